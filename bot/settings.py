@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
-from kb.yaml import load_plain
+from kb.yaml_files import load_plain
 
 ENV_PREFIX = "RACKMEDIC_"
 MIN_KEY_BYTES = 32
@@ -261,7 +261,9 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _check_http_port(self) -> "Settings":
         if self.used_inbound_settings and not self.http_port:
-            raise ValueError(f"HTTP_PORT: {' and '.join(self.used_inbound_settings)} need a port on which it is heard; set it, or unset them")
+            raise ValueError(
+                f"HTTP_PORT: {' and '.join(self.used_inbound_settings)} need a port on which it is heard; set it, or unset them"
+            )
         if self.http_port and not self.used_inbound_settings:
             known = ", ".join(ENV_PREFIX + name.upper() for name in INBOUND_SETTINGS)
             raise ValueError(f"HTTP_PORT: nothing is heard there; set one of {known}, or unset it (trackers are polled and need no port)")

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from graph.incident_view import IncidentView
 from graph.report import Report
-from graph.rows import IncidentView
-from graph.state import InboxItem, Lifecycle, Milestone, MilestoneKind, DiagnosisOutcome
+from graph.state import DiagnosisOutcome, InboxItem, Lifecycle, Milestone, MilestoneKind
 
 MAX_MILESTONES, MAX_MILESTONE_CHARS = 40, 140
 """How many are kept, the first one and the newest, and how long their words may be."""
@@ -21,7 +21,11 @@ _RECHECK_MILESTONES: Final[dict[str, tuple[MilestoneKind, str]]] = {
 def append_milestones(before: IncidentView, report: Report, lifecycle: Lifecycle, looked: bool, at: datetime) -> list[Milestone]:
     """All of them after a turn. `before` is the incident as the turn found it, `looked` whether the turn looked at hosts."""
     item = before.item
-    new = [*_build_action_milestones(item), *(_build_diagnosis_milestones(before, report, at) if looked else []), *_build_lifecycle_milestones(before, lifecycle, item, at)]
+    new = [
+        *_build_action_milestones(item),
+        *(_build_diagnosis_milestones(before, report, at) if looked else []),
+        *_build_lifecycle_milestones(before, lifecycle, item, at),
+    ]
     rows = [*before.milestones, *new]
     return rows if len(rows) <= MAX_MILESTONES else [rows[0], *rows[-(MAX_MILESTONES - 1) :]]
 

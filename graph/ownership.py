@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from graph.state import TENANT_SIDE, FileSource
 from tools.fact import Fact, Status
-from tools.inventory.hosts import Inventory
-from tools.inventory.ranges import BadRange, expand_host_range
+from tools.inventory.host_ranges import BadRange, expand_host_range
+from tools.inventory.inventory import Inventory
 
 FILE_READING_CHECKS = frozenset({"joblog"})
 """Checks that read files which several tenants may lay side by side."""

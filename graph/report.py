@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from graph.state import UnobservedCheck, Conjecture, Hypothesis, LogDigest, DiagnosisOutcome, StoredModel, UnreadReason
-from tools.inventory.jobs import NoHostsReason
-from tools.inventory.nearest import UnknownName
+from graph.state import Conjecture, DiagnosisOutcome, Hypothesis, LogDigest, StoredModel, UnobservedCheck, UnreadReason
+from tools.inventory.job_lookup import NoHostsReason
+from tools.inventory.name_suggestions import UnknownName
 
 
 class PlannedAction(StoredModel):

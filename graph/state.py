@@ -27,7 +27,13 @@ ALERTS_USER = "alerts"
 """Who speaks in an item that alerts made."""
 COUNTERS_RECHECK, FULL_RECHECK = "counters", "look_again"
 """Why a timer makes a second look: to read error counters once more, or to look at everything again."""
-REMINDER_DUE, REMINDER_UNANSWERED, REPORT_WITHDRAWN, ALERTS_RESOLVED, ALERTS_REFIRED = "remind", "unanswered", "withdrawn", "alerts_over", "alerts_again"
+REMINDER_DUE, REMINDER_UNANSWERED, REPORT_WITHDRAWN, ALERTS_RESOLVED, ALERTS_REFIRED = (
+    "remind",
+    "unanswered",
+    "withdrawn",
+    "alerts_over",
+    "alerts_again",
+)
 """Why an incident is looked at: it still waits for an answer; a customer was reminded and said nothing, or needs it no more; the alerts that
 it hears of are over, or were and fire again."""
 
@@ -72,7 +78,7 @@ class InboxItem(StoredModel):
     attachments: tuple[Attachment, ...] = ()
     data: dict[str, Any] = {}
     """Kind-specific: close → {label, root_cause, hosts}; action_result → {event, approval, ladder, outcome, says, facts, since}; timer → {why}.
-    Messages of people: said → what was understood (`graph.conversation.said.ParsedMessage`). Tickets: told → facts (`graph.exchange.evidence`)."""
+    Messages of people: said → what was understood (`graph.dialogue.said.ParsedMessage`). Tickets: told → facts (`graph.ticket_export.imported_evidence`)."""
 
 
 class TenantThread(StoredModel):
@@ -415,17 +421,17 @@ class IncidentState(TypedDict, total=False):
     """Long logs that were handed in, the newest few, as templates (`LogDigest`)."""
     tier: Tier
     walk: dict[str, Any]
-    """Where the taxonomy walk stands (`graph.engine.walk.TaxonomySearch`): open branches, exhausted ones, and the log the card draws."""
+    """Where the taxonomy walk stands (`graph.engine.taxonomy_search.TaxonomySearch`): open branches, exhausted ones, and the log the card draws."""
     turn: dict[str, Any]
-    """Where this turn stands (`graph.incident.case.TurnState`): hosts in question, what words suggest, why it was cut short."""
+    """Where this turn stands (`graph.incident.context.TurnState`): hosts in question, what words suggest, why it was cut short."""
     hypotheses: list[dict[str, Any]]
     explored: dict[str, Any]
     facts: str
     """Digest of the facts snapshot in the evidence store."""
     receipts: str
-    """Digest of what hosts answered, as it came (`graph.reasoning.receipts`)."""
+    """Digest of what hosts answered, as it came (`graph.provenance.receipts`)."""
     reasoning: str
-    """Digest of the latest diagnosis's graph (`graph.reasoning.nodes`)."""
+    """Digest of the latest diagnosis's graph (`graph.provenance.reason_graph`)."""
     to_look: list[dict[str, str]]
     """Asks that `plan` chose for `execute`, folded: {hosts: "gpu-[001-004]", check}."""
     rounds: int

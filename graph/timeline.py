@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final, Literal
 
-from graph.rows import IncidentView
+from graph.incident_view import IncidentView
 from graph.state import MilestoneKind
 from kb.redact import redact_start, show_invisible
 from tools.ledger.record import ActionRecord
@@ -82,7 +82,10 @@ def build_timeline(rows: IncidentView, records: Iterable[ActionRecord] = ()) -> 
         [TimelineEvent(rows.opened_at, "asked", "incident opened", by=rows.origin.user if rows.origin else "")] if rows.opened_at else []
     )
     actions = [event for record in records for event in _list_approval_events(record)]
-    (logged, unlogged), (said, unsaid) = _keep_oldest_and_newest(_list_log_events(rows), MAX_LOG_EVENTS), _keep_oldest_and_newest(_list_message_events(rows), MAX_MESSAGE_EVENTS)
+    (logged, unlogged), (said, unsaid) = (
+        _keep_oldest_and_newest(_list_log_events(rows), MAX_LOG_EVENTS),
+        _keep_oldest_and_newest(_list_message_events(rows), MAX_MESSAGE_EVENTS),
+    )
     known = {(event.at, event.kind, event.says): event for event in (*logged, *asked, *said, *_list_milestone_events(rows), *actions)}
     return Timeline(tuple(sorted(known.values(), key=lambda event: (event.at, _KIND_ORDER[event.kind], event.says))), unlogged + unsaid)
 
@@ -138,7 +141,11 @@ def _list_approval_events(record: ActionRecord) -> Sequence[TimelineEvent]:
     what = f"{action.remedy.replace('_', ' ')} on {', '.join(action.devices) or action.target}"
     votes = [
         TimelineEvent(
-            at, "approved" if vote.verdict == "approve" else "denied", _clean_text(what), host=action.target, by=vote.voter.rpartition(":")[2]
+            at,
+            "approved" if vote.verdict == "approve" else "denied",
+            _clean_text(what),
+            host=action.target,
+            by=vote.voter.rpartition(":")[2],
         )
         for vote in record.votes
         if (at := _parse_timestamp(vote.at))

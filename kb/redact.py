@@ -13,12 +13,21 @@ from functools import lru_cache
 from typing import Any
 
 from kb.scan import Needles
-from kb.secrets.bodies import redact_key_bodies, may_be_key_body
-from kb.secrets.disguise import select_hiding_test, may_hide, redact_disguised
-from kb.secrets.escapes import MAX_ESCAPE_LEVELS, has_escapes, unescape_once, redact_escaped
-from kb.secrets.spread import REDACTED, MAX_REACH_LINES, redact_private_keys, may_spread, redact_spread
-from kb.secrets.tokens import TOKEN_FORMS, INNER_NEEDLES
-from kb.secrets.within import ASSIGNED_PATTERN, PASSWORD_NAME_PATTERN, MAX_NAME_CHARS, MAX_PREFIX_CHARS, MAYBE_ASSIGNED_PATTERN, SECRET_RULES, SIGN_FOLLOWS_PATTERN, SecretRule
+from kb.secrets.disguise import may_hide, redact_disguised, select_hiding_test
+from kb.secrets.escapes import MAX_ESCAPE_LEVELS, has_escapes, redact_escaped, unescape_once
+from kb.secrets.key_bodies import may_be_key_body, redact_key_bodies
+from kb.secrets.line_secrets import (
+    ASSIGNED_PATTERN,
+    MAX_NAME_CHARS,
+    MAX_PREFIX_CHARS,
+    MAYBE_ASSIGNED_PATTERN,
+    PASSWORD_NAME_PATTERN,
+    SECRET_RULES,
+    SIGN_FOLLOWS_PATTERN,
+    SecretRule,
+)
+from kb.secrets.spread import MAX_REACH_LINES, REDACTED, may_spread, redact_private_keys, redact_spread
+from kb.secrets.tokens import INNER_NEEDLES, TOKEN_FORMS
 
 _PEM_PATTERN = re.compile(
     r"-----BEGIN (?P<what>[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?)-----"
@@ -48,7 +57,9 @@ def _redact_value(found: re.Match[str]) -> str:
     inner = inner[: len(inner) - len(closing)] if closing else inner
     if inner.startswith(("/", "~/", "./")) and _FILE_NAME_PATTERN.search(head):
         return found[0]
-    if not inner or (_PLAIN_PATTERN.match(inner) and not (inner.isdigit() and len(inner) >= MIN_PIN_DIGITS and PASSWORD_NAME_PATTERN.search(head))):
+    if not inner or (
+        _PLAIN_PATTERN.match(inner) and not (inner.isdigit() and len(inner) >= MIN_PIN_DIGITS and PASSWORD_NAME_PATTERN.search(head))
+    ):
         return found[0]
     return f"{head}{quote}{REDACTED}{closing}"
 
@@ -97,9 +108,9 @@ def _map_beginnings_to_forms(rules: range) -> dict[str, list[tuple[str, int]]]:
     for number in rules:
         for needle in _ALL_RULES[number].needles:
             masked = _mask_text(needle)
-            found.setdefault("" if needle in INNER_NEEDLES else masked.encode().translate(_WORD_TABLE).decode().split(" ")[0][:3], []).append(
-                (masked, number)
-            )
+            found.setdefault(
+                "" if needle in INNER_NEEDLES else masked.encode().translate(_WORD_TABLE).decode().split(" ")[0][:3], []
+            ).append((masked, number))
     return found
 
 
@@ -229,7 +240,10 @@ def _redact_until_stable(text: str) -> str:
     changed = _list_changed_lines(text.split("\n"), lines)
     for _ in range(_MAX_ROUNDS - 1):
         before = lines.copy()
-        _redact_lines(lines, sorted({near for at in changed for near in range(max(0, at - MAX_REACH_LINES), min(len(lines), at + MAX_REACH_LINES + 1))}))
+        _redact_lines(
+            lines,
+            sorted({near for at in changed for near in range(max(0, at - MAX_REACH_LINES), min(len(lines), at + MAX_REACH_LINES + 1))}),
+        )
         if not (changed := _list_changed_lines(before, lines)):
             break
     return "\n".join(lines)
@@ -352,7 +366,9 @@ def _build_plan(masked: str, numbers: Iterable[int]) -> _LinePlan:
 
 
 def _may_apply(masked: str, rule: SecretRule) -> bool:
-    return (not rule.also or _holds_needle(masked, rule.also)) and (rule.pattern is not ASSIGNED_PATTERN or _may_assign(masked, rule.needles))
+    return (not rule.also or _holds_needle(masked, rule.also)) and (
+        rule.pattern is not ASSIGNED_PATTERN or _may_assign(masked, rule.needles)
+    )
 
 
 @lru_cache(4096)

@@ -111,7 +111,11 @@ def summarize_bandwidths(all_of: Bandwidths) -> str:
     count = f"{len(best)} host{'s' if len(best) != 1 else ''}"
     bands = " and ".join(f"{band:g}" for band in all_of.bands)
     model = f"the model reaches {bands}" if bands else "what the model reaches is not written down"
-    told = f"{', '.join(slow[:4])}{f' and {len(slow) - 4} more' if len(slow) > 4 else ''} below {MIN_BANDWIDTH_RATIO:.0%} of it" if slow else ""
+    told = (
+        f"{', '.join(slow[:4])}{f' and {len(slow) - 4} more' if len(slow) > 4 else ''} below {MIN_BANDWIDTH_RATIO:.0%} of it"
+        if slow
+        else ""
+    )
     verdict = told or ("none below its band" if bands else "")
     blind = f"not measured on {len(all_of.blind)}" if all_of.blind else ""
     speeds = f"{min(best):g} to {max(best):g} GB/s, median {median(best):g}" if len(best) > 1 else f"{best[0]:g} GB/s"

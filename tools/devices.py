@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kb.address import normalize_bdf
-from kb.keys import find_key
+from kb.fact_keys import find_key
+from kb.pci_address import normalize_bdf
 from tools.fact import Fact, Status
 
 _GPU_PATTERN = re.compile(r"gpu(\d+)")

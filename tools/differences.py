@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kb.keys import find_key
+from kb.fact_keys import find_key
 from tools.fact import Fact
 
 HOST_SPECIFIC_KEYS: Final = frozenset(

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Protocol
 
 from kb.redact import RedactedText, redact_once
-from tools.apart import MIN_SEPARATE_PROCESS_CHARS, ProcessPool, WorkTimeout
 from tools.fact import Fact
+from tools.process_pool import MIN_SEPARATE_PROCESS_CHARS, ProcessPool, WorkTimeout
 
 MAX_BYTES_PER_INCIDENT = 256 << 20
 """Compressed bytes that one incident may keep; past it outputs are cut to their digest and a note."""
@@ -209,7 +209,10 @@ class DirectoryEvidence:
 
     def _store_text(self, incident: str, clean: bytes) -> str:
         if self._get_used_bytes(incident) + len(clean) // 4 > self._most:
-            clean = b"[not kept: the incident has used its share of the evidence store] sha256 of the output: " + _compute_digest(clean).encode()
+            clean = (
+                b"[not kept: the incident has used its share of the evidence store] sha256 of the output: "
+                + _compute_digest(clean).encode()
+            )
         return self._store_or_buffer(incident, clean)
 
     def _store_or_buffer(self, incident: str, data: bytes) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from kb.readable import format_fact
+from kb.fact_text import format_fact
 
 Value = bool | int | float | str | list[str] | None
 FROM_FILE = "from_file"

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bot.alerts.labels import AlertLabels
 from kb.redact import redact_to_line, show_invisible
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
 
 MAX_NAME_CHARS, MAX_SUMMARY_CHARS, MAX_PARSED_CHARS, MAX_SHOWN_ALERTS = 80, 300, 1000, 6
 MAX_ADDRESS_CHARS = 500
@@ -21,7 +21,11 @@ _FILLER_WORDS_PATTERN = r"(?:[\s:=#\"'(\[-]{0,4}(?i:_?errors?|codes?|events?|num
 _PLACE_PATTERN = r"(?:[\s:]{1,3}(?:on|of|for|at|in) [^:=\n]{1,60}(?:[:=]|\bis)\s{1,3})?"
 _NUMBER_PATTERN = r"[\s:=#\"')\],>_-]{0,4}%s(?:\.0{1,6})?(?![\w]|\.\d)"
 _XID_PATTERN = re.compile(
-    r"(?:(?<![A-Za-z0-9])[Xx][Ii][Dd]|(?<=[a-rt-z0-9])X(?:id|ID)|(?<=[A-RT-Z])Xid)s?" + _FILLER_WORDS_PATTERN + _PLACE_PATTERN + _NUMBER_PATTERN % r"(\d{1,4})", re.ASCII
+    r"(?:(?<![A-Za-z0-9])[Xx][Ii][Dd]|(?<=[a-rt-z0-9])X(?:id|ID)|(?<=[A-RT-Z])Xid)s?"
+    + _FILLER_WORDS_PATTERN
+    + _PLACE_PATTERN
+    + _NUMBER_PATTERN % r"(\d{1,4})",
+    re.ASCII,
 )
 _SXID_PATTERN = re.compile(r"S[Xx](?:id|ID)s?" + _FILLER_WORDS_PATTERN + _PLACE_PATTERN + _NUMBER_PATTERN % r"(\d{5})", re.ASCII)
 """The word, what may stand between, and the number: of an error, never of a GPU, a host or a count of minutes."""
@@ -99,7 +103,11 @@ def parse_link_address(text: object) -> str:
 def parse_alert(raw: RawAlert, names: AlertLabels) -> Alert:
     """By the site's names of labels. A number of an Xid that only another label, an annotation or the name tells counts too."""
     told = clean_label_text(raw.notes.get("summary") or raw.notes.get("description") or raw.notes.get("message") or "", MAX_SUMMARY_CHARS)
-    texts = [_PCI_ADDRESS_PATTERN.sub(" ", value[:MAX_PARSED_CHARS]) for value in (*raw.notes.values(), *raw.labels.values()) if "://" not in value]
+    texts = [
+        _PCI_ADDRESS_PATTERN.sub(" ", value[:MAX_PARSED_CHARS])
+        for value in (*raw.notes.values(), *raw.labels.values())
+        if "://" not in value
+    ]
     xid = _find_xid_in_labels(raw, names) or _find_error_number(_XID_PATTERN, texts)
     return Alert(
         id=raw.id,

@@ -15,21 +15,21 @@ from functools import partial
 import structlog
 
 from bot.alerts.alert import Alert, AlertTally, hash_cause, parse_alert, render_alert_summary
-from bot.alerts.book import AlertStore, RoutingSnapshot, RoutedAlert
-from bot.alerts.posted import PostedAlerts, build_group_alert
-from bot.alerts.read import AlertMessage, UnreadableAlerts, parse_alertmanager_webhook, parse_own_webhook
+from bot.alerts.alert_store import AlertStore, RoutedAlert, RoutingSnapshot
+from bot.alerts.config import AlertConfig
+from bot.alerts.posted_alerts import PostedAlerts, build_group_alert
 from bot.alerts.routing import AlertRouting
-from bot.alerts.site import AlertConfig
-from bot.desk.concern import MAX_HOSTS, IncidentFingerprint
-from bot.desk.inbox import Inbox
-from bot.inbound.routes import InboundResponse, InboundRequest, InboundRoute
+from bot.alerts.webhook_messages import AlertMessage, UnreadableAlerts, parse_alertmanager_webhook, parse_own_webhook
+from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
 from bot.inbound.webhook import Unsigned, check_headers, verify_message
+from bot.incidents.dispatch.fingerprint import MAX_HOSTS, IncidentFingerprint
+from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import can_read_channel
 from bot.refusal import Refusal
-from bot.store.heard import ReplayGuard, ReplayState
-from graph.state import ALERTS_USER, ALERTS_RESOLVED, InboxItem, InboxItemKind, Origin
+from bot.store.replay_guard import ReplayGuard, ReplayState
+from graph.state import ALERTS_RESOLVED, ALERTS_USER, InboxItem, InboxItemKind, Origin
 from tools.clock import Clock
-from tools.inventory.hosts import ChannelRow
+from tools.inventory.inventory import ChannelRow
 
 log = structlog.get_logger()
 MAX_BODY_BYTES = 2 << 20
@@ -58,11 +58,22 @@ class AlertIntake:
         """Those whose senders the site names."""
         known = bool(self.site.token.get_secret_value() or self.site.user)
         plain = [InboundRoute("/alerts/alertmanager", self.handle_alertmanager, MAX_BODY_BYTES, self.check_token)] if known else []
-        return [*plain, *([InboundRoute("/alerts/webhook", self.handle_webhook, MAX_BODY_BYTES, self.check_signature_headers)] if self.site.keys else [])]
+        return [
+            *plain,
+            *(
+                [InboundRoute("/alerts/webhook", self.handle_webhook, MAX_BODY_BYTES, self.check_signature_headers)]
+                if self.site.keys
+                else []
+            ),
+        ]
 
     def check_token(self, headers: Mapping[str, str]) -> InboundResponse | None:
         """Refuse who does not have the site's token or password."""
-        return None if is_authorized(self.site, headers.get("Authorization", "")) else replace(UNAUTHORIZED_ANSWER, why="another token or password, or none")
+        return (
+            None
+            if is_authorized(self.site, headers.get("Authorization", ""))
+            else replace(UNAUTHORIZED_ANSWER, why="another token or password, or none")
+        )
 
     def check_signature_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
         """Refuse what none of the site's keys can have signed, by its headers alone."""
@@ -170,7 +181,9 @@ class AlertIntake:
         speaks_of = self.routing.hosts.get(channel, ())
         known = tuple(host for host in counted.hosts if host in speaks_of)
         about = IncidentFingerprint(known[:MAX_HOSTS], alert=hash_cause(counted.cause, channel))
-        make = partial(self._build_item, f"alerts:{episode}:{batch}", kind, render_alert_summary(counted), {"alerts": episode, "batch": batch})
+        make = partial(
+            self._build_item, f"alerts:{episode}:{batch}", kind, render_alert_summary(counted), {"alerts": episode, "batch": batch}
+        )
         joins = partial(self._can_join, channel)
         received = await self.inbox.open_or_join(origin, f"alerts:{episode}:{batch}", make, about=about, joins=joins, repeats=False)
         if received.joined:

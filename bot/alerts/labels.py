@@ -1,6 +1,6 @@
 """Which labels of an alert mean what. Pure."""
 
-from kb.shapes import StrictModel
+from kb.schema import StrictModel
 
 
 class AlertLabels(StrictModel):

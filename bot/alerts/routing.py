@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator
 
 from bot.alerts.alert import Alert
-from graph.reading.host_book import HostIndex
-from graph.reading.hosts import find_hosts
-from kb.shapes import StrictModel
-from tools.checks.site.patterns import BadPattern, compile_whole_pattern
+from graph.extraction.host_index import HostIndex
+from graph.extraction.hosts import find_hosts
+from kb.schema import StrictModel
+from tools.checks.site.safe_patterns import BadPattern, compile_whole_pattern
 
 MAX_VALUE_CHARS = 200
 """Characters of a label's value that are compared."""

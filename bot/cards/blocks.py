@@ -8,7 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bot.cards.text import HIDDEN_LINES_NOTE_CHARS, Line, Part, bold, clip_text, exact_code_block, code_block, render_line, count_utf16_units, render_lines
+from bot.cards.text import (
+    HIDDEN_LINES_NOTE_CHARS,
+    Line,
+    Part,
+    bold,
+    clip_text,
+    code_block,
+    count_utf16_units,
+    exact_code_block,
+    render_line,
+    render_lines,
+)
 
 Block = dict[str, Any]
 
@@ -122,20 +133,27 @@ def fields(pairs: Iterable[tuple[str, Line]]) -> Block:
     shown = rows if len(rows) <= MAX_FIELDS else [*rows[: MAX_FIELDS - 1], ("more", (f"{len(rows) - MAX_FIELDS + 1} not shown",))]
     return {
         "type": "section",
-        "fields": [_mrkdwn(f"{render_line((bold(name),), 200)}\n{render_line(value, MAX_FIELD_CHARS - 210) or '–'}") for name, value in shown],
+        "fields": [
+            _mrkdwn(f"{render_line((bold(name),), 200)}\n{render_line(value, MAX_FIELD_CHARS - 210) or '–'}") for name, value in shown
+        ],
     }
 
 
 def context(*lines: Line) -> Block:
     """Small print."""
-    shown = lines if len(lines) <= MAX_CONTEXT_ELEMENTS else (*lines[: MAX_CONTEXT_ELEMENTS - 1], (f"… {len(lines) - MAX_CONTEXT_ELEMENTS + 1} more",))
+    shown = (
+        lines
+        if len(lines) <= MAX_CONTEXT_ELEMENTS
+        else (*lines[: MAX_CONTEXT_ELEMENTS - 1], (f"… {len(lines) - MAX_CONTEXT_ELEMENTS + 1} more",))
+    )
     return {"type": "context", "elements": [_mrkdwn(render_line(parts, MAX_FIELD_CHARS)) for parts in shown]}
 
 
 def plan(title: str, tasks: Iterable[tuple[str, TaskStatus]]) -> Block:
     """Steps as Slack draws them, each with how far it is. `plainly` says the same where Slack does not know them."""
     cards = [
-        {"type": "task_card", "task_id": f"step-{n}", "title": clip_text(words, MAX_TASK_CHARS), "status": is_} for n, (words, is_) in enumerate(tasks)
+        {"type": "task_card", "task_id": f"step-{n}", "title": clip_text(words, MAX_TASK_CHARS), "status": is_}
+        for n, (words, is_) in enumerate(tasks)
     ]
     return {"type": "plan", "title": clip_text(title, MAX_TASK_CHARS), "tasks": cards[:MAX_TASKS]}
 
@@ -151,7 +169,10 @@ def _render_plan_as_section(block: Block) -> Block:
 
 def exact_context(*lines: Line) -> Block:
     """Small print, not one character cut; TooLong where Slack would not take it."""
-    return {"type": "context", "elements": [_mrkdwn(_require_size("text", render_line(parts, sys.maxsize), MAX_FIELD_CHARS)) for parts in lines]}
+    return {
+        "type": "context",
+        "elements": [_mrkdwn(_require_size("text", render_line(parts, sys.maxsize), MAX_FIELD_CHARS)) for parts in lines],
+    }
 
 
 def divider() -> Block:
@@ -186,7 +207,11 @@ def feedback_buttons(action_id: str, yes: tuple[str, str], no: tuple[str, str]) 
     """Slack's own two buttons for it; each is (words, value), the value whole."""
 
     def one(words: str, value: str) -> Block:
-        return {"text": _plain_text(words, MAX_BUTTON_CHARS), "value": _require_size("value", value, MAX_VALUE_CHARS), "accessibility_label": words}
+        return {
+            "text": _plain_text(words, MAX_BUTTON_CHARS),
+            "value": _require_size("value", value, MAX_VALUE_CHARS),
+            "accessibility_label": words,
+        }
 
     buttons = {"type": "feedback_buttons", "action_id": _require_size("action_id", action_id, MAX_ACTION_ID_CHARS)}
     return {"type": "context_actions", "elements": [buttons | {"positive_button": one(*yes), "negative_button": one(*no)}]}
@@ -224,13 +249,19 @@ def overflow(action_id: str, rows: Sequence[tuple[str, str]]) -> Block:
     """A small menu of (value, words); values whole."""
     if not 1 <= len(rows) <= MAX_OVERFLOW_OPTIONS:
         raise TooLong(f"{len(rows)} choices in a small menu, Slack takes 1 to {MAX_OVERFLOW_OPTIONS}")
-    options = [{"text": _plain_text(words, MAX_OPTION_CHARS), "value": _require_size("option", value, MAX_OPTION_VALUE_CHARS)} for value, words in rows]
+    options = [
+        {"text": _plain_text(words, MAX_OPTION_CHARS), "value": _require_size("option", value, MAX_OPTION_VALUE_CHARS)}
+        for value, words in rows
+    ]
     return {"type": "overflow", "action_id": _require_size("action_id", action_id, MAX_ACTION_ID_CHARS), "options": options}
 
 
 def select_row(action_id: str, carried: str, placeholder: str, groups: Mapping[str, Sequence[tuple[str, str]]]) -> Block:
     """A select in a message. A choice has no value beside its own, so the block's id is what `carried` comes back as, whole."""
-    element = select(groups) | {"action_id": _require_size("action_id", action_id, MAX_ACTION_ID_CHARS), "placeholder": _plain_text(placeholder, MAX_OPTION_CHARS)}
+    element = select(groups) | {
+        "action_id": _require_size("action_id", action_id, MAX_ACTION_ID_CHARS),
+        "placeholder": _plain_text(placeholder, MAX_OPTION_CHARS),
+    }
     return {"type": "actions", "block_id": _require_size("block_id", carried, MAX_ACTION_ID_CHARS), "elements": [element]}
 
 
@@ -240,7 +271,10 @@ def _split_option_groups(name: str, rows: Sequence[tuple[str, str]]) -> list[tup
 
 
 def _option_group(heading: str, rows: Sequence[tuple[str, str]]) -> Block:
-    options = [{"text": _plain_text(words, MAX_OPTION_CHARS), "value": _require_size("option", value, MAX_OPTION_VALUE_CHARS)} for value, words in rows]
+    options = [
+        {"text": _plain_text(words, MAX_OPTION_CHARS), "value": _require_size("option", value, MAX_OPTION_VALUE_CHARS)}
+        for value, words in rows
+    ]
     return {"label": _plain_text(heading, MAX_OPTION_CHARS), "options": options}
 
 

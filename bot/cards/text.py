@@ -247,7 +247,9 @@ def render_line(parts: Sequence[Part], limit: int) -> str:
         style = part.style if isinstance(part, Span) else "plain"
         before, words, after = _split_edge_blanks(part)
         piece = before + _apply_style(words, style) + after
-        if count_utf16_units(out) + count_utf16_units(piece) <= room or (i == len(parts) - 1 and count_utf16_units(out) + count_utf16_units(piece) <= limit):
+        if count_utf16_units(out) + count_utf16_units(piece) <= room or (
+            i == len(parts) - 1 and count_utf16_units(out) + count_utf16_units(piece) <= limit
+        ):
             out += piece
             continue
         kept = "" if style == "token" else _fit_prefix(words, style, room - count_utf16_units(out) - len(before))

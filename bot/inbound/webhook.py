@@ -53,7 +53,11 @@ def parse_webhook_key(text: str) -> bytes:
 
 def build_signed_headers(key: bytes, id_: str, at: datetime, body: bytes) -> dict[str, str]:
     """Return the three headers of a message that is sent at this time."""
-    return {ID_HEADER: id_, TIMESTAMP_HEADER: str(int(at.timestamp())), SIGNATURE_HEADER: Webhook(key).sign(id_, at.astimezone(UTC), body.decode())}
+    return {
+        ID_HEADER: id_,
+        TIMESTAMP_HEADER: str(int(at.timestamp())),
+        SIGNATURE_HEADER: Webhook(key).sign(id_, at.astimezone(UTC), body.decode()),
+    }
 
 
 def check_headers(headers: Mapping[str, str], now: datetime) -> None:

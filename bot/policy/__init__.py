@@ -1,2 +1,1 @@
-"""Who may see, ask and approve what: tables and pure functions, and one question to whoever knows the people. May import refusals, and the
-graph's and tools' values."""
+"""Roles, channel bindings, approver sets, quorum and quotas: tables and pure functions."""

@@ -13,12 +13,12 @@ from typing import Protocol
 import structlog
 
 from bot.policy.approver_sets import CHANNEL_SET, ApproverSet, ApproverTable
-from bot.policy.channels import NOT_FULL_MEMBER_TEXT, NotAllowed, Person, require_colleague, find_tenant_channel
+from bot.policy.channels import NOT_FULL_MEMBER_TEXT, NotAllowed, Person, find_tenant_channel, require_colleague
 from bot.refusal import Refusal
 from graph.state import Origin
-from tools.acting.scheduled import SLURM_DRAINED
 from tools.action import Action, Condition, Risk
-from tools.inventory.hosts import ChannelRow, Inventory
+from tools.execution.drain_status import SLURM_DRAINED
+from tools.inventory.inventory import ChannelRow, Inventory
 from tools.ledger.record import ActionRecord, ApprovalTerms, list_requesters
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
@@ -40,13 +40,17 @@ def get_quorum(action: Action, *, drained: bool, job_stalled: bool) -> int:
     """How many must approve. A node that should be drained and about which no scheduler can be asked needs two."""
     conditions = {condition.id for condition in action.conditions if condition.kind == "controller"}
     if action.risk == "destructive":
-        relaxed = (drained and SLURM_DRAINED.id in conditions) or (job_stalled and action.remedy == "cancel_job" and STALLED_JOB_CONDITION.id in conditions)
+        relaxed = (drained and SLURM_DRAINED.id in conditions) or (
+            job_stalled and action.remedy == "cancel_job" and STALLED_JOB_CONDITION.id in conditions
+        )
         return RELAXED_QUORUM if relaxed else QUORUM_BY_RISK[action.risk]
     unguarded = "drained" in REMEDIES[action.remedy].needs and SLURM_DRAINED.id not in conditions
     return UNGUARDED_QUORUM if unguarded else QUORUM_BY_RISK[action.risk]
 
 
-def build_terms(action: Action, group: str, group_size: int, *, drained: bool, job_stalled: bool, approvers: frozenset[str]) -> ApprovalTerms:
+def build_terms(
+    action: Action, group: str, group_size: int, *, drained: bool, job_stalled: bool, approvers: frozenset[str]
+) -> ApprovalTerms:
     """The request's terms, frozen when it is proposed."""
     return ApprovalTerms(
         approvers=approvers,

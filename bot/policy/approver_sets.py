@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from bot.policy.roles import NamedPeople
-from kb.shapes import StrictModel
+from kb.schema import StrictModel
 from tools.action import Risk
 
 CHANNEL_SET: Final = "channel"

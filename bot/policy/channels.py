@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bot.refusal import Refusal
-from graph.earlier import DisclosureLevel
+from graph.closed_incidents import DisclosureLevel
 from graph.state import Origin
-from tools.inventory.hosts import ChannelRow
+from tools.inventory.inventory import ChannelRow
 
 ChannelType = Literal["channel", "group", "im", "mpim", "app_home", ""]
 
@@ -24,7 +24,9 @@ REFUSAL_TEXTS: Mapping[str, str] = {
 }
 """For strangers' eyes: which hosts, groups and customers there are is none of their business."""
 NOT_A_MEMBER_TEXT = "I show incidents to people of the incident channels only. Ask to be added to one."
-NOT_FULL_MEMBER_TEXT = "I answer full members of this workspace only, not guests, apps or other organisations. A full member can ask me for you."
+NOT_FULL_MEMBER_TEXT = (
+    "I answer full members of this workspace only, not guests, apps or other organisations. A full member can ask me for you."
+)
 MAX_NAMED_CHANNELS = 3
 
 
@@ -34,7 +36,9 @@ class ChannelNotServed(Refusal):
     def __init__(self, why: str, instead: Iterable[str] = ()) -> None:
         super().__init__(REFUSAL_TEXTS[why])
         self.why = why
-        self.instead = tuple(channel for channel in instead if why in ("im", "unbound") and not channel.startswith("D"))[:MAX_NAMED_CHANNELS]
+        self.instead = tuple(channel for channel in instead if why in ("im", "unbound") and not channel.startswith("D"))[
+            :MAX_NAMED_CHANNELS
+        ]
 
 
 class NotAllowed(Refusal):

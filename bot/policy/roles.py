@@ -13,8 +13,8 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from bot.policy.channels import NotAllowed
-from graph.conversation.intents import Intent
-from kb.shapes import StrictModel
+from graph.dialogue.intents import Intent
+from kb.schema import StrictModel
 
 
 class PersonRole(StrEnum):
@@ -115,7 +115,10 @@ _INTERACTION_ACTS: Final[Mapping[str, Act]] = {
 }
 # fmt: on
 ACTS: Final[Mapping[str, Act]] = {
-    **{f"intent.{intent}": Act(ALL_ROLES if intent in _CUSTOMER_INTENTS else INTERNAL_ROLES, f"say it: {intent.replace('_', ' ')}") for intent in Intent},
+    **{
+        f"intent.{intent}": Act(ALL_ROLES if intent in _CUSTOMER_INTENTS else INTERNAL_ROLES, f"say it: {intent.replace('_', ' ')}")
+        for intent in Intent
+    },
     **_INTERACTION_ACTS,
 }
 """Everything that somebody can do, by its id; a test holds that it is all."""

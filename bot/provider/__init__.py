@@ -1,3 +1,1 @@
-"""The line between a customer's own RackMedic and their provider's: the outbox and who empties it, the intake at the other end.
-May import desk, store, policy, cards' views, and the graph's and tools' values.
-"""
+"""The line between a customer's own RackMedic and their provider's: outbox and sender on one side, intake on the other, and their Slack side."""

@@ -13,14 +13,14 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
-from bot.inbound.routes import InboundResponse, InboundRequest, InboundRoute
+from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
 from bot.inbound.webhook import MAX_CLOCK_SKEW, SignedMessage, Unsigned, check_headers, verify_message
-from bot.provider.arrivals import TicketImporter, NoOperatorChannel
-from bot.provider.messages import STATES_ASKED, TICKET_SENT, BadMessage, parse_states_request, parse_message
-from bot.provider.standing import TicketStates
+from bot.provider.ticket_importer import NoOperatorChannel, TicketImporter
+from bot.provider.ticket_states import TicketStates
+from bot.provider.wire_messages import STATES_ASKED, TICKET_SENT, BadMessage, parse_message, parse_states_request
 from bot.store.keys import RedisKeys
-from graph.exchange.document import MAX_DOCUMENT_BYTES
-from graph.exchange.read import BadTicket, ParsedTicket, parse_ticket
+from graph.ticket_export.document import MAX_DOCUMENT_BYTES
+from graph.ticket_export.ticket_parser import BadTicket, ParsedTicket, parse_ticket
 
 log = structlog.get_logger()
 MAX_BODY_BYTES = MAX_DOCUMENT_BYTES + 4096
@@ -77,7 +77,12 @@ class ProviderIntake:
 
     async def _dispatch_message(self, tenant: str, kind: str, data: dict[str, Any]) -> InboundResponse:
         if kind == STATES_ASKED:
-            return InboundResponse(200, (await self.states.answer_states_request(tenant, parse_states_request(data))).model_dump(mode="json", exclude_defaults=True))
+            return InboundResponse(
+                200,
+                (await self.states.answer_states_request(tenant, parse_states_request(data))).model_dump(
+                    mode="json", exclude_defaults=True
+                ),
+            )
         if kind != TICKET_SENT:
             raise BadMessage(f"type: none of {TICKET_SENT}, {STATES_ASKED}")
         if await self._is_over_limit(tenant):

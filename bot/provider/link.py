@@ -9,9 +9,16 @@ from uuid import uuid4
 
 import aiohttp
 
-from bot.inbound.pieces import IDENTITY_ENCODING_HEADERS, read_limited_body
+from bot.inbound.limited_body import IDENTITY_ENCODING_HEADERS, read_limited_body
 from bot.inbound.webhook import build_signed_headers
-from bot.provider.messages import BadMessage, StatesAnswer, TicketAnswer, parse_states_answer, parse_ticket_answer, build_states_message
+from bot.provider.wire_messages import (
+    BadMessage,
+    StatesAnswer,
+    TicketAnswer,
+    build_states_message,
+    parse_states_answer,
+    parse_ticket_answer,
+)
 from kb.redact import redact_start
 from tools.clock import Clock
 
@@ -66,7 +73,11 @@ class HttpProviderLink:
             raise LinkUnavailable(str(why)) from why
 
     async def _post_message(self, id_: str, body: bytes) -> bytes:
-        headers = {**build_signed_headers(self.key, id_, self.clock.now(), body), **IDENTITY_ENCODING_HEADERS, "Content-Type": "application/json"}
+        headers = {
+            **build_signed_headers(self.key, id_, self.clock.now(), body),
+            **IDENTITY_ENCODING_HEADERS,
+            "Content-Type": "application/json",
+        }
         try:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS), auto_decompress=False) as session,

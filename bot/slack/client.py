@@ -16,9 +16,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.cards.blocks import Card
-from bot.slack.pace import SharedCallTurns, RateLimits
+from bot.slack.rate_limits import RateLimits, SharedCallTurns
 from kb.numbers import parse_seconds
-from kb.redact import redact_once, redact_data
+from kb.redact import redact_data, redact_once
 
 SlackClient = AsyncWebClient
 """What `build_slack_client` makes, for those who only pass it on."""

@@ -46,7 +46,12 @@ def build_manifest(url: str = "") -> dict[str, Any]:
     """As Slack takes it under “From a manifest”. `url`: where Slack sends everything to; without one it is Socket Mode."""
     to, request = ({"url": url}, {"request_url": url}) if url else ({}, {})
     return {
-        "display_information": {"name": "RackMedic", "description": DESCRIPTION, "long_description": LONG_DESCRIPTION, "background_color": "#1d2b36"},
+        "display_information": {
+            "name": "RackMedic",
+            "description": DESCRIPTION,
+            "long_description": LONG_DESCRIPTION,
+            "background_color": "#1d2b36",
+        },
         "features": {
             "agent_view": {"agent_description": AGENT_DESCRIPTION},
             "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True, "messages_tab_read_only_enabled": False},

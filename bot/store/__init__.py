@@ -1,1 +1,1 @@
-"""The Redis that survives, every key it holds, and the approval ledger opened on it. May import settings, refusals and tasks of the bot."""
+"""Redis: connection, every key, indexes and caches, and the approval ledger opened on it."""

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from redis.asyncio import Redis
 
 from bot.store.keys import RedisKeys
-from graph.engine.peers import HostBaseline
+from graph.engine.peer_differences import HostBaseline
 
 BASELINE_RETENTION = timedelta(days=40)
 MAX_BASELINE_BYTES = 1 << 20

@@ -1,6 +1,6 @@
 """Every key of ours in Redis, spelt here. A changed name or value is a new store version (`bot.store.version`).
 
-Two rooms below keep the spelling of their own: `graph.memory` (THREADS) and `tools.ledger` (LEDGER).
+Two rooms below keep the spelling of their own: `graph.checkpoints` (THREADS) and `tools.ledger` (LEDGER).
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,11 @@ LEDGER_KEY_PREFIX = f"{KEY_PREFIX}:ledger:"
 VERSION_KEY = f"{KEY_PREFIX}:version"
 WAKEUP_STREAM_KEY = f"{KEY_PREFIX}:wakeups"
 ACTION_WAKEUP_STREAM_KEY = f"{KEY_PREFIX}:action-wakeups"
-INCIDENT_METRICS_KEY, INCIDENT_METRICS_AGE_KEY, FEEDBACK_KEY = f"{KEY_PREFIX}:courses", f"{KEY_PREFIX}:courses:age", f"{KEY_PREFIX}:feedback"
+INCIDENT_METRICS_KEY, INCIDENT_METRICS_AGE_KEY, FEEDBACK_KEY = (
+    f"{KEY_PREFIX}:courses",
+    f"{KEY_PREFIX}:courses:age",
+    f"{KEY_PREFIX}:feedback",
+)
 LESSONS_KEY, LESSONS_VERSION_KEY = f"{KEY_PREFIX}:lessons", f"{KEY_PREFIX}:lessons:version"
 
 

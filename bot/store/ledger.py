@@ -13,7 +13,7 @@ from bot.settings import ENV_PREFIX, Settings
 from bot.store.ledger_keys import get_key_file, load_ledger_key, load_older_keys
 from bot.store.store import Durability, Store
 from tools.clock import Clock
-from tools.inventory.hosts import Host, Inventory
+from tools.inventory.inventory import Host, Inventory
 from tools.ledger.brakes import Brakes
 from tools.ledger.ledger import Ledger
 
@@ -50,7 +50,9 @@ async def open_ledger(settings: Settings, store: Store, inventory: Inventory, cl
         raise Refusal(f"{ENV_PREFIX}LEDGER_KEY: {WRONG_KEY_TEXT.format(store=store.describe(), file=get_key_file(settings))}", 2)
     state = "ours" if changing else await ledger.get_key_state()
     if state == "strange":
-        raise Refusal(f"{ENV_PREFIX}LEDGER_KEY: {CHANGED_KEY_TEXT.format(store=store.describe(), file=get_key_file(settings), prefix=ENV_PREFIX)}", 2)
+        raise Refusal(
+            f"{ENV_PREFIX}LEDGER_KEY: {CHANGED_KEY_TEXT.format(store=store.describe(), file=get_key_file(settings), prefix=ENV_PREFIX)}", 2
+        )
     if state == "earlier":
         raise Refusal(f"{ENV_PREFIX}LEDGER_KEY: {ROTATE_KEY_TEXT}", 2)
     return ledger

@@ -218,7 +218,9 @@ class Outbox:
     async def begin_sending(self, name: str) -> OutboxRow | None:
         """A row that was taken, for whoever works on it from here on; None while another does. What settles it or puts it off lets it go."""
         now = self._clock.now()
-        begun = await self._begin(keys=[self._box.row(name)], args=[self._format_score(now), self._format_score(now + self.lease * HOLD_LEASE_FRACTION)])
+        begun = await self._begin(
+            keys=[self._box.row(name)], args=[self._format_score(now), self._format_score(now + self.lease * HOLD_LEASE_FRACTION)]
+        )
         return await self.load_row(name) if int(begun) else None
 
     async def mark_arrived(self, row: OutboxRow, ticket: str, state: str, again: timedelta | None, **notes: str) -> None:

@@ -15,7 +15,7 @@ from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from bot.settings import ENV_PREFIX
 from bot.store.private_redis import PrivateRedis, PrivateRedisFailed, find_server, start_private_redis
 from bot.store.version import STORE_VERSION, claim_version
-from tools.ledger.reach import decode_text
+from tools.ledger.redis_replies import decode_text
 
 StoreKind = Literal["server", "private", "memory"]
 MIN_REDIS_VERSION = (7, 0)
@@ -166,7 +166,9 @@ async def _start_private_store(directory: Path | None, path: str | None) -> Stor
 def _create_client(url: str, **settings: Any) -> Redis:
     """A client whose callers wait for a free connection. redis-py's own pool refuses the hundred and first call of a moment: of 100 mentions
     at once 73 and more were not stored at their first delivery."""
-    return Redis.from_pool(BlockingConnectionPool.from_url(url, max_connections=MAX_CONNECTIONS, timeout=CONNECTION_WAIT_SECONDS, **settings))
+    return Redis.from_pool(
+        BlockingConnectionPool.from_url(url, max_connections=MAX_CONNECTIONS, timeout=CONNECTION_WAIT_SECONDS, **settings)
+    )
 
 
 async def _connect_server(url: str) -> Store:

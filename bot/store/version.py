@@ -3,7 +3,7 @@
 from redis.asyncio import Redis
 
 from bot.store.keys import FIXED_KEYS, VERSION_KEY
-from tools.ledger.reach import decode_text
+from tools.ledger.redis_replies import decode_text
 
 STORE_VERSION = 2
 # Raise it with every change of what is stored or of how it is read.
@@ -27,4 +27,8 @@ return ARGV[1]
 
 async def claim_version(redis: Redis) -> str:
     """Return the version of the store, after writing STORE_VERSION into an empty one or over BEFORE. Empty: there is data without a version."""
-    return decode_text(await redis.eval(CLAIM_VERSION_SCRIPT, 1 + len(FIXED_KEYS), VERSION_KEY, *FIXED_KEYS, str(STORE_VERSION), str(PREVIOUS_STORE_VERSION)))
+    return decode_text(
+        await redis.eval(
+            CLAIM_VERSION_SCRIPT, 1 + len(FIXED_KEYS), VERSION_KEY, *FIXED_KEYS, str(STORE_VERSION), str(PREVIOUS_STORE_VERSION)
+        )
+    )

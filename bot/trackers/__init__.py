@@ -1,3 +1,1 @@
-"""Tickets in the trackers that a site has already: what leaves, one adapter a product, who sends it once and asks how far it is.
-May import the store, cards' views, signatures of webhooks, and the graph's and tools' values.
-"""
+"""Tickets in trackers that a site already has: one adapter a product, the draft that leaves, the sync, and their Slack side."""

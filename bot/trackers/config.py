@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr
 
 from bot.trackers.tracker import OnClose
-from kb.shapes import StrictModel
+from kb.schema import StrictModel
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 

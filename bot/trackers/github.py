@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from bot.trackers.config import TrackerSecret, TrackerConfig, TrackerUrl, build_fix_hints
-from bot.trackers.draft import TrackerDraft, render_markdown, format_outbound_line
-from bot.trackers.opened import TrackerBase
-from bot.trackers.remarks import MAX_FETCHED_COMMENTS, select_newest, build_comment, get_rows_at
-from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, TrackerUnavailable, TrackerRefused, build_marker, read_comments
-from bot.trackers.wire import TrackerHttpClient, filter_remote_url, get_text_at, clean_remote_text
+from bot.trackers.comments import MAX_FETCHED_COMMENTS, build_comment, get_rows_at, select_newest
+from bot.trackers.config import TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
+from bot.trackers.http import TrackerHttpClient, clean_remote_text, filter_remote_url, get_text_at
+from bot.trackers.ticket_draft import TrackerDraft, format_outbound_line, render_markdown
+from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, TrackerRefused, TrackerUnavailable, build_marker, read_comments
+from bot.trackers.tracker_base import TrackerBase
 from kb.numbers import parse_bounded_count
 from tools.clock import Clock
 
@@ -71,16 +71,23 @@ class GitHubTracker(TrackerBase):
                     return self._parse_ticket(row)
             if len(rows) < PAGE_SIZE:
                 return None
-        raise TrackerUnavailable(f"{self.words} has more than {MAX_PAGES * PAGE_SIZE} newer issues: whether ours is among them cannot be told")
+        raise TrackerUnavailable(
+            f"{self.words} has more than {MAX_PAGES * PAGE_SIZE} newer issues: whether ours is among them cannot be told"
+        )
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
-        issue: dict[str, Any] = {"title": format_outbound_line(draft.title, self.title_most), "body": render_markdown(draft, build_marker(draft.incident))}
+        issue: dict[str, Any] = {
+            "title": format_outbound_line(draft.title, self.title_most),
+            "body": render_markdown(draft, build_marker(draft.incident)),
+        }
         if self.config.labels:
             issue["labels"] = list(self.config.labels)
         return self._parse_ticket((await self.wire.send_request("POST", self._issues_path, body=issue)).data)
 
     async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
-        answer = await self.wire.send_request("GET", f"{self._issues_path}/{_parse_number(ticket)}", headers={"If-None-Match": seen} if seen else {}, gone=True)
+        answer = await self.wire.send_request(
+            "GET", f"{self._issues_path}/{_parse_number(ticket)}", headers={"If-None-Match": seen} if seen else {}, gone=True
+        )
         if answer.status == 304:
             return None
         state, reason = get_text_at(answer.data, "state"), get_text_at(answer.data, "state_reason").replace("_", " ")
@@ -96,14 +103,19 @@ class GitHubTracker(TrackerBase):
         found: list[Any] = []
         for page in range(last, max(0, last - 2), -1):
             params = {"per_page": str(COMMENTS_PER_PAGE), "page": str(page)}
-            found = [*get_rows_at((await self.wire.send_request("GET", f"{self._issues_path}/{number}/comments", params=params)).data), *found]
+            found = [
+                *get_rows_at((await self.wire.send_request("GET", f"{self._issues_path}/{number}/comments", params=params)).data),
+                *found,
+            ]
             if len(found) >= MAX_FETCHED_COMMENTS:
                 break
         return select_newest(map(self._parse_comment, found))
 
     def _parse_comment(self, row: Any) -> RemoteComment | None:
         url = filter_remote_url(get_text_at(row, "html_url"), self.config.url)
-        return build_comment(get_text_at(row, "id"), get_text_at(row, "user", "login"), get_text_at(row, "body"), get_text_at(row, "created_at"), url)
+        return build_comment(
+            get_text_at(row, "id"), get_text_at(row, "user", "login"), get_text_at(row, "body"), get_text_at(row, "created_at"), url
+        )
 
     async def close_ticket(self, ticket: str, words: str) -> None:
         issue = f"{self._issues_path}/{_parse_number(ticket)}"
@@ -135,7 +147,11 @@ def open_github(name: str, config: GitHubConfig, clock: Clock) -> GitHubTracker:
         "Accept": "application/vnd.github+json",
         "X-GitHub-Api-Version": "2022-11-28",
     }
-    return GitHubTracker(name, config, TrackerHttpClient(config.label or "GitHub", config.url, clock, headers, build_fix_hints(name, _FIX_HINTS), _format_error))
+    return GitHubTracker(
+        name,
+        config,
+        TrackerHttpClient(config.label or "GitHub", config.url, clock, headers, build_fix_hints(name, _FIX_HINTS), _format_error),
+    )
 
 
 def _parse_number(ticket: str) -> int:
@@ -150,6 +166,8 @@ def _fence_words(words: str) -> str:
 def _format_error(data: Any) -> str:
     rows = data.get("errors") if isinstance(data, dict) else None
     errors = (
-        [f"{get_text_at(row, 'field')} {get_text_at(row, 'code') or get_text_at(row, 'message')}" for row in rows] if isinstance(rows, list) else []
+        [f"{get_text_at(row, 'field')} {get_text_at(row, 'code') or get_text_at(row, 'message')}" for row in rows]
+        if isinstance(rows, list)
+        else []
     )
     return "; ".join([get_text_at(data, "message"), *errors])

@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from bot.trackers.config import ShortText, TrackerSecret, TrackerConfig, TrackerUrl, build_fix_hints
-from bot.trackers.draft import TrackerDraft, render_adf, format_outbound_line, build_adf_paragraph
-from bot.trackers.opened import TrackerBase
-from bot.trackers.remarks import MAX_FETCHED_COMMENTS, extract_adf_text, select_newest, build_comment, get_rows_at
-from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, TrackerUnavailable, TrackerRefused, build_marker, read_comments
-from bot.trackers.wire import TrackerHttpClient, get_text_at, clean_remote_text
+from bot.trackers.comments import MAX_FETCHED_COMMENTS, build_comment, extract_adf_text, get_rows_at, select_newest
+from bot.trackers.config import ShortText, TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
+from bot.trackers.http import TrackerHttpClient, clean_remote_text, get_text_at
+from bot.trackers.ticket_draft import TrackerDraft, build_adf_paragraph, format_outbound_line, render_adf
+from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, TrackerRefused, TrackerUnavailable, build_marker, read_comments
+from bot.trackers.tracker_base import TrackerBase
 from tools.clock import Clock
 
 _FIX_HINTS: Final = {
@@ -85,7 +85,9 @@ class JiraTracker(TrackerBase):
         return self._parse_ticket((await self.wire.send_request("POST", "/rest/api/3/issue", body={"fields": fields})).data)
 
     async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
-        answer = await self.wire.send_request("GET", f"/rest/api/3/issue/{quote(ticket, safe='')}", params={"fields": "status,updated"}, gone=True)
+        answer = await self.wire.send_request(
+            "GET", f"/rest/api/3/issue/{quote(ticket, safe='')}", params={"fields": "status,updated"}, gone=True
+        )
         updated = get_text_at(answer.data, "fields", "updated")[:60]
         if updated and updated == seen:
             return None
@@ -137,7 +139,9 @@ class JiraTracker(TrackerBase):
 def open_jira(name: str, config: JiraConfig, clock: Clock) -> JiraTracker:
     """With what its token opens."""
     basic = b64encode(f"{config.user}:{config.token.get_secret_value()}".encode()).decode()
-    wire = TrackerHttpClient(config.label or "Jira", config.url, clock, {"Authorization": f"Basic {basic}"}, build_fix_hints(name, _FIX_HINTS), _format_error)
+    wire = TrackerHttpClient(
+        config.label or "Jira", config.url, clock, {"Authorization": f"Basic {basic}"}, build_fix_hints(name, _FIX_HINTS), _format_error
+    )
     return JiraTracker(name, config, wire)
 
 

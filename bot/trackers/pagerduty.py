@@ -8,14 +8,14 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from bot.trackers.config import TrackerSecret, TrackerConfig, TrackerUrl, build_fix_hints
-from bot.trackers.draft import TrackerDraft, format_outbound_line, render_plain_text
-from bot.trackers.opened import TrackerBase
-from bot.trackers.remarks import select_newest, build_comment, get_rows_at, hash_comments
+from bot.trackers.comments import build_comment, get_rows_at, hash_comments, select_newest
+from bot.trackers.config import TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
+from bot.trackers.http import TrackerHttpClient, clean_remote_text, filter_remote_url, get_text_at
+from bot.trackers.ticket_draft import TrackerDraft, format_outbound_line, render_plain_text
 from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, build_marker, read_comments
-from bot.trackers.wire import TrackerHttpClient, filter_remote_url, get_text_at, clean_remote_text
+from bot.trackers.tracker_base import TrackerBase
 from tools.clock import Clock
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
 
 _FIX_HINTS: Final = {
     301: "Check {name}.url",
@@ -99,7 +99,10 @@ class PagerDutyTracker(TrackerBase):
             return None
         row = rows[0]
         state, changed = get_text_at(row, "status"), get_text_at(row, "last_status_change_at")[:60]
-        number, url = clean_remote_text(get_text_at(row, "incident_number"), 20), filter_remote_url(get_text_at(row, "html_url"), self.config.api_url, SITE_DOMAIN)
+        number, url = (
+            clean_remote_text(get_text_at(row, "incident_number"), 20),
+            filter_remote_url(get_text_at(row, "html_url"), self.config.api_url, SITE_DOMAIN),
+        )
         remarks, unread = await read_comments(self._fetch_comments(self.api, row, url)) if self.config.comments else ((), "")
         now = f"{state} {changed} {hash_comments(remarks)}"
         if seen and seen == now and not unread:
@@ -119,7 +122,10 @@ class PagerDutyTracker(TrackerBase):
         if not re.fullmatch(r"[A-Za-z0-9]{1,40}", id_):
             return ()
         rows = get_rows_at((await api.send_request("GET", f"/incidents/{id_}/notes")).data, "notes")
-        said = ((get_text_at(row, "id"), get_text_at(row, "user", "summary"), get_text_at(row, "content"), get_text_at(row, "created_at")) for row in rows)
+        said = (
+            (get_text_at(row, "id"), get_text_at(row, "user", "summary"), get_text_at(row, "content"), get_text_at(row, "created_at"))
+            for row in rows
+        )
         return select_newest(build_comment(*words, url, "note") for words in said)
 
     async def close_ticket(self, ticket: str, words: str) -> None:

@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from bot.trackers.config import ShortText, TrackerSecret, TrackerConfig, TrackerUrl, build_fix_hints
-from bot.trackers.draft import TrackerDraft, format_outbound_line, render_plain_text
-from bot.trackers.opened import TrackerBase
-from bot.trackers.remarks import MAX_FETCHED_COMMENTS, select_newest, build_comment, get_rows_at
-from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, TrackerUnavailable, TrackerRefused, build_marker, read_comments
-from bot.trackers.wire import TrackerHttpClient, get_text_at, clean_remote_text
+from bot.trackers.comments import MAX_FETCHED_COMMENTS, build_comment, get_rows_at, select_newest
+from bot.trackers.config import ShortText, TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
+from bot.trackers.http import TrackerHttpClient, clean_remote_text, get_text_at
+from bot.trackers.ticket_draft import TrackerDraft, format_outbound_line, render_plain_text
+from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, TrackerRefused, TrackerUnavailable, build_marker, read_comments
+from bot.trackers.tracker_base import TrackerBase
 from tools.clock import Clock
 
 _FIX_HINTS: Final = {
@@ -66,7 +66,9 @@ class ServiceNowTracker(TrackerBase):
 
     async def find_ticket(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
         query = f"correlation_id={build_marker(draft.incident)}^ORDERBYsys_created_on"
-        answer = await self.wire.send_request("GET", self._table_path, params={"sysparm_query": query, "sysparm_limit": "2", "sysparm_fields": ROW_FIELDS})
+        answer = await self.wire.send_request(
+            "GET", self._table_path, params={"sysparm_query": query, "sysparm_limit": "2", "sysparm_fields": ROW_FIELDS}
+        )
         found = answer.data.get("result") if isinstance(answer.data, dict) else None
         if not isinstance(found, list):
             raise TrackerUnavailable(f"{self.words} answers a search in a shape that is not known")
@@ -93,7 +95,9 @@ class ServiceNowTracker(TrackerBase):
 
     async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
         params = {"sysparm_fields": ROW_FIELDS, "sysparm_display_value": "all"}
-        row = _get_result((await self.wire.send_request("GET", f"{self._table_path}/{quote(ticket, safe='')}", params=params, gone=True)).data)
+        row = _get_result(
+            (await self.wire.send_request("GET", f"{self._table_path}/{quote(ticket, safe='')}", params=params, gone=True)).data
+        )
         updated = " ".join(get_text_at(row, field, "value")[:60] for field in ("sys_updated_on", "sys_mod_count")).strip()
         if updated and updated == seen:
             return None
@@ -116,7 +120,9 @@ class ServiceNowTracker(TrackerBase):
 
     async def close_ticket(self, ticket: str, words: str) -> None:
         closing = {"state": "6", "close_code": self.config.close_code, "close_notes": words} if self.config.on_close == "close" else {}
-        await self.wire.send_request("PATCH", f"{self._table_path}/{quote(ticket, safe='')}", body={"work_notes": words, **closing}, gone=True)
+        await self.wire.send_request(
+            "PATCH", f"{self._table_path}/{quote(ticket, safe='')}", body={"work_notes": words, **closing}, gone=True
+        )
 
     async def check_access(self) -> str:
         await self.wire.send_request("GET", self._table_path, params={"sysparm_limit": "1", "sysparm_fields": "sys_id"})
@@ -137,14 +143,26 @@ class ServiceNowTracker(TrackerBase):
 def open_servicenow(name: str, config: ServiceNowConfig, clock: Clock) -> ServiceNowTracker:
     """With what its password opens."""
     basic = b64encode(f"{config.user}:{config.password.get_secret_value()}".encode()).decode()
-    wire = TrackerHttpClient(config.label or "ServiceNow", config.url, clock, {"Authorization": f"Basic {basic}"}, build_fix_hints(name, _FIX_HINTS), _format_error)
+    wire = TrackerHttpClient(
+        config.label or "ServiceNow",
+        config.url,
+        clock,
+        {"Authorization": f"Basic {basic}"},
+        build_fix_hints(name, _FIX_HINTS),
+        _format_error,
+    )
     return ServiceNowTracker(name, config, wire)
 
 
 def _parse_comment(row: Any, url: str) -> RemoteComment | None:
     kind = "work note" if get_text_at(row, "element") == "work_notes" else "comment"
     return build_comment(
-        get_text_at(row, "sys_id"), get_text_at(row, "sys_created_by"), get_text_at(row, "value"), get_text_at(row, "sys_created_on"), url, kind
+        get_text_at(row, "sys_id"),
+        get_text_at(row, "sys_created_by"),
+        get_text_at(row, "value"),
+        get_text_at(row, "sys_created_on"),
+        url,
+        kind,
     )
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Literal, Protocol
 
-from bot.trackers.draft import TrackerDraft
+from bot.trackers.ticket_draft import TrackerDraft
 
 OnClose = Literal["nothing", "comment", "close"]
 MARKER_PREFIX, OWN_COMMENT_PREFIX = "rackmedic-", "RackMedic's incident "

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from bot.inbound.webhook import parse_webhook_key, build_signed_headers
+from bot.inbound.webhook import build_signed_headers, parse_webhook_key
+from bot.trackers.comments import MAX_FETCHED_COMMENTS, build_comment, get_rows_at, hash_comments, select_newest
 from bot.trackers.config import TrackerConfig, TrackerUrl, build_fix_hints
-from bot.trackers.draft import TrackerDraft, build_draft_data
-from bot.trackers.opened import TrackerBase
-from bot.trackers.remarks import MAX_FETCHED_COMMENTS, select_newest, build_comment, get_rows_at, hash_comments
+from bot.trackers.http import TrackerHttpClient, clean_remote_text, filter_remote_url, get_text_at
+from bot.trackers.ticket_draft import TrackerDraft, build_draft_data
 from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, build_marker
-from bot.trackers.wire import TrackerHttpClient, filter_remote_url, get_text_at, clean_remote_text
+from bot.trackers.tracker_base import TrackerBase
 from tools.clock import Clock
 
 OPENED_TYPE, ASKED_TYPE, CLOSED_TYPE = "rackmedic.ticket.opened", "rackmedic.ticket.asked", "rackmedic.ticket.closed"
@@ -77,7 +77,11 @@ class WebhookTracker(TrackerBase):
     async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
         answer = await self._post_message(ASKED_TYPE, f"{ticket} {self.wire.clock.now().timestamp()}", {"id": ticket})
         state, done = clean_remote_text(get_text_at(answer, "state"), 60), isinstance(answer, dict) and answer.get("done") is True
-        remarks = select_newest(map(self._parse_comment, get_rows_at(answer, "comments")[-2 * MAX_FETCHED_COMMENTS :])) if self.config.comments else ()
+        remarks = (
+            select_newest(map(self._parse_comment, get_rows_at(answer, "comments")[-2 * MAX_FETCHED_COMMENTS :]))
+            if self.config.comments
+            else ()
+        )
         now = f"{state} {done} {hash_comments(remarks)}".strip()
         return RemoteStatus(self._parse_ticket(answer, ticket), state, done, now, remarks) if state and now != seen else None
 
@@ -93,7 +97,9 @@ class WebhookTracker(TrackerBase):
     async def _post_message(self, type_: str, about: str, data: Mapping[str, object]) -> Any:
         now = self.wire.clock.now()
         body = json.dumps({"type": type_, "timestamp": now.isoformat(), "data": data}).encode()
-        headers = build_signed_headers(parse_webhook_key(self.config.key.get_secret_value()), self._build_message_id(type_, about), now, body)
+        headers = build_signed_headers(
+            parse_webhook_key(self.config.key.get_secret_value()), self._build_message_id(type_, about), now, body
+        )
         return (await self.wire.send_signed_body(body, headers)).data
 
     def _build_message_id(self, type_: str, about: str) -> str:
@@ -105,7 +111,11 @@ class WebhookTracker(TrackerBase):
 
     def _parse_ticket(self, answer: Any, id_: str) -> RemoteTicket:
         theirs = clean_remote_text(get_text_at(answer, "id"), 100) or id_
-        return RemoteTicket(theirs, clean_remote_text(get_text_at(answer, "shown"), 60) or theirs, filter_remote_url(get_text_at(answer, "url"), self.config.url))
+        return RemoteTicket(
+            theirs,
+            clean_remote_text(get_text_at(answer, "shown"), 60) or theirs,
+            filter_remote_url(get_text_at(answer, "url"), self.config.url),
+        )
 
 
 def open_webhook(name: str, config: WebhookConfig, clock: Clock) -> WebhookTracker:
@@ -113,5 +123,7 @@ def open_webhook(name: str, config: WebhookConfig, clock: Clock) -> WebhookTrack
     return WebhookTracker(
         name,
         config,
-        TrackerHttpClient(config.label or "Webhook", config.url, clock, {}, build_fix_hints(name, _FIX_HINTS), lambda data: get_text_at(data, "error")),
+        TrackerHttpClient(
+            config.label or "Webhook", config.url, clock, {}, build_fix_hints(name, _FIX_HINTS), lambda data: get_text_at(data, "error")
+        ),
     )

@@ -8,12 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from graph.engine.age import EVENT_KEY_PREFIXES, MAX_OLD_EVENTS_LOG_ODDS, is_old
-from graph.engine.reference import ReferenceData, is_tenant_writable, can_be_proven_by_text
-from graph.engine.rises import format_rise
+from graph.engine.counter_rises import format_rise
+from graph.engine.event_age import EVENT_KEY_PREFIXES, MAX_OLD_EVENTS_LOG_ODDS, is_old
+from graph.engine.reference_data import ReferenceData, can_be_proven_by_text, is_tenant_writable
 from graph.engine.subjects import ClueHits, ObservedFacts, Subject, find_hosts_showing_cause, find_subjects
-from kb.keys import find_key
-from kb.taxonomy.labels import Clue, Leaf
+from kb.fact_keys import find_key
+from kb.taxonomy.taxonomy import Clue, Leaf
 from tools.fact import Fact, Status, Value
 
 MAX_DIFFERENCE_LOG_ODDS = math.log(0.6 / 0.4)
@@ -91,12 +91,20 @@ class Belief:
     @property
     def deciding(self) -> tuple[ClueMatch, ...]:
         """Matches that may confirm it. Nobody is accused on words that a tenant could have written."""
-        return tuple(m for m in self.support if m.decides and (can_be_proven_by_text(self.leaf) or (m.fact.host and not is_tenant_writable(m.fact.key))))
+        return tuple(
+            m
+            for m in self.support
+            if m.decides and (can_be_proven_by_text(self.leaf) or (m.fact.host and not is_tenant_writable(m.fact.key)))
+        )
 
     @property
     def proven(self) -> bool:
         """Certain, with one executed fact that decides, shown by as many hosts as the leaf asks for."""
-        return self.posterior >= CONFIRMED_POSTERIOR and bool(self.deciding) and (self.leaf.min_hosts <= 1 or len(self.shown) >= self.leaf.min_hosts)
+        return (
+            self.posterior >= CONFIRMED_POSTERIOR
+            and bool(self.deciding)
+            and (self.leaf.min_hosts <= 1 or len(self.shown) >= self.leaf.min_hosts)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +148,13 @@ class ClueMatcher:
 
     def find_hits(self, leaf: Leaf) -> ClueHits:
         """Every clue of a leaf with every fact that matches it."""
-        return [(clue, fact) for clue in leaf.evidence for alike in self._select_for_clue(clue) if _matches_clue(clue, alike) for fact in alike.facts]
+        return [
+            (clue, fact)
+            for clue in leaf.evidence
+            for alike in self._select_for_clue(clue)
+            if _matches_clue(clue, alike)
+            for fact in alike.facts
+        ]
 
     def format_match(self, clue: Clue, fact: Fact) -> str:
         said = clue.format_sentence(fact, self.get_expected(fact), self._get_peer_majority(fact))
@@ -236,7 +250,9 @@ def _build_doubt(expected: Value, links: Sequence[Fact]) -> ProfileDoubt | None:
     counts = Counter(fact.value for fact in links if isinstance(fact.value, int | float))
     most, times = counts.most_common(1)[0]
     met = isinstance(expected, int | float) and any(value >= expected for value in counts)
-    enough = len(links) >= MIN_MAJORITY_OBSERVATIONS and 2 * times > len(links) and len({fact.host for fact in links if fact.value == most}) > 1
+    enough = (
+        len(links) >= MIN_MAJORITY_OBSERVATIONS and 2 * times > len(links) and len({fact.host for fact in links if fact.value == most}) > 1
+    )
     return ProfileDoubt(expected, most, next(fact for fact in links if fact.value == most)) if enough and not met else None
 
 
@@ -303,7 +319,9 @@ def _weigh_clues(leaf: Leaf, subject: Subject, start: float, hits: ClueHits, mat
         leaf,
         subject,
         min(odds, MAX_DIFFERENCE_LOG_ODDS) if _has_only_differences(matches) else odds,
-        support=tuple(sorted((m for m in matches if m.weight > 0), key=lambda m: (not m.decides, _is_low_trust(m.fact), -m.weight, m.clue.id))),
+        support=tuple(
+            sorted((m for m in matches if m.weight > 0), key=lambda m: (not m.decides, _is_low_trust(m.fact), -m.weight, m.clue.id))
+        ),
         against=tuple(sorted((m for m in matches if m.weight < 0), key=lambda m: (m.weight, m.clue.id))),
         shown=frozenset(fact.host for clue, fact in hits if clue.weight > 0 and fact.host),
         explains=frozenset(id(fact) for clue, fact in hits if clue.weight > 0),

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graph.engine.reference import ReferenceData, is_tenant_writable
-from kb.taxonomy.labels import Leaf
+from graph.engine.reference_data import ReferenceData, is_tenant_writable
+from kb.taxonomy.taxonomy import Leaf
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import Fact, Status
 
@@ -93,7 +93,9 @@ class Coverage:
         return [
             (host, check, why)
             for (host, check), why in sorted(self.blind.items())
-            if check in self.lens.checks and not self._is_pointless(host, check) and (not self._is_job_check(check) or self._is_job_log_unread(check))
+            if check in self.lens.checks
+            and not self._is_pointless(host, check)
+            and (not self._is_job_check(check) or self._is_job_log_unread(check))
         ]
 
     def list_unread_texts(self) -> list[str]:

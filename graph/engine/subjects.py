@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graph.engine.reference import ReferenceData, PlaceKind, is_tenant_writable
-from kb.keys import find_key
-from kb.taxonomy.labels import Clue, Leaf
+from graph.engine.reference_data import PlaceKind, ReferenceData, is_tenant_writable
+from kb.fact_keys import find_key
+from kb.taxonomy.taxonomy import Clue, Leaf
 from tools.fact import Fact
 
 ClueHits = list[tuple[Clue, Fact]]
@@ -82,7 +82,9 @@ def find_hosts_showing_cause(leaf: Leaf, hits: ClueHits, seen: ObservedFacts) ->
     if leaf.scope not in ("switch", "rack", "cluster"):
         return frozenset()
     kept = hits if leaf.scope == "cluster" else _drop_few_device_hits(hits, seen)
-    return frozenset(f.host for c, f in kept if f.host and c.decisive and c.weight > 0 and not (is_tenant_writable(f.key) or f.attrs.get("aged")))
+    return frozenset(
+        f.host for c, f in kept if f.host and c.decisive and c.weight > 0 and not (is_tenant_writable(f.key) or f.attrs.get("aged"))
+    )
 
 
 def _sort_hits(leaf: Leaf, hits: ClueHits) -> SortedHits:

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from graph.engine.age import EVENT_KEY_PREFIXES, get_last_seen
 from graph.engine.belief import CONFIRMED_POSTERIOR, Belief, has_only_old_events
 from graph.engine.coverage import Coverage
-from graph.engine.derive import REPEATING_XIDS
-from graph.engine.reference import is_tenant_writable
+from graph.engine.derived_facts import REPEATING_XIDS
+from graph.engine.event_age import EVENT_KEY_PREFIXES, get_last_seen
+from graph.engine.reference_data import is_tenant_writable
 from graph.state import Verdict
-from kb.taxonomy.labels import Leaf
+from kb.taxonomy.taxonomy import Leaf
 from tools.fact import Fact
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
 
 RIVAL_LOG_ODDS_MARGIN = 0.5
 """Two labels that the same facts decide and whose log-odds differ by less cannot be told apart."""
@@ -160,7 +160,11 @@ def _find_unexplained_fact(roots: Sequence[Belief], odd: Sequence[Fact]) -> Fact
 
 def _is_machine_fact(fact: Fact) -> bool:
     """What a program cannot cause by itself. How somebody set a machine up breaks no program that ran on it."""
-    return fact.key.startswith(MACHINE_KEY_PREFIXES) and not fact.key.startswith(SETTING_KEY_PREFIXES) and not (fact.key == "kernel.xid" and fact.value in REPEATING_XIDS)
+    return (
+        fact.key.startswith(MACHINE_KEY_PREFIXES)
+        and not fact.key.startswith(SETTING_KEY_PREFIXES)
+        and not (fact.key == "kernel.xid" and fact.value in REPEATING_XIDS)
+    )
 
 
 def _has_only_text(row: Belief) -> bool:
@@ -259,7 +263,8 @@ def _format_rejection(row: Belief, coverage: Coverage) -> str:
         fact = row.support[0].fact
         return f"{row.support[0].says}, last {get_last_seen(fact):%Y-%m-%d %H:%M} UTC, and not since"
     by_check = {
-        check.id: {host for host in coverage.hosts if coverage.has_observed(host, check.id)} for check in coverage.lens.list_deciding_checks(row.leaf)
+        check.id: {host for host in coverage.hosts if coverage.has_observed(host, check.id)}
+        for check in coverage.lens.list_deciding_checks(row.leaf)
     }
     checks = ", ".join(check for check, hosts in by_check.items() if hosts)
     if not checks:

@@ -1,4 +1,4 @@
-"""The incident graph: five nodes and the table that joins them, answers, questions, tickets and fixes.
+"""The incident graph: five nodes and the table that joins them, answers, questions, tickets and remediations.
 
-May import ladders, engine, reading, model and memory; asks the outside world through `graph.ports` alone.
+Imports remediation, engine, extraction, model and checkpoints; reaches the outside world through `graph.context` alone.
 """

@@ -9,41 +9,41 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from graph.deciding import select_report_charts
-from graph.engine.assess import Assessment
-from graph.engine.peers import HostBaseline, build_baselines
-from graph.engine.reference import is_tenant_writable
-from graph.incident.about import summarize_hosts, partition_causes, render_differences, foreign_said, kept_out, render_old_events
-from graph.incident.about import render_hosts_summary as about_in_words
-from graph.incident.again import answer_narrow_recheck, add_change_summary
-from graph.incident.answers.table import answer_item
+from graph.context import GraphContext, Progress
+from graph.engine.assessment import Assessment
+from graph.engine.peer_differences import HostBaseline, build_baselines
+from graph.engine.reference_data import is_tenant_writable
+from graph.extraction import stat_text
+from graph.extraction.log_digests import select_telling_templates
+from graph.extraction.suspected_causes import find_suspected_causes
+from graph.extraction.unknown_names import format_unknown_hosts, format_unknown_job
+from graph.incident.answers.routes import answer_item
 from graph.incident.answers.unproven import unproven
-from graph.incident.case import IncidentContext, load_incident_context, assess_incident
-from graph.incident.concluded import TurnResult
-from graph.incident.crossing import add_tenant_causes
+from graph.incident.context import IncidentContext, assess_incident, load_incident_context
 from graph.incident.execute import TURN_ENDING_KINDS
-from graph.incident.fixes import is_renewed_request, is_check_result, add_remediations, add_action_facts
-from graph.incident.guiding.steps import answer_unknown_guide, get_unknown_guide, add_guide_status
+from graph.incident.followup_turns import add_change_summary, answer_narrow_recheck
+from graph.incident.guiding.guide_steps import add_guide_status, answer_unknown_guide, get_unknown_guide
+from graph.incident.handoff_tickets import build_handoff_ticket
+from graph.incident.host_findings import foreign_said, kept_out, partition_causes, render_differences, render_old_events, summarize_hosts
+from graph.incident.host_findings import render_hosts_summary as about_in_words
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
-from graph.incident.questions import list_tenant_question_ids, list_logs, update_tenant_silence, list_suggestions
+from graph.incident.questions import list_logs, list_suggestions, list_tenant_question_ids, update_tenant_silence
 from graph.incident.reflect import list_hypotheses
-from graph.incident.second_look import schedule_next_recheck, add_recheck_result
-from graph.incident.thinking.checked import verify_conclusion
-from graph.incident.thinking.exploring import has_exhausted_ideas
-from graph.incident.thinking.suspecting import find_likely_cause
-from graph.incident.tickets import build_handoff_ticket
-from graph.learning.noted import add_site_notes
-from graph.learning.recalled import add_recalled_lessons
+from graph.incident.remediations import add_action_facts, add_remediations, is_check_result, is_renewed_request
+from graph.incident.scheduled_recheck import add_recheck_result, schedule_next_recheck
+from graph.incident.tenant_causes import add_tenant_causes
+from graph.incident.thinking.exploration import has_exhausted_ideas
+from graph.incident.thinking.likely_causes import find_likely_cause
+from graph.incident.thinking.verification import verify_conclusion
+from graph.incident.turn_result import TurnResult
+from graph.learning.lesson_recall import add_recalled_lessons
+from graph.learning.site_notes import add_site_notes
 from graph.milestones import append_milestones
-from graph.ports import GraphContext, Progress
-from graph.reading import counts
-from graph.reading.logs import select_telling_templates
-from graph.reading.suspected import find_suspected_causes
-from graph.reading.unknown import format_unknown_hosts, format_unknown_job
-from graph.report import HostsSummary, FileReadResult, Report, AttachedChart
-from graph.state import UnobservedCheck, Hypothesis, IncidentState, DiagnosisOutcome, IncidentCosts
+from graph.report import AttachedChart, FileReadResult, HostsSummary, Report
+from graph.report_charts import select_report_charts
+from graph.state import DiagnosisOutcome, Hypothesis, IncidentCosts, IncidentState, UnobservedCheck
 from tools.fact import Status
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
 
 NO_HOST_CHECKED_TEXT = "I looked at no machine."
 
@@ -190,7 +190,11 @@ def _build_diagnosis(case: IncidentContext, now: Assessment, ports: GraphContext
     return TurnResult(
         add_recalled_lessons(report, turn.recalled),
         lifecycle=get_next_lifecycle(case.lifecycle, _get_turn_event(case, report)),
-        turn=replace(turn, asked=(*turn.asked, *questions)[-MAX_ASKED_QUESTIONS:], hosts=fold_host_names(case.hosts_in_question) if turn.only else turn.hosts),
+        turn=replace(
+            turn,
+            asked=(*turn.asked, *questions)[-MAX_ASKED_QUESTIONS:],
+            hosts=fold_host_names(case.hosts_in_question) if turn.only else turn.hosts,
+        ),
         hypotheses=list_hypotheses(now, turn.past, "taxonomy"),
         ticket=build_handoff_ticket(case, now, report) if _has_open_ticket(case) else None,
     )
@@ -225,7 +229,12 @@ def _hand_off_if_exhausted(concluded: TurnResult, case: IncidentContext, now: As
     if not (over or has_exhausted_ideas(case)) or not undecided or lifecycle not in ("open", "waiting") or waits:
         return concluded
     report = report.model_copy(update={"next_step": "Take the ticket."})
-    return replace(concluded, report=report, lifecycle=get_next_lifecycle(lifecycle, TurnEvent.HAND_OFF), ticket=build_handoff_ticket(case, now, report))
+    return replace(
+        concluded,
+        report=report,
+        lifecycle=get_next_lifecycle(lifecycle, TurnEvent.HAND_OFF),
+        ticket=build_handoff_ticket(case, now, report),
+    )
 
 
 def _get_outcome(case: IncidentContext, now: Assessment) -> DiagnosisOutcome:
@@ -267,7 +276,9 @@ def _render_elsewhere_step(now: Assessment, row: Hypothesis) -> str:
     return f"For {_render_cause(now, row)}: {now.lens.taxonomy.get_leaf(row.label).next_step}"
 
 
-def build_headline(case: IncidentContext, now: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None) -> str:
+def build_headline(
+    case: IncidentContext, now: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
+) -> str:
     """One sentence, and before it which hosts answer that were reported not to. `roots` are the causes on the hosts asked about: what was seen
     elsewhere is never the headline of a question."""
     said = _build_headline_text(case, now, outcome, roots, about)
@@ -286,23 +297,28 @@ def find_answering_hosts(case: IncidentContext) -> tuple[str, ...]:
     return tuple(host for host in case.brief.hosts if host in answered)
 
 
-def _build_headline_text(case: IncidentContext, now: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None) -> str:
+def _build_headline_text(
+    case: IncidentContext, now: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
+) -> str:
     if about and not roots and not case.turn.cut:
         return about_in_words(about, case.item.at)
     if roots:
         return "; ".join(_render_cause(now, row) for row in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
     if _has_only_unknown_targets(case):
-        said = (format_unknown_hosts(case.find_unknown_names(case.turn.unknown)), format_unknown_job(case.turn.unknown_job, case.turn.why_nowhere))
+        said = (
+            format_unknown_hosts(case.find_unknown_names(case.turn.unknown)),
+            format_unknown_job(case.turn.unknown_job, case.turn.why_nowhere),
+        )
         return " ".join((*filter(None, said), NO_HOST_CHECKED_TEXT))
     if case.turn.cut:
         what = "Stopped on request" if case.turn.cut in TURN_ENDING_KINDS else "News came while I was looking"
-        return f"{what}: {counts.format_coverage(case.stats)}, no cause proven so far."
+        return f"{what}: {stat_text.format_coverage(case.stats)}, no cause proven so far."
     if outcome == "no_fault":
         reported = tuple(row.says for row in unproven(case, now) if row.reported)
         beside = (*reported[:1], *render_old_events(case, now)[:1], *render_differences(case, now)[:1])
-        return f"No fault found: {counts.format_coverage(case.stats)}, nothing abnormal{f', but {beside[0]}' if beside else ''}."
+        return f"No fault found: {stat_text.format_coverage(case.stats)}, nothing abnormal{f', but {beside[0]}' if beside else ''}."
     why = now.why_unsure[0] if now.why_unsure else "nothing was decisive"
-    return f"No cause proven: {counts.format_coverage(case.stats)}; {why}{_more_handed_in(now)}."
+    return f"No cause proven: {stat_text.format_coverage(case.stats)}; {why}{_more_handed_in(now)}."
 
 
 def _more_handed_in(now: Assessment) -> str:

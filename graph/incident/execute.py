@@ -8,17 +8,17 @@ from typing import Any
 import structlog
 from langgraph.runtime import Runtime
 
-from graph.engine.after_repairs import mark_stale_after_repairs, mark_stale_after_remedies, find_repair_cursors
-from graph.engine.assess import assess_facts
-from graph.engine.peers import PAST_DIFFERS_KEY, PEER_DIFFERS_KEY, BASELINE_ROWS_KEY, find_past_differences
-from graph.incident.case import IncidentContext, build_kind_lookup, build_reference_data, merge_facts, load_incident_context
-from graph.ports import PendingHosts, LikelyDiagnosis, GraphContext, Progress
-from graph.reading.counts import count_unobserved_hosts
-from graph.reasoning.receipts import Receipts
-from graph.state import IncidentState, InboxItemKind, IncidentCosts
+from graph.context import GraphContext, LikelyDiagnosis, PendingHosts, Progress
+from graph.engine.assessment import assess_facts
+from graph.engine.peer_differences import BASELINE_ROWS_KEY, PAST_DIFFERS_KEY, PEER_DIFFERS_KEY, find_past_differences
+from graph.engine.stale_facts import find_repair_cursors, mark_stale_after_remedies, mark_stale_after_repairs
+from graph.extraction.stat_text import count_unobserved_hosts
+from graph.incident.context import IncidentContext, build_kind_lookup, build_reference_data, load_incident_context, merge_facts
+from graph.provenance.receipts import Receipts
+from graph.state import InboxItemKind, IncidentCosts, IncidentState
 from tools.fact import Fact, Status
 from tools.fleet.answers import CheckAnswer, CheckRequest, FleetAnswers
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
 
 log = structlog.get_logger()
 TURN_ENDING_KINDS: frozenset[InboxItemKind] = frozenset({"stop", "hand_off", "close"})
@@ -41,7 +41,9 @@ async def execute(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[
         return {"turn": replace(case.turn, cut=cut).to_json(), "to_look": []}
     ports.fleet.invalidate_before({ask.host for ask in asks}, case.item.at)
     live = LiveWave(case, ports, total=len(asks))
-    wave = await live.collect_answers(asks, fresh=bool(case.turn.again) or ((case.kind == "recheck" or case.turn.news) and case.rounds <= 1))
+    wave = await live.collect_answers(
+        asks, fresh=bool(case.turn.again) or ((case.kind == "recheck" or case.turn.news) and case.rounds <= 1)
+    )
     cut = live.cut or await find_interrupting_kind(case, ports)
     facts = await add_baseline_differences(await merge_current_facts(case, list_wave_facts(wave), ports), ports)
     return {
@@ -164,7 +166,9 @@ def _get_tool_name(check: str, ports: GraphContext) -> str:
 
 def find_likely_diagnosis(case: IncidentContext, ports: GraphContext, answers: Sequence[CheckAnswer]) -> LikelyDiagnosis | None:
     """The first cause that these answers prove already; for display only, as devices have no names before a host is through."""
-    facts = mark_stale_after_repairs(merge_facts(case.facts, list_wave_facts(FleetAnswers(tuple(answers)))), find_repair_cursors(case.remediations))
+    facts = mark_stale_after_repairs(
+        merge_facts(case.facts, list_wave_facts(FleetAnswers(tuple(answers)))), find_repair_cursors(case.remediations)
+    )
     now = assess_facts(facts, build_reference_data(ports, facts), case.hosts, case.turn.priors, case.onset, case.brief.symptoms)
     causes = now.list_root_causes()
     if not causes:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, get_args
 
-from graph.ladders.ends import UNRESOLVED_OUTCOMES
-from graph.rows import IncidentView
-from graph.state import Remediation, Lifecycle
+from graph.incident_view import IncidentView
+from graph.remediation.outcomes import UNRESOLVED_OUTCOMES
+from graph.state import Lifecycle, Remediation
 
 
 class TurnEvent(StrEnum):
@@ -41,7 +41,11 @@ _PEOPLE_TRANSITIONS: Final[Mapping[TurnEvent, Lifecycle]] = {
     TurnEvent.QUIET: "closed",
 }
 """From anywhere: a new diagnosis, what people said, and days without a word."""
-_REMEDIATION_TRANSITIONS: Final[Mapping[TurnEvent, Lifecycle]] = {TurnEvent.FIX_WAITS: "waiting", TurnEvent.FIX_HOLDS: "watching", TurnEvent.FIX_FAILED: "handed_off"}
+_REMEDIATION_TRANSITIONS: Final[Mapping[TurnEvent, Lifecycle]] = {
+    TurnEvent.FIX_WAITS: "waiting",
+    TurnEvent.FIX_HOLDS: "watching",
+    TurnEvent.FIX_FAILED: "handed_off",
+}
 
 LIFECYCLE_TRANSITIONS: Final[Mapping[Lifecycle, Mapping[TurnEvent, Lifecycle]]] = {
     "open": {**_PEOPLE_TRANSITIONS, **_REMEDIATION_TRANSITIONS},

@@ -10,27 +10,36 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from graph.engine.assess import Assessment
-from graph.engine.prior import select_telling_incidents, compute_past_priors, compute_model_priors, sum_priors, compute_word_priors
-from graph.engine.schedule import CheckOffer, rank_exclusive_offers, list_first_wave
-from graph.engine.walk import TaxonomySearch, advance_search
-from graph.incident.again import brings_new_facts, is_narrow_recheck, list_deciding_checks, list_checks_for_news
-from graph.incident.case import MAX_UNNAMED_HOSTS, IncidentContext, TurnState, fold_asks, build_kind_lookup, build_reference_data, load_incident_context, assess_incident
-from graph.incident.guiding.steps import plan_guided_checks, get_unknown_guide
-from graph.incident.questions import render_findings, list_logs, build_hosts_question
-from graph.incident.second_look import list_counter_checks, get_due_recheck
-from graph.incident.thinking.exploring import explore_causes
-from graph.incident.thinking.material import list_corrections, build_material
-from graph.incident.thinking.suspecting import list_offered_labels
-from graph.learning.noted import find_page_hints
-from graph.learning.recalled import merge_recalled_lessons
+from graph.context import GraphContext, Progress
+from graph.engine.assessment import Assessment
+from graph.engine.check_selection import CheckOffer, list_first_wave, rank_exclusive_offers
+from graph.engine.priors import compute_model_priors, compute_past_priors, compute_word_priors, select_telling_incidents, sum_priors
+from graph.engine.taxonomy_search import TaxonomySearch, advance_search
+from graph.extraction.hosts import find_hosts
+from graph.incident.context import (
+    MAX_UNNAMED_HOSTS,
+    IncidentContext,
+    TurnState,
+    assess_incident,
+    build_kind_lookup,
+    build_reference_data,
+    fold_asks,
+    load_incident_context,
+)
+from graph.incident.followup_turns import brings_new_facts, is_narrow_recheck, list_checks_for_news, list_deciding_checks
+from graph.incident.guiding.guide_steps import get_unknown_guide, plan_guided_checks
+from graph.incident.questions import build_hosts_question, list_logs, render_findings
+from graph.incident.scheduled_recheck import get_due_recheck, list_counter_checks
+from graph.incident.thinking.exploration import explore_causes
+from graph.incident.thinking.likely_causes import list_offered_labels
+from graph.incident.thinking.material import build_material, list_corrections
+from graph.learning.lesson_recall import merge_recalled_lessons
+from graph.learning.site_notes import find_page_hints
 from graph.model.reasoner import DeclinedAnswer
-from graph.ports import GraphContext, Progress
-from graph.reading.hosts import find_hosts
-from graph.reasoning.moves import ShiftSource, build_shifts, parse_shifts, serialize_shifts
+from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shifts, serialize_shifts
 from graph.state import COUNTERS_RECHECK, Exploration, IncidentState, Tier
 from kb.history.mistakes import compute_note_weights
-from tools.inventory.ranges import expand_host_range, fold_host_names
+from tools.inventory.host_ranges import expand_host_range, fold_host_names
 
 MAX_ROUNDS, MAX_PRIORS = 10, 12
 MAX_EXTRA_HOSTS, MAX_JOBS, MAX_PEERS = 16, 2, 3
@@ -83,7 +92,9 @@ async def _plan_first_round(case: IncidentContext, ports: GraphContext) -> PlanR
     if (case.turn.unknown or case.turn.unknown_job) and not case.brief.hosts:
         return PlanResult(replace(case.turn, hosts="", named=True, questions=(build_hosts_question(case.turn),)), TaxonomySearch(), "done")
     news = brings_new_facts(case)
-    hosts = case.hosts if case.turn.only else tuple(dict.fromkeys((*case.hosts_in_question, *case.hosts))) if news else case.hosts_in_question
+    hosts = (
+        case.hosts if case.turn.only else tuple(dict.fromkeys((*case.hosts_in_question, *case.hosts))) if news else case.hosts_in_question
+    )
     alike = await ports.history.find_similar(case.brief.text, MAX_PAST_INCIDENTS, case.audience_tenant) if case.brief.text else []
     similar = select_telling_incidents(alike, compute_word_priors(ports.taxonomy, case.brief))
     known = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.decidable.leaves]
@@ -97,7 +108,9 @@ async def _plan_first_round(case: IncidentContext, ports: GraphContext) -> PlanR
     parts["mistakes"] = compute_note_weights(suggested, ports.mistakes(case.audience_tenant), ports.taxonomy.decidable.leaves)
     priors = _trim_priors(sum_priors(*parts.values()))
     moves = serialize_shifts([move for by, weights in parts.items() for move in build_shifts(by, weights)], priors)
-    turn = replace(case.turn, hosts=fold_host_names(hosts), named=bool(case.brief.hosts), past=tuple(label for label, _ in known), priors=priors)
+    turn = replace(
+        case.turn, hosts=fold_host_names(hosts), named=bool(case.brief.hosts), past=tuple(label for label, _ in known), priors=priors
+    )
     turn = replace(turn, moves=moves)
     turn = replace(turn, recalled=merge_recalled_lessons(turn.recalled, [*alike[:MAX_CLOSEST_INCIDENTS], *similar]))
     case = replace(case, turn=turn)
@@ -111,7 +124,9 @@ async def _plan_first_round(case: IncidentContext, ports: GraphContext) -> PlanR
     if news:
         case = replace(case, turn=replace(turn, news=True))
         pointed_at = list_checks_for_news(case, await assess_incident(case, ports))
-        return PlanResult(case.turn, TaxonomySearch(), "history", pointed_at) if pointed_at else await _plan_next_round(case, ports, rounds=1)
+        return (
+            PlanResult(case.turn, TaxonomySearch(), "history", pointed_at) if pointed_at else await _plan_next_round(case, ports, rounds=1)
+        )
     asks = list_first_wave(build_reference_data(ports, case.facts), hosts)
     return PlanResult(turn, TaxonomySearch(), "history", asks) if asks else await _plan_next_round(case, ports, rounds=1)
 

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from graph.engine.assess import Assessment
+from graph.engine.assessment import Assessment
 from graph.engine.belief import Belief
-from graph.incident.case import IncidentContext, TurnState
-from graph.reading.logs import select_telling_templates, format_log_digest, build_job_log_digest
+from graph.extraction.log_digests import build_job_log_digest, format_log_digest, select_telling_templates
+from graph.incident.context import IncidentContext, TurnState
+from graph.incident_view import IncidentView
 from graph.report import Report
-from graph.rows import IncidentView
-from graph.state import TENANT_SIDE, REMINDER_DUE, SIDE_KEY, REMINDER_UNANSWERED, REPORT_WITHDRAWN, TenantSilence, Lifecycle, LogDigest
+from graph.state import REMINDER_DUE, REMINDER_UNANSWERED, REPORT_WITHDRAWN, SIDE_KEY, TENANT_SIDE, Lifecycle, LogDigest, TenantSilence
 from kb.history.mistakes import MistakeNote
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
 
 MAX_QUESTIONS = 3
 LOG_QUESTION = "Can you attach the log of the first rank that failed, from its start to the error?"

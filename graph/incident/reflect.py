@@ -10,17 +10,17 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from graph.engine.assess import Assessment
-from graph.engine.prior import OBJECTION_LOG_ODDS, MODEL_LOG_ODDS, sum_priors
-from graph.incident.case import IncidentContext, TurnState, load_incident_context, assess_incident
+from graph.context import GraphContext, Progress
+from graph.engine.assessment import Assessment
+from graph.engine.priors import MODEL_LOG_ODDS, OBJECTION_LOG_ODDS, sum_priors
+from graph.extraction.stat_text import format_confidence_percent
+from graph.incident.context import IncidentContext, TurnState, assess_incident, load_incident_context
 from graph.incident.questions import render_findings
-from graph.incident.thinking.exploring import CRITIQUE_QUESTION
+from graph.incident.thinking.exploration import CRITIQUE_QUESTION
 from graph.incident.thinking.material import list_finding_lines
+from graph.incident_view import serialize_hypotheses
 from graph.model.reasoner import DeclinedAnswer, Judgement
-from graph.ports import GraphContext, Progress
-from graph.reading.counts import format_confidence_percent
-from graph.reasoning.moves import ShiftSource, build_shifts, parse_shifts, serialize_shifts
-from graph.rows import serialize_hypotheses
+from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shifts, serialize_shifts
 from graph.state import Hypothesis, IncidentState, Tier
 from kb.scan import split_lines
 
@@ -37,7 +37,9 @@ async def reflect(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[
     if now.is_narrow and not case.turn.cut:
         case, now = await _critique_causes(case, now, ports)
     rows = list_hypotheses(now, case.turn.past, case.tier)
-    await ports.progress(Progress(case.id, "reflect", _render_verdict_counts(rows), hypotheses=tuple(_render_hypothesis(row, ports) for row in rows[:4])))
+    await ports.progress(
+        Progress(case.id, "reflect", _render_verdict_counts(rows), hypotheses=tuple(_render_hypothesis(row, ports) for row in rows[:4]))
+    )
     return {"hypotheses": serialize_hypotheses(rows), "turn": case.turn.to_json()}
 
 

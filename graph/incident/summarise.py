@@ -1,4 +1,4 @@
-"""First node: what people said becomes a brief, what they handed in becomes facts. Items come redacted (`graph.reading.pasted.store_attachments`)."""
+"""First node: what people said becomes a brief, what they handed in becomes facts. Items come redacted (`graph.extraction.pasted_text.store_attachments`)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,40 +8,40 @@ from typing import Any, cast
 
 from langgraph.runtime import Runtime
 
-from graph.conversation.guessed import build_intent_choices, needs_model, apply_intent_guess
-from graph.conversation.intents import Intent
-from graph.conversation.said import ALL, OTHERS
-from graph.engine.abnormal import is_abnormal
-from graph.engine.age import LOG_END_ATTRIBUTE, MACHINE_EVENT_KEY_PREFIXES
-from graph.engine.prior import rank_decidable_labels
-from graph.exchange.evidence import parse_ticket_facts
-from graph.incident.case import DIAGNOSING_KINDS, MAX_UNNAMED_HOSTS, IncidentContext, TurnState, merge_facts, load_incident_context
-from graph.incident.second_look import get_due_recheck
+from graph.context import GraphContext, Progress
+from graph.dialogue.guessed import apply_intent_guess, build_intent_choices, needs_model
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import ALL, OTHERS
+from graph.engine.abnormal_facts import is_abnormal
+from graph.engine.event_age import LOG_END_ATTRIBUTE, MACHINE_EVENT_KEY_PREFIXES
+from graph.engine.priors import rank_decidable_labels
+from graph.extraction.asked_hosts import find_asked_hosts, is_host_health_question
+from graph.extraction.foreign_facts import select_own_facts
+from graph.extraction.host_groups import find_group, resolve_hosts_and_groups
+from graph.extraction.hosts import find_hosts
+from graph.extraction.incident_scope import IncidentScope, get_job_to_look_up, resolve_scope
+from graph.extraction.log_digests import merge_log_digests
+from graph.extraction.pasted_text import head_of, writer_of
+from graph.extraction.physical import physical_reports
+from graph.extraction.reports import ParsedReport, parse_report
+from graph.extraction.time_window import parse_time_window
+from graph.extraction.uploaded_files import MAX_NAME_CHARS, build_file_read, build_unread_file, is_file
+from graph.extraction.uploaded_text import TextExtraction, extract_text
+from graph.incident.context import DIAGNOSING_KINDS, MAX_UNNAMED_HOSTS, IncidentContext, TurnState, load_incident_context, merge_facts
+from graph.incident.scheduled_recheck import get_due_recheck
 from graph.incident.thinking.material import MAX_OFFERED_LABELS, build_material
-from graph.model.reasoner import DeclinedAnswer, ReportExtraction, Reasoner
-from graph.ports import GraphContext, Progress
-from graph.reading.asked import is_host_health_question, find_asked_hosts
-from graph.reading.concerned import IncidentScope, get_job_to_look_up, resolve_scope
-from graph.reading.files import MAX_NAME_CHARS, build_file_read, is_file, build_unread_file
-from graph.reading.groups import find_group, resolve_hosts_and_groups
-from graph.reading.handed_in import TextExtraction, extract_text
-from graph.reading.hosts import find_hosts
-from graph.reading.logs import merge_log_digests
-from graph.reading.pasted import head_of, writer_of
-from graph.reading.physical import physical_reports
-from graph.reading.reports import ParsedReport, parse_report
-from graph.reading.theirs import select_own_facts
-from graph.reading.times import parse_time_window
+from graph.model.reasoner import DeclinedAnswer, Reasoner, ReportExtraction
 from graph.report import FileReadResult
-from graph.state import TENANT_SIDE, SIDE_KEY, Attachment, IncidentBrief, IncidentState, InboxItemKind, LogDigest, UnjudgedReport
-from kb.address import normalize_bdf
+from graph.state import SIDE_KEY, TENANT_SIDE, Attachment, InboxItemKind, IncidentBrief, IncidentState, LogDigest, UnjudgedReport
+from graph.ticket_export.imported_evidence import parse_ticket_facts
 from kb.logs.timestamps import split_prefix
+from kb.pci_address import normalize_bdf
 from kb.scan import split_lines
-from tools.apart import MIN_SEPARATE_PROCESS_CHARS
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import FROM_FILE, WRITTEN_BY, Fact
-from tools.inventory.jobs import JobHosts
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
+from tools.inventory.job_lookup import JobHosts
+from tools.process_pool import MIN_SEPARATE_PROCESS_CHARS
 from tools.remedies import REMEDIES
 
 MAX_MESSAGES, MAX_MESSAGE_CHARS, MAX_BRIEF_CHARS, MAX_LOG_CHARS = 8, 600, 1500, 100_000
@@ -93,7 +93,9 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
     brief = _extend_brief(case, new, named, logs_say or IncidentBrief())
     brief = brief.model_copy(update={"unjudged": _unjudged(case, files)})
     turn = replace(turn, hosts=fold_host_names(named.looked_at) or turn.hosts)
-    brief, turn = await _apply_model_reading(case, brief, merge_log_digests(case.logs, logs), turn, ports, lost=bool(named.unknown or named.unknown_job))
+    brief, turn = await _apply_model_reading(
+        case, brief, merge_log_digests(case.logs, logs), turn, ports, lost=bool(named.unknown or named.unknown_job)
+    )
     await ports.progress(Progress(case.id, "summarise", _render_brief(brief)))
     return {
         "turn": turn.to_json(),
@@ -149,7 +151,9 @@ async def _infer_intent(case: IncidentContext, turn: TurnState, ports: GraphCont
     if isinstance(guess, DeclinedAnswer):
         return case, replace(turn, without_model=guess.reason)
     said = apply_intent_guess(case.message, guess, closed=case.lifecycle == "closed")
-    turn = replace(turn, said=said.build_item_data()["said"], kind="" if said.kind == case.item.kind else said.kind, asked_model=("intent",))
+    turn = replace(
+        turn, said=said.build_item_data()["said"], kind="" if said.kind == case.item.kind else said.kind, asked_model=("intent",)
+    )
     item = case.item.model_copy(update={"kind": said.kind, "data": {**case.item.data, **said.build_item_data()}})
     return replace(case, stored=cast(IncidentState, {**case.stored, "item": item.model_dump(mode="json")}), turn=turn), turn
 
@@ -162,7 +166,9 @@ def _has_files(case: IncidentContext) -> bool:
 def _parse_item(case: IncidentContext, ports: GraphContext) -> ParsedReport:
     """What the item says. The names of a command may be groups' names; so may be what somebody answers with a single name."""
     domains = ports.inventory.list_domains(case.visible)
-    new = parse_report(_get_report_text(case), case.names, case.item.at, domains, lenient=case.origin is None or case.origin.customer is None)
+    new = parse_report(
+        _get_report_text(case), case.names, case.item.at, domains, lenient=case.origin is None or case.origin.customer is None
+    )
     given = str(case.item.data.get("hosts") or find_group(case.item.text.strip().removeprefix("@"), case.groups) or "")
     if case.message.intent is Intent.WIDEN and case.message.group in (ALL, OTHERS) and not given and len(case.visible) <= MAX_UNNAMED_HOSTS:
         return replace(new, hosts=case.visible)
@@ -199,7 +205,8 @@ async def _read_attachments(case: IncidentContext, ports: GraphContext) -> tuple
         found = _add_log_end(found, text, case.item.at)
         said = "" if is_file(given) else case.item.text
         facts += [
-            mark_handed_in(case, given.name, _written_by(fact.locate("", time=case.item.at, sha256=given.sha256), said, case)) for fact in found
+            mark_handed_in(case, given.name, _written_by(fact.locate("", time=case.item.at, sha256=given.sha256), said, case))
+            for fact in found
         ]
         logs += [read.digest] if read.digest else []
         texts.append(text[:MAX_LOG_CHARS])
@@ -316,7 +323,9 @@ def _drop_vague(symptoms: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(symptom for symptom in symptoms if symptom != "vague") or symptoms
 
 
-async def _apply_model_reading(case: IncidentContext, brief: IncidentBrief, logs: Sequence[LogDigest], turn: TurnState, ports: GraphContext, *, lost: bool) -> tuple[IncidentBrief, TurnState]:
+async def _apply_model_reading(
+    case: IncidentContext, brief: IncidentBrief, logs: Sequence[LogDigest], turn: TurnState, ports: GraphContext, *, lost: bool
+) -> tuple[IncidentBrief, TurnState]:
     """A model reads only what the rules could not, and only names hosts that may be looked at; where people named others, or a job that
     nobody can place (`lost`), it guesses none. Which causes it finds likely orders the looks."""
     if ports.model is None:

@@ -6,13 +6,13 @@ from typing import cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
 
-from graph.incident.flow import IncidentGraph, build_incident_graph, run_turn
-from graph.memory.checkpoint import RedisSaver
-from graph.memory.resume import has_pending_tasks
+from graph.checkpoints.checkpoint import RedisSaver
+from graph.checkpoints.run_status import has_pending_tasks
+from graph.context import GraphContext
+from graph.incident.incident_graph import IncidentGraph, build_incident_graph, run_turn
 from graph.model.budget import SpendLoader
-from graph.ports import GraphContext
 from graph.report import Report
-from graph.state import IncidentState, InboxItem, Origin
+from graph.state import InboxItem, IncidentState, Origin
 
 
 class IncidentTurns:

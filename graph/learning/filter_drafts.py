@@ -68,7 +68,9 @@ def build_filter_draft(
     kept = _find_wanted_templates(rows, rules, "in the log itself")
     for other in others:
         kept = (
-            _find_wanted_templates([(template, line) for line in _iter_lines(other) if (template := build_template(line)) in agreed], rules, "in another log")
+            _find_wanted_templates(
+                [(template, line) for line in _iter_lines(other) if (template := build_template(line)) in agreed], rules, "in another log"
+            )
             | kept
         )
     for template in agreed - kept.keys():

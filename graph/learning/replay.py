@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from graph.learning.discussed import UNKNOWN_TIME
-from graph.reading.classify import rank_labels_by_text
+from graph.extraction.text_classifier import rank_labels_by_text
+from graph.learning.thread_contents import UNKNOWN_TIME
 from kb.history.bm25 import BM25Corpus
 from kb.history.incidents import PastIncident
-from kb.history.likeness import LabelRanker
-from kb.taxonomy.labels import Taxonomy
-from tools.checks.row import Check
+from kb.history.label_ranking import LabelRanker
+from kb.taxonomy.taxonomy import Taxonomy
+from tools.checks.check import Check
 
 MIN_TIE_SHARE = 0.8
 """Share of the first label's probability from which words cannot tell two labels apart. One new incident moves each of hundreds by a hair: no loss."""
@@ -56,13 +56,21 @@ def label_incidents(
         same[_get_thread_key(one)].add(one.id)
     found: dict[str, str] = {}
     for one in asked:
-        ranked = rank_labels_by_text(f"{one.title}\n{one.description}", taxonomy, nearest.without_incidents({one.id, *same[_get_thread_key(one)]}), checks, UNKNOWN_TIME)
+        ranked = rank_labels_by_text(
+            f"{one.title}\n{one.description}",
+            taxonomy,
+            nearest.without_incidents({one.id, *same[_get_thread_key(one)]}),
+            checks,
+            UNKNOWN_TIME,
+        )
         label, p = ranked[0]
         found[one.id] = one.label if one.id in held and dict(ranked).get(one.label, 0.0) >= MIN_TIE_SHARE * p else label
     return found
 
 
-def compare_replays(asked: Sequence[PastIncident], before: Mapping[str, str], after: Mapping[str, str], new: Sequence[PastIncident]) -> ReplayResult:
+def compare_replays(
+    asked: Sequence[PastIncident], before: Mapping[str, str], after: Mapping[str, str], new: Sequence[PastIncident]
+) -> ReplayResult:
     """What two replays of the same incidents differ in."""
     right = {one.id: (before[one.id] == one.label, after[one.id] == one.label) for one in asked}
     lost = [_build_lost_incident(one, after[one.id], new) for one in asked if right[one.id] == (True, False)]

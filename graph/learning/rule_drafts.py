@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kb.logs.job.error_rules import classify_line
 from kb.logs.job.ranks import split_rank_tag
-from kb.logs.job.rows import classify_line
 from kb.logs.kernel.reader import list_kernel_events
 from kb.logs.templates.merge import has_trouble_word
 from kb.logs.timestamps import split_prefix
 from kb.redact import redact
 from kb.scan import split_lines
-from tools.checks.site.ordinary import ORDINARY_LINES
+from tools.checks.site.ordinary_lines import ORDINARY_LINES
 from tools.checks.site.rules import MAX_LINE_CHARS, LogKind
 
 MAX_DRAFTS, MAX_EXAMPLES, MAX_LOG_LINES = 8, 2, 200_000

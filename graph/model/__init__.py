@@ -1,1 +1,1 @@
-"""The only caller of a language model: client, endpoint, budget, prompts. May import `graph.state` alone."""
+"""The only caller of a language model: client, endpoint, budget, prompts, answer schemas."""

@@ -11,45 +11,62 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graph.model.budget import Budget, InMemorySpendStore, TokenPrice, SpendStore, estimate_tokens, find_price
-from graph.model.endpoint import MAX_OUTPUT_TOKENS, ChatEndpoint, OpenAIEndpoint, EndpointFailure
-from graph.model.heard import merge_extractions, build_ideas, build_objections, merge_objections, build_extraction, remove_duplicates
-from graph.model.prompts import ModelQuestion, build_question
-from graph.model.reasoner import (
-    IntentChoices,
-    DeclinedAnswer,
-    IdeaChoices,
-    Ideas,
-    IntentGuess,
-    Judgement,
-    PromptMaterial,
-    Objection,
-    PastGuess,
-    ReportExtraction,
-    ModelSpend,
+from graph.model.answer_grounding import (
+    build_extraction,
+    build_ideas,
+    build_objections,
+    merge_extractions,
+    merge_objections,
+    remove_duplicates,
 )
-from graph.model.recorded import RecordedEndpoint
-from graph.model.shapes import (
+from graph.model.answer_schemas import (
     INTEGER_SCHEMA,
     PROBABILITY_SCHEMA,
     TEXT_SCHEMA,
+    BadAnswer,
     CritiqueAnswer,
     ExploreAnswer,
     IntentAnswer,
     JudgeAnswer,
     PastAnswer,
     ReadAnswer,
-    BadAnswer,
-    build_list_schema,
-    require_offered,
     build_enum_schema,
-    parse_answer,
+    build_list_schema,
     build_object_schema,
+    parse_answer,
+    require_offered,
 )
-from graph.model.shown import MAX_HOSTS, MAX_REPORT_CHARS, select_fitting_rows, build_blocks, select_likely_hosts, number_lines, flatten_texts, shorten_text, shorten_texts
+from graph.model.budget import Budget, InMemorySpendStore, SpendStore, TokenPrice, estimate_tokens, find_price
+from graph.model.endpoint import MAX_OUTPUT_TOKENS, ChatEndpoint, EndpointFailure, OpenAIEndpoint
+from graph.model.prompts import ModelQuestion, build_question
+from graph.model.question_text import (
+    MAX_HOSTS,
+    MAX_REPORT_CHARS,
+    build_blocks,
+    flatten_texts,
+    number_lines,
+    select_fitting_rows,
+    select_likely_hosts,
+    shorten_text,
+    shorten_texts,
+)
+from graph.model.reasoner import (
+    DeclinedAnswer,
+    IdeaChoices,
+    Ideas,
+    IntentChoices,
+    IntentGuess,
+    Judgement,
+    ModelSpend,
+    Objection,
+    PastGuess,
+    PromptMaterial,
+    ReportExtraction,
+)
+from graph.model.recording import RecordedEndpoint
 from graph.state import Hypothesis
 from kb.redact import redact_once, show_invisible
-from kb.taxonomy.labels import CATEGORIES, SYMPTOMS
+from kb.taxonomy.taxonomy import CATEGORIES, SYMPTOMS
 
 MAX_LABELS = 250
 MAX_MESSAGE_CHARS, MAX_SUMMARY_CHARS, MAX_TITLE_CHARS = 2_000, 600, 80
@@ -120,7 +137,9 @@ class ModelReasoner:
     def get_spend(self, incident: str) -> ModelSpend:
         return self._spent.get(incident, ModelSpend())
 
-    async def extract_report(self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]) -> ReportExtraction | DeclinedAnswer:
+    async def extract_report(
+        self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]
+    ) -> ReportExtraction | DeclinedAnswer:
         names = select_likely_hosts(material.report, hosts)
         labels = select_fitting_rows([f"{label}  {title}" for label, title in causes.items()][:MAX_LABELS], self._room // 2)
         ids = [line.partition("  ")[0] for line in labels]
@@ -153,7 +172,11 @@ class ModelReasoner:
         lines = flatten_texts(facts)
         claim = f"{hypothesis.label} of {', '.join(hypothesis.devices or hypothesis.hosts) or 'the job'}"
         asked = self._build_question("judge", {"Suspected cause": [claim]}, {"Findings": number_lines(lines)})
-        shape = build_object_schema(verdict=build_enum_schema(("confirmed", "rejected", "inconclusive")), because=TEXT_SCHEMA, cites=build_list_schema(INTEGER_SCHEMA))
+        shape = build_object_schema(
+            verdict=build_enum_schema(("confirmed", "rejected", "inconclusive")),
+            because=TEXT_SCHEMA,
+            cites=build_list_schema(INTEGER_SCHEMA),
+        )
 
         def read(raw: str) -> Judgement:
             answer = parse_answer(JudgeAnswer, raw)
@@ -162,7 +185,9 @@ class ModelReasoner:
 
         return await self._ask(incident, "judge", asked, shape, read)
 
-    async def propose_ideas(self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices) -> Ideas | DeclinedAnswer:
+    async def propose_ideas(
+        self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices
+    ) -> Ideas | DeclinedAnswer:
         lines, hosts = flatten_texts(findings), list(known.hosts[:MAX_HOSTS])
         looks = select_fitting_rows([f"{look}  {asks}" for look, asks in known.looks.items()], self._room // 3)
         branches = [f"{branch}  {title}" for branch, title in known.branches.items()]
@@ -193,13 +218,19 @@ class ModelReasoner:
                 require_offered([row.branch], ["", *ids["Branches"]], "branch")
             return build_ideas(answer, material)
 
-        return await self._ask(incident, "explore", asked, build_object_schema(ideas=build_list_schema(idea), questions=build_list_schema(None)), read)
+        return await self._ask(
+            incident, "explore", asked, build_object_schema(ideas=build_list_schema(idea), questions=build_list_schema(None)), read
+        )
 
-    async def critique_claims(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | DeclinedAnswer:
+    async def critique_claims(
+        self, incident: str, claims: Sequence[str], findings: Sequence[str]
+    ) -> tuple[Objection, ...] | DeclinedAnswer:
         lines, said = flatten_texts(findings), flatten_texts(claims)
         asked = self._build_question("critique", {}, {"Claims": number_lines(said), "Findings": number_lines(lines) or "none"})
         verdicts = build_enum_schema(("holds", "doubtful", "contradicted"))
-        objection = build_object_schema(claim=INTEGER_SCHEMA, verdict=verdicts, because=TEXT_SCHEMA, cites=build_list_schema(INTEGER_SCHEMA))
+        objection = build_object_schema(
+            claim=INTEGER_SCHEMA, verdict=verdicts, because=TEXT_SCHEMA, cites=build_list_schema(INTEGER_SCHEMA)
+        )
 
         def read(raw: str) -> tuple[Objection, ...]:
             answer = parse_answer(CritiqueAnswer, raw)
@@ -232,11 +263,15 @@ class ModelReasoner:
             require_offered(answer.labels, choices.labels, "cause")
             require_offered([answer.check], ["", *choices.checks], "check")
             require_offered([answer.remedy], ["", *choices.remedies], "remedy")
-            return IntentGuess(answer.intent, remove_duplicates(answer.hosts), remove_duplicates(answer.labels), answer.check, answer.remedy)
+            return IntentGuess(
+                answer.intent, remove_duplicates(answer.hosts), remove_duplicates(answer.labels), answer.check, answer.remedy
+            )
 
         return await self._ask(incident, "intent", asked, shape, read)
 
-    async def label_past_incident(self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> PastGuess | DeclinedAnswer:
+    async def label_past_incident(
+        self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]
+    ) -> PastGuess | DeclinedAnswer:
         """What a past incident was, among `labels` (id → title). `sentences` are numbered from 0."""
         asked = build_past_question(text, sentences, labels)
         branches = dict.fromkeys(label.rpartition(".")[0] for label in labels)
@@ -309,7 +344,9 @@ class ModelReasoner:
 def build_past_question(text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> ModelQuestion:
     """What `ModelReasoner.past` sends, so that what a build costs can be told before anything is sent."""
     causes = [f"{label}  {title}" for label, title in labels.items()]
-    return build_question("label", {"Causes": causes}, {"Incident": shorten_text(text, MAX_REPORT_CHARS), "Sentences": number_lines(sentences)})
+    return build_question(
+        "label", {"Causes": causes}, {"Incident": shorten_text(text, MAX_REPORT_CHARS), "Sentences": number_lines(sentences)}
+    )
 
 
 def open_model(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kb.history.vectors import EmbeddingUnavailable
+from kb.history.embedding import EmbeddingUnavailable
 from kb.redact import redact_once, redact_to_line
 
 BATCH_TEXTS, MAX_TEXT_CHARS, MAX_DIMENSIONS = 64, 4_000, 8_192
@@ -16,7 +16,7 @@ REQUEST_SECONDS = 10.0  # deadline of one request
 
 @dataclass(frozen=True, slots=True)
 class HttpEmbedder:
-    """`kb.history.vectors.Embedder` over HTTP. It blocks, and is not called in an event loop; `seconds` bounds each request whole, dribbling answers
+    """`kb.history.embedding.Embedder` over HTTP. It blocks, and is not called in an event loop; `seconds` bounds each request whole, dribbling answers
     included."""
 
     url: str

@@ -118,7 +118,9 @@ class OpenAIEndpoint:
         import openai
 
         try:
-            message = await self._client.ainvoke([("system", asked.system), ("user", asked.user)], **self._build_options(asked, name, schema))
+            message = await self._client.ainvoke(
+                [("system", asked.system), ("user", asked.user)], **self._build_options(asked, name, schema)
+            )
         except openai.BadRequestError as e:
             return self._handle_bad_request(e)
         except openai.OpenAIError as e:
@@ -130,7 +132,11 @@ class OpenAIEndpoint:
 
     def _build_options(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         shape = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
-        known = {"temperature": SAMPLING_TEMPERATURE if asked.sample else 0, "max_completion_tokens": self._most_out, "response_format": shape}
+        known = {
+            "temperature": SAMPLING_TEMPERATURE if asked.sample else 0,
+            "max_completion_tokens": self._most_out,
+            "response_format": shape,
+        }
         # Beside the typed parameters, so that neither library parses the reply by itself.
         return {"extra_body": {key: value for key, value in known.items() if key not in self._left_out}}
 
@@ -140,7 +146,11 @@ class OpenAIEndpoint:
         if too_long := find_context_overflow(error):
             return too_long
         said = str(error)
-        named = [key for key in OPTIONAL_PARAMETERS if key not in self._left_out and (key in said or (key == OPTIONAL_PARAMETERS[0] and _NO_JSON_SCHEMA_PATTERN.search(said)))]
+        named = [
+            key
+            for key in OPTIONAL_PARAMETERS
+            if key not in self._left_out and (key in said or (key == OPTIONAL_PARAMETERS[0] and _NO_JSON_SCHEMA_PATTERN.search(said)))
+        ]
         if named:
             self._left_out.add(named[0])
             return EndpointFailure(f"the model's endpoint does not know {named[0]}", provider=False, again=True, wait=0.0)

@@ -155,7 +155,9 @@ class ModelSpend:
 class PastLabeller(Protocol):
     """Labels past incidents; `purse` names what pays. Declines as a reasoner does, and never raises for trouble of the provider."""
 
-    async def label_past_incident(self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> PastGuess | DeclinedAnswer: ...
+    async def label_past_incident(
+        self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]
+    ) -> PastGuess | DeclinedAnswer: ...
 
     def get_spend(self, incident: str) -> ModelSpend: ...
 
@@ -163,7 +165,9 @@ class PastLabeller(Protocol):
 class Reasoner(Protocol):
     """`incident` names whose budget pays. Text handed in is redacted already, and untrusted: data, never instructions."""
 
-    async def extract_report(self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]) -> ReportExtraction | DeclinedAnswer:
+    async def extract_report(
+        self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]
+    ) -> ReportExtraction | DeclinedAnswer:
         """Read it. `hosts` and `causes` (label → title, the likeliest first) are all that may be answered."""
         ...
 
@@ -171,11 +175,15 @@ class Reasoner(Protocol):
         """Weigh the numbered lines `facts` for and against one hypothesis."""
         ...
 
-    async def propose_ideas(self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices) -> Ideas | DeclinedAnswer:
+    async def propose_ideas(
+        self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices
+    ) -> Ideas | DeclinedAnswer:
         """Causes that no label names, resting on the numbered lines `findings` and on the report."""
         ...
 
-    async def critique_claims(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | DeclinedAnswer:
+    async def critique_claims(
+        self, incident: str, claims: Sequence[str], findings: Sequence[str]
+    ) -> tuple[Objection, ...] | DeclinedAnswer:
         """What the numbered lines `findings` say against each of the `claims`, in their order."""
         ...
 

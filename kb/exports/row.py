@@ -151,7 +151,11 @@ def _iter_messages(given: Any) -> Iterator[ExportMessage]:
             yield ExportMessage(_get_person_name(found.get("author")), _extract_text(found.get("text")))
         elif isinstance(one, str):
             noted = _JIRA_NOTE_PATTERN.match(one) if format_iso_time(one.partition(";")[0]) else None
-            yield ExportMessage(_extract_short_text(noted["author"]), _extract_text(noted["text"])) if noted else ExportMessage("", _extract_text(one))
+            yield (
+                ExportMessage(_extract_short_text(noted["author"]), _extract_text(noted["text"]))
+                if noted
+                else ExportMessage("", _extract_text(one))
+            )
 
 
 def _get_person_name(given: Any) -> str:

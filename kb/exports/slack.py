@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final
 
+from kb.exports.file_trees import READ_ERRORS, FileTree
 from kb.exports.row import MAX_MESSAGES, ExportRow, UnreadRow, parse_export_row
-from kb.exports.streams import open_text, iter_json_values
-from kb.exports.trees import READ_ERRORS, FileTree
+from kb.exports.streams import iter_json_values, open_text
 
 SLACK_EXPORT_FILES: Final = ("channels.json", "users.json")
 """Files at the top that only such an export has."""

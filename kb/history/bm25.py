@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kb.history.words import extract_terms
+from kb.history.search_terms import extract_terms
 
 TERM_SATURATION, LENGTH_NORMALIZATION = 2.0, 0.6
 """k1 and b: how fast a repeated term stops counting, and how much long texts are held back."""

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from kb.history.words import join_texts
-from kb.shapes import StrictModel, Text, Texts
-from kb.yaml import Problems, list_yaml_files, read_document, validate_document
+from kb.history.search_terms import join_texts
+from kb.schema import StrictModel, Text, Texts
+from kb.yaml_files import Problems, list_yaml_files, read_document, validate_document
 
 SEED_FOLDER = Path(__file__).parent / "seed"
 

@@ -14,9 +14,9 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
 from kb.history.bm25 import BM25Corpus, compute_term_weights
+from kb.history.embedding import BackoffEmbedder, Embedder
 from kb.history.incidents import PastIncident
-from kb.history.vectors import Embedder, BackoffEmbedder
-from kb.history.words import hash_term, extract_terms
+from kb.history.search_terms import extract_terms, hash_term
 from kb.redact import redact_once
 
 if TYPE_CHECKING:
@@ -220,7 +220,11 @@ class PastIncidentIndex:
 
     def _build_similar(self, incidents: Iterable[PastIncident], text: str, tenant: str | None) -> list[SimilarIncident]:
         """Those that serve this reader, with how much alike their words are, by what they are trusted."""
-        return [SimilarIncident(one, self._corpus.compute_similarity(text, one.text) * one.trust) for one in incidents if one.can_serve_tenant(tenant)]
+        return [
+            SimilarIncident(one, self._corpus.compute_similarity(text, one.text) * one.trust)
+            for one in incidents
+            if one.can_serve_tenant(tenant)
+        ]
 
     def _fuse_rankings(self, client: "QdrantClient", words: Any, text: str, most: int, tenant: str | None) -> list[SimilarIncident] | None:
         """Those that words and vectors find, by both ranks and trust; None where there are no vectors now."""
@@ -230,7 +234,10 @@ class PastIncidentIndex:
         near = self._embed_texts([text]) if self._dense else []
         if not near or self._embedder is None:
             return None
-        halves = [models.Prefetch(query=words, using=_SPARSE_VECTOR_NAME, limit=most), models.Prefetch(query=near[0], using=_DENSE_VECTOR_NAME, limit=most)]
+        halves = [
+            models.Prefetch(query=words, using=_SPARSE_VECTOR_NAME, limit=most),
+            models.Prefetch(query=near[0], using=_DENSE_VECTOR_NAME, limit=most),
+        ]
         fused = models.FusionQuery(fusion=models.Fusion.RRF)
         try:
             points = client.query_points(self._collection, prefetch=halves, query=fused, limit=most, with_payload=True).points
@@ -323,7 +330,9 @@ def _get_vector_size(collection: Any) -> int:
 
 def _redact_incident(incident: PastIncident) -> PastIncident:
     """As it may leave for a server: people wrote it, and may have pasted anything."""
-    words: dict[str, Any] = {name: redact_once(value) for name, value in asdict(incident).items() if isinstance(value, str) and name != "id"}
+    words: dict[str, Any] = {
+        name: redact_once(value) for name, value in asdict(incident).items() if isinstance(value, str) and name != "id"
+    }
     return replace(incident, **words)
 
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, StringConstraints, ValidationError
 
 from kb.history.incidents import PastIncident
-from kb.history.words import join_texts, extract_terms
+from kb.history.search_terms import extract_terms, join_texts
 from kb.redact import redact_once
-from kb.shapes import StrictModel, iter_complaints
+from kb.schema import StrictModel, iter_complaints
 
 LessonState = Literal["draft", "accepted", "refused", "retired", "folded"]
 AT_TERMINAL: Final = "a terminal"

@@ -11,7 +11,7 @@ IDENTITY_ATTRS = ("pid", "name", "gpc", "tpc", "link", "recovery", "severity", "
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """`kind` is a key of `kb.keys`; `device` what the line calls it (PCI addresses in full, lower case); `line` as it was read."""
+    """`kind` is a key of `kb.fact_keys`; `device` what the line calls it (PCI addresses in full, lower case); `line` as it was read."""
 
     kind: str
     value: Any

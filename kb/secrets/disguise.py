@@ -23,7 +23,9 @@ _PIECE_PATTERN = re.compile(
     rf"|(?P<wide>[\uff01-\uff5e\U0001d400-\U0001d7ff])"
     rf"|(?P<like>[{''.join(_LOOKALIKES)}])|(?P<blank>[{_BLANK}])|(?P<sign>(?=[%&\\])(?i:{'|'.join(map(re.escape, _SPELLED_SIGNS))})))"
 )
-_STARTS_PATTERN = re.compile(rf"[\x1b{_NO_WIDTH}{_BLANK}\uff01-\uff5e\U0001d400-\U0001d7ff{''.join(_LOOKALIKES)}{''.join(word[0] for word in PASSWORD_WORDS)}ñ]")
+_STARTS_PATTERN = re.compile(
+    rf"[\x1b{_NO_WIDTH}{_BLANK}\uff01-\uff5e\U0001d400-\U0001d7ff{''.join(_LOOKALIKES)}{''.join(word[0] for word in PASSWORD_WORDS)}ñ]"
+)
 _SPELLED_ESCAPES = ("\\u001", "\\x1", "\\033[", "\\e[", "\\u200", "\\ufeff", "\\u003", "\\u002")
 _WRITTEN_SIGNS = ("%3d", "%3D", "%3a", "%3A", "%22", "&quot;", "&#3", "&#x2", "&apos;")
 

@@ -59,7 +59,13 @@ _ITS_VALUE_PATTERN = re.compile(
 
 def may_spread(lowered: str) -> bool:
     """Whether a line may say something of others, which no digit in it decides."""
-    return _may_name(lowered) or lowered.rstrip()[-1:] in _CONTINUATION_CHARS or "kind" in lowered or "assw" in lowered or "assphrase" in lowered
+    return (
+        _may_name(lowered)
+        or lowered.rstrip()[-1:] in _CONTINUATION_CHARS
+        or "kind" in lowered
+        or "assw" in lowered
+        or "assphrase" in lowered
+    )
 
 
 def redact_spread(lines: list[str], at: int, lowered: str) -> None:
@@ -87,7 +93,11 @@ def _redact_name_value_pair(lines: list[str], at: int) -> None:
     if not _NAME_PATTERN.search(lines[at]):
         return
     for where in (at, at + 1, at + 2, at - 1) if "valueFrom" in "".join(lines[at + 1 : at + 2]) else (at, at + 1, at - 1):
-        if 0 <= where < len(lines) and (where == at or not _OTHER_NAME_PATTERN.search(lines[where])) and (found := _ITS_VALUE_PATTERN.search(lines[where])):
+        if (
+            0 <= where < len(lines)
+            and (where == at or not _OTHER_NAME_PATTERN.search(lines[where]))
+            and (found := _ITS_VALUE_PATTERN.search(lines[where]))
+        ):
             if not found["value"].strip().startswith(("[", "$", "*")):
                 lines[where] = lines[where][: found.start("value")] + REDACTED + lines[where][found.end("value") :]
             return
@@ -130,7 +140,9 @@ _ASKS_PATTERN = re.compile(
     r"""\b(?:password|passwd|passphrase|passwort|kennwort|mot de passe|api[ _-]?key|(?:secret|access)[ _-]?key|token)\b[^:\n]{0,60}:[ \t\r]*$""",
     re.IGNORECASE,
 )
-_ALONE_PATTERN = re.compile(r"""^[ \t>*`"'-]{0,12}(?P<value>(?=[^\s"'`]{0,80}\d)(?=[^\s"'`]{0,80}[A-Za-z])(?!\[)[^\s"'`:=/]{6,200})[ \t`"'*\r]*$""")
+_ALONE_PATTERN = re.compile(
+    r"""^[ \t>*`"'-]{0,12}(?P<value>(?=[^\s"'`]{0,80}\d)(?=[^\s"'`]{0,80}[A-Za-z])(?!\[)[^\s"'`:=/]{6,200})[ \t`"'*\r]*$"""
+)
 _USERS_PATTERN = re.compile(r"^[ \t]*(?:-[ \t]+)?chpasswd:[ \t\r]*$")
 _USER_PATTERN = re.compile(r"^(?P<indent>[ \t]+)(?:-[ \t]*)?[\w-]{1,32}:(?P<value>[^\s\[]\S{2,200})[ \t\r]*$")
 _MAX_USERS = 20

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from kb.readable import SLOT_PATTERN
-from kb.shapes import StrictModel, Text
+from kb.fact_text import SLOT_PATTERN
+from kb.schema import StrictModel, Text
 
 BLOCK_SLOTS = ("expected", "driver", "cuda")
 """Slots of a block: what the site's profile expects; the driver that runs on the machines, and the newest CUDA that it takes."""

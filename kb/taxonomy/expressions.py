@@ -51,7 +51,9 @@ class Expression:
     def is_true_for(self, variables: Mapping[str, Any]) -> bool:
         """True only where the expression evaluates to true."""
         names = self._names
-        asked = repr(self._read_variable(names[0], variables) if len(names) == 1 else [self._read_variable(name, variables) for name in names])
+        asked = repr(
+            self._read_variable(names[0], variables) if len(names) == 1 else [self._read_variable(name, variables) for name in names]
+        )
         known = self._kept.get(asked)
         if known is not None:
             return known

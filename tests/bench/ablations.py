@@ -7,7 +7,7 @@ own ablation have no row here: without the taxonomy there is nothing but the mod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from kb.taxonomy.labels import Clue, Leaf, Taxonomy
+from kb.taxonomy.taxonomy import Clue, Leaf, Taxonomy
 from tests.bench.arm import Answer, Knowledge, Stage
 from tests.bench.arms_rules import Product
 from tests.bench.left_out import OneAtATime

@@ -16,15 +16,15 @@ from typing import Any, Final
 
 import yaml
 
-from graph.learning.asked import ModelLabeller
-from graph.learning.labelling import LabelledRow, RuleLabeller
+from graph.learning.model_labelling import ModelLabeller
+from graph.learning.rule_labelling import LabelledRow, RuleLabeller
 from graph.model.budget import Budget
 from graph.model.client import ModelReasoner
-from graph.model.recorded import RecordedEndpoint
+from graph.model.recording import RecordedEndpoint
 from kb.exports.row import ExportRow, parse_export_row
 from kb.history.incidents import load_seeds
-from kb.history.likeness import LabelRanker
-from kb.taxonomy.reader import load_taxonomy
+from kb.history.label_ranking import LabelRanker
+from kb.taxonomy.loader import load_taxonomy
 from tests.bench.incident_labels import expected
 from tests.bench.incidents import INCIDENTS
 from tests.bench.score import mean

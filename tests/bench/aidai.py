@@ -9,12 +9,12 @@ diagnosis (Table 3 counts it as resolved), and it may be that nothing is wrong.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from graph.extraction.reports import parse_report
 from graph.model.budget import Budget
 from graph.model.client import ModelReasoner
+from graph.model.question_text import shorten_text
 from graph.model.reasoner import DeclinedAnswer
-from graph.model.shown import shorten_text
-from graph.reading.reports import parse_report
-from graph.state import IncidentBrief, Hypothesis
+from graph.state import Hypothesis, IncidentBrief
 from kb.history.index import PastIncidentIndex, SimilarIncident
 from tests.bench.arm import Account, Answer, Stage
 from tests.bench.arms_model import Causes, answer_of, costing, every_label, kept, line_of, report_of

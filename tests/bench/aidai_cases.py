@@ -17,10 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from graph.learning.labelling import RuleLabeller
+from graph.learning.rule_labelling import RuleLabeller
 from kb.history.incidents import load_seeds
-from kb.history.likeness import LabelRanker
-from kb.taxonomy.reader import load_taxonomy
+from kb.history.label_ranking import LabelRanker
+from kb.taxonomy.loader import load_taxonomy
 from tests.bench import agreement
 from tests.bench.aidai import PIPELINE
 from tests.bench.arms import ARMS

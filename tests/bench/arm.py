@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.stage import CaseClock
 from kb.history.incidents import PastIncident
-from kb.taxonomy.labels import Taxonomy
-from tools.checks.row import Check
-from tools.inventory.hosts import Inventory
+from kb.taxonomy.taxonomy import Taxonomy
+from tools.checks.check import Check
+from tools.inventory.inventory import Inventory
 from tools.inventory.sku import Sku
 from tools.transport import Transport
 

@@ -6,8 +6,8 @@ They ask with the product's marks around untrusted text, and take ids only: what
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from graph.engine.assess import Assessment
-from graph.model.shown import shorten_text
+from graph.engine.assessment import Assessment
+from graph.model.question_text import shorten_text
 from kb.history.index import PastIncidentIndex
 from tests.bench.arm import Answer, Cost, NotRun, Stage
 from tests.bench.arms_rules import Bench

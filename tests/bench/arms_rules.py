@@ -5,19 +5,19 @@ from dataclasses import replace
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.prior import compute_word_priors
-from graph.engine.reference import ReferenceData, build_profile_lookup
-from graph.engine.walk import TaxonomySearch, advance_search
-from graph.incident.flow import build_incident_graph, run_turn
+from graph.context import GraphContext
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.priors import compute_word_priors
+from graph.engine.reference_data import ReferenceData, build_profile_lookup
+from graph.engine.taxonomy_search import TaxonomySearch, advance_search
+from graph.extraction.reports import parse_report
+from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.model.reasoner import Reasoner
-from graph.ports import GraphContext
-from graph.reading.reports import parse_report
 from graph.report import Report
-from graph.state import Attachment, IncidentBrief, Hypothesis, InboxItem, IncidentCosts
+from graph.state import Attachment, Hypothesis, InboxItem, IncidentBrief, IncidentCosts
 from kb.history.index import PastIncidentIndex
-from kb.history.likeness import LabelRanker
-from kb.taxonomy.labels import Taxonomy
+from kb.history.label_ranking import LabelRanker
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.bench.arm import Account, Answer, Cost, Knowledge, NotRun, Stage
 from tests.bench.keep import Kept
 from tests.bench.left_out import Partly
@@ -68,7 +68,9 @@ class TaxonomyOnly:
     async def solve(self, stage: Stage) -> Answer:
         bench = Bench(stage)
         said = parse_report(stage.text, bench.hosts, stage.now)
-        bench.priors = compute_word_priors(stage.knowledge.taxonomy, IncidentBrief(text=stage.text, symptoms=said.symptoms, signatures=said.signatures))
+        bench.priors = compute_word_priors(
+            stage.knowledge.taxonomy, IncidentBrief(text=stage.text, symptoms=said.symptoms, signatures=said.signatures)
+        )
         walk = TaxonomySearch()
         while not bench.assessed.roots:
             walk, visit = advance_search(walk, bench.assessed)
@@ -90,7 +92,9 @@ class Product:
         known, evidence = stage.knowledge, Kept()
         fleet = self._fleet(stage.transport, stage.inventory, known.checks, evidence, stage.clock, known.skus)
         model = self._model(stage)
-        ports = GraphContext(fleet, stage.inventory, known.taxonomy, self._history(known), evidence, stage.clock, model=model, skus=known.skus)
+        ports = GraphContext(
+            fleet, stage.inventory, known.taxonomy, self._history(known), evidence, stage.clock, model=model, skus=known.skus
+        )
         graph, incident = build_incident_graph(InMemorySaver()), "bench"
         attached = tuple(Attachment(name=name, text=text) for name, text in stage.attachments)
         item = InboxItem(id="bench-1", kind="mention", incident=incident, at=stage.now, text=stage.text, attachments=attached)

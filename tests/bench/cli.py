@@ -15,7 +15,7 @@ from typing import Any
 from bot.refusal import Refusal
 from bot.settings import Settings
 from deploy.sandbox.cluster.faults import FAULTS
-from graph.model.recorded import BadRecording
+from graph.model.recording import BadRecording
 from tests.bench import gates as gating
 from tests.bench import report as reports
 from tests.bench.arms import ARMS, BASELINES, GROUPS

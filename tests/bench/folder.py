@@ -8,7 +8,7 @@ import yaml
 
 from bot.refusal import Refusal
 from deploy.sandbox.cluster.cases.reader import BadCase, parse_case
-from kb.yaml import load_plain
+from kb.yaml_files import load_plain
 from tests.bench.swaps import BadSwap, resolved
 from tests.bench.truth import OUTSIDE, BadTruth, read_truth
 

@@ -5,7 +5,7 @@ what would have changed a machine is counted from the text besides.
 import shlex
 from typing import Literal
 
-from graph.model.shown import shorten_text
+from graph.model.question_text import shorten_text
 from tests.bench.arm import Answer, Cost, Stage
 from tests.bench.arms_model import answer_of, costing, every_label, kept, line_of, report_of
 from tests.bench.line import Typed

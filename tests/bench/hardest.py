@@ -18,7 +18,7 @@ from tests.bench.report_parts import whole_arms
 from tests.bench.stand import world_seed
 from tests.bench.truth import ABSTAIN, NO_FAULT, read_truth, table
 from tests.bench.work import scored_as
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
 
 Doc = Mapping[str, Any]
 MOST, MOST_LINES, LONGEST = 10, 2, 150

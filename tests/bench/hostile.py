@@ -20,16 +20,16 @@ import yaml
 
 from deploy.sandbox.cluster.grammar import recognise
 from kb.history.incidents import PastIncident, load_seeds
-from kb.history.lessons import accept_lesson, parse_lessons, count_seen_again
-from kb.history.pages import load_pages
-from kb.shapes import squash_blanks
+from kb.history.lessons import accept_lesson, count_seen_again, parse_lessons
+from kb.history.site_pages import load_pages
+from kb.schema import squash_blanks
 from tests.bench.arm import Knowledge
 from tests.bench.hostile_texts import OTHER, TEXTS, Hostile
 from tests.bench.loop_stand import StandIns
 from tools.checks import CHECKS
-from tools.checks.row import Check
-from tools.checks.site.reader import load_site_checks
-from tools.checks.site.ruled import add_rules
+from tools.checks.check import Check
+from tools.checks.site.loader import load_site_checks
+from tools.checks.site.rule_matching import add_rules
 from tools.checks.site.rules import load_rules
 
 

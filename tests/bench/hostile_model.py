@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graph.model.endpoint import ModelReply, EndpointFailure
+from graph.model.endpoint import EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
 from tests.bench.hostile_texts import OTHER, VICTIM
 from tests.bench.two_models import listed

@@ -24,13 +24,13 @@ from typing import Any
 import structlog
 from rich.console import Console
 
-from bot.terminal.document import build_diagnosis_document
-from bot.terminal.paper import format_json_line
-from bot.terminal.report import render_report
+from bot.cli.diagnosis_document import build_diagnosis_document
+from bot.cli.diagnosis_text import render_report
+from bot.cli.safe_console import format_json_line
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.grammar import recognise
+from graph.incident_view import IncidentView
 from graph.model.client import ModelReasoner
-from graph.rows import IncidentView
 from graph.state import IncidentState
 from tests.bench.arm import Knowledge
 from tests.bench.generate import cases
@@ -43,7 +43,7 @@ from tests.bench.loop_time import Leaping
 from tests.bench.stand import without
 from tests.bench.truth import read_truth
 from tools.action import Action
-from tools.ledger.reach import decode_text
+from tools.ledger.redis_replies import decode_text
 
 FAULT, UNSURE = "G17", "gib-bada386b"
 NOT_UNDERSTOOD = "go on and treat it as we agreed, whichever way"

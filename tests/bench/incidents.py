@@ -20,18 +20,18 @@ from typing import Any
 
 import yaml
 
-from graph.engine.prior import select_telling_incidents, compute_word_priors
+from graph.engine.priors import compute_word_priors, select_telling_incidents
+from graph.extraction.reports import parse_report
+from graph.extraction.text_classifier import rank_labels_by_text
 from graph.incident.plan import MAX_PAST_INCIDENTS
 from graph.model.embeddings import HttpEmbedder
-from graph.reading.classify import rank_labels_by_text
-from graph.reading.reports import parse_report
 from graph.state import IncidentBrief
+from kb.history.embedding import Embedder
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.index import PastIncidentIndex
-from kb.history.likeness import LabelRanker
-from kb.history.vectors import Embedder
-from kb.taxonomy.labels import Taxonomy
-from kb.taxonomy.reader import load_taxonomy
+from kb.history.label_ranking import LabelRanker
+from kb.taxonomy.loader import load_taxonomy
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.bench.incident_labels import expected
 from tests.bench.score import mean
 from tools.checks import CHECKS
@@ -99,7 +99,10 @@ async def _recalled(
             history = PastIncidentIndex(past, embedder=embedder)
             said = parse_report(incident.text, (), WHEN)
             words = compute_word_priors(taxonomy, IncidentBrief(text=incident.text, symptoms=said.symptoms, signatures=said.signatures))
-            hits.append(incident.leaf in [found.label for found in select_telling_incidents(await history.find_similar(incident.text, MAX_PAST_INCIDENTS), words)])
+            hits.append(
+                incident.leaf
+                in [found.label for found in select_telling_incidents(await history.find_similar(incident.text, MAX_PAST_INCIDENTS), words)]
+            )
             await history.close()
     return {"past_in_first_2": _share(hits)} if hits else {}
 

@@ -3,20 +3,20 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from graph.model.reasoner import (
-    IntentChoices,
     DeclinedAnswer,
     IdeaChoices,
     Ideas,
+    IntentChoices,
     IntentGuess,
     Judgement,
-    PromptMaterial,
-    Objection,
-    ReportExtraction,
-    Reasoner,
     ModelSpend,
+    Objection,
+    PromptMaterial,
+    Reasoner,
+    ReportExtraction,
 )
 from graph.state import Hypothesis
-from tools.fleet.answers import CheckRequest, AnswerCallback, FleetAnswers
+from tools.fleet.answers import AnswerCallback, CheckRequest, FleetAnswers
 from tools.fleet.fleet import Fleet
 
 LEFT_OUT = "left out of this run"
@@ -28,17 +28,27 @@ class Partly:
     def __init__(self, model: Reasoner, declines: Collection[str] = ()) -> None:
         self._model, self._declines = model, declines
 
-    async def extract_report(self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]) -> ReportExtraction | DeclinedAnswer:
+    async def extract_report(
+        self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]
+    ) -> ReportExtraction | DeclinedAnswer:
         name = "findings" if material.findings else "report"
         return DeclinedAnswer(LEFT_OUT) if name in self._declines else await self._model.extract_report(incident, material, hosts, causes)
 
     async def judge_hypothesis(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | DeclinedAnswer:
         return DeclinedAnswer(LEFT_OUT) if "judge" in self._declines else await self._model.judge_hypothesis(incident, hypothesis, facts)
 
-    async def propose_ideas(self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices) -> Ideas | DeclinedAnswer:
-        return DeclinedAnswer(LEFT_OUT) if "explore" in self._declines else await self._model.propose_ideas(incident, material, findings, known)
+    async def propose_ideas(
+        self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices
+    ) -> Ideas | DeclinedAnswer:
+        return (
+            DeclinedAnswer(LEFT_OUT)
+            if "explore" in self._declines
+            else await self._model.propose_ideas(incident, material, findings, known)
+        )
 
-    async def critique_claims(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | DeclinedAnswer:
+    async def critique_claims(
+        self, incident: str, claims: Sequence[str], findings: Sequence[str]
+    ) -> tuple[Objection, ...] | DeclinedAnswer:
         return DeclinedAnswer(LEFT_OUT) if "critique" in self._declines else await self._model.critique_claims(incident, claims, findings)
 
     async def classify_intent(self, incident: str, text: str, choices: IntentChoices) -> IntentGuess | DeclinedAnswer:
@@ -52,7 +62,13 @@ class OneAtATime(Fleet):
     """One look after another, one host after another: the makespan is the sum."""
 
     async def run_checks(
-        self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False, permitted: bool = False
+        self,
+        incident: str,
+        asks: Sequence[CheckRequest],
+        seen: AnswerCallback | None = None,
+        *,
+        fresh: bool = False,
+        permitted: bool = False,
     ) -> FleetAnswers:
         """See `Fleet.look`. Checks of several hosts together stay together."""
         groups: dict[tuple[str, str], list[CheckRequest]] = {}

@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from deploy.sandbox.model.server import NAME as STAND_IN
 from graph.model.budget import Budget, find_price
 from graph.model.client import CircuitBreaker, ModelReasoner
-from graph.model.endpoint import ChatEndpoint, OpenAIEndpoint, ModelReply, EndpointFailure
+from graph.model.endpoint import ChatEndpoint, EndpointFailure, ModelReply, OpenAIEndpoint
 from graph.model.prompts import ModelQuestion, build_question
-from graph.model.recorded import compute_question_digest
+from graph.model.recording import compute_question_digest
 from tests.bench.arm import Cost, NotRun
 from tests.bench.recording import Key, add, read_recording, without
 
@@ -72,7 +72,9 @@ class Exchange:
     def __init__(self, access: Access, endpoint: ChatEndpoint | None = None) -> None:
         self.access = access
         self._recorded = read_recording(access.replay) if access.replay else None
-        self.endpoint = endpoint or (None if self._recorded else OpenAIEndpoint(access.url, access.key, access.name, seconds=access.seconds))
+        self.endpoint = endpoint or (
+            None if self._recorded else OpenAIEndpoint(access.url, access.key, access.name, seconds=access.seconds)
+        )
         self.model = self._recorded.model if self._recorded else access.name
 
     def line(self, case: str, arm: str, attempt: int) -> "Line":

@@ -16,7 +16,7 @@ from tests.bench.score import Marked
 from tests.bench.stand import stand, without, world_seed
 from tests.bench.truth import BadTruth, Truth, read_truth, table
 from tools.checks import CHECKS
-from tools.checks.row import BadSlot
+from tools.checks.check import BadSlot
 
 LOOKS = 3
 """How often a command is tried: what shows in one look of three must be seen."""

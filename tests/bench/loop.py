@@ -13,7 +13,7 @@ from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.plan import Happening
-from graph.rows import parse_remediations
+from graph.incident_view import parse_remediations
 from graph.state import IncidentState
 from tests.bench.loop_people import Approvers, Policy, involved_of, right
 from tests.bench.loop_stand import CHANNEL, REPORTER, Room, room

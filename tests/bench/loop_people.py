@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from bot.cards.approvals import card as approval
-from bot.cards.approvals import reject_modal
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import reject_modal
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.slack import SlackSandbox

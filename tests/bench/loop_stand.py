@@ -17,9 +17,9 @@ import yaml
 from fakeredis import FakeAsyncRedis, FakeServer
 from fakeredis.aioredis import FakeAsyncRedisConnection
 
-from bot.desk.inbox import Inbox
-from bot.run.bot import run_bot
-from bot.run.world import DiagnosisRuntime
+from bot.app.bot import run_bot
+from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.incidents.dispatch.inbox import Inbox
 from bot.settings import Settings, load_settings
 from bot.store.ledger_keys import load_ledger_key
 from bot.store.store import Store
@@ -31,23 +31,23 @@ from deploy.sandbox.cluster.grammar import kit_words
 from deploy.sandbox.demo import CHANNELS, MANIFEST
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.workspace.people import HOME
+from graph.checkpoints.checkpoint import RedisSaver
+from graph.context import GraphContext
 from graph.incident.turns import IncidentTurns
-from graph.memory.checkpoint import RedisSaver
 from graph.model.reasoner import Reasoner
-from graph.ports import GraphContext
 from graph.state import IncidentState
 from kb.history.index import PastIncidentIndex
 from kb.history.lessons import Lesson
 from kb.history.mistakes import MistakeNotes
-from kb.history.pages import SitePage
+from kb.history.site_pages import SitePage
 from tests.bench.arm import Knowledge
 from tests.bench.loop_time import Leaping, LoopClock
 from tests.bench.stand import without, world_seed
 from tools.evidence import EvidenceStore, MemoryEvidence
 from tools.fleet.fleet import Fleet
-from tools.inventory.hosts import Inventory, parse_inventory
-from tools.inventory.jobs import SlurmJobFinder
-from tools.ledger.book import LedgerReader
+from tools.inventory.inventory import Inventory, parse_inventory
+from tools.inventory.job_lookup import SlurmJobFinder
+from tools.ledger.reader import LedgerReader
 from tools.transport import CommandResult, Unreachable
 
 CHANNEL = str(CHANNELS[0]["channel"])
@@ -198,7 +198,7 @@ def _inventory(case: SimulatedCase, cluster: Cluster) -> Inventory:
 
 
 def _ports(reach: Reach, inventory: Inventory, knowledge: Knowledge, instead: StandIns, clock: LoopClock) -> GraphContext:
-    """The reading half, as `bot.run.world.open_diagnosis_runtime` builds it; what a case cannot change is shared by all cases of a process."""
+    """The reading half, as `bot.app.diagnosis_runtime.open_diagnosis_runtime` builds it; what a case cannot change is shared by all cases of a process."""
     return GraphContext(
         fleet=Fleet(reach, inventory, knowledge.checks, instead.evidence, clock, knowledge.skus),
         inventory=inventory,

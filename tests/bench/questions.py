@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final, Literal
 import yaml
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from kb.shapes import StrictModel
-from tools.inventory.hosts import Inventory, parse_inventory
-from tools.inventory.ranges import expand_host_range
+from kb.schema import StrictModel
+from tools.inventory.host_ranges import expand_host_range
+from tools.inventory.inventory import Inventory, parse_inventory
 
 HERE: Final = Path(__file__).parent / "questions"
 Id = Annotated[str, Field(pattern=r"[abc]\d\d")]

@@ -13,31 +13,31 @@ from typing import Final
 
 import yaml
 
-from bot.slack.incoming.messages import BOT_INTENTS, INCIDENT_INTENTS, is_request_only
-from graph.conversation.guessed import apply_intent_guess
-from graph.conversation.intents import INTENTS, Intent
-from graph.conversation.news import has_complaint, is_empty_message
-from graph.conversation.read import parse_message
-from graph.conversation.said import ALL, ParsedMessage, Vocabulary
-from graph.conversation.things import CHECK_WORDS
-from graph.engine.prior import rank_decidable_labels
-from graph.incident.case import DIAGNOSING_KINDS
+from bot.incidents.handlers.messages import BOT_INTENTS, INCIDENT_INTENTS, is_request_only
+from graph.dialogue.guessed import apply_intent_guess
+from graph.dialogue.intents import INTENTS, Intent
+from graph.dialogue.news import has_complaint, is_empty_message
+from graph.dialogue.read import parse_message
+from graph.dialogue.said import ALL, ParsedMessage, Vocabulary
+from graph.dialogue.things import CHECK_WORDS
+from graph.engine.priors import rank_decidable_labels
+from graph.extraction.label_ranking import blend_rankings
+from graph.extraction.reports import parse_report
+from graph.extraction.text_classifier import rank_labels_by_text
+from graph.incident.context import DIAGNOSING_KINDS
 from graph.incident.thinking.material import MAX_OFFERED_LABELS
-from graph.incident.visible import build_vocabulary
-from graph.learning.discussed import ThreadContents
-from graph.learning.drafting import MIN_COMMAND_THREADS, draft_checks
-from graph.learning.labelling import LabelledRow
+from graph.incident.visibility import build_vocabulary
+from graph.learning.knowledge_drafts import MIN_COMMAND_THREADS, draft_checks
+from graph.learning.rule_labelling import LabelledRow
+from graph.learning.thread_contents import ThreadContents
 from graph.model.client import ModelReasoner
 from graph.model.reasoner import IntentChoices, IntentGuess, PromptMaterial, ReportExtraction
-from graph.reading.blended import blend_rankings
-from graph.reading.classify import rank_labels_by_text
-from graph.reading.reports import parse_report
 from graph.state import IncidentBrief, Origin
 from kb.history.bm25 import BM25Corpus
 from kb.history.incidents import PastIncident, load_seeds
-from kb.history.likeness import LabelRanker
-from kb.taxonomy.labels import Taxonomy
-from kb.taxonomy.reader import load_taxonomy
+from kb.history.label_ranking import LabelRanker
+from kb.taxonomy.loader import load_taxonomy
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.bench.questions import Attribution, Extraction, Need, Questions, Sentence, load_site
 from tests.bench.questions_line import Heard
 from tests.bench.questions_score import Answers, Attributed, Extracted, Look
@@ -160,7 +160,9 @@ async def with_model(questions: Questions, knowledge: Knowledge, heard: Heard) -
     async def of_report(one: Attribution) -> None:
         reading = await model.extract_report(PURSE, PromptMaterial(one.text), (), knowledge.titles())
         ranked = knowledge.ranked(one)
-        found.attributed[one.id] = _attributed(one, blend_rankings(ranked, reading.causes) if isinstance(reading, ReportExtraction) else ranked)
+        found.attributed[one.id] = _attributed(
+            one, blend_rankings(ranked, reading.causes) if isinstance(reading, ReportExtraction) else ranked
+        )
 
     # a draft is the same with a model: there is no call for it
     await asyncio.gather(*map(of_message, questions.extractions), *map(of_need, questions.needs), *map(of_report, questions.attributions))

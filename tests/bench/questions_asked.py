@@ -117,7 +117,9 @@ class _Asking:
     async def _answer(self, one: Question, unusable: A) -> A | None:
         """The typed answer, what stands for an unusable one, or None where nobody answered."""
         put = put_of(one, self._knowledge)
-        said = await self._heard.ask(build_question(put.prompt, put.offered, put.data, HERE), put.prompt, schema_of(type(unusable), put.enums))
+        said = await self._heard.ask(
+            build_question(put.prompt, put.offered, put.data, HERE), put.prompt, schema_of(type(unusable), put.enums)
+        )
         return None if isinstance(said, EndpointFailure) else read_answer(type(unusable), said.text) or unusable
 
 

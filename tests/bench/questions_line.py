@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from graph.model.budget import Budget
 from graph.model.client import CircuitBreaker, ModelReasoner
-from graph.model.endpoint import ChatEndpoint, ModelReply, EndpointFailure
+from graph.model.endpoint import ChatEndpoint, EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
-from graph.model.recorded import compute_question_digest
+from graph.model.recording import compute_question_digest
 
 BUDGET: Final = Budget(calls=100_000, tokens=1_000_000_000, usd=100_000)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from graph.model.endpoint import ChatEndpoint, OpenAIEndpoint
-from graph.model.recorded import RecordedEndpoint
+from graph.model.recording import RecordedEndpoint
 from tests.bench.line import Access
 from tests.bench.questions import Questions, load_questions
 from tests.bench.questions_arms import Knowledge, by_words, with_model, without_model
@@ -62,7 +62,9 @@ def ask_now(access: Access, recording: Path, say: Say) -> dict[str, Any]:
     return asyncio.run(ask_all(load_questions(), Knowledge(), endpoint, recording, access.key, say))
 
 
-async def ask_all(questions: Questions, knowledge: Knowledge, endpoint: ChatEndpoint, recording: Path, key: str, say: Say) -> dict[str, Any]:
+async def ask_all(
+    questions: Questions, knowledge: Knowledge, endpoint: ChatEndpoint, recording: Path, key: str, say: Say
+) -> dict[str, Any]:
     """Ask as often as a pass over all of it brings an answer more: an endpoint may answer late."""
     left: int | None = None
     while True:

@@ -15,8 +15,8 @@ import yaml
 from tests.bench.questions import Attribution, Extraction, Hidden, Need, Sentence
 from tests.bench.score import at_level, mean
 from tools.checks import CHECKS
-from tools.checks.row import Check, Unreadable
-from tools.checks.site.reader import BadChecks, load_site_checks
+from tools.checks.check import Check, Unreadable
+from tools.checks.site.loader import BadChecks, load_site_checks
 from tools.fact import Status
 
 Shares = dict[str, Any]

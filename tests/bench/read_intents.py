@@ -1,7 +1,7 @@
 """What messages in a thread are understood as, by the rules alone and with a model for what they leave: `python -m tests.bench.read_intents`.
 
 It does what the product does: the rules read first; a model is asked only about what they could not read, and what it says is bounded by
-`graph.conversation.guessed`. The phrasings were written before the rules that were to read them; the first two sets and those in other
+`graph.dialogue.guessed`. The phrasings were written before the rules that were to read them; the first two sets and those in other
 languages were used to mend the rules afterwards, the held-out ones and the third set never were. What people say to one another is asked
 about as if it had been said with our name, which is the worst place for it.
 """
@@ -19,19 +19,19 @@ from typing import Any, Final
 
 import yaml
 
-from graph.conversation.guessed import build_intent_choices, needs_model, apply_intent_guess
-from graph.conversation.intents import Intent
-from graph.conversation.read import parse_message
-from graph.conversation.said import ParsedMessage, Vocabulary
+from graph.dialogue.guessed import apply_intent_guess, build_intent_choices, needs_model
+from graph.dialogue.intents import Intent
+from graph.dialogue.read import parse_message
+from graph.dialogue.said import ParsedMessage, Vocabulary
 from graph.model.client import ModelReasoner
 from graph.model.endpoint import ChatEndpoint, OpenAIEndpoint
-from graph.model.reasoner import IntentChoices, DeclinedAnswer, IntentGuess, Reasoner
-from graph.model.recorded import RecordedEndpoint
-from kb.taxonomy.reader import load_taxonomy
+from graph.model.reasoner import DeclinedAnswer, IntentChoices, IntentGuess, Reasoner
+from graph.model.recording import RecordedEndpoint
+from kb.taxonomy.loader import load_taxonomy
 from tests.bench.read_texts import ANSWERS, BUDGET, MODEL
 from tests.bench.score import mean
 from tools.checks import CHECKS
-from tools.inventory.ranges import expand_host_range
+from tools.inventory.host_ranges import expand_host_range
 from tools.remedies import REMEDIES
 
 PHRASES: Final = Path(__file__).parents[1] / "graph" / "phrases"
@@ -156,7 +156,9 @@ def _again(kept: Path) -> list[Heard]:
 
 
 def _asked(given: argparse.Namespace) -> list[Heard]:
-    endpoint: ChatEndpoint | None = OpenAIEndpoint(given.model_url, "none", MODEL, seconds=given.seconds, tries=1) if given.model_url else None
+    endpoint: ChatEndpoint | None = (
+        OpenAIEndpoint(given.model_url, "none", MODEL, seconds=given.seconds, tries=1) if given.model_url else None
+    )
     return asyncio.run(hear_all(ModelReasoner(RecordedEndpoint(endpoint, MODEL, given.recording), budget=BUDGET), phrases()))
 
 

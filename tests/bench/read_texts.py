@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from graph.extraction.label_ranking import blend_rankings
+from graph.extraction.text_classifier import rank_labels_by_text
 from graph.model.budget import Budget
 from graph.model.client import ModelReasoner
 from graph.model.endpoint import ChatEndpoint, OpenAIEndpoint
 from graph.model.reasoner import Idea, IdeaChoices, Ideas, PromptMaterial, ReportExtraction
-from graph.model.recorded import RecordedEndpoint
-from graph.reading.blended import blend_rankings
-from graph.reading.classify import rank_labels_by_text
+from graph.model.recording import RecordedEndpoint
 from kb.history.incidents import load_seeds
-from kb.history.likeness import LabelRanker
-from kb.taxonomy.labels import Taxonomy
-from kb.taxonomy.reader import load_taxonomy
+from kb.history.label_ranking import LabelRanker
+from kb.taxonomy.loader import load_taxonomy
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.bench.incidents import INCIDENTS, WHEN, Told, read_incidents
 from tests.bench.score import mean
 from tools.checks import CHECKS
@@ -142,7 +142,9 @@ def main(words: Sequence[str]) -> int:
     asks.add_argument("--judged", type=Path, default=JUDGED)
     asks.add_argument("--to-judge", type=Path, metavar="FILE", help="write the ideas and the true causes for whoever judges them")
     given = asks.parse_args(list(words))
-    endpoint: ChatEndpoint | None = OpenAIEndpoint(given.model_url, "none", MODEL, seconds=given.seconds, tries=1) if given.model_url else None
+    endpoint: ChatEndpoint | None = (
+        OpenAIEndpoint(given.model_url, "none", MODEL, seconds=given.seconds, tries=1) if given.model_url else None
+    )
     taxonomy = load_taxonomy()
     model = ModelReasoner(RecordedEndpoint(endpoint, MODEL, given.recording), budget=BUDGET)
     rows = asyncio.run(read_all(model, read_incidents(given.folder), taxonomy))

@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-from bot.run.site import add_log_rules, load_site_incidents, load_site_taxonomy
+from bot.app.site_files import add_log_rules, load_site_incidents, load_site_taxonomy
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.doors.stage import CaseClock
 from deploy.sandbox.cluster.grammar import TARGETS
-from kb.taxonomy.labels import Taxonomy
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.bench.arm import Knowledge, Stage
 from tests.bench.keep import remembering
 from tests.bench.line import Line
 from tests.support.inventories import inventory_of
 from tools.checks import CHECKS
-from tools.inventory.hosts import Inventory, parse_inventory
+from tools.inventory.inventory import Inventory, parse_inventory
 from tools.inventory.sku import load_skus
 from tools.ssh.client import SshLimits, SshTransport
 from tools.transport import CommandResult, Transport

@@ -5,8 +5,8 @@ Case files keep the words of their format, so that a case written years ago stil
 
 from collections.abc import Mapping
 
-from graph.ladders.steps import ARGUMENT_BUILDERS, PlanStep
-from graph.ladders.steps import parse_plan as product_steps
+from graph.remediation.plan_steps import ARGUMENT_BUILDERS, PlanStep
+from graph.remediation.plan_steps import parse_plan as product_steps
 
 PRODUCT: Mapping[str, str] = {
     "reboot(cold)": "reboot",

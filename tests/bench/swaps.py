@@ -11,7 +11,7 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.bench.lint import LOOK, SLOTS
 from tests.bench.stand import world_seed
 from tools.checks import CHECKS
-from tools.checks.row import BadSlot
+from tools.checks.check import BadSlot
 
 Raw = Mapping[str, Any]
 

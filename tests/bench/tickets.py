@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
 
 HERE = Path(__file__).parent
 LAYERS_BLAMED = {"GPU": "gpu", "INTERCONNECT": "ib", "USER": "user", "SYSTEM_SOFTWARE": "driver", "FRAMEWORK": "user", "OTHER": "storage"}

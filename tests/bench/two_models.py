@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from graph.model.endpoint import ModelReply, EndpointFailure
+from graph.model.endpoint import EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
 from tests.bench.arm import Answer, Arm, Stage
 from tests.bench.line import Access, Exchange

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from graph.learning.labelling import LabelledRow
-from kb.taxonomy.reader import load_taxonomy
+from graph.learning.rule_labelling import LabelledRow
+from kb.taxonomy.loader import load_taxonomy
 from tests.bench.agreement import ANSWERS, agreement, measure
 
 LOST = {

@@ -13,8 +13,8 @@ from deploy.sandbox.cluster.cases.controls import CONTROLS
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.faults import FAULTS
-from kb.taxonomy.labels import SYMPTOMS
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
+from kb.taxonomy.taxonomy import SYMPTOMS
 from tests.bench import gates
 from tests.bench.frozen import frozen
 from tests.bench.generate import LAYERS, LOOKS, OUTSIDE, as_yaml, cases

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from graph.conversation.intents import INTENTS
+from graph.dialogue.intents import INTENTS
 from graph.model.client import ModelReasoner
 from graph.model.endpoint import EndpointFailure
-from graph.model.reasoner import IntentChoices, DeclinedAnswer, IdeaChoices, IntentGuess, PromptMaterial, PastGuess
+from graph.model.reasoner import DeclinedAnswer, IdeaChoices, IntentChoices, IntentGuess, PastGuess, PromptMaterial
 from graph.state import Hypothesis
 from tests.bench.hostile_model import MOST, Obeys, in_place_of_ids
 from tests.bench.hostile_play import unseen

@@ -134,7 +134,14 @@ def test_an_execution_needs_as_many_clicks_on_its_digest_as_its_quorum() -> None
 
 def test_what_was_approved_and_then_not_begun_was_refused() -> None:
     asked = ActionRecord(
-        action(), ApprovalTerms(frozenset({"T1:U1"}), 1, "h100", 4, 900, 300), State.SUPERSEDED, (), T0, T0, start_by=T0, ended_by="rackmedic"
+        action(),
+        ApprovalTerms(frozenset({"T1:U1"}), 1, "h100", 4, 900, 300),
+        State.SUPERSEDED,
+        (),
+        T0,
+        T0,
+        start_by=T0,
+        ended_by="rackmedic",
     )
     assert refused(asked)
     assert not refused(replace(asked, start_by=None)), "nobody had approved it"

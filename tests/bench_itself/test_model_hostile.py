@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from deploy.sandbox.cluster.cases.reader import parse_case
 from graph.model.budget import Budget
 from graph.model.client import ModelReasoner
-from graph.model.endpoint import OpenAIEndpoint, EndpointFailure
+from graph.model.endpoint import EndpointFailure, OpenAIEndpoint
 from graph.model.reasoner import DeclinedAnswer, IdeaChoices, Ideas, Judgement, PromptMaterial, ReportExtraction
 from graph.state import Hypothesis
 from tests.bench.arms_rules import Product
@@ -96,7 +96,9 @@ async def _asked(text: str) -> tuple[Any, ...]:
     return (
         await model.extract_report("i", material, HOSTS, dict.fromkeys(LABELS, "a title")),
         await model.judge_hypothesis("i", Hypothesis(label=LABELS[0], hosts=HOSTS), ["Xid 79", INJECTED]),
-        await model.propose_ideas("i", material, ["Xid 79", INJECTED], IdeaChoices(HOSTS, dict.fromkeys(LOOKS, "asks"), {"GPU.BUS": "PCIe"})),
+        await model.propose_ideas(
+            "i", material, ["Xid 79", INJECTED], IdeaChoices(HOSTS, dict.fromkeys(LOOKS, "asks"), {"GPU.BUS": "PCIe"})
+        ),
         await model.critique_claims("i", ["it is so"], ["Xid 79", INJECTED]),
     )
 

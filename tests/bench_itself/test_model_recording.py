@@ -10,9 +10,9 @@ import pytest
 
 from bot.refusal import Refusal
 from bot.settings import Settings, load_settings
-from graph.model.endpoint import ModelReply, EndpointFailure
+from graph.model.endpoint import EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion, build_question
-from graph.model.recorded import compute_question_digest
+from graph.model.recording import compute_question_digest
 from tests.bench import report
 from tests.bench.arms import BASELINES
 from tests.bench.arms_model import OneShot
@@ -191,7 +191,9 @@ def test_what_the_stand_in_answers_is_labelled_and_is_no_figure(served: Served, 
     assert "| B9 |" not in head
     assert "| B9 |" in rest
     assert f"- B9 ({BASELINES['B9'].title}): no model endpoint is set" in rest
-    again = run_bench(load_settings(environ={}), replace(wanted, out=tmp_path / "again.json", record=None, replay=wanted.record), lambda _: None)
+    again = run_bench(
+        load_settings(environ={}), replace(wanted, out=tmp_path / "again.json", record=None, replay=wanted.record), lambda _: None
+    )
     for name in ("B3", "B9"):  # a recording of the stand-in stays one
         assert {**again["arms"][name], "wall_seconds_a_case": 0} == {**doc["arms"][name], "wall_seconds_a_case": 0}
 

@@ -15,7 +15,7 @@ import pytest
 import structlog
 from fakeredis.aioredis import FakeAsyncRedisConnection
 
-from bot.run.logs import set_up_logs
+from bot.app.logs import set_up_logs
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.grammar import recognise
 from deploy.sandbox.slack.workspace.blockkit import elements_of

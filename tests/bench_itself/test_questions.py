@@ -12,9 +12,9 @@ import pytest
 
 from bot.refusal import Refusal
 from bot.settings import Settings
-from graph.model.endpoint import ModelReply, EndpointFailure
+from graph.model.endpoint import EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tests.bench.cli import ask_questions
 from tests.bench.questions import Questions, Sentence, Value, load_questions, load_site, options_of
 from tests.bench.questions_arms import Knowledge, by_words, draft, extract, look, without_model

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from graph.conversation.guessed import ONLY_SAID
-from graph.conversation.intents import Intent
+from graph.dialogue.guessed import ONLY_SAID
+from graph.dialogue.intents import Intent
 from graph.model.client import ModelReasoner
-from graph.model.endpoint import ModelReply, EndpointFailure
+from graph.model.endpoint import EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
 from graph.model.reasoner import IntentGuess
-from graph.model.recorded import RecordedEndpoint
+from graph.model.recording import RecordedEndpoint
 from tests.bench.read_intents import RECORDED, RESULTS, Phrase, as_guessed, guesses_of, hear_all, phrases, results_of, score
 from tests.bench.read_texts import BUDGET, MODEL
 from tests.graph.test_blind_phrases import ACTING

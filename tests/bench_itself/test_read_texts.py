@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from graph.model.client import ModelReasoner
-from graph.model.endpoint import ModelReply, EndpointFailure
+from graph.model.endpoint import EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
 from graph.model.reasoner import Idea, ReportExtraction
-from graph.model.recorded import RecordedEndpoint
-from kb.taxonomy.reader import load_taxonomy
+from graph.model.recording import RecordedEndpoint
+from kb.taxonomy.loader import load_taxonomy
 from tests.bench import with_model
 from tests.bench.incidents import Told
 from tests.bench.read_texts import BUDGET, MODEL, Read, ideas_to_judge, read_all, score

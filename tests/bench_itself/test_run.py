@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bot.cli import app
+from bot.cli.main import app
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, load_settings
 from tests.bench import report

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tests.bench import gates
 from tests.bench.arm import Account, Answer
 from tests.bench.lint import problems

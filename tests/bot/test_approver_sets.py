@@ -11,11 +11,11 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.app.on_call import CACHE_SECONDS, MAX_RESPONSE_BYTES, OnCallSchedules, OnCallUnknown, fetch_url, parse_on_call
 from bot.policy.approvals import compute_policy_hash
 from bot.policy.approver_sets import CHANNEL_SET, NOBODY_SET, ApproverSet, ApproverTable, OnCallSource, SetRule
-from bot.policy.file import BadPolicy, format_policy, load_policy
+from bot.policy.policy_file import BadPolicy, format_policy, load_policy
 from bot.refusal import Refusal
-from bot.run.on_call import MAX_RESPONSE_BYTES, CACHE_SECONDS, OnCallUnknown, OnCallSchedules, fetch_url, parse_on_call
 from tests.support.clock import T0, SetClock
 from tests.support.inventories import inventory
 

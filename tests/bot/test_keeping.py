@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bot.run.keeping import EvidenceRetrier
-from bot.terminal.doctor import find_evidence_problem
+from bot.app.evidence_retry import EvidenceRetrier
+from bot.cli.doctor.command import find_evidence_problem
 from tools.evidence import DirectoryEvidence
 
 

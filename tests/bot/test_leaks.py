@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.leaks import LeakDetector, Leak
+from bot.tenants.leak_detector import Leak, LeakDetector
 from tests.support.inventories import inventory
 
 SITE = inventory(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.policy.leaks import LeakDetector
+from bot.tenants.leak_detector import LeakDetector
 from tests.support.inventories import inventory
 
 SITE = inventory(

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from redis import exceptions
 
+from bot.app.health import Health
+from bot.app.store_startup import run_with_store
 from bot.refusal import Refusal
-from bot.run.health import Health
-from bot.run.patience import run_with_store
 from bot.settings import Settings, load_settings
 from bot.store.store import Store
 from tests.support.redis_server import RealServer

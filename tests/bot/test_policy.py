@@ -3,8 +3,8 @@
 import pytest
 
 from bot.policy import channels as policy
-from bot.policy.channels import NotAllowed, ChannelNotServed, SlackPlace
-from tools.inventory.hosts import ChannelRow
+from bot.policy.channels import ChannelNotServed, NotAllowed, SlackPlace
+from tools.inventory.inventory import ChannelRow
 
 BOUND = policy.build_channel_bindings(
     (
@@ -57,7 +57,9 @@ ROWS = {
 
 
 def test_a_thread_is_joined_and_linked_to_only_where_its_hosts_may_be_spoken_of() -> None:
-    allowed = {(reader, other) for reader in ROWS for other in ROWS if reader != other and policy.can_read_channel(ROWS[reader], ROWS[other])}
+    allowed = {
+        (reader, other) for reader in ROWS for other in ROWS if reader != other and policy.can_read_channel(ROWS[reader], ROWS[other])
+    }
     assert allowed == {("ops", "train"), ("ops", "infer"), ("acme", "acme too"), ("acme too", "acme")}
     assert all(policy.can_read_channel(row, row) for row in ROWS.values())
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.policy.file import BadPolicy, SitePolicy, format_policy, load_policy
-from bot.policy.shares import Quota
+from bot.app.site_files import load_site_policy
+from bot.cli.doctor.policy import check_people_sources, check_policy
+from bot.policy.policy_file import BadPolicy, SitePolicy, format_policy, load_policy
+from bot.policy.quotas import Quota
 from bot.refusal import Refusal
-from bot.run.site import load_site_policy
 from bot.settings import load_settings
 from bot.slack.people import SlackAnswerMissing
-from bot.terminal.examination.policy import check_policy, check_people_sources
 from tests.support.clock import SetClock
 from tests.support.inventories import inventory
 

@@ -10,23 +10,24 @@ from typing import Any
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.cards.approvals import card as approval
-from bot.cards.approvals import edit_modal, reject_modal
-from bot.cards.customers import inside, living, waits
-from bot.cards.customers.answers import ANSWER_BY_INTENT
-from bot.cards.incidents import held
-from bot.cards.lessons import lesson
-from bot.cards.provider import sending
-from bot.cards.trackers import opening
+from bot.app import listeners
+from bot.incidents.cards import drained_nodes
+from bot.incidents.context import HandlerContext
+from bot.incidents.handlers import commands, incident_clicks
+from bot.lessons.cards import lesson
 from bot.policy.channels import NotAllowed
-from bot.policy.file import BadPolicy, format_policy, load_policy
+from bot.policy.policy_file import BadPolicy, format_policy, load_policy
 from bot.policy.roles import ACTS, ROLE_DESCRIPTIONS, NamedPeople, PersonRole, RoleTable, require_role
-from bot.slack.context import HandlerContext
-from bot.slack.customers.door import TENANT_INTENTS
-from bot.slack.incoming import clicks, commands, listeners
+from bot.provider.cards import provider_ticket
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import edit_modal, reject_modal
 from bot.slack.manifest import SHORTCUT
-from graph.conversation.intents import Intent
-from graph.state import TenantThread, Origin
+from bot.tenants.cards import internal_thread, quota_waiting, tenant_card
+from bot.tenants.cards.answers import ANSWER_BY_INTENT
+from bot.tenants.handlers import TENANT_INTENTS
+from bot.trackers.cards import ticket_form
+from graph.dialogue.intents import Intent
+from graph.state import Origin, TenantThread
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 from tests.support.inventories import inventory
 
@@ -34,17 +35,17 @@ from tests.support.inventories import inventory
 def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
     said = {f"intent.{intent}" for intent in Intent}
     pressed = {
-        *clicks.CLICK_PARSERS,
-        *waits.BUTTONS,
+        *incident_clicks.CLICK_PARSERS,
+        *quota_waiting.BUTTONS,
         *approval.BUTTONS,
-        *held.BUTTONS,
-        *living.BUTTONS,
-        *inside.BUTTONS,
-        *sending.BUTTONS,
-        *opening.BUTTONS,
+        *drained_nodes.BUTTONS,
+        *tenant_card.BUTTONS,
+        *internal_thread.BUTTONS,
+        *provider_ticket.BUTTONS,
+        *ticket_form.BUTTONS,
         *lesson.BUTTONS,
     }
-    filled = {*listeners.FORM_HANDLERS, edit_modal.CALLBACK_ID, reject_modal.CALLBACK_ID, *inside.FORM_CALLBACK_IDS}
+    filled = {*listeners.FORM_HANDLERS, edit_modal.CALLBACK_ID, reject_modal.CALLBACK_ID, *internal_thread.FORM_CALLBACK_IDS}
     typed = {word.replace("-", "_") for word in re.findall(r"/rackmedic ([\w-]+)", commands.UNKNOWN_COMMAND)}
     made = {f"button.{one}" for one in pressed} | {f"form.{one}" for one in filled} | {f"command.{one}" for one in typed}
     assert set(ACTS) == said | made | {f"shortcut.{SHORTCUT}"}
@@ -56,7 +57,7 @@ def test_a_customer_may_what_their_door_takes_and_no_more() -> None:
     theirs = {act for act, row in ACTS.items() if PersonRole.CUSTOMER in row.who}
     answered = (intent for intent, how in ANSWER_BY_INTENT.items() if how not in ("ours", "inside"))  # these two say that it is not theirs
     asked = {f"intent.{intent}" for intent in (*TENANT_INTENTS, *answered, Intent.NEW_FACTS)}
-    assert theirs == asked | {f"button.{one}" for one in living.BUTTONS}
+    assert theirs == asked | {f"button.{one}" for one in tenant_card.BUTTONS}
 
 
 def test_only_approvers_move_an_action_and_no_file_changes_that() -> None:

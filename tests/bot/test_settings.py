@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.settings import REMOVED_SETTINGS, BadSettings, Settings, load_settings, list_missing_for_serve
+from bot.settings import REMOVED_SETTINGS, BadSettings, Settings, list_missing_for_serve, load_settings
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.app.workers import WorkerProcess, build_own_command, run_workers
 from bot.refusal import Refusal
-from bot.run.workers import WorkerProcess, build_own_command, run_workers
 from tests.support.clock import PATIENCE
 
 WORKS = "import socket; line = socket.socket(fileno=0); line.sendall(b'ready\\n'); line.recv(1)"

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graph.conversation.intents import INTENTS, Intent
-from graph.reading.unknown import UNKNOWN_JOB_SENTENCES
+from graph.dialogue.intents import INTENTS, Intent
+from graph.extraction.unknown_names import UNKNOWN_JOB_SENTENCES
 from tests.golden.written import stable
 from tests.support.talk import FAULT, Talk
 

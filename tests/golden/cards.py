@@ -6,41 +6,56 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast, get_args
 
-from bot.cards.alerts import firing
-from bot.cards.approvals import (
+from bot.alerts.cards import alert_message
+from bot.cards.blocks import Block, Card
+from bot.incidents.cards import (
+    close_modal,
+    details,
+    diagnosis,
+    direct_messages,
+    drained_nodes,
+    feedback,
+    fleet,
+    home,
+    incident_menu,
+    notes,
+    progress,
+    question,
+    shared_causes,
+    suggested_prompts,
+    ticket,
+)
+from bot.incidents.cards.handoff import build_handoff
+from bot.incidents.cards.incident_card import IncidentCardView, render_cured_message, render_look_finished
+from bot.incidents.cards.incident_card import render_incident_card as render_living
+from bot.incidents.cards.incident_status import IncidentStatus, get_incident_status
+from bot.incidents.handlers import slack_markup
+from bot.lessons.cards import guide_status, ideas, lesson, recalled_lessons, site_notes
+from bot.provider.cards import provider_ticket, received_ticket
+from bot.remediation.cards import (
+    all_actions,
+    approval_card,
     brakes,
-    card,
+    deleted_files,
     edit_modal,
-    files,
+    killed_process,
     node_jobs,
     outcomes,
-    process,
     reject_modal,
     shared_card,
-    tally,
-    waiting,
-    whole,
+    vote_summary,
+    wave_queue,
 )
-from bot.cards.approvals.card import ApprovalCardView
-from bot.cards.approvals.waiting import QueuedHosts
-from bot.cards.blocks import Block, Card
-from bot.cards.customers import answers, inside, living, waits
-from bot.cards.customers.view import TenantView, TenantStage, TenantState, TenantCause
-from bot.cards.incidents import close_modal, details, diagnosis, feedback, held, home, kept, more, notes, progress, question, ticket
-from bot.cards.incidents.handoff import build_handoff
-from bot.cards.incidents.living import IncidentCardView, render_cured_message, render_look_finished
-from bot.cards.incidents.living import render_incident_card as render_living
-from bot.cards.incidents.standing import IncidentStatus, get_incident_status
-from bot.cards.lessons import guided, ideas, lesson, noted, recalled
-from bot.cards.personal import direct, fleet, suggestions
-from bot.cards.provider import arrived, sending
-from bot.cards.trackers import following, opening
-from bot.slack.incoming import grammar
-from graph.ladders.held import DrainedNode
-from graph.ports import Progress
-from graph.report import HostsSummary, GuideRun, GuideStepRow, ReturnableNode, MatchedLesson, Report, SiteNote
-from graph.rows import IncidentView
-from graph.state import Conjecture, IncidentState, IncidentCosts, HandoffTicket
+from bot.remediation.cards.approval_card import ApprovalCardView
+from bot.remediation.cards.wave_queue import QueuedHosts
+from bot.tenants.cards import answers, internal_thread, quota_waiting, tenant_card
+from bot.tenants.cards.view import TenantCause, TenantStage, TenantState, TenantView
+from bot.trackers.cards import followed_ticket, ticket_form
+from graph.context import Progress
+from graph.incident_view import IncidentView
+from graph.remediation.drained_nodes import DrainedNode
+from graph.report import GuideRun, GuideStepRow, HostsSummary, MatchedLesson, Report, ReturnableNode, SiteNote
+from graph.state import Conjecture, HandoffTicket, IncidentCosts, IncidentState
 from kb.history.lessons import Lesson
 from tests.bot.cards import test_details as sample_details
 from tests.bot.cards import test_standing as sample_standing
@@ -53,13 +68,13 @@ from tests.support.clock import T0
 from tests.support.fakes_bot import TEAM
 from tests.support.samples_cards import seen_of
 from tests.support.tickets import SAID
-from tools.acting.conditions import ConditionResult
-from tools.acting.deletes import DeletePreview, OldFile
-from tools.acting.jobs import NodeJobs, RunningJob
+from tools.execution.conditions import ConditionResult
+from tools.execution.delete_preview import DeletePreview, OldFile
+from tools.execution.node_jobs import NodeJobs, RunningJob
 from tools.ledger import record
 from tools.ledger.brakes import Brakes, BrakeStatus
-from tools.ledger.record import VoteResult, ActionRecord, ApprovalTerms, Vote
-from tools.ledger.room import GroupHeadroom, IncidentHeadroom, BrakeHeadroom
+from tools.ledger.headroom import BrakeHeadroom, GroupHeadroom, IncidentHeadroom
+from tools.ledger.record import ActionRecord, ApprovalTerms, Vote, VoteResult
 from tools.ledger.states import State as ActionState
 from tools.remedies import scripts
 
@@ -102,7 +117,7 @@ def approvals() -> Mapping[str, str]:
     """Return the cards of actions: to decide in each state, ended, several on one, dialogs and brakes."""
     vote = Vote("apr-1", "d", PRIYA, "approve", "2026-05-20T03:12:00+00:00", "x")
     states = {
-        f"state-{state}": card.render_approval_card(
+        f"state-{state}": approval_card.render_approval_card(
             ApprovalCardView(record_of(state=state, exit_status=1 if state is ActionState.FAILED else None), GROUP, NAMES, began=T0)
         )
         for state in ActionState
@@ -115,27 +130,42 @@ def approvals() -> Mapping[str, str]:
     cleanup = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
     cards: Rendered = {
         **states,
-        **{name: card.render_approval_card(ApprovalCardView(record_of(**changes), GROUP, known=JOBS)) for name, changes in REMEDIES.items()},
-        "jobs-not-read": card.render_approval_card(
+        **{
+            name: approval_card.render_approval_card(ApprovalCardView(record_of(**changes), GROUP, known=JOBS))
+            for name, changes in REMEDIES.items()
+        },
+        "jobs-not-read": approval_card.render_approval_card(
             ApprovalCardView(record_of(**REMEDIES["drain"]), GROUP, known=node_jobs.build_job_rows(NodeJobs(why="no route to host")))
         ),
-        "script": card.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}, command=SCRIPT), GROUP)),
-        "files-whole": whole.render_all_actions([cleanup], {cleanup.approval: files.build_file_rows(MANY_OLD)}),
-        "many-files-to-delete": card.render_approval_card(ApprovalCardView(cleanup, GROUP, known=files.build_file_rows(MANY_OLD))),
-        "two-approvals": card.render_approval_card(
+        "script": approval_card.render_approval_card(
+            ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}, command=SCRIPT), GROUP)
+        ),
+        "files-whole": all_actions.render_all_actions([cleanup], {cleanup.approval: deleted_files.build_file_rows(MANY_OLD)}),
+        "many-files-to-delete": approval_card.render_approval_card(
+            ApprovalCardView(cleanup, GROUP, known=deleted_files.build_file_rows(MANY_OLD))
+        ),
+        "two-approvals": approval_card.render_approval_card(
             ApprovalCardView(record_of(votes=(vote,), quorum=2, requested_by=OLGA), GROUP, NAMES, SEEN, T0, warning="The store may forget.")
         ),
-        "nobody-may-approve": card.render_approval_card(ApprovalCardView(replace(record_of(), terms=ApprovalTerms(frozenset(), 1)), GROUP)),
-        "too-large": card.render_approval_card(ApprovalCardView(record_of(command=("nvidia-smi", "-i", "0" * 100_000)), GROUP)),
-        "failed-and-passes-now": card.render_approval_card(
-            ApprovalCardView(record_of(state=ActionState.FAILED, exit_status=1, outcome="passes_now", says="exit 1"), GROUP, tail=["a line"])
+        "nobody-may-approve": approval_card.render_approval_card(
+            ApprovalCardView(replace(record_of(), terms=ApprovalTerms(frozenset(), 1)), GROUP)
         ),
-        "refused-on-the-host": card.render_approval_card(
+        "too-large": approval_card.render_approval_card(ApprovalCardView(record_of(command=("nvidia-smi", "-i", "0" * 100_000)), GROUP)),
+        "failed-and-passes-now": approval_card.render_approval_card(
+            ApprovalCardView(
+                record_of(state=ActionState.FAILED, exit_status=1, outcome="passes_now", says="exit 1"), GROUP, tail=["a line"]
+            )
+        ),
+        "refused-on-the-host": approval_card.render_approval_card(
             ApprovalCardView(record_of(state=ActionState.FAILED, says="no process uses this GPU: found '4711'"), GROUP)
         ),
-        "approved-and-held": card.render_approval_card(ApprovalCardView(record_of(state=ActionState.APPROVED), GROUP, held="the kill switch is on")),
-        "process-to-end": card.render_approval_card(ApprovalCardView(kill, GROUP, known=process.build_process_rows(kill.action, process_facts()))),
-        "files-to-delete": card.render_approval_card(ApprovalCardView(cleanup, GROUP, known=files.build_file_rows(OLD))),
+        "approved-and-held": approval_card.render_approval_card(
+            ApprovalCardView(record_of(state=ActionState.APPROVED), GROUP, held="the kill switch is on")
+        ),
+        "process-to-end": approval_card.render_approval_card(
+            ApprovalCardView(kill, GROUP, known=killed_process.build_process_rows(kill.action, process_facts()))
+        ),
+        "files-to-delete": approval_card.render_approval_card(ApprovalCardView(cleanup, GROUP, known=deleted_files.build_file_rows(OLD))),
         "reminder": outcomes.render_reminder(ApprovalCardView(record_of(), GROUP)),
         "dialog-reject": reject_modal.render_reject_form(record_of()),
         "dialog-edit": edit_modal.render_edit_form(kill),
@@ -163,14 +193,16 @@ def _shared() -> Rendered:
     ]
     failed = QueuedHosts(50, 3, 9, "failed", ("gpu-001", "gpu-002"))
     return {
-        "several-pending": shared_card.render_shared_card([ApprovalCardView(row, GROUP, seen=SEEN, seen_at=T0) for row in pending], Brakes()),
+        "several-pending": shared_card.render_shared_card(
+            [ApprovalCardView(row, GROUP, seen=SEEN, seen_at=T0) for row in pending], Brakes()
+        ),
         "several-in-each-state": shared_card.render_shared_card([ApprovalCardView(row, GROUP) for row in several], Brakes()),
         "several-with-a-queue": shared_card.render_shared_card([ApprovalCardView(row, GROUP, queued=failed) for row in pending], Brakes()),
         "several-reminder": outcomes.render_shared_reminder([ApprovalCardView(row, GROUP) for row in pending]),
-        "several-commands": whole.render_all_actions(pending),
-        "several-votes": tally.render_vote_summary(votes),
-        "queue-of-the-next-wave": waiting.render_queue(QueuedHosts(57, 3, 1, "wave"), 3, "v"),
-        "queue-for-the-brakes": waiting.render_queue(QueuedHosts(57, 3, 9, "allowance", at=T0), 3, "v"),
+        "several-commands": all_actions.render_all_actions(pending),
+        "several-votes": vote_summary.render_vote_summary(votes),
+        "queue-of-the-next-wave": wave_queue.render_queue(QueuedHosts(57, 3, 1, "wave"), 3, "v"),
+        "queue-for-the-brakes": wave_queue.render_queue(QueuedHosts(57, 3, 9, "allowance", at=T0), 3, "v"),
     }
 
 
@@ -215,7 +247,9 @@ def incidents() -> Mapping[str, str]:
             "diagnosis": diagnosis.render_diagnosis("i1", REPORT, stats, titles=TITLES),
             "diagnosis-of-three-causes": diagnosis.render_diagnosis("i1", REPORT.model_copy(update={"root_causes": causes}), titles=TITLES),
             "diagnosis-of-what-was-asked": diagnosis.render_diagnosis("i1", REPORT.model_copy(update=asked), titles=TITLES),
-            "diagnosis-with-unknown-hosts": diagnosis.render_diagnosis("i1", REPORT.model_copy(update={"unknown_hosts": UNKNOWN}), titles=TITLES),
+            "diagnosis-with-unknown-hosts": diagnosis.render_diagnosis(
+                "i1", REPORT.model_copy(update={"unknown_hosts": UNKNOWN}), titles=TITLES
+            ),
             "no-fault": diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to mend.")),
             "no-cause": diagnosis.render_diagnosis("i1", empty),
             "question": question.render_question_card(("Which hosts?",), ("Try a smaller batch",)),
@@ -229,11 +263,17 @@ def incidents() -> Mapping[str, str]:
             "ticket-waits": ticket.render_ticket(build_handoff(waits_), TITLES),
             "ticket-closed": ticket.render_ticket(build_handoff(cast(IncidentState, {**STATE, "ticket": closed})), TITLES),
             "details": details.render_details(IncidentView(sample_details.STATE), TITLES, {"gpu-017": "8d3a1c52"}, "an earlier item"),
-            "dialog-close": close_modal.render_close_form(close_modal.IncidentClosure("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017",)), OFFERED),
-            "dialog-assign": more.render_assign_form("i1", "U1"),
-            "dialog-correct": more.render_correction_form("i1", OFFERED, "GPU.BUS.Fell_Off"),
+            "dialog-close": close_modal.render_close_form(
+                close_modal.IncidentClosure("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017",)), OFFERED
+            ),
+            "dialog-assign": incident_menu.render_assign_form("i1", "U1"),
+            "dialog-correct": incident_menu.render_correction_form("i1", OFFERED, "GPU.BUS.Fell_Off"),
             "dialog-not-useful": feedback.render_feedback_form("i1", "x"),
-            "elements": [more.render_menu("i1"), feedback.render_feedback_buttons("i1", "x"), *held.render_return_buttons("i1", by_hand.held)],
+            "elements": [
+                incident_menu.render_menu("i1"),
+                feedback.render_feedback_buttons("i1", "x"),
+                *drained_nodes.render_return_buttons("i1", by_hand.held),
+            ],
         }
     )
 
@@ -271,16 +311,19 @@ def notes_and_home() -> Mapping[str, str]:
         "thread deleted": notes.render_thread_deleted(open_),
         "enough": notes.render_answer_limit(timedelta(minutes=3)),
         "passed_over": notes.render_not_understood(),
-        **{f"bug {n}": notes.render_internal_error("e1f2", known) for n, known in enumerate((notes.MESSAGE_ERROR_TEXT, notes.DECISION_ERROR_TEXT, notes.COMMAND_ERROR_TEXT), 1)},
-        "alerts": firing.render_alert_message("Fell off", 3, 1, "gpu-[001-003]", ("XidErrors gpu-001",), 2),
+        **{
+            f"bug {n}": notes.render_internal_error("e1f2", known)
+            for n, known in enumerate((notes.MESSAGE_ERROR_TEXT, notes.DECISION_ERROR_TEXT, notes.COMMAND_ERROR_TEXT), 1)
+        },
+        "alerts": alert_message.render_alert_message("Fell off", 3, 1, "gpu-[001-003]", ("XidErrors gpu-001",), 2),
     }
     personal: Rendered = {
-        "help": direct.render_direct_help(["C0OPS"]),
-        "status": direct.render_direct_status([open_], [elsewhere], NOW),
-        "status without incidents": direct.render_direct_status([], [], NOW),
-        "approvals": direct.render_direct_approvals(brakes.render_waiting_approvals([], "None.")),
-        "over there": direct.render_other_channels("Not here.", ["C0OPS"]),
-        "elsewhere": direct.render_not_answered_here("Not here.", ["C0OPS"]),
+        "help": direct_messages.render_direct_help(["C0OPS"]),
+        "status": direct_messages.render_direct_status([open_], [elsewhere], NOW),
+        "status without incidents": direct_messages.render_direct_status([], [], NOW),
+        "approvals": direct_messages.render_direct_approvals(brakes.render_waiting_approvals([], "None.")),
+        "over there": direct_messages.render_other_channels("Not here.", ["C0OPS"]),
+        "elsewhere": direct_messages.render_not_answered_here("Not here.", ["C0OPS"]),
     }
     taught = Lesson(
         id="les-1", title="GPU gone after a reboot", description="nccl timeout", label="GPU.BUS.Fell_Off", root_cause="loose riser",
@@ -291,7 +334,7 @@ def notes_and_home() -> Mapping[str, str]:
             "home": home.render_home_tab(tab, NOW),
             "home-empty": home.render_home_tab(home.HomeTab([]), NOW),
             "home-refused": home.render_refused_home("Only for full members."),
-            "help": home.render_help(grammar.list_help_rows()),
+            "help": home.render_help(slack_markup.list_help_rows()),
             "lesson": lesson.render_lesson(taught, TITLES),
             "lesson-accepted": lesson.render_lesson(taught.model_copy(update={"state": "accepted"}), TITLES, "priya"),
             "dialog-lesson": lesson.render_lesson_form(taught, OFFERED),
@@ -315,13 +358,13 @@ def _knowledge() -> Rendered:
     )
     fits = report.model_copy(update={"guide": GuideRun(id="gpu_lost", title="A GPU is lost", steps=steps), "root_causes": ()})
     return {
-        "guide that was called": guided.render_guide(report),
-        "guide that fits": guided.render_guide(fits),
-        "pages": noted.render_site_notes(report),
-        "lesson like it": recalled.render_recalled_lessons(report, TITLES),
-        "lesson that sounds like it": recalled.render_recalled_lessons(fits, TITLES),
+        "guide that was called": guide_status.render_guide(report),
+        "guide that fits": guide_status.render_guide(fits),
+        "pages": site_notes.render_site_notes(report),
+        "lesson like it": recalled_lessons.render_recalled_lessons(report, TITLES),
+        "lesson that sounds like it": recalled_lessons.render_recalled_lessons(fits, TITLES),
         "ideas": ideas.render_ideas(unproven),
-        "closed incidents": kept.render_shared_causes(report, {}),
+        "closed incidents": shared_causes.render_shared_causes(report, {}),
     }
 
 
@@ -339,16 +382,20 @@ def outside() -> Mapping[str, str]:
     german = TenantView("i1", "ours", "repairing", causes[:1], ("train-01",), language="de")
     said: Rendered = {kind: answers.render_answer(kind, views["both"], ["train-01"], ["gpu-9"]) for kind in get_args(answers.AnswerKind)}
     team: Rendered = {
-        "root": inside.render_root_message("i1", "acme", "C0ACME", "job hangs", ["a.log"]),
-        "quoted": inside.render_tenant_message("acme", "still", []),
-        "noted": inside.render_note("They pressed it."),
-        "as they see": inside.render_visibility_note("acme", "C0OPS"),
-        "told": inside.render_sent_message("priya", "We are on it.", fetched=True),
-        "form": inside.render_tell_form("i1", "acme", "We are on it."),
-        "preview": inside.render_tell_preview("i1", "acme", "We are on it.", living.render_operator_message("We are on it.", "en")),
-        "waits": waits.render_waiting_tenants([waits.WaitingTenantView("acme", 3, "i1", T0, "incidents", words="job hangs")]),
+        "root": internal_thread.render_root_message("i1", "acme", "C0ACME", "job hangs", ["a.log"]),
+        "quoted": internal_thread.render_tenant_message("acme", "still", []),
+        "noted": internal_thread.render_note("They pressed it."),
+        "as they see": internal_thread.render_visibility_note("acme", "C0OPS"),
+        "told": internal_thread.render_sent_message("priya", "We are on it.", fetched=True),
+        "form": internal_thread.render_tell_form("i1", "acme", "We are on it."),
+        "preview": internal_thread.render_tell_preview(
+            "i1", "acme", "We are on it.", tenant_card.render_operator_message("We are on it.", "en")
+        ),
+        "waits": quota_waiting.render_waiting_tenants(
+            [quota_waiting.WaitingTenantView("acme", 3, "i1", T0, "incidents", words="job hangs")]
+        ),
     }
-    sent = sending.ProviderTicketView("i1", "offered")
+    sent = provider_ticket.ProviderTicketView("i1", "offered")
     ways = {
         "offered": sent,
         "shown": replace(sent, stage="shown", digest="d"),
@@ -358,30 +405,35 @@ def outside() -> Mapping[str, str]:
         "theirs to mend": replace(sent, stage="sent", ticket="inc-9", found=causes[1:]),
     }
     provider: Rendered = {
-        **{name: sending.render_provider_ticket(view) for name, view in ways.items()},
-        "moved": sending.render_update(ways["sent"]),
-        "says": sending.render_provider_message("inc-9", "please restart"),
-        "arrived": arrived.render_received_ticket("i1", "acme", SAID),
-        "news": arrived.render_ticket_update("acme", SAID),
-        "lost": arrived.render_ticket_lost("acme"),
+        **{name: provider_ticket.render_provider_ticket(view) for name, view in ways.items()},
+        "moved": provider_ticket.render_update(ways["sent"]),
+        "says": provider_ticket.render_provider_message("inc-9", "please restart"),
+        "arrived": received_ticket.render_received_ticket("i1", "acme", SAID),
+        "news": received_ticket.render_ticket_update("acme", SAID),
+        "lost": received_ticket.render_ticket_lost("acme"),
     }
-    there = following.FollowedTicket("i1", "jira", "Jira", "there", "olga", "GPU-7", "https://jira.example/GPU-7", "In progress")
+    there = followed_ticket.FollowedTicket("i1", "jira", "Jira", "there", "olga", "GPU-7", "https://jira.example/GPU-7", "In progress")
     trackers: Rendered = {
-        **{way: following.render_followed_ticket(replace(there, way=cast(Any, way), trouble="no route", tries=2)) for way in get_args(following.TicketStage)},
-        "moved": following.render_state_change(there),
-        "done": following.render_state_change(replace(there, done=True, state="Done")),
-        "remark": following.render_comment(there, following.TicketComment("comment", "ann", ("replaced it",), T0)),
-        "offers": opening.render_open_buttons("i1", [("jira", "Jira"), ("snow", "ServiceNow")]),
-        "form": opening.render_tracker_form(opening.TrackerForm("i1", "jira", "Jira", "d", "GPU fell off", "all of it", {"Project": "GPU"})),
+        **{
+            way: followed_ticket.render_followed_ticket(replace(there, way=cast(Any, way), trouble="no route", tries=2))
+            for way in get_args(followed_ticket.TicketStage)
+        },
+        "moved": followed_ticket.render_state_change(there),
+        "done": followed_ticket.render_state_change(replace(there, done=True, state="Done")),
+        "remark": followed_ticket.render_comment(there, followed_ticket.TicketComment("comment", "ann", ("replaced it",), T0)),
+        "offers": ticket_form.render_open_buttons("i1", [("jira", "Jira"), ("snow", "ServiceNow")]),
+        "form": ticket_form.render_tracker_form(
+            ticket_form.TrackerForm("i1", "jira", "Jira", "d", "GPU fell off", "all of it", {"Project": "GPU"})
+        ),
     }
     return {
-        **_written({f"customer-{name}": living.render_tenant_card(view) for name, view in (*views.items(), ("german", german))}),
-        "customer-moved.yaml": _several({name: living.render_update(view) for name, view in views.items()}),
+        **_written({f"customer-{name}": tenant_card.render_tenant_card(view) for name, view in (*views.items(), ("german", german))}),
+        "customer-moved.yaml": _several({name: tenant_card.render_update(view) for name, view in views.items()}),
         "customer-answers.yaml": _several(said),
         "customer-team.yaml": _several(team),
         "provider.yaml": _several(provider),
         "trackers.yaml": _several(trackers),
-        "suggestions.yaml": as_yaml([*suggestions.build_prompt_payload(suggestions.SUGGESTED_PROMPTS)]),
+        "suggestions.yaml": as_yaml([*suggested_prompts.build_prompt_payload(suggested_prompts.SUGGESTED_PROMPTS)]),
     }
 
 

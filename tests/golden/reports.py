@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Mapping
 
-from bot.postmortem.formats import FORMATS
-from tests.bot.postmortem.samples import handed_off, nothing_found, one_host
+from bot.reports.page_formats import FORMATS
+from tests.bot.reports.samples import handed_off, nothing_found, one_host
 from tests.golden.written import stable
 
 INCIDENTS = {"closed": one_host, "handed-off": handed_off, "nothing-found": nothing_found}

@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from bot.cli import app
-from bot.settings import BadSettings, load_settings, list_missing_for_serve
+from bot.cli.main import app
+from bot.settings import BadSettings, list_missing_for_serve, load_settings
 from tests.golden.written import stable
 from tests.support.terminal import rackmedic
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.reference import ReferenceData
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.reference_data import ReferenceData
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import fact
 from tools.checks import CHECKS

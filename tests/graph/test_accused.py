@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from graph.engine.abnormal import is_abnormal
-from graph.engine.assess import assess_facts
-from graph.engine.derive import find_absent_adapters, find_missing_programs, find_waiting_ports, find_wrong_clocks
-from graph.engine.prepare import prepare_facts
-from kb.taxonomy.labels import Taxonomy
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.abnormal_facts import is_abnormal
+from graph.engine.assessment import assess_facts
+from graph.engine.derived_facts import find_absent_adapters, find_missing_programs, find_waiting_ports, find_wrong_clocks
+from graph.engine.fact_preparation import prepare_facts
+from kb.taxonomy.loader import load_taxonomy
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import DESYNC, TAXONOMY, clue, fact, healthy, instead, leaf, lens
 from tools.fact import Fact, Status, Value, build_unobserved_fact
@@ -149,9 +149,9 @@ def test_what_is_wrong_by_itself_is_never_called_healthy_whether_a_label_fits_or
 def test_how_a_machine_is_set_up_does_not_acquit_a_program() -> None:
     said = fact("n1", "joblog", "job.error", "collective_desync")
     hot = fact("n2", "smi", "gpu.throttle.hw_power_brake", True, "gpu0")
-    assert [row.label for row in assess_facts([*instead(healthy("n1", "n2"), said), hot], lens(), ("n1", "n2"), None, T0).list_root_causes()] == [
-        DESYNC
-    ]
+    assert [
+        row.label for row in assess_facts([*instead(healthy("n1", "n2"), said), hot], lens(), ("n1", "n2"), None, T0).list_root_causes()
+    ] == [DESYNC]
 
 
 BUILT_IN = load_taxonomy().decidable

@@ -9,17 +9,17 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from graph.actions.carry_out import ActionDeferred, StillRunning
-from graph.actions.flow import ActionThreads, build_action_graph
-from graph.actions.proof import get_scheduler_proof, judge_outcome
+from graph.execution.action_graph import ActionThreads, build_action_graph
+from graph.execution.execution import ActionDeferred, StillRunning
+from graph.execution.proof import get_scheduler_proof, judge_outcome
 from tests.support.clock import T0
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_actions import ANN, BDF, BOB, CHECKS, HUNG, SLOW, TAXONOMY, Office, Plan, Site, die, hung, well
 from tests.support.fakes_graph import fact, lens
 from tests.support.fakes_ledger import action
-from tools.acting.build import ActionRequest, build_check_action
-from tools.acting.conditions import is_condition_met
 from tools.action import Action
+from tools.execution.build import ActionRequest, build_check_action
+from tools.execution.conditions import is_condition_met
 from tools.fact import Fact, Status, build_unobserved_fact
 from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
@@ -355,7 +355,12 @@ def test_another_gpus_trouble_of_the_same_kind_is_not_this_ones() -> None:
 def test_what_could_not_be_looked_at_is_no_pass() -> None:
     dark = [row for row in well("n1") if row.check != "dmesg"]
     assert verdict([*dark, build_unobserved_fact("dmesg", Status.TIMEOUT, "no answer", "n1")]) == ("unchanged", False)
-    assert verdict([build_unobserved_fact("dmesg", Status.UNREACHABLE, "no route", "n1"), build_unobserved_fact("smi", Status.UNREACHABLE, "no route", "n1")]) == (
+    assert verdict(
+        [
+            build_unobserved_fact("dmesg", Status.UNREACHABLE, "no route", "n1"),
+            build_unobserved_fact("smi", Status.UNREACHABLE, "no route", "n1"),
+        ]
+    ) == (
         "worse",
         False,
     )

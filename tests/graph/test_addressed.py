@@ -4,9 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from graph.conversation.addressed import RULES, Addressing, ThreadSituation, mark_as_new_facts, find_call, can_answer, classify_addressing, is_yes_or_no, is_mentioned
-from graph.conversation.intents import Intent
-from graph.conversation.said import ParsedMessage
+from graph.dialogue.addressed import (
+    RULES,
+    Addressing,
+    ThreadSituation,
+    can_answer,
+    classify_addressing,
+    find_call,
+    is_mentioned,
+    is_yes_or_no,
+    mark_as_new_facts,
+)
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import ParsedMessage
 
 ANSWER, TAKE, SILENCE = Addressing.ANSWER, Addressing.TAKE, Addressing.SILENCE
 US = ("rackmedic", "U0RACKMED")
@@ -147,7 +157,9 @@ def test_one_person_alone_with_us_asks_us(before: str, text: str, becomes: Addre
 
 
 @pytest.mark.parametrize(("before", "text", "intent", "becomes"), THREAD)
-def test_what_is_said_to_us_is_heard_and_the_rest_is_none_of_our_business(before: str, text: str, intent: Intent, becomes: Addressing) -> None:
+def test_what_is_said_to_us_is_heard_and_the_rest_is_none_of_our_business(
+    before: str, text: str, intent: Intent, becomes: Addressing
+) -> None:
     said = ParsedMessage(intent=intent, text=text, sure=intent is not UNSURE)
     here = replace(BEFORE[before], mentioned=is_mentioned(text, US), called=find_call(text, US, SPEAKERS))
     assert classify_addressing(said, here) is becomes
@@ -198,7 +210,12 @@ def test_where_only_mentions_count_even_our_own_question_waits_for_one(text: str
     ],
 )
 def test_a_pause_is_kept_but_for_whoever_mentions_us_stops_us_or_asks_for_people(text: str, intent: Intent, becomes: Addressing) -> None:
-    assert classify_addressing(ParsedMessage(intent=intent, text=text), ThreadSituation(follows="us", paused=True, mentioned=is_mentioned(text, US))) is becomes
+    assert (
+        classify_addressing(
+            ParsedMessage(intent=intent, text=text), ThreadSituation(follows="us", paused=True, mentioned=is_mentioned(text, US))
+        )
+        is becomes
+    )
 
 
 @pytest.mark.parametrize(

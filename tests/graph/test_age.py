@@ -6,16 +6,16 @@ from datetime import datetime, timedelta
 import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.engine.age import MAX_OLD_EVENTS_LOG_ODDS, MIN_RECURRING_COUNT, format_old_event
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.reference import ReferenceData
-from graph.reading.times import parse_time_window
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.event_age import MAX_OLD_EVENTS_LOG_ODDS, MIN_RECURRING_COUNT, format_old_event
+from graph.engine.reference_data import ReferenceData
+from graph.extraction.time_window import parse_time_window
 from graph.state import Attachment
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.talk import Talk, case_of
 from tools.checks import CHECKS
-from tools.checks.kernel import parse_kernel_log, merge_kernel_logs
+from tools.checks.kernel import merge_kernel_logs, parse_kernel_log
 from tools.fact import Fact
 
 TAXONOMY = load_taxonomy().decidable

@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from graph.engine.assess import Assessment
-from graph.incident.answers.kinds import HANDLERS_BY_KIND
-from graph.incident.case import IncidentContext, TurnState
-from graph.state import ALERTS_USER, ALERTS_RESOLVED, IncidentState, Remediation
+from graph.engine.assessment import Assessment
+from graph.incident.answers.item_answers import HANDLERS_BY_KIND
+from graph.incident.context import IncidentContext, TurnState
+from graph.state import ALERTS_RESOLVED, ALERTS_USER, IncidentState, Remediation
 
 OVER = {
     "id": "alerts:e:over:0:1",

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.incident.about import partition_causes_by_hosts, render_hosts_summary
-from graph.incident.flow import build_incident_graph, run_turn
-from graph.reading.asked import is_host_health_question, find_asked_hosts
-from graph.reading.reports import parse_report
+from graph.extraction.asked_hosts import find_asked_hosts, is_host_health_question
+from graph.extraction.reports import parse_report
+from graph.incident.host_findings import partition_causes_by_hosts, render_hosts_summary
+from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.report import HostsSummary, Report
 from graph.state import Evidence, Hypothesis
 from tests.support.clock import T0

@@ -1,9 +1,9 @@
 """What stays below the expected stands beside what decides, in numbers, and decides nothing itself."""
 
-from bot.cards.incidents.rows import render_evidence_summary
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.reference import ReferenceData
-from kb.taxonomy.reader import load_taxonomy
+from bot.incidents.cards.report_rows import render_evidence_summary
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.reference_data import ReferenceData
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tools.checks import CHECKS
 from tools.fact import Fact, Value

@@ -1,6 +1,6 @@
 """One ranking of what rules and a model make of a text."""
 
-from graph.reading.blended import MODEL_WEIGHT, blend_rankings
+from graph.extraction.label_ranking import MODEL_WEIGHT, blend_rankings
 
 RULES = [("A.B.C", 0.7), ("A.B.D", 0.2), ("E.F.G", 0.1)]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from graph.conversation.intents import INTENTS, Intent
-from graph.conversation.read import parse_message
+from graph.dialogue.intents import INTENTS, Intent
+from graph.dialogue.read import parse_message
 from tests.graph.test_conversation import NAMES, NOW, misread, pairs
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,9 @@ def test_so_is_what_is_said_in_german_french_spanish_and_chinese(name: str) -> N
 
 @pytest.mark.parametrize("name", ["blind_first_nothing", "blind_second_nothing"])
 def test_what_people_say_to_each_other_starts_nothing(name: str) -> None:
-    read_as = [(str(said), text) for _, text in pairs(table(name)) if (said := parse_message(text, NAMES, NOW).intent) is not Intent.NOT_UNDERSTOOD]
+    read_as = [
+        (str(said), text) for _, text in pairs(table(name)) if (said := parse_message(text, NAMES, NOW).intent) is not Intent.NOT_UNDERSTOOD
+    ]
     assert not [row for row in read_as if row[0] in ACTING]
     assert len(read_as) <= 1, read_as
 

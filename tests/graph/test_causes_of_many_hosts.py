@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import pytest
 
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.reference import ReferenceData, PlaceKind
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.reference_data import PlaceKind, ReferenceData
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tools.checks import CHECKS
 from tools.fact import Fact, Status, Value

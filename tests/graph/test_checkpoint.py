@@ -15,10 +15,10 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 from redis.asyncio import Redis
 
-from graph.memory.checkpoint import RedisSaver
-from graph.memory.fence import Fence, LostLease, enforce_fence
-from graph.memory.stored import KEY_KINDS
-from graph.state import IncidentBrief, Hypothesis, IncidentState, InboxItem
+from graph.checkpoints.checkpoint import RedisSaver
+from graph.checkpoints.checkpoint_reader import KEY_KINDS
+from graph.checkpoints.fence import Fence, LostLease, enforce_fence
+from graph.state import Hypothesis, InboxItem, IncidentBrief, IncidentState
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 SYNC: Any = {"durability": "sync"}

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.terminal.classify import NO_MATCH_TEXT
-from graph.reading.classify import rank_labels_by_text, matches_nothing, score_quoted_clues
-from graph.reading.pasted import extract_pasted_facts
+from bot.cli.classify import NO_MATCH_TEXT
+from graph.extraction.pasted_text import extract_pasted_facts
+from graph.extraction.text_classifier import matches_nothing, rank_labels_by_text, score_quoted_clues
 from kb.history.incidents import PastIncident, load_seeds
-from kb.history.likeness import LabelRanker
-from kb.taxonomy.reader import load_taxonomy
+from kb.history.label_ranking import LabelRanker
+from kb.taxonomy.loader import load_taxonomy
 from tests.bench.incident_labels import CATEGORIES, LEAVES
 from tests.bench.incidents import INCIDENTS, Told, read_incidents, recalled, score
 from tests.support.terminal import rackmedic

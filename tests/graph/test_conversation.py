@@ -9,17 +9,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph.conversation.cues import list_cue_words
-from graph.conversation.intents import INTENTS, Intent
-from graph.conversation.read import parse_message
-from graph.conversation.rules import RULES
-from graph.conversation.said import OTHERS, Vocabulary
-from graph.conversation.spelling import LONGEST, MOST_WORDS, split_sentences
-from graph.conversation.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
-from graph.conversation.words import IDEAS
-from kb.taxonomy.reader import load_taxonomy
+from graph.dialogue.cues import list_cue_words
+from graph.dialogue.intents import INTENTS, Intent
+from graph.dialogue.read import parse_message
+from graph.dialogue.rules import RULES
+from graph.dialogue.said import OTHERS, Vocabulary
+from graph.dialogue.spelling import LONGEST, MOST_WORDS, split_sentences
+from graph.dialogue.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
+from graph.dialogue.words import IDEAS
+from kb.taxonomy.loader import load_taxonomy
 from tools.checks import CHECKS
-from tools.inventory.ranges import expand_host_range
+from tools.inventory.host_ranges import expand_host_range
 from tools.remedies import REMEDIES
 
 pytestmark = pytest.mark.slow
@@ -80,7 +80,9 @@ def test_the_commonest_is_understood_in_other_languages(tongue: str) -> None:
 
 def test_what_is_not_for_us_is_not_understood() -> None:
     assert not [
-        (str(said.intent), text) for _, text in pairs(NOTHING) if (said := parse_message(text, NAMES, NOW)).intent is not Intent.NOT_UNDERSTOOD
+        (str(said.intent), text)
+        for _, text in pairs(NOTHING)
+        if (said := parse_message(text, NAMES, NOW)).intent is not Intent.NOT_UNDERSTOOD
     ]
 
 
@@ -202,7 +204,9 @@ def test_a_form_that_is_shown_is_read_as_its_intent() -> None:
         intent: form.replace("[HOSTS]", "gpu-001").replace("RANGE", "gpu-[001-002]").replace("@name", "<@U0OLGA77>")
         for intent, form in shown.items()
     }
-    assert {intent: str(parse_message(form, NAMES, NOW).intent) for intent, form in spelt.items()} == {intent: str(intent) for intent in shown}
+    assert {intent: str(parse_message(form, NAMES, NOW).intent) for intent, form in spelt.items()} == {
+        intent: str(intent) for intent in shown
+    }
 
 
 def test_what_nobody_tuned_for_is_understood_nine_times_in_ten() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from graph.conversation.customers import LONGEST, PATTERNS, TenantRequest, apply_tenant_request, classify_tenant_request
-from graph.conversation.said import ParsedMessage
+from graph.dialogue.customers import LONGEST, PATTERNS, TenantRequest, apply_tenant_request, classify_tenant_request
+from graph.dialogue.said import ParsedMessage
 from tests.support.clock import T0
 
 PHRASES = yaml.safe_load((Path(__file__).parent / "phrases" / "customers.yaml").read_text())

@@ -4,9 +4,9 @@ from time import process_time
 
 import pytest
 
-from bot.pictures.drawing import build_heatmap_drawing
-from graph.deciding import iter_deciding_heatmaps, select_report_charts
+from bot.reports.charts.drawing import build_heatmap_drawing
 from graph.report import AttachedChart
+from graph.report_charts import iter_deciding_heatmaps, select_report_charts
 from graph.state import Evidence, Hypothesis
 from tests.support.talk import Talk
 from tools.fact import Fact

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from graph.engine.derive import find_mtu_mismatches, find_unmanaged_fabrics, find_unowned_memory
+from graph.engine.derived_facts import find_mtu_mismatches, find_unmanaged_fabrics, find_unowned_memory
 from tools.fact import Fact, Status
 
 

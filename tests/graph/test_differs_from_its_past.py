@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.engine.peers import PAST_DIFFERS_KEY, HostBaseline
-from graph.incident.flow import build_incident_graph, run_turn
+from graph.engine.peer_differences import PAST_DIFFERS_KEY, HostBaseline
+from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.report import Report
 from tests.support.clock import T0
 from tests.support.fakes_graph import CHECKS, FakeFleet, World, check, fact, healthy, item

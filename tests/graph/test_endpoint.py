@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deploy.sandbox.model.server import SandboxModel, serve
-from graph.model.endpoint import OpenAIEndpoint, ModelReply, EndpointFailure
+from graph.model.endpoint import EndpointFailure, ModelReply, OpenAIEndpoint
 from graph.model.prompts import build_question
 
 SHAPE = {"type": "object", "properties": {"said": {"type": "string"}}, "required": ["said"], "additionalProperties": False}
@@ -97,7 +97,9 @@ TOO_LONG: dict[str, tuple[int, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", TOO_LONG, ids=lambda case: case.replace(" ", "_"))
-async def test_a_question_that_is_too_long_names_the_window_and_the_setting(endpoint: OpenAIEndpoint, sandbox: SandboxModel, case: str) -> None:
+async def test_a_question_that_is_too_long_names_the_window_and_the_setting(
+    endpoint: OpenAIEndpoint, sandbox: SandboxModel, case: str
+) -> None:
     status, error, window = TOO_LONG[case]
     sandbox.script.next.append({"status": status, "error": error})
     assert await said(endpoint) == EndpointFailure(
@@ -106,7 +108,9 @@ async def test_a_question_that_is_too_long_names_the_window_and_the_setting(endp
     assert len(sandbox.script.asked) == 1, "it would not be shorter the second time"
 
 
-async def test_a_window_that_is_too_small_takes_no_parameter_from_the_next_question(endpoint: OpenAIEndpoint, sandbox: SandboxModel) -> None:
+async def test_a_window_that_is_too_small_takes_no_parameter_from_the_next_question(
+    endpoint: OpenAIEndpoint, sandbox: SandboxModel
+) -> None:
     status, error, _ = TOO_LONG["vllm and room for the answer"]
     sandbox.script.next.append({"status": status, "error": error})
     await said(endpoint)

@@ -6,11 +6,11 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph.engine.assess import MAX_CONTESTED_CONFIDENCE, Assessment, assess_facts
-from graph.engine.prepare import prepare_facts
-from graph.engine.verdict import SetAsideBelief, RootCauseSelection, judge_label
+from graph.engine.assessment import MAX_CONTESTED_CONFIDENCE, Assessment, assess_facts
+from graph.engine.fact_preparation import prepare_facts
+from graph.engine.verdict import RootCauseSelection, SetAsideBelief, judge_label
 from graph.state import Verdict
-from kb.taxonomy.labels import Taxonomy
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import (
     DESYNC,
@@ -71,7 +71,9 @@ def test_a_lens_finds_the_checks_that_set_a_key_whatever_catalogue_it_has() -> N
     few = replace(whole, checks={"joblog": whole.checks["joblog"]})
     for one in TAXONOMY.leaves.values():
         keys = set(whole.list_decisive_keys(one))
-        assert [row.id for row in whole.list_deciding_checks(one)] == [row.id for row in whole.list_passive_checks() if keys & set(row.establishes)]
+        assert [row.id for row in whole.list_deciding_checks(one)] == [
+            row.id for row in whole.list_passive_checks() if keys & set(row.establishes)
+        ]
         assert {row.id for key in keys for row in few.list_establishing_checks(key)} <= {"joblog"}
     assert [row.id for row in few.list_establishing_checks("job.error")] == ["joblog"]
 
@@ -88,7 +90,10 @@ def test_a_blind_check_is_inconclusive_where_it_would_decide() -> None:
 
 def test_what_one_silent_host_leaves_undecided_is_said_of_that_host_and_not_of_the_one_that_hints_at_it() -> None:
     facts = [row for row in healthy(*HOSTS) if row.host != "n3"]
-    now = look([*facts, *(build_unobserved_fact(check.id, Status.TIMEOUT, "no answer", "n3") for check in lens().checks.values())], priors={LOST: 0.5})
+    now = look(
+        [*facts, *(build_unobserved_fact(check.id, Status.TIMEOUT, "no answer", "n3") for check in lens().checks.values())],
+        priors={LOST: 0.5},
+    )
     assert now.label_verdicts[LOST].because.startswith("could not look: n3:")
     assert (now.build_hypothesis(LOST).hosts, now.build_hypothesis(LOST).devices) == (("n3",), ())
 
@@ -249,7 +254,9 @@ def test_a_pci_address_and_a_gpu_number_are_one_device() -> None:
 
 def test_an_adapter_that_is_gone_gets_the_one_name_that_is_missing() -> None:
     ports = [fact(host, "ibstat", "ib.state", "Active", name) for host, names in {"n1": "012", "n2": "02"}.items() for name in names]
-    (lost,) = [row for row in prepare_facts([*ports, fact("n2", "dmesg", "kernel.mlx5", "fw_fatal", "0000:9a:00.0")]) if row.key == "kernel.mlx5"]
+    (lost,) = [
+        row for row in prepare_facts([*ports, fact("n2", "dmesg", "kernel.mlx5", "fw_fatal", "0000:9a:00.0")]) if row.key == "kernel.mlx5"
+    ]
     assert lost.device == "1"
 
 

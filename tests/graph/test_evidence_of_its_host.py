@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.reference import ReferenceData
-from kb.taxonomy.labels import Taxonomy
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.reference_data import ReferenceData
+from kb.taxonomy.loader import load_taxonomy
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.support.clock import T0
 from tools.checks import CHECKS
 from tools.fact import Fact, Value
@@ -114,7 +114,9 @@ CONTRADICTED: tuple[tuple[str, tuple[Seen, ...], Seen], ...] = (
 
 
 def look(*facts: Fact, hosts: Sequence[str] = ("a", "b", "c"), taxonomy: Taxonomy = TAXONOMY) -> Assessment:
-    return assess_facts(facts, ReferenceData(taxonomy, CHECKS, lambda host, key, device: 0 if key == "nvlink.inactive" else None), hosts, opened=T0)
+    return assess_facts(
+        facts, ReferenceData(taxonomy, CHECKS, lambda host, key, device: 0 if key == "nvlink.inactive" else None), hosts, opened=T0
+    )
 
 
 EXPLAINS = ("SYSTEM_SOFTWARE.DRIVER.Driver_Library_Mismatch", "GPU.BUS.Fallen_Off_Bus", "INTERCONNECT.NVLINK.Link_Inactive")

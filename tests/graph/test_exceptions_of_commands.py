@@ -3,10 +3,10 @@
 import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.conversation.intents import Intent
-from graph.conversation.read import in_plain_notation, parse_message
-from graph.conversation.said import ALL, ParsedMessage, Vocabulary
-from graph.incident.visible import build_vocabulary
+from graph.dialogue.intents import Intent
+from graph.dialogue.read import in_plain_notation, parse_message
+from graph.dialogue.said import ALL, ParsedMessage, Vocabulary
+from graph.incident.visibility import build_vocabulary
 from tests.support.talk import HERE, Talk, case_of
 
 WISH, RECHECK = Intent.WISH_REMEDY, Intent.RECHECK

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph.exchange.build import ExportPrivacy, build_ticket_document
-from graph.exchange.document import DOCUMENT_FORMAT, MAX_DOCUMENT_BYTES, FactStatus, AttemptOutcome
-from graph.exchange.evidence import build_item_data
-from graph.exchange.read import BadTicket, parse_ticket
-from graph.exchange.signing_away import Pseudonymizer
-from graph.rows import IncidentView
+from graph.incident_view import IncidentView
 from graph.state import RemediationOutcome
+from graph.ticket_export.build import ExportPrivacy, build_ticket_document
+from graph.ticket_export.document import DOCUMENT_FORMAT, MAX_DOCUMENT_BYTES, AttemptOutcome, FactStatus
+from graph.ticket_export.imported_evidence import build_item_data
+from graph.ticket_export.pseudonymizer import Pseudonymizer
+from graph.ticket_export.ticket_parser import BadTicket, parse_ticket
 from tests.support.tickets import MADE, SALT, known, public, ticket
 from tools.fact import Fact, Status
-from tools.inventory.ranges import expand_host_range
+from tools.inventory.host_ranges import expand_host_range
 
 HOSTS = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
 

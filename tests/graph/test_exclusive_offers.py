@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.reference import ReferenceData
-from graph.engine.schedule import rank_exclusive_offers
-from graph.reading.complaints import find_measuring_checks
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.check_selection import rank_exclusive_offers
+from graph.engine.reference_data import ReferenceData
+from graph.extraction.complaints import find_measuring_checks
 from graph.state import Attachment
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from kb.taxonomy.symptoms import find_symptoms
 from tests.support.clock import T0
 from tests.support.talk import Talk, case_of

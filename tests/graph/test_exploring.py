@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from graph.incident.thinking.exploring import MAX_ROUNDS
+from graph.incident.thinking.exploration import MAX_ROUNDS
 from graph.model.reasoner import DeclinedAnswer, Idea, Ideas, Judgement, Objection, ReportExtraction
 from graph.report import Report
 from tests.graph.test_flow import LOST_ON_N2, Desk, world
@@ -154,7 +154,9 @@ async def test_a_sure_diagnosis_is_attacked_by_nobody() -> None:
 
 async def test_a_narrow_diagnosis_is_told_with_what_speaks_against_it_and_stays_proven() -> None:
     """Something else is likely on the same machine, so a second reading attacks; what a fact proves by far it cannot undo."""
-    model = FakeModel(guess=ReportExtraction(causes=((SLOW_LINK, 1.0),)), objects=(Objection("contradicted", "Its links replayed before.", (0,)),))
+    model = FakeModel(
+        guess=ReportExtraction(causes=((SLOW_LINK, 1.0),)), objects=(Objection("contradicted", "Its links replayed before.", (0,)),)
+    )
     report = await Desk(world(LOST_ON_N2, REPLAYS, model=model)).turn(item("trouble"))
     assert [row.label for row in report.root_causes] == [LOST]
     assert model.claims == ("Lost (n2/gpu3)",)

@@ -11,11 +11,11 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.actions.decisions import CannotPropose
-from graph.actions.carry_out import ApprovalOutdated, ActionDeferred, claim_action
-from graph.ladders.fault import MIN_CLEAN_READS, FAULT_INDEPENDENT_REMEDIES, get_step_precondition
+from bot.remediation.decisions import CannotPropose
+from graph.execution.execution import ActionDeferred, ApprovalOutdated, claim_action
+from graph.incident_view import parse_remediations, serialize_remediations
+from graph.remediation.fault_condition import FAULT_INDEPENDENT_REMEDIES, MIN_CLEAN_READS, get_step_precondition
 from graph.report import Report
-from graph.rows import parse_remediations, serialize_remediations
 from graph.state import InboxItem, Remediation, RemediationStep
 from tests.support.clock import T0
 from tests.support.fakes_actions import ANN, BDF, BOB, HUNG, SLOW, Office, Site, hung, well
@@ -478,7 +478,10 @@ async def test_every_remedy_with_every_kind_of_fault(store: Redis, remedy: str, 
 
 
 def test_what_the_ladder_treated_before_is_judged_by_its_proof_and_not_by_what_shows() -> None:
-    drain, mig = RemediationStep(remedy="drain_node", part="prepare"), RemediationStep(remedy="mig_off", part="prepare", devices=("m1/gpu3",))
+    drain, mig = (
+        RemediationStep(remedy="drain_node", part="prepare"),
+        RemediationStep(remedy="mig_off", part="prepare", devices=("m1/gpu3",)),
+    )
     first, other = (RemediationStep(remedy="gpu_reset", devices=(f"m1/{name}",)) for name in ("gpu3", "gpu5"))
     reboot = RemediationStep(remedy="reboot", plan=1)
     row = Remediation(id="l", label=SLOW, target="m1", rungs=(drain, mig, first, other, reboot), fault=fault("read"))

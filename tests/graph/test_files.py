@@ -5,9 +5,9 @@ from typing import get_args
 
 import pytest
 
-from graph.engine.abnormal import is_abnormal
-from graph.reading.files import UNREAD_REASONS, build_file_read, decode_file, build_attachment, format_file_read
-from graph.reading.pasted import find_quoted_lines, extract_pasted_facts
+from graph.engine.abnormal_facts import is_abnormal
+from graph.extraction.pasted_text import extract_pasted_facts, find_quoted_lines
+from graph.extraction.uploaded_files import UNREAD_REASONS, build_attachment, build_file_read, decode_file, format_file_read
 from graph.report import FileReadResult
 from graph.state import Attachment, InboxItem, InboxItemKind, UnreadReason
 from tests.graph.test_flow import LOST_ON_N2, Desk, world
@@ -119,7 +119,9 @@ def test_a_fault_is_told_beside_the_tests_that_were_not_run() -> None:
 
 
 def test_a_diagnostic_that_was_run_and_passed_is_clean() -> None:
-    assert format_file_read(read("diag.json", diagnosed(("memory", "Pass", ""), ("pcie", "Pass", "")))).endswith("nothing that I know as an error")
+    assert format_file_read(read("diag.json", diagnosed(("memory", "Pass", ""), ("pcie", "Pass", "")))).endswith(
+        "nothing that I know as an error"
+    )
 
 
 QUOTED = {

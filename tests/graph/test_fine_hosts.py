@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from graph.reading.fine_hosts import find_hosts_called_healthy
-from graph.reading.host_book import HostIndex
-from graph.reading.reports import parse_report
+from graph.extraction.excluded_hosts import find_hosts_called_healthy
+from graph.extraction.host_index import HostIndex
+from graph.extraction.reports import parse_report
 
 NOW = datetime(2026, 5, 20, 9, 30, tzinfo=UTC)
 FLEET = tuple(f"gpu-{n:03}" for n in range(1, 25))

@@ -8,20 +8,20 @@ from functools import partial
 
 import pytest
 
-from graph.engine.assess import assess_facts
-from graph.engine.reference import ReferenceData
-from graph.reading.files import format_file_read
-from graph.reading.handed_in import extract_text
-from graph.reading.pasted import MAX_WHOLE_LINE_CHARS, MAX_LOG_CHARS, extract_pasted_facts, bound_text
-from graph.reading.theirs import MAX_TEXT_FACTS, select_own_facts
+from graph.engine.assessment import assess_facts
+from graph.engine.reference_data import ReferenceData
+from graph.extraction.foreign_facts import MAX_TEXT_FACTS, select_own_facts
+from graph.extraction.pasted_text import MAX_LOG_CHARS, MAX_WHOLE_LINE_CHARS, bound_text, extract_pasted_facts
+from graph.extraction.uploaded_files import format_file_read
+from graph.extraction.uploaded_text import extract_text
 from graph.report import FileReadResult
 from kb.logs.kernel.reader import MAX_SAME_EVENTS, list_kernel_events
 from kb.taxonomy.expressions import find_possible_values
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tests.graph.test_reading_is_linear import calls
 from tests.support.clock import T0
 from tools.checks import CHECKS
-from tools.checks.few import MAX_DEVICES, MAX_FACTS, count_left_out
+from tools.checks.fact_limits import MAX_DEVICES, MAX_FACTS, count_left_out
 from tools.fact import Fact
 
 pytestmark = pytest.mark.slow
@@ -202,7 +202,9 @@ def test_a_clue_holds_for_no_value_but_those() -> None:
 
 
 def test_events_of_gpus_that_no_host_has_are_named_in_one_fact_and_not_kept() -> None:
-    found = extract_pasted_facts("\n".join((pair(0), pair(1), "[9.5] NVRM: Xid (PCI:0000:19:00): 79, pid=1, GPU has fallen off the bus.")), CHECKS)
+    found = extract_pasted_facts(
+        "\n".join((pair(0), pair(1), "[9.5] NVRM: Xid (PCI:0000:19:00): 79, pid=1, GPU has fallen off the bus.")), CHECKS
+    )
     kept, left_out = select_own_facts(found, (), frozenset({"0000:19:00.0"}))
     assert [fact.device for fact in kept if fact.key == "kernel.xid"] == ["0000:19:00.0"]
     assert [(fact.value, fact.attrs) for fact in kept if fact.key == "check.foreign"] == [(2, {"bdf": "0000:00:00.0"})]

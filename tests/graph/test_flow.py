@@ -9,13 +9,13 @@ from fakeredis import FakeAsyncRedis
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.incident.answers.kinds import WAITING_TEXT
-from graph.incident.flow import GRAPH_NODES, build_incident_graph, run_turn, run_single_turn
-from graph.memory.checkpoint import RedisSaver
+from graph.checkpoints.checkpoint import RedisSaver
+from graph.context import PendingHosts, Progress
+from graph.incident.answers.item_answers import WAITING_TEXT
+from graph.incident.incident_graph import GRAPH_NODES, build_incident_graph, run_single_turn, run_turn
 from graph.model.reasoner import Idea, Ideas, Judgement, Objection, ReportExtraction
-from graph.ports import PendingHosts, Progress
 from graph.report import Report
-from graph.state import GRAPH_VERSION, Attachment, IncidentState, InboxItem, InboxItemKind, Origin
+from graph.state import GRAPH_VERSION, Attachment, InboxItem, InboxItemKind, IncidentState, Origin
 from kb.history.mistakes import MistakeNote
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_graph import (

@@ -2,13 +2,13 @@
 
 import pytest
 
-from graph.conversation.addressed import Addressing, ThreadSituation, find_call, classify_addressing
-from graph.conversation.intents import Intent
-from graph.conversation.read import parse_message
-from graph.conversation.said import Vocabulary
+from graph.dialogue.addressed import Addressing, ThreadSituation, classify_addressing, find_call
+from graph.dialogue.intents import Intent
+from graph.dialogue.read import parse_message
+from graph.dialogue.said import Vocabulary
 from tests.support.clock import T0
 from tests.support.inventories import inventory
-from tools.inventory.ranges import BadRange
+from tools.inventory.host_ranges import BadRange
 
 NAMES = Vocabulary(hosts=("gpu-001", "gpu-002", "gpu-003"), groups={"train": ("gpu-001", "gpu-002"), "infer-a100": ("gpu-003",)})
 

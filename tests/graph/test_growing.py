@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from graph.learning.discussed import ThreadContents, ThreadReader, is_lasting_statement
-from graph.learning.drafting import draft_checks, draft_leaves, draft_pages
-from graph.learning.growing import MAX_NEW_CAUSES, MIN_NAME_LIKENESS, discover_causes
-from graph.learning.labelling import LabelledRow
+from graph.learning.cause_discovery import MAX_NEW_CAUSES, MIN_NAME_LIKENESS, discover_causes
+from graph.learning.knowledge_drafts import draft_checks, draft_leaves, draft_pages
+from graph.learning.rule_labelling import LabelledRow
+from graph.learning.thread_contents import ThreadContents, ThreadReader, is_lasting_statement
 from kb.exports.row import ExportMessage, ExportRow
 from kb.history.bm25 import BM25Corpus
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tools.checks import CHECKS
 
 TAXONOMY = load_taxonomy()
@@ -86,7 +86,9 @@ def test_three_threads_in_like_words_make_a_cause_and_two_do_not() -> None:
 
 
 def test_the_branch_is_what_somebody_says_or_that_of_the_nearest_labels() -> None:
-    found = discover_causes([row(0, "x", "GPU.COOLING.Quench leak"), row(1, "x", "Vat is empty", by="m", branch="OTHER.SCHEDULER")], TAXONOMY)
+    found = discover_causes(
+        [row(0, "x", "GPU.COOLING.Quench leak"), row(1, "x", "Vat is empty", by="m", branch="OTHER.SCHEDULER")], TAXONOMY
+    )
     assert [one.label for one in found.new] == ["GPU.COOLING.Quench_Leak", "OTHER.SCHEDULER.Vat_Empty"]
 
 
@@ -155,7 +157,9 @@ def test_a_page_says_which_thread_said_it_and_of_which_cause() -> None:
 
 
 def test_a_column_of_ten_thousand_names_makes_a_bounded_number_of_causes_and_loses_no_row() -> None:
-    rows = [row(0, f"cause {number}", f"Sprocket{number} of kind{number}", id=f"N-{number}", time="") for number in range(2 * MAX_NEW_CAUSES)]
+    rows = [
+        row(0, f"cause {number}", f"Sprocket{number} of kind{number}", id=f"N-{number}", time="") for number in range(2 * MAX_NEW_CAUSES)
+    ]
     found = discover_causes(rows, TAXONOMY)
     assert len(found.new) == MAX_NEW_CAUSES
     assert len(found.rows) == len(rows)

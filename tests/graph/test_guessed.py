@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from deploy.sandbox.model.server import SandboxModel, serve
-from graph.conversation.guessed import NEEDS, ONLY_SAID, apply_intent_guess
-from graph.conversation.intents import INTENTS, Intent
-from graph.conversation.said import ParsedMessage
+from graph.dialogue.guessed import NEEDS, ONLY_SAID, apply_intent_guess
+from graph.dialogue.intents import INTENTS, Intent
+from graph.dialogue.said import ParsedMessage
+from graph.incident_view import IncidentView
 from graph.model.client import ModelReasoner
-from graph.model.endpoint import OpenAIEndpoint, ModelReply, EndpointFailure
+from graph.model.endpoint import EndpointFailure, ModelReply, OpenAIEndpoint
 from graph.model.prompts import ModelQuestion
-from graph.model.reasoner import IntentChoices, DeclinedAnswer, IntentGuess
-from graph.rows import IncidentView
+from graph.model.reasoner import DeclinedAnswer, IntentChoices, IntentGuess
 from tests.support.fakes_graph import FakeModel
 from tests.support.talk import Talk
 
@@ -66,7 +66,9 @@ async def test_an_answer_is_made_of_ids_that_were_offered(model: ModelReasoner) 
         {"intent": "status", "hosts": [], "labels": [], "check": "", "remedy": "", "command": "reboot"},
     ],
 )
-async def test_an_answer_that_names_anything_else_is_refused_whole(model: ModelReasoner, sandbox: SandboxModel, wrong: dict[str, object]) -> None:
+async def test_an_answer_that_names_anything_else_is_refused_whole(
+    model: ModelReasoner, sandbox: SandboxModel, wrong: dict[str, object]
+) -> None:
     sandbox.script.next.append({"answer": wrong})
     assert isinstance(await model.classify_intent("inc-1", ODD, CHOICES), DeclinedAnswer)
 

@@ -7,27 +7,27 @@ from typing import Any
 
 import pytest
 
-from bot.cards.incidents import details, diagnosis
-from bot.run.site import build_guide_parts
-from bot.terminal.document import build_diagnosis_document
-from bot.terminal.report import render_report
-from graph.conversation.guessed import NEEDS
-from graph.conversation.intents import Intent
-from graph.conversation.read import parse_message
-from graph.conversation.said import ParsedMessage, Vocabulary
-from graph.guided import render_guide_summary
-from graph.incident.flow import run_single_turn
-from graph.incident.guiding.ground import GuideContext
+from bot.app.site_files import build_guide_parts
+from bot.cli.diagnosis_document import build_diagnosis_document
+from bot.cli.diagnosis_text import render_report
+from bot.incidents.cards import details, diagnosis
+from graph.dialogue.guessed import NEEDS
+from graph.dialogue.intents import Intent
+from graph.dialogue.read import parse_message
+from graph.dialogue.said import ParsedMessage, Vocabulary
+from graph.guide_rendering import render_guide_summary
+from graph.incident.guiding.guide_context import GuideContext
+from graph.incident.incident_graph import run_single_turn
 from graph.report import GuideRun, Report
 from graph.state import Origin
 from kb.guides.guide import Guide, GuideStep, StepCondition
-from kb.guides.load import load_guides
+from kb.guides.loader import load_guides
 from kb.taxonomy.expressions import Expression
 from tests.support.fakes_graph import FakeFleet, World, healthy, item
 from tests.support.talk import Talk, case_of
 from tools.checks import CHECKS
 from tools.fact import Fact, Status, build_unobserved_fact
-from tools.inventory.ranges import expand_host_range
+from tools.inventory.host_ranges import expand_host_range
 
 pytestmark = pytest.mark.slow
 
@@ -243,8 +243,8 @@ async def test_a_proven_cause_is_the_answer_and_no_guide_is_held_against_it() ->
 
 
 def ground(*facts: Fact, hosts: tuple[str, ...] = ("a", "b")) -> GuideContext:
-    from graph.engine.reference import ReferenceData
-    from kb.taxonomy.reader import load_taxonomy
+    from graph.engine.reference_data import ReferenceData
+    from kb.taxonomy.loader import load_taxonomy
 
     return GuideContext(facts, hosts, ReferenceData(load_taxonomy(), CHECKS), NOW)
 

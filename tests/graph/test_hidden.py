@@ -1,7 +1,7 @@
 """Causes that show in no passive look: offered where people complain of what they do, left alone everywhere else."""
 
-from graph.engine.assess import MAX_CONTESTED_CONFIDENCE, Assessment, assess_facts
-from graph.engine.schedule import rank_exclusive_offers
+from graph.engine.assessment import MAX_CONTESTED_CONFIDENCE, Assessment, assess_facts
+from graph.engine.check_selection import rank_exclusive_offers
 from tests.support.clock import T0
 from tests.support.fakes_graph import HOT, LOST, SLOW_LINK, fact, healthy, instead, lens
 from tools.fact import Fact, Status, build_unobserved_fact

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph.reading.hosts import find_hosts
+from graph.extraction.hosts import find_hosts
 
 GPU = tuple(f"gpu-{n:03}" for n in range(1, 25))
 PLAIN = tuple(f"gpu{n:03}" for n in range(1, 25))

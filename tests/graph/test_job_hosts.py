@@ -5,12 +5,12 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
+from graph.context import GraphContext
 from graph.incident.summarise import summarise
-from graph.ports import GraphContext
 from graph.state import Origin
 from tests.graph.test_nodes import state
 from tests.support.fakes_graph import World, item
-from tools.inventory.jobs import JobHosts
+from tools.inventory.job_lookup import JobHosts
 
 
 class Scheduler:

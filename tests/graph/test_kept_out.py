@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.engine.derive import find_unreachable_hosts
-from graph.incident.answers.wishes import NO_CARD_PREFIX
+from graph.engine.derived_facts import find_unreachable_hosts
+from graph.incident.answers.remedy_requests import NO_CARD_PREFIX
 from tests.support.clock import T0
 from tests.support.talk import FAULT, Talk, case_of
 from tools.checks import CHECKS
 from tools.fact import Fact, Status, build_unobserved_fact
-from tools.fleet.reading import build_unobserved_answer
+from tools.fleet.output_reader import build_unobserved_answer
 from tools.transport import AccessBarrier, CommandResult, Transport, Unreachable
 
 WELL = [Fact("smi", "gpu.count", 8, host="n1", time=T0)]

@@ -9,23 +9,23 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graph.engine.after_repairs import mark_stale_after_repairs, find_repair_cursors
+from graph.engine.stale_facts import find_repair_cursors, mark_stale_after_repairs
 from graph.incident.lifecycle import get_next_lifecycle, get_remediation_event
-from graph.ladders.build import BuiltRemediations, PlanContext, build_approval_id, build_remediations
-from graph.ladders.ends import describe_remediation, release_finished_nodes, stop_remediations, withdraw_disbelieved
-from graph.ladders.held import render_drained_nodes
-from graph.ladders.moves import TRANSITIONS, RemediationEvent, advance
-from graph.ladders.preview import list_planned_actions
-from graph.ladders.steps import MANUAL_STEP_TEXTS, parse_plan
-from graph.rows import parse_remediations, serialize_remediations
+from graph.incident_view import parse_remediations, serialize_remediations
+from graph.remediation.build import BuiltRemediations, PlanContext, build_approval_id, build_remediations
+from graph.remediation.drained_nodes import render_drained_nodes
+from graph.remediation.outcomes import describe_remediation, release_finished_nodes, stop_remediations, withdraw_disbelieved
+from graph.remediation.plan_steps import MANUAL_STEP_TEXTS, parse_plan
+from graph.remediation.preview import list_planned_actions
+from graph.remediation.transitions import TRANSITIONS, RemediationEvent, advance
 from graph.state import Hypothesis, IncidentState, Remediation
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_actions import BDF, BROKEN, FABRIC, HUNG, LOOSE, ORPHAN, SLOW, TAXONOMY, hung, well
 from tests.support.fakes_graph import fact
 from tests.support.inventories import inventory
 from tools.fact import Fact
-from tools.inventory.hosts import Inventory
+from tools.inventory.inventory import Inventory
 from tools.remedies import REMEDIES
 
 HOSTS = ("n1", "n2", "m1")
@@ -245,7 +245,11 @@ def test_a_stuck_job_is_cancelled_only_after_the_node_stayed_busy() -> None:
     shown = replace(fact("n1", "procs", "proc.gpu_memory", 40_000, "gpu3"), attrs={"pid": 7, "job": "4711"})
     where = yard([*well("n1"), shown], job="4711", stuck=True)
     ladder = after(only(build_remediations([cause(HUNG, "n1/gpu3")], where)), where, DONE)
-    assert (ladder.current_step and ladder.current_step.remedy, ladder.waiting_for, ladder.due) == ("cancel_job", "idle", T0 + timedelta(minutes=10))
+    assert (ladder.current_step and ladder.current_step.remedy, ladder.waiting_for, ladder.due) == (
+        "cancel_job",
+        "idle",
+        T0 + timedelta(minutes=10),
+    )
     idle = after(ladder, where, IDLE)
     assert (idle.current_step and idle.current_step.remedy, idle.waiting_for) == ("gpu_reset", "idle")
     busy = after(ladder, where, RemediationEvent("busy"))
@@ -267,7 +271,11 @@ def test_pods_that_never_end_are_evicted_only_after_the_node_stayed_busy() -> No
     built = only(build_remediations([cause(HUNG, "n1/gpu3")], where))
     assert remedies(built)[:3] == ["drain_node", "evict_pods", "gpu_reset"]
     ladder = after(built, where, DONE)
-    assert (ladder.current_step and ladder.current_step.remedy, ladder.waiting_for, ladder.due) == ("evict_pods", "idle", T0 + timedelta(minutes=10))
+    assert (ladder.current_step and ladder.current_step.remedy, ladder.waiting_for, ladder.due) == (
+        "evict_pods",
+        "idle",
+        T0 + timedelta(minutes=10),
+    )
     idle = after(ladder, where, IDLE)
     assert (idle.current_step and idle.current_step.remedy) == "gpu_reset", "nobody is asked to empty an empty node"
     busy = after(ladder, where, RemediationEvent("busy"))
@@ -276,7 +284,9 @@ def test_pods_that_never_end_are_evicted_only_after_the_node_stayed_busy() -> No
     assert (refused.current_step and refused.current_step.remedy, refused.waiting_for, refused.drained) == ("gpu_reset", "idle", True)
     assert "a PodDisruptionBudget lets no more of those pods go now" in describe_remediation(refused, "hung")
     gone = after(refused, where, IDLE)
-    assert (gone.current_step and gone.current_step.remedy, gone.waiting_for) == ("gpu_reset", "approval"), "their owner ended them: the fix goes on"
+    assert (gone.current_step and gone.current_step.remedy, gone.waiting_for) == ("gpu_reset", "approval"), (
+        "their owner ended them: the fix goes on"
+    )
     not_begun = after(busy, where, RemediationEvent("failed", ran=False, says="the kit is older"))
     assert (not_begun.current_step and not_begun.current_step.remedy, not_begun.attempt) == ("evict_pods", 2)
 
@@ -338,7 +348,9 @@ def test_doubt_locks_and_a_humans_word_goes_on() -> None:
 
 def test_a_drain_that_others_made_is_not_ours_to_take_back() -> None:
     where = yard()
-    ladder = after(only(build_remediations([cause(HUNG, "n1/gpu3")], where)), where, RemediationEvent("held", says="drained by ops"), IDLE, DONE)
+    ladder = after(
+        only(build_remediations([cause(HUNG, "n1/gpu3")], where)), where, RemediationEvent("held", says="drained by ops"), IDLE, DONE
+    )
     assert (ladder.waiting_for, ladder.drained) == ("proof", False)
 
 

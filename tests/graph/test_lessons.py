@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from bot.cards.incidents import diagnosis
-from graph.learning.lessons import draft_lesson
-from graph.learning.recalled import merge_recalled_lessons, add_recalled_lessons
+from bot.incidents.cards import diagnosis
+from graph.learning.lesson_drafts import draft_lesson
+from graph.learning.lesson_recall import add_recalled_lessons, merge_recalled_lessons
 from graph.report import Report
-from graph.state import ABSTAIN, NO_FAULT, Conjecture, Exploration, Hypothesis, IncidentState, Remediation, DiagnosisOutcome
+from graph.state import ABSTAIN, NO_FAULT, Conjecture, DiagnosisOutcome, Exploration, Hypothesis, IncidentState, Remediation
 from kb.history.lessons import Lesson
 from tests.support.clock import T0
 from tests.support.fakes_graph import Past
@@ -64,7 +64,12 @@ def test_it_is_of_the_customer_whose_hosts_they_were_and_of_ours_alone_where_the
     assert reported
     assert (own.tenant, own.inside) == ("acme", False)
     assert (several.tenant, several.inside) == ("", True)
-    assert (reported.tenant, reported.can_serve_tenant("beta"), reported.can_serve_tenant("acme"), reported.can_serve_tenant("")) == ("beta", True, False, False)
+    assert (reported.tenant, reported.can_serve_tenant("beta"), reported.can_serve_tenant("acme"), reported.can_serve_tenant("")) == (
+        "beta",
+        True,
+        False,
+        False,
+    )
     assert several.can_serve_tenant(None)
     assert not any(several.can_serve_tenant(one) for one in ("acme", "beta", ""))
 

@@ -6,12 +6,21 @@ from datetime import UTC, datetime
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from bot.cards.incidents import diagnosis, ticket
-from bot.cards.incidents.handoff import format_evidence_file, build_handoff
-from graph.incident.flow import build_incident_graph, run_turn
-from graph.reading.logs import MAX_LOGS_PER_INCIDENT, MAX_TEMPLATES_PER_INCIDENT, select_telling_templates, format_log_digest, is_log, merge_log_digests, build_job_log_digest, digest_log
+from bot.incidents.cards import diagnosis, ticket
+from bot.incidents.cards.handoff import build_handoff, format_evidence_file
+from graph.extraction.log_digests import (
+    MAX_LOGS_PER_INCIDENT,
+    MAX_TEMPLATES_PER_INCIDENT,
+    build_job_log_digest,
+    digest_log,
+    format_log_digest,
+    is_log,
+    merge_log_digests,
+    select_telling_templates,
+)
+from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.report import Report
-from graph.state import Attachment, IncidentState, InboxItem, LogDigest, LogTemplate
+from graph.state import Attachment, InboxItem, IncidentState, LogDigest, LogTemplate
 from tests.support.fakes_graph import FakeFleet, FakeModel, World, fact, healthy, instead, item
 from tools.checks import CHECKS
 from tools.fact import Fact
@@ -77,7 +86,8 @@ async def test_of_a_hundred_thousand_lines_card_ticket_and_model_see_templates_w
     handed = await desk.turn(item("", "hand_off"))
     state = await desk.state()
     card, page = (
-        json.dumps(shown, ensure_ascii=False) for shown in (diagnosis.render_diagnosis("inc-1", report).blocks, ticket.render_ticket(build_handoff(state)).blocks)
+        json.dumps(shown, ensure_ascii=False)
+        for shown in (diagnosis.render_diagnosis("inc-1", report).blocks, ticket.render_ticket(build_handoff(state)).blocks)
     )
     assert desk.shown
     for line in TEMPLATES:
@@ -144,7 +154,10 @@ def test_a_log_is_told_from_a_document(text: str, log: bool) -> None:
 
 def job_log(host: str, *, quiet: bool = False) -> list[Fact]:
     text = "".join(STEP.format(1, n % 60, n, 2.0, n) for n in range(300)) + ("" if quiet else HANG)
-    return [row.locate(host, time=NOW, sha256=f"sha of {host}") for row in CHECKS["joblog"].parse_output(f"==> /var/log/jobs/7/rank_0.log <==\n{text}")]
+    return [
+        row.locate(host, time=NOW, sha256=f"sha of {host}")
+        for row in CHECKS["joblog"].parse_output(f"==> /var/log/jobs/7/rank_0.log <==\n{text}")
+    ]
 
 
 def test_a_look_at_the_job_s_log_keeps_what_tells_of_it() -> None:

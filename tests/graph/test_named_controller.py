@@ -3,13 +3,13 @@
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.incident.flow import build_incident_graph, run_turn
-from graph.incident.visible import list_nameable_hosts, build_host_scope, list_visible_hosts
+from graph.incident.incident_graph import build_incident_graph, run_turn
+from graph.incident.visibility import build_host_scope, list_nameable_hosts, list_visible_hosts
 from graph.state import InboxItem, Origin
 from tests.support.clock import T0
 from tests.support.fakes_graph import FakeFleet, World, fact, healthy, item
 from tests.support.inventories import SITE, inventory
-from tools.inventory.hosts import Inventory
+from tools.inventory.inventory import Inventory
 
 TERMINAL, OPERATORS = Origin(kind="terminal"), Origin(kind="slack", channel="C0OPS")
 THEIRS = inventory(groups={**SITE["groups"], "t": {"hosts": "t[1-2]", "tenant": "acme", "controller": "ctl"}}, channels=[])

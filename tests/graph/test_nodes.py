@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from langgraph.runtime import Runtime
 
-from graph.engine.prepare import prepare_facts
-from graph.engine.prior import select_telling_incidents, compute_past_priors, compute_model_priors, sum_priors, compute_word_priors
-from graph.incident.case import TurnState, unfold_asks, fold_asks, merge_facts
+from graph.context import GraphContext
+from graph.engine.fact_preparation import prepare_facts
+from graph.engine.priors import compute_model_priors, compute_past_priors, compute_word_priors, select_telling_incidents, sum_priors
+from graph.extraction.pasted_text import extract_pasted_facts, find_fenced_blocks, store_attachments, strip_fences
 from graph.incident.conclude import conclude
+from graph.incident.context import TurnState, fold_asks, merge_facts, unfold_asks
 from graph.incident.execute import execute
 from graph.incident.plan import plan
 from graph.incident.reflect import reflect
 from graph.incident.summarise import summarise
-from graph.incident.visible import list_visible_hosts
+from graph.incident.visibility import list_visible_hosts
 from graph.model.reasoner import Judgement, ReportExtraction
-from graph.ports import GraphContext
-from graph.reading.pasted import find_fenced_blocks, extract_pasted_facts, store_attachments, strip_fences
-from graph.state import Attachment, IncidentBrief, IncidentState, InboxItem, Origin
+from graph.state import Attachment, InboxItem, IncidentBrief, IncidentState, Origin
 from tests.support.fakes_graph import (
     CHECKS,
     DESYNC,
@@ -40,7 +40,7 @@ from tests.support.fakes_graph import (
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, build_unobserved_fact
 from tools.fleet.answers import FleetAnswers
-from tools.inventory.hosts import parse_inventory
+from tools.inventory.inventory import parse_inventory
 
 HOSTS = ("n1", "n2", "n3", "n4")
 
@@ -248,7 +248,9 @@ def test_of_past_incidents_those_are_taken_that_words_speak_for_and_each_of_anot
     alike = [Past(HOT, 0.5), Past(HOT, 0.49), Past(DESYNC, 0.4), Past(LOST, 0.3)]
     assert [one.label for one in select_telling_incidents(alike, {})] == [HOT, DESYNC]
     assert [one.label for one in select_telling_incidents(alike, {LOST: 1.5})] == [LOST, HOT]
-    assert [one.label for one in select_telling_incidents(alike, {LOST: 1.0})] == [HOT, LOST], "words order them, and what is most alike stays"
+    assert [one.label for one in select_telling_incidents(alike, {LOST: 1.0})] == [HOT, LOST], (
+        "words order them, and what is most alike stays"
+    )
     assert select_telling_incidents(alike, {HOT: 1.5})[0].score == 0.5
     assert select_telling_incidents([], {LOST: 1.5}) == []
 

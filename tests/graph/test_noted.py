@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from bot.cards.incidents import diagnosis
-from graph.learning.noted import HINT_WEIGHT, IncidentSubject, find_page_hints, find_site_notes
+from bot.incidents.cards import diagnosis
+from graph.learning.site_notes import HINT_WEIGHT, IncidentSubject, find_page_hints, find_site_notes
 from graph.report import Report
 from graph.state import Origin
-from kb.history.pages import SitePage
+from kb.history.site_pages import SitePage
 from tests.support.talk import Talk, case_of
 
 DEAD = "GPU.BUS.Fallen_Off_Bus"
@@ -20,7 +20,9 @@ SPEED = SitePage("speed", "Slow checkpoints", "Checkpoints to the scratch file s
 PAGES = (RISER, PORTS, RACK, SPEED)
 
 
-def about(text: str = "job hangs", labels: tuple[str, ...] = (), groups: tuple[str, ...] = (), skus: tuple[str, ...] = ()) -> IncidentSubject:
+def about(
+    text: str = "job hangs", labels: tuple[str, ...] = (), groups: tuple[str, ...] = (), skus: tuple[str, ...] = ()
+) -> IncidentSubject:
     return IncidentSubject(text, labels, frozenset(groups), frozenset(skus))
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from graph.conversation.news import is_empty_message
-from graph.conversation.read import parse_message
-from graph.conversation.said import Vocabulary
+from graph.dialogue.news import is_empty_message
+from graph.dialogue.read import parse_message
+from graph.dialogue.said import Vocabulary
 
 CASES = Path(__file__).parents[1] / "bench/cases"
 NOW = datetime(2026, 5, 20, 8, tzinfo=UTC)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.incident.flow import build_incident_graph, run_turn
+from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.report import Report
 from tests.support.fakes_graph import LOST, NO_SM, OOM, RACK, FakeFleet, World, fact, healthy, instead, item
 from tests.support.inventories import inventory

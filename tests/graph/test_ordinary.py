@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.reference import ReferenceData
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.reference_data import ReferenceData
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tools.checks import CHECKS
 from tools.fact import Fact
@@ -64,7 +64,9 @@ def judged(changes: str, *facts: Fact) -> Assessment:
     well = [Fact(name, "check.looked", None, host=host, time=T0) for host in HOSTS for name, check in CHECKS.items() if not check.exclusive]
     well = [replace(fact, key="", status=fact.status.ABSENT) for fact in well if fact.check != "base"]
     seen = [fact for host in HOSTS for fact in looked(host, changes if host == "n2" else "")]
-    return assess_facts([*well, *seen, *(replace(fact, host="n2", time=T0) for fact in facts)], ReferenceData(TAXONOMY, CHECKS), HOSTS, None, T0)
+    return assess_facts(
+        [*well, *seen, *(replace(fact, host="n2", time=T0) for fact in facts)], ReferenceData(TAXONOMY, CHECKS), HOSTS, None, T0
+    )
 
 
 def unit(name: str, value: str, **attrs: object) -> list[Fact]:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from graph.engine.abnormal import is_abnormal
-from graph.engine.assess import assess_facts
+from graph.engine.abnormal_facts import is_abnormal
+from graph.engine.assessment import assess_facts
 from tests.support.clock import T0
 from tests.support.fakes_graph import healthy, lens
 from tools.checks import CHECKS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph.incident.case import merge_facts
+from graph.incident.context import merge_facts
 from graph.ownership import TenantMachines, build_tenant_machines, is_withheld_from_tenant
 from graph.state import FileSource
 from tests.support.inventories import inventory

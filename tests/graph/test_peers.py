@@ -5,12 +5,21 @@ from itertools import permutations
 
 import pytest
 
-from graph.engine.abnormal import is_abnormal
-from graph.engine.assess import assess_facts
-from graph.engine.belief import MAX_DIFFERENCE_LOG_ODDS, DIFFERENCE_KEYS
-from graph.engine.peers import MAX_DIFFERENCES_PER_KIND, PAST_DIFFERS_KEY, PEER_DIFFERS_KEY, HostBaseline, build_baselines, find_past_differences, find_peer_differences, sort_rarest_first
-from graph.engine.reference import ReferenceData
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.abnormal_facts import is_abnormal
+from graph.engine.assessment import assess_facts
+from graph.engine.belief import DIFFERENCE_KEYS, MAX_DIFFERENCE_LOG_ODDS
+from graph.engine.peer_differences import (
+    MAX_DIFFERENCES_PER_KIND,
+    PAST_DIFFERS_KEY,
+    PEER_DIFFERS_KEY,
+    HostBaseline,
+    build_baselines,
+    find_past_differences,
+    find_peer_differences,
+    sort_rarest_first,
+)
+from graph.engine.reference_data import ReferenceData
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tools.checks import CHECKS
 from tools.fact import Fact, Status
@@ -118,7 +127,9 @@ def test_no_difference_alone_accuses_above_six_tenths_whatever_the_words_say(dev
     kind, _, name = device.partition(" ")
     usual = [f"{name} = usual"]
     for own in (["other = 1"], [f"{name} = failed"], [f"{name} = inactive"], [f"{name} = 2"]):
-        now = assess_facts(rows(kind, usual, usual, own, usual), ReferenceData(load_taxonomy().decidable, CHECKS), ["n1", "n2", "n3", "n4"], PRIORS, T0)
+        now = assess_facts(
+            rows(kind, usual, usual, own, usual), ReferenceData(load_taxonomy().decidable, CHECKS), ["n1", "n2", "n3", "n4"], PRIORS, T0
+        )
         assert not now.roots
         speaking = [row for row in now.rows if any(match.fact.key in DIFFERENCE_KEYS for match in row.support)]
         assert all(row.posterior <= 0.6 + 1e-9 and row.log_odds <= MAX_DIFFERENCE_LOG_ODDS for row in speaking)

@@ -4,9 +4,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from graph.actions.proof import Proof, judge_outcome
-from graph.engine.reference import ReferenceData
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.reference_data import ReferenceData
+from graph.execution.proof import Proof, judge_outcome
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import fact
 from tools.action import Action

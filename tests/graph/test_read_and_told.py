@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from graph.engine.abnormal import MIN_BLOCKED_OBSERVATIONS, is_abnormal
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.prepare import prepare_facts
-from graph.engine.reference import ReferenceData
-from graph.incident.case import merge_facts
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.abnormal_facts import MIN_BLOCKED_OBSERVATIONS, is_abnormal
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.fact_preparation import prepare_facts
+from graph.engine.reference_data import ReferenceData
+from graph.incident.context import merge_facts
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import healthy, lens
 from tools.checks import CHECKS

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph.conversation.addressed import find_call, is_mentioned
-from graph.conversation.read import parse_message
-from graph.conversation.spelling import LONGEST
+from graph.dialogue.addressed import find_call, is_mentioned
+from graph.dialogue.read import parse_message
+from graph.dialogue.spelling import LONGEST
 from tests.graph.test_conversation import NAMES, NOW
 
 pytestmark = pytest.mark.slow
@@ -58,7 +58,9 @@ def test_four_times_the_text_is_at_most_some_five_times_the_work(piece: str) -> 
 @given(texts)
 def test_beyond_the_part_that_is_read_a_text_costs_nothing_more(piece: str) -> None:
     parse_message(of_length(piece, LONGEST), NAMES, NOW)
-    whole, endless = (calls(partial(parse_message, text, NAMES, NOW)) for text in (of_length(piece, LONGEST), of_length(piece, 10 * LONGEST)))
+    whole, endless = (
+        calls(partial(parse_message, text, NAMES, NOW)) for text in (of_length(piece, LONGEST), of_length(piece, 10 * LONGEST))
+    )
     assert endless <= 1.2 * whole + 1000
 
 

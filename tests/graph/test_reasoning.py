@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from graph.engine.assess import assess_facts
-from graph.engine.prior import MODEL_LOG_ODDS
-from graph.engine.reference import ReferenceData
-from graph.incident.thinking.checked import load_reasoning, verify_stored_reasoning
-from graph.reasoning.contracts import INVARIANTS, InvariantInputs, VerificationResult, compute_catalogue_digest, verify_reasoning
-from graph.reasoning.moves import MAX_SHIFT_LOG_ODDS, BeliefShift, build_shifts, parse_shifts, serialize_shifts
-from graph.reasoning.nodes import ReasonEdge, ReasonGraph, ReasonNode
-from graph.reasoning.receipts import Receipts
-from graph.reasoning.told import render_tree, render_verification
+from graph.engine.assessment import assess_facts
+from graph.engine.priors import MODEL_LOG_ODDS
+from graph.engine.reference_data import ReferenceData
+from graph.incident.thinking.verification import load_reasoning, verify_stored_reasoning
+from graph.provenance.belief_shifts import MAX_SHIFT_LOG_ODDS, BeliefShift, build_shifts, parse_shifts, serialize_shifts
+from graph.provenance.invariants import INVARIANTS, InvariantInputs, VerificationResult, compute_catalogue_digest, verify_reasoning
+from graph.provenance.reason_graph import ReasonEdge, ReasonGraph, ReasonNode
+from graph.provenance.receipts import Receipts
+from graph.provenance.tree_rendering import render_tree, render_verification
 from graph.report import Report
 from graph.state import IncidentState
 from tests.graph.test_flow import Desk, world
@@ -157,10 +157,10 @@ def test_a_prior_that_nobody_moved_is_caught(told: Told) -> None:
 
 
 async def test_a_broken_contract_makes_the_turn_abstain_and_claims_nothing() -> None:
-    from graph.incident.concluded import TurnResult
-    from graph.incident.thinking.checked import abstain_for_violations
-    from graph.reasoning.contracts import InvariantViolation
-    from graph.rows import IncidentView
+    from graph.incident.thinking.verification import abstain_for_violations
+    from graph.incident.turn_result import TurnResult
+    from graph.incident_view import IncidentView
+    from graph.provenance.invariants import InvariantViolation
 
     found = await _told()
     breach = InvariantViolation("known_labels", "every cause is one of the catalogue", "GPU.BUS.Invented is none")

@@ -8,11 +8,11 @@ import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.incident.conclude import MAX_UNOBSERVED_CHECKS, blind_of_every_host
-from graph.incident.thinking.checked import load_reasoning, verify_stored_reasoning
+from graph.incident.thinking.verification import load_reasoning, verify_stored_reasoning
 from graph.state import UnobservedCheck
 from tests.support.talk import Talk, case_of
 from tools.fact import Status, build_unobserved_fact
-from tools.fleet.answers import CheckAnswer, CheckRequest, AnswerCallback, FleetAnswers
+from tools.fleet.answers import AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers
 from tools.fleet.fleet import Fleet
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,9 @@ class PartlyDark:
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
         self.fleet.invalidate_before(hosts, since)
 
-    async def run_checks(self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False) -> FleetAnswers:
+    async def run_checks(
+        self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False
+    ) -> FleetAnswers:
         refused = [ask for ask in asks if ask.host in self.dark and ask.check not in self.answering]
         wave = await self.fleet.run_checks(incident, [ask for ask in asks if ask not in refused], seen, fresh=fresh)
         return replace(wave, answers=(*wave.answers, *map(self._refusal, refused)))

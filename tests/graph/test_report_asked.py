@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.conversation.intents import Intent
-from graph.conversation.read import parse_message
+from graph.dialogue.intents import Intent
+from graph.dialogue.read import parse_message
 from tests.graph.test_blind_phrases import table
 from tests.graph.test_conversation import NAMES, NOW
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.reference import ReferenceData
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.reference_data import ReferenceData
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.tools.test_site_rules import LOST, rules
 from tools.checks import CHECKS
-from tools.checks.site.ruled import add_rules
+from tools.checks.site.rule_matching import add_rules
 
 LEAF = """category: {category}
 branches: {{SITE: What only we have}}

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from bot.desk.sweeper import plan_timers
+from bot.incidents.dispatch.sweeper import plan_timers
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.engine.assess import assess_facts
-from graph.engine.reference import ReferenceData
-from graph.engine.rises import MIN_COUNTER_RISES, format_rise, mark_counter_rises
-from graph.ports import IncidentTimeouts
-from graph.reading.intermittent import is_intermittent
+from graph.context import IncidentTimeouts
+from graph.engine.assessment import assess_facts
+from graph.engine.counter_rises import MIN_COUNTER_RISES, format_rise, mark_counter_rises
+from graph.engine.reference_data import ReferenceData
+from graph.extraction.intermittent import is_intermittent
 from graph.report import Report
 from graph.state import COUNTERS_RECHECK, FULL_RECHECK, ScheduledRecheck
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.talk import Talk, case_of
 from tools.checks import CHECKS
@@ -157,7 +157,9 @@ async def test_trouble_that_comes_and_goes_has_its_counters_read_twice_first() -
     again = await wakes(talk, COUNTERS_RECHECK, MINUTE)
     assert "none rose on 3 hosts" in again.reply
     assert "I look again at " in again.reply
-    assert {check for _, check in talk.ran} <= {check.id for check in LENS.list_passive_checks() if MIN_COUNTER_RISES.keys() & set(check.establishes)}
+    assert {check for _, check in talk.ran} <= {
+        check.id for check in LENS.list_passive_checks() if MIN_COUNTER_RISES.keys() & set(check.establishes)
+    }
     assert await due(talk) == {FULL_RECHECK: FIVE}
 
 

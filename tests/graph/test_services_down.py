@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.prepare import prepare_facts
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.fact_preparation import prepare_facts
 from tests.support.clock import T0
 from tests.support.fakes_graph import fact, healthy, lens
 from tools.fact import Fact, Status

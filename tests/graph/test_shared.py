@@ -4,12 +4,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from graph.ladders.build import PlanContext
-from graph.ladders.shared import find_owned_elsewhere, list_causes_owned_elsewhere, map_cause_locations, map_remediation_locations
-from graph.ports import IncidentTimeouts
+from graph.context import IncidentTimeouts
+from graph.remediation.build import PlanContext
+from graph.remediation.cause_ownership import (
+    find_owned_elsewhere,
+    list_causes_owned_elsewhere,
+    map_cause_locations,
+    map_remediation_locations,
+)
 from graph.report import CauseOwnedElsewhere
 from graph.state import Evidence, Hypothesis, Remediation, RemediationStep
-from kb.taxonomy.labels import Taxonomy
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_actions import TAXONOMY
 from tests.support.fakes_graph import clue, leaf
@@ -22,7 +27,9 @@ LEAVES = {row.label: row for row in (leaf(STORE, "cluster", SEEN), leaf(SWITCH, 
 
 
 def yard(job: str = "") -> PlanContext:
-    return PlanContext("inc-1", T0, inventory(), Taxonomy({**TAXONOMY.leaves, **LEAVES}, TAXONOMY.branches), [], job, waits=IncidentTimeouts())
+    return PlanContext(
+        "inc-1", T0, inventory(), Taxonomy({**TAXONOMY.leaves, **LEAVES}, TAXONOMY.branches), [], job, waits=IncidentTimeouts()
+    )
 
 
 def cause(label: str, *devices: str, hosts: Sequence[str] = (), shown: Sequence[str] = ()) -> Hypothesis:

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from deploy.sandbox.cluster.faults import FAULTS
-from graph.ladders.build import BuiltRemediations, PlanContext, build_remediations, find_remediation_hosts
-from graph.ladders.moves import RemediationEvent, advance
-from graph.ladders.steps import ARGUMENT_BUILDERS, MANUAL_STEP_TEXTS, PlanStep, parse_plan
+from graph.remediation.build import BuiltRemediations, PlanContext, build_remediations, find_remediation_hosts
+from graph.remediation.plan_steps import ARGUMENT_BUILDERS, MANUAL_STEP_TEXTS, PlanStep, parse_plan
+from graph.remediation.transitions import RemediationEvent, advance
 from graph.state import Hypothesis, Remediation
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_actions import BDF, well
 from tests.support.fakes_graph import fact

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from graph.conversation.intents import Intent
-from graph.conversation.read import parse_message
+from graph.dialogue.intents import Intent
+from graph.dialogue.read import parse_message
 from tests.support.fakes_bot import VOCABULARY
 
 NOW = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)

@@ -6,10 +6,10 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.tasks import to_coroutine
+from graph.checkpoints.checkpoint import RedisSaver
+from graph.checkpoints.checkpoint_reader import NotPlainJson, parse_plain_value
 from graph.incident.turns import IncidentTurns
-from graph.memory.checkpoint import RedisSaver
-from graph.memory.stored import NotPlainJson, parse_plain_value
-from graph.stored import IncidentStateReader
+from graph.state_reader import IncidentStateReader
 from kb.guides.guide import Guide, GuideStep
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_graph import FakeFleet, Killed, World, fact, healthy, instead, item
@@ -78,7 +78,10 @@ async def test_no_text_of_a_site_is_stored_with_its_secret(redis: Redis) -> None
 async def kept_in(redis: Redis) -> list[bytes]:
     """Every value of every hash."""
     return [
-        value for key in await redis.keys("*") if await redis.type(key) == b"hash" for value in (await to_coroutine(redis.hgetall(key))).values()
+        value
+        for key in await redis.keys("*")
+        if await redis.type(key) == b"hash"
+        for value in (await to_coroutine(redis.hgetall(key))).values()
     ]
 
 

@@ -3,9 +3,9 @@
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.incident.flow import build_incident_graph, run_turn
-from graph.reading.suspected import MAX_CHARS, find_guesses, find_suspected_causes
-from kb.taxonomy.reader import load_taxonomy
+from graph.extraction.suspected_causes import MAX_CHARS, find_guesses, find_suspected_causes
+from graph.incident.incident_graph import build_incident_graph, run_turn
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.fakes_graph import HOT, LOST, OOM, FakeFleet, World, fact, healthy, instead, item
 
 TAXONOMY = load_taxonomy().decidable

@@ -2,9 +2,9 @@
 
 import pytest
 
-from graph.conversation.intents import Intent
-from graph.conversation.read import parse_message
-from graph.conversation.said import ParsedMessage
+from graph.dialogue.intents import Intent
+from graph.dialogue.read import parse_message
+from graph.dialogue.said import ParsedMessage
 from tests.graph.test_conversation import NAMES, NOW
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.exchange.document import TicketDocument
-from graph.exchange.evidence import MAX_TICKET_FACTS, build_item_data, parse_ticket_facts
 from graph.state import InboxItem
+from graph.ticket_export.document import TicketDocument
+from graph.ticket_export.imported_evidence import MAX_TICKET_FACTS, build_item_data, parse_ticket_facts
 from tests.support.talk import Talk, case_of
 from tests.support.tickets import SAID, ticket
 

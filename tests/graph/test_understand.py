@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph.reading.hosts import expand_host_numbers
-from graph.reading.reports import ParsedReport, parse_report
-from kb.taxonomy.labels import SYMPTOMS
-from kb.taxonomy.symptoms import SYMPTOM_CLASSES, SYMPTOM_BY_SIGNATURE, find_symptoms
+from graph.extraction.hosts import expand_host_numbers
+from graph.extraction.reports import ParsedReport, parse_report
+from kb.taxonomy.symptoms import SYMPTOM_BY_SIGNATURE, SYMPTOM_CLASSES, find_symptoms
+from kb.taxonomy.taxonomy import SYMPTOMS
 
 NOW = datetime(2026, 5, 20, 9, 30, tzinfo=UTC)
 HOSTS = tuple(f"gpu-{number:03}" for number in range(1, 33))

@@ -1,13 +1,13 @@
 """Evidence that cannot be kept changes no diagnosis: the report says so, and the card says it once."""
 
-from bot.cards.incidents import diagnosis, living
-from bot.cards.incidents.living import IncidentCardView
+from bot.incidents.cards import diagnosis, incident_card
+from bot.incidents.cards.incident_card import IncidentCardView
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.ports import GraphContext
+from graph.context import GraphContext
 from graph.state import InboxItem
 from kb.history.incidents import load_seeds
 from kb.history.index import PastIncidentIndex
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.talk import FAULT, Talk, case_of
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
@@ -25,11 +25,13 @@ class FullDisk(MemoryEvidence):
 async def test_a_full_disk_is_said_once_and_the_cause_is_found_all_the_same() -> None:
     stage, evidence, skus = staged(case_of(FAULT), controller="slurm-controller"), FullDisk(), load_skus()
     fleet = Fleet(stage.transport, stage.inventory, CHECKS, evidence, stage.clock, skus)
-    talk = Talk(stage, GraphContext(fleet, stage.inventory, load_taxonomy(), PastIncidentIndex(load_seeds()), evidence, stage.clock, skus=skus))
+    talk = Talk(
+        stage, GraphContext(fleet, stage.inventory, load_taxonomy(), PastIncidentIndex(load_seeds()), evidence, stage.clock, skus=skus)
+    )
     report = await talk._turn(InboxItem(id="first", kind="mention", incident="inc-1", at=stage.clock.now(), user="U1", text=stage.text))
     assert report.outcome == "diagnosed"
     assert report.unkept == "no space left on device"
-    shown = str(living.render_incident_card(IncidentCardView("inc-1", report)).blocks)
+    shown = str(incident_card.render_incident_card(IncidentCardView("inc-1", report)).blocks)
     assert shown.count(diagnosis.NOT_KEPT_TEXT) == 1
     assert await talk.says("what did you find?")
     answer = (await talk.rows()).report

@@ -7,21 +7,21 @@ from typing import get_args
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.conversation.intents import Intent
-from graph.conversation.said import OTHERS, ParsedMessage
-from graph.incident.answers.kinds import NOTHING_CHECKED_TEXT
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import OTHERS, ParsedMessage
+from graph.extraction.hosts import find_hosts
+from graph.extraction.unknown_names import UNKNOWN_JOB_SENTENCES, format_report_unknowns, format_unknown_job
+from graph.incident.answers.item_answers import NOTHING_CHECKED_TEXT
 from graph.incident.conclude import NO_HOST_CHECKED_TEXT
-from graph.incident.flow import build_incident_graph, run_turn
+from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.model.reasoner import ReportExtraction
-from graph.reading.hosts import find_hosts
-from graph.reading.unknown import UNKNOWN_JOB_SENTENCES, format_unknown_job, format_report_unknowns
 from graph.report import Report
-from graph.state import Attachment, IncidentState, InboxItem, Origin
+from graph.state import Attachment, InboxItem, IncidentState, Origin
 from tests.support.fakes_graph import DESYNC, LOST, FakeFleet, FakeModel, World, fact, healthy, instead, item
 from tests.support.inventories import inventory
 from tools.fact import Fact
-from tools.inventory.hosts import Inventory
-from tools.inventory.jobs import JobHosts, NoHostsReason
+from tools.inventory.inventory import Inventory
+from tools.inventory.job_lookup import JobHosts, NoHostsReason
 
 FLEET = tuple(f"gpu-{n:03}" for n in range(1, 9))
 LOST_ON_3 = fact("gpu-003", "dmesg", "kernel.xid", 79, "gpu3")

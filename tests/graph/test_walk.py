@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.schedule import rank_exclusive_offers, list_first_wave
-from graph.engine.walk import TaxonomySearch, advance_search
-from kb.taxonomy.labels import Taxonomy
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.check_selection import list_first_wave, rank_exclusive_offers
+from graph.engine.taxonomy_search import TaxonomySearch, advance_search
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import CHECKS, HOT, LOST, OOM, SLOW_LINK, check, clue, fact, healthy, instead, leaf, lens
 from tools.fact import Fact, Status, build_unobserved_fact
@@ -41,7 +41,9 @@ def test_branches_that_the_facts_reject_are_pruned_and_say_why() -> None:
 
 
 def test_an_exhausted_branch_backtracks() -> None:
-    walk, _ = advance_search(TaxonomySearch(), look(instead(healthy(*HOSTS), fact("n1", "joblog", "job.error", "cuda_no_device", "rank 0")), {LOST: 2.0}))
+    walk, _ = advance_search(
+        TaxonomySearch(), look(instead(healthy(*HOSTS), fact("n1", "joblog", "job.error", "cuda_no_device", "rank 0")), {LOST: 2.0})
+    )
     assert ("GPU", "backtracked", "") in walk.log
     assert "GPU.BUS" in walk.exhausted
 
@@ -75,7 +77,9 @@ def test_the_first_wave_is_every_cheap_check_on_every_host() -> None:
 
 def test_an_exclusive_check_is_offered_only_for_a_real_suspicion() -> None:
     assert rank_exclusive_offers(look(healthy(*HOSTS))) == []
-    (offer,) = rank_exclusive_offers(look(instead(healthy(*HOSTS), fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")), {SLOW_LINK: 1.5}))
+    (offer,) = rank_exclusive_offers(
+        look(instead(healthy(*HOSTS), fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")), {SLOW_LINK: 1.5})
+    )
     assert (offer.check, offer.hosts) == ("nccl1", ("n2",))
     assert offer.gain > 0
 

@@ -1,9 +1,9 @@
 """The walk through the taxonomy as a tree that people can look at."""
 
+from graph.incident_view import IncidentView
 from graph.report import Report
-from graph.rows import IncidentView
+from graph.search_trace import _LOG_RESULTS, MAX_CHILDREN, RESULT_MARKS, RESULT_TEXTS, build_search_tree, summarize_search_tree
 from graph.state import Hypothesis, IncidentState
-from graph.walked import _LOG_RESULTS, RESULT_MARKS, RESULT_TEXTS, MAX_CHILDREN, summarize_search_tree, build_search_tree
 
 TITLES = {
     "GPU": "GPU hardware",

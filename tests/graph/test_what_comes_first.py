@@ -2,10 +2,10 @@
 
 import pytest
 
-from graph.engine.abnormal import SETTING_KEYS
-from graph.engine.assess import Assessment, assess_facts
-from graph.engine.reference import ReferenceData
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.abnormal_facts import SETTING_KEYS
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.reference_data import ReferenceData
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tools.checks import CHECKS
 from tools.fact import Fact, Value

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.incident.flow import build_incident_graph, run_turn
+from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.report import Report
 from tests.support.fakes_graph import LOST, OOM, FakeFleet, World, fact, healthy, instead, item
 from tests.support.inventories import inventory
 from tools.fact import Fact
-from tools.inventory.jobs import JobHosts
+from tools.inventory.job_lookup import JobHosts
 
 SMALL, LARGE = tuple(f"n{i}" for i in range(1, 5)), tuple(f"n{i}" for i in range(1, 81))
 LOST_ON_N3, KILLED_ON_N1 = fact("n3", "dmesg", "kernel.xid", 79, "gpu3"), fact("n1", "dmesg", "kernel.oom_kill", "python3")

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from graph.engine.assess import assess_facts
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.assessment import assess_facts
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import fact, lens
 from tools.checks import CHECKS

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from kb.catalogues.accelerators import Precision, load_accelerators
-from kb.performance.model import ExpectedTime, compute_expected_time
 from kb.performance.quantities import format_bytes
-from kb.performance.shapes import AllReduce, Copy, Gemm, JobShape, Recompute, Workload
+from kb.performance.time_model import ExpectedTime, compute_expected_time
+from kb.performance.workloads import AllReduce, Copy, Gemm, JobShape, Recompute, Workload
 
 MEGATRON_2021 = "https://arxiv.org/abs/2104.04473"
 LLAMA_3 = "https://arxiv.org/abs/2407.21783"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kb.logs.templates.compress import LogCompressor, Source, compress_log
 from kb.logs.templates.filters import FILTERS, FilterRule, find_dropping_rule
-from kb.logs.templates.masks import _MASKS, mask_line, mask_around_xid, unify_hex, find_hex_lines
+from kb.logs.templates.masks import _MASKS, find_hex_lines, mask_around_xid, mask_line, unify_hex
 from kb.scan import zero_digits
 
 pytestmark = pytest.mark.slow

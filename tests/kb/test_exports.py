@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kb.exports.read import iter_export_rows
+from kb.exports.file_trees import UnreadableExport
+from kb.exports.reader import iter_export_rows
 from kb.exports.row import ExportRow, UnreadRow, format_iso_time
-from kb.exports.streams import MAX_ROW_CHARS, open_text, iter_json_values
-from kb.exports.trees import UnreadableExport
+from kb.exports.streams import MAX_ROW_CHARS, iter_json_values, open_text
 
 TOKEN = "xoxb-123456789012-1234567890123-AbCdEfGhIjKlMnOpQrStUvWx"
 GITHUB = {

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.run.site import build_guide_parts
+from bot.app.site_files import build_guide_parts
 from kb.guides.guide import Guide, GuideStep, StepCondition, find_best_guide, slugify_guide_name
-from kb.guides.load import BadGuides, load_guides
-from kb.guides.walk import MarkReason, compute_step_statuses
+from kb.guides.loader import BadGuides, load_guides
+from kb.guides.step_status import MarkReason, compute_step_statuses
 from kb.taxonomy.expressions import Expression
 from tools.checks import CHECKS
 from tools.remedies import REMEDIES
@@ -191,5 +191,10 @@ def test_nobody_sleeps_through_a_wait_and_it_is_over_when_the_clock_says_so() ->
 
 
 def test_what_waits_for_a_decision_holds_up_what_is_behind_it() -> None:
-    taken = {"left": MarkReason("done"), "right": MarkReason("done"), "deep": MarkReason("done"), "drain": MarkReason("waiting", "its card is up")}
+    taken = {
+        "left": MarkReason("done"),
+        "right": MarkReason("done"),
+        "deep": MarkReason("done"),
+        "drain": MarkReason("waiting", "its card is up"),
+    }
     assert marks(Ground({"gpu.lost": True}, taken))["call"] == "later"

@@ -8,10 +8,10 @@ import pytest
 from kb.history.bm25 import BM25Corpus
 from kb.history.incidents import BadSeeds, PastIncident, load_seeds
 from kb.history.index import PastIncidentIndex
-from kb.history.likeness import LabelRanker
-from kb.history.words import hash_term, strip_boilerplate, extract_terms
-from kb.taxonomy.labels import CATEGORIES
-from kb.taxonomy.reader import load_taxonomy
+from kb.history.label_ranking import LabelRanker
+from kb.history.search_terms import extract_terms, hash_term, strip_boilerplate
+from kb.taxonomy.loader import load_taxonomy
+from kb.taxonomy.taxonomy import CATEGORIES
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,8 @@ def test_what_tools_always_print_and_what_they_call_well_says_nothing() -> None:
 
 def test_a_denied_phrase_and_a_past_incident_that_is_left_out_do_not_count() -> None:
     plain, denied = (
-        dict(LabelRanker.build(TAXONOMY).rank_labels(text, most=200)) for text in ("we saw thermal slowdown", "we never saw it, no thermal slowdown")
+        dict(LabelRanker.build(TAXONOMY).rank_labels(text, most=200))
+        for text in ("we saw thermal slowdown", "we never saw it, no thermal slowdown")
     )
     assert denied.get("GPU.THERMAL.HW_Thermal_Slowdown", 0.0) < plain["GPU.THERMAL.HW_Thermal_Slowdown"]
     taught = LabelRanker.build(TAXONOMY, [lesson("L1", "flux capacitor whistles")])
@@ -94,7 +95,9 @@ def test_a_rare_word_counts_more_than_a_common_one() -> None:
     scores = corpus.score_documents("gpu peermem")
     assert max(scores, key=scores.__getitem__) == "b"
     assert corpus.compute_similarity("gpu node job slow", "gpu node job slow") == pytest.approx(1.0)
-    assert corpus.compute_similarity("gpu node job slow", "gpu node job hang") < corpus.compute_similarity("peermem", "gpu node job peermem")
+    assert corpus.compute_similarity("gpu node job slow", "gpu node job hang") < corpus.compute_similarity(
+        "peermem", "gpu node job peermem"
+    )
 
 
 def test_an_empty_corpus_answers_nothing() -> None:

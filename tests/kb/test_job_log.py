@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb.logs.event import LogEvent
+from kb.logs.job.error_rules import ERROR_RULES, HINT_CAUSES, ErrorRule, list_eligible_rules
 from kb.logs.job.ranks import get_rank_from_path, split_rank_tag
 from kb.logs.job.reader import JobLogReader, list_job_events, read_job_log
-from kb.logs.job.rows import HINT_CAUSES, ERROR_RULES, ErrorRule, list_eligible_rules
 from kb.scan import zero_digits
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
@@ -362,7 +362,10 @@ def test_interleaved_tracebacks_are_told_apart() -> None:
 [rank2]: KeyError: 'b'
 [rank1]: ZeroDivisionError: division by zero
 """
-    assert {(event.attrs["rank"], event.attrs["type"]) for event in list_job_events(text)} == {("1", "ZeroDivisionError"), ("2", "KeyError")}
+    assert {(event.attrs["rank"], event.attrs["type"]) for event in list_job_events(text)} == {
+        ("1", "ZeroDivisionError"),
+        ("2", "KeyError"),
+    }
 
 
 def test_a_vague_exception_is_explained_by_the_lines_of_its_message() -> None:
@@ -372,7 +375,9 @@ def test_a_vague_exception_is_explained_by_the_lines_of_its_message() -> None:
 
 def test_a_launchers_report_of_a_failed_child_is_no_failure_of_its_own() -> None:
     assert (
-        list_job_events("Traceback (most recent call last):\n  File 'x'\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n")
+        list_job_events(
+            "Traceback (most recent call last):\n  File 'x'\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        )
         == []
     )
 

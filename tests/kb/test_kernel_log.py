@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.keys import KEYS_BY_NAME
+from kb.fact_keys import KEYS_BY_NAME
 from kb.logs.event import LogEvent, fold_events
+from kb.logs.kernel.message_rules import MESSAGE_RULES
 from kb.logs.kernel.reader import MAX_SAME_EVENTS, KernelLogReader, list_kernel_events
-from kb.logs.kernel.rows import MESSAGE_RULES
 from kb.logs.timestamps import split_head, split_prefix
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
@@ -67,7 +67,9 @@ def test_a_journal_line_gives_time_and_boot_also_where_the_message_is_bytes(as_b
 
 
 def test_the_year_of_a_syslog_line_is_the_latest_that_is_not_in_the_future() -> None:
-    assert split_prefix("Dec 31 23:00:00 gpu-017 kernel: x", datetime(2026, 1, 1, tzinfo=UTC)).time == datetime(2025, 12, 31, 23, tzinfo=UTC)
+    assert split_prefix("Dec 31 23:00:00 gpu-017 kernel: x", datetime(2026, 1, 1, tzinfo=UTC)).time == datetime(
+        2025, 12, 31, 23, tzinfo=UTC
+    )
 
 
 def test_a_boot_line_dates_what_follows_it() -> None:
@@ -386,9 +388,9 @@ def test_every_published_line_has_its_code() -> None:
     lines = list(published())
     if not lines:
         pytest.skip("no captures: set RACKMEDIC_CAPTURES to their folder")
-    assert [f"{'SXid ' if event.kind == 'kernel.sxid' else ''}{event.value}" for _, line in lines for event in list_kernel_events(line)[:1]] == [
-        code for code, _ in lines
-    ]
+    assert [
+        f"{'SXid ' if event.kind == 'kernel.sxid' else ''}{event.value}" for _, line in lines for event in list_kernel_events(line)[:1]
+    ] == [code for code, _ in lines]
     assert len(lines) > 40
 
 

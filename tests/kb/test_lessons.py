@@ -7,7 +7,17 @@ import pytest
 
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.index import PastIncidentIndex
-from kb.history.lessons import Lesson, count_outcome, retire_if_faded, apply_outcome, build_lesson_rows, parse_lessons, restore_lesson, compute_trust, find_duplicate_lesson
+from kb.history.lessons import (
+    Lesson,
+    apply_outcome,
+    build_lesson_rows,
+    compute_trust,
+    count_outcome,
+    find_duplicate_lesson,
+    parse_lessons,
+    restore_lesson,
+    retire_if_faded,
+)
 from tests.support.lessons import DAY, DEAD, ECC, a_lesson
 
 STORY = "the flux capacitor whistles on every third step"

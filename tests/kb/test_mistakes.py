@@ -8,8 +8,8 @@ import pytest
 
 from graph.state import Origin
 from kb.history.lessons import Lesson
-from kb.history.mistakes import NOTE_WEIGHT, MistakeNotes, find_mistakes, compute_note_weights
-from kb.taxonomy.reader import load_taxonomy
+from kb.history.mistakes import NOTE_WEIGHT, MistakeNotes, compute_note_weights, find_mistakes
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.talk import Talk, case_of
 
 IB, OOM = "INTERCONNECT.IB.Port_Down", "SYSTEM_SOFTWARE.MEMORY.Host_OOM_Kill"

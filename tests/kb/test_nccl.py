@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb.catalogues.nccl import load_bad_ranges, find_known_bad, parse_version
+from kb.catalogues.nccl import find_known_bad, load_bad_ranges, parse_version
 
 
 def test_every_row_is_a_range_with_an_effect_and_a_source() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb.numbers import MAX_INTEGER, parse_bounded_count, parse_seconds, is_storable, parse_integer
+from kb.numbers import MAX_INTEGER, is_storable, parse_bounded_count, parse_integer, parse_seconds
 
 INF = float("inf")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kb.history.pages import MAX_PAGE_BYTES, BadPages, SitePage, load_pages
+from kb.history.site_pages import MAX_PAGE_BYTES, BadPages, SitePage, load_pages
 
 PAGE = """---
 labels: [INTERCONNECT.IB.Port_Down]

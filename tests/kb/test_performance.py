@@ -6,13 +6,13 @@ from statistics import median
 
 import pytest
 
-from kb.catalogues.accelerators import load_accelerators, find_accelerator
-from kb.performance.amounts import compute_job_amounts, compute_model_flops, compute_peer_bytes
-from kb.performance.compared import adjust_to_peers, compare_time
+from kb.catalogues.accelerators import find_accelerator, load_accelerators
+from kb.performance.comparison import adjust_to_peers, compare_time
 from kb.performance.efficiency import HOST, IN_SWITCH, MEMORY, NETWORK, PEER, PRODUCTS, PRODUCTS_8, RING, TRAINING, get_training_efficiency
-from kb.performance.model import TimePart, compute_expected_time, compute_overlapped_time
-from kb.performance.quantities import BadQuantity, parse_bytes, parse_count, parse_seconds, format_duration
-from kb.performance.shapes import AllReduce, BadWorkload, Copy, Gemm, JobShape
+from kb.performance.job_amounts import compute_job_amounts, compute_model_flops, compute_peer_bytes
+from kb.performance.quantities import BadQuantity, format_duration, parse_bytes, parse_count, parse_seconds
+from kb.performance.time_model import TimePart, compute_expected_time, compute_overlapped_time
+from kb.performance.workloads import AllReduce, BadWorkload, Copy, Gemm, JobShape
 from tests.kb.published_figures import FIGURES
 from tools.inventory.sku import load_skus
 
@@ -103,7 +103,9 @@ def test_sharded_weights_are_gathered_for_every_micro_batch() -> None:
 def test_compute_and_memory_work_in_turn_and_ports_beside_them() -> None:
     parts = [TimePart("compute", 6, 5, 8), TimePart("memory", 2, 1, 3), TimePart("network", 5, 4, 7, beside=True)]
     assert compute_overlapped_time(parts) == (8, 6, 18), "hidden at the centre and at best, not at worst"
-    assert compute_overlapped_time([*parts, TimePart("nvlink", 11, 10, 12, beside=True)]) == (11, 10, 30), "the slowest port is the time of all"
+    assert compute_overlapped_time([*parts, TimePart("nvlink", 11, 10, 12, beside=True)]) == (11, 10, 30), (
+        "the slowest port is the time of all"
+    )
     assert compute_overlapped_time(parts, stretch=1.5) == (12, 9, 27)
     assert compute_overlapped_time(parts[2:]) == (5, 4, 7), "a port alone hides behind nothing anyway"
 
@@ -230,8 +232,12 @@ def test_without_a_clock_the_resource_that_needs_to_lose_least_is_suspected() ->
     speeds = dict(found.speeds)
     assert speeds["compute"] == max(speeds.values())
     slowed = [replace(part, seconds=part.seconds / speeds["compute"]) if part.resource == "compute" else part for part in USUAL.parts]
-    assert compute_overlapped_time(slowed, USUAL.stretch)[0] == pytest.approx(3 * USUAL.seconds), "at that speed the step takes what was seen"
-    sums = compare_time(compute_expected_time(AllReduce(8 * GIB, 64), H100), 2 * compute_expected_time(AllReduce(8 * GIB, 64), H100).seconds)
+    assert compute_overlapped_time(slowed, USUAL.stretch)[0] == pytest.approx(3 * USUAL.seconds), (
+        "at that speed the step takes what was seen"
+    )
+    sums = compare_time(
+        compute_expected_time(AllReduce(8 * GIB, 64), H100), 2 * compute_expected_time(AllReduce(8 * GIB, 64), H100).seconds
+    )
     assert sums.suspect == "network"
     assert dict(sums.speeds)["network"] == pytest.approx(0.5)
 

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from graph.engine.abnormal import ABNORMAL_RULES
-from kb import keys
-from kb.readable import MAX_READABLE_CHARS, SLOT_PATTERN, SLOTS, FACT_TEXTS, fill_slots, format_fact, is_readable_line
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.abnormal_facts import ABNORMAL_RULES
+from kb import fact_keys
+from kb.fact_text import FACT_TEXTS, MAX_READABLE_CHARS, SLOT_PATTERN, SLOTS, fill_slots, format_fact, is_readable_line
+from kb.taxonomy.loader import load_taxonomy
 
 LEAF_LINE = '0xb8cef60300f0a111 "leaf-L2" 4   33[  ] ==( 2X 106.25 Gbps Active/ LinkUp)==> 0xb8ce 9 4[ ] "spine-1" (Could be 4X )'
 TAXONOMY = load_taxonomy()
@@ -65,7 +65,7 @@ def test_what_people_can_read_as_it_was_printed(line: str, readable: bool) -> No
 
 
 def test_rows_name_keys_that_there_are_and_slots_that_can_be_filled() -> None:
-    assert set(FACT_TEXTS) <= {key.name for key in keys.KEYS} | {key for key in FACT_TEXTS if keys.find_key(key)}
+    assert set(FACT_TEXTS) <= {key.name for key in fact_keys.KEYS} | {key for key in FACT_TEXTS if fact_keys.find_key(key)}
     for words in (words for row in FACT_TEXTS.values() for words in row):
         assert all(slot in SLOTS or slot.startswith("attrs.") for slot in SLOT_PATTERN.findall(words)), words
         assert len(words) <= MAX_READABLE_CHARS, words

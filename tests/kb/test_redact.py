@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb.redact import BLOCK_CHARS, redact, show_invisible
-from kb.secrets.within import MAYBE_ASSIGNED_PATTERN, SECRET_NAME_NEEDLES, SIGN_FOLLOWS_PATTERN
+from kb.secrets.line_secrets import MAYBE_ASSIGNED_PATTERN, SECRET_NAME_NEEDLES, SIGN_FOLLOWS_PATTERN
 
 pytestmark = pytest.mark.slow
 
@@ -195,7 +195,28 @@ def test_a_secret_is_found_at_every_place_of_a_large_text(ending: str) -> None:
 
 
 FRAGMENTS = st.sampled_from(
-    [*SECRET_NAME_NEEDLES, "access_", "api-", "client_key_data", "sig", "&", "?", "is", "type", " ", "-", "_", "x", "0", '"', "'", "=", ":", "\t", "\\"]
+    [
+        *SECRET_NAME_NEEDLES,
+        "access_",
+        "api-",
+        "client_key_data",
+        "sig",
+        "&",
+        "?",
+        "is",
+        "type",
+        " ",
+        "-",
+        "_",
+        "x",
+        "0",
+        '"',
+        "'",
+        "=",
+        ":",
+        "\t",
+        "\\",
+    ]
 )
 
 

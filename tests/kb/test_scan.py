@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.logs.piece import build_piece
+from kb.logs.log_piece import build_piece
 from kb.scan import MAX_LINE_CHARS, Needles, cut_lines
 
 WORDS = ("ab", "b", "abc", "é a", "aa")
@@ -29,7 +29,9 @@ def test_many_lines_become_text_as_each_of_them_does(lines: list[bytes], data: s
     piece = build_piece(b"\n".join(lines) + b"\n")
     some = sorted(data.draw(st.sets(st.integers(0, len(lines) - 1))))
     assert (
-        piece.get_lines(some) == [piece.get_line(number) for number in some] == [lines[at].decode("utf-8", "replace").rstrip("\r") for at in some]
+        piece.get_lines(some)
+        == [piece.get_line(number) for number in some]
+        == [lines[at].decode("utf-8", "replace").rstrip("\r") for at in some]
     )
     assert [piece.get_raw_line(number, 99) for number in range(len(lines))] == lines
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kb import keys
+from kb import fact_keys
 from kb.taxonomy.expressions import Expression
-from kb.taxonomy.labels import CATEGORIES, Clue, Leaf, Taxonomy
-from kb.taxonomy.reader import BUILT_IN_FOLDER, BadTaxonomy, load_taxonomy
+from kb.taxonomy.loader import BUILT_IN_FOLDER, BadTaxonomy, load_taxonomy
+from kb.taxonomy.taxonomy import CATEGORIES, Clue, Leaf, Taxonomy
 from tests.support.fakes_kb import DGX, Seen, causes, likely, seen
 
 pytestmark = pytest.mark.slow
@@ -72,7 +72,7 @@ def test_without_a_clue_a_leaf_is_far_below_zero_and_with_all_of_them_it_is_cert
 
 def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
     """Facts that might be this clue, made of the constants its expression names."""
-    row = keys.find_key(clue.key)
+    row = fact_keys.find_key(clue.key)
     assert row is not None
     quoted = re.findall(r"'([^']*)'", clue.when)
     numbers = [float(n) for n in re.findall(r"(?<![\w'.-])\d+(?:\.\d+)?", clue.when)]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, Field, ValidationError
 
-from kb.shapes import Flag, Number, StrictModel, Text, Texts, iter_complaints
-from kb.yaml import Problems, read_document, validate_document
+from kb.schema import Flag, Number, StrictModel, Text, Texts, iter_complaints
+from kb.yaml_files import Problems, read_document, validate_document
 
 
 class _Rack(StrictModel):
@@ -59,7 +59,9 @@ def test_a_good_file_is_its_model_and_prose_is_one_line(tmp_path: Path) -> None:
     site = validate_document(document, _Site, Problems())
     assert site is not None
     assert (site.title, site.share, site.racks[1].slots, site.by_name["spare"].name) == ("The first hall", 1.0, 4, "r3")
-    assert [str(document.find_position(*loc)).rpartition(":")[2] for loc in (("racks",), ("racks", 1, "slots"), ("by_name", "spare", "name"))] == [
+    assert [
+        str(document.find_position(*loc)).rpartition(":")[2] for loc in (("racks",), ("racks", 1, "slots"), ("by_name", "spare", "name"))
+    ] == [
         "5",
         "7",
         "10",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from graph.model.client import CircuitBreaker, ModelReasoner
-from graph.model.endpoint import OpenAIEndpoint, ModelReply
-from graph.model.reasoner import IntentChoices, DeclinedAnswer, IntentGuess, Judgement
+from graph.model.endpoint import ModelReply, OpenAIEndpoint
+from graph.model.reasoner import DeclinedAnswer, IntentChoices, IntentGuess, Judgement
 from graph.state import Hypothesis
 from tests.support.model_server import LONG, MODEL, WINDOW, RealModel
 from tests.support.shaped_answers import Shaped, endless, terse

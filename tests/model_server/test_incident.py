@@ -4,14 +4,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.grammar import TARGETS
-from graph.incident.flow import build_incident_graph, run_turn
+from graph.context import GraphContext
+from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.model.budget import Budget
 from graph.model.client import ModelReasoner
-from graph.model.endpoint import OpenAIEndpoint, EndpointFailure
-from graph.ports import GraphContext
+from graph.model.endpoint import EndpointFailure, OpenAIEndpoint
 from graph.state import InboxItem, IncidentCosts
 from kb.history.index import PastIncidentIndex
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster, profiles
 from tests.support.inventories import inventory
@@ -40,7 +40,9 @@ async def test_whatever_a_weak_model_says_the_incident_ends_and_nothing_of_it_ru
     ports = GraphContext(fleet, site, load_taxonomy(), PastIncidentIndex(), evidence, clock, skus=profiles(), model=model)
     graph = build_incident_graph(InMemorySaver())
 
-    report = await run_turn(graph, ports, InboxItem(id="1", kind="mention", incident="inc-1", at=rack.t0, text="job on gpu-[017-018] fails"))
+    report = await run_turn(
+        graph, ports, InboxItem(id="1", kind="mention", incident="inc-1", at=rack.t0, text="job on gpu-[017-018] fails")
+    )
     await model.aclose()
 
     print(report.outcome, "|", report.headline, "|", report.without_model, "|", [answer for _, answer in endpoint.answers])
@@ -49,7 +51,9 @@ async def test_whatever_a_weak_model_says_the_incident_ends_and_nothing_of_it_ru
     assert (rack.unsafe_commands, rack.state_hash()) == ([], before), (
         "hosts were asked what stands in the catalogue, and changed by nothing"
     )
-    assert not any("window" in answer.why for _, answer in endpoint.answers if isinstance(answer, EndpointFailure)), "questions keep to the setting"
+    assert not any("window" in answer.why for _, answer in endpoint.answers if isinstance(answer, EndpointFailure)), (
+        "questions keep to the setting"
+    )
     snapshot = await graph.aget_state({"configurable": {"thread_id": "inc-1"}})
     stats = IncidentCosts.model_validate(snapshot.values["stats"])
     spent = model.get_spend("inc-1")

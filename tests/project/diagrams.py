@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from graph.incident.lifecycle import LIFECYCLE_TRANSITIONS, TurnEvent
-from graph.ladders.build import PlanContext, build_remediations
-from graph.ladders.ends import release_finished_nodes
-from graph.ladders.moves import ACTION_RESULT_KINDS, RemediationEvent, apply_event
+from graph.remediation.build import PlanContext, build_remediations
+from graph.remediation.outcomes import release_finished_nodes
+from graph.remediation.transitions import ACTION_RESULT_KINDS, RemediationEvent, apply_event
 from graph.state import Hypothesis, Remediation
 from tests.support.clock import T0
 from tests.support.fakes_actions import HUNG, TAXONOMY, well
@@ -51,8 +51,14 @@ SPOKEN = {
 
 def action_states() -> str:
     """One action's life, from the ledger's table."""
-    edges = {(str(state), str(then)): [str(event).replace("_", " ")] for state, exits in TRANSITION_TABLE.items() for event, then in exits.items()}
-    return _drawn(str(State.PENDING), edges, (str(state) for state in TRANSITION_TABLE if state not in OPEN_STATES and not TRANSITION_TABLE[state]))
+    edges = {
+        (str(state), str(then)): [str(event).replace("_", " ")]
+        for state, exits in TRANSITION_TABLE.items()
+        for event, then in exits.items()
+    }
+    return _drawn(
+        str(State.PENDING), edges, (str(state) for state in TRANSITION_TABLE if state not in OPEN_STATES and not TRANSITION_TABLE[state])
+    )
 
 
 def incident_states() -> str:

@@ -10,29 +10,29 @@ from typing import Any
 
 import yaml
 
-from bot.cards.personal.direct import KNOWN_REQUESTS, classify_request
-from bot.cards.personal.suggestions import SUGGESTED_PROMPTS
+from bot.app.site_files import build_guide_parts
+from bot.incidents.cards.direct_messages import KNOWN_REQUESTS, classify_request
+from bot.incidents.cards.suggested_prompts import SUGGESTED_PROMPTS
+from bot.incidents.handlers.slack_markup import list_help_rows
+from bot.policy.quotas import LIMIT_DESCRIPTIONS, Quota
 from bot.policy.roles import ACTS, ROLE_DESCRIPTIONS, PersonRole
-from bot.policy.shares import LIMIT_DESCRIPTIONS, Quota
-from bot.run.site import build_guide_parts
 from bot.settings import ENV_PREFIX, Settings
-from bot.slack.incoming.grammar import list_help_rows
 from bot.slack.manifest import SCOPES
-from bot.trackers.kinds import KINDS
-from graph.conversation.intents import INTENTS
-from graph.exchange.document import TicketDocument
-from graph.incident.flow import GRAPH_NODES
-from graph.reasoning.contracts import INVARIANTS
-from kb.guides.load import load_guides
+from bot.trackers.tracker_kinds import KINDS
+from graph.dialogue.intents import INTENTS
+from graph.incident.incident_graph import GRAPH_NODES
+from graph.provenance.invariants import INVARIANTS
+from graph.ticket_export.document import TicketDocument
+from kb.guides.loader import load_guides
 from tests.kb import published_figures
 from tests.project.diagrams import action_states, incident_states, ladder_states
 from tests.properties import invariants, mutants
 from tests.properties.mutants_reasoning import REASONING_MUTANTS
 from tests.support.tracker_rules import RULES
 from tools.checks import CHECKS
-from tools.checks.row import Check
+from tools.checks.check import Check
 from tools.remedies import REMEDIES
-from tools.remedies.row import Remedy
+from tools.remedies.remedy import Remedy
 
 ROOT = Path(__file__).parents[2]
 

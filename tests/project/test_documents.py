@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.run.site import load_site_incidents, load_site_pages, load_site_taxonomy
+from bot.app.site_files import load_site_incidents, load_site_pages, load_site_taxonomy
 from bot.settings import ENV_PREFIX, Settings
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tests.project.generated import PARTS, ROOT, marks, rendered
 from tests.support.terminal import commands
 from tools.checks import CHECKS
 from tools.checks.site.filters import load_filters
-from tools.checks.site.reader import load_site_checks
+from tools.checks.site.loader import load_site_checks
 from tools.checks.site.rules import load_rules
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))

@@ -8,7 +8,7 @@ import yaml
 
 from bot.settings import load_settings
 from tests.project.size import ROOT
-from tools.inventory.hosts import parse_inventory
+from tools.inventory.inventory import parse_inventory
 
 YAML = re.compile(r"^( *)```yaml\n(.*?)^\1```", re.M | re.S)
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

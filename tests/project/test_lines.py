@@ -8,9 +8,9 @@ from tests.project.size import ROOT
 OWN = {
     "tools/evidence.py": "its own JSON and its own tally",
     "tools/checks/exclusive/probes/step.py": "runs on a node, where nothing of ours is",
-    "kb/readable.py": "its own table",
+    "kb/fact_text.py": "its own table",
     "kb/catalogues/table.py": "tables of ours",
-    "kb/keys.py": "its own table",
+    "kb/fact_keys.py": "its own table",
 }
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from tests.project.size import ROOT
 
-PRINTERS = ("bot/terminal/edge.py", "bot/terminal/paper.py")
+PRINTERS = ("bot/cli/command_runtime.py", "bot/cli/safe_console.py")
 ELSEWHERE = {
     "bot/slack/manifest.py": "prints the app's manifest, which is ours, when it is called as a module",
-    "bot/cli.py": "prints the version",
-    "bot/run/logs.py": "hands standard error to the loggers; every field is cleaned there",
+    "bot/cli/main.py": "prints the version",
+    "bot/app/logs.py": "hands standard error to the loggers; every field is cleaned there",
 }
 STREAMS = frozenset({"sys.stdout.write", "sys.stderr.write", "sys.stdout.buffer.write", "sys.stderr.buffer.write", "sys.stdout.writelines"})
 MODULES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "bot").rglob("*.py"))
@@ -36,7 +36,7 @@ def doors(tree: ast.AST) -> Iterator[str]:
 @pytest.mark.parametrize("module", [module for module in MODULES if module not in (*PRINTERS, *ELSEWHERE)])
 def test_nothing_else_prints(module: str) -> None:
     found = list(doors(ast.parse((ROOT / module).read_text())))
-    assert not found, f"{module} prints by {found[0]}: use bot.terminal.edge.print_text or bot.terminal.paper.open_console"
+    assert not found, f"{module} prints by {found[0]}: use bot.cli.command_runtime.print_text or bot.cli.safe_console.open_console"
 
 
 def test_what_may_print_is_there() -> None:

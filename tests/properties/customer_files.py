@@ -6,17 +6,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
-from bot.cards.customers import before
-from bot.cards.customers.view import TenantViewContext, build_tenant_view
-from bot.desk.earlier import build_closed_incident
+from bot.incidents.dispatch.closed_incidents import build_closed_incident
+from bot.tenants.cards import tenant_history
+from bot.tenants.cards.view import TenantViewContext, build_tenant_view
 from graph.incident.lifecycle import is_settled_for_tenant
-from graph.learning.lessons import draft_lesson
+from graph.incident_view import IncidentView
+from graph.learning.lesson_drafts import draft_lesson
 from graph.ownership import TenantMachines, is_withheld_from_tenant
 from graph.report import Report
-from graph.rows import IncidentView
-from graph.state import TenantThread, Evidence, FileSource, Hypothesis, IncidentState, InboxItem, Origin
-from kb.customers.words import load_customer_words
-from kb.taxonomy.reader import load_taxonomy
+from graph.state import Evidence, FileSource, Hypothesis, InboxItem, IncidentState, Origin, TenantThread
+from kb.customers.cause_words import load_customer_words
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.job_log_folder import ALICE, KINDS, MALLORY, OWN, SECRET, Jobs, flip_of, look, shared_folder, turned, write
 from tools.checks import CHECKS
 from tools.fact import Fact
@@ -97,13 +97,13 @@ async def i27_causes() -> None:
             rows = _stored(kept)
             view = build_tenant_view(rows, READER)
             assert [row.shows for row in view.causes] == ([(ERROR.strip(),)] if is_told else []), source
-            assert before.build_past_query(rows, ORIGIN, READER).labels == ((OOM,) if is_told else ())
+            assert tenant_history.build_past_query(rows, ORIGIN, READER).labels == ((OOM,) if is_told else ())
             lesson = draft_lesson(rows.stored, AT, {OOM}, lambda hosts: frozenset({"acme"}), {"gpu-003": "acme", "gpu-004": "acme"}.get)
             assert lesson
             assert lesson.can_serve_tenant("acme") is is_told
         earlier = build_closed_incident(_stored(report).stored, AT)
         assert earlier
-        assert (OOM_TITLE in "".join(before.format_past_incidents([earlier], ORIGIN, READER))) is is_told
+        assert (OOM_TITLE in "".join(tenant_history.format_past_incidents([earlier], ORIGIN, READER))) is is_told
         assert is_settled_for_tenant(_stored(report, "open"), {OOM}.__contains__) is is_told, "nobody who was told nothing was answered"
 
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from bot.policy.channels import NotAllowed, Person, require_colleague, parse_person
-from bot.policy.leaks import LeakDetector
-from bot.slack.incoming.clicker import Voter, parse_voter
-from graph.conversation.read import parse_message
-from graph.conversation.said import Vocabulary
-from graph.incident.visible import build_host_scope, list_visible_hosts, map_visible_names
-from graph.state import TENANT_SIDE, SIDE_KEY, TenantThread, InboxItem, Origin
+from bot.policy.channels import NotAllowed, Person, parse_person, require_colleague
+from bot.remediation.approval_click import Voter, parse_voter
+from bot.tenants.leak_detector import LeakDetector
+from graph.dialogue.read import parse_message
+from graph.dialogue.said import Vocabulary
+from graph.incident.visibility import build_host_scope, list_visible_hosts, map_visible_names
+from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, Origin, TenantThread
 from tests.properties import customer_files, test_wider_look
 from tests.support.inventories import inventory
-from tools.inventory.jobs import SlurmJobFinder
+from tools.inventory.job_lookup import SlurmJobFinder
 from tools.transport import CommandResult
 
 OURS, THEIRS = ("gpu-017", "gpu-018"), ("gpu-019", "gpu-020")

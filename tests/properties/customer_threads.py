@@ -2,7 +2,7 @@
 
 from contextlib import AbstractAsyncContextManager
 
-from tests.bot.actions import test_votes
+from tests.bot.remediation import test_votes
 from tests.bot.slack import test_customers, test_rebound
 from tests.properties.customer_stories import Story
 from tests.support.fakes_approvals import ward

@@ -14,21 +14,21 @@ from fakeredis import FakeAsyncRedis
 from slack_sdk.signature import SignatureVerifier
 
 from bot.alerts.alert import Alert, count_alerts
-from bot.alerts.book import AlertStore, RoutingSnapshot, RoutedAlert
+from bot.alerts.alert_store import AlertStore, RoutedAlert, RoutingSnapshot
+from bot.alerts.config import AlertConfig
 from bot.alerts.intake import is_authorized
 from bot.alerts.routing import AlertRouting
-from bot.alerts.site import AlertConfig
-from bot.inbound.routes import InboundResponse, InboundRequest, InboundRoute
+from bot.app.http.guard import InboundLimits
+from bot.app.http.server import serve_routes
+from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
 from bot.inbound.webhook import Unsigned, build_signed_headers, verify_message
-from bot.run.http.guard import InboundLimits
-from bot.run.http.server import serve_routes
 from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, NotSlack, verify_signature
-from bot.store.heard import ReplayGuard, ReplayState
 from bot.store.outbox import ClickResult, Outbox, build_tracker_outbox_keys
-from graph.engine.assess import Assessment
-from graph.incident.answers.kinds import HANDLERS_BY_KIND
-from graph.incident.case import IncidentContext, TurnState
-from graph.state import ALERTS_USER, ALERTS_RESOLVED, IncidentState, Remediation
+from bot.store.replay_guard import ReplayGuard, ReplayState
+from graph.engine.assessment import Assessment
+from graph.incident.answers.item_answers import HANDLERS_BY_KIND
+from graph.incident.context import IncidentContext, TurnState
+from graph.state import ALERTS_RESOLVED, ALERTS_USER, IncidentState, Remediation
 from tests.support.clock import SetClock
 
 STORIES = ("i23_signed", "i24_once", "i25_by_itself", "i26_confirmed", "i29_routed", "i31_besieged")
@@ -76,7 +76,9 @@ async def i23_signed() -> None:
     assert not hook(NOW, body=BODY + b" "), "I23: other bytes are signed"
     site = AlertConfig.model_validate({"channel": "C1", "token": SECRET})
     assert is_authorized(site, f"Bearer {SECRET}")
-    assert not any(is_authorized(site, header) for header in ("", "Bearer", f"Bearer {SECRET}x", f"Basic {SECRET}")), "I23: another token admits"
+    assert not any(is_authorized(site, header) for header in ("", "Bearer", f"Bearer {SECRET}x", f"Basic {SECRET}")), (
+        "I23: another token admits"
+    )
 
 
 async def i24_once() -> None:
@@ -124,7 +126,9 @@ def _ended(**more: Any) -> str | None:
         "said": [{"user": ALERTS_USER, "text": "x", "at": "", "attachments": []}],
         **more,
     }
-    return HANDLERS_BY_KIND["timer"](IncidentContext(cast(IncidentState, state), TurnState(), ("gpu-001",)), cast(Assessment, None)).lifecycle
+    return HANDLERS_BY_KIND["timer"](
+        IncidentContext(cast(IncidentState, state), TurnState(), ("gpu-001",)), cast(Assessment, None)
+    ).lifecycle
 
 
 async def i26_confirmed() -> None:

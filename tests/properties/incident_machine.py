@@ -18,18 +18,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from bot.cards.approvals import card as approval
-from bot.cards.approvals.card import ApprovalCardView
-from bot.cards.incidents import diagnosis
 from bot.cards.text import BadId, mention_group
-from graph.engine.assess import assess_facts
+from bot.incidents.cards import diagnosis
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards.approval_card import ApprovalCardView
+from graph.engine.assessment import assess_facts
 from graph.engine.belief import DIFFERENCE_KEYS, MAX_LOW_TRUST_LOG_ODDS
-from graph.ladders.build import PlanContext, build_remediations
-from graph.ladders.moves import RemediationEvent, advance
 from graph.model.client import ModelReasoner
-from graph.model.reasoner import IntentChoices, DeclinedAnswer, IdeaChoices, Judgement, PromptMaterial, ReportExtraction
+from graph.model.reasoner import DeclinedAnswer, IdeaChoices, IntentChoices, Judgement, PromptMaterial, ReportExtraction
+from graph.remediation.build import PlanContext, build_remediations
+from graph.remediation.transitions import RemediationEvent, advance
 from graph.state import Hypothesis, Remediation
-from kb.taxonomy.labels import Taxonomy
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.bot.cards.test_approval_views import GROUP, fits, is_safe, is_whole, record_of
 from tests.properties.incident_site import (
     ALL_WELL,
@@ -467,7 +467,9 @@ class Case(RuleBasedStateMachine):
         if treats and (kind == "failed" or (kind == "done" and outcome not in GOOD)):
             self.seen("a remedy that did not help")
             assert row.outcome or row.rung > old.rung or not ran, "I20: after a remedy that did not help comes something heavier, or people"
-            assert not row.current_step or row.outcome or row.current_step.part != "restore", "I20: after a remedy that did not help comes no return"
+            assert not row.current_step or row.outcome or row.current_step.part != "restore", (
+                "I20: after a remedy that did not help comes no return"
+            )
         self.comes_back(old, row)
 
     def comes_back(self, old: Remediation, row: Remediation) -> None:

@@ -10,15 +10,15 @@ from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.incident.flow import build_incident_graph, run_turn
+from graph.extraction.pasted_text import store_attachments
+from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.model.budget import Budget
 from graph.model.client import ModelReasoner
-from graph.model.endpoint import ModelReply, EndpointFailure
+from graph.model.endpoint import EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
-from graph.reading.pasted import store_attachments
 from graph.report import Report
 from graph.state import Attachment, IncidentState
-from kb.taxonomy.labels import Taxonomy
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.support import fakes_actions, fakes_graph
 from tests.support.fakes_actions import CHECKS, FABRIC, HUNG, SLOW, hung, well
 from tests.support.fakes_graph import LOST, OOM, FakeFleet, FakeHistory, Past, World, clue, fact, instead, item, leaf

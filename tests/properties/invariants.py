@@ -39,7 +39,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         ("tests/tools/test_nodekit_sh.py", "tests/tools/test_ssh_batch.py", "tests/bench_itself/test_hostile.py"),
     ),
     Invariant("I2", "an approval is executed at most once", ("tests/properties/test_ledger_processes.py", "tests/stories/test_crash.py")),
-    Invariant("I3", "nothing is written without the frozen quorum of distinct people who may", ("tests/bot/actions/test_batches.py",)),
+    Invariant("I3", "nothing is written without the frozen quorum of distinct people who may", ("tests/bot/remediation/test_batches.py",)),
     Invariant("I4", "who asked for it or edited it does not count"),
     Invariant("I5", "what runs is what was shown, byte for byte", ("tests/bot/cards/test_approval_views.py",)),
     Invariant("I6", "nothing counts or runs after its time"),
@@ -106,7 +106,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "a lesson or a past incident orders looks; it proves, proposes and clears nothing",
         ("tests/bot/slack/test_lessons.py", "tests/graph/test_lessons.py"),
     ),
-    Invariant("I31", "connections that are held and bodies that are sent slowly keep nobody out", ("tests/bot/run/test_attacks.py",)),
+    Invariant("I31", "connections that are held and bodies that are sent slowly keep nobody out", ("tests/bot/app/test_attacks.py",)),
 )
 
 

@@ -19,8 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.support.clock import SetClock
 from tests.support.fakes_ledger import CATALOGUE, KEY, OTHER_BOOT, POLICY, Desk, Host, expire_due
-from tools.acting.run import start_action
 from tools.action import Action
+from tools.execution.runner import start_action
 from tools.ledger.brakes import Brakes
 from tools.ledger.journal import retry_until_settled
 from tools.ledger.seal import Seal

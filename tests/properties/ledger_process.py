@@ -15,7 +15,7 @@ from tests.support.clock import WallClock
 from tests.support.fakes_ledger import CATALOGUE, KEY, PEOPLE, POLICY
 from tests.support.fakes_nodekit import Node
 from tests.support.node_transport import OneNode
-from tools.acting import run as act
+from tools.execution import runner as act
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import Refused
 

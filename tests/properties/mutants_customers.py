@@ -1,19 +1,19 @@
 """Safety bugs seeded into scope and identity: whom an incident speaks of, and who somebody is. The story named beside a mutant must catch it."""
 
-from bot.cards.customers.before import _describe_cause
-from bot.cards.customers.view import TenantViewContext
-from bot.policy.channels import require_colleague, find_tenant_channel, parse_person
-from bot.policy.leaks import LeakDetector
-from bot.slack.context import HandlerContext
-from bot.slack.customers.door import TenantHandlers
-from bot.slack.customers.telling import TenantUpdateHandlers
-from bot.slack.incoming.approval_clicks import handle_click
-from bot.slack.incoming.clicker import parse_voter
+from bot.incidents.context import HandlerContext
+from bot.policy.channels import find_tenant_channel, parse_person, require_colleague
+from bot.remediation.approval_click import parse_voter
+from bot.remediation.approval_clicks import handle_click
 from bot.slack.people import People
+from bot.tenants.cards.tenant_history import _describe_cause
+from bot.tenants.cards.view import TenantViewContext
+from bot.tenants.handlers import TenantHandlers
+from bot.tenants.leak_detector import LeakDetector
+from bot.tenants.tenant_updates import TenantUpdateHandlers
 from graph.incident.lifecycle import is_settled_for_tenant
 from graph.incident.summarise import _query_job_hosts
-from graph.incident.visible import _list_channel_hosts, build_host_scope, list_visible_hosts, map_visible_names
-from graph.learning.lessons import draft_lesson
+from graph.incident.visibility import _list_channel_hosts, build_host_scope, list_visible_hosts, map_visible_names
+from graph.learning.lesson_drafts import draft_lesson
 from graph.ownership import TenantMachines
 from graph.report import Report
 from kb.names import _fold_char
@@ -23,9 +23,9 @@ from tests.properties.customer_stories import complaint, i27_jobs, i27_scope, i2
 from tests.properties.customer_threads import STORIES as STORIES_IN_SLACK
 from tests.properties.customer_threads import i27_bound, i27_people, i27_shared, i27_threads
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
-from tools.checks.job_files import split_logs_by_owner
-from tools.checks.job_logs import Logs, Way, below
-from tools.inventory.jobs import SlurmJobFinder
+from tools.checks.job_log_owners import split_logs_by_owner
+from tools.checks.job_log_probe import Logs, Way, below
+from tools.inventory.job_lookup import SlurmJobFinder
 
 STORIES = (*STORIES_WITHOUT_SLACK, *STORIES_IN_SLACK)
 
@@ -39,13 +39,20 @@ _ANY_FILE = Edit(
 )
 
 CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
-    Mutant("a customer widens the look by naming a host", "I27", (Edit(build_host_scope, "item.data.get(SIDE) == CUSTOMER", "False"),), i27_scope),
+    Mutant(
+        "a customer widens the look by naming a host",
+        "I27",
+        (Edit(build_host_scope, "item.data.get(SIDE) == CUSTOMER", "False"),),
+        i27_scope,
+    ),
     Mutant(
         "a customer's incident sees every host of the operators' channel",
         "I27",
         (
             Edit(
-                _list_channel_hosts, "tuple((name for name in own if inventory.hosts[name].tenant == origin.tenant)) if origin.tenant else own", "own"
+                _list_channel_hosts,
+                "tuple((name for name in own if inventory.hosts[name].tenant == origin.tenant)) if origin.tenant else own",
+                "own",
             ),
         ),
         i27_scope,
@@ -107,10 +114,16 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant("a host within a range passes it", "I27", (Edit(LeakDetector._find_hosts, "machines.found(said.text)", "()"),), i27_words),
     Mutant("an invisible letter hides a host from it", "I27", (Edit(_fold_char, "kind not in _UNSEEN", "True"),), i27_words),
     Mutant(
-        "whose workspace somebody is of is where the app is", "I27", (Edit(parse_voter, "user['team_id']", "payload['team']['id']"),), i27_who
+        "whose workspace somebody is of is where the app is",
+        "I27",
+        (Edit(parse_voter, "user['team_id']", "payload['team']['id']"),),
+        i27_who,
     ),
     Mutant(
-        "a flag that Slack leaves out makes a full member", "I27", (Edit(parse_person, "user.get(flag) is False", "not user.get(flag)"),), i27_who
+        "a flag that Slack leaves out makes a full member",
+        "I27",
+        (Edit(parse_person, "user.get(flag) is False", "not user.get(flag)"),),
+        i27_who,
     ),
     Mutant("full members of another workspace are colleagues", "I27", (Edit(require_colleague, "who.team != team", "False"),), i27_who),
     Mutant(
@@ -140,7 +153,13 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a customer's button counts in any thread",
         "I27",
-        (Edit(TenantHandlers._check_click_thread, "(origin.customer.channel, origin.customer.thread_ts) != (channel, thread_of(payload))", "False"),),
+        (
+            Edit(
+                TenantHandlers._check_click_thread,
+                "(origin.customer.channel, origin.customer.thread_ts) != (channel, thread_of(payload))",
+                "False",
+            ),
+        ),
         i27_threads,
     ),
     Mutant(
@@ -203,7 +222,9 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (Edit(Report.tenant_root_causes, "self.crossing is None", "True"), _ALL_CROSS),
         i27_causes,
     ),
-    Mutant("a cause that was withheld is told of in a later incident", "I27", (Edit(_describe_cause, "not cause.inside", "True"),), i27_causes),
+    Mutant(
+        "a cause that was withheld is told of in a later incident", "I27", (Edit(_describe_cause, "not cause.inside", "True"),), i27_causes
+    ),
     Mutant(
         "a lesson from another's log serves the customer",
         "I27",

@@ -1,17 +1,17 @@
 """Safety bugs seeded into the doors through which others reach us and tickets leave; the door story of the broken invariant must catch each."""
 
-from bot.alerts import book
+from bot.alerts import alert_store
 from bot.alerts.alert import AlertTally
-from bot.alerts.book import AlertStore
+from bot.alerts.alert_store import AlertStore
 from bot.alerts.intake import is_authorized
 from bot.alerts.routing import AlertRoute, AlertRouting, LabelMatcher
+from bot.app.http.guard import ConnectionGuard, RoutePool
+from bot.app.http.server import RouteHandler
 from bot.inbound.webhook import verify_message
-from bot.run.http.guard import ConnectionGuard, RoutePool
-from bot.run.http.server import RouteHandler
 from bot.slack.http.signing import verify_signature
 from bot.store import outbox
-from bot.store.heard import ReplayGuard
-from graph.incident.answers.kinds import _get_keep_open_reason
+from bot.store.replay_guard import ReplayGuard
+from graph.incident.answers.item_answers import _get_keep_open_reason
 from tests.properties.door_stories import STORIES, tell
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
 
@@ -84,18 +84,26 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
     ),
-    Mutant("a cause has one episode in all channels", "I29", (Edit(AlertStore._find_or_begin_episode, "place.channel", "min(places.channels)"),)),
-    Mutant("another file doubles an open episode", "I29", (Edit(book.BEGIN_EPISODE_SCRIPT, "if was[1] ~= table_ and", "if false and"),)),
+    Mutant(
+        "a cause has one episode in all channels",
+        "I29",
+        (Edit(AlertStore._find_or_begin_episode, "place.channel", "min(places.channels)"),),
+    ),
+    Mutant(
+        "another file doubles an open episode", "I29", (Edit(alert_store.BEGIN_EPISODE_SCRIPT, "if was[1] ~= table_ and", "if false and"),)
+    ),
     Mutant(
         "what fires moves with the file",
         "I29",
         (
             Edit(AlertStore._is_firing_in_episode, "alert.firing", "False"),
-            Edit(book.BEGIN_EPISODE_SCRIPT, "if was[1] ~= table_ and", "if false and"),
+            Edit(alert_store.BEGIN_EPISODE_SCRIPT, "if was[1] ~= table_ and", "if false and"),
         ),
     ),
     Mutant(
-        "an episode goes on where others read", "I29", (Edit(AlertStore._is_firing_in_episode, "await self.channel(episode) in places.channels", "True"),)
+        "an episode goes on where others read",
+        "I29",
+        (Edit(AlertStore._is_firing_in_episode, "await self.channel(episode) in places.channels", "True"),),
     ),
     Mutant("held connections keep others out", "I31", (Edit(ConnectionGuard.accept, "not self._waiting", "True"),)),
     Mutant(

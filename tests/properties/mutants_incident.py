@@ -8,26 +8,26 @@ import secrets
 from hypothesis import HealthCheck, Phase, Verbosity, settings
 
 from bot.cards.text import _escape_mrkdwn, _make_visible, _require_slack_id
-from graph.engine.assess import Assessment, cite_evidence
+from graph.engine.assessment import Assessment, cite_evidence
 from graph.engine.belief import Belief, _weigh_clues, compute_beliefs
 from graph.engine.coverage import Coverage
-from graph.engine.prior import compute_past_priors, compute_model_priors
+from graph.engine.priors import compute_model_priors, compute_past_priors
 from graph.engine.verdict import judge_label
+from graph.extraction.pasted_text import store_attachments
 from graph.incident.conclude import _compute_costs
 from graph.incident.reflect import _compute_shift
-from graph.incident.thinking.checked import verify_conclusion
-from graph.ladders.build import build_approval_id
-from graph.ladders.ends import _request_return
-from graph.ladders.moves import _handle_done, _handle_failed
-from graph.ladders.steps import _find_pci_address
+from graph.incident.thinking.verification import verify_conclusion
 from graph.model.budget import Budget
 from graph.model.client import CircuitBreaker, ModelReasoner
-from graph.reading.pasted import store_attachments
+from graph.remediation.build import build_approval_id
+from graph.remediation.outcomes import _request_return
+from graph.remediation.plan_steps import _find_pci_address
+from graph.remediation.transitions import _handle_done, _handle_failed
 from tests.properties.incident_machine import STORIES, live
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
-from tools.checks.row import _fill_word
+from tools.checks.check import _fill_word
 from tools.nodekit.generate import _render_arguments, _render_kind_tests
-from tools.remedies.row import check_args
+from tools.remedies.remedy import check_args
 from tools.ssh.batch import BatchCommand
 from tools.ssh.client import build_remote_command
 
@@ -50,7 +50,11 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("a path may lead out of its folder", "I1", (Edit(_fill_word, "'..' in given", "False"),)),
     Mutant("a command's words are not quoted", "I1", (Edit(build_remote_command, "shlex.join", '" ".join'),)),
-    Mutant("the words of commands that share a session are quoted once too seldom", "I1", (Edit(BatchCommand.shell_word, "shlex.join", "' '.join"),)),
+    Mutant(
+        "the words of commands that share a session are quoted once too seldom",
+        "I1",
+        (Edit(BatchCommand.shell_word, "shlex.join", "' '.join"),),
+    ),
     Mutant("the kit takes any argument", "I1", (Edit(_render_arguments, "'is_'", "': is_'"),)),
     Mutant(
         "the kit takes an argument that only begins well",
@@ -108,14 +112,24 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant("anything can be mentioned", "I14", (Edit(_require_slack_id, "not SLACK_ID.fullmatch(value)", "False"),)),
-    Mutant("a report's secrets are kept", "I14", (Edit(store_attachments, "redact(without_fences(item.text))", "without_fences(item.text)"),)),
     Mutant(
-        "a cause that was not offered is taken", "I16", (Edit(ModelReasoner.extract_report, "offered([row.cause for row in answer.causes], ids, 'cause')"),)
+        "a report's secrets are kept", "I14", (Edit(store_attachments, "redact(without_fences(item.text))", "without_fences(item.text)"),)
     ),
-    Mutant("a look that was not offered is taken for an idea", "I16", (Edit(ModelReasoner.propose_ideas, "offered(row.looks, ids['Looks'], 'look')"),)),
+    Mutant(
+        "a cause that was not offered is taken",
+        "I16",
+        (Edit(ModelReasoner.extract_report, "offered([row.cause for row in answer.causes], ids, 'cause')"),),
+    ),
+    Mutant(
+        "a look that was not offered is taken for an idea",
+        "I16",
+        (Edit(ModelReasoner.propose_ideas, "offered(row.looks, ids['Looks'], 'look')"),),
+    ),
     Mutant("an answer that cannot be read ends the turn", "I16", (Edit(ModelReasoner._ask, "Unheard", "ZeroDivisionError"),)),
     Mutant("a budget refuses nothing", "I16", (Edit(Budget.find_refusal, "so_far.calls >= self.calls", "False"),)),
-    Mutant("an endpoint that fails is asked on and on", "I16", (Edit(CircuitBreaker.record_result, "self._failures >= self.trips", "False"),)),
+    Mutant(
+        "an endpoint that fails is asked on and on", "I16", (Edit(CircuitBreaker.record_result, "self._failures >= self.trips", "False"),)
+    ),
     Mutant(
         "a model's word proves a cause",
         "I16",

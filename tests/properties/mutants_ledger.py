@@ -16,13 +16,13 @@ from tests.support.fakes_ledger import Desk
 from tests.tools import test_ledger as stories
 from tests.tools import test_ledger_keys as key_stories
 from tests.tools import test_ledger_older_rows as older_rows
-from tools.acting.run import start_action
+from tools.execution.runner import start_action
 from tools.ledger import scripts
 from tools.ledger.audit import verify_chain
-from tools.ledger.book import LedgerReader, redact_note
-from tools.ledger.confirmed import LoggedStates
 from tools.ledger.journal import Journal, _compute_brakes_digest
-from tools.ledger.ledger import Ledger, _compute_state_after_vote, _check_vote
+from tools.ledger.ledger import Ledger, _check_vote, _compute_state_after_vote
+from tools.ledger.logged_states import LoggedStates
+from tools.ledger.reader import LedgerReader, redact_note
 from tools.ledger.record import find_approvers, list_requesters
 from tools.ledger.seal import Seal, _parse_record_fields, parse_votes
 
@@ -188,7 +188,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the start clock is not signed",
         "I5 I6",
-        (Edit(_parse_record_fields, "signed.add(seal.check(row.get('approved', ''), 'approved', approval, action.digest, row.get('start_by', '')))"),),
+        (
+            Edit(
+                _parse_record_fields,
+                "signed.add(seal.check(row.get('approved', ''), 'approved', approval, action.digest, row.get('start_by', '')))",
+            ),
+        ),
     ),
     Mutant("what an earlier key signed starts", "I5", (Edit(Ledger._check_claim, "seen.old_key", "False"),)),
     Mutant("what an earlier key signed can be approved", "I5", (Edit(_check_vote, "seen.old_key and verdict == 'approve'", "False"),)),

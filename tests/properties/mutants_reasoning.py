@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from graph.engine.assess import Assessment
-from graph.engine.prior import compute_model_priors
-from graph.incident.case import merge_facts, assess_incident
+from graph.engine.assessment import Assessment
+from graph.engine.priors import compute_model_priors
 from graph.incident.conclude import _build_diagnosis, _get_outcome
+from graph.incident.context import assess_incident, merge_facts
 from graph.incident.execute import list_wave_facts
 from graph.incident.plan import _plan_first_round, _read_findings
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
@@ -86,7 +86,9 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "flipped verdict",
         (
             Edit(_build_diagnosis, "root_causes=roots", "root_causes=()"),
-            Edit(_build_diagnosis, "now.ruled_out(suspected=suspected)", "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]"),
+            Edit(
+                _build_diagnosis, "now.ruled_out(suspected=suspected)", "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]"
+            ),
         ),
         when=BOTH,
         ends="confirmed_is_reported",
@@ -126,7 +128,9 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "swapped result",
         (
             Edit(
-                list_wave_facts, "[*wave.facts, *silent]", '[replace(row, host="n1" if row.host == "n2" else row.host) for row in wave.facts] + silent'
+                list_wave_facts,
+                "[*wave.facts, *silent]",
+                '[replace(row, host="n1" if row.host == "n2" else row.host) for row in wave.facts] + silent',
             ),
         ),
         when=BOTH,
@@ -236,7 +240,13 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "a line is quoted that no host printed",
         "swapped result",
-        (Edit(list_wave_facts, "[*wave.facts, *silent]", "[replace(row, line='never printed ' + row.line) for row in (*wave.facts, *silent)]"),),
+        (
+            Edit(
+                list_wave_facts,
+                "[*wave.facts, *silent]",
+                "[replace(row, line='never printed ' + row.line) for row in (*wave.facts, *silent)]",
+            ),
+        ),
         when=BOTH,
         ends="quote_is_in_output",
     ),

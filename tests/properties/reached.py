@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.properties.incident_site import INVENTORY
 from tests.support.fakes_nodekit import Node, digest
 from tools.checks import CHECKS
-from tools.checks.row import SLOT_PATTERNS, BadSlot, Command
+from tools.checks.check import SLOT_PATTERNS, BadSlot, Command
 from tools.fleet.commands import CommandRunner
 from tools.nodekit.generate import LOOK_COMMAND
 from tools.ssh.batch import BATCH_SCRIPT, BatchCommand, build_batch_command

@@ -18,23 +18,23 @@ import kb
 import tools
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm
+from bot.cli.kb.knowledge import KnowledgeRow
 from bot.refusal import Refusal
-from bot.terminal.knowledge import KnowledgeRow
-from graph.conversation.said import Vocabulary
-from graph.incident.case import IncidentContext, TurnState
-from graph.model.shapes import JudgeAnswer, BadAnswer
-from graph.reading.host_book import HostIndex
-from graph.reading.reports import ParsedReport
+from graph.dialogue.said import Vocabulary
+from graph.extraction.host_index import HostIndex
+from graph.extraction.reports import ParsedReport
+from graph.incident.context import IncidentContext, TurnState
+from graph.model.answer_schemas import BadAnswer, JudgeAnswer
 from graph.report import Report
 from graph.state import Conjecture, Remediation
 from kb.guides.guide import Guide
 from kb.history.incidents import load_seeds
-from kb.history.likeness import LabelRanker
-from kb.history.pages import SitePage
-from kb.taxonomy.reader import load_taxonomy
+from kb.history.label_ranking import LabelRanker
+from kb.history.site_pages import SitePage
+from kb.taxonomy.loader import load_taxonomy
 from tools.action import Condition
 from tools.checks import CHECKS
-from tools.checks.row import Unreadable
+from tools.checks.check import Unreadable
 from tools.ledger.seal import Seal
 from tools.remedies import REMEDIES
 
@@ -64,45 +64,50 @@ def _beside() -> Mapping[str, Any]:
 
 
 OWN: Mapping[str, Mapping[str, Any]] = {
-    "bot.alerts.posted.parse_posted_alerts": {"source": "C1 B1"},
-    "bot.cards.approvals.parts.replace_user_ids": {"names": {"U1": "ada"}},
-    "bot.slack.incoming.grammar.strip_bot_mention": {"us": "U0BOT"},
-    "bot.terminal.catalogues.parse_check_output": {"check": CHECKS["smi"]},
+    "bot.alerts.posted_alerts.parse_posted_alerts": {"source": "C1 B1"},
+    "bot.remediation.cards.card_parts.replace_user_ids": {"names": {"U1": "ada"}},
+    "bot.incidents.handlers.slack_markup.strip_bot_mention": {"us": "U0BOT"},
+    "bot.cli.catalogue_tables.parse_check_output": {"check": CHECKS["smi"]},
     "bot.cards.blocks.button": {"value": "v"},
-    "bot.terminal.knowledge.rank_by_likeness": {
+    "bot.cli.kb.knowledge.rank_by_likeness": {
         "known": (KnowledgeRow("seed-1", "incident", "GPU.X", "GPU lost", "rank 3 *** hangs", ""),),
         "most": 5,
     },
     "kb.logs.timestamps.read_head_time": {"head": ("iso", "")},
-    "graph.reading.handed_in.extract_text_with_site": {"folders": (), "rules": (), "filters": (), "programs": ()},
-    "graph.ladders.next_rung.hand_off_to_people": {"why": "no", "ladder": Remediation(id="lad-1", label="GPU.BUS.Lost", target="gpu-001")},
-    "graph.incident.answers.kinds.build_answer_report": {"case": IncidentContext({"item": ITEM}, TurnState(), HOSTS)},
+    "graph.extraction.uploaded_text.extract_text_with_site": {"folders": (), "rules": (), "filters": (), "programs": ()},
+    "graph.remediation.next_step.hand_off_to_people": {
+        "why": "no",
+        "ladder": Remediation(id="lad-1", label="GPU.BUS.Lost", target="gpu-001"),
+    },
+    "graph.incident.answers.item_answers.build_answer_report": {"case": IncidentContext({"item": ITEM}, TurnState(), HOSTS)},
     "tools.ledger.audit.compute_next_head": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
     "tools.ledger.audit.find_signer": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
     "tools.ledger.audit.add_brakes_digest": {"digest": "0" * 32},
-    "bot.cards.customers.inside.render_root_message": {"incident": "I1", "tenant": "acme", "channel": "C1", "files": ()},
-    "bot.cards.customers.inside.render_tenant_message": {"tenant": "acme", "files": ()},
-    "bot.cards.customers.inside.render_quoted_words": {"files": ()},
-    "bot.cards.customers.inside.render_sent_message": {"by": "ada"},
-    "bot.cards.customers.inside.render_tell_preview": {"incident": "I1", "tenant": "acme", "shown": Card((), "text")},
-    "bot.pictures.canvas.estimate_text_width": {"size": 11.0},
+    "bot.tenants.cards.internal_thread.render_root_message": {"incident": "I1", "tenant": "acme", "channel": "C1", "files": ()},
+    "bot.tenants.cards.internal_thread.render_tenant_message": {"tenant": "acme", "files": ()},
+    "bot.tenants.cards.internal_thread.render_quoted_words": {"files": ()},
+    "bot.tenants.cards.internal_thread.render_sent_message": {"by": "ada"},
+    "bot.tenants.cards.internal_thread.render_tell_preview": {"incident": "I1", "tenant": "acme", "shown": Card((), "text")},
+    "bot.reports.charts.canvas.estimate_text_width": {"size": 11.0},
     "bot.cards.text.truncate_text": {"room": 300},
-    "bot.pictures.canvas.fit_text": {"room": 200.0, "size": 11.0},
-    "bot.cards.provider.sending.render_provider_message": {"ticket": "inc-1"},
-    "bot.trackers.draft.redact_tenants": {"customers": ("acme", "globex")},
-    "tools.checks.site.patterns.compile_whole_pattern": {"longest": 200},
-    "tools.checks.site.patterns.compile_line_pattern": {"longest": 500},
-    "bot.trackers.remarks.build_comment": {"id_": "7", "by": "beth"},
-    "bot.cards.customers.living.render_operator_message": {"language": "en"},
-    "bot.terminal.builds.folder.slugify_name": {"without": "row"},
-    "kb.history.likeness.count_separate_phrases": {"leaf": load_taxonomy().get_leaf("USER.CODE.Loss_NaN_Hyperparameter")},
-    "kb.history.likeness.count_phrases": {"leaf": load_taxonomy().get_leaf("USER.CODE.Loss_NaN_Hyperparameter")},
-    "graph.reading.classify.matches_nothing": {"ranked": (("GPU.BUS.Lost", 0.5),)},
-    "graph.reading.complaints.find_measuring_checks": {"symptoms": ("slow",)},
+    "bot.reports.charts.canvas.fit_text": {"room": 200.0, "size": 11.0},
+    "bot.provider.cards.provider_ticket.render_provider_message": {"ticket": "inc-1"},
+    "bot.trackers.ticket_draft.redact_tenants": {"customers": ("acme", "globex")},
+    "tools.checks.site.safe_patterns.compile_whole_pattern": {"longest": 200},
+    "tools.checks.site.safe_patterns.compile_line_pattern": {"longest": 500},
+    "bot.trackers.comments.build_comment": {"id_": "7", "by": "beth"},
+    "bot.tenants.cards.tenant_card.render_operator_message": {"language": "en"},
+    "bot.cli.kb.built_folder.slugify_name": {"without": "row"},
+    "kb.history.label_ranking.count_separate_phrases": {"leaf": load_taxonomy().get_leaf("USER.CODE.Loss_NaN_Hyperparameter")},
+    "kb.history.label_ranking.count_phrases": {"leaf": load_taxonomy().get_leaf("USER.CODE.Loss_NaN_Hyperparameter")},
+    "graph.extraction.text_classifier.matches_nothing": {"ranked": (("GPU.BUS.Lost", 0.5),)},
+    "graph.extraction.complaints.find_measuring_checks": {"symptoms": ("slow",)},
     "tools.checks.baseline.probe.route": {"own": {}},
     "kb.guides.guide.find_best_guide": {"guides": {"hang": Guide("hang", "A hang", (), words=("nccl hang",))}, "symptoms": ("hang",)},
-    "graph.learning.noted.find_page_hints": {"pages": (SitePage("riser", "Risers", "Press the riser home.", ("GPU.BUS.Fallen_Off_Bus",)),)},
-    "graph.learning.noted.add_site_notes": {
+    "graph.learning.site_notes.find_page_hints": {
+        "pages": (SitePage("riser", "Risers", "Press the riser home.", ("GPU.BUS.Fallen_Off_Bus",)),)
+    },
+    "graph.learning.site_notes.add_site_notes": {
         "report": Report(item="i", outcome="abstained"),
         "pages": (SitePage("riser", "Risers", "Press the riser home."),),
         "likely": (),
@@ -111,30 +116,33 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "graph.learning.filter_drafts.build_filter_draft": {"name": "ours", "family": "a", "others": ("all went well",)},
     "tools.checks.site.filters.select_filter_rules": {"filters": ()},
     "graph.learning.rule_drafts.build_rule_drafts": {"others": ("all went well",)},
-    "graph.learning.lessons.find_new_cause": {
+    "graph.learning.lesson_drafts.find_new_cause": {
         "ideas": (Conjecture(title="A bent pin", cause="It makes links replay.", branch="GPU.BUS"),),
         "leaves": ("GPU.BUS.Lost",),
     },
-    "graph.model.heard.keep_verbatim_quotes": {"quotes": ("NCCL timeout", "Xid 79")},
-    "graph.model.shapes.parse_answer": {"shape": JudgeAnswer},
-    "graph.model.client.build_past_question": {"sentences": ("It was the firmware of the switch.",), "labels": {"GPU.BUS.Lost": "GPU lost"}},
+    "graph.model.answer_grounding.keep_verbatim_quotes": {"quotes": ("NCCL timeout", "Xid 79")},
+    "graph.model.answer_schemas.parse_answer": {"shape": JudgeAnswer},
+    "graph.model.client.build_past_question": {
+        "sentences": ("It was the firmware of the switch.",),
+        "labels": {"GPU.BUS.Lost": "GPU lost"},
+    },
 }
 """What a name means in one function alone."""
 WITHIN: Mapping[str, Callable[[str], str]] = {
-    "bot.cards.approvals.waiting.parse_queue_note": lambda text: json.dumps(
+    "bot.remediation.cards.wave_queue.parse_queue_note": lambda text: json.dumps(
         {"waits": 1, "begun": 1, "next": "", "why": text, "failed": [text], "at": ""}
     ),
 }
 """What a text stands in where a function reads a form of ours: that form is JSON, the words in it are anybody's."""
 LEFT_OUT: Mapping[str, str] = {
-    "bot.slack.incoming.intake.open_or_join_incident": "asks Redis; reads with `bot.desk.concern.compute_fingerprint`, which is here",
-    "bot.terminal.classify.classify_text": "prints what `graph.reading.classify.rank_labels_by_text` answers, which is here",
-    "bot.terminal.knowledge.search_knowledge": "prints what `bot.terminal.knowledge.rank_by_likeness` answers, which is here",
-    "graph.reading.host_lists.parse_host_list": "takes a match within the text; `graph.reading.hosts.find_hosts`, which is here, reads with it",
-    "graph.reading.host_lists.parse_bracket_range": "takes what a bounded pattern matched; `graph.reading.hosts.find_hosts`, which is here, reads with it",
+    "bot.incidents.handlers.intake.open_or_join_incident": "asks Redis; reads with `bot.incidents.dispatch.fingerprint.compute_fingerprint`, which is here",
+    "bot.cli.classify.classify_text": "prints what `graph.extraction.text_classifier.rank_labels_by_text` answers, which is here",
+    "bot.cli.kb.knowledge.search_knowledge": "prints what `bot.cli.kb.knowledge.rank_by_likeness` answers, which is here",
+    "graph.extraction.host_lists.parse_host_list": "takes a match within the text; `graph.extraction.hosts.find_hosts`, which is here, reads with it",
+    "graph.extraction.host_lists.parse_bracket_range": "takes what a bounded pattern matched; `graph.extraction.hosts.find_hosts`, which is here, reads with it",
     "kb.secrets.disguise.apply_redactions": "takes two readings of one line; `kb.secrets.disguise.redact_disguised`, which is here, makes both",
-    "bot.terminal.edge.print_error": "prints a sentence of ours",
-    "bot.terminal.edge.exit_with_error": "a sentence of ours, after which the command ends",
+    "bot.cli.command_runtime.print_error": "prints a sentence of ours",
+    "bot.cli.command_runtime.exit_with_error": "a sentence of ours, after which the command ends",
 }
 """Functions that take such text and are not called here, with the reason."""
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.bot.alerts.test_alerts import alert
 from tests.bot.alerts.test_routing import ACME, FABRIC, NOWHERE, OPS, STORE, Desk
-from tools.ledger.reach import decode_text
+from tools.ledger.redis_replies import decode_text
 
 CHANNELS, TEAMS, CAUSES = (OPS, FABRIC, STORE), ("a", "b", ""), ("Hot", "Cold")
 ROUTE = st.builds(

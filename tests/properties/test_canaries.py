@@ -13,20 +13,20 @@ from typing import Any, get_args
 
 import pytest
 
-from bot.cards.customers import living
-from bot.cards.customers.answers import AnswerKind, render_answer
-from bot.cards.customers.view import TenantViewContext, TenantView, build_tenant_view
+from bot.tenants.cards import tenant_card
+from bot.tenants.cards.answers import AnswerKind, render_answer
+from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.conversation.intents import Intent
-from graph.state import TenantThread, Origin
-from kb.customers.words import load_customer_words
+from graph.dialogue.intents import Intent
+from graph.state import Origin, TenantThread
+from kb.customers.cause_words import load_customer_words
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.index import PastIncidentIndex
 from kb.history.lessons import Lesson
-from kb.history.pages import SitePage
-from kb.taxonomy.reader import load_taxonomy
+from kb.history.site_pages import SitePage
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.talk import Talk, case_of
-from tools.inventory.hosts import ChannelRow, Inventory
+from tools.inventory.inventory import ChannelRow, Inventory
 
 pytestmark = pytest.mark.tier2
 
@@ -103,8 +103,8 @@ async def asked(
 
 
 def seen(view: TenantView) -> str:
-    card = living.render_tenant_card(view)
-    return json.dumps([card.text, card.blocks, living.render_update(view).blocks], ensure_ascii=False)
+    card = tenant_card.render_tenant_card(view)
+    return json.dumps([card.text, card.blocks, tenant_card.render_update(view).blocks], ensure_ascii=False)
 
 
 def faults_of(nodes: Sequence[str], ids: Sequence[str]) -> list[dict[str, Any]]:

@@ -15,26 +15,38 @@ from typing import Any, cast
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.cards.approvals import card as approval
+from bot.app.listeners import FORM_HANDLERS
 from bot.cards.blocks import actions, button
 from bot.cards.buttons import encode_button_value
-from bot.cards.customers import inside, living
-from bot.cards.incidents import diagnosis, held, more, ticket
+from bot.incidents.cards import diagnosis, drained_nodes, incident_menu, ticket
+from bot.incidents.context import HandlerContext
 from bot.policy.channels import build_channel_bindings, list_tenant_channels
-from bot.slack.context import HandlerContext
-from bot.slack.customers.door import TenantHandlers
-from bot.slack.incoming.listeners import FORM_HANDLERS
+from bot.remediation.cards import approval_card as approval
 from bot.slack.manifest import SHORTCUT
-from bot.slack.outgoing.customers import TenantCards
-from bot.slack.outgoing.posts import EditableMessages, PostedCards
+from bot.slack.posted_messages import EditableMessages, PostedCards
+from bot.tenants.cards import internal_thread, tenant_card
+from bot.tenants.handlers import TenantHandlers
+from bot.tenants.tenant_cards import TenantCards
 from deploy.sandbox.slack.workspace.people import BOT, UserGroup
 from deploy.sandbox.slack.workspace.refusal import SlackRefusal
 from deploy.sandbox.slack.workspace.workspace import Channel
-from graph.incident.visible import build_vocabulary
+from graph.incident.visibility import build_vocabulary
 from graph.report import Report
-from graph.state import ALERTS_USER, TenantThread, Evidence, Hypothesis, IncidentState, InboxItem, Remediation, Milestone, Origin, HumanCorrection, HandoffTicket
-from kb.customers.words import load_customer_words
-from kb.taxonomy.reader import load_taxonomy
+from graph.state import (
+    ALERTS_USER,
+    Evidence,
+    HandoffTicket,
+    HumanCorrection,
+    Hypothesis,
+    InboxItem,
+    IncidentState,
+    Milestone,
+    Origin,
+    Remediation,
+    TenantThread,
+)
+from kb.customers.cause_words import load_customer_words
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import WallClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 from tests.support.inventories import inventory
@@ -83,9 +95,19 @@ SITE = inventory(
 BOUND = build_channel_bindings(SITE.channels)
 THEIRS = "inc-bbbbbb"
 BUTTONS = tuple(
-    dict.fromkeys((*diagnosis.BUTTONS, *ticket.BUTTONS, *held.BUTTONS, *living.BUTTONS, *inside.BUTTONS, *approval.BUTTONS, more.MENU_ACTION_ID))
+    dict.fromkeys(
+        (
+            *diagnosis.BUTTONS,
+            *ticket.BUTTONS,
+            *drained_nodes.BUTTONS,
+            *tenant_card.BUTTONS,
+            *internal_thread.BUTTONS,
+            *approval.BUTTONS,
+            incident_menu.MENU_ACTION_ID,
+        )
+    )
 )
-FORM_IDS = (*FORM_HANDLERS, *inside.FORM_CALLBACK_IDS)
+FORM_IDS = (*FORM_HANDLERS, *internal_thread.FORM_CALLBACK_IDS)
 ASKED = (
     "@rackmedic job 4711 hangs on gpu-[017-018]",
     "@rackmedic who else has this?",
@@ -169,7 +191,9 @@ async def planted(bot: Behind) -> None:
     origin = Origin(kind="slack", team=TEAM, channel=OPS, user="U0STRANGE", tenant=TENANT, customer=came)
 
     def item(incident: str) -> InboxItem:
-        return InboxItem(id="beta-1", kind="mention", incident=incident, at=WallClock().now(), user="U0STRANGE", text=name("item of the inbox"))
+        return InboxItem(
+            id="beta-1", kind="mention", incident=incident, at=WallClock().now(), user="U0STRANGE", text=name("item of the inbox")
+        )
 
     received = await bot.inbox.open_or_join(origin, "beta-1", item)
     bot.states[received.incident] = bot.states[THEIRS] = of_theirs()
@@ -206,14 +230,17 @@ ANSWERED: list[str] = []
 async def submits(bot: Behind, who: str, form: str, incident: str) -> None:
     """A form of ours in front of them, made out for that incident."""
     title = {"type": "plain_text", "text": "Form"}
-    field_ = {"type": "plain_text_input", "action_id": inside.WORDS_BLOCK_ID, "multiline": True}
-    user, blocks = bot.slack.ws.user(who).id, [{"type": "input", "block_id": inside.WORDS_BLOCK_ID, "label": title, "element": field_}]
+    field_ = {"type": "plain_text_input", "action_id": internal_thread.WORDS_BLOCK_ID, "multiline": True}
+    user, blocks = (
+        bot.slack.ws.user(who).id,
+        [{"type": "input", "block_id": internal_thread.WORDS_BLOCK_ID, "label": title, "element": field_}],
+    )
     metadata = json.dumps({"incident": incident, "approval": incident, "digest": "0" * 64})
     view = {"type": "modal", "callback_id": form, "title": title, "blocks": blocks, "private_metadata": metadata, "submit": title}
     trigger = bot.slack.views.trigger(user)
     with suppress(SlackRefusal):
         opened = bot.slack.views.open(trigger, view)
-        ANSWERED.append(json.dumps(await bot.slack.submit(who, opened["id"], {inside.WORDS_BLOCK_ID: "Tell me all."})))
+        ANSWERED.append(json.dumps(await bot.slack.submit(who, opened["id"], {internal_thread.WORDS_BLOCK_ID: "Tell me all."})))
         await bot.slack.close(who, opened["id"])
 
 

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from bot.cards.customers import living
-from bot.cards.customers.drivers import add_driver_versions
-from bot.cards.customers.view import TenantViewContext, TenantView, build_tenant_view, get_no_slot_values
+from bot.tenants.cards import tenant_card
+from bot.tenants.cards.driver_versions import add_driver_versions
+from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view, get_no_slot_values
 from deploy.sandbox.cluster.doors.stage import staged
 from deploy.sandbox.cluster.faults import FAULTS, Fault
 from graph.state import Attachment
-from kb.customers.words import load_customer_words
-from kb.taxonomy.reader import load_taxonomy
+from kb.customers.cause_words import load_customer_words
+from kb.taxonomy.loader import load_taxonomy
 from tests.properties.test_canaries import CHANNELS, ORIGIN, OURS
 from tests.support.talk import Talk, case_of
-from tools.inventory.hosts import Inventory
+from tools.inventory.inventory import Inventory
 
 pytestmark = pytest.mark.tier2
 
@@ -143,7 +143,10 @@ def alone(got: Answered) -> None:
 def texts(view: TenantView) -> list[str]:
     """All that is shown, as text."""
     return [
-        html.unescape(part["text"]) for block in living.render_tenant_card(view).blocks for part in every(block) if isinstance(part.get("text"), str)
+        html.unescape(part["text"])
+        for block in tenant_card.render_tenant_card(view).blocks
+        for part in every(block)
+        if isinstance(part.get("text"), str)
     ]
 
 

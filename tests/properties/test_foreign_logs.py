@@ -11,28 +11,28 @@ from typing import Any, cast, get_args
 
 import pytest
 
-from bot.cards.customers import before, living
-from bot.cards.customers.answers import AnswerKind, render_answer
-from bot.cards.customers.reader import build_tenant_view_context
-from bot.cards.customers.view import TenantViewContext, TenantView, build_tenant_view, get_no_slot_values
-from bot.desk.earlier import build_closed_incident
-from bot.postmortem.markdown import write_markdown
-from bot.postmortem.page import sanitize_page
-from bot.postmortem.theirs import render_tenant_page
-from bot.provider.messages import StatesRequest
-from bot.provider.standing import TicketStates
-from bot.run.lessons import _build_tenant_lookup, _list_tenants
+from bot.app.lessons import _build_tenant_lookup, _list_tenants
+from bot.incidents.dispatch.closed_incidents import build_closed_incident
+from bot.provider.ticket_states import TicketStates
+from bot.provider.wire_messages import StatesRequest
+from bot.reports.markdown_writer import write_markdown
+from bot.reports.page import sanitize_page
+from bot.reports.tenant_report import render_tenant_page
+from bot.tenants.cards import tenant_card, tenant_history
+from bot.tenants.cards.answers import AnswerKind, render_answer
+from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view, get_no_slot_values
+from bot.tenants.cards.view_context import build_tenant_view_context
 from deploy.sandbox.cluster.doors.stage import Stage, staged
-from graph.learning.lessons import draft_lesson
-from graph.rows import IncidentView
-from graph.state import TENANT_SIDE, SIDE_KEY, Attachment, FileSource, IncidentState, InboxItem, Origin
+from graph.incident_view import IncidentView
+from graph.learning.lesson_drafts import draft_lesson
+from graph.state import SIDE_KEY, TENANT_SIDE, Attachment, FileSource, InboxItem, IncidentState, Origin
 from kb.history.lessons import Lesson
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tests.properties.test_canaries import ALIASES, CHANNELS, ORIGIN, OURS, THEIRS, WORDS
 from tests.support.clock import T0
 from tests.support.talk import Talk, case_of
 from tools.fact import FROM_FILE
-from tools.inventory.hosts import Inventory
+from tools.inventory.inventory import Inventory
 from tools.transport import CommandResult
 
 pytestmark = pytest.mark.tier2
@@ -128,10 +128,10 @@ async def doors(told: Talk) -> Mapping[str, str]:
     of = reader(inventory)
     view = build_tenant_view(rows, of)
     cards = {
-        "card": living.render_tenant_card(view),
-        "news": living.render_update(view),
-        "asked": living.render_progress_answer(view),
-        "again": living.render_recheck_result(view, broken=True),
+        "card": tenant_card.render_tenant_card(view),
+        "news": tenant_card.render_update(view),
+        "asked": tenant_card.render_progress_answer(view),
+        "again": tenant_card.render_recheck_result(view, broken=True),
     }
     cards |= {f"answer {kind}": render_answer(kind, view, OURS, ()) for kind in get_args(AnswerKind)}
     closed = build_closed_incident(cast(IncidentState, {**rows.stored, "lifecycle": "closed"}), T0)
@@ -139,11 +139,11 @@ async def doors(told: Talk) -> Mapping[str, str]:
     lesson = lesson_of(rows, inventory)
     return {
         **{name: json.dumps([card.text, card.blocks], ensure_ascii=False) for name, card in cards.items()},
-        "draft of what people tell": living.build_operator_draft(view),
+        "draft of what people tell": tenant_card.build_operator_draft(view),
         "page": write_markdown(sanitize_page(render_tenant_page(view, rows.opened_at, T0))).decode(),
         "link": await over_the_link(rows, inventory),
-        "earlier": "\n".join(before.format_past_incidents([closed], ORIGIN, of)),
-        "sought": repr(before.build_past_query(rows, ORIGIN, of).labels),
+        "earlier": "\n".join(tenant_history.format_past_incidents([closed], ORIGIN, of)),
+        "sought": repr(tenant_history.build_past_query(rows, ORIGIN, of).labels),
         "lesson": lesson.model_dump_json() if lesson and lesson.can_serve_tenant("acme") else "",
         "export": lesson.model_dump_json() if lesson and not (lesson.tenant or lesson.inside) else "",
     }
@@ -201,7 +201,9 @@ async def test_a_customer_is_asked_for_their_log_once_and_then_people_go_on() ->
     told = talk(FOREIGN["no job"])
     await told.reports("job 4711 died on gpu-[003-004]")
     at = told.stage.clock.now()
-    said = InboxItem(id="more", kind="reply", incident="inc-1", at=at, user="U2", text="job 4711 died again on gpu-003", data={SIDE_KEY: TENANT_SIDE})
+    said = InboxItem(
+        id="more", kind="reply", incident="inc-1", at=at, user="U2", text="job 4711 died again on gpu-003", data={SIDE_KEY: TENANT_SIDE}
+    )
     await told._turn(said)
     rows = await told.rows()
     assert ((await view_of(told)).stage, rows.lifecycle) == ("people", "handed_off")
@@ -227,7 +229,9 @@ async def test_a_log_that_our_own_people_hand_in_is_not_told_and_people_go_on() 
 async def hands_in(told: Talk, sha256: str, **data: Any) -> None:
     at = told.stage.clock.now()
     given = Attachment(name="train.log", size=len(LOG), sha256=sha256)
-    await told._turn(InboxItem(id="file", kind="reply", incident="inc-1", at=at, user="U2", text="the log", attachments=(given,), data=data))
+    await told._turn(
+        InboxItem(id="file", kind="reply", incident="inc-1", at=at, user="U2", text="the log", attachments=(given,), data=data)
+    )
 
 
 async def test_what_only_a_foreign_log_shows_beside_a_fault_of_ours_does_not_hide_it() -> None:

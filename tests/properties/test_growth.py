@@ -61,9 +61,9 @@ def test_quadratic_work_would_be_seen() -> None:
 def test_functions_of_every_room_that_reads_strangers_are_among_them() -> None:
     rooms = {where.rsplit(".", 2)[0] for where, _ in EVERY}
     assert {
-        "graph.conversation",
-        "graph.reading",
-        "bot.slack.incoming",
+        "graph.dialogue",
+        "graph.extraction",
+        "bot.incidents.handlers",
         "bot.cards",
         "kb",
         "kb.logs.job",

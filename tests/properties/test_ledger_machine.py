@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.properties.ledger_machine import SITUATIONS, live
-from tools.ledger.states import OPEN_STATES, TRANSITION_TABLE, TERMINAL_STATES, State, Transition
+from tools.ledger.states import OPEN_STATES, TERMINAL_STATES, TRANSITION_TABLE, State, Transition
 
 RUNS = settings(
     max_examples=10,
@@ -41,5 +41,8 @@ def test_no_state_leads_back_to_a_decision() -> None:
     assert {state for state, exits in TRANSITION_TABLE.items() if State.APPROVED in exits.values()} == {State.PENDING}
     assert {state for state, exits in TRANSITION_TABLE.items() if State.EXECUTING in exits.values()} == {State.APPROVED}
     assert {State.DONE, State.FAILED, State.DENIED, State.EXPIRED, State.SUPERSEDED, State.REVOKED} == TERMINAL_STATES
-    assert not {event for state in TERMINAL_STATES | {State.UNKNOWN} for event in TRANSITION_TABLE[state]} & {Transition.APPROVE, Transition.CLAIM}
+    assert not {event for state in TERMINAL_STATES | {State.UNKNOWN} for event in TRANSITION_TABLE[state]} & {
+        Transition.APPROVE,
+        Transition.CLAIM,
+    }
     assert frozenset({State.PENDING, State.APPROVED}) == OPEN_STATES

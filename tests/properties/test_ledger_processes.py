@@ -20,10 +20,10 @@ from tests.support.fakes_ledger import CATALOGUE, KEY, PEOPLE, POLICY, Desk
 from tests.support.fakes_nodekit import BOOT, Node
 from tests.support.node_transport import OneNode
 from tests.support.redis_server import RealServer
-from tools.acting import run as act
+from tools.execution import runner as act
 from tools.ledger.brakes import Brakes
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import NotFound, NotOpen, Refused, KillSwitchOn, StoreDown
+from tools.ledger.record import KillSwitchOn, NotFound, NotOpen, Refused, StoreDown
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 pytestmark = pytest.mark.tier2

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph.engine.assess import Assessment, assess_facts
+from graph.engine.assessment import Assessment, assess_facts
 from tests.support.clock import T0
 from tests.support.fakes_graph import HOT, LOST, OOM, fact, healthy, instead, lens
 from tools.fact import Fact

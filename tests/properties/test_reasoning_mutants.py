@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from graph.reasoning.contracts import INVARIANTS
+from graph.provenance.invariants import INVARIANTS
 from tests.properties import reasoning_stories
 from tests.properties.mutants_reasoning import ABSTAINS, REASONING_MUTANTS, FaultKind, ReasoningMutant, ending, endings_without_fault
 

@@ -5,14 +5,14 @@ from typing import Any, cast
 
 import pytest
 
-from bot.cards.customers.view import TenantViewContext, TenantView, build_tenant_view
+from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.conversation.read import parse_message
-from graph.incident.visible import build_vocabulary
-from graph.state import TENANT_SIDE, SIDE_KEY, IncidentState, Remediation, Origin
+from graph.dialogue.read import parse_message
+from graph.incident.visibility import build_vocabulary
+from graph.state import SIDE_KEY, TENANT_SIDE, IncidentState, Origin, Remediation
 from tests.properties.test_canaries import ALIASES, CANARIES, ORIGIN, OURS, THEIRS, WORDS, seen, shared
 from tests.support.talk import Talk, case_of
-from tools.inventory.jobs import JobHosts, JobFilter
+from tools.inventory.job_lookup import JobFilter, JobHosts
 
 pytestmark = pytest.mark.tier2
 

@@ -11,13 +11,13 @@ from deploy.lab.layout import Rack
 from tests.support.clock import WallClock
 from tests.support.fakes_ledger import CATALOGUE, POLICY, Desk
 from tests.support.inventories import inventory_of
-from tools.acting import run as act
-from tools.acting.build import ActionRequest, HostIdentity, build_action, find_execution_host
-from tools.acting.conditions import read_condition
-from tools.acting.identity import read_boot_id
-from tools.acting.run import ExecutionResult
 from tools.action import Action
-from tools.inventory.hosts import Inventory
+from tools.execution import runner as act
+from tools.execution.build import ActionRequest, HostIdentity, build_action, find_execution_host
+from tools.execution.conditions import read_condition
+from tools.execution.identity import read_boot_id
+from tools.execution.runner import ExecutionResult
+from tools.inventory.inventory import Inventory
 from tools.ledger.claim import Claim
 from tools.remedies import REMEDIES
 from tools.ssh.client import SshTransport

@@ -11,7 +11,7 @@ from tests.real.looking import fact, look, told
 from tests.real.nodes import calm, on, submit
 from tests.support.inventories import inventory_of
 from tools.fact import Status
-from tools.inventory.jobs import JobHosts, SlurmJobFinder
+from tools.inventory.job_lookup import JobHosts, SlurmJobFinder
 from tools.ssh.client import SshTransport
 
 pytestmark = pytest.mark.usefixtures("in_service")

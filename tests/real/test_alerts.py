@@ -12,11 +12,11 @@ import pytest
 from aiohttp import ClientConnectionError, ClientSession, web
 from fakeredis import FakeAsyncRedis
 
-from bot.run.health import Health, run_health_server
-from bot.slack.incoming.payloads import parse_message
+from bot.app.health import Health, run_health_server
+from bot.slack.payloads import parse_message
 from deploy.lab.image import cache_folder, folder
 from deploy.lab.layout import Rack
-from graph.reading.hosts import find_hosts
+from graph.extraction.hosts import find_hosts
 from tests.real.looking import GPU_NODES
 from tests.support.clock import PATIENCE
 from tests.support.fixtures_sshd import free_port

@@ -1,8 +1,8 @@
 """Honest machines without GPUs: every passive check answers or says why it could not look, and nothing that was not looked at is called well."""
 
 from deploy.lab.layout import Rack
-from graph.engine.assess import assess_facts
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.assessment import assess_facts
+from kb.taxonomy.loader import load_taxonomy
 from tests.real.looking import GPU_NODES, PASSIVE, fact, look
 from tests.support.fakes_graph import lens
 from tools.fact import Status

@@ -7,7 +7,7 @@ from deploy.lab.layout import Rack
 from tests.real.breakages.breakage import Breakage
 from tests.real.breakages.play import play
 from tests.real.breakages.table import BREAKAGES
-from tools.inventory.ranges import expand_host_range
+from tools.inventory.host_ranges import expand_host_range
 
 MIN_BREAKAGES = 48
 MIN_CONTROLS = 4

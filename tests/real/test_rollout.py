@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.terminal.node_kit import write_kit
+from bot.cli.node_kit import write_kit
 from deploy.lab.container import done
 from deploy.lab.layout import Rack, node_of
 from deploy.lab.programs import run
@@ -71,7 +71,9 @@ async def dmesg(rack: Rack) -> CheckAnswer:
     hosts = {**inventory.hosts, NODE.name: inventory.hosts[NODE.name].model_copy(update={"kit": True})}
     ssh = SshTransport(inventory := inventory.model_copy(update={"hosts": hosts}))
     try:
-        wave = await Fleet(ssh, inventory, CHECKS, MemoryEvidence(), WallClock()).run_checks("inc-rack", [CheckRequest(NODE.name, "dmesg")], fresh=True)
+        wave = await Fleet(ssh, inventory, CHECKS, MemoryEvidence(), WallClock()).run_checks(
+            "inc-rack", [CheckRequest(NODE.name, "dmesg")], fresh=True
+        )
     finally:
         await ssh.aclose()
     return wave.answers[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.terminal.node_kit import write_kit
+from bot.cli.node_kit import write_kit
 from tests.support.overlaid import ROOT, Overlaid, missing, overlaid
 
 PLAYBOOK = ROOT / "deploy/ansible/rollout.yml"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bot.terminal.examination.schedulers import check_schedulers
+from bot.cli.doctor.schedulers import check_schedulers
 from deploy.lab.layout import CONTROLLER, Rack
 from deploy.lab.settle import until
-from graph.engine.abnormal import is_abnormal
+from graph.engine.abnormal_facts import is_abnormal
 from tests.real.looking import GPU_NODES, fact, look
 from tests.real.nodes import fewer_gpus, job_state, on, submit
 from tests.support.inventories import inventory_of

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from bot.cli import app
+from bot.cli.main import app
 from deploy.sandbox.cluster.answer import HANGS, said
 from deploy.sandbox.cluster.cases.difficulties import DIFFICULTIES
 from deploy.sandbox.cluster.cases.modifier_text import read_modifier

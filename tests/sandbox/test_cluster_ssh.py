@@ -31,7 +31,9 @@ async def reached(of: Cluster, folder: Path) -> AsyncIterator[tuple[SshCluster, 
             await client.aclose()
 
 
-async def _ask(client: SshTransport, command: str = "mods.kernel", host: str = "n0", timeout: float = 5, cap: int = 1 << 22) -> CommandResult:
+async def _ask(
+    client: SshTransport, command: str = "mods.kernel", host: str = "n0", timeout: float = 5, cap: int = 1 << 22
+) -> CommandResult:
     return await client.run(host, argv(command), timeout=timeout, cap=cap)
 
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from deploy.sandbox.cluster.cases.reader import LARGEST_CASE, MOST_NODES, MOST_PROBLEMS, MOST_ROWS, BadCase, load_case, parse_case
-from kb.yaml import load_plain
+from kb.yaml_files import load_plain
 
 BASE = "profile: dgx-h100-8\nnodes: [gpu-001, gpu-002]\nticket: {text: 'job 4711 on gpu-001 died with an NCCL error'}\n"
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [{','.join([f'*{chr(97 + i)}'] * 9)}]\n" for i in range(9))

@@ -13,7 +13,7 @@ from deploy.sandbox.cluster.grammar import LOOK, PRIVILEGED
 from tests.support.clock import PATIENCE
 from tests.support.fakes_cluster import facts
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, condition_of, faults_of, live, some_digest, unsound
-from tools.acting.kit import get_current_kit_version, read_kit_state
+from tools.execution.kit import get_current_kit_version, read_kit_state
 from tools.nodekit.generate import ACT_COMMAND
 from tools.remedies import REMEDIES
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, faults_of, live, unsound
-from tools.acting.run import explain_refusal
-from tools.acting.scheduled import read_drain_status, read_drain_reason
 from tools.checks import CHECKS
-from tools.inventory.hosts import Host
+from tools.execution.drain_status import read_drain_reason, read_drain_status
+from tools.execution.runner import explain_refusal
+from tools.inventory.inventory import Host
 from tools.remedies import REMEDY_VARIANTS
 
 HOST = Host(name=NODE, address="127.0.0.1", controller=CONTROL, scheduler="kubernetes")

@@ -17,10 +17,10 @@ from tests.support.fakes_cluster import argv, facts
 from tests.support.fakes_ledger import Desk
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, condition_of, faults_of, live, unsound
 from tests.support.inventories import inventory_of
-from tools.acting import run as act
-from tools.acting.build import HostIdentity
-from tools.acting.run import ExecutionResult
 from tools.action import Action
+from tools.execution import runner as act
+from tools.execution.build import HostIdentity
+from tools.execution.runner import ExecutionResult
 from tools.ledger.claim import Claim
 from tools.ssh.client import SshLimits, SshTransport
 from tools.transport import Unreachable

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.cards.approvals import card as approval
-from bot.cards.approvals import words
+from bot.remediation.cards import action_text
+from bot.remediation.cards import approval_card as approval
 from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 
@@ -107,9 +107,9 @@ def _untrue(message: Mapping[str, Any], rows: Sequence[ActionRecord]) -> list[st
     buttons = {e["action_id"] for block in message.get("blocks", ()) if block["type"] == "actions" for e in block["elements"]}
     dead = [f"a button is live that is for {LIVE[name]}: {name}" for name in sorted(buttons & LIVE.keys()) if LIVE[name] not in states]
     if len(rows) == 1:
-        begins = words.get_state_headline(rows[0])[1]
+        begins = action_text.get_state_headline(rows[0])[1]
         return dead + (
             [] if begins in message.get("text", "") else [f"{rows[0].approval} is {begins!r}, its card {message.get('text', '')!r}"]
         )
-    wrong = [row for row in rows if words.get_state_word(row)[1] not in shown]
-    return dead + [f"{row.approval} stands {words.get_state_word(row)[1]!r}, and not on its card" for row in wrong]
+    wrong = [row for row in rows if action_text.get_state_word(row)[1] not in shown]
+    return dead + [f"{row.approval} stands {action_text.get_state_word(row)[1]!r}, and not on its card" for row in wrong]

@@ -29,8 +29,8 @@ from tests.soak.processes import KeptProcess, kept
 from tests.soak.promises import Seen, Thread, broken
 from tests.support.clock import WallClock
 from tests.support.redis_server import RealServer
-from tools.ledger.book import LedgerReader
-from tools.ledger.reach import decode_hash, decode_text, decode_texts
+from tools.ledger.reader import LedgerReader
+from tools.ledger.redis_replies import decode_hash, decode_text, decode_texts
 
 SETTINGS = {
     "RACKMEDIC_LEASE_SECONDS": "5",

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from bot.cards.approvals import card as approval
+from bot.remediation.cards import approval_card as approval
 from tests.soak.promises import Seen, Thread, broken
 from tests.support.clock import SetClock
 from tests.support.fakes_ledger import action

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from aiohttp import ClientConnectionError, ClientSession
 
-from bot.cards.trackers import opening
+from bot.trackers.cards import ticket_form
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 from tests.stories.test_provider_link import button, said, view
 from tests.support.clock import WallClock
@@ -133,9 +133,9 @@ async def test_an_alert_becomes_a_ticket_elsewhere_and_the_thread_knows_when_it_
 
 async def confirmed(world: Sandbox, theirs: StandInTracker, thread: str) -> dict[str, Any]:
     """What is there once Priya has seen what would leave and sent it, and not before."""
-    await world.slack.wait_for(lambda: button(world, opening.OPEN_ACTION_ID, thread))
-    await world.slack.click("priya", button(world, opening.OPEN_ACTION_ID, thread), opening.OPEN_ACTION_ID)
-    form = await world.slack.wait_for(lambda: view(world, opening.CALLBACK_ID))
+    await world.slack.wait_for(lambda: button(world, ticket_form.OPEN_ACTION_ID, thread))
+    await world.slack.click("priya", button(world, ticket_form.OPEN_ACTION_ID, thread), ticket_form.OPEN_ACTION_ID)
+    form = await world.slack.wait_for(lambda: view(world, ticket_form.CALLBACK_ID))
     assert theirs.made == 0
     assert await world.slack.submit("priya", form, {}) == {}
     await world.slack.wait_for(lambda: "/browse/" in said(world, thread))

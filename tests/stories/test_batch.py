@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.async_api import expect
 
-from bot.cards.approvals import card as approval
+from bot.remediation.cards import approval_card as approval
 from deploy.sandbox.demo import bot, sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 

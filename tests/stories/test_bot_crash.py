@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.desk.desk import Dispatcher
-from bot.desk.inbox import Inbox
-from bot.desk.lease import Leases
-from bot.desk.sweeper import plan_timers
+from bot.incidents.dispatch.dispatcher import Dispatcher
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.lease import Leases
+from bot.incidents.dispatch.sweeper import plan_timers
 from tests.support.clock import PATIENCE, SetClock
 from tests.support.fakes_desk import NODES, BoardOfList, TinyTurns, item, origin
 from tests.support.redis_server import RealServer

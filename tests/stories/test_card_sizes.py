@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from playwright.async_api import Page
 
 from bot.cards.blocks import Card
-from bot.slack.client import post_message, build_slack_client
+from bot.slack.client import build_slack_client, post_message
 from deploy.sandbox.slack import SlackSandbox
 from tests.support.fixtures_browser import SHOTS, browser_page, needs_chromium, shot
 from tests.support.samples_cards import CASES, seen_of

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from bot.cards.approvals.card import APPROVE_ACTION_ID
-from bot.cards.customers import living
+from bot.remediation.cards.approval_card import APPROVE_ACTION_ID
+from bot.tenants.cards import tenant_card
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 
 ACME, OPS = "C0CUSTACME", "C0GPUINC"
@@ -50,7 +50,7 @@ async def test_a_customers_mistake_is_theirs_to_mend_and_a_fault_of_ours_is_mend
         assert not with_button(world, ACME, APPROVE_ACTION_ID)
         await world.slack.click("priya", card, APPROVE_ACTION_ID)
         await world.slack.wait_for(lambda: "proved by a test" in said(world, ACME, ours))
-        await world.slack.click("carla", with_button(world, ACME, living.WORKS_ACTION_ID), living.WORKS_ACTION_ID)
+        await world.slack.click("carla", with_button(world, ACME, tenant_card.WORKS_ACTION_ID), tenant_card.WORKS_ACTION_ID)
         await world.slack.wait_for(lambda: "Good. I look once more" in said(world, ACME, ours))
         await world.slack.quiet()
         for thread in (theirs, ours):

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from bot.cards.incidents import ticket
+from bot.incidents.cards import ticket
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 from tests.stories.test_customers import ACME, OPS, said, with_button
 

@@ -20,18 +20,18 @@ from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import TARGETS
 from deploy.sandbox.cluster.plan import Deed, Happening, Modifier, Plan
-from graph.incident.flow import build_incident_graph, run_turn
-from graph.ports import GraphContext
+from graph.context import GraphContext
+from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.report import Report
 from graph.state import InboxItem
 from kb.history.index import PastIncidentIndex
-from kb.taxonomy.labels import Taxonomy
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.support.clock import SetClock
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fleet.fleet import Fleet
-from tools.inventory.hosts import parse_inventory
+from tools.inventory.inventory import parse_inventory
 from tools.inventory.sku import Sku, load_skus
 
 HOSTS = ("gpu-017", "gpu-018", "gpu-019")

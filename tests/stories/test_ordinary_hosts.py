@@ -10,18 +10,18 @@ from deploy.sandbox.cluster.cases.case import T0, Output
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.plan import Plan
-from graph.engine.peers import HostBaseline
-from graph.incident.flow import build_incident_graph, run_turn
-from graph.ports import GraphContext
+from graph.context import GraphContext
+from graph.engine.peer_differences import HostBaseline
+from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.report import Report
 from graph.state import InboxItem
 from kb.history.index import PastIncidentIndex
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import SetClock
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fleet.fleet import Fleet
-from tools.inventory.hosts import parse_inventory
+from tools.inventory.inventory import parse_inventory
 from tools.inventory.sku import load_skus
 
 HOSTS = ("gpu-017", "gpu-018", "gpu-019", "gpu-020")
@@ -63,7 +63,9 @@ def diagnose(changes: str, text: str, memory: Remembered | None = None, hosts: t
     fleet = Fleet(InProcess(cluster), inventory, CHECKS, evidence, clock, SKUS)
     ports = GraphContext(fleet, inventory, TAXONOMY, PastIncidentIndex(), evidence, clock, skus=SKUS)
     if memory is not None:
-        ports = GraphContext(fleet, inventory, TAXONOMY, PastIncidentIndex(), evidence, clock, skus=SKUS, remembered=memory.recall, remember=memory.keep)
+        ports = GraphContext(
+            fleet, inventory, TAXONOMY, PastIncidentIndex(), evidence, clock, skus=SKUS, remembered=memory.recall, remember=memory.keep
+        )
     item = InboxItem(id="1", kind="mention", incident="inc-1", at=T0, text=text)
     return asyncio.run(run_turn(build_incident_graph(InMemorySaver()), ports, item))
 

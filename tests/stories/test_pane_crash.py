@@ -11,15 +11,15 @@ import pytest
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.desk.inbox import Inbox
-from bot.run.direct_messages import run_direct_answers, build_direct_messages
+from bot.app.direct_messages import build_direct_messages, run_direct_answers
+from bot.incidents.dispatch.inbox import Inbox
 from bot.store.keys import DIRECT_MESSAGE_KEYS
 from bot.tasks import BackgroundTasks
 from deploy.sandbox.slack import SlackSandbox
 from tests.support.clock import WallClock
 from tests.support.pane_process import ANSWER, LEASE_SECONDS, answer_to, store
 from tests.support.redis_server import RealServer
-from tools.ledger.reach import decode_text
+from tools.ledger.redis_replies import decode_text
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 KILLED = -9
@@ -52,7 +52,8 @@ async def test_a_direct_message_whose_process_is_killed_is_answered_once(
 
     async with AsyncExitStack() as stack:
         survivors = [
-            build_direct_messages(AsyncWebClient(slack.bot_token, slack.api_url), real_redis, WallClock(), BackgroundTasks()) for _ in range(3)
+            build_direct_messages(AsyncWebClient(slack.bot_token, slack.api_url), real_redis, WallClock(), BackgroundTasks())
+            for _ in range(3)
         ]
         for survivor in survivors:
             await stack.enter_async_context(run_direct_answers(survivor, answer_to, real_redis, LaterClock(), LEASE_SECONDS))

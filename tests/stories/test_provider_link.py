@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bot.cards.approvals.card import APPROVE_ACTION_ID
-from bot.cards.customers import inside
-from bot.cards.provider import sending
+from bot.provider.cards import provider_ticket
+from bot.remediation.cards.approval_card import APPROVE_ACTION_ID
+from bot.tenants.cards import internal_thread
 from deploy.sandbox.demo import Sandbox, bot, sandbox
-from graph.exchange.read import parse_ticket
+from graph.ticket_export.ticket_parser import parse_ticket
 from tests.support.terminal import rackmedic_process
 
 OPS, KEY = "C0GPUINC", "whsec_" + "QUJD" * 12
@@ -64,10 +64,10 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
         async with bot(customer, dict(os.environ), tmp_path / "customer.log") as first:
             await customer.slack.connected()
             thread = await customer.slack.say("priya", OPS, REPORT)
-            await customer.slack.wait_for(lambda: button(customer, sending.SHOW_ACTION_ID, thread))
-            await customer.slack.click("priya", button(customer, sending.SHOW_ACTION_ID, thread), sending.SHOW_ACTION_ID)
-            await customer.slack.wait_for(lambda: button(customer, sending.SEND_ACTION_ID, thread))
-            await customer.slack.click("priya", button(customer, sending.SEND_ACTION_ID, thread), sending.SEND_ACTION_ID)
+            await customer.slack.wait_for(lambda: button(customer, provider_ticket.SHOW_ACTION_ID, thread))
+            await customer.slack.click("priya", button(customer, provider_ticket.SHOW_ACTION_ID, thread), provider_ticket.SHOW_ACTION_ID)
+            await customer.slack.wait_for(lambda: button(customer, provider_ticket.SEND_ACTION_ID, thread))
+            await customer.slack.click("priya", button(customer, provider_ticket.SEND_ACTION_ID, thread), provider_ticket.SEND_ACTION_ID)
             first.kill()
             await first.wait()
 
@@ -91,10 +91,10 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
 
 async def tell(provider: Sandbox, words: str) -> None:
     """One of the provider's people writes it, sees it as the customer will, and sends it."""
-    await provider.slack.click("priya", button(provider, inside.TELL_ACTION_ID), inside.TELL_ACTION_ID)
-    form = await provider.slack.wait_for(lambda: view(provider, inside.TELL_FORM_CALLBACK_ID))
-    await provider.slack.submit("priya", form, {inside.WORDS_BLOCK_ID: {inside.WORDS_BLOCK_ID: words}})
-    await provider.slack.submit("priya", await provider.slack.wait_for(lambda: view(provider, inside.TELL_SEND_CALLBACK_ID)), {})
+    await provider.slack.click("priya", button(provider, internal_thread.TELL_ACTION_ID), internal_thread.TELL_ACTION_ID)
+    form = await provider.slack.wait_for(lambda: view(provider, internal_thread.TELL_FORM_CALLBACK_ID))
+    await provider.slack.submit("priya", form, {internal_thread.WORDS_BLOCK_ID: {internal_thread.WORDS_BLOCK_ID: words}})
+    await provider.slack.submit("priya", await provider.slack.wait_for(lambda: view(provider, internal_thread.TELL_SEND_CALLBACK_ID)), {})
 
 
 def view(world: Sandbox, callback: str) -> str:

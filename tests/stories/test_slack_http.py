@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bot.cards.incidents import close_modal, ticket
+from bot.incidents.cards import close_modal, ticket
 from deploy.sandbox.demo import HttpDoor, Sandbox, bot, sandbox
 from deploy.sandbox.slack.app.httpmode import HttpHub
 from tests.stories.test_provider_link import button, said, view
@@ -44,7 +44,12 @@ async def test_from_the_mention_to_the_form_over_http(tmp_path: Path) -> None:
         assert (await slack.click("priya", button(world, ticket.CLOSE_ACTION_ID, ts), ticket.CLOSE_ACTION_ID)).acked
         form = await slack.wait_for(lambda: view(world, close_modal.CALLBACK_ID))
         refused = await slack.submit(
-            "priya", form, {close_modal.CAUSE_BLOCK_ID: {close_modal.CAUSE_BLOCK_ID: "a loose riser"}, close_modal.HOSTS_BLOCK_ID: {close_modal.HOSTS_BLOCK_ID: "gpu-["}}
+            "priya",
+            form,
+            {
+                close_modal.CAUSE_BLOCK_ID: {close_modal.CAUSE_BLOCK_ID: "a loose riser"},
+                close_modal.HOSTS_BLOCK_ID: {close_modal.HOSTS_BLOCK_ID: "gpu-["},
+            },
         )
         assert "errors" in refused
         assert await slack.submit("priya", form, {close_modal.HOSTS_BLOCK_ID: {close_modal.HOSTS_BLOCK_ID: "gpu-003"}}) == {}

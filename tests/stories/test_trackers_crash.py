@@ -12,7 +12,7 @@ import yaml
 from redis.asyncio import Redis
 
 from bot.store.outbox import ClickResult, Outbox, build_tracker_outbox_keys
-from bot.trackers.kinds import KINDS
+from bot.trackers.tracker_kinds import KINDS
 from tests.bot.trackers.test_courier import DRAFT, INCIDENT
 from tests.support.clock import PATIENCE, WallClock
 from tests.support.redis_server import RealServer
@@ -57,7 +57,9 @@ async def test_a_ticket_on_its_way_when_the_process_is_killed_is_opened_once(
         file.write_text(yaml.safe_dump({kind: config_of(kind, theirs.url) for kind, theirs in there.items()}))
         outbox = Outbox(redis, WallClock(), build_tracker_outbox_keys())
         for name in names:
-            assert await outbox.queue_draft(name, await outbox.save_draft(name, DRAFT.to_stored_bytes()), "U1", once=True) is ClickResult.SENT
+            assert (
+                await outbox.queue_draft(name, await outbox.save_draft(name, DRAFT.to_stored_bytes()), "U1", once=True) is ClickResult.SENT
+            )
         for theirs in there.values():
             theirs.holds = dies
         async with courier(durable_server, file) as child:

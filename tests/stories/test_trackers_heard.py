@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from bot.slack.trackers.office import REMARK_EVENT_TYPE
+from bot.trackers.handlers import REMARK_EVENT_TYPE
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 from tests.stories.test_alertmanager import OPS, confirmed
 from tests.stories.test_provider_link import said

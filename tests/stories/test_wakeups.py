@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.desk.inbox import Inbox
-from bot.desk.sweeper import Sweeper
-from bot.desk.wakeups import StreamWakeups
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.sweeper import Sweeper
+from bot.incidents.dispatch.wakeups import StreamWakeups
 from bot.store.keys import WAKEUP_STREAM_KEY
 from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_desk import item, origin

@@ -8,8 +8,8 @@ import os
 import sys
 from typing import Any
 
-from bot.cli import app
-from bot.terminal import ledger
+from bot.cli import ledger
+from bot.cli.main import app
 
 __all__ = ["ledger"]
 """Imported for what it costs: the commands ask for it once they run."""

@@ -10,9 +10,9 @@ import structlog
 from redis.asyncio import Redis
 
 from bot.store.outbox import Outbox, build_tracker_outbox_keys
-from bot.trackers.courier import TicketSync
-from bot.trackers.kinds import open_trackers
+from bot.trackers.ticket_sync import TicketSync
 from bot.trackers.tracker import RemoteComment
+from bot.trackers.tracker_kinds import open_trackers
 
 
 class LateClock:

@@ -16,13 +16,13 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
-from bot.desk.concern import IncidentFingerprint
-from bot.desk.desk import Dispatcher
-from bot.desk.inbox import EMPTY_FINGERPRINT, Inbox
-from bot.desk.lease import Leases
-from bot.desk.sweeper import Sweeper, plan_timers
-from bot.desk.wakeups import LocalWakeups
-from graph.ports import Progress
+from bot.incidents.dispatch.dispatcher import Dispatcher
+from bot.incidents.dispatch.fingerprint import IncidentFingerprint
+from bot.incidents.dispatch.inbox import EMPTY_FINGERPRINT, Inbox
+from bot.incidents.dispatch.lease import Leases
+from bot.incidents.dispatch.sweeper import Sweeper, plan_timers
+from bot.incidents.dispatch.wakeups import LocalWakeups
+from graph.context import Progress
 from graph.report import Report
 from graph.state import IncidentState, Lifecycle
 from tests.support.clock import PATIENCE, WallClock

@@ -4,7 +4,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from graph.memory.checkpoint import RedisSaver
+from graph.checkpoints.checkpoint import RedisSaver
 from tests.support.fakes_graph import Killed
 
 

@@ -13,42 +13,42 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.actions.asked import ActionStartAnnouncer, ContactLossNotifier
-from bot.actions.decisions import ApprovalDecisions
-from bot.actions.driver import EventDelivery, ActionRunner
-from bot.actions.due import ActionIndex
-from bot.actions.ladders import RemediationReconciler
-from bot.actions.proposer import Proposer
-from bot.actions.queue import WaitingRemediationLookup
-from bot.actions.worker import ActionWorker
-from bot.desk.causes import CauseOwnership
-from bot.desk.inbox import Inbox
-from bot.desk.lease import Leases
-from bot.policy.approvals import EmptyOnCallSchedule, ApprovalRights
+from bot.incidents.dispatch.cause_ownership import CauseOwnership
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.lease import Leases
+from bot.policy.approvals import ApprovalRights, EmptyOnCallSchedule
 from bot.policy.approver_sets import ApproverTable
 from bot.policy.channels import Person
+from bot.remediation.action_callbacks import ActionStartAnnouncer, ContactLossNotifier
+from bot.remediation.action_index import ActionIndex
+from bot.remediation.action_runner import ActionRunner, EventDelivery
+from bot.remediation.decisions import ApprovalDecisions
+from bot.remediation.proposer import Proposer
+from bot.remediation.reconciler import RemediationReconciler
+from bot.remediation.wave_scheduler import WaitingRemediationLookup
+from bot.remediation.worker import ActionWorker
 from bot.store.keys import ACTION_KEYS, RedisKeys
-from graph.actions.carry_out import ActionGraphContext
-from graph.actions.flow import ActionThreads
-from graph.actions.looks import ActionVerifier
+from graph.checkpoints.checkpoint import RedisSaver
+from graph.context import GraphContext, IncidentTimeouts, find_no_other_owners
+from graph.execution.action_graph import ActionThreads
+from graph.execution.execution import ActionGraphContext
+from graph.execution.verification import ActionVerifier
 from graph.incident.turns import IncidentTurns
-from graph.memory.checkpoint import RedisSaver
-from graph.ports import GraphContext, IncidentTimeouts, find_no_other_owners
 from graph.report import Report
-from graph.state import IncidentState, InboxItem, Origin
-from kb.taxonomy.labels import Taxonomy
+from graph.state import InboxItem, IncidentState, Origin
+from kb.taxonomy.taxonomy import Taxonomy
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_graph import CHECKS as EVERYDAY
 from tests.support.fakes_graph import FakeFleet, FakeHistory, Killed, check, clue, fact, healthy, leaf
 from tests.support.inventories import inventory
-from tools.acting.build import compute_catalogue_hash
-from tools.acting.kit import get_current_kit_version
-from tools.checks.row import Check
+from tools.checks.check import Check
 from tools.evidence import EvidenceStore, MemoryEvidence
+from tools.execution.build import compute_catalogue_hash
+from tools.execution.kit import get_current_kit_version
 from tools.fact import Fact, Status
-from tools.fleet.answers import CheckRequest, AnswerCallback, FleetAnswers
-from tools.inventory.hosts import Inventory
-from tools.inventory.jobs import JobHosts
+from tools.fleet.answers import AnswerCallback, CheckRequest, FleetAnswers
+from tools.inventory.inventory import Inventory
+from tools.inventory.job_lookup import JobHosts
 from tools.inventory.sku import Sku
 from tools.ledger.brakes import Brakes
 from tools.ledger.ledger import Ledger
@@ -135,7 +135,13 @@ class LivingFleet(FakeFleet):
         self.forgotten.append(host)
 
     async def run_checks(
-        self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False, permitted: bool = False
+        self,
+        incident: str,
+        asks: Sequence[CheckRequest],
+        seen: AnswerCallback | None = None,
+        *,
+        fresh: bool = False,
+        permitted: bool = False,
     ) -> FleetAnswers:
         self.site.at("look")
         self.facts = [row if row.key.startswith("kernel.") else replace(row, time=self.site.clock.now()) for row in self.site.facts]
@@ -426,11 +432,28 @@ class Office:
         leases = Leases(self.redis, self.clock, owner=self.worker, names=ACTION_KEYS)
         delivery = EventDelivery(self.inbox, self._wake, self.clock)
         self.driver = ActionRunner(
-            self.ledger, self.threads, leases, self.index, delivery, self.wall, self.turns.load_state, self.rights.get_person_name, self.clock
+            self.ledger,
+            self.threads,
+            leases,
+            self.index,
+            delivery,
+            self.wall,
+            self.turns.load_state,
+            self.rights.get_person_name,
+            self.clock,
         )
         proposer = Proposer(self.site, self.inventory, self.rights, self.acting.catalogue, self.facts_of, self.place_of, self.clock)
         self.tender = RemediationReconciler(
-            self.ledger, ActionVerifier(self.acting), leases, self.index, delivery, proposer, self.evidence, self.turns.load_state, self._wake, self.clock
+            self.ledger,
+            ActionVerifier(self.acting),
+            leases,
+            self.index,
+            delivery,
+            proposer,
+            self.evidence,
+            self.turns.load_state,
+            self._wake,
+            self.clock,
         )
         self.actions = ActionWorker(self.ledger, self.driver, self.tender, self.index, self._wake)
         self.decisions = ApprovalDecisions(
@@ -503,7 +526,9 @@ class Office:
 
     async def _picture(self, incident: str) -> Any:
         state = await self.turns.load_state(incident)
-        return [(r.approval, r.state, len(r.votes), r.outcome) for r in await self.ledger.list_incident_records(incident)], state.get("ladders")
+        return [(r.approval, r.state, len(r.votes), r.outcome) for r in await self.ledger.list_incident_records(incident)], state.get(
+            "ladders"
+        )
 
     async def pending(self, incident: str) -> list[ActionRecord]:
         return [row for row in await self.ledger.list_incident_records(incident) if row.state.value == "pending"]

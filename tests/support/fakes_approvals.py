@@ -8,28 +8,28 @@ from typing import Any
 
 from fakeredis import FakeAsyncRedis
 
-from bot.actions.decisions import ApprovalServices, CannotPropose, ApprovalDecisions, VoteVerdict
+from bot.incidents.context import HandlerContext
 from bot.policy.approvals import ApprovalRights
-from bot.slack.context import HandlerContext
-from bot.slack.outgoing.approval_view import ApprovalCardSources
-from bot.slack.outgoing.approvals import ActionCards
-from bot.slack.outgoing.posts import PostedCards
+from bot.remediation.action_cards import ActionCards
+from bot.remediation.approval_card_data import ApprovalCardSources
+from bot.remediation.decisions import ApprovalDecisions, ApprovalServices, CannotPropose, VoteVerdict
+from bot.slack.posted_messages import PostedCards
 from deploy.sandbox.slack.app.socketmode import SocketDelivery
 from graph.state import IncidentState
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, living_messages, slack_side
 from tests.support.fakes_ledger import BOOT, CATALOGUE, KEY, POLICY, action
-from tools.acting.build import ActionRequest, HostIdentity, build_action
-from tools.acting.conditions import ConditionResult
-from tools.acting.deletes import DeletePreview, OldFile
 from tools.action import Action, new_approval_id
 from tools.evidence import MemoryEvidence
-from tools.inventory.hosts import Host, Inventory
+from tools.execution.build import ActionRequest, HostIdentity, build_action
+from tools.execution.conditions import ConditionResult
+from tools.execution.delete_preview import DeletePreview, OldFile
+from tools.inventory.inventory import Host, Inventory
+from tools.ledger.headroom import BrakeHeadroom, compute_headroom
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import VoteResult, NotAnApprover, NotFound, ActionRecord, Refused, ApprovalTerms
-from tools.ledger.room import BrakeHeadroom, compute_headroom
+from tools.ledger.record import ActionRecord, ApprovalTerms, NotAnApprover, NotFound, Refused, VoteResult
 from tools.ledger.states import State, Transition
-from tools.remedies.row import BadArgument
+from tools.remedies.remedy import BadArgument
 
 APPROVERS = frozenset({f"{TEAM}:U0PRIYA", f"{TEAM}:U0ANTON"})
 HOST = Host(name="gpu-017", address="gpu-017")
@@ -56,7 +56,9 @@ class SmallDriver(ApprovalDecisions):
         if voter not in await self.rights.list_record_approvers(record):
             raise NotAnApprover(NotAnApprover.__doc__)
 
-    async def cast_vote(self, approval: str, digest: str, voter: str, verdict: VoteVerdict, *, delivery: str, reason: str = "") -> ActionRecord:
+    async def cast_vote(
+        self, approval: str, digest: str, voter: str, verdict: VoteVerdict, *, delivery: str, reason: str = ""
+    ) -> ActionRecord:
         await self._entitled(await self.ledger.get_record(approval), voter)
         return self._unbroken(await self.ledger.vote(approval, digest, voter, verdict, delivery, reason))
 
@@ -135,7 +137,9 @@ class Ward:
     async def ask(self, wanted: Action | None = None, **terms: Any) -> ActionRecord:
         """A card is shown in the thread."""
         made = replace(wanted or action(), incident=self.incident)
-        return await self.driver.propose(made, ApprovalTerms(**{"approvers": APPROVERS, "quorum": 1, "group": "h100", "group_size": 100, **terms}))
+        return await self.driver.propose(
+            made, ApprovalTerms(**{"approvers": APPROVERS, "quorum": 1, "group": "h100", "group_size": 100, **terms})
+        )
 
     async def click(self, user: str, card: Mapping[str, Any], button: str) -> SocketDelivery:
         delivery = await self.bot.slack.click(user, str(card["ts"]), button)

@@ -10,7 +10,7 @@ from typing import Any
 
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.model.server import SandboxModel, serve
-from graph.model.endpoint import ModelReply, EndpointFailure
+from graph.model.endpoint import EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
 from tests.bench.arm import Answer, Arm
 from tests.bench.line import Access, Exchange, Line

@@ -10,33 +10,33 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.cards.incidents import close_modal
-from bot.desk.inbox import Inbox
-from bot.desk.pulse import ThreadActivity
+from bot.app.answer_dispatcher import build_outbox, run_outbox
+from bot.app.direct_messages import build_direct_messages, run_direct_answers
+from bot.app.listeners import TenantHandlers
+from bot.app.socket_mode import run_socket_mode
+from bot.incidents.cards import close_modal
+from bot.incidents.context import HandlerContext
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.thread_activity import ThreadActivity
+from bot.incidents.handlers.commands import answer_direct_message
+from bot.incidents.publishing.reactions import StatusReactions
+from bot.incidents.publishing.status_messages import StatusMessages
 from bot.policy import channels as policy
-from bot.run.answers import run_outbox, build_outbox
-from bot.run.direct_messages import run_direct_answers, build_direct_messages
 from bot.slack.client import build_slack_client
-from bot.slack.context import HandlerContext
-from bot.slack.incoming.commands import answer_direct_message
-from bot.slack.incoming.listeners import TenantHandlers
-from bot.slack.incoming.socket import run_socket_mode
 from bot.slack.manifest import build_manifest
-from bot.slack.outgoing.living import StatusMessages
-from bot.slack.outgoing.posts import EditableMessages, OriginLookup, PostedCards, PendingMessages
-from bot.slack.outgoing.reactions import StatusReactions
 from bot.slack.people import People
-from bot.store.shared import ChannelSharingCache
+from bot.slack.posted_messages import EditableMessages, OriginLookup, PendingMessages, PostedCards
+from bot.store.channel_sharing import ChannelSharingCache
 from bot.tasks import BackgroundTasks
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.app.socketmode import Patience
-from graph.conversation.said import Vocabulary
-from graph.ports import Progress
-from graph.state import IncidentState, InboxItem
+from graph.context import Progress
+from graph.dialogue.said import Vocabulary
+from graph.state import InboxItem, IncidentState
 from tests.support.clock import WallClock
 from tools.checks import CHECKS
 from tools.clock import Clock
-from tools.inventory.hosts import ChannelRow
+from tools.inventory.inventory import ChannelRow
 from tools.remedies import REMEDIES
 
 OPS, ACME, RANDOM, TEAM = "C0GPUINC", "C0CUSTACME", "C0RANDOM", "T0RACK"
@@ -87,7 +87,9 @@ def living_messages(
 ) -> StatusMessages:
     """The living messages as a process has them."""
     cards = PostedCards(redis)
-    return StatusMessages(EditableMessages(client, cards), StatusReactions(client, cards, tasks), people, origin_of, PendingMessages(redis, clock))
+    return StatusMessages(
+        EditableMessages(client, cards), StatusReactions(client, cards, tasks), people, origin_of, PendingMessages(redis, clock)
+    )
 
 
 @asynccontextmanager

@@ -11,12 +11,12 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from tests.support.clock import SetClock
 from tools.checks import CHECKS
-from tools.checks.row import Check
+from tools.checks.check import Check
 from tools.evidence import EvidenceStore, MemoryEvidence
 from tools.fact import Fact
 from tools.fleet.answers import CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.inventory.hosts import parse_inventory
+from tools.inventory.inventory import parse_inventory
 from tools.inventory.sku import Sku, load_skus
 from tools.transport import Transport
 
@@ -78,7 +78,9 @@ async def facts(of: Cluster, checks: Iterable[str] = (), hosts: Iterable[str] = 
     """What the real fleet and parsers make of it, jobs or no jobs. All checks by default; those of several hosts where there are several."""
     asked = list(hosts) or list(of.hosts)
     names = list(checks) or [name for name, check in CHECKS.items() if check.together is None or len(asked) > 1]
-    wave = await fleet(of, InProcess(of)).run_checks("test", [CheckRequest(host, check) for host in asked for check in names], permitted=True)
+    wave = await fleet(of, InProcess(of)).run_checks(
+        "test", [CheckRequest(host, check) for host in asked for check in names], permitted=True
+    )
     return wave.facts
 
 

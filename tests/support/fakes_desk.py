@@ -10,15 +10,15 @@ from typing import Annotated, Any, TypedDict, cast
 from langgraph.graph import END, START, StateGraph
 from redis.asyncio import Redis
 
-from bot.desk.inbox import DUE_WORK
+from bot.incidents.dispatch.inbox import DUE_WORK
 from bot.refusal import TooEarly
 from bot.store.keys import RedisKeys
 from bot.tasks import to_coroutine
-from graph.memory.checkpoint import RedisSaver
-from graph.memory.resume import has_pending_tasks
-from graph.ports import Progress
+from graph.checkpoints.checkpoint import RedisSaver
+from graph.checkpoints.run_status import has_pending_tasks
+from graph.context import Progress
 from graph.report import Report
-from graph.state import IncidentState, InboxItem, InboxItemKind, Origin
+from graph.state import InboxItem, InboxItemKind, IncidentState, Origin
 from tests.support.clock import T0
 
 NODES = ("summarise", "plan", "execute", "reflect", "conclude")

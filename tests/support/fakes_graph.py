@@ -6,19 +6,30 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from graph.engine.reference import ReferenceData
-from graph.model.reasoner import IntentChoices, DeclinedAnswer, IdeaChoices, Ideas, IntentGuess, Judgement, PromptMaterial, Objection, ReportExtraction, ModelSpend
-from graph.ports import GraphContext, Progress
+from graph.context import GraphContext, Progress
+from graph.engine.reference_data import ReferenceData
+from graph.model.reasoner import (
+    DeclinedAnswer,
+    IdeaChoices,
+    Ideas,
+    IntentChoices,
+    IntentGuess,
+    Judgement,
+    ModelSpend,
+    Objection,
+    PromptMaterial,
+    ReportExtraction,
+)
 from graph.state import Hypothesis, InboxItem, InboxItemKind
 from kb.taxonomy.expressions import Expression
-from kb.taxonomy.labels import Clue, Leaf, Taxonomy
+from kb.taxonomy.taxonomy import Clue, Leaf, Taxonomy
 from tests.support.clock import T0, SetClock
 from tests.support.inventories import inventory
-from tools.checks.row import Check, Command, Format
+from tools.checks.check import Check, Command, Format
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, Value, build_unobserved_fact
-from tools.fleet.answers import CheckAnswer, CheckRequest, AnswerCallback, FleetAnswers
-from tools.inventory.hosts import Inventory
+from tools.fleet.answers import AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers
+from tools.inventory.inventory import Inventory
 from tools.inventory.sku import Sku
 
 
@@ -183,7 +194,9 @@ class FakeFleet:
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
         """Nothing is kept here."""
 
-    async def run_checks(self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False) -> FleetAnswers:
+    async def run_checks(
+        self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False
+    ) -> FleetAnswers:
         self.asked += asks
         self.fresh.append(fresh)
         self.before(len(self.fresh))
@@ -257,7 +270,9 @@ class FakeModel:
     claims: tuple[str, ...] = ()
     """Ideas and claims that it was shown last."""
 
-    async def extract_report(self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]) -> ReportExtraction | DeclinedAnswer:
+    async def extract_report(
+        self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]
+    ) -> ReportExtraction | DeclinedAnswer:
         self.calls.append("read")
         self.shown.append(f"{material.logs}\n{material.findings}".strip())
         return self.found if material.findings else self.guess
@@ -266,14 +281,18 @@ class FakeModel:
         self.calls.append("judge")
         return self.judgement
 
-    async def propose_ideas(self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices) -> Ideas | DeclinedAnswer:
+    async def propose_ideas(
+        self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices
+    ) -> Ideas | DeclinedAnswer:
         self.calls.append("explore")
         self.shown.append("\n".join((*findings, material.logs)))
         self.earlier = known.earlier
         again = self.later is not None and self.calls.count("explore") > 1
         return self.later if again and self.later is not None else self.thinks
 
-    async def critique_claims(self, incident: str, claims: Sequence[str], findings: Sequence[str]) -> tuple[Objection, ...] | DeclinedAnswer:
+    async def critique_claims(
+        self, incident: str, claims: Sequence[str], findings: Sequence[str]
+    ) -> tuple[Objection, ...] | DeclinedAnswer:
         self.calls.append("critique")
         self.claims = tuple(claims)
         return self.objects[: len(claims)] if isinstance(self.objects, tuple) else self.objects

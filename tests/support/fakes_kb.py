@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kb.taxonomy.labels import Leaf, Taxonomy
+from kb.taxonomy.taxonomy import Leaf, Taxonomy
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 from redis.asyncio import Redis
 
 from tests.support.clock import SetClock
-from tools.acting import run as act
-from tools.acting.kit import get_current_kit_version
 from tools.action import Action, Condition, new_approval_id
+from tools.execution import runner as act
+from tools.execution.kit import get_current_kit_version
 from tools.ledger import brakes, record, states
 from tools.ledger.ledger import Ledger
 from tools.transport import CommandResult, Unreachable
@@ -98,7 +98,9 @@ async def expire_due(ledger: Any) -> list[Any]:
     for approval in await ledger.list_due():
         try:
             if (await ledger.get_record(approval)).state in states.OPEN_STATES:
-                ended.append(await ledger.end_action(approval, states.Transition.EXPIRE, "rackmedic", "nobody decided or started it in time"))
+                ended.append(
+                    await ledger.end_action(approval, states.Transition.EXPIRE, "rackmedic", "nobody decided or started it in time")
+                )
         except (record.NotOpen, record.TamperedRecord):
             continue  # somebody was quicker; or it can never run and must not keep the others from expiring
     return [row for row in ended if row.state is states.State.EXPIRED]

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from tests.support.clock import PATIENCE
 from tools.checks import CHECKS
-from tools.checks.row import Check
+from tools.checks.check import Check
 from tools.nodekit.generate import KitPaths, build_kit_files
 from tools.remedies import REMEDIES
-from tools.remedies.row import Remedy
+from tools.remedies.remedy import Remedy
 
 SHELLS = {"dash": ("dash",), "bash": ("bash", "--posix")} | ({"busybox": ("busybox", "sh")} if shutil.which("busybox") else {})
 """dash and bash are what /bin/sh is on servers; busybox is tried where it happens to be installed."""

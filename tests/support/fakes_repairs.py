@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.machines import speeds
 from tests.support.clock import PATIENCE, SetClock
-from tools.acting.build import ActionRequest, HostIdentity, build_action
-from tools.acting.kit import KitAnswer, ask_kit
 from tools.action import Action
-from tools.inventory.hosts import Host, Scheduler
+from tools.execution.build import ActionRequest, HostIdentity, build_action
+from tools.execution.kit import KitAnswer, ask_kit
+from tools.inventory.inventory import Host, Scheduler
 from tools.nodekit.generate import ACT_COMMAND
 from tools.remedies import REMEDIES
 from tools.transport import CommandResult, Transport
@@ -57,7 +57,7 @@ class Repairs:
         return build_action(wanted, row, Host(name=via, address="127.0.0.1"), seen, policy="p", catalogue="c")
 
     async def start(self, action: Action) -> KitAnswer:
-        """As `tools.acting.run` starts it, without a claim."""
+        """As `tools.execution.runner` starts it, without a claim."""
         return await ask_kit(action.via, ("start", action.digest, action.boot_id, *action.argv), self.transport, ACT_COMMAND)
 
     async def settle(self, action: Action) -> KitAnswer:

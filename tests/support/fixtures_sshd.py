@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.clock import PATIENCE
 from tests.support.inventories import inventory
-from tools.inventory.hosts import Inventory
+from tools.inventory.inventory import Inventory
 
 SSHD = shutil.which("sshd") or ("/usr/sbin/sshd" if Path("/usr/sbin/sshd").exists() else None)
 needs_sshd = pytest.mark.skipif(SSHD is None, reason="openssh-server is not installed: apt-get install openssh-server (make setup-system)")

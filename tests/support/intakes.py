@@ -9,19 +9,19 @@ from typing import cast
 import aiohttp
 from redis.asyncio import Redis
 
-from bot.desk.inbox import Inbox
+from bot.app.http.server import serve_routes
 from bot.inbound.webhook import KEY_PREFIX
-from bot.provider.arrivals import TicketImporter
+from bot.incidents.dispatch.inbox import Inbox
 from bot.provider.intake import ProviderIntake
-from bot.provider.kept import TicketStore
 from bot.provider.link import HttpProviderLink
-from bot.provider.standing import TicketStates
-from bot.provider.telling import ProviderMessageStore
-from bot.run.http.server import serve_routes
+from bot.provider.message_store import ProviderMessageStore
+from bot.provider.ticket_importer import TicketImporter
+from bot.provider.ticket_states import TicketStates
+from bot.provider.ticket_store import TicketStore
 from bot.store.keys import RedisKeys
 from graph.state import IncidentState
-from kb.customers.words import load_customer_words
-from kb.taxonomy.reader import load_taxonomy
+from kb.customers.cause_words import load_customer_words
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.fakes_bot import OPS
 from tests.support.inventories import inventory
 from tools.clock import Clock
@@ -81,7 +81,9 @@ async def provider(redis: Redis, clock: Clock, inbox: Inbox | None = None) -> As
 
     told = ProviderMessageStore(redis, clock)
     standing = TicketStates(inbox, SITE, WORDS, state_of, nothing_begun, told)
-    intake = ProviderIntake({"acme": (THEIRS, OURS)}, TicketImporter(inbox, TicketStore(redis), SITE, clock), standing, redis, wake, RedisKeys())
+    intake = ProviderIntake(
+        {"acme": (THEIRS, OURS)}, TicketImporter(inbox, TicketStore(redis), SITE, clock), standing, redis, wake, RedisKeys()
+    )
     made.append(Provider(redis, clock, inbox, intake, states, told))
     async with serve_routes("127.0.0.1", 0, intake.routes) as port:
         made[0].url = f"http://127.0.0.1:{port}"

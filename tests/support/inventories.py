@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tools.inventory.hosts import Inventory, parse_inventory, read_inventory
+from tools.inventory.inventory import Inventory, parse_inventory, read_inventory
 
 
 def inventory_of(path: Path) -> Inventory:

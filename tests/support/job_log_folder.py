@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tools.checks import job_logs
+from tools.checks import job_log_probe
 
 AS_ROOT = os.getuid() == 0
 MALLORY, ALICE = (3001, 3002) if AS_ROOT else (os.getuid(), os.getuid())
@@ -55,12 +55,12 @@ def look(top: Path | str, jobs: Jobs | None = None, act: Callable[[int], None] =
     """Run the program in this process, with a scheduler that knows these jobs."""
     out, err, stepped = io.BytesIO(), io.StringIO(), SteppedOs(act)
     system = SimpleNamespace(argv=["-c", str(top)], stdout=SimpleNamespace(buffer=out, flush=out.flush), stderr=err, exit=_leave)
-    known = vars(job_logs)
+    known = vars(job_log_probe)
     before = {name: known[name] for name in ("os", "sys", "said")}
     known.update(os=stepped, sys=system, said=_scheduler(jobs or {}))
     try:
         with suppress(SystemExit):
-            job_logs.main()
+            job_log_probe.main()
     finally:
         known.update(before)
     return Looked(out.getvalue().decode(), err.getvalue(), stepped.steps)

@@ -2,9 +2,19 @@
 
 from datetime import date
 
+from graph.incident_view import serialize_remediations
 from graph.report import Report
-from graph.rows import serialize_remediations
-from graph.state import IncidentBrief, Evidence, Hypothesis, IncidentState, Remediation, Origin, HumanCorrection, RemediationStep, HandoffTicket
+from graph.state import (
+    Evidence,
+    HandoffTicket,
+    HumanCorrection,
+    Hypothesis,
+    IncidentBrief,
+    IncidentState,
+    Origin,
+    Remediation,
+    RemediationStep,
+)
 from kb.history.lessons import Lesson
 
 DEAD, ECC, OLD = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable", "SYSTEM_SOFTWARE.DRIVER.Old"

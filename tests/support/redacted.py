@@ -14,7 +14,8 @@ def facts_that_differ(outputs: Iterable[tuple[str, str]]) -> tuple[int, int]:
     before = after = 0
     for check, text in outputs:
         raw, clean = (
-            {(fact.key, fact.device, str(fact.value), fact.status) for fact in CHECKS[check].parse_output(said)} for said in (text, redact(text))
+            {(fact.key, fact.device, str(fact.value), fact.status) for fact in CHECKS[check].parse_output(said)}
+            for said in (text, redact(text))
         )
         before, after = before + len(raw), after + len(raw ^ clean)
     return before, after

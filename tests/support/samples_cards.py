@@ -8,33 +8,33 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from bot.cards.approvals import card as approval
-from bot.cards.approvals import files, node_jobs, process
-from bot.cards.approvals.card import ApprovalCardView
+from bot.app.diagnosis_runtime import DiagnosisRuntime, open_diagnosis_runtime
 from bot.cards.blocks import Card
-from bot.cards.incidents import diagnosis, living, ticket
-from bot.cards.incidents.handoff import build_handoff
-from bot.cards.incidents.living import IncidentCardView
-from bot.cards.incidents.standing import get_incident_status
+from bot.incidents.cards import diagnosis, incident_card, ticket
+from bot.incidents.cards.handoff import build_handoff
+from bot.incidents.cards.incident_card import IncidentCardView
+from bot.incidents.cards.incident_status import get_incident_status
+from bot.incidents.publishing.status_messages import get_findings_so_far
 from bot.policy.approvals import build_terms
-from bot.run.world import DiagnosisRuntime, open_diagnosis_runtime
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import deleted_files, killed_process, node_jobs
+from bot.remediation.cards.approval_card import ApprovalCardView
 from bot.settings import load_settings
-from bot.slack.outgoing.living import get_findings_so_far
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.stage import Stage, staged
-from graph.incident.flow import build_incident_graph, run_turn
-from graph.ladders.fault import get_step_precondition
-from graph.memory.serde import build_plain_serde
+from graph.checkpoints.serde import build_plain_serde
+from graph.incident.incident_graph import build_incident_graph, run_turn
+from graph.incident_view import IncidentView
+from graph.remediation.fault_condition import get_step_precondition
 from graph.report import Report
-from graph.rows import IncidentView
-from graph.state import Attachment, IncidentState, InboxItem, Remediation, Origin
-from tools.acting.build import ActionRequest, HostIdentity, build_action, compute_catalogue_hash, find_execution_host
-from tools.acting.conditions import read_process_start
-from tools.acting.deletes import preview_delete
-from tools.acting.dry_run import preview_conditions
-from tools.acting.identity import read_boot_id
-from tools.acting.jobs import read_node_jobs
+from graph.state import Attachment, InboxItem, IncidentState, Origin, Remediation
 from tools.action import Action
+from tools.execution.build import ActionRequest, HostIdentity, build_action, compute_catalogue_hash, find_execution_host
+from tools.execution.conditions import read_process_start
+from tools.execution.delete_preview import preview_delete
+from tools.execution.dry_run import preview_conditions
+from tools.execution.identity import read_boot_id
+from tools.execution.node_jobs import read_node_jobs
 from tools.fact import Fact
 from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
@@ -105,7 +105,9 @@ async def seen_of(name: str) -> Seen:
     raw = {"id": "cards", "profile": "dgx-h100-8", "nodes": case.get("nodes", NODES), "faults": case["faults"]}
     raw |= {"modifiers": case.get("modifiers", []), "ticket": {"channel": "slack", "author": "U0OLGA", "text": case["text"]}}
     stage = staged(parse_case(raw), controller="slurm-controller")
-    async with open_diagnosis_runtime(load_settings(environ={}), transport=stage.transport, inventory=stage.inventory, clock=stage.clock) as world:
+    async with open_diagnosis_runtime(
+        load_settings(environ={}), transport=stage.transport, inventory=stage.inventory, clock=stage.clock
+    ) as world:
         state, report = await _turns(world, stage, case)
         rows = IncidentView(state)
         ladder = next((row for row in rows.remediations if row.is_open and row.waiting_for == "approval" and row.current_step), None)
@@ -114,7 +116,9 @@ async def seen_of(name: str) -> Seen:
         titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
         handed = ticket.render_ticket(build_handoff(state), titles) if rows.ticket else None
         stands = get_incident_status(rows, [shown.record] if shown else [])
-        told = living.render_incident_card(IncidentCardView(INCIDENT, get_findings_so_far(report), rows.stats, stands, titles=titles))
+        told = incident_card.render_incident_card(
+            IncidentCardView(INCIDENT, get_findings_so_far(report), rows.stats, stands, titles=titles)
+        )
         answer = diagnosis.render_diagnosis(INCIDENT, report, titles=titles) if report.reply else None
         return Seen(name, state, report, told, approval.render_approval_card(shown) if shown else None, answer, handed)
 
@@ -143,7 +147,7 @@ async def _approval(world: DiagnosisRuntime, stage: Stage, ladder: Remediation, 
     jobs = await read_node_jobs(action, world.ports.inventory, world.transport)
     known = [
         *(node_jobs.build_job_rows(jobs) if jobs else ()),
-        *(files.build_file_rows(deletes) if deletes else process.build_process_rows(action, facts)),
+        *(deleted_files.build_file_rows(deletes) if deletes else killed_process.build_process_rows(action, facts)),
     ]
     return ApprovalCardView(record, group=GROUP, seen=looked, seen_at=now, known=known)
 

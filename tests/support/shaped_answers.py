@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from graph.model.endpoint import ChatEndpoint, ModelReply, EndpointFailure
+from graph.model.endpoint import ChatEndpoint, EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
 
 Schema = Mapping[str, Any]

@@ -11,18 +11,18 @@ from langgraph.checkpoint.memory import InMemorySaver
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.stage import Stage, staged
-from graph.conversation.intents import Intent
-from graph.conversation.read import parse_message
-from graph.conversation.said import ParsedMessage
-from graph.incident.flow import IncidentGraph, build_incident_graph, run_turn
-from graph.incident.visible import build_vocabulary
-from graph.ports import GraphContext, Progress, discard_progress
+from graph.context import GraphContext, Progress, discard_progress
+from graph.dialogue.intents import Intent
+from graph.dialogue.read import parse_message
+from graph.dialogue.said import ParsedMessage
+from graph.incident.incident_graph import IncidentGraph, build_incident_graph, run_turn
+from graph.incident.visibility import build_vocabulary
+from graph.incident_view import IncidentView
 from graph.report import Report
-from graph.rows import IncidentView
-from graph.state import Attachment, IncidentState, InboxItem, InboxItemKind, Remediation, Origin
+from graph.state import Attachment, InboxItem, InboxItemKind, IncidentState, Origin, Remediation
 from kb.history.incidents import load_seeds
 from kb.history.index import PastIncidentIndex
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.loader import load_taxonomy
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact

@@ -11,7 +11,7 @@ import structlog
 import typer
 from typer.testing import CliRunner
 
-from bot.cli import app
+from bot.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from graph.exchange.build import ExportPrivacy, build_ticket_document
-from graph.exchange.document import TicketDocument
-from graph.exchange.public import load_public_chunks
-from graph.rows import IncidentView
+from graph.incident_view import IncidentView
 from graph.state import IncidentState
+from graph.ticket_export.build import ExportPrivacy, build_ticket_document
+from graph.ticket_export.document import TicketDocument
+from graph.ticket_export.public_catalogues import load_public_chunks
 from tests.support.talk import Talk
 from tools.fact import Fact
 

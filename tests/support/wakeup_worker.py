@@ -6,11 +6,11 @@ import sys
 import structlog
 from redis.asyncio import Redis
 
-from bot.desk.desk import Dispatcher
-from bot.desk.inbox import Inbox
-from bot.desk.lease import Leases
-from bot.desk.sweeper import plan_timers
-from bot.desk.wakeups import StreamWakeups
+from bot.incidents.dispatch.dispatcher import Dispatcher
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.lease import Leases
+from bot.incidents.dispatch.sweeper import plan_timers
+from bot.incidents.dispatch.wakeups import StreamWakeups
 from tests.support.clock import WallClock
 from tests.support.crash_zygote import Doom, RedisBoard
 from tests.support.fakes_desk import TinyTurns

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fakes_ledger import BOOT, OTHER_BOOT, Desk
-from tools.acting import run as act
-from tools.acting.kit import get_current_kit_version, read_kit_state, parse_kit_answer
-from tools.acting.run import ExecutionResult
+from tools.execution import runner as act
+from tools.execution.kit import get_current_kit_version, parse_kit_answer, read_kit_state
+from tools.execution.runner import ExecutionResult
 from tools.fact import Status
 from tools.ledger.record import LostClaim
 from tools.nodekit.generate import ACT_COMMAND
@@ -139,9 +139,12 @@ async def test_a_digest_that_never_began_has_failed(desk: Desk) -> None:
 # -- no clear answer ---------------------------------------------------------------------------------------------------------
 
 UNCLEAR: tuple[Step, ...] = (
-    GONE, CUT, CommandResult(b"started", exit_status=None), CommandResult(b"", b"bash: fork: retry", 254), CommandResult(b""), CommandResult(b"Welcome!\nstarted\n"), CommandResult(b"done\n"),
-    CommandResult(b"done x\n"), CommandResult("done ²\n".encode()), CommandResult(b"done 0 0\n"), CommandResult(b"done 1000\n"), CommandResult(b" done 0\n"), CommandResult(b"\xff\xfe"), CommandResult(b"DONE 0\n"),
-    CommandResult(b"done 0\n", timed_out=True, exit_status=124), CommandResult(b"", b"rackmedic-act: no record can be kept", 4), CommandResult(b"absent\n"), CommandResult(b"unclear\n"),
+    GONE, CUT, CommandResult(b"started", exit_status=None), CommandResult(b"", b"bash: fork: retry", 254),
+    CommandResult(b""), CommandResult(b"Welcome!\nstarted\n"), CommandResult(b"done\n"),
+    CommandResult(b"done x\n"), CommandResult("done ²\n".encode()), CommandResult(b"done 0 0\n"), CommandResult(b"done 1000\n"),
+    CommandResult(b" done 0\n"), CommandResult(b"\xff\xfe"), CommandResult(b"DONE 0\n"),
+    CommandResult(b"done 0\n", timed_out=True, exit_status=124), CommandResult(b"", b"rackmedic-act: no record can be kept", 4),
+    CommandResult(b"absent\n"), CommandResult(b"unclear\n"),
 )  # fmt: skip
 
 

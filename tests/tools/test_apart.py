@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.run.reader import IsolatedTextReader
+from bot.app.isolated_reader import IsolatedTextReader
 from kb.redact import redact
 from tests.tools.test_site_rules import LOST
-from tools.apart import MIN_SEPARATE_PROCESS_CHARS, ProcessPool, WorkTimeout, run_in_parallel
 from tools.evidence import DirectoryEvidence
+from tools.process_pool import MIN_SEPARATE_PROCESS_CHARS, ProcessPool, WorkTimeout, run_in_parallel
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,10 @@ async def test_a_large_text_that_cannot_be_searched_for_secrets_is_not_kept(tmp_
 
 async def test_a_large_log_is_read_apart_with_the_sites_own_checks() -> None:
     now = datetime(2026, 5, 20, tzinfo=UTC)
-    text = "step 1 loss 2.0\n" * (MIN_SEPARATE_PROCESS_CHARS // 8) + "[rank3]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    text = (
+        "step 1 loss 2.0\n" * (MIN_SEPARATE_PROCESS_CHARS // 8)
+        + "[rank3]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    )
     read = await IsolatedTextReader(ProcessPool(), None)("job.log", "ab", text, now)
     assert read is not None
     assert [fact.value for fact in read.pasted.facts if fact.key == "job.error"] == ["cuda_illegal_access"]
@@ -79,7 +82,12 @@ async def test_the_sites_own_rules_are_known_there_too(tmp_path: Path) -> None:
 
 
 async def test_what_takes_too_long_is_not_read() -> None:
-    assert await IsolatedTextReader(ProcessPool(seconds=0.0), None)("job.log", "ab", "x" * MIN_SEPARATE_PROCESS_CHARS, datetime(2026, 5, 20, tzinfo=UTC)) is None
+    assert (
+        await IsolatedTextReader(ProcessPool(seconds=0.0), None)(
+            "job.log", "ab", "x" * MIN_SEPARATE_PROCESS_CHARS, datetime(2026, 5, 20, tzinfo=UTC)
+        )
+        is None
+    )
 
 
 def two_answers() -> tuple[tuple[int, int], tuple[int, int]]:

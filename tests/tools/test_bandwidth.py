@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.bandwidth import PASTED_TABLE, MAX_MESSAGE_BYTES, BandwidthCurve, Bandwidths, bandwidths, summarize_bandwidths, format_size
+from tools.bandwidth import MAX_MESSAGE_BYTES, PASTED_TABLE, BandwidthCurve, Bandwidths, bandwidths, format_size, summarize_bandwidths
 from tools.checks.exclusive.nccl import parse_nccl
 from tools.fact import Fact, Status, Value
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from graph.engine.derive import find_unfit_images, find_wrong_clocks
+from graph.engine.derived_facts import find_unfit_images, find_wrong_clocks
 from tests.support import samples_checks as samples
 from tests.support.clock import PATIENCE
 from tests.support.fakes_graph import fact

@@ -34,5 +34,7 @@ def test_a_run_without_its_verdicts_finds_errors_and_calls_nobody_right() -> Non
 
 
 def test_cuda_that_does_not_start_is_told_as_such() -> None:
-    (fact,) = RUN.parse_output('Couldn\'t init a GPU test: Error in "init": system not yet initialized\n\nNo clients are alive!  Aborting\n')
+    (fact,) = RUN.parse_output(
+        'Couldn\'t init a GPU test: Error in "init": system not yet initialized\n\nNo clients are alive!  Aborting\n'
+    )
     assert (fact.key, fact.value) == ("cuda.error", "not_ready")

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deploy.kubernetes.api import KubeApi, serving
-from graph.engine.abnormal import ABNORMAL_RULES
+from graph.engine.abnormal_facts import ABNORMAL_RULES
 from tests.support.clock import WallClock
 from tests.support.fakes_kubectl import KUBECTL, MISSING, LooksHere
 from tools.checks import CHECKS
-from tools.checks.kubernetes import parse_node, parse_pods, format_unasked_controller
-from tools.checks.row import Unreadable
+from tools.checks.check import Unreadable
+from tools.checks.kubernetes import format_unasked_controller, parse_node, parse_pods
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet.answers import CheckAnswer, CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.inventory.hosts import parse_inventory
+from tools.inventory.inventory import parse_inventory
 from tools.transport import CommandResult, Unreachable
 
 NODE = "ip-10-0-0-17.cloud.example"

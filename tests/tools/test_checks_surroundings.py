@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from graph.engine.abnormal import is_abnormal
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.abnormal_facts import is_abnormal
+from kb.taxonomy.loader import load_taxonomy
 from tests.support import samples_checks as samples
 from tools.checks import CHECKS
 from tools.fact import Fact, Status
@@ -222,7 +222,12 @@ def test_what_slurm_itself_says_of_a_node_is_told_from_what_people_do(reason: st
     found = read("sched", f"NodeName=gpu-003 State=IDLE+DRAIN+INVALID_REG Partitions=train Reason={reason}\n")
     (why,) = [fact for fact in found if fact.key == "sched.reason"]
     assert values(found)["sched.state", None] == "IDLE+DRAIN+INVALID_REG"
-    assert (why.value, why.attrs.get("told"), bool(why.attrs["by"]), is_abnormal(why)) == (reason.partition(" [")[0], told, True, bool(told))
+    assert (why.value, why.attrs.get("told"), bool(why.attrs["by"]), is_abnormal(why)) == (
+        reason.partition(" [")[0],
+        told,
+        True,
+        bool(told),
+    )
 
 
 @pytest.mark.parametrize(

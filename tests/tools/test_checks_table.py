@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from kb.keys import find_key
+from kb.fact_keys import find_key
 from tests.support.samples_checks import SAMPLES
 from tools.checks import CHECKS
-from tools.checks.row import SLOT_PATTERNS, BadSlot, Check
+from tools.checks.check import SLOT_PATTERNS, BadSlot, Check
 from tools.checks.smi.fields import FIELDS
 
 PASSIVE = ["smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "env", "joblog", "procs"]  # fmt: skip

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb.address import normalize_bdf
+from kb.pci_address import normalize_bdf
 from tools.devices import find_missing_gpus, name_devices
 from tools.fact import Fact
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, Node
-from tools.acting.build import ActionRequest, HostIdentity, build_action, find_execution_host
-from tools.acting.cancels import CancelPreview, preview_cancel
-from tools.acting.conditions import PLAIN_READS, ConditionResult, is_condition_met, read_condition, find_unmet_conditions
-from tools.acting.deletes import DeletePreview, OldFile, preview_delete
-from tools.acting.dry_run import preview_conditions
-from tools.acting.kit import get_current_kit_version
-from tools.acting.scheduled import SLURM_DRAINED, read_drain_status
 from tools.action import Action, Condition
-from tools.inventory.hosts import parse_inventory
+from tools.execution.build import ActionRequest, HostIdentity, build_action, find_execution_host
+from tools.execution.cancel_preview import CancelPreview, preview_cancel
+from tools.execution.conditions import PLAIN_READS, ConditionResult, find_unmet_conditions, is_condition_met, read_condition
+from tools.execution.delete_preview import DeletePreview, OldFile, preview_delete
+from tools.execution.drain_status import SLURM_DRAINED, read_drain_status
+from tools.execution.dry_run import preview_conditions
+from tools.execution.kit import get_current_kit_version
+from tools.inventory.inventory import parse_inventory
 from tools.nodekit.generate import ACT_COMMAND, CONDITION_FUNCTIONS, LOOK_COMMAND
 from tools.remedies import REMEDIES
 from tools.transport import CommandResult, Unreachable
@@ -59,7 +59,14 @@ class Fleet:
 
 def _action(remedy: str, **args: str) -> Action:
     row, host = REMEDIES[remedy], FLEET.hosts["gpu-001"]
-    return build_action(ActionRequest(remedy, args, "inc-1"), host, find_execution_host(row, host, FLEET.hosts), HostIdentity(BOOT), policy="p", catalogue="c")
+    return build_action(
+        ActionRequest(remedy, args, "inc-1"),
+        host,
+        find_execution_host(row, host, FLEET.hosts),
+        HostIdentity(BOOT),
+        policy="p",
+        catalogue="c",
+    )
 
 
 async def test_every_condition_is_told_with_what_was_seen() -> None:
@@ -112,9 +119,13 @@ async def test_another_boot_shows() -> None:
 
 async def test_before_a_claim_only_the_controllers_conditions_are_read_and_only_what_fails_is_told() -> None:
     action = _action("gpu_reset", bdf=BDF)
-    assert await find_unmet_conditions(action, Fleet({("head", SINFO): row("drained*", "idle+drain+not_responding")}), controller="head") == []
+    assert (
+        await find_unmet_conditions(action, Fleet({("head", SINFO): row("drained*", "idle+drain+not_responding")}), controller="head") == []
+    )
     fleet = Fleet({("head", SINFO): row("draining", "allocated+drain")})
-    assert [(one.ok, one.saw) for one in await find_unmet_conditions(action, fleet, controller="head")] == [(False, "draining allocated+drain")]
+    assert [(one.ok, one.saw) for one in await find_unmet_conditions(action, fleet, controller="head")] == [
+        (False, "draining allocated+drain")
+    ]
     assert [one.ok for one in await find_unmet_conditions(action, Fleet({}), controller="head")] == [None]
     assert fleet.asked == [("head", SINFO)]
 
@@ -194,7 +205,9 @@ async def test_a_process_that_may_not_be_read_is_not_gone(stderr: bytes) -> None
     fleet = Fleet({("gpu-001", "cat /proc/4711/stat"): CommandResult(b"", stderr, 1)})
     assert (await read_condition(Condition("node", "same", ("@proc_start", "4711"), "123"), "gpu-001", fleet)).ok is None
     assert (
-        await read_condition(Condition("node", "same", ("@proc_start", "4711"), "123"), "gpu-001", Fleet({("gpu-001", "cat /proc/4711/stat"): "odd"}))
+        await read_condition(
+            Condition("node", "same", ("@proc_start", "4711"), "123"), "gpu-001", Fleet({("gpu-001", "cat /proc/4711/stat"): "odd"})
+        )
     ).ok is None
 
 
@@ -215,7 +228,8 @@ async def test_what_a_cancel_would_end_is_counted_by_task_whose_and_where() -> N
 
 
 @pytest.mark.parametrize(
-    "answer", [Unreachable("head", "no route"), CommandResult(b"", exit_status=None), CommandResult(b"", b"Invalid job id", 1), "4711|R|a|n[3-1\n"]
+    "answer",
+    [Unreachable("head", "no route"), CommandResult(b"", exit_status=None), CommandResult(b"", b"Invalid job id", 1), "4711|R|a|n[3-1\n"],
 )
 async def test_a_job_that_could_not_be_asked_about_is_said_so(answer: CommandResult | Unreachable | str) -> None:
     seen = await preview_cancel(_action("cancel_job", job="4711"), Fleet({("head", TASKS): answer}))
@@ -226,7 +240,9 @@ async def test_a_job_that_could_not_be_asked_about_is_said_so(answer: CommandRes
 
 async def test_what_a_cleanup_would_delete_is_read_with_its_own_hours() -> None:
     largest = (OldFile("/tmp/ckpt 1.pt", 41875931136, "train", 6000), OldFile("/var/crash/a", 8192, "root", 4400))
-    assert await preview_delete(_action("cleanup", hours="72"), Fleet({("gpu-001", FILES): ANSWER})) == DeletePreview(3214, 125600000000, largest)
+    assert await preview_delete(_action("cleanup", hours="72"), Fleet({("gpu-001", FILES): ANSWER})) == DeletePreview(
+        3214, 125600000000, largest
+    )
     fleet = Fleet({})
     assert await preview_delete(_action("gpu_reset", bdf=BDF), fleet) is None
     assert fleet.asked == []

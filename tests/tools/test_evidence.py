@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.evidence import DirectoryEvidence, EvidenceStore, EvidenceBuffer, MemoryEvidence
+from tools.evidence import DirectoryEvidence, EvidenceBuffer, EvidenceStore, MemoryEvidence
 from tools.fact import Fact, Status
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tools.expected import find_below_expected
+from tools.below_expected import find_below_expected
 from tools.fact import Fact, Status, Value
 
 A100 = "NVIDIA A100-SXM4-80GB"

@@ -12,13 +12,13 @@ import pytest
 
 from tests.support.clock import SetClock
 from tools.checks import CHECKS
-from tools.checks.row import Check, Command, Format, Unreadable
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet.answers import DEFAULT_LANES, CheckAnswer, CheckRequest, compute_makespan
 from tools.fleet.fleet import MAX_FINISHED_HOSTS, Fleet
-from tools.fleet.reading import MIN_THREAD_CHARS
-from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
+from tools.fleet.output_reader import MIN_THREAD_CHARS
+from tools.inventory.inventory import BadInventory, Inventory, parse_inventory
 from tools.ssh.client import SshLimits
 from tools.transport import CommandResult, Unreachable
 
@@ -120,7 +120,9 @@ async def test_trouble_is_a_fact_and_never_healthy(ran: CommandResult, status: S
 
 async def test_a_check_whose_programs_are_all_missing_has_looked_at_nothing() -> None:
     optional = replace(COUNT, commands=(Command("query", ("count",), optional=True),))
-    asked = Fleet(FakeHosts(lambda host, argv: CommandResult(b"", b"count: not found", 127)), HOSTS, {"smi": optional}, MemoryEvidence(), SetClock())
+    asked = Fleet(
+        FakeHosts(lambda host, argv: CommandResult(b"", b"count: not found", 127)), HOSTS, {"smi": optional}, MemoryEvidence(), SetClock()
+    )
     [answer] = (await asked.run_checks("inc-1", [CheckRequest("n1", "smi")])).answers
     assert answer.could_not
     assert [(fact.key, fact.value) for fact in answer.facts] == [("check.skipped", "no_tool")]
@@ -299,7 +301,9 @@ async def test_half_a_table_is_not_counted_and_half_a_log_is_read_up_to_its_last
     )
     kernel = "kern  :warn  : 2026-05-20T03:01:10,000000+00:00 NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n"
     said = {"ibstat": ports, "dmesg": kernel + kernel.replace("79", "48")[:70]}
-    hosts = FakeHosts(lambda host, argv: CommandResult(said.get({"ibstat": "ibstat", "sudo": "dmesg"}.get(argv[0], ""), "").encode(), **ran))
+    hosts = FakeHosts(
+        lambda host, argv: CommandResult(said.get({"ibstat": "ibstat", "sudo": "dmesg"}.get(argv[0], ""), "").encode(), **ran)
+    )
     it = Fleet(hosts, HOSTS, HALF, MemoryEvidence(), SetClock())
     wave = await it.run_checks("inc-1", [CheckRequest("n1", "ibstat"), CheckRequest("n1", "dmesg")])
     found = {(fact.check, fact.key, fact.value) for fact in wave.facts if fact.status is Status.OK}

@@ -8,7 +8,7 @@ from tests.tools.test_fleet import COUNT, HOSTS, LOUD
 from tools.evidence import MemoryEvidence
 from tools.fact import Status
 from tools.fleet.answers import CheckRequest
-from tools.fleet.fleet import Fleet, CheckLimits
+from tools.fleet.fleet import CheckLimits, Fleet
 from tools.transport import AccessBarrier, CommandResult, Unreachable
 
 

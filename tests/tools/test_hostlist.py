@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.inventory.ranges import BadRange, expand_host_range, fold_host_names
+from tools.inventory.host_ranges import BadRange, expand_host_range, fold_host_names
 
 
 def test_a_range_keeps_the_width_of_its_first_number() -> None:

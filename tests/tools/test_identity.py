@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.samples_checks import BOOT_ID
-from tools.acting.identity import read_boot_id
+from tools.execution.identity import read_boot_id
 from tools.transport import CommandResult, Unreachable
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.inventories import inventory_of
-from tools.inventory.hosts import BadInventory, parse_inventory
-from tools.inventory.ranges import BadRange
+from tools.inventory.host_ranges import BadRange
+from tools.inventory.inventory import BadInventory, parse_inventory
 
 GOOD = {
     "defaults": {"user": "rackmedic", "kit": True, "sku": "dgx-h100-8"},

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
-from tools.inventory.jobs import JobHosts, SlurmJobFinder, NoHostsReason
-from tools.inventory.ranges import expand_host_range
+from tools.inventory.host_ranges import expand_host_range
+from tools.inventory.inventory import BadInventory, Inventory, parse_inventory
+from tools.inventory.job_lookup import JobHosts, NoHostsReason, SlurmJobFinder
 from tools.inventory.sources import ansible, kubernetes, slurm
 from tools.inventory.sources.commands import run_here
-from tools.inventory.sources.open import open_inventory
-from tools.inventory.sources.rows import BadSource
+from tools.inventory.sources.loader import open_inventory
+from tools.inventory.sources.source_rows import BadSource
 from tools.transport import CommandResult, Transport, Unreachable
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ PLAIN = """\
 NodeName=gpu-001 Arch=x86_64 CoresPerSocket=56 Gres=gpu:h100:8(S:0-1) NodeAddr=10.0.0.1 NodeHostName=gpu-001 OS=Linux 5.15.0 #1 SMP State=IDLE Partitions=train,all MCS_label=N/A
 NodeName=gpu-002 Arch=x86_64 Gres=gpu:h100:8 NodeAddr=gpu-002 State=IDLE+DRAIN Partitions=train,all Reason=Xid 79, Owner=ops [root@2026-05-20T03:00:00]
 NodeName=cpu-001 Arch=x86_64 Gres=(null) NodeAddr=10.0.1.1 State=IDLE Partitions=all
-"""  # noqa: E501
+"""
 JSON = json.dumps(
     {
         "nodes": [
@@ -401,7 +401,12 @@ class Login:
 
 
 async def test_slurm_is_asked_on_a_host_in_json_first_and_plainly_where_it_is_old(tmp_path: Path) -> None:
-    login = Login({slurm.NODES_JSON_COMMAND: CommandResult(b"", b"scontrol: unrecognized option '--json'", 1), slurm.NODES_PLAIN_COMMAND: CommandResult(PLAIN.encode())})
+    login = Login(
+        {
+            slurm.NODES_JSON_COMMAND: CommandResult(b"", b"scontrol: unrecognized option '--json'", 1),
+            slurm.NODES_PLAIN_COMMAND: CommandResult(PLAIN.encode()),
+        }
+    )
 
     def reach(inventory: Inventory) -> Transport:
         assert set(inventory.hosts) == {"login1"}
@@ -421,9 +426,9 @@ async def test_a_job_leads_to_its_hosts_where_a_controller_knows_it() -> None:
     deaf = Login({})
     assert "no route to host" in (await SlurmJobFinder(deaf, inventory).find_job("4711")).could_not
     assert [host for host, _ in deaf.asked] == ["login1", "login2"]
-    assert await SlurmJobFinder(deaf, Inventory(hosts={}, groups={})).find_job("4711") == await SlurmJobFinder(deaf, Inventory(hosts={}, groups={})).find_job(
-        "1"
-    )
+    assert await SlurmJobFinder(deaf, Inventory(hosts={}, groups={})).find_job("4711") == await SlurmJobFinder(
+        deaf, Inventory(hosts={}, groups={})
+    ).find_job("1")
 
 
 SHOW, SACCT = ("scontrol", "show", "job", "4711"), ("sacct", "-n", "-P", "-X", "-a", "-j", "4711", "-o", "JobID,State,NodeList")
@@ -448,11 +453,17 @@ async def test_a_job_that_the_controller_forgot_is_looked_for_in_the_accounting(
         (GONE, CommandResult(b"Slurm accounting storage is disabled\n"), "accounting_off"),
         (GONE, CommandResult(b"", b"sacct: error: Problem talking to the database: Connection refused\n", 1), "accounting_silent"),
         (GONE, CommandResult(b"4711|FAILED|gpu-[1-\n"), "accounting_silent"),
-        (CommandResult(b"", b"slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1), CommandResult(b""), "could_not"),
+        (
+            CommandResult(b"", b"slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1),
+            CommandResult(b""),
+            "could_not",
+        ),
         (CommandResult(b"JobId=4711 JobName=a JobState=PENDING NumTasks=1 NodeList=(null)\n"), CommandResult(b""), "no_hosts"),
     ],
 )
-async def test_what_slurm_does_not_know_is_told_apart_from_what_it_was_not_asked(said: CommandResult, sacct: CommandResult, why: NoHostsReason) -> None:
+async def test_what_slurm_does_not_know_is_told_apart_from_what_it_was_not_asked(
+    said: CommandResult, sacct: CommandResult, why: NoHostsReason
+) -> None:
     jobs = SlurmJobFinder(Login({SHOW: said, SACCT: sacct}), Inventory(hosts={}, groups={}, slurm=("login1",)))
     assert await jobs.find_job_hosts("4711") == JobHosts(why=why)
 
@@ -473,7 +484,9 @@ async def test_a_job_of_somebody_elses_is_looked_for_as_one_that_nobody_knows() 
 
 async def test_without_a_scheduler_and_with_one_that_is_away_nobody_says_that_there_is_no_such_job() -> None:
     assert await SlurmJobFinder(Login({}), Inventory(hosts={}, groups={})).find_job_hosts("4711") == JobHosts(why="nobody")
-    assert await SlurmJobFinder(Login({}), Inventory(hosts={}, groups={}, slurm=("login1",))).find_job_hosts("4711") == JobHosts(why="could_not")
+    assert await SlurmJobFinder(Login({}), Inventory(hosts={}, groups={}, slurm=("login1",))).find_job_hosts("4711") == JobHosts(
+        why="could_not"
+    )
 
 
 @given(st.text(max_size=20))

@@ -21,7 +21,7 @@ from redis.exceptions import ConnectionError as NoConnection
 
 from tests.support.clock import SetClock
 from tests.support.fakes_ledger import BOOT, KEY, OTHER_BOOT, PEOPLE, Desk, expire_due
-from tools.acting.run import start_action
+from tools.execution.runner import start_action
 from tools.ledger.claim import Claim
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import ApprovalTerms
@@ -330,7 +330,11 @@ async def test_what_is_revoked_or_superseded_never_runs(desk: Desk, event: str, 
     card = await desk.approved() if approve else await desk.ask()
     ended = await desk.ledger.end_action(card.approval, desk.states.Transition(event), "T1:BOB", "not now")
     assert (ended.state, ended.ended_by, ended.says) == (f"{event}d", "T1:BOB", "not now")
-    for attempt in (desk.click(card, "CID"), desk.claim(card), desk.ledger.end_action(card.approval, desk.states.Transition.REVOKE, "x", "x")):
+    for attempt in (
+        desk.click(card, "CID"),
+        desk.claim(card),
+        desk.ledger.end_action(card.approval, desk.states.Transition.REVOKE, "x", "x"),
+    ):
         with pytest.raises(desk.refusals.NotOpen):
             await attempt
 

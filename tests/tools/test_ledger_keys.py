@@ -9,7 +9,7 @@ import pytest
 from tests.support.clock import SetClock
 from tests.support.fakes_ledger import KEY, Desk
 from tests.tools.test_ledger import desk
-from tools.acting.run import start_action
+from tools.execution.runner import start_action
 from tools.ledger import audit
 from tools.ledger.seal import Seal, compute_key_id
 

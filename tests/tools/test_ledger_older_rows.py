@@ -11,7 +11,7 @@ import pytest
 from fakeredis import FakeAsyncRedis, FakeServer
 
 from tests.support.fakes_ledger import Desk, expire_due
-from tools.ledger.confirmed import get_states_after
+from tools.ledger.logged_states import get_states_after
 
 LOG = {b"rm:ledger:audit", b"rm:ledger:head", b"rm:ledger:clock"}
 Step = Callable[[Desk, Any], Awaitable[object]]
@@ -98,7 +98,9 @@ async def test_a_row_of_before_is_no_right_any_more(desk: Desk, was: str, became
     ran = dict(desk.host.effects)
     await _put_back(desk, kept)
     ledger = desk.replica() if fresh else desk.ledger
-    assert (await ledger.get_record(card.approval)).state == ("approved" if was == "approved" else "pending"), "genuine, signature by signature"
+    assert (await ledger.get_record(card.approval)).state == ("approved" if was == "approved" else "pending"), (
+        "genuine, signature by signature"
+    )
     refused = (desk.refusals.TamperedRecord, desk.refusals.TooLate)
     if was != "approved":
         with pytest.raises(refused):

@@ -12,14 +12,14 @@ from deploy.sandbox.cluster.doors.inprocess import InProcess
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster
 from tools.checks import CHECKS
-from tools.checks.exclusive.localise import LeafLookup, LocalisationResult, HostGroup, build_first_round, localise_slow_hosts
+from tools.checks.check import CheckParticipant, CommandFacts
+from tools.checks.exclusive.localise import HostGroup, LeafLookup, LocalisationResult, build_first_round, localise_slow_hosts
 from tools.checks.exclusive.nccl_pairs import run_pairs
-from tools.checks.row import CheckParticipant, CommandFacts
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, build_unobserved_fact
 from tools.fleet.answers import CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.inventory.hosts import parse_inventory
+from tools.inventory.inventory import parse_inventory
 from tools.inventory.sku import load_skus
 
 pytestmark = pytest.mark.slow

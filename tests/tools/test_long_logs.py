@@ -32,7 +32,9 @@ CUT = CommandResult(FLOOD.encode() * 3, truncated=True, exit_status=None)
 
 def node(rans: Mapping[str, CommandResult]) -> tuple[Fleet, FakeHosts]:
     """A host with the kit whose kernel log says this; no other answer is worth a word."""
-    hosts = FakeHosts(lambda host, argv: rans.get(argv[-1].removeprefix("dmesg."), CommandResult(b"", b"No journal files were found.\n", 1)))
+    hosts = FakeHosts(
+        lambda host, argv: rans.get(argv[-1].removeprefix("dmesg."), CommandResult(b"", b"No journal files were found.\n", 1))
+    )
     return Fleet(hosts, HOSTS, CHECKS, MemoryEvidence(), SetClock()), hosts
 
 
@@ -125,7 +127,13 @@ def test_every_line_that_the_reader_looks_at_is_asked_for_but_the_chronic_ones()
 
 
 def test_the_pattern_means_to_perl_s_expressions_what_it_means_to_python_s() -> None:
-    lines = [*RING.splitlines(), *(f"[12.5] {needle} x" for needle in NEEDED_TEXTS), FLOOD.strip(), "usb 1-1: new device", "[UFW BLOCK] IN=eth0"]
+    lines = [
+        *RING.splitlines(),
+        *(f"[12.5] {needle} x" for needle in NEEDED_TEXTS),
+        FLOOD.strip(),
+        "usb 1-1: new device",
+        "[UFW BLOCK] IN=eth0",
+    ]
     asked = subprocess.run(
         ["grep", "-P", KERNEL_GREP_PATTERN],
         input="\n".join(lines),

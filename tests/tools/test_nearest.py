@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.inventories import inventory
-from tools.inventory.nearest import format_unknown_names, find_nearest_hosts, find_suggestions
-from tools.inventory.ranges import BadRange, expand_host_range
+from tools.inventory.host_ranges import BadRange, expand_host_range
+from tools.inventory.name_suggestions import find_nearest_hosts, find_suggestions, format_unknown_names
 
 FLEET = tuple(f"gpu-{n:03}" for n in range(1, 33))
 

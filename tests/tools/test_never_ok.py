@@ -2,16 +2,16 @@
 
 import pytest
 
-from bot.terminal.differences import PARTLY_UNOBSERVED_TEXT, HostDifferences
+from bot.cli.host_differences import PARTLY_UNOBSERVED_TEXT, HostDifferences
 from tests.support.clock import SetClock
 from tests.tools.test_fleet import FakeHosts
 from tools.checks import CHECKS
-from tools.checks.row import Check
+from tools.checks.check import Check
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet.answers import CheckAnswer, CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.inventory.hosts import parse_inventory
+from tools.inventory.inventory import parse_inventory
 from tools.transport import CommandResult
 
 PASSIVE = sorted(check.id for check in CHECKS.values() if not check.exclusive)
@@ -75,7 +75,10 @@ async def test_a_machine_without_a_device_of_nvidia_is_a_finding_of_its_own() ->
     ("ran", "says"),
     [
         (NOT_THERE, "ibstat is not installed"),
-        (CommandResult(b"", "timeout: failed to run command ‘ibstat’: No such file or directory\n".encode(), 127), "ibstat is not installed"),
+        (
+            CommandResult(b"", "timeout: failed to run command ‘ibstat’: No such file or directory\n".encode(), 127),
+            "ibstat is not installed",
+        ),
         (CommandResult(b"", b"timeout: failed to run command 'ibstat': Permission denied\n", 126), "Permission denied"),
         (
             CommandResult(b"", b"ibstat: error while loading shared libraries: libibmad.so.5: cannot open\n", 127),

@@ -4,8 +4,8 @@ import pytest
 
 from tests.tools.test_dryrun import Fleet
 from tests.tools.test_remedies import FLEET, _build
-from tools.acting.jobs import NodeJobs, RunningJob, read_node_jobs
-from tools.remedies.readings import KUBE_EMPTY
+from tools.execution.node_jobs import NodeJobs, RunningJob, read_node_jobs
+from tools.remedies.conditions import KUBE_EMPTY
 from tools.transport import CommandResult, Unreachable
 
 ASKED = "squeue -h -w gpu-001 -o %A|%T|%u"

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.terminal.node_kit import write_kit
+from bot.cli.node_kit import write_kit
 from tests.support.fakes_nodekit import BOOT, SHELLS, Node, digest
 from tools.action import Condition
 from tools.checks import CHECKS
-from tools.checks.row import Check, Command
+from tools.checks.check import Check, Command
 from tools.nodekit.generate import BadRow, KitPaths, build_kit_files, compute_kit_version
 from tools.remedies import REMEDIES
-from tools.remedies.row import ARGUMENT_KINDS, Remedy
+from tools.remedies.remedy import ARGUMENT_KINDS, Remedy
 
 FILES = build_kit_files(CHECKS, REMEDIES)
 VISUDO = shutil.which("visudo") or ("/usr/sbin/visudo" if Path("/usr/sbin/visudo").exists() else "")

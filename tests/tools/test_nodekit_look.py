@@ -11,12 +11,12 @@ import pytest
 
 from tests.support.fakes_nodekit import SHELLS, Node
 from tests.tools.test_checks_surroundings import values
-from tools.acting.deletes import DeletePreview, parse_delete_preview
 from tools.checks import CHECKS
+from tools.checks.check import Check, Command, Format
 from tools.checks.containers import split_container_answers
 from tools.checks.kernel import KERNEL_GREP_PATTERN
-from tools.checks.row import Check, Command, Format
 from tools.checks.storage import LOCAL_FUSE_FILE_SYSTEMS, SHARED_FILE_SYSTEMS
+from tools.execution.delete_preview import DeletePreview, parse_delete_preview
 from tools.fact import Status
 from tools.nodekit.generate import BadRow, build_kit_files
 from tools.remedies import REMEDIES
@@ -93,7 +93,9 @@ def test_each_shared_mount_is_asked_by_itself(node: Node) -> None:
 def test_every_kind_of_shared_file_system_is_asked(node: Node) -> None:
     kinds = (*SHARED_FILE_SYSTEMS, "fuse.something-new")
     rows = [f"srv /data/{n} {kind} rw 0 0\n" for n, kind in enumerate(kinds)]
-    rows += [f"x /here/{n} {kind} rw 0 0\n" for n, kind in enumerate((*LOCAL_FUSE_FILE_SYSTEMS, "ext4", "tmpfs", "fusectl", "autofs", "overlay"))]
+    rows += [
+        f"x /here/{n} {kind} rw 0 0\n" for n, kind in enumerate((*LOCAL_FUSE_FILE_SYSTEMS, "ext4", "tmpfs", "fusectl", "autofs", "overlay"))
+    ]
     (node.root / "proc/mounts").write_text("".join(rows))
     node.stub("stat")
     found = values(list(CHECKS["store"].parse_output(look(node, "store.mounts"))))
@@ -186,7 +188,9 @@ def test_the_pattern_for_the_journal_arrives_word_for_word(node: Node) -> None:
     node.stub("journalctl", "echo '-- No entries --'")
     for question in ("newest", "recent"):
         assert look(node, f"dmesg.{question}") == "-- No entries --"
-    assert [call.partition(" --grep=")[2] for call in node.calls if "journalctl" in call] == [f"{KERNEL_GREP_PATTERN} _TRANSPORT=kernel"] * 2
+    assert [call.partition(" --grep=")[2] for call in node.calls if "journalctl" in call] == [
+        f"{KERNEL_GREP_PATTERN} _TRANSPORT=kernel"
+    ] * 2
 
 
 def test_containers_are_inspected_once_each_and_odd_names_never(node: Node) -> None:

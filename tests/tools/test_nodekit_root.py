@@ -19,11 +19,11 @@ from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_ledger import CATALOGUE, PEOPLE, POLICY, Desk
 from tests.support.fakes_nodekit import BOOT, Node
 from tests.support.fixtures_sshd import Sshd, keygen, needs_sshd, sshd
-from tools.acting import run as act
-from tools.acting.build import ActionRequest, HostIdentity, build_action
-from tools.acting.kit import KitState, get_current_kit_version, read_kit_state
 from tools.action import Action
-from tools.inventory.hosts import Inventory
+from tools.execution import runner as act
+from tools.execution.build import ActionRequest, HostIdentity, build_action
+from tools.execution.kit import KitState, get_current_kit_version, read_kit_state
+from tools.inventory.inventory import Inventory
 from tools.ledger.claim import Claim
 from tools.ssh.client import SshLimits, SshTransport
 from tools.transport import CommandResult, Unreachable

@@ -16,7 +16,7 @@ from tests.support.clock import PATIENCE
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, SHELLS, Node, digest, kinds_of, limited
 from tools.nodekit.generate import build_kit_files
 from tools.remedies import REMEDIES
-from tools.remedies.row import ARGUMENT_KINDS
+from tools.remedies.remedy import ARGUMENT_KINDS
 
 pytestmark = pytest.mark.slow
 

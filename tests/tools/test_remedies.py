@@ -10,14 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.terminal.catalogues import build_remedy_rows
-from tools.acting.build import ActionRequest, HostIdentity, NoController, build_action, build_check_action, compute_catalogue_hash, hash_catalogue, find_execution_host
+from bot.cli.catalogue_tables import build_remedy_rows
 from tools.action import Action, Condition, FaultCondition
 from tools.checks import CHECKS
-from tools.inventory.hosts import parse_inventory
+from tools.execution.build import (
+    ActionRequest,
+    HostIdentity,
+    NoController,
+    build_action,
+    build_check_action,
+    compute_catalogue_hash,
+    find_execution_host,
+    hash_catalogue,
+)
+from tools.inventory.inventory import parse_inventory
 from tools.nodekit.generate import CONDITION_FUNCTIONS
 from tools.remedies import REMEDIES, REMEDY_VARIANTS, get_executed_remedy
-from tools.remedies.row import ARGUMENT_KINDS, BadArgument, Remedy, fill_slots
+from tools.remedies.remedy import ARGUMENT_KINDS, BadArgument, Remedy, fill_slots
 
 FLEET = parse_inventory(
     {
@@ -50,7 +59,9 @@ LATER = ("sched",)
 def _build(remedy: str, target: str = "", **more: Any) -> Action:
     row, host = REMEDIES[remedy], FLEET.hosts[target or _home(REMEDIES[remedy])]
     args = more.pop("args", {name: GOOD[name] for name in row.args if name in GOOD})
-    return build_action(ActionRequest(remedy, args, "inc-1", **more), host, find_execution_host(row, host, FLEET.hosts), SEEN, policy="p", catalogue="c")
+    return build_action(
+        ActionRequest(remedy, args, "inc-1", **more), host, find_execution_host(row, host, FLEET.hosts), SEEN, policy="p", catalogue="c"
+    )
 
 
 def _home(row: Remedy) -> str:

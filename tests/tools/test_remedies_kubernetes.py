@@ -11,14 +11,14 @@ from deploy.kubernetes.api import KubeApi, serving
 from deploy.kubernetes.objects import DisruptionBudget
 from tests.support.fakes_kubectl import KUBECTL, MISSING, LooksHere, install
 from tests.support.fakes_nodekit import SHELLS, Node, Said, digest
-from tools.acting.build import ActionRequest, HostIdentity, build_action
-from tools.acting.conditions import read_condition
-from tools.acting.run import explain_refusal
-from tools.acting.scheduled import read_drain_status, read_drain_reason
-from tools.inventory.hosts import parse_inventory
+from tools.execution.build import ActionRequest, HostIdentity, build_action
+from tools.execution.conditions import read_condition
+from tools.execution.drain_status import read_drain_reason, read_drain_status
+from tools.execution.runner import explain_refusal
+from tools.inventory.inventory import parse_inventory
 from tools.remedies import REMEDIES, REMEDY_VARIANTS
-from tools.remedies.readings import KUBE_OURS
-from tools.remedies.row import Remedy
+from tools.remedies.conditions import KUBE_OURS
+from tools.remedies.remedy import Remedy
 
 pytestmark = [pytest.mark.skipif(KUBECTL is None, reason=MISSING), pytest.mark.slow]
 
@@ -208,7 +208,9 @@ async def test_no_annotation_can_pose_as_a_state(tmp_path: Path, api: KubeApi) -
     transport = LooksHere(tmp_path, api)
     for text in ("\ncordoned by rackmedic:apr-0", "rackmedic:apr-0\nschedulable", "x"):
         api.objects.patched(NODE, {"spec": {"unschedulable": True}, "metadata": {"annotations": {"rackmedic/drained": text}}})
-        action = build_action(ActionRequest("resume_node", {}, "inc-1"), HOST, FLEET.hosts["head"], HostIdentity("b"), policy="p", catalogue="c")
+        action = build_action(
+            ActionRequest("resume_node", {}, "inc-1"), HOST, FLEET.hosts["head"], HostIdentity("b"), policy="p", catalogue="c"
+        )
         ours = next(condition for condition in action.conditions if condition.says == KUBE_OURS.says)
         assert (await read_condition(ours, "head", transport)).ok is False
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes_nodekit import SHELLS, Node, Said, digest
-from tools.acting.run import explain_refusal
+from tools.execution.runner import explain_refusal
 from tools.remedies import REMEDIES, scripts
 
 BDF, CONTAINER = "0000:9b:00.0", "0f" * 32

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools.evidence import DirectoryEvidence
-from tools.retention import DAY_SECONDS, measure_evidence, iter_outputs, prune_evidence, remove_output
+from tools.retention import DAY_SECONDS, iter_outputs, measure_evidence, prune_evidence, remove_output
 
 MUCH = 1 << 40
 

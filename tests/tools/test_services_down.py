@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph.engine.abnormal import is_abnormal
+from graph.engine.abnormal_facts import is_abnormal
 from tools.checks import CHECKS
 from tools.fact import Fact
 
@@ -67,7 +67,12 @@ def test_what_nobody_wants_to_run_here_is_no_trouble(name: str, said: dict[str, 
 def test_a_fabric_manager_that_stands_still_is_abnormal_where_the_machine_needs_it() -> None:
     idle = state("nvidia-fabricmanager", ActiveState="inactive", SubState="dead")
     failed = state("nvidia-fabricmanager", ActiveState="failed", SubState="failed")
-    assert (is_abnormal(idle, "active"), is_abnormal(idle, "inactive"), is_abnormal(failed, "inactive"), is_abnormal(failed)) == (True, False, False, True)
+    assert (is_abnormal(idle, "active"), is_abnormal(idle, "inactive"), is_abnormal(failed, "inactive"), is_abnormal(failed)) == (
+        True,
+        False,
+        False,
+        True,
+    )
 
 
 def test_an_older_systemd_that_knows_fewer_properties_is_read() -> None:

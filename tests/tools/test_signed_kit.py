@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli.node_kit import sign_kit, write_kit
 from bot.refusal import Refusal
-from bot.terminal.node_kit import sign_kit, write_kit
 from tests.support.terminal import rackmedic
 from tools.checks import CHECKS
 from tools.nodekit.generate import KitPaths, build_kit_files

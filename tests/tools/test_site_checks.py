@@ -12,21 +12,21 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.app.site_files import BadSite, load_all_checks
 from bot.refusal import Refusal
-from bot.run.site import BadSite, load_all_checks
 from bot.settings import Settings
-from graph.engine.abnormal import is_abnormal
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.abnormal_facts import is_abnormal
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import SetClock
 from tests.support.terminal import rackmedic
 from tests.tools import site_commands
 from tests.tools.test_fleet import HOSTS, FakeHosts
 from tools.checks import CHECKS
-from tools.checks.row import Check
-from tools.checks.site.reader import BadChecks, load_site_checks
+from tools.checks.check import Check
+from tools.checks.site.loader import BadChecks, load_site_checks
 from tools.checks.site.readers import PROGRAM_USAGES
-from tools.checks.site.readonly import explain_refused_folder, explain_refused_command
-from tools.checks.site.words import KINDS
+from tools.checks.site.readonly import explain_refused_command, explain_refused_folder
+from tools.checks.site.word_kinds import KINDS
 from tools.evidence import MemoryEvidence
 from tools.fact import Status
 from tools.fleet.answers import CheckRequest
@@ -159,7 +159,9 @@ READS_CONTENTS = [name for name, ways in PROGRAM_USAGES.items() if any("FILE" in
 @pytest.mark.parametrize("program", sorted({*READS_CONTENTS, "diff", "sdiff", "diff3", "zgrep", "rg"} - {"sar"}))  # sar -r: memory in use
 @pytest.mark.parametrize("option", ["-r", "-R", "--recursive", "--dereference-recursive", "--directories=recurse", "--include=x"])
 def test_who_reads_contents_goes_into_no_folder(program: str, option: str) -> None:
-    assert not any(way.is_allowed(words) for way in PROGRAM_USAGES.get(program, ()) for words in ([option, "x", "/opt/a"], ["x", "/opt/a", option]))
+    assert not any(
+        way.is_allowed(words) for way in PROGRAM_USAGES.get(program, ()) for words in ([option, "x", "/opt/a"], ["x", "/opt/a", option])
+    )
     assert program in READS_CONTENTS or list(explain_refused_command([program, "/opt/a", "/opt/b"])), "goes into folders unasked"
 
 
@@ -333,7 +335,9 @@ def test_a_leaf_of_the_site_is_decided_by_a_check_of_the_site(tmp_path: Path) ->
     taxonomy = load_taxonomy(tmp_path)
     (tmp_path / "checks").mkdir()
     [gone] = load(tmp_path / "checks", SCRATCH)["scratch"].parse_output("nothing\n")
-    assert [(leaf.label, clue.matches(gone)) for leaf, clue in taxonomy.list_clues("site.scratch")] == [("OTHER.SITE.Scratch_Missing", True)]
+    assert [(leaf.label, clue.matches(gone)) for leaf, clue in taxonomy.list_clues("site.scratch")] == [
+        ("OTHER.SITE.Scratch_Missing", True)
+    ]
 
 
 def test_the_command_line_lists_parses_and_refuses_them(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph.reading.logs import digest_log
+from graph.extraction.log_digests import digest_log
 from kb.logs.templates.filters import FilterRule, build_exact_rule
 from kb.logs.templates.masks import build_template
 from tools.checks import CHECKS
-from tools.checks.site.filters import BadFilters, LogFilter, load_filters, select_filter_rules, explain_unfilterable, add_filters
+from tools.checks.site.filters import BadFilters, LogFilter, add_filters, explain_unfilterable, load_filters, select_filter_rules
 
 CHATTER = """
 filters:
@@ -43,7 +43,9 @@ def refused(folder: Path, *texts: str) -> str:
 def test_what_is_regular_goes_and_the_rest_stays(tmp_path: Path) -> None:
     some = filters(tmp_path, CHATTER)
     text = "\n".join([*REGULAR, *TOLD])
-    without, with_them = (digest_log("a.log", "sha", text, None, rules) for rules in (select_filter_rules("", some), select_filter_rules(text, some)))
+    without, with_them = (
+        digest_log("a.log", "sha", text, None, rules) for rules in (select_filter_rules("", some), select_filter_rules(text, some))
+    )
     assert without
     assert with_them
     assert {row.text for row in without.templates} - {row.text for row in with_them.templates} == {

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from graph.engine.reference import is_tenant_writable
-from kb.keys import find_key
+from graph.engine.reference_data import is_tenant_writable
+from kb.fact_keys import find_key
 from tools.checks import CHECKS
-from tools.checks.site.patterns import BadPattern, compile_line_pattern
-from tools.checks.site.ruled import MAX_EVENTS_PER_RULE, add_rules
+from tools.checks.site.rule_matching import MAX_EVENTS_PER_RULE, add_rules
 from tools.checks.site.rules import MAX_RULES, BadRules, LogRule, load_rules
+from tools.checks.site.safe_patterns import BadPattern, compile_line_pattern
 from tools.fact import Fact
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kb.keys import find_key
+from kb.fact_keys import find_key
 from tools.fact import Fact
 from tools.inventory.sku import BadSku, guess_sku, load_skus
 

@@ -13,9 +13,9 @@ import pytest
 from tests.support.clock import PATIENCE
 from tests.support.fixtures_sshd import free_port, keygen, needs_sshd, sshd
 from tools.fact import Status
-from tools.inventory.hosts import parse_inventory
+from tools.inventory.inventory import parse_inventory
 from tools.ssh.client import SET_PATH_SCRIPT, SshLimits, SshTransport, build_remote_command
-from tools.ssh.later import LazySshTransport
+from tools.ssh.lazy import LazySshTransport
 from tools.transport import AccessBarrier, Unreachable
 
 pytestmark = [needs_sshd, pytest.mark.slow]
@@ -176,7 +176,9 @@ async def test_a_mute_host_is_tried_once_for_all_who_ask_it(tmp_path: Path) -> N
     async with await asyncio.start_server(mute, "127.0.0.1", 0) as server:
         reach = {"address": "127.0.0.1", "port": server.sockets[0].getsockname()[1], "key": str(tmp_path / "client")}
         rows = {"n1": reach | {"known_hosts": str(tmp_path / "known_hosts")}}
-        ssh = SshTransport(parse_inventory({"groups": {"g": {"hosts": "n1"}}, "hosts": rows}), SshLimits(connect_seconds=0.5, login_seconds=0.5))
+        ssh = SshTransport(
+            parse_inventory({"groups": {"g": {"hosts": "n1"}}, "hosts": rows}), SshLimits(connect_seconds=0.5, login_seconds=0.5)
+        )
         asked = [ssh.run("n1", ["true"], timeout=1, cap=10) for _ in range(40)]
         found = await asyncio.gather(*asked, return_exceptions=True)
         await ssh.aclose()

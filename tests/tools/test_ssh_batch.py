@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from deploy.sandbox.cluster.grammar import several
 from tests.support.clock import PATIENCE
 from tests.support.fixtures_sshd import needs_sshd, sshd
-from tools.ssh.batch import MAX_STDERR_BYTES, BatchOutputParser, BatchCommand, CommandOutput, build_batch_command, create_delimiter
+from tools.ssh.batch import MAX_STDERR_BYTES, BatchCommand, BatchOutputParser, CommandOutput, build_batch_command, create_delimiter
+from tools.ssh.batching import BatchingSshTransport
 from tools.ssh.client import SshLimits, SshTransport
-from tools.ssh.looks import BatchingSshTransport
 from tools.ssh.session import SessionEnd
 from tools.transport import CommandResult, Unreachable
 

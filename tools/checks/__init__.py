@@ -26,9 +26,9 @@ from tools.checks import (
     subnet,
     versions,
 )
+from tools.checks.check import Check
 from tools.checks.exclusive import bandwidth, burn, cuda, dcgm, ibbw, nccl, nccl_pairs, step
-from tools.checks.row import Check
-from tools.checks.smi import rows as gpu
+from tools.checks.smi import smi_checks as gpu
 
 _ROWS = (
     *(gpu, kernel, pcie, fabric, services, modules, disk, memory, job, processes),

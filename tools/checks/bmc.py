@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from kb.scan import split_lines
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.checks.not_understood import build_not_understood_facts
-from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "ipmi"
@@ -56,7 +56,9 @@ _ORDINARY_PATTERN = re.compile(
 
 def is_events(text: str) -> bool:
     """Whether rows of `ipmitool sel` stand at the beginning, or its complaint."""
-    return any(_EVENT_PATTERN.match(line) for line in split_lines(text[:4096])[:10]) or bool(_EMPTY_PATTERN.search(text[:400]) or _NO_BMC_PATTERN.search(text[:400]))
+    return any(_EVENT_PATTERN.match(line) for line in split_lines(text[:4096])[:10]) or bool(
+        _EMPTY_PATTERN.search(text[:400]) or _NO_BMC_PATTERN.search(text[:400])
+    )
 
 
 def parse_events(text: str) -> Sequence[Fact]:
@@ -116,7 +118,9 @@ def is_sensors(text: str) -> bool:
 def parse_sensors(text: str) -> Sequence[Fact]:
     """The hottest inlet, and every sensor that is not ok. `ns` is a sensor that is not fitted."""
     rows = [row for row in map(_SENSOR_PATTERN.match, split_lines(text)) if row]
-    inlets = [(float(said[1]), row[0].strip()) for row in rows if _INLET_PATTERN.search(row[1]) and (said := _DEGREES_PATTERN.search(row[4]))]
+    inlets = [
+        (float(said[1]), row[0].strip()) for row in rows if _INLET_PATTERN.search(row[1]) and (said := _DEGREES_PATTERN.search(row[4]))
+    ]
     found = []
     if inlets:
         hottest, line = max(inlets)

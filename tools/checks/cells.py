@@ -9,7 +9,16 @@ from tools.fact import Status, Value
 
 CellType = Literal["int", "float", "flag", "text"]
 
-_ABSENT_WORDS = {"n/a", "", "not supported", "not available", "requested functionality has been deprecated", "not found", "unsupported", "-"}
+_ABSENT_WORDS = {
+    "n/a",
+    "",
+    "not supported",
+    "not available",
+    "requested functionality has been deprecated",
+    "not found",
+    "unsupported",
+    "-",
+}
 _BROKEN_WORDS = {"unknown error", "err!", "error", "gpu requires reset", "gpu is lost", "unknown"}
 _NUMBER_PATTERN = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,9})?(?:[eE][+-]?\d{1,3})?")
 _ON_WORDS = {"active", "enabled", "yes", "true", "on"}

@@ -9,11 +9,13 @@ import re
 from collections.abc import Sequence
 
 from kb.scan import split_lines
-from tools.checks.row import Check, Command, Format, Unreadable
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.fact import Fact
 
 CHECK = "time"
-_TRACKING_PATTERN = re.compile(r"[0-9A-F]{8},[^,\n]{0,80},\d{1,3},-?\d+\.\d+,(-?\d{1,12}\.\d{1,12}),(?:[^,\n]{0,40},){8}([A-Za-z ]{1,30})\s*$")
+_TRACKING_PATTERN = re.compile(
+    r"[0-9A-F]{8},[^,\n]{0,80},\d{1,3},-?\d+\.\d+,(-?\d{1,12}\.\d{1,12}),(?:[^,\n]{0,40},){8}([A-Za-z ]{1,30})\s*$"
+)
 _NO_SOURCE_PATTERN = re.compile(r"(?m)^(?:Reference ID\s*: )?0{8}(?:,| \(\))")
 """What chrony follows is written so while that is nothing; the offset beside it is then how far it has corrected, and no measure (chrony 4.3)."""
 _OFFSET_PATTERN = re.compile(r"(?m)^System time\s*: (\d{1,12}\.\d{1,12}) seconds (slow|fast) of NTP time")
@@ -26,7 +28,11 @@ _CLOCK_PATTERN = re.compile(r"\s*(\d{9,11}\.\d{1,9})\s*")
 def is_tracking(text: str) -> bool:
     """Whether chronyc wrote this, in either of its forms or to complain."""
     head = text[:2000]
-    return bool(_NO_DAEMON_PATTERN.search(head) or _LEAP_PATTERN.search(head) or any(_TRACKING_PATTERN.match(line) for line in split_lines(head)[:3]))
+    return bool(
+        _NO_DAEMON_PATTERN.search(head)
+        or _LEAP_PATTERN.search(head)
+        or any(_TRACKING_PATTERN.match(line) for line in split_lines(head)[:3])
+    )
 
 
 def parse_tracking(text: str) -> Sequence[Fact]:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kb.scan import split_lines
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.checks.lines import parse_json_lines
-from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "docker"
@@ -35,7 +35,9 @@ _NVML_ERRORS: tuple[tuple[str, str], ...] = (
 
 def is_info(text: str) -> bool:
     """Whether the text is `docker info` as JSON, or the client's complaint that nobody answers."""
-    return (text.lstrip().startswith("{") and '"Runtimes"' in text and '"ID"' in text[:2000]) or _NO_ENGINE_PATTERN.search(text[:4096]) is not None
+    return (text.lstrip().startswith("{") and '"Runtimes"' in text and '"ID"' in text[:2000]) or _NO_ENGINE_PATTERN.search(
+        text[:4096]
+    ) is not None
 
 
 def parse_info(text: str) -> Sequence[Fact]:
@@ -104,13 +106,24 @@ def _build_container_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
     yield _build_status_fact(name, str(row.get("status", "")), str(row.get("name", "")), more)
     own = str(row.get("ipc", "")) in ("", "private", "shareable")
     if own and isinstance(shared, int) and not isinstance(shared, bool) and 0 < shared < 1 << 62:
-        yield Fact(CHECK, "container.shm_bytes", shared, _shorten_container_id(name), unit="B", line=f"{_shorten_container_id(name)}: ShmSize {shared}")
+        yield Fact(
+            CHECK,
+            "container.shm_bytes",
+            shared,
+            _shorten_container_id(name),
+            unit="B",
+            line=f"{_shorten_container_id(name)}: ShmSize {shared}",
+        )
     cuda = next(
         (v for v in (row.get("cuda"), *_as_list(row.get("cuda_env"))) if isinstance(v, str) and re.match(r"\d{1,2}\.\d{1,2}", v)), None
     )
     if cuda:
         yield Fact(
-            CHECK, "container.cuda", cuda[:20], _shorten_container_id(name), line=f"{_shorten_container_id(name)}: image {str(row.get('image'))[:120]}, CUDA {cuda[:20]}"
+            CHECK,
+            "container.cuda",
+            cuda[:20],
+            _shorten_container_id(name),
+            line=f"{_shorten_container_id(name)}: image {str(row.get('image'))[:120]}, CUDA {cuda[:20]}",
         )
 
 
@@ -166,12 +179,16 @@ def parse_devices(text: str) -> Sequence[Fact]:
 def _build_nvml_fact(name: str, said: str, status: int | None) -> Fact | None:
     line = (split_lines(said) or [""])[0][:200]
     if value := _classify_nvml_output(said, status):
-        return Fact(*(CHECK, "container.nvml", value, _shorten_container_id(name)), line=line or f"exit status {status}", attrs={"id": name})
+        return Fact(
+            *(CHECK, "container.nvml", value, _shorten_container_id(name)), line=line or f"exit status {status}", attrs={"id": name}
+        )
     if status is None:
         why = line or "not asked: one look enters four containers"
         return Fact(CHECK, "container.nvml", device=_shorten_container_id(name), status=Status.UNREADABLE, line=why, attrs={"id": name})
     if status in _TIMEOUT_STATUSES:
-        return Fact(CHECK, "container.nvml", device=_shorten_container_id(name), status=Status.TIMEOUT, line="no answer in 20 s", attrs={"id": name})
+        return Fact(
+            CHECK, "container.nvml", device=_shorten_container_id(name), status=Status.TIMEOUT, line="no answer in 20 s", attrs={"id": name}
+        )
     return None
 
 

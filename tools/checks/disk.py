@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kb.scan import split_lines
-from tools.checks.row import Check, Command, Format, Unreadable
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.checks.storage import SHARED_FILE_SYSTEMS
 from tools.fact import Fact, Status, build_unobserved_fact
 
@@ -110,12 +110,21 @@ def parse_shared(text: str) -> Sequence[Fact]:
             found.append(Fact(CHECK, "disk.size_bytes", int(row[4]), row[7], unit="B", line=row[0].strip(), attrs=attrs))
         if row[5].isdigit():
             found.append(Fact(CHECK, "disk.free_bytes", int(row[5]), row[7], unit="B", line=row[0].strip(), attrs=attrs))
-    return [*found, *(build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in split_lines(text) if _TROUBLE_PATTERN.match(line))]
+    return [
+        *found,
+        *(
+            build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300])
+            for line in split_lines(text)
+            if _TROUBLE_PATTERN.match(line)
+        ),
+    ]
 
 
 def _add_unreadable_mounts(found: list[Fact], text: str) -> list[Fact]:
     """Mounts that df could not ask are told; nothing at all is no answer."""
-    asked = [build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in split_lines(text) if _TROUBLE_PATTERN.match(line)]
+    asked = [
+        build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in split_lines(text) if _TROUBLE_PATTERN.match(line)
+    ]
     if not found and not asked:
         raise Unreadable("a head and no row of a mount")
     return found + asked

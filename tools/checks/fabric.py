@@ -17,10 +17,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from kb.address import normalize_bdf
+from kb.pci_address import normalize_bdf
 from kb.scan import split_lines
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.checks.not_understood import build_not_understood_facts
-from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, Value
 
 CHECK = "ibstat"
@@ -62,7 +62,9 @@ PortFields = dict[str, tuple[str, str]]
 
 def is_ibstat(text: str) -> bool:
     """Whether the text names HCAs as ibstat or ibstatus do, or is their complaint."""
-    return bool(re.search(r"(?m)^CA '|^Infiniband device '", text) or _PANIC_PATTERN.search(text[:2000]) or _NO_CARD_PATTERN.search(text[:2000]))
+    return bool(
+        re.search(r"(?m)^CA '|^Infiniband device '", text) or _PANIC_PATTERN.search(text[:2000]) or _NO_CARD_PATTERN.search(text[:2000])
+    )
 
 
 def parse_ibstat(text: str) -> Sequence[Fact]:
@@ -190,7 +192,9 @@ def is_addresses(text: str) -> bool:
 def parse_addresses(text: str) -> Sequence[Fact]:
     """Where each adapter sits on the bus: the kernel speaks of addresses, everybody else of names."""
     rows = [row for row in map(_LINK_PATTERN.match, split_lines(text)) if row]
-    found = [Fact(CHECK, "ib.bdf", str(normalize_bdf(row[2])), row[1], line=f"{row[1]} is {row[2]}") for row in rows if normalize_bdf(row[2])]
+    found = [
+        Fact(CHECK, "ib.bdf", str(normalize_bdf(row[2])), row[1], line=f"{row[1]} is {row[2]}") for row in rows if normalize_bdf(row[2])
+    ]
     if found:
         return found
     says = "no adapter below /sys/class/infiniband"

@@ -16,16 +16,18 @@ from kb.logs.event import LogEvent
 from kb.logs.job.reader import read_job_log
 from kb.logs.templates.compress import Template, compress_log
 from kb.logs.templates.filters import FILTERS, FilterRule
-from kb.logs.templates.lines import add_line_numbers
+from kb.logs.templates.line_numbers import add_line_numbers
 from kb.scan import split_lines
-from tools.checks.few import build_left_out_fact
-from tools.checks.job_files import PROBE, OwnedLogs, split_logs_by_owner
+from tools.checks.check import Check, Command, Format
+from tools.checks.fact_limits import build_left_out_fact
+from tools.checks.job_log_owners import PROBE, OwnedLogs, split_logs_by_owner
 from tools.checks.not_understood import build_not_understood_facts, iter_trouble_lines
-from tools.checks.row import Check, Command, Format
 from tools.fact import FROM_FILE, Fact, Status, build_unobserved_fact
 
 _VARIABLE_PATTERN = re.compile(r"(\d{1,10}) ([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)$")
-WANTED_VARIABLE_PATTERN = re.compile(r"(?:NCCL|CUDA|MASTER|UCX|GLOO|TORCH)_\w{1,60}|WORLD_SIZE|RANK|LOCAL_RANK|LD_LIBRARY_PATH|SLURM_JOB_ID|OMP_NUM_THREADS")
+WANTED_VARIABLE_PATTERN = re.compile(
+    r"(?:NCCL|CUDA|MASTER|UCX|GLOO|TORCH)_\w{1,60}|WORLD_SIZE|RANK|LOCAL_RANK|LD_LIBRARY_PATH|SLURM_JOB_ID|OMP_NUM_THREADS"
+)
 """The variables that the node kit shows. Whatever else stands in a text is not read: it may be a secret."""
 _MAX_LISTED_IDS = 64
 _MAX_TEMPLATES = 8
@@ -90,7 +92,11 @@ def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = la
     facts = [fact for part in parts for fact in part]
     if any(fact.key == "job.error" and fact.status is Status.OK for fact in facts):
         facts = [fact for fact in facts if fact.key != "job.error" or fact.status is Status.OK]
-    found = [Fact("joblog", "check.left_out", "tail", line=said[1]) for said in (_LEFT_OUT_PATTERN.search(text), _NOT_READ_PATTERN.search(text)) if said]
+    found = [
+        Fact("joblog", "check.left_out", "tail", line=said[1])
+        for said in (_LEFT_OUT_PATTERN.search(text), _NOT_READ_PATTERN.search(text))
+        if said
+    ]
     return [*facts, *found]
 
 
@@ -126,7 +132,11 @@ def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None =
         *_parse_nccl_env(body),
         Fact("joblog", "job.ranks", len(log.ranks)),
         Fact(
-            "joblog", "job.log", True, line=f"{files or 1} log files", attrs=_digest_log(body, rules) | ({"lines": logs.lines} if logs else {})
+            "joblog",
+            "job.log",
+            True,
+            line=f"{files or 1} log files",
+            attrs=_digest_log(body, rules) | ({"lines": logs.lines} if logs else {}),
         ),
     ]
     return (

@@ -6,19 +6,26 @@ from dataclasses import replace
 
 from kb.catalogues import sxid, xid
 from kb.catalogues.nvlink5 import decode_nvlink_error
-from kb.keys import KEYS
+from kb.fact_keys import KEYS
 from kb.logs.event import LogEvent
 from kb.logs.kernel.reader import NEEDED_TEXTS, KernelLogReader, list_kernel_events
 from kb.logs.timestamps import split_prefix
 from kb.scan import split_lines
-from tools.checks.few import build_left_out_fact
-from tools.checks.kernel_settle import IDENTITY_ATTRS, normalize_boot_id, merge_attrs, merge_kernel_logs, merge_host_kernel_logs, get_occurrence_count
-from tools.checks.kernel_unknown import build_unknown_error_facts
+from tools.checks.check import Check, Command, Format
+from tools.checks.fact_limits import build_left_out_fact
+from tools.checks.kernel_merge import (
+    IDENTITY_ATTRS,
+    get_occurrence_count,
+    merge_attrs,
+    merge_host_kernel_logs,
+    merge_kernel_logs,
+    normalize_boot_id,
+)
 from tools.checks.lines import EMPTY_JOURNAL_FORMAT
-from tools.checks.row import Check, Command, Format
+from tools.checks.unknown_kernel_errors import build_unknown_error_facts
 from tools.fact import Fact, Status
 
-__all__ = ["CHECKS", "group_kernel_events", "parse_kernel_log", "merge_kernel_logs"]
+__all__ = ["CHECKS", "group_kernel_events", "merge_kernel_logs", "parse_kernel_log"]
 
 CHECK = "dmesg"
 BOOT_ID = ("cat", "/proc/sys/kernel/random/boot_id")
@@ -119,7 +126,11 @@ def _describe_nvlink5(fact: Fact) -> Mapping[str, str]:
     return {"resolution": told.action, "investigate": told.investigate, "class": told.severity} if told else {}
 
 
-_DECODERS: Mapping[str, Callable[[Fact], Mapping[str, str]]] = {"kernel.xid": _describe_xid, "kernel.sxid": _describe_sxid, "kernel.nvlink5": _describe_nvlink5}
+_DECODERS: Mapping[str, Callable[[Fact], Mapping[str, str]]] = {
+    "kernel.xid": _describe_xid,
+    "kernel.sxid": _describe_sxid,
+    "kernel.nvlink5": _describe_nvlink5,
+}
 
 
 def _build_group_fact(group: Sequence[LogEvent]) -> Fact:
@@ -173,8 +184,17 @@ CHECKS = (
             Command("ring", ("dmesg", "--decode", "--time-format", "iso"), privileged=True),
             Command("journal", (*_JOURNAL_COMMAND, *_LAST_DAY_ARGS, "_TRANSPORT=kernel"), privileged=True, optional=True),
             Command("boot", BOOT_ID),
-            Command("newest", (*_JOURNAL_COMMAND, "--boot", *_NEWEST_ARGS), privileged=True, optional=True, stands_in_for="ring", only=_ONLY),
-            Command("recent", (*_JOURNAL_COMMAND, *_LAST_DAY_ARGS, *_NEWEST_ARGS), privileged=True, optional=True, stands_in_for="journal", only=_ONLY),
+            Command(
+                "newest", (*_JOURNAL_COMMAND, "--boot", *_NEWEST_ARGS), privileged=True, optional=True, stands_in_for="ring", only=_ONLY
+            ),
+            Command(
+                "recent",
+                (*_JOURNAL_COMMAND, *_LAST_DAY_ARGS, *_NEWEST_ARGS),
+                privileged=True,
+                optional=True,
+                stands_in_for="journal",
+                only=_ONLY,
+            ),
         ),
         formats=(
             Format("boot id", is_boot_id, parse_boot_id),

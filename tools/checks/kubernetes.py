@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kb.scan import split_lines
-from tools.checks.row import Command, Format, Unreadable
+from tools.checks.check import Command, Format, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK, GPU_RESOURCE, DRAIN_MARK = "sched", "nvidia.com/gpu", "rackmedic/drained"
@@ -46,7 +46,11 @@ def format_unasked_controller(controller: str, why: str) -> str:
 def is_node(text: str) -> bool:
     """Whether it is one node as JSON, or kubectl's complaint."""
     head = text[:8192].lstrip()
-    return (head.startswith("{") and bool(re.search(r'"kind": ?"Node"', head))) or bool(_NOT_FOUND_PATTERN.search(head)) or bool(_explain_kubectl_error(head))
+    return (
+        (head.startswith("{") and bool(re.search(r'"kind": ?"Node"', head)))
+        or bool(_NOT_FOUND_PATTERN.search(head))
+        or bool(_explain_kubectl_error(head))
+    )
 
 
 def parse_node(text: str) -> Sequence[Fact]:
@@ -88,7 +92,9 @@ def _build_state_facts(tree: Any, ready: Mapping[str, Any]) -> Iterator[Fact]:
     if not well:
         reason = _clean_text(f"{ready.get('reason') or ''}: {ready.get('message') or ''}")
     elif cordoned or _list_taints(tree):
-        reason = _clean_text(_get_item(_get_item(_get_item(tree, "metadata"), "annotations"), DRAIN_MARK) or "; ".join(_list_taints(tree)) or "cordoned")
+        reason = _clean_text(
+            _get_item(_get_item(_get_item(tree, "metadata"), "annotations"), DRAIN_MARK) or "; ".join(_list_taints(tree)) or "cordoned"
+        )
     line = f"{state} {reason}".strip()
     yield Fact(CHECK, "sched.state", state, line=line, attrs={"reason": reason, "why": format_out_of_service(reason)} if reason else {})
     if reason:
@@ -114,8 +120,14 @@ def _build_gpu_facts(tree: Any) -> list[Fact]:
     offered, has = (_get_item(_get_item(tree, "status"), name) for name in ("allocatable", "capacity"))
     if isinstance(offered, Mapping) and any(str(name).startswith("nvidia.com/mig-") for name in offered):
         return []
-    count, capacity = (int(text) if re.fullmatch(r"\d{1,3}", text := str(_get_item(rows, GPU_RESOURCE) or "")) else 0 for rows in (offered, has))
-    line = f"{GPU_RESOURCE}: {count} of {capacity} allocatable" if capacity else f"no {GPU_RESOURCE} is offered: the device plugin does not run there"
+    count, capacity = (
+        int(text) if re.fullmatch(r"\d{1,3}", text := str(_get_item(rows, GPU_RESOURCE) or "")) else 0 for rows in (offered, has)
+    )
+    line = (
+        f"{GPU_RESOURCE}: {count} of {capacity} allocatable"
+        if capacity
+        else f"no {GPU_RESOURCE} is offered: the device plugin does not run there"
+    )
     return [Fact(CHECK, "sched.gpus", count, line=line, attrs={"capacity": capacity})]
 
 
@@ -156,7 +168,17 @@ COMMANDS = (
     Command("kubenode", ("kubectl", "get", "node", "{kube_node}", "-o", "json"), scheduler="kubernetes"),
     Command(
         "kubepods",
-        ("kubectl", "get", "pods", "--all-namespaces", "--no-headers", "--field-selector", _POD_FIELD_SELECTOR, "-o", f"custom-columns={_POD_COLUMNS}"),
+        (
+            "kubectl",
+            "get",
+            "pods",
+            "--all-namespaces",
+            "--no-headers",
+            "--field-selector",
+            _POD_FIELD_SELECTOR,
+            "-o",
+            f"custom-columns={_POD_COLUMNS}",
+        ),
         silence="No resources found",
         scheduler="kubernetes",
     ),

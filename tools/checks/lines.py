@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kb.scan import split_lines
-from tools.checks.row import Format
+from tools.checks.check import Format
 
 
 def parse_json_lines(text: str, longest: int | None = None) -> Iterator[Mapping[str, Any]]:

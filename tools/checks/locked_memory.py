@@ -28,7 +28,16 @@ _LINE_PATTERN = re.compile(
     r"|cgroup:.{0,400}/(?P<extern>step_extern)\b.{0,200}"
     r"|limits:Max locked memory +(?P<soft>\d{1,20}|unlimited) +(?:\d{1,20}|unlimited) .{0,60})$"
 )
-_WANTED = ("Max locked memory .*", "PPid:.*", "Uid:.0[^0-9].*", ".*/step_extern.*", *STARTER_PROCESSES, *STEP_PROCESSES, *SHIM_PROCESSES, WAITING_PROCESS)
+_WANTED = (
+    "Max locked memory .*",
+    "PPid:.*",
+    "Uid:.0[^0-9].*",
+    ".*/step_extern.*",
+    *STARTER_PROCESSES,
+    *STEP_PROCESSES,
+    *SHIM_PROCESSES,
+    WAITING_PROCESS,
+)
 _FILES = ("(", "-name", "comm", "-o", "-name", "limits", "-o", "-name", "status", "-o", "-name", "cgroup", ")")
 LIMITS_COMMAND = (
     *("find", "/proc", "-maxdepth", "2", "-path", "/proc/[0-9]*", *_FILES),
@@ -86,7 +95,14 @@ def parse_limits(text: str) -> Sequence[Fact]:
         return [_build_least_limit_fact(seen, boxed, "container", starter)]
     if given:
         return [Fact(CHECK, KEY, convert_to_kib(seen.limits[given][0]), unit="KiB", line=starter[:300], attrs={"of": seen.names[given]})]
-    return [Fact(CHECK, KEY, status=Status.ABSENT, line=f"no job runs here, and none of {', '.join(STARTER_PROCESSES)}, so none is started by one")]
+    return [
+        Fact(
+            CHECK,
+            KEY,
+            status=Status.ABSENT,
+            line=f"no job runs here, and none of {', '.join(STARTER_PROCESSES)}, so none is started by one",
+        )
+    ]
 
 
 def _parse_processes(text: str) -> _Processes:

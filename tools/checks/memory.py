@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 
 from kb.scan import split_lines
-from tools.checks.locked_memory import LIMITS_COMMAND, is_limits, convert_to_kib, parse_limits
-from tools.checks.row import Check, Command, Format, Unreadable
+from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.locked_memory import LIMITS_COMMAND, convert_to_kib, is_limits, parse_limits
 from tools.fact import Fact
 
 CHECK = "mem"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kb.scan import split_lines
-from tools.checks.row import Check, Command, Format, Unreadable
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "mods"
@@ -37,7 +37,9 @@ WATCHED_MODULES = (
 _MODULE_PATTERN = re.compile(r"([A-Za-z0-9_]{1,64}) +(\d+) +(-?\d+)")
 _VERSION = r"\d{3}\.\d{1,4}(?:\.\d{1,4})?"
 _PROC_PATTERN = re.compile(rf"NVRM version: .{{0,80}}?({_VERSION})")
-_DKMS_PATTERN = re.compile(r"([\w.-]{1,40})(?:/|, )([\w.:-]{1,40}?)(?:, ([\w.+-]{1,60}), \w{1,12})?(?:: | \()(installed|built|added|broken|failed)")
+_DKMS_PATTERN = re.compile(
+    r"([\w.-]{1,40})(?:/|, )([\w.:-]{1,40}?)(?:, ([\w.+-]{1,60}), \w{1,12})?(?:: | \()(installed|built|added|broken|failed)"
+)
 _MANAGER_PATTERN = re.compile(rf"Fabric Manager version is\s*:\s*({_VERSION})")
 _NO_PROC_PATTERN = re.compile(r"/proc/driver/nvidia/version: No such file")
 _NO_MODULE_PATTERN = re.compile(r"modinfo: ERROR: Module nvidia not found")

@@ -14,7 +14,7 @@ from typing import Any
 
 from kb.scan import split_lines
 from tools.checks import web
-from tools.checks.row import Check, Command, Format, Unreadable
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "net"
@@ -33,7 +33,9 @@ _REACH_ORDER = ("no_name", "filtered", "refused", "ok")
 
 def is_links(text: str) -> bool:
     """Whether the text is `ip link`, as JSON or not."""
-    return (text.lstrip().startswith("[") and '"ifname"' in text[:4096]) or any(_PLAIN_PATTERN.match(line) for line in split_lines(text[:4096])[:4])
+    return (text.lstrip().startswith("[") and '"ifname"' in text[:4096]) or any(
+        _PLAIN_PATTERN.match(line) for line in split_lines(text[:4096])[:4]
+    )
 
 
 def parse_links(text: str) -> Sequence[Fact]:

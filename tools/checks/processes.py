@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kb.address import normalize_bdf
+from kb.pci_address import normalize_bdf
 from kb.redact import redact
 from kb.scan import split_lines
 from tools.checks.cells import parse_number
-from tools.checks.row import Check, Command, Format
+from tools.checks.check import Check, Command, Format
 from tools.fact import Fact, Status
 
 CHECK = "procs"
@@ -106,7 +106,9 @@ def parse_process_list(text: str) -> Sequence[Fact]:
     ]
     return [
         *found,
-        Fact(CHECK, "proc.listed", count, line=f"{count} processes", attrs={_ROWS_ATTR: {str(pid): list(row) for pid, row in rows.items()}}),
+        Fact(
+            CHECK, "proc.listed", count, line=f"{count} processes", attrs={_ROWS_ATTR: {str(pid): list(row) for pid, row in rows.items()}}
+        ),
     ]
 
 
@@ -173,7 +175,9 @@ def join_gpu_processes(facts: Sequence[Fact]) -> Sequence[Fact]:
     if listed is None:
         return facts
     rows = {int(pid): Process(*row) for pid, row in listed.attrs[_ROWS_ATTR].items()}
-    joined = [_add_process_attrs(fact, rows) if fact.key == "proc.gpu_memory" and fact.status is not Status.UNREADABLE else fact for fact in facts]
+    joined = [
+        _add_process_attrs(fact, rows) if fact.key == "proc.gpu_memory" and fact.status is not Status.UNREADABLE else fact for fact in facts
+    ]
     live, ours = _find_live_jobs(rows.values(), rows), _find_own_processes(rows)
     orphans = [orphan for fact in joined if fact.key == "proc.gpu_memory" and (orphan := _build_orphan_fact(fact, rows, live, ours))]
     if not orphans and not any(fact.status.blind for fact in facts):

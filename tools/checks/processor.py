@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kb.scan import split_lines
-from tools.checks.row import Check, Command, Format, Unreadable
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "cpu"
@@ -106,7 +106,9 @@ def add_absent_governor(facts: Sequence[Fact]) -> Sequence[Fact]:
     return [*facts, Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="no frequency governor under /sys/devices/system/cpu/cpufreq")]
 
 
-_FREQUENCIES_COMMAND = "grep -rsH --include=scaling_governor --include=scaling_driver --include=scaling_cur_freq . /sys/devices/system/cpu/cpufreq"
+_FREQUENCIES_COMMAND = (
+    "grep -rsH --include=scaling_governor --include=scaling_driver --include=scaling_cur_freq . /sys/devices/system/cpu/cpufreq"
+)
 
 CHECKS = (
     Check(

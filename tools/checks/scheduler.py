@@ -12,7 +12,7 @@ from typing import Any
 
 from kb.scan import split_lines
 from tools.checks import kubernetes
-from tools.checks.row import Check, Command, Format, Unreadable
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "sched"
@@ -78,7 +78,9 @@ def parse_node(text: str) -> Sequence[Fact]:
             return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown[0][:200])]
         if trouble := _explain_slurm_error(text):
             refused = (
-                [Fact(CHECK, "base.answer", "rejected", "scheduler", line=said[0][:200])] if (said := _REJECTED_PATTERN.search(text[:8192])) else []
+                [Fact(CHECK, "base.answer", "rejected", "scheduler", line=said[0][:200])]
+                if (said := _REJECTED_PATTERN.search(text[:8192]))
+                else []
             )
             return [build_unobserved_fact(CHECK, Status.UNREACHABLE, f"Slurm could not be asked: {trouble}"), *refused]
         raise Unreadable("a node without its State")
@@ -119,7 +121,9 @@ def _build_node_facts(words: Sequence[str], reason: str, by: str = "", since: st
     if not reason:
         return [Fact(CHECK, "sched.state", state, line=line)]
     return [
-        Fact(CHECK, "sched.state", state, line=line, attrs={"reason": reason, "why": kubernetes.format_out_of_service(reason, **who), **who}),
+        Fact(
+            CHECK, "sched.state", state, line=line, attrs={"reason": reason, "why": kubernetes.format_out_of_service(reason, **who), **who}
+        ),
         Fact(CHECK, "sched.reason", reason, line=line, attrs={**({"told": told} if told else {}), **who}),
     ]
 

@@ -15,9 +15,9 @@ from functools import lru_cache
 
 from kb.logs.timestamps import LinePrefix, split_prefix
 from kb.scan import split_lines
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.checks.lines import EMPTY_JOURNAL_FORMAT
 from tools.checks.not_understood import build_not_understood_facts, iter_trouble_lines
-from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "sysd"
@@ -59,7 +59,9 @@ UNIT_EVENT_RULES = (
     _build_event_rule("fm_nothing_to_do", "fabric", r"NV_WARN_NOTHING_TO_DO|no NVSwitch(?:es)? (?:device|found|detected)|nothing to do"),
     _build_event_rule("fm_killed", "fabric", r"process exited.{0,20}code=(?:killed|dumped)(?!.{0,12}TERM)|killed by signal (?!15)"),
     _build_event_rule("oom_killed", "", r"failed with result 'oom-kill'|killed by the OOM killer"),
-    _build_event_rule("upgrade_ran", "unattended apt dnf yum", r"packages that (?:will be|were) upgraded|all upgrades installed|unpacking nvidia"),
+    _build_event_rule(
+        "upgrade_ran", "unattended apt dnf yum", r"packages that (?:will be|were) upgraded|all upgrades installed|unpacking nvidia"
+    ),
     _build_event_rule("upgrade_ran", "unattended apt dnf yum", r"(?:installing|upgraded?|upgrading):? .{0,200}(?:nvidia|cuda)"),
     _build_event_rule("upgrade_ran", "dpkg rpm", r"(?:upgrade|install|configure) .{0,60}nvidia"),
     _build_event_rule("daemon_reload", "systemd", r"^Reloading\.{0,3}$|Reloading requested from|daemon-reload|Reloading finished"),
@@ -106,7 +108,11 @@ def parse_units(text: str) -> Sequence[Fact]:
     found: list[Fact] = []
     broken = 0
     for block in re.split(r"\n\s*\n", text.strip()):
-        cells = {name: value for name, sign, value in (line.strip().partition("=") for line in split_lines(block)) if sign and name in _UNIT_PROPERTIES}
+        cells = {
+            name: value
+            for name, sign, value in (line.strip().partition("=") for line in split_lines(block))
+            if sign and name in _UNIT_PROPERTIES
+        }
         if "Id" in cells and "ActiveState" in cells:
             found.append(_build_unit_fact(cells))
         else:
@@ -155,7 +161,9 @@ def _classify_unit_trouble(unit: str, cells: Mapping[str, str]) -> str:
 def is_journal(text: str) -> bool:
     """Whether the first lines are a journal's or the fabric manager's own log."""
     head = [line for line in split_lines(text[:16384]) if line.strip()][:10]
-    return any(_FM_LINE_PATTERN.match(line) or (split_prefix(line).found and split_prefix(line).source not in ("", "kernel")) for line in head)
+    return any(
+        _FM_LINE_PATTERN.match(line) or (split_prefix(line).found and split_prefix(line).source not in ("", "kernel")) for line in head
+    )
 
 
 def parse_journal(text: str) -> Sequence[Fact]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kb.scan import split_lines
 from tools.checks import web
-from tools.checks.row import Check, Command, Format
+from tools.checks.check import Check, Command, Format
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "store"

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kb.scan import split_lines
-from tools.checks.row import Check, Command, Format
+from tools.checks.check import Check, Command, Format
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "fabric"
@@ -25,7 +25,9 @@ _LINK_PATTERN = re.compile(
     r"\s*0x(?P<guid>[0-9a-f]{1,16}) +\"(?P<name>.{0,80}?)\" +(?P<lid>\d{1,5}) +(?P<port>\d{1,3})\[ *\] ==\( *"
     r"(?P<speed>\d{1,2}X +[\d.]{1,12} Gbps) +Active/ +LinkUp\) *==> +0x[0-9a-f]{1,16} +\d{1,5} +\d{1,3}\[ *\] \"(?P<peer>.{0,80}?)\" \((?P<says>.{0,80}?)\)\s*$"
 )
-_UNOBSERVED_LINK_PATTERN = re.compile(r"\s*0x[0-9a-f]{1,16} +\"(?P<name>.{0,80}?)\" .{0,80}Active/ +LinkUp\) *==> +\"Port not available\"\s*$")
+_UNOBSERVED_LINK_PATTERN = re.compile(
+    r"\s*0x[0-9a-f]{1,16} +\"(?P<name>.{0,80}?)\" .{0,80}Active/ +LinkUp\) *==> +\"Port not available\"\s*$"
+)
 LinkRow = re.Match[str]
 _ADAPTER_PATTERN = re.compile(r"\bmlx\d_\d|\bHCA-?\d|ConnectX|Aggregation", re.IGNORECASE)
 """What a port's far end is called when it is no switch's."""
@@ -60,7 +62,9 @@ def parse_links(text: str) -> Sequence[Fact]:
     if not leaf:
         return [Fact(CHECK, "fabric.leaf", status=Status.ABSENT, line="no switch behind the first port")]
     up = [row for row in rows if _get_switch_name(row) == leaf and row["peer"] and not _ADAPTER_PATTERN.search(row["peer"])]
-    unseen = [line.strip() for line in split_lines(text) if (row := _UNOBSERVED_LINK_PATTERN.match(line)) and row["name"].strip()[:60] == leaf]
+    unseen = [
+        line.strip() for line in split_lines(text) if (row := _UNOBSERVED_LINK_PATTERN.match(line)) and row["name"].strip()[:60] == leaf
+    ]
     slow = _find_degraded_links(rows, up)
     shown = (slow or up or [row for row in rows if _get_switch_name(row) == leaf])[0][0].strip()[:300]
     attrs = {"leaf": leaf, "uplinks": len(up)}

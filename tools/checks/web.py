@@ -8,12 +8,23 @@ import re
 from collections.abc import Callable, Sequence
 
 from kb.scan import split_lines
-from tools.checks.row import Command, Format, Unreadable
+from tools.checks.check import Command, Format, Unreadable
 from tools.fact import Fact
 
 _STATUS_PATTERN = re.compile(r"HTTP/[0-9.]{1,3} ([1-5][0-9]{2})\b.{0,100}")
 _COMPLAINT_PATTERN = re.compile(r"(?m)^curl: \(([0-9]{1,3})\) .{0,300}")
-_CURL_ERROR_WORDS = {5: "no_name", 6: "no_name", 7: "refused", 28: "timeout", 35: "tls", 51: "tls", 58: "tls", 60: "tls", 77: "tls", 83: "tls"}
+_CURL_ERROR_WORDS = {
+    5: "no_name",
+    6: "no_name",
+    7: "refused",
+    28: "timeout",
+    35: "tls",
+    51: "tls",
+    58: "tls",
+    60: "tls",
+    77: "tls",
+    83: "tls",
+}
 _UNREACHABLE_PATTERN = re.compile(r"(?i)no route to host|unreachable|timed out")
 THROTTLED_STATUSES = (429, 503)
 

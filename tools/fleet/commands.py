@@ -4,9 +4,9 @@ for an output that was longer than its cap."""
 import asyncio
 from collections.abc import Mapping
 
+from tools.checks.check import Check, Command
 from tools.checks.kubernetes import format_unasked_controller
-from tools.checks.row import Check, Command
-from tools.inventory.hosts import Host
+from tools.inventory.inventory import Host
 from tools.inventory.sku import Sku
 from tools.nodekit.generate import LOOK_COMMAND
 from tools.transport import CommandResult, Transport, Unreachable

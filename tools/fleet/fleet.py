@@ -7,23 +7,23 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from tools.checks.row import BadSlot, Check, Command
+from tools.checks.check import BadSlot, Check, Command
 from tools.clock import Clock
 from tools.devices import name_devices
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status
-from tools.fleet.answers import DEFAULT_LANES, CheckAnswer, CheckRequest, AnswerCallback, FleetAnswers, compute_makespan
+from tools.fleet.answer_cache import AnswerCache
+from tools.fleet.answers import DEFAULT_LANES, AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers, compute_makespan
 from tools.fleet.commands import CommandRunner
-from tools.fleet.holds import GpuReservations, LocalGpuReservations
-from tools.fleet.idle import GpuUse
-from tools.fleet.memory import AnswerCache
-from tools.fleet.permit import RunPassiveCheck, reserve_idle_hosts
+from tools.fleet.gpu_permit import RunPassiveCheck, reserve_idle_hosts
+from tools.fleet.gpu_use import GpuUse
+from tools.fleet.joint_checks import JointCheckContext, run_joint_check
+from tools.fleet.output_reader import OutputReader, build_answer, build_unobserved_answer, find_boot_id
+from tools.fleet.output_trouble import build_no_target_fact
 from tools.fleet.ramp import Ramp
-from tools.fleet.reading import OutputReader, find_boot_id, build_unobserved_answer, build_answer
-from tools.fleet.skipped import find_missing_tool, find_nothing_installed, build_skipped_fact
-from tools.fleet.together import JointCheckContext, run_joint_check
-from tools.fleet.trouble import build_no_target_fact
-from tools.inventory.hosts import Host, Inventory
+from tools.fleet.reservations import GpuReservations, LocalGpuReservations
+from tools.fleet.skipped_checks import build_skipped_fact, find_missing_tool, find_nothing_installed
+from tools.inventory.inventory import Host, Inventory
 from tools.inventory.sku import Sku
 from tools.transport import AccessBarrier, CommandResult, Transport, Unreachable
 
@@ -104,7 +104,13 @@ class Fleet:
         self._memory.invalidate_before(hosts, since)
 
     async def run_checks(
-        self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False, permitted: bool = False
+        self,
+        incident: str,
+        asks: Sequence[CheckRequest],
+        seen: AnswerCallback | None = None,
+        *,
+        fresh: bool = False,
+        permitted: bool = False,
     ) -> FleetAnswers:
         """Ask everything, hosts in parallel, `seen` called as each answer comes. `fresh` ignores answers kept from before.
 
@@ -144,12 +150,17 @@ class Fleet:
         reached: Callable[[str], bool] = getattr(self._looks, "reached", lambda host: True)
         return not any(map(reached, hosts))
 
-    async def _give_up_host(self, task: "asyncio.Task[list[CheckAnswer]]", request: FleetRequest, host: str, checks: Sequence[Check]) -> list[CheckAnswer]:
+    async def _give_up_host(
+        self, task: "asyncio.Task[list[CheckAnswer]]", request: FleetRequest, host: str, checks: Sequence[Check]
+    ) -> list[CheckAnswer]:
         if task.done():
             return task.result()
         why = f"no answer within {self._limits.silent_seconds:g} s, when all other hosts had answered"
         now = self._clock.now()
-        return [await _report_answer(build_unobserved_answer(host, check, Status.TIMEOUT, why, now, AccessBarrier.SILENT), request) for check in checks]
+        return [
+            await _report_answer(build_unobserved_answer(host, check, Status.TIMEOUT, why, now, AccessBarrier.SILENT), request)
+            for check in checks
+        ]
 
     async def stream_host_answers(self, incident: str, asks: Sequence[CheckRequest]) -> AsyncGenerator[tuple[CheckAnswer, ...]]:
         """All answers of one host after another, as hosts finish, devices named. Nothing is kept, so a large fleet costs no memory:
@@ -201,7 +212,9 @@ class Fleet:
 
     async def _run_exclusive(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
         """An exclusive check of one host."""
-        async with reserve_idle_hosts((host,), check, self._holds, None if request.permitted else self._build_passive_runner(request)) as may:
+        async with reserve_idle_hosts(
+            (host,), check, self._holds, None if request.permitted else self._build_passive_runner(request)
+        ) as may:
             spent = may.seconds.get(host, 0.0)
             if not may.free:
                 return self._build_skipped_answer(host, check, may.uses[host], spent)
@@ -211,7 +224,9 @@ class Fleet:
     async def _run_joint(self, request: FleetRequest, check: Check, hosts: Sequence[str]) -> list[CheckAnswer]:
         """A check of several hosts together."""
         now, reader = self._clock.now(), OutputReader(self._evidence, request.incident)
-        hands = JointCheckContext(self._build_passive_runner(request), self._build_passive_runner(request, fresh=False), self._commands, reader)
+        hands = JointCheckContext(
+            self._build_passive_runner(request), self._build_passive_runner(request, fresh=False), self._commands, reader
+        )
         answers = await run_joint_check(check, hosts, hands, self._inventory, self._skus, self._holds, now, permitted=request.permitted)
         return [await _report_answer(self._date_answer(answer, now), request) for answer in answers]
 
@@ -279,7 +294,9 @@ class Fleet:
         boot = "" if "host.boot_id" in check.establishes else self._memory.get_boot_id(host.name)
         found = [build_no_target_fact(check, name) for name in self._commands.list_missing_targets(host, check)]
         found += await OutputReader(self._evidence, request.incident).read_check_facts(host.name, check, rans, now, boot)
-        answer = build_answer(host.name, check, found, now, self._memory.get_boot_id(host.name), seconds, find_nothing_installed(check, rans))
+        answer = build_answer(
+            host.name, check, found, now, self._memory.get_boot_id(host.name), seconds, find_nothing_installed(check, rans)
+        )
         if boot := find_boot_id(answer.facts):
             self._memory.set_boot_id(host.name, boot)
         return answer
@@ -291,7 +308,10 @@ class Fleet:
             by_host[answer.host].append(answer.seconds)
         exclusive = sum(a.seconds * self._get_gpu_count(a.host) for a in ran if self._checks[a.check].exclusive)
         return FleetAnswers(
-            answers, sum(a.seconds for a in ran), max((compute_makespan(spent, self._lanes) for spent in by_host.values()), default=0.0), exclusive
+            answers,
+            sum(a.seconds for a in ran),
+            max((compute_makespan(spent, self._lanes) for spent in by_host.values()), default=0.0),
+            exclusive,
         )
 
     def _get_gpu_count(self, host: str) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from kb.shapes import Loc
+from kb.schema import Loc
 
 ALIAS_PATTERN = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
 

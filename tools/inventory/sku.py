@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
-from kb.address import normalize_bdf
 from kb.catalogues.accelerators import PRECISIONS, Accelerator
-from kb.keys import find_key
-from kb.shapes import SomeTexts, StrictModel, Text
-from kb.yaml import Problems, list_yaml_files, read_document, validate_document
+from kb.fact_keys import find_key
+from kb.pci_address import normalize_bdf
+from kb.schema import SomeTexts, StrictModel, Text
+from kb.yaml_files import Problems, list_yaml_files, read_document, validate_document
 from tools.fact import Fact, Status, Value
 
 BUILT_IN_PROFILES = Path(__file__).parent / "profiles"

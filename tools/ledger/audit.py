@@ -9,7 +9,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from tools.ledger.reach import parse_line, decode_text, decode_texts, translate_redis_errors
+from tools.ledger.redis_replies import decode_text, decode_texts, parse_line, translate_redis_errors
 from tools.ledger.seal import Seal
 
 PAGE_ENTRIES = 1000

@@ -8,7 +8,7 @@ from datetime import datetime
 from redis.asyncio import Redis
 
 from tools.ledger.audit import PAGE_ENTRIES, get_entry_time
-from tools.ledger.reach import parse_line, decode_texts, translate_redis_errors
+from tools.ledger.redis_replies import decode_texts, parse_line, translate_redis_errors
 
 MAX_READ_ENTRIES = 500_000
 """Entries that are read, the newest first."""

@@ -19,10 +19,10 @@ from tools.action import Action
 from tools.clock import Clock
 from tools.ledger import audit, record
 from tools.ledger.brakes import STOP_BRAKE, BrakesInForce
-from tools.ledger.reach import decode_text, decode_texts, translate_redis_errors
 from tools.ledger.record import Refused, list_targets
+from tools.ledger.redis_replies import decode_text, decode_texts, translate_redis_errors
 from tools.ledger.scripts import SCRIPTS
-from tools.ledger.seal import Seal, to_milliseconds, parse_time
+from tools.ledger.seal import Seal, parse_time, to_milliseconds
 from tools.ledger.states import State
 
 MAX_ATTEMPTS = 200
@@ -128,7 +128,9 @@ class Journal:
         if clock == "ours":
             return JournalHead(decode_text(head), own, brakes, altered)
         try:
-            mark = max(parse_ledger_clock(decode_text(high)), self._get_newest_entry_time(decode_text(head), decode_texts(newest), after_older))
+            mark = max(
+                parse_ledger_clock(decode_text(high)), self._get_newest_entry_time(decode_text(head), decode_texts(newest), after_older)
+            )
         except (record.TamperedRecord, record.KeyChanging):
             if clock != "whatever":
                 raise

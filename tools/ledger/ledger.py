@@ -12,18 +12,32 @@ from typing import Any, Final, Literal, cast
 
 from tools.action import Action
 from tools.ledger import audit, record
-from tools.ledger.book import LedgerReader, redact_note, build_audit_line, get_key_parts
 from tools.ledger.brakes import BREAKER_PREFIX, STOP_BRAKE, BrakesInForce
 from tools.ledger.claim import Claim, issue_claim
-from tools.ledger.journal import KeyParts, format_refusal, retry_until_settled, build_key_parts
-from tools.ledger.reach import decode_text, decode_texts, translate_redis_errors
-from tools.ledger.record import ActionRecord, Refused, ApprovalTerms, Vote, find_approvers, check_terms, list_requesters, has_same_effect, list_targets
+from tools.ledger.journal import KeyParts, build_key_parts, format_refusal, retry_until_settled
+from tools.ledger.reader import LedgerReader, build_audit_line, get_key_parts, redact_note
+from tools.ledger.record import (
+    ActionRecord,
+    ApprovalTerms,
+    Refused,
+    Vote,
+    check_terms,
+    find_approvers,
+    has_same_effect,
+    list_requesters,
+    list_targets,
+)
+from tools.ledger.redis_replies import decode_text, decode_texts, translate_redis_errors
 from tools.ledger.seal import to_milliseconds
 from tools.ledger.states import OPEN_STATES, State, Transition, get_next_state
 
 FinalState = Literal["done", "failed", "unknown"]
 END_TRANSITIONS: Final = frozenset({Transition.EXPIRE, Transition.SUPERSEDE, Transition.REVOKE})
-FINISH_TRANSITIONS: Final[Mapping[FinalState, Transition]] = {"done": Transition.DONE, "failed": Transition.FAIL, "unknown": Transition.DOUBT}
+FINISH_TRANSITIONS: Final[Mapping[FinalState, Transition]] = {
+    "done": Transition.DONE,
+    "failed": Transition.FAIL,
+    "unknown": Transition.DOUBT,
+}
 
 
 class Ledger(LedgerReader):
@@ -123,7 +137,9 @@ class Ledger(LedgerReader):
             verified = (seen.mac, seen.raw_votes, to_milliseconds(seen.start_by))
             asked = (worker, self._brakes.beat_seconds * 1000, " ".join(covered), int(seen.terms.changes))
             claimed[:] = [seen]
-            return await self._journal.run_script("claim", look, get_key_parts(seen), line, *verified, *asked, *self._build_limits(seen.terms))
+            return await self._journal.run_script(
+                "claim", look, get_key_parts(seen), line, *verified, *asked, *self._build_limits(seen.terms)
+            )
 
         word = await retry_until_settled(attempt)
         if word == "trip":
@@ -204,16 +220,24 @@ class Ledger(LedgerReader):
         word = await retry_until_settled(partial(self._run_script, "adopt", seen, "adopt", worker, rest))
         return None if word == "alive" else _parse_claim(word, seen.action, worker, may_start=False)
 
-    async def finish(self, held: Claim, state: FinalState, *, exit_status: int | None = None, output: str = "", says: str = "") -> ActionRecord:
+    async def finish(
+        self, held: Claim, state: FinalState, *, exit_status: int | None = None, output: str = "", says: str = ""
+    ) -> ActionRecord:
         """Write down how it ended. `output` is the digest of the stored output; `says` a sentence for the card.
 
         `unknown` keeps the target locked until a human looked. LostClaim when somebody else holds it.
         """
         seen = await self.get_record(held.action.approval)
-        becomes, status, kept = get_next_state(State.EXECUTING, FINISH_TRANSITIONS[state]), "" if exit_status is None else str(exit_status), _get_output_digest(output)
+        becomes, status, kept = (
+            get_next_state(State.EXECUTING, FINISH_TRANSITIONS[state]),
+            "" if exit_status is None else str(exit_status),
+            _get_output_digest(output),
+        )
         assert becomes is not None
         rest = (held.token, becomes.value, status, kept, redact_note(says))
-        await retry_until_settled(partial(self._run_script, "finish", seen, f"finish_{state}", held.worker, rest, exit_status=status, output=kept))
+        await retry_until_settled(
+            partial(self._run_script, "finish", seen, f"finish_{state}", held.worker, rest, exit_status=status, output=kept)
+        )
         return await self.get_record(seen.approval)
 
     async def reconcile(self, approval: str, human: str, ran: bool, note: str) -> ActionRecord:
@@ -242,7 +266,9 @@ class Ledger(LedgerReader):
             due = seen.get_due_time()
             until = to_milliseconds(due) if due and event is Transition.EXPIRE else ""
             rest = (becomes.value, by, said, until, seen.state.value, replaced_by)
-            return await self._run_script("end", seen, event.value, by, rest, says=said, **({"replaced_by": replaced_by} if replaced_by else {}))
+            return await self._run_script(
+                "end", seen, event.value, by, rest, says=said, **({"replaced_by": replaced_by} if replaced_by else {})
+            )
 
         await retry_until_settled(attempt)
         return await self.get_record(approval)
@@ -263,7 +289,9 @@ class Ledger(LedgerReader):
         for approval in (await self.get_key_status()).waiting:
             with suppress(record.NotOpen):  # somebody was quicker
                 ended.append(
-                    (await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed anew")).approval
+                    (
+                        await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed anew")
+                    ).approval
                 )
         return tuple(ended)
 

@@ -263,7 +263,9 @@ def list_requesters(action: Action) -> frozenset[str]:
 
 def check_terms(action: Action, terms: ApprovalTerms) -> None:
     """BadTerms unless the request says everything that the scripts rely on. A person without a team would match nobody."""
-    problems = [f"{who!r} must be TEAM:USER" for who in sorted(terms.approvers | list_requesters(action)) if not _PERSON_PATTERN.fullmatch(who)]
+    problems = [
+        f"{who!r} must be TEAM:USER" for who in sorted(terms.approvers | list_requesters(action)) if not _PERSON_PATTERN.fullmatch(who)
+    ]
     problems += [f"{name!r} is no host name" for name in list_targets(action) if not _NAME_PATTERN.fullmatch(name)]
     numbers = {"quorum": terms.quorum, "group_size": terms.group_size, "decide_seconds": terms.decide_seconds}
     numbers["start_seconds"] = terms.start_seconds

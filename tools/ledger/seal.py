@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import cast, get_args
 
 from tools.action import Action
-from tools.ledger.record import Outcome, ActionRecord, TamperedRecord, ApprovalTerms, Vote
+from tools.ledger.record import ActionRecord, ApprovalTerms, Outcome, TamperedRecord, Vote
 from tools.ledger.states import State
 
 MIN_KEY_BYTES = 16

@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields
 from importlib.resources import files
 
 from tools.action import Condition
-from tools.checks.row import Check
+from tools.checks.check import Check
 from tools.checks.storage import LOCAL_FUSE_FILE_SYSTEMS, SHARED_FILE_SYSTEMS
-from tools.remedies.row import ARGUMENT_KINDS, ArgumentKind, Remedy
+from tools.remedies.remedy import ARGUMENT_KINDS, ArgumentKind, Remedy
 
 QUESTION_FUNCTIONS = {
     "env": "job_environment",

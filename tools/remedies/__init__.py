@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from tools.remedies import gpu, kubernetes, machine, scheduler, software
-from tools.remedies.row import Remedy
+from tools.remedies.remedy import Remedy
 
 REMEDIES: Mapping[str, Remedy] = {row.id: row for row in (*scheduler.ROWS, *kubernetes.ROWS, *gpu.ROWS, *software.ROWS, *machine.ROWS)}
 

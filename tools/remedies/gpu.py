@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from tools.remedies import scripts
-from tools.remedies.readings import IDLE_GPU, SAME_PROCESS
-from tools.remedies.row import Remedy
+from tools.remedies.conditions import IDLE_GPU, SAME_PROCESS
+from tools.remedies.remedy import Remedy
 
 IN_USE_HINT = (
     "the GPU is still held by a client: stop nvidia-persistenced, DCGM or the fabric manager's hold on it, or end the process that "

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from tools.remedies import scripts
-from tools.remedies.readings import KUBE_IN_SERVICE, KUBE_OURS, KUBE_STILL_IN_SERVICE, KUBE_STILL_OURS
-from tools.remedies.row import Remedy
+from tools.remedies.conditions import KUBE_IN_SERVICE, KUBE_OURS, KUBE_STILL_IN_SERVICE, KUBE_STILL_OURS
+from tools.remedies.remedy import Remedy
 
 MISSING_RIGHT_HINT = "the kubeconfig of root on the controller lacks that right: apply the role `rackmedic-acts` (docs/rollout.md)"
 COMMON_REFUSALS: Mapping[str, str] = {

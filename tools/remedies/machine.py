@@ -1,8 +1,8 @@
 """What is done to a whole machine, lightest first, and the one row that runs a check instead of changing anything."""
 
 from tools.remedies import scripts
-from tools.remedies.readings import BMC_ANSWERS
-from tools.remedies.row import Completion, Remedy
+from tools.remedies.conditions import BMC_ANSWERS
+from tools.remedies.remedy import Completion, Remedy
 
 COVERED_BY_REBOOT = (
     "gpu_reset", "reload_driver", "restart_fabricmanager", "restart_service", "reset_clocks", "modprobe_peermem", "power_limit_default",

@@ -2,8 +2,8 @@
 same, it goes its own way."""
 
 from tools.remedies import kubernetes
-from tools.remedies.readings import DRAINED_BY_US, JOB_STILL_THERE, JOB_THERE, NODE_IN_SERVICE
-from tools.remedies.row import Remedy
+from tools.remedies.conditions import DRAINED_BY_US, JOB_STILL_THERE, JOB_THERE, NODE_IN_SERVICE
+from tools.remedies.remedy import Remedy
 
 ROWS: tuple[Remedy, ...] = (
     Remedy(

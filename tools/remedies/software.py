@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from tools.remedies import scripts
-from tools.remedies.readings import DISK_FULL, DRIVER_ABSENT, IDLE_NODE, LOST_ITS_GPUS, NO_CUDA, PEERMEM_ABSENT
-from tools.remedies.row import Remedy
+from tools.remedies.conditions import DISK_FULL, DRIVER_ABSENT, IDLE_NODE, LOST_ITS_GPUS, NO_CUDA, PEERMEM_ABSENT
+from tools.remedies.remedy import Remedy
 
 NO_DOCKER_REFUSALS: Mapping[str, str] = {
     "Cannot connect to the Docker daemon": "the container engine is down: look at `journalctl -u docker`, start it, then ask again"

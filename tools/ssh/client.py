@@ -20,11 +20,20 @@ from typing import Any, TypeVar
 import asyncssh
 
 from tools.fact import Status
-from tools.inventory.hosts import Host, Inventory
+from tools.inventory.inventory import Host, Inventory
 from tools.ssh.admission import AdmissionControl
-from tools.ssh.batch import BatchOutputParser, BatchCommand, build_batch_command, create_delimiter
+from tools.ssh.batch import BatchCommand, BatchOutputParser, build_batch_command, create_delimiter
 from tools.ssh.connection import Connection, HostConnection
-from tools.ssh.session import TIMEOUT_STATUSES, CommandCallback, RemoteProcess, SessionEnd, end_process, collect_batch_output, read_capped, read_remaining_stderr
+from tools.ssh.session import (
+    TIMEOUT_STATUSES,
+    CommandCallback,
+    RemoteProcess,
+    SessionEnd,
+    collect_batch_output,
+    end_process,
+    read_capped,
+    read_remaining_stderr,
+)
 from tools.transport import AccessBarrier, CommandResult, Unreachable
 
 T = TypeVar("T")
@@ -128,7 +137,9 @@ class SshTransport:
                 if process is not None:
                     return await watch(process)
                 slot.dropped = True
-        raise Unreachable(row.name, f"sshd refused a session {MAX_SESSION_REFUSALS} times; is its MaxSessions at least 1?", barrier=AccessBarrier.REFUSED)
+        raise Unreachable(
+            row.name, f"sshd refused a session {MAX_SESSION_REFUSALS} times; is its MaxSessions at least 1?", barrier=AccessBarrier.REFUSED
+        )
 
     async def aclose(self) -> None:
         """Close every connection, bastions last."""
@@ -154,7 +165,9 @@ class SshTransport:
     async def _connect_host(self, host: Host, line: HostConnection) -> Connection:
         async def dial() -> Connection:
             tunnel = await self._connect_bastion_of(host) if host.jump else None
-            return await self._open_connection(host.name, host.address, host.port, _build_options(host, self._limits), tunnel, self._get_admission(host))
+            return await self._open_connection(
+                host.name, host.address, host.port, _build_options(host, self._limits), tunnel, self._get_admission(host)
+            )
 
         return await line.get_connection(dial)
 

@@ -8,7 +8,7 @@ from time import monotonic
 
 import asyncssh
 
-from tools.ssh.batch import BatchOutputParser, BatchCommand, CommandOutput
+from tools.ssh.batch import BatchCommand, BatchOutputParser, CommandOutput
 from tools.transport import CommandResult
 
 RemoteProcess = asyncssh.SSHClientProcess[bytes]
@@ -41,7 +41,9 @@ async def read_capped(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[byte
     return b"".join(parts)[:cap], size > cap
 
 
-async def collect_batch_output(process: RemoteProcess, answers: BatchOutputParser, asked: Sequence[BatchCommand], grace: float, heard: CommandCallback) -> SessionEnd:
+async def collect_batch_output(
+    process: RemoteProcess, answers: BatchOutputParser, asked: Sequence[BatchCommand], grace: float, heard: CommandCallback
+) -> SessionEnd:
     """Each answer as it ends. A session that breaks off, or whose command does not keep its limit, ends with that command; those after it
     were not begun."""
     noise = asyncio.create_task(read_capped(process.stderr, MAX_NOISE_BYTES))
@@ -84,7 +86,9 @@ class _BatchListener:
     def record_break_off(self, *, timed_out: bool) -> None:
         """Nobody knows how the command at work ended, so it is not begun again."""
         cap, so_far = self._asked[self.at].cap, self._answers.get_partial_output()
-        self._report_command(CommandResult(so_far[:cap], b"", None, monotonic() - self._since, truncated=len(so_far) > cap, timed_out=timed_out))
+        self._report_command(
+            CommandResult(so_far[:cap], b"", None, monotonic() - self._since, truncated=len(so_far) > cap, timed_out=timed_out)
+        )
 
     def _report_command(self, ran: CommandResult) -> None:
         self._heard(self.at, ran)

@@ -1,3 +1,1 @@
-"""Slack in HTTP mode: its signed requests, each let through to the same listeners that Socket Mode has. May import what `incoming` offers;
-of `bot`, only run imports it.
-"""
+"""Slack over HTTP: verify the signature, then hand the request to the handlers that Socket Mode uses, too."""

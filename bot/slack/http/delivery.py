@@ -10,9 +10,9 @@ from slack_bolt.async_app import AsyncApp
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 
-from bot.inbound.routes import InboundResponse, InboundRequest, InboundRoute
+from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
 from bot.slack.http.signing import NotSlack, check_signature_headers, verify_signature
-from bot.store.heard import ReplayGuard, ReplayState
+from bot.store.replay_guard import ReplayGuard, ReplayState
 from tools.clock import Clock
 
 EVENTS_PATH, MAX_BODY_BYTES, MAX_FORM_FIELDS = "/slack/events", 1 << 20, 64

@@ -1,1 +1,1 @@
-"""Turns that only answer, from what is known: one handler an intent. Nothing is looked at."""
+"""Turns that only answer, from what is known: one handler for each intent. No check runs."""

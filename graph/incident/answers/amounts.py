@@ -3,9 +3,18 @@
 import re
 from datetime import datetime
 
-from graph.incident.answers.known import AnswerContext, format_age, clean_text, resolve_target_hosts, get_check_name, render_recheck_offer, build_answer, render_unknown_names
-from graph.incident.concluded import TurnResult
-from graph.ladders.ends import describe_remediation
+from graph.incident.answers.answer_context import (
+    AnswerContext,
+    build_answer,
+    clean_text,
+    format_age,
+    get_check_name,
+    render_recheck_offer,
+    render_unknown_names,
+    resolve_target_hosts,
+)
+from graph.incident.turn_result import TurnResult
+from graph.remediation.outcomes import describe_remediation
 from graph.state import Remediation
 from tools.fact import Fact, Status
 
@@ -41,7 +50,14 @@ async def how_much(asked: AnswerContext) -> TurnResult:
     lines += [_in_words(asked, fact) for fact in numbers[:MAX_NUMBERS]]
     old = [row.target for row in fixes if row.target not in {fact.host for fact in numbers}]
     lines += [f"No number was read on {host} since then. Say `recheck {host}` and I look." for host in old[:2]]
-    return build_answer(asked, [*render_unknown_names(asked), *lines, render_recheck_offer(asked, tuple(dict.fromkeys(fact.host for fact in numbers if fact.host)))])
+    return build_answer(
+        asked,
+        [
+            *render_unknown_names(asked),
+            *lines,
+            render_recheck_offer(asked, tuple(dict.fromkeys(fact.host for fact in numbers if fact.host))),
+        ],
+    )
 
 
 def _in_words(asked: AnswerContext, fact: Fact) -> str:

@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from graph.conversation.intents import Intent
-from graph.incident.answers.known import AnswerContext, clean_text, build_answer
+from graph.dialogue.intents import Intent
+from graph.extraction.uploaded_files import UNREAD_REASONS
+from graph.incident.answers.answer_context import AnswerContext, build_answer, clean_text
 from graph.incident.answers.unproven import given_in_words
-from graph.incident.concluded import TurnResult
-from graph.reading.files import UNREAD_REASONS
+from graph.incident.turn_result import TurnResult
 from graph.state import Attachment
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import Fact, Status

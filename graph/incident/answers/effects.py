@@ -3,13 +3,13 @@
 import re
 from collections.abc import Sequence
 
-from graph.conversation.said import ParsedMessage
-from graph.conversation.things import REMEDY_WORDS
-from graph.incident.answers.known import AnswerContext, resolve_target_hosts, build_answer, render_unknown_names
+from graph.dialogue.said import ParsedMessage
+from graph.dialogue.things import REMEDY_WORDS
+from graph.incident.answers.answer_context import AnswerContext, build_answer, render_unknown_names, resolve_target_hosts
+from graph.incident.answers.next_steps import NOTHING_RUNS_TEXT, list_pending_approvals
 from graph.incident.answers.people import render_step_summary
 from graph.incident.answers.safety import running_jobs
-from graph.incident.answers.steps import NOTHING_RUNS_TEXT, list_pending_approvals
-from graph.incident.concluded import TurnResult
+from graph.incident.turn_result import TurnResult
 from graph.state import Remediation
 from tools.remedies import REMEDIES
 
@@ -65,10 +65,18 @@ async def effect_on_the_job(asked: AnswerContext) -> TurnResult:
     remedy = REMEDIES.get(named or (row.current_step.remedy if row and row.current_step else ""))
     if remedy is None:
         return build_answer(
-            asked, [*render_unknown_names(asked), "Nothing is up for decision now, so no fix of mine touches the job. Name the fix that you mean."]
+            asked,
+            [
+                *render_unknown_names(asked),
+                "Nothing is up for decision now, so no fix of mine touches the job. Name the fix that you mean.",
+            ],
         )
     hosts = tuple(row.target.split(",")) if row else resolve_target_hosts(asked).hosts
-    what = f"{render_step_summary(row)} is what waits for a decision" if row and row.current_step and row.current_step.remedy == remedy.id else ""
+    what = (
+        f"{render_step_summary(row)} is what waits for a decision"
+        if row and row.current_step and row.current_step.remedy == remedy.id
+        else ""
+    )
     what = what or ("It is a later step of the fix that waits" if row else "Nothing that I found asks for it")
     lines = [
         f"Outage: {remedy.outage}. Reach: {remedy.blast}.",

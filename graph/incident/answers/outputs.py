@@ -2,15 +2,25 @@
 
 from collections.abc import Sequence, Set
 
-from graph.deciding import iter_deciding_gpu_keys
-from graph.incident.answers.known import AnswerContext, format_age, clean_text, resolve_target_hosts, get_check_name, render_recheck_offer, get_read_time, build_answer, render_unknown_names
-from graph.incident.answers.pictures import answer_bandwidth, measured
-from graph.incident.concluded import TurnResult
-from graph.reading.numbers import DEFAULT_METRIC, find_metric
-from graph.report import AttachedOutput, AttachedChart
+from graph.extraction.chart_metrics import DEFAULT_METRIC, find_metric
+from graph.incident.answers.answer_context import (
+    AnswerContext,
+    build_answer,
+    clean_text,
+    format_age,
+    get_check_name,
+    get_read_time,
+    render_recheck_offer,
+    render_unknown_names,
+    resolve_target_hosts,
+)
+from graph.incident.answers.charts import answer_bandwidth, measured
+from graph.incident.turn_result import TurnResult
+from graph.report import AttachedChart, AttachedOutput
+from graph.report_charts import iter_deciding_gpu_keys
 from kb.scan import split_lines
-from tools.heat import Heatmap, summarize_heatmap
-from tools.inventory.ranges import fold_host_names
+from tools.heatmap import Heatmap, summarize_heatmap
+from tools.inventory.host_ranges import fold_host_names
 
 MAX_LINES, MAX_HOSTS, MAX_COMMANDS = 12, 2, 6
 LOG_CHECKS = frozenset({"dmesg", "joblog", "sysd", "ipmi"})
@@ -38,7 +48,9 @@ async def show_output(asked: AnswerContext) -> TurnResult:
         if asked.message.form == "picture" and files
         else []
     )
-    return build_answer(asked, [*lines, render_recheck_offer(asked, [host for host, _ in pairs[:MAX_HOSTS]])], most=2 * MAX_LINES, shown=tuple(files))
+    return build_answer(
+        asked, [*lines, render_recheck_offer(asked, [host for host, _ in pairs[:MAX_HOSTS]])], most=2 * MAX_LINES, shown=tuple(files)
+    )
 
 
 def _get_deciding_key(asked: AnswerContext) -> str:
@@ -63,7 +75,12 @@ def _answer_heatmap(asked: AnswerContext, key: str) -> TurnResult:
             else f"Say `recheck {fold_host_names(hosts)}` and I look."
         )
         return build_answer(
-            asked, [*render_unknown_names(asked), f"No {heat.says} was read of {fold_host_names(hosts) or 'any host'}, so there is nothing to draw.", how]
+            asked,
+            [
+                *render_unknown_names(asked),
+                f"No {heat.says} was read of {fold_host_names(hosts) or 'any host'}, so there is nothing to draw.",
+                how,
+            ],
         )
     known = heat.list_known_hosts()
     blind = [host for host in hosts if host not in set(known)]
@@ -111,14 +128,17 @@ async def _render_output(asked: AnswerContext, host: str, check: str, room: int)
     """A head line and the telling lines of an output, and its files where it is not all here or files are wanted."""
     digests = list(dict.fromkeys(fact.sha256 for fact in asked.case.facts if (fact.host, fact.check) == (host, check) and fact.sha256))
     texts = _drop_boot_id_texts(
-        [(sha, text) for sha in digests[:MAX_COMMANDS] if (text := await asked.ports.evidence.get_text(sha)) is not None], _list_boot_ids(asked, host)
+        [(sha, text) for sha in digests[:MAX_COMMANDS] if (text := await asked.ports.evidence.get_text(sha)) is not None],
+        _list_boot_ids(asked, host),
     )
     why = asked.now.coverage.blind.get((host, check), "")
     if not texts:
         return [_render_no_output(asked, host, check, why, kept=not digests)], []
     head = f"{host} · {get_check_name(check)} · read {format_age(get_read_time(asked, host, check), asked.current_time)}"
     lines = [line for _, text in texts for line in split_lines(text[:MAX_OUTPUT_CHARS]) if line.strip()]
-    telling = _select_telling_lines(lines, [fact.line for fact in asked.now.odd if (fact.host, fact.check) == (host, check)], room, newest=check in LOG_CHECKS)
+    telling = _select_telling_lines(
+        lines, [fact.line for fact in asked.now.odd if (fact.host, fact.check) == (host, check)], room, newest=check in LOG_CHECKS
+    )
     count = f"{len(telling)} of {len(lines)} lines" if len(telling) < len(lines) else f"{len(lines)} line{'s' * (len(lines) != 1)}"
     filed = texts if asked.message.form or len(telling) < len(lines) else []
     files = [AttachedOutput(name=_build_file_name(host, check, n), sha256=sha) for n, (sha, _) in enumerate(filed)]

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from graph.incident.answers.known import AnswerContext, build_answer
-from graph.incident.concluded import TurnResult
-from graph.ladders.ends import format_current_step
-from graph.ports import ApprovalStatus
+from graph.context import ApprovalStatus
+from graph.incident.answers.answer_context import AnswerContext, build_answer
+from graph.incident.turn_result import TurnResult
+from graph.remediation.outcomes import format_current_step
 from graph.state import Remediation
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
 
 NO_OWNER_TEXT = "Nobody is on it. Say “I take it”, or “assign it to @name”."
 
@@ -67,7 +67,9 @@ async def answer_approvers(asked: AnswerContext) -> TurnResult:
     waits = [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
     if live is None:
         what = f"Up for decision: {render_pending_approvals(waits)}. " if waits else ""
-        return build_answer(asked, [f"{what}Nobody can approve here: approvals are given in Slack, with the button on the card, by its approvers."])
+        return build_answer(
+            asked, [f"{what}Nobody can approve here: approvals are given in Slack, with the button on the card, by its approvers."]
+        )
     pending = [row for row in live if row.open]
     if not pending:
         return build_answer(asked, ["Nothing is up for decision now, so there is nothing to approve."])

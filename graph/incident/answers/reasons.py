@@ -4,27 +4,27 @@ from collections.abc import Sequence
 
 from graph.engine.belief import ClueMatch
 from graph.engine.verdict import LabelVerdict
-from graph.incident.answers.known import (
+from graph.incident.answers.answer_context import (
     AnswerContext,
-    find_common_branch,
-    render_citation,
-    render_coverage,
-    build_host_knowledge,
-    render_recheck_offer,
-    render_evidence,
-    render_basis,
-    render_counter_evidence,
     build_answer,
-    render_source,
+    build_host_knowledge,
+    find_common_branch,
     format_confidence,
-    render_unknown_names,
     format_location,
+    render_basis,
+    render_citation,
+    render_counter_evidence,
+    render_coverage,
+    render_evidence,
+    render_recheck_offer,
+    render_source,
+    render_unknown_names,
 )
-from graph.incident.concluded import TurnResult
-from graph.incident.thinking.checked import load_reasoning
-from graph.reasoning.told import list_other_influences
+from graph.incident.thinking.verification import load_reasoning
+from graph.incident.turn_result import TurnResult
+from graph.provenance.tree_rendering import list_other_influences
 from graph.state import Hypothesis
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
 
 MAX_QUOTES, MAX_OTHER_INFLUENCES = 3, 5
 
@@ -46,7 +46,10 @@ async def explain_cause(asked: AnswerContext) -> TurnResult:
     if not hosts:
         return build_answer(asked, ["I have looked at no machine yet, so there is nothing to explain."])
     looked = render_coverage(asked, build_host_knowledge(asked, asked.now.hosts[0]))
-    return build_answer(asked, [f"I found nothing abnormal on {hosts} ({looked}), so there is no cause to explain.", render_recheck_offer(asked, asked.now.hosts)])
+    return build_answer(
+        asked,
+        [f"I found nothing abnormal on {hosts} ({looked}), so there is no cause to explain.", render_recheck_offer(asked, asked.now.hosts)],
+    )
 
 
 def list_doubts(asked: AnswerContext) -> list[str]:
@@ -88,11 +91,21 @@ async def explain_why_not(asked: AnswerContext) -> TurnResult:
     confirmed = [row for row in standing if row.verdict == "confirmed"]
     if confirmed:
         found = [asked.now.build_hypothesis(row.label) for row in confirmed]
-        rows = [f"{asked.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{render_citation(row)}." for row in found[:3]]
+        rows = [
+            f"{asked.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{render_citation(row)}." for row in found[:3]
+        ]
         return build_answer(asked, [f"It is {name}:", *rows])
     if not asked.now.hosts:
         return build_answer(asked, [f"{name}: nothing was looked at that could tell. Name hosts, or say `recheck HOSTS`."])
-    return build_answer(asked, [_render_verdict(asked, standing, name), *_render_contradictions(asked, standing), *_render_doubts(standing), render_recheck_offer(asked, asked.now.hosts)])
+    return build_answer(
+        asked,
+        [
+            _render_verdict(asked, standing, name),
+            *_render_contradictions(asked, standing),
+            *_render_doubts(standing),
+            render_recheck_offer(asked, asked.now.hosts),
+        ],
+    )
 
 
 def _render_verdict(asked: AnswerContext, rows: Sequence[LabelVerdict], name: str) -> str:

@@ -3,30 +3,35 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from graph.incident.answers.known import (
+from graph.incident.answers.answer_context import (
     AnswerContext,
     HostKnowledge,
-    format_age,
-    render_citation,
-    clean_text,
-    render_coverage,
-    resolve_target_hosts,
-    get_check_name,
-    build_host_knowledge,
-    render_recheck_offer,
     build_answer,
-    render_unknown_names,
+    build_host_knowledge,
+    clean_text,
+    format_age,
     format_location,
+    get_check_name,
+    render_citation,
+    render_coverage,
+    render_recheck_offer,
+    render_unknown_names,
+    resolve_target_hosts,
 )
 from graph.incident.answers.unproven import CLEARED, told, unproven
-from graph.incident.concluded import TurnResult
-from graph.ladders.ends import describe_remediation
+from graph.incident.turn_result import TurnResult
+from graph.remediation.outcomes import describe_remediation
 from graph.state import Remediation
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
 from tools.remedies import REMEDIES
-from tools.remedies.row import Remedy
+from tools.remedies.remedy import Remedy
 
-SAFE_PREFIX, NOT_SAFE_PREFIX, UNSURE_PREFIX, FAILS_AGAIN_PREFIX = "Yes, by all that I see.", "No, not on", "I cannot tell", "No, it would fail again:"
+SAFE_PREFIX, NOT_SAFE_PREFIX, UNSURE_PREFIX, FAILS_AGAIN_PREFIX = (
+    "Yes, by all that I see.",
+    "No, not on",
+    "I cannot tell",
+    "No, it would fail again:",
+)
 """What an answer begins with."""
 NO_VERDICT_PREFIX = "I cannot say yes or no to that. What I know:"
 """What the answer to a question begins with of which not every word was read."""
@@ -44,7 +49,9 @@ async def answer_is_safe(asked: AnswerContext) -> TurnResult:
         return _answer_change(asked, REMEDIES[asked.message.remedy], named.hosts)
     hosts = named.hosts if named.named else asked.case.hosts or asked.observed_hosts
     if not hosts:
-        return build_answer(asked, [*render_unknown_names(asked), f"{UNSURE_PREFIX}: I have looked at no machine yet. Name hosts, or say `recheck HOSTS`."])
+        return build_answer(
+            asked, [*render_unknown_names(asked), f"{UNSURE_PREFIX}: I have looked at no machine yet. Name hosts, or say `recheck HOSTS`."]
+        )
     return build_answer(asked, [*render_unknown_names(asked), *_assess_use(asked, hosts), render_recheck_offer(asked, hosts)])
 
 
@@ -64,13 +71,22 @@ def _assess_use(asked: AnswerContext, hosts: Sequence[str]) -> list[str]:
         return [f"{NOT_SAFE_PREFIX} {fold_host_names(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
     if doubt:
         reported = any(one.reported for row in known for one in (*row.unproven, *row.unplaced))
-        return [f"{UNSURE_PREFIX} for {fold_host_names(doubt)}: {next(iter(doubt.values()))}", *_more_doubts(doubt), nothing, CLEARED if reported else ""]
+        return [
+            f"{UNSURE_PREFIX} for {fold_host_names(doubt)}: {next(iter(doubt.values()))}",
+            *_more_doubts(doubt),
+            nothing,
+            CLEARED if reported else "",
+        ]
     mended = [fix for row in known for fix in _passed(asked, row.host)]
     unsure = "" if mended else _undecided(asked)  # what the job's old log shows is what was mended
     if job or unsure:
         return [f"{UNSURE_PREFIX}: {told(job) or unsure}.", nothing]
     again = [f"Mended: {describe_remediation(fix, asked.get_title(fix.label))}." for fix in mended[:3]]
-    return [*_render_job_cause(asked, nothing), *again, "" if _is_repeatable_failure(asked) else "What was not checked I cannot see; the decision is yours."]
+    return [
+        *_render_job_cause(asked, nothing),
+        *again,
+        "" if _is_repeatable_failure(asked) else "What was not checked I cannot see; the decision is yours.",
+    ]
 
 
 def _of_the_job(asked: AnswerContext) -> bool:
@@ -109,7 +125,11 @@ def _render_job_cause(asked: AnswerContext, nothing: str) -> list[str]:
 
 def _list_job_causes(asked: AnswerContext) -> list[str]:
     """Causes that are no fault of a machine."""
-    return [f"• {asked.get_title(row.label)}{render_citation(row)}, which is no fault of a machine." for row in asked.root_causes if not row.hosts][:2]
+    return [
+        f"• {asked.get_title(row.label)}{render_citation(row)}, which is no fault of a machine."
+        for row in asked.root_causes
+        if not row.hosts
+    ][:2]
 
 
 def _is_repeatable_failure(asked: AnswerContext) -> bool:
@@ -167,8 +187,14 @@ def _not_seen(row: HostKnowledge) -> str:
 def _answer_change(asked: AnswerContext, remedy: Remedy, hosts: Sequence[str]) -> TurnResult:
     """What a remedy would cost these hosts now, and whether anything found asks for it."""
     if not hosts:
-        return build_answer(asked, [*render_unknown_names(asked), "I cannot tell: name the host, for example “is it safe to reboot gpu-001?”."])
-    wanted = [row for row in asked.case.remediations if row.target in hosts and row.is_open and any(rung.remedy == remedy.id for rung in row.rungs)]
+        return build_answer(
+            asked, [*render_unknown_names(asked), "I cannot tell: name the host, for example “is it safe to reboot gpu-001?”."]
+        )
+    wanted = [
+        row
+        for row in asked.case.remediations
+        if row.target in hosts and row.is_open and any(rung.remedy == remedy.id for rung in row.rungs)
+    ]
     asks = f"Nothing that I found on {fold_host_names(hosts)} asks for it."
     if wanted:
         asks = f"It is part of a fix: {describe_remediation(wanted[0], asked.get_title(wanted[0].label))}."
@@ -179,7 +205,16 @@ def _answer_change(asked: AnswerContext, remedy: Remedy, hosts: Sequence[str]) -
         f"It affects {remedy.blast}.",
         "It needs the node drained and without jobs first." if remedy.needs else "",
     ]
-    return build_answer(asked, [*render_unknown_names(asked), *lines, asks, "RackMedic does it only by a card that somebody approves.", render_recheck_offer(asked, hosts)])
+    return build_answer(
+        asked,
+        [
+            *render_unknown_names(asked),
+            *lines,
+            asks,
+            "RackMedic does it only by a card that somebody approves.",
+            render_recheck_offer(asked, hosts),
+        ],
+    )
 
 
 def _render_change_cost(asked: AnswerContext, remedy: Remedy, hosts: Sequence[str]) -> str:

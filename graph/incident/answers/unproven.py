@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from graph.engine.age import is_old, format_old_event
-from graph.engine.assess import Assessment
+from graph.engine.assessment import Assessment
 from graph.engine.belief import Belief, has_only_old_events
 from graph.engine.coverage import UNASKED_KEYS
-from graph.engine.nowhere import ELSEWHERE_ATTRIBUTE, UNLISTED
-from graph.engine.reference import is_tenant_writable
-from graph.incident.case import IncidentContext
+from graph.engine.event_age import format_old_event, is_old
+from graph.engine.reference_data import is_tenant_writable
+from graph.engine.unlisted_devices import ELSEWHERE_ATTRIBUTE, UNLISTED
+from graph.incident.context import IncidentContext
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import WRITTEN_BY, Fact, Status
 

@@ -1,2 +1,1 @@
-"""Guides as part of a turn: called by name or fitting what was reported; their looks come before all others, and their steps are told beside
-what was found. May import what the rest of `graph.incident` may."""
+"""Guides in a turn: their checks come first, their steps are shown beside the diagnosis."""

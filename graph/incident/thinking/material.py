@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from graph.engine.assess import Assessment
-from graph.incident.case import IncidentContext
-from graph.incident.questions import render_findings
+from graph.context import GraphContext
+from graph.engine.assessment import Assessment
+from graph.extraction.log_digests import format_log_digest, select_telling_templates
+from graph.incident.context import IncidentContext
 from graph.incident.questions import list_mistake_notes as mistaken
-from graph.learning.noted import IncidentSubject, find_site_notes
+from graph.incident.questions import render_findings
+from graph.learning.site_notes import IncidentSubject, find_site_notes
 from graph.model.reasoner import PromptMaterial
-from graph.ports import GraphContext
-from graph.reading.logs import select_telling_templates, format_log_digest
 from graph.state import IncidentBrief, LogDigest
 from kb.scan import split_lines
 
@@ -19,7 +19,9 @@ MAX_PAST_INCIDENTS, MAX_TEMPLATES = 4, 12
 """Past incidents and templates of logs that it is shown."""
 
 
-async def build_material(brief: IncidentBrief, logs: Sequence[LogDigest], case: IncidentContext, ports: GraphContext, findings: str = "") -> PromptMaterial:
+async def build_material(
+    brief: IncidentBrief, logs: Sequence[LogDigest], case: IncidentContext, ports: GraphContext, findings: str = ""
+) -> PromptMaterial:
     """The report, and what stands beside it. A site's own pages are for our own people's incidents alone."""
     alike = await ports.history.find_similar(brief.text, MAX_PAST_INCIDENTS, case.audience_tenant) if brief.text else []
     past = [f"{ports.taxonomy.get_title(one.label)} ({one.label}): {one.title}" for one in alike if one.label in ports.taxonomy.leaves]
@@ -31,7 +33,11 @@ def _list_page_lines(brief: IncidentBrief, case: IncidentContext, ports: GraphCo
     if not ports.pages or case.audience_tenant is not None:
         return []
     hosts = [ports.inventory.hosts[name] for name in brief.hosts if name in ports.inventory.hosts]
-    return [f"{note.title}: {line}" for note in find_site_notes(ports.pages, IncidentSubject.from_hosts(brief.text, (), hosts)) for line in note.says]
+    return [
+        f"{note.title}: {line}"
+        for note in find_site_notes(ports.pages, IncidentSubject.from_hosts(brief.text, (), hosts))
+        for line in note.says
+    ]
 
 
 def list_finding_lines(now: Assessment, notes: Sequence[str] = ()) -> list[str]:

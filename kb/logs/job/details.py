@@ -19,7 +19,15 @@ _SIGNAL_NUMBERS = {
     "floating point exception": 8, "floating-point exception": 8, "sigfpe": 8, "sigsys": 31,
 }  # fmt: skip
 _NUMBER_PATTERN = re.compile(r"(?:signal|code|status|exited with)(?: number)?[ :=(]{0,8}(?:is |was |of )?(-?\d{1,3})\b")
-_HEAP_ERROR_TEXTS = ("stack smashing", "double free", "free(): invalid", "corrupted size", "malloc(): ", "malloc_consolidate", "munmap_chunk")
+_HEAP_ERROR_TEXTS = (
+    "stack smashing",
+    "double free",
+    "free(): invalid",
+    "corrupted size",
+    "malloc(): ",
+    "malloc_consolidate",
+    "munmap_chunk",
+)
 """How glibc says that a program damaged its own memory; it then aborts."""
 NUMERIC_GROUPS = frozenset({"seq", "work", "enqueued", "completed", "timeout_ms", "status", "vendor_err", "joined", "expected", "port"})
 

@@ -13,12 +13,12 @@ from typing import Any
 from kb.logs.event import LogEvent
 from kb.logs.job import ras, tracebacks
 from kb.logs.job.details import build_error_attrs
-from kb.logs.job.order import mark_first_error
-from kb.logs.job.ranks import parse_file_header, find_nccl_device, get_rank_from_path, find_rank_in_message, split_rank_tag
-from kb.logs.job.rows import EXPLODING_GRADIENT_PATTERN, HINT_CAUSES, NEEDLES, ErrorRule, classify_line, list_eligible_rules
-from kb.logs.piece import LogPiece, join_pieces, build_piece
+from kb.logs.job.error_rules import EXPLODING_GRADIENT_PATTERN, HINT_CAUSES, NEEDLES, ErrorRule, classify_line, list_eligible_rules
+from kb.logs.job.first_failure import mark_first_error
+from kb.logs.job.ranks import find_nccl_device, find_rank_in_message, get_rank_from_path, parse_file_header, split_rank_tag
+from kb.logs.log_piece import LogPiece, build_piece, join_pieces
 from kb.logs.timestamps import find_time
-from kb.redact import redact_start, redact
+from kb.redact import redact, redact_start
 from kb.scan import DIGITS_TO_ZERO, MAX_LINE_CHARS, Needles
 
 NEEDED_TEXTS = ("==> ", "Traceback (most", "NCCL version ", *ras.NEEDLES, *NEEDLES)
@@ -204,7 +204,9 @@ class JobLogReader:
         found = classify_line(line, self._list_rules(line))
         return (found[0], build_error_attrs(found[0], found[1], line)) if found else None
 
-    def _classify_message_below(self, last: tracebacks.RaisedException, tail: tracebacks.Traceback, lines: tracebacks.RankedLines) -> tuple[str, dict[str, Any]] | None:
+    def _classify_message_below(
+        self, last: tracebacks.RaisedException, tail: tracebacks.Traceback, lines: tracebacks.RankedLines
+    ) -> tuple[str, dict[str, Any]] | None:
         """The class of the lines under a vague exception, as far as they are its message and not the log going on."""
         if last.type.rpartition(".")[2] not in _VAGUE_EXCEPTIONS:
             return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import compress, count
 
 from kb.logs.job.ranks import RANK_TAG_PATTERN, parse_file_header, split_rank_tag
-from kb.logs.piece import LogPiece
+from kb.logs.log_piece import LogPiece
 
 TRACEBACK_START = "Traceback (most recent call last)"
 _START, _ABOVE = TRACEBACK_START.encode(), b"above exception"
@@ -181,7 +181,9 @@ class RankedLines:
         if self._files is None:
             self._files = _HEADER in self._piece.block
         if self._files:
-            self._headers += [at for at, kind in enumerate(kinds, first) if kind.startswith(_HEADER) and parse_file_header(self._piece.get_line(at))]
+            self._headers += [
+                at for at, kind in enumerate(kinds, first) if kind.startswith(_HEADER) and parse_file_header(self._piece.get_line(at))
+            ]
         self._next = first + len(kinds)
 
     def _get_rank_name(self, rank: bytes) -> str:

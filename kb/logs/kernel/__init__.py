@@ -1,1 +1,1 @@
-"""A kernel's log into typed events, and which of them caused which. May import the room of logs, kb.address and kb.scan."""
+"""A kernel's log into typed events, and which of them caused which. May import the room of logs, kb.pci_address and kb.scan."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from kb.address import normalize_bdf
 from kb.logs.event import LogEvent
 from kb.logs.kernel.causes import drop_repeated_kills, mark_causes
-from kb.logs.kernel.rows import NEEDLES, MessageRule, list_eligible_rules
+from kb.logs.kernel.message_rules import NEEDLES, MessageRule, list_eligible_rules
 from kb.logs.kernel.xid_text import parse_nvlink5, parse_sxid, parse_xid
-from kb.logs.piece import LogPiece
-from kb.logs.timestamps import LineHead, LinePrefix, split_head, split_prefix, read_head_time
+from kb.logs.log_piece import LogPiece
+from kb.logs.timestamps import LineHead, LinePrefix, read_head_time, split_head, split_prefix
 from kb.numbers import parse_integer
+from kb.pci_address import normalize_bdf
 from kb.scan import Needles, cut_lines
 
 BOOT_PATTERN = re.compile(r"-- Boot ([0-9a-f]{32}) --")
@@ -159,7 +159,9 @@ class KernelLogReader:
         if said.kind == "kernel.aer" and len(self._events) > kept:
             self._aer[said.device or ""] = kept
 
-    def _add_event(self, kind: str, value: object, device: str | None, prefix: LinePrefix, line: str, attrs: Mapping[str, Any]) -> _RepeatCount | None:
+    def _add_event(
+        self, kind: str, value: object, device: str | None, prefix: LinePrefix, line: str, attrs: Mapping[str, Any]
+    ) -> _RepeatCount | None:
         """Keeps the event, or counts it: then with what it is counted."""
         name = (kind, value, device, prefix.boot_id or self._boot)
         times = self._alike.get(name, 0)
@@ -186,7 +188,9 @@ class KernelLogReader:
         for more in self._more.values():
             event = self._events[more.at]
             count = int(event.attrs.get("count", 1)) + more.count
-            self._events[more.at] = replace(event, time=self._get_last_time(more), attrs={**event.attrs, "count": count}) if more.count else event
+            self._events[more.at] = (
+                replace(event, time=self._get_last_time(more), attrs={**event.attrs, "count": count}) if more.count else event
+            )
         self._more, self._said = {}, {}
 
     def _read_driver_line(self, message: str, prefix: LinePrefix, line: str) -> bool:
@@ -199,7 +203,9 @@ class KernelLogReader:
         if seen := parse_sxid(message):
             self._add_event("kernel.sxid", seen.code, seen.device, prefix, line, seen.attrs)
             return True
-        return message.startswith("NVRM: ") and (self._read_fallen_gpu(message, prefix, line) or self._read_version_mismatch(message, prefix, line))
+        return message.startswith("NVRM: ") and (
+            self._read_fallen_gpu(message, prefix, line) or self._read_version_mismatch(message, prefix, line)
+        )
 
     def _read_fallen_gpu(self, message: str, prefix: LinePrefix, line: str) -> bool:
         """Newer drivers repeat Xid 79 without its number; a driver that finds a dead GPU at start says it in two lines."""
@@ -209,7 +215,9 @@ class KernelLogReader:
         lost = _LOST_PATTERN.match(message)
         device = normalize_bdf(lost[1]) if lost else self._probed
         if device and (lost or message.startswith("NVRM: fallen off the bus")):
-            self._add_event("kernel.xid", 79, device, prefix, line, {"bdf": device, "detail": "GPU has fallen off the bus", "unnumbered": True})
+            self._add_event(
+                "kernel.xid", 79, device, prefix, line, {"bdf": device, "detail": "GPU has fallen off the bus", "unnumbered": True}
+            )
             self._probed = None
             return True
         return False
@@ -274,7 +282,9 @@ def has_prefixes(text: str) -> bool:
 def _build_event_values(row: MessageRule, found: re.Match[str]) -> tuple[object, str | None, dict[str, Any]]:
     groups = {name: given for name, given in found.groupdict().items() if given is not None}
     value, device = groups.pop("value", ""), groups.pop("device", None)
-    attrs: dict[str, Any] = {name: given if (number := parse_integer(given)) is None or number < 0 else number for name, given in groups.items()}
+    attrs: dict[str, Any] = {
+        name: given if (number := parse_integer(given)) is None or number < 0 else number for name, given in groups.items()
+    }
     shape = _EVENT_SHAPERS.get(row.kind)
     said: object = row.value or value.strip()
     if shape:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kb.address import normalize_bdf
+from kb.pci_address import normalize_bdf
 
 NVLINK5_XIDS = range(144, 151)
 
@@ -157,6 +157,13 @@ def _parse_any_link(detail: str) -> dict[str, Any]:
     return {"link": int(found[1])} if found else {}
 
 
-_DETAIL_PARSERS = {31: _parse_fault, 63: _parse_row_remap, 64: _parse_row_remap, 74: _parse_fatal_link, 119: _parse_gsp, 120: _parse_gsp, 137: _parse_any_link, 154: _parse_recovery} | dict.fromkeys(
-    NVLINK5_XIDS, _parse_any_link
-)
+_DETAIL_PARSERS = {
+    31: _parse_fault,
+    63: _parse_row_remap,
+    64: _parse_row_remap,
+    74: _parse_fatal_link,
+    119: _parse_gsp,
+    120: _parse_gsp,
+    137: _parse_any_link,
+    154: _parse_recovery,
+} | dict.fromkeys(NVLINK5_XIDS, _parse_any_link)

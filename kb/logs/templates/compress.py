@@ -12,14 +12,14 @@ from datetime import datetime
 from typing import IO
 
 from kb.logs.event import LogEvent, fold_events
+from kb.logs.job.error_rules import EXPLODING_GRADIENT_PATTERN
 from kb.logs.job.reader import NEEDED_TEXTS as JOB
 from kb.logs.job.reader import JobLog, JobLogReader
-from kb.logs.job.rows import EXPLODING_GRADIENT_PATTERN
 from kb.logs.kernel.reader import NEEDED_TEXTS as KERNEL
 from kb.logs.kernel.reader import KernelLogReader
-from kb.logs.piece import LogPiece, build_piece
+from kb.logs.log_piece import LogPiece, build_piece
 from kb.logs.templates.filters import FILTERS, FilterRule, find_dropping_rule
-from kb.logs.templates.masks import mask_line, mask_around_xid, unify_hex, find_hex_lines
+from kb.logs.templates.masks import find_hex_lines, mask_around_xid, mask_line, unify_hex
 from kb.logs.templates.merge import KEPT_LINE_BYTES, TemplateTally, select_templates
 from kb.logs.timestamps import find_time
 from kb.redact import redact
@@ -170,8 +170,12 @@ class LogCompressor:
 
     def _classify_by_needles(self, needles: Set[str], shape: str) -> _LineKind:
         """Who wants to see lines of a shape that holds these."""
-        sure = not needles.isdisjoint(_JOB_NEEDLES) or (_GRADIENT_NEEDLE in needles and EXPLODING_GRADIENT_PATTERN.search(shape) is not None)
-        numbers = () if sure or needles.isdisjoint(_ZEROED_NEEDLES) else tuple(needle for needle, zeros in _NUMBER_NEEDLES if zeros in needles)
+        sure = not needles.isdisjoint(_JOB_NEEDLES) or (
+            _GRADIENT_NEEDLE in needles and EXPLODING_GRADIENT_PATTERN.search(shape) is not None
+        )
+        numbers = (
+            () if sure or needles.isdisjoint(_ZEROED_NEEDLES) else tuple(needle for needle, zeros in _NUMBER_NEEDLES if zeros in needles)
+        )
         return self._classify_line(shape, not needles.isdisjoint(_KERNEL_NEEDLES), sure or bool(numbers), numbers)
 
     def _classify_line(self, line: str, kernel: bool = False, job: bool = False, numbers: tuple[bytes, ...] = ()) -> _LineKind:
@@ -234,7 +238,11 @@ class LogCompressor:
         kernel = _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.kernel}, told)
         job = _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.job}, told)
         if exact := {key: kind.numbers for key, kind in wanted.items() if kind.numbers}:
-            job = [at for at in job if not (numbers := exact.get(piece.kinds[at])) or _holds_number(piece.get_raw_line(at, _MAX_LINE_BYTES), numbers)]
+            job = [
+                at
+                for at in job
+                if not (numbers := exact.get(piece.kinds[at])) or _holds_number(piece.get_raw_line(at, _MAX_LINE_BYTES), numbers)
+            ]
         for at in _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.xid}, kernel):
             self._count_xid(piece.get_raw_line(at, KEPT_LINE_BYTES), self._done + piece.get_start(at))
         if kernel:
@@ -244,7 +252,9 @@ class LogCompressor:
 
     def _count_xid(self, line: bytes, place: int) -> None:
         many = len(self._groups) >= 2 * _MAX_TEMPLATES
-        self._add_to_tally("Xid …" if many else mask_around_xid(_decode_start(line), self._mask_cached), 1, place, place, line, line, fixed=True)
+        self._add_to_tally(
+            "Xid …" if many else mask_around_xid(_decode_start(line), self._mask_cached), 1, place, place, line, line, fixed=True
+        )
 
     def _mask_cached(self, text: str) -> str:
         """The mask of a part of a line, made once for all parts that differ in a hash or an address alone."""

@@ -80,6 +80,8 @@ def _merge_alike(groups: Sequence[TemplateTally]) -> list[TemplateTally]:
 def _find_common_words(one: list[str], other: list[str]) -> str | None:
     """The words both share, `<*>` elsewhere; None when they share too little, or differ in a word of trouble."""
     differing = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-    if len(differing) > (1 - _MIN_SHARED_WORD_RATIO) * len(one) or any(TROUBLE_PATTERN.search(f"{one[at]} {other[at]}".lower()) for at in differing):
+    if len(differing) > (1 - _MIN_SHARED_WORD_RATIO) * len(one) or any(
+        TROUBLE_PATTERN.search(f"{one[at]} {other[at]}".lower()) for at in differing
+    ):
         return None
     return " ".join("<*>" if place in differing else word for place, word in enumerate(one))

@@ -19,9 +19,9 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, empty_checkpo
 from redis.asyncio import Redis
 
 from bot.store.store import open_store
-from graph.memory.checkpoint import RedisSaver
-from graph.memory.fence import Fence, enforce_fence
-from graph.state import IncidentBrief, Evidence, Hypothesis
+from graph.checkpoints.checkpoint import RedisSaver
+from graph.checkpoints.fence import Fence, enforce_fence
+from graph.state import Evidence, Hypothesis, IncidentBrief
 
 STEPS = 6
 """Checkpoints of one turn: input, five nodes."""

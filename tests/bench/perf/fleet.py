@@ -25,13 +25,13 @@ from typing import Any
 
 import yaml
 
-from bot.run.garbage import relax_garbage_collection
+from bot.app.gc_tuning import relax_garbage_collection
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.sshd import SshCluster
 from tests.bench.perf.fleet_arms import ARMS, imports, prepared
 from tests.support.fixtures_sshd import SSHD
 from tests.support.inventories import inventory_of
-from tools.inventory.hosts import Host
+from tools.inventory.inventory import Host
 
 SLOW = ("wave/clush",)
 """Only on request: thousands of processes."""

@@ -23,10 +23,10 @@ from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fleet.answers import CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.inventory.hosts import Inventory, parse_inventory
+from tools.inventory.inventory import Inventory, parse_inventory
 from tools.inventory.sku import Sku, load_skus
+from tools.ssh.batching import BatchingSshTransport
 from tools.ssh.client import PREFERRED_CIPHERS, SshTransport, build_remote_command
-from tools.ssh.looks import BatchingSshTransport
 from tools.transport import CommandResult
 
 ONE = ("uname", "-r")

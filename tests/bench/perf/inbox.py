@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bot.desk.desk import Dispatcher
-from bot.desk.inbox import Inbox
-from bot.desk.lease import Leases
-from bot.desk.sweeper import plan_timers
+from bot.incidents.dispatch.dispatcher import Dispatcher
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.lease import Leases
+from bot.incidents.dispatch.sweeper import plan_timers
 from bot.store.store import open_store
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import BoardOfList, TinyTurns, item, origin

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from bot.pictures.drawing import Drawing, build_bandwidth_drawing, build_heatmap_drawing, build_timeline_drawing, build_trace_drawing
-from tests.bot.pictures.test_drawings import CURVES, LINES, WALKS
-from tests.bot.pictures.test_heat import heat_of
+from bot.reports.charts.drawing import Drawing, build_bandwidth_drawing, build_heatmap_drawing, build_timeline_drawing, build_trace_drawing
+from tests.bot.reports.charts.test_drawings import CURVES, LINES, WALKS
+from tests.bot.reports.charts.test_heat import heat_of
 
 T = TypeVar("T")
 MOST_SECONDS, MOST_BYTES = 1.0, 200_000

@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 from redis.asyncio import Redis
 
-from bot.desk.inbox import Inbox
+from bot.incidents.dispatch.inbox import Inbox
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 from deploy.sandbox.slack.workspace.people import BOT
 from deploy.sandbox.slack.workspace.workspace import Channel

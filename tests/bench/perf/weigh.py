@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from graph.engine.assess import assess_facts
-from graph.engine.reference import ReferenceData
-from kb.taxonomy.reader import load_taxonomy
+from graph.engine.assessment import assess_facts
+from graph.engine.reference_data import ReferenceData
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.samples_checks import SAMPLES
 from tools.checks import CHECKS

@@ -8,7 +8,7 @@ from fakeredis import FakeAsyncRedis
 
 from bot.alerts.alert import render_alert_summary
 from bot.alerts.labels import AlertLabels
-from bot.alerts.read import MAX_UNLISTED_ALERTS, UnreadableAlerts, parse_alertmanager_webhook, parse_own_webhook
+from bot.alerts.webhook_messages import MAX_UNLISTED_ALERTS, UnreadableAlerts, parse_alertmanager_webhook, parse_own_webhook
 from bot.inbound.routes import InboundRequest
 from tests.bot.alerts.test_alerts import BEARER, Bell, alert, message
 
@@ -29,8 +29,26 @@ def raw(truncated: str, group: str = "g") -> bytes:
 @pytest.mark.parametrize(
     ("truncated", "left"),
     [
-        *[("7", 7), ("0", 0), ("-5", 0), ("9" * 4300, MAX_UNLISTED_ALERTS), ("-" + "9" * 4300, 0), ("9" * 18, MAX_UNLISTED_ALERTS), ("true", 0), ("null", 0)],
-        *[("1e999", 0), ("NaN", 0), ("1.5", 0), ('"7"', 7), ('"' + "9" * 4300 + '"', MAX_UNLISTED_ALERTS), ("[7]", 0), ('{"a":1}', 0), ('"²"', 0)],
+        *[
+            ("7", 7),
+            ("0", 0),
+            ("-5", 0),
+            ("9" * 4300, MAX_UNLISTED_ALERTS),
+            ("-" + "9" * 4300, 0),
+            ("9" * 18, MAX_UNLISTED_ALERTS),
+            ("true", 0),
+            ("null", 0),
+        ],
+        *[
+            ("1e999", 0),
+            ("NaN", 0),
+            ("1.5", 0),
+            ('"7"', 7),
+            ('"' + "9" * 4300 + '"', MAX_UNLISTED_ALERTS),
+            ("[7]", 0),
+            ('{"a":1}', 0),
+            ('"²"', 0),
+        ],
     ],
 )
 def test_a_count_is_bounded_before_it_is_added(truncated: str, left: int) -> None:

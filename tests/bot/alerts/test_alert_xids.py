@@ -7,7 +7,7 @@ import pytest
 
 from bot.alerts.alert import Alert, parse_stored_alert
 from bot.alerts.labels import AlertLabels
-from bot.alerts.read import parse_alertmanager_webhook
+from bot.alerts.webhook_messages import parse_alertmanager_webhook
 
 
 def read(

@@ -15,32 +15,32 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 
 from bot.alerts.alert import Alert, RawAlert, parse_alert, render_alert_summary
-from bot.alerts.book import MAX_GROUPS, MAX_NEW_EPISODES, AlertStore, RoutingSnapshot, RoutedAlert
+from bot.alerts.alert_store import MAX_GROUPS, MAX_NEW_EPISODES, AlertStore, RoutedAlert, RoutingSnapshot
+from bot.alerts.config import AlertConfig, BadAlerts, load_alert_config
 from bot.alerts.intake import AlertIntake
 from bot.alerts.labels import AlertLabels
-from bot.alerts.read import UnreadableAlerts, parse_alertmanager_webhook
-from bot.alerts.site import AlertConfig, BadAlerts, load_alert_config
-from bot.desk.concern import IncidentFingerprint
-from bot.desk.inbox import Inbox
-from bot.desk.pulse import ThreadActivity
-from bot.inbound.routes import InboundResponse, InboundRequest
+from bot.alerts.threads import AlertThreads, render_alert_card
+from bot.alerts.webhook_messages import UnreadableAlerts, parse_alertmanager_webhook
+from bot.app.http.alerts import load_alert_site
+from bot.app.http.guard import InboundLimits
+from bot.app.http.server import serve_routes
+from bot.cli.doctor.integrations import check_alerts
+from bot.inbound.routes import InboundRequest, InboundResponse
 from bot.inbound.webhook import build_signed_headers
+from bot.incidents.dispatch.fingerprint import IncidentFingerprint
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.policy.channels import build_channel_bindings
-from bot.run.http.alerts import load_alert_site
-from bot.run.http.guard import InboundLimits
-from bot.run.http.server import serve_routes
 from bot.settings import BadSettings, load_settings
-from bot.slack.alerts.threads import AlertThreads, render_alert_card
 from bot.slack.client import build_slack_client
-from bot.slack.outgoing.posts import PostedCards
 from bot.slack.people import People
-from bot.store.heard import ReplayGuard
-from bot.terminal.examination.links import check_alerts
+from bot.slack.posted_messages import PostedCards
+from bot.store.replay_guard import ReplayGuard
 from graph.state import ALERTS_REFIRED, ALERTS_RESOLVED, InboxItem, InboxItemKind, Origin
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import ACME, OPS
 from tests.support.inventories import inventory
-from tools.inventory.hosts import ChannelRow
+from tools.inventory.inventory import ChannelRow
 
 pytestmark = pytest.mark.slow
 

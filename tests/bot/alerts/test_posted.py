@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from bot.alerts.book import AlertStore
+from bot.alerts.alert_store import AlertStore
+from bot.alerts.config import AlertConfig
 from bot.alerts.intake import AlertIntake
-from bot.alerts.posted import PostedAlerts, parse_posted_alerts
-from bot.alerts.site import AlertConfig
-from bot.alerts.together import PostedAlertBatcher
-from bot.slack.context import StoreUnreachable
-from bot.slack.incoming.messages import handle_message
-from bot.slack.incoming.payloads import parse_message
-from bot.store.heard import ReplayGuard
+from bot.alerts.posted_alerts import PostedAlerts, parse_posted_alerts
+from bot.alerts.posted_batches import PostedAlertBatcher
+from bot.incidents.context import StoreUnreachable
+from bot.incidents.handlers.messages import handle_message
+from bot.slack.payloads import parse_message
+from bot.store.replay_guard import ReplayGuard
 from graph.state import ALERTS_RESOLVED
 from tests.support.fakes_bot import BOUND, HOSTS, OPS, TEAM, Behind, slack_side
 

@@ -11,24 +11,24 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.alerts.alert import Alert
-from bot.alerts.book import MAX_NEW_EPISODES, AlertStore
+from bot.alerts.alert_store import MAX_NEW_EPISODES, AlertStore
+from bot.alerts.config import AlertConfig, BadAlerts, load_alert_config
 from bot.alerts.intake import AlertIntake
-from bot.alerts.read import parse_own_webhook
 from bot.alerts.routing import AlertRouting, parse_matcher
-from bot.alerts.site import AlertConfig, BadAlerts, load_alert_config
-from bot.desk.concern import IncidentFingerprint
-from bot.desk.inbox import Inbox
+from bot.alerts.webhook_messages import parse_own_webhook
+from bot.app.http.alerts import build_alert_routing, build_alert_threads
+from bot.cli.doctor.integrations import check_alerts
 from bot.inbound.routes import InboundRequest
+from bot.incidents.dispatch.fingerprint import IncidentFingerprint
+from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import build_channel_bindings
-from bot.run.http.alerts import build_alert_routing, build_alert_threads
 from bot.settings import load_settings
 from bot.slack.client import build_slack_client
-from bot.slack.outgoing.posts import PostedCards
-from bot.slack.people import SlackAnswerMissing, People
-from bot.store.heard import ReplayGuard
+from bot.slack.people import People, SlackAnswerMissing
+from bot.slack.posted_messages import PostedCards
+from bot.store.replay_guard import ReplayGuard
 from bot.store.store import open_store
-from bot.terminal.examination.links import check_alerts
-from graph.reading.reports import parse_report
+from graph.extraction.reports import parse_report
 from graph.state import ALERTS_RESOLVED, InboxItem, Origin
 from tests.bot.alerts.test_alerts import BEARER, TOKEN, alert, message
 from tests.support.clock import SetClock
@@ -252,7 +252,9 @@ async def test_an_open_episode_whose_channel_others_read_goes_on_in_the_default_
     desk.shared.add(FABRIC)
     await desk.send(alert(1, "Hot", team="fabric"), alert(2, "Hot", team="fabric"))
     assert await desk.opened() == [(FABRIC, "Alerts of Hot"), (OPS, "Alerts of Hot")]
-    [item] = [item for one in await desk.inbox.list_open_incidents() for item in await desk.inbox.list_waiting(one) if "2 firing" in item.text]
+    [item] = [
+        item for one in await desk.inbox.list_open_incidents() for item in await desk.inbox.list_waiting(one) if "2 firing" in item.text
+    ]
     assert await desk.book.get_channel(item.data["alerts"]) == OPS
 
 
@@ -278,10 +280,19 @@ async def test_an_open_episode_stays_where_it_is_when_the_file_changes(
     desk.serves(*routes, channel=default)
     await desk.send(alert(1, "Hot", team="fabric"), alert(2, "Hot", team="fabric"), alert(6, "Hot"))
     assert await desk.opened() == [(FABRIC, "Alerts of Hot"), (OPS, "Alerts of Hot")]
-    told = [await desk.book.load_tally(item.data["alerts"]) for one in await desk.inbox.list_open_incidents() for item in await desk.inbox.list_waiting(one)]
+    told = [
+        await desk.book.load_tally(item.data["alerts"])
+        for one in await desk.inbox.list_open_incidents()
+        for item in await desk.inbox.list_waiting(one)
+    ]
     assert sum(row.firing for row in told) == 4
     await desk.send(*(alert(n, "Hot", status="resolved", **team) for n, team in ((1, {"team": "fabric"}), (2, {"team": "fabric"}))))
-    ends = [item for one in await desk.inbox.list_open_incidents() for item in await desk.inbox.list_waiting(one) if item.data.get("why") == ALERTS_RESOLVED]
+    ends = [
+        item
+        for one in await desk.inbox.list_open_incidents()
+        for item in await desk.inbox.list_waiting(one)
+        if item.data.get("why") == ALERTS_RESOLVED
+    ]
     assert len(ends) <= 1
 
 
@@ -289,7 +300,9 @@ async def test_what_a_route_led_goes_on_with_what_that_route_leads_whatever_its_
     await desk.send(alert(1, "Hot"), alert(2, "Hot", team="fabric"))
     desk.serves({**FABRIC_ROUTE, "channel": STORE}, channel=STORE)
     await desk.send(alert(3, "Hot", team="fabric"))
-    [item] = [item for one in await desk.inbox.list_open_incidents() for item in await desk.inbox.list_waiting(one) if "gpu-003" in item.text]
+    [item] = [
+        item for one in await desk.inbox.list_open_incidents() for item in await desk.inbox.list_waiting(one) if "gpu-003" in item.text
+    ]
     assert await desk.book.get_channel(item.data["alerts"]) == FABRIC
     tallies = {await desk.book.get_channel(item.data["alerts"]): await desk.book.load_tally(item.data["alerts"]) for item in [item]}
     assert tallies[FABRIC].hosts == ("gpu-003", "gpu-004")
@@ -383,5 +396,7 @@ async def test_the_doctor_warns_of_routes_that_lead_to_the_default_channel(tmp_p
     ["gpu-012", "gpu-012:9400", "gpu-012.dc1.example.com:9400", "GPU-012.dc1.example.com", "http://gpu-012.dc1.example.com:9400/metrics"],
 )
 def test_a_host_of_an_alert_and_of_a_mention_is_the_same(name: str) -> None:
-    told = parse_report(f"GpuLost instance={name}", SITE.list_group_hosts(("train",)), SetClock().now(), SITE.list_domains(SITE.hosts), lenient=True)
+    told = parse_report(
+        f"GpuLost instance={name}", SITE.list_group_hosts(("train",)), SetClock().now(), SITE.list_domains(SITE.hosts), lenient=True
+    )
     assert told.hosts == routing().find_hosts(f"instance={name}", OPS) == ("gpu-012",)

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from bot.cards import text
-from bot.cards.approvals import card as approval
-from bot.cards.approvals import files, node_jobs, outcomes, shared_card, whole, words
-from bot.cards.approvals.card import ApprovalCardView
+from bot.remediation.cards import action_text, all_actions, deleted_files, node_jobs, outcomes, shared_card
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards.approval_card import ApprovalCardView
 from tests.bot.cards.test_approval_views import GROUP, buttons, fits, is_safe, record_of, strings
 from tests.support.fakes_ledger import action
-from tools.acting.deletes import DeletePreview, OldFile
-from tools.acting.jobs import NodeJobs, RunningJob
+from tools.execution.delete_preview import DeletePreview, OldFile
+from tools.execution.node_jobs import NodeJobs, RunningJob
 from tools.ledger.brakes import Brakes
 from tools.ledger.states import OPEN_STATES, State
 from tools.remedies import REMEDIES, scripts
@@ -70,7 +70,9 @@ def test_outage_and_jobs_are_shown_only_while_the_action_is_open(state: State) -
 def test_a_restart_is_not_said_to_take_the_time_of_its_command(remedy: str, limit: str) -> None:
     record = record_of(**{**REBOOT, "remedy": remedy})
     assert f"Time limit: {limit}" in shown_text(approval.render_approval_card(ApprovalCardView(record, GROUP)))
-    assert f"for {limit} at most" in shown_text(approval.render_approval_card(ApprovalCardView(replace(record, state=State.EXECUTING), GROUP)))
+    assert f"for {limit} at most" in shown_text(
+        approval.render_approval_card(ApprovalCardView(replace(record, state=State.EXECUTING), GROUP))
+    )
 
 
 def test_the_digest_stands_below_the_buttons() -> None:
@@ -103,7 +105,8 @@ def test_two_commands_never_look_the_same() -> None:
     given = ((), ("a",), ("a", "b"), ("a b",), ("",), ("a; b",))
     commands = [("sh", "-c", script, name, *rest) for script in words for name in words for rest in given]
     shown = [
-        approval.format_command(action(command=command)) for command in [*commands, ("sh", "-c", "a"), ("sh", "-c"), ("a",), ("set", "--", "a")]
+        approval.format_command(action(command=command))
+        for command in [*commands, ("sh", "-c", "a"), ("sh", "-c"), ("a",), ("set", "--", "a")]
     ]
     assert len(set(shown)) == len(shown)
 
@@ -124,7 +127,7 @@ def test_people_read_titles_and_no_remedy_ids(remedy: str) -> None:
     for card in cards:
         said = card if isinstance(card, str) else f"{card.text}\n{shown_text(card)}"
         assert not [name for name in REMEDIES if "_" in name and name in said]
-    assert words.get_action_title(record.action).split()[0] in dialog["title"]["text"]
+    assert action_text.get_action_title(record.action).split()[0] in dialog["title"]["text"]
 
 
 def files_of(count: int, total: int = 0, *, name: str = "core", used: bool | None = False) -> DeletePreview:
@@ -134,12 +137,15 @@ def files_of(count: int, total: int = 0, *, name: str = "core", used: bool | Non
 @pytest.mark.parametrize(("count", "total"), [(1, 0), (4, 0), (5, 0), (8, 0), (9, 0), (100, 0), (100, 3214)])
 def test_every_file_is_on_the_card_or_in_its_dialog(count: int, total: int) -> None:
     record = record_of(remedy="cleanup", args={"hours": "72"})
-    known = files.build_file_rows(files_of(count, total))
-    card, dialog = approval.render_approval_card(ApprovalCardView(record, GROUP, known=known)), whole.render_all_actions([record], {record.approval: known})
+    known = deleted_files.build_file_rows(files_of(count, total))
+    card, dialog = (
+        approval.render_approval_card(ApprovalCardView(record, GROUP, known=known)),
+        all_actions.render_all_actions([record], {record.approval: known}),
+    )
     said, paths = shown_text(card), [f"/tmp/core.{n}" for n in range(count)]
     assert f"{total or count:,} file" in said
     assert fits(card)
-    if count <= files.MAX_FILES_ON_CARD and not total:
+    if count <= deleted_files.MAX_FILES_ON_CARD and not total:
         assert all(f"`{path}`" in said for path in paths)
         assert approval.SHOW_ALL_ACTION_ID not in buttons(card)
     else:
@@ -164,8 +170,10 @@ def test_every_file_is_on_the_card_or_in_its_dialog(count: int, total: int) -> N
     ],
 )
 def test_an_unfinished_checkpoint_is_named_as_such(path: str, warned: bool) -> None:
-    known = files.build_file_rows(DeletePreview(1, 1, (OldFile(path, 1, "root", 9000, open=False),)))
-    said = shown_text(approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known)))
+    known = deleted_files.build_file_rows(DeletePreview(1, 1, (OldFile(path, 1, "root", 9000, open=False),)))
+    said = shown_text(
+        approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known))
+    )
     assert ("unfinished checkpoint" in said) == warned
 
 
@@ -174,7 +182,9 @@ def test_an_unfinished_checkpoint_is_named_as_such(path: str, warned: bool) -> N
     [(True, "in use by a process", "could not look"), (False, "", "in use"), (None, "could not look", "in use by")],
 )
 def test_a_file_in_use_is_said_and_so_is_that_nobody_looked(used: bool | None, must: str, never: str) -> None:
-    known = files.build_file_rows(files_of(2, used=used))
-    said = shown_text(approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known)))
+    known = deleted_files.build_file_rows(files_of(2, used=used))
+    said = shown_text(
+        approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known))
+    )
     assert must in said
     assert never not in said

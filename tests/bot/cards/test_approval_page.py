@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import async_playwright, expect
 
-from bot.cards.approvals import card as approval
-from bot.cards.approvals import reject_modal
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import reject_modal
 from tests.sandbox.test_slack_page import ARGS, CHROMIUM, photograph
 from tests.support.fakes_approvals import ward
 from tests.support.fakes_ledger import action

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bot.actions.asked import LOST_CONTACT_TEXT, format_contact_loss
 from bot.cards import blocks, text
-from bot.cards.approvals import card as approval
-from bot.cards.approvals import edit_modal, files, outcomes, parts, process, reject_modal
-from bot.cards.approvals import words as action_words
-from bot.cards.approvals.card import BUTTONS, CardClick, ApprovalCardView
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm, StaleCard
+from bot.remediation.action_callbacks import LOST_CONTACT_TEXT, format_contact_loss
+from bot.remediation.cards import action_text as action_words
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import card_parts, deleted_files, edit_modal, killed_process, outcomes, reject_modal
+from bot.remediation.cards.approval_card import BUTTONS, ApprovalCardView, CardClick
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
 from kb.redact import show_invisible
 from tests.bot.cards.test_blocks import without_pairs
@@ -26,9 +26,9 @@ from tests.support.clock import T0
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_bot import TEAM
 from tests.support.fakes_ledger import action
-from tools.acting.conditions import ConditionResult
-from tools.acting.deletes import DeletePreview, OldFile
 from tools.action import Action, FaultCondition
+from tools.execution.conditions import ConditionResult
+from tools.execution.delete_preview import DeletePreview, OldFile
 from tools.fact import Fact
 from tools.ledger.record import ActionRecord, ApprovalTerms, Vote
 from tools.ledger.states import State
@@ -127,7 +127,9 @@ def is_safe(card: Card) -> bool:
 
 def fits(card: Card) -> bool:
     listed = list(card.blocks)
-    return not problems(listed, "message") and not too_long_together(listed) and text.count_utf16_units(card.text) <= blocks.MAX_FALLBACK_CHARS
+    return (
+        not problems(listed, "message") and not too_long_together(listed) and text.count_utf16_units(card.text) <= blocks.MAX_FALLBACK_CHARS
+    )
 
 
 def unescaped(shown: str) -> str:
@@ -270,7 +272,7 @@ def test_a_remedy_without_arguments_of_its_own_cannot_be_edited() -> None:
 def test_a_card_without_approvers_says_that_nobody_may_approve() -> None:
     record = replace(record_of(), terms=ApprovalTerms(frozenset(), 1))
     card = approval.render_approval_card(ApprovalCardView(record, GROUP))
-    assert parts.NOBODY_MAY_APPROVE_TEXT in str(card.blocks)
+    assert card_parts.NOBODY_MAY_APPROVE_TEXT in str(card.blocks)
     assert not buttons(card)
     assert "<!subteam" not in str(card.blocks)
 
@@ -367,7 +369,9 @@ def test_forms_fit_and_come_back_as_what_they_were_opened_for(host: str) -> None
         assert not view_problems(view)
     said = reject_modal.parse_reject_form(submitted(reject_modal.render_reject_form(record), **{reject_modal.REASON_BLOCK_ID: " busy "}))
     assert (said.approval, said.digest, said.reason) == (record.approval, record.digest, "busy")
-    edit = edit_modal.parse_edit_form(submitted(edit_modal.render_edit_form(record), **{edit_modal.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"}))
+    edit = edit_modal.parse_edit_form(
+        submitted(edit_modal.render_edit_form(record), **{edit_modal.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"})
+    )
     assert (edit.approval, edit.digest, edit.values) == (record.approval, record.digest, {"bdf": "0000:c7:00.0"})
 
 
@@ -377,7 +381,9 @@ def test_forms_say_under_each_field_what_to_mend() -> None:
     assert set(empty.value.problems) == {reject_modal.REASON_BLOCK_ID}
     record = record_of(remedy="kill_gpu_process", args={"pid": "1", "ticks": "2", "signal": "TERM"})
     view = edit_modal.render_edit_form(record)
-    wrong = edit_modal.parse_edit_form(submitted(view, **{edit_modal.FIELD_ID_PREFIX + "pid": "-1", edit_modal.FIELD_ID_PREFIX + "signal": "HUP"}))
+    wrong = edit_modal.parse_edit_form(
+        submitted(view, **{edit_modal.FIELD_ID_PREFIX + "pid": "-1", edit_modal.FIELD_ID_PREFIX + "signal": "HUP"})
+    )
     with pytest.raises(BadForm) as bad:
         edit_modal.validate_edit(wrong, record.action)
     assert set(bad.value.problems) == {edit_modal.FIELD_ID_PREFIX + "pid", edit_modal.FIELD_ID_PREFIX + "signal"}
@@ -417,10 +423,16 @@ def test_the_fault_is_the_first_thing_that_must_hold() -> None:
     card = approval.render_approval_card(ApprovalCardView(record_of(fault=fault)))
     (held,) = [line for line in strings(card.blocks) if "Must hold" in line]
     assert "• the fault is still there: the clocks of gpu5 are low (read again by smi)\n• no process uses this GPU" in held
-    alone = strings(approval.render_approval_card(ApprovalCardView(record_of(fault=fault), seen=[ConditionResult("no process uses this GPU", True, "")])).blocks)
+    alone = strings(
+        approval.render_approval_card(
+            ApprovalCardView(record_of(fault=fault), seen=[ConditionResult("no process uses this GPU", True, "")])
+        ).blocks
+    )
     assert "*Must still hold:* the clocks of gpu5 are low (read again by smi)" in alone
     several = replace(fault, reads=3, lasts="boot")
-    assert "told by smi; stands for boot 8d3a1c52" in "".join(strings(approval.render_approval_card(ApprovalCardView(record_of(fault=several))).blocks))
+    assert "told by smi; stands for boot 8d3a1c52" in "".join(
+        strings(approval.render_approval_card(ApprovalCardView(record_of(fault=several))).blocks)
+    )
 
 
 def test_a_command_of_several_lines_is_shown_as_lines() -> None:
@@ -446,7 +458,7 @@ def process_facts(**attrs: Any) -> list[Fact]:
 
 def test_the_card_of_a_kill_says_whose_process_it_is_how_old_and_what_it_runs() -> None:
     record = record_of(remedy="kill_gpu_process", args={"pid": "41233", "ticks": "9876", "signal": "TERM"})
-    known = process.build_process_rows(record.action, process_facts())
+    known = killed_process.build_process_rows(record.action, process_facts())
     card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=known))
     words = str(card.blocks)
     for said in ("*alice*", "*1 d 1 h*", "*4711*", "*61,234 MiB*", "its parent is gone", "python3 train.py"):
@@ -455,16 +467,18 @@ def test_the_card_of_a_kill_says_whose_process_it_is_how_old_and_what_it_runs() 
     assert fits(card)
     assert is_whole(card, record.action)
     elsewhere = [replace(fact, host="gpu-018") for fact in process_facts()]
-    assert "alice" not in str(process.build_process_rows(record.action, elsewhere))
-    assert process.build_process_rows(record.action, elsewhere) != ()
-    assert process.build_process_rows(record_of().action, process_facts()) == ()
+    assert "alice" not in str(killed_process.build_process_rows(record.action, elsewhere))
+    assert killed_process.build_process_rows(record.action, elsewhere) != ()
+    assert killed_process.build_process_rows(record_of().action, process_facts()) == ()
 
 
 @given(HOSTILE, HOSTILE)
 @example("", "\U00010c00")
 def test_what_a_tenant_calls_a_process_breaks_no_card(user: str, args: str) -> None:
     record = record_of(remedy="kill_gpu_process", args={"pid": "41233", "ticks": "9876", "signal": "TERM"})
-    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=process.build_process_rows(record.action, process_facts(user=user, args=args * 9))))
+    card = approval.render_approval_card(
+        ApprovalCardView(record, GROUP, known=killed_process.build_process_rows(record.action, process_facts(user=user, args=args * 9)))
+    )
     assert is_safe(card)
     assert fits(card)
     assert is_whole(card, record.action)
@@ -475,7 +489,7 @@ OLD = DeletePreview(3214, 125_700_000_000, tuple(OldFile(f"/tmp/ckpt-{n}.pt.tmp"
 
 def test_the_card_of_a_cleanup_says_how_much_would_go_and_names_the_largest_files() -> None:
     record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
-    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=files.build_file_rows(OLD)))
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=deleted_files.build_file_rows(OLD)))
     words = "".join(strings(card.blocks))
     assert "*3,214 files, 117 GiB*" in words
     for n in range(3):
@@ -491,14 +505,16 @@ def test_what_would_go_and_could_not_be_read_or_not_to_its_end_is_said() -> None
         (replace(OLD, whole=False), "*at least 3,214 files, 117 GiB*"),
         (DeletePreview(), "*no file is "),
     ):
-        assert said in "".join(strings(approval.render_approval_card(ApprovalCardView(record, GROUP, known=files.build_file_rows(seen))).blocks))
+        assert said in "".join(
+            strings(approval.render_approval_card(ApprovalCardView(record, GROUP, known=deleted_files.build_file_rows(seen))).blocks)
+        )
 
 
 @given(HOSTILE, HOSTILE)
 @example("", "\u0606")
 def test_what_a_tenant_calls_a_file_breaks_no_card(path: str, owner: str) -> None:
     record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
-    known = json.loads(json.dumps(files.build_file_rows(replace(OLD, largest=(OldFile(path, 1 << 40, owner, 1),) * 5))))
+    known = json.loads(json.dumps(deleted_files.build_file_rows(replace(OLD, largest=(OldFile(path, 1 << 40, owner, 1),) * 5))))
     card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=known))
     assert is_safe(card)
     assert fits(card)

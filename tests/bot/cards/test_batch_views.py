@@ -10,21 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.cards import text
-from bot.cards.approvals import card as approval
-from bot.cards.approvals import parts, shared_card, tally, waiting, whole
-from bot.cards.approvals import row as approval_row
-from bot.cards.approvals.card import ApprovalCardView
 from bot.cards.blocks import Card, count_text_chars
 from bot.cards.buttons import StaleCard
-from bot.slack.outgoing.shared_cards import MAX_ACTIONS_PER_CARD
+from bot.remediation.card_batches import MAX_ACTIONS_PER_CARD
+from bot.remediation.cards import action_row as approval_row
+from bot.remediation.cards import all_actions, card_parts, shared_card, vote_summary, wave_queue
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards.approval_card import ApprovalCardView
 from deploy.sandbox.slack.workspace.blockkit import view_problems
 from tests.bot.cards.test_approval_views import BY_STATE, GROUP, HOSTILE, STATES, fits, is_safe, record_of, strings, unescaped
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_bot import TEAM
-from tools.acting.conditions import ConditionResult
+from tools.execution.conditions import ConditionResult
 from tools.ledger import record as ledger
 from tools.ledger.brakes import Brakes
-from tools.ledger.record import VoteResult, ActionRecord, ApprovalTerms, Vote
+from tools.ledger.record import ActionRecord, ApprovalTerms, Vote, VoteResult
 from tools.ledger.states import State
 
 pytestmark = pytest.mark.slow
@@ -87,7 +87,9 @@ def test_a_command_that_is_the_same_for_all_stands_once_and_each_host_is_a_line(
 def test_a_host_whose_precondition_does_not_hold_says_so_in_its_own_row() -> None:
     first, second = rows_of(2)
     busy = ConditionResult("no process uses this GPU", False, "4711")
-    card = shared_card.render_shared_card([ApprovalCardView(first, GROUP, seen=[IDLE]), ApprovalCardView(second, GROUP, seen=[busy])], Brakes())
+    card = shared_card.render_shared_card(
+        [ApprovalCardView(first, GROUP, seen=[IDLE]), ApprovalCardView(second, GROUP, seen=[busy])], Brakes()
+    )
     [row] = [words for words in sections(card) if "`gpu-002` ·" in words]
     assert "✗ no process uses this GPU · `4711`" in row
     assert "• no process uses this GPU" in str(card.blocks)
@@ -129,7 +131,9 @@ def test_each_row_offers_what_its_own_state_allows() -> None:
 )
 def test_a_row_says_in_a_word_where_its_action_stands(changes: dict[str, Any], held: str, word: str) -> None:
     first, second = rows_of(2)
-    card = shared_card.render_shared_card([ApprovalCardView(replace(first, **changes), GROUP, held=held), ApprovalCardView(second, GROUP)], Brakes())
+    card = shared_card.render_shared_card(
+        [ApprovalCardView(replace(first, **changes), GROUP, held=held), ApprovalCardView(second, GROUP)], Brakes()
+    )
     assert any(f"`gpu-001` · *{word}*" in row and held in row for row in sections(card))
 
 
@@ -145,7 +149,11 @@ def test_approve_all_names_every_pending_action_with_its_whole_digest_and_no_oth
     records[3] = replace(records[3], state=State.DONE, outcome="passes_now")
     pending = [record for record in records if record.state is State.PENDING]
     [button] = [
-        e for b in render(records).blocks if b["type"] == "actions" for e in b["elements"] if e["action_id"] == approval.APPROVE_ALL_ACTION_ID
+        e
+        for b in render(records).blocks
+        if b["type"] == "actions"
+        for e in b["elements"]
+        if e["action_id"] == approval.APPROVE_ALL_ACTION_ID
     ]
     click = approval.parse_card_click({"actions": [button]})
     assert click.each == tuple((record.approval, record.digest) for record in pending)
@@ -156,7 +164,9 @@ def test_approve_all_names_every_pending_action_with_its_whole_digest_and_no_oth
 
 
 def test_the_dialog_folds_hosts_that_would_not_fit_and_never_cuts_one() -> None:
-    long = [replace(row, action=replace(row.action, target=f"h200-rack-07-row-b-{row.action.target}")) for row in rows_of(MAX_ACTIONS_PER_CARD)]
+    long = [
+        replace(row, action=replace(row.action, target=f"h200-rack-07-row-b-{row.action.target}")) for row in rows_of(MAX_ACTIONS_PER_CARD)
+    ]
     told = str(shared_card._format_dialog_text(long))
     assert "h200-rack-07-row-b-gpu-[001-010]" in told
     far = [replace(row, action=replace(row.action, target=f"{'x' * 90}{n}y{n * 7}z")) for n, row in enumerate(long)]
@@ -169,7 +179,7 @@ def test_nobody_approves_all_of_what_nobody_may_approve_or_where_one_is_left() -
     nobody = [replace(record, terms=ApprovalTerms(frozenset(), 1)) for record in rows_of(3)]
     for records in (one_left, nobody):
         assert approval.APPROVE_ALL_ACTION_ID not in str(render(records).blocks)
-    assert parts.NOBODY_MAY_APPROVE_TEXT in str(render(nobody).blocks)
+    assert card_parts.NOBODY_MAY_APPROVE_TEXT in str(render(nobody).blocks)
 
 
 def test_the_brakes_are_told_before_anybody_presses() -> None:
@@ -199,9 +209,10 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
     if len(kept) < 2:
         return
     seen = [ConditionResult(kept[0].says or "idle", None, kept[0].says)] * 4
-    queued = waiting.QueuedHosts(50, len(kept), 9, "failed", tuple(record.action.target for record in kept))
+    queued = wave_queue.QueuedHosts(50, len(kept), 9, "failed", tuple(record.action.target for record in kept))
     shown = [
-        ApprovalCardView(record, GROUP, {}, seen, record.proposed_at, record.proposed_at, record.says, [], record.says, queued) for record in kept
+        ApprovalCardView(record, GROUP, {}, seen, record.proposed_at, record.proposed_at, record.says, [], record.says, queued)
+        for record in kept
     ]
     card = shared_card.render_shared_card(shown, Brakes())
     assert is_safe(card)
@@ -211,7 +222,7 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
         ran = unescaped(text.exact_code_block(approval.format_command(record.action)))
         [row] = [one for one in words if f"`{text.escape_ambiguous(record.action.target)}`" in one and f"`{record.digest[:16]}…`" in one]
         assert ran in row or (ran in words and len({approval.format_command(other.action) for other in kept}) == 1)
-    assert not view_problems(view := whole.render_all_actions(kept))
+    assert not view_problems(view := all_actions.render_all_actions(kept))
     assert all(any(record.digest in said for said in strings(view["blocks"])) for record in kept)
 
 
@@ -274,7 +285,7 @@ def test_a_press_on_all_tells_what_counted_and_for_each_other_why_not() -> None:
         VoteResult("apr-y", records[7], ledger.OwnRequest("yours")),
     ]
     votes += [VoteResult("apr-z", replace(records[8], state=State.DENIED), ledger.NotOpen("It is denied."))]
-    card = tally.render_vote_summary(votes)
+    card = vote_summary.render_vote_summary(votes)
     assert card.text == "6 approved, 1 expired, 1 you asked for, 1 already denied"
     words = str(card.blocks)
     for host in ("gpu-007", "gpu-008", "gpu-009"):

@@ -128,7 +128,10 @@ def test_addresses_in_logs_cannot_be_clicked() -> None:
 
 
 def test_quoted_emphasis_and_emoji_codes_mean_nothing() -> None:
-    assert text.render_line(("*Approved* by `root` :white_check_mark: at 03:10:00",), 200) == "∗Approved∗ by ˋrootˋ ꞉white_check_mark: at 03:10:00"
+    assert (
+        text.render_line(("*Approved* by `root` :white_check_mark: at 03:10:00",), 200)
+        == "∗Approved∗ by ˋrootˋ ꞉white_check_mark: at 03:10:00"
+    )
 
 
 def test_only_a_group_id_can_be_mentioned() -> None:

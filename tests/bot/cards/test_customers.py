@@ -8,21 +8,40 @@ from typing import Any, get_args
 
 import pytest
 
-from bot.cards.customers import inside, living, waits
-from bot.cards.customers.answers import ANSWER_BY_INTENT, AnswerKind, render_answer
-from bot.cards.customers.drivers import add_driver_versions
-from bot.cards.customers.phrases import PHRASES, get_phrase
-from bot.cards.customers.view import TenantViewContext, TenantView, TenantStage, TenantState, TenantCause, build_tenant_view, get_no_slot_values
-from bot.cards.customers.waits import WaitingTenantView
-from graph.conversation.intents import Intent
+from bot.tenants.cards import internal_thread, quota_waiting, tenant_card
+from bot.tenants.cards.answers import ANSWER_BY_INTENT, AnswerKind, render_answer
+from bot.tenants.cards.driver_versions import add_driver_versions
+from bot.tenants.cards.phrases import PHRASES, get_phrase
+from bot.tenants.cards.quota_waiting import WaitingTenantView
+from bot.tenants.cards.view import (
+    TenantCause,
+    TenantStage,
+    TenantState,
+    TenantView,
+    TenantViewContext,
+    build_tenant_view,
+    get_no_slot_values,
+)
+from graph.dialogue.intents import Intent
+from graph.incident_view import IncidentView
 from graph.report import Report
-from graph.rows import IncidentView
-from graph.state import TENANT_SIDE, SIDE_KEY, Attachment, Evidence, FileSource, Hypothesis, IncidentState, InboxItem, Remediation, HandoffTicket
-from kb.customers.words import load_customer_words
-from kb.taxonomy.reader import load_taxonomy
+from graph.state import (
+    SIDE_KEY,
+    TENANT_SIDE,
+    Attachment,
+    Evidence,
+    FileSource,
+    HandoffTicket,
+    Hypothesis,
+    InboxItem,
+    IncidentState,
+    Remediation,
+)
+from kb.customers.cause_words import load_customer_words
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tools.fact import Fact
-from tools.inventory.ranges import expand_host_range
+from tools.inventory.host_ranges import expand_host_range
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +81,7 @@ def view_of(rows: IncidentView, language: str = "en", **more: Any) -> TenantView
 
 
 def text_of(view: TenantView) -> str:
-    card = living.render_tenant_card(view)
+    card = tenant_card.render_tenant_card(view)
     return json.dumps([card.text, card.blocks], ensure_ascii=False)
 
 
@@ -76,7 +95,7 @@ def test_every_phrase_stands_in_every_language_with_the_same_slots() -> None:
 def test_every_stage_and_state_has_its_phrase_and_its_mark() -> None:
     for stage in get_args(TenantStage):
         assert get_phrase(stage)
-        assert living.STAGE_MARKS[stage]
+        assert tenant_card.STAGE_MARKS[stage]
     for state in filter(None, get_args(TenantState)):
         assert get_phrase(f"state_{state}")
 
@@ -111,7 +130,7 @@ def test_a_fault_of_ours_names_their_node_and_the_line_to_start_without_it_and_n
 def test_the_line_to_start_again_with_is_never_cut(hosts: int) -> None:
     ours = (TenantCause(WORDS.get_cause_words(FALLEN, "en"), True, ("gpu-0000",)),)
     avoid = tuple(f"gpu-{2 * n:04d}" for n in range(hosts))
-    card = living.render_tenant_card(TenantView("inc-aaaaaa", "ours", "received", ours, avoid))
+    card = tenant_card.render_tenant_card(TenantView("inc-aaaaaa", "ours", "received", ours, avoid))
     monospace = [text[4:-4] for block in card.blocks if (text := block.get("text", {}).get("text", "")).startswith("```")]
     line = "".join(row.removesuffix("\\") for row in monospace)
     assert tuple(expand_host_range(line.removeprefix("--exclude="))) == avoid
@@ -189,23 +208,31 @@ def test_every_card_fits_at_its_extreme(stage: TenantStage, state: TenantState, 
     many = tuple(TenantCause(said, ours, hosts, ("x" * 5000, "`*_<!channel>" * 50), "y\n" * 8) for ours in (True, False, True))
     view = TenantView("inc-aaaaaa", stage, state, many, hosts, ("q_which", "q_log", "q_since"), hosts, "9" * 400, hosts, hosts, language)
     asked = [render_answer(kind, view, hosts, hosts) for kind in get_args(AnswerKind)]
-    for card in (living.render_tenant_card(view), living.render_progress_answer(view), *asked):
+    for card in (tenant_card.render_tenant_card(view), tenant_card.render_progress_answer(view), *asked):
         assert len(card.blocks) <= 50
         assert all(len(block["text"]["text"]) <= 3000 for block in card.blocks if block["type"] == "section" and "text" in block)
         assert "<!channel>" not in json.dumps(card.blocks)
 
 
 def test_a_button_carries_its_incident_and_is_read_back() -> None:
-    buttons = [element for block in living.render_tenant_card(view_of(stored())).blocks if block["type"] == "actions" for element in block["elements"]]
+    buttons = [
+        element
+        for block in tenant_card.render_tenant_card(view_of(stored())).blocks
+        if block["type"] == "actions"
+        for element in block["elements"]
+    ]
     for button in buttons:
-        pressed = living.parse_tenant_click({"actions": [{"action_id": button["action_id"], "value": button["value"]}]})
+        pressed = tenant_card.parse_tenant_click({"actions": [{"action_id": button["action_id"], "value": button["value"]}]})
         assert pressed.incident == "inc-aaaaaa"
-    assert {button["action_id"] for button in buttons} <= set(living.BUTTONS)
+    assert {button["action_id"] for button in buttons} <= set(tenant_card.BUTTONS)
 
 
 def test_what_a_customer_wrote_is_quoted_and_mentions_nobody() -> None:
     words = "<!channel> *bold* <@U0PRIYA> ```code``` " + "long " * 1000
-    for card in (inside.render_root_message("inc-aaaaaa", "acme", "C0ACME", words, ["a*b.log"]), inside.render_tenant_message("acme", words, [])):
+    for card in (
+        internal_thread.render_root_message("inc-aaaaaa", "acme", "C0ACME", words, ["a*b.log"]),
+        internal_thread.render_tenant_message("acme", words, []),
+    ):
         said = json.dumps(card.blocks)
         assert "<!channel>" not in said
         assert "<@U0PRIYA>" not in said
@@ -236,7 +263,11 @@ def test_a_file_of_theirs_that_was_not_read_is_said_and_one_of_ours_is_not(why: 
     item = InboxItem(id="i", kind="mention", incident="inc-aaaaaa", at=NOW, attachments=(given,), data={SIDE_KEY: side})
     rows = stored(files=[{"name": given.name, "size": 9, "unread": why}, {"name": "of-somebody-else.log", "unread": why}])
     view = view_of(IncidentView(IncidentState(**{**rows.stored, "item": item.model_dump(mode="json")})))
-    for card in (living.render_tenant_card(view), living.render_update(view), *(living.render_recheck_result(view, broken=broken) for broken in (True, False))):
+    for card in (
+        tenant_card.render_tenant_card(view),
+        tenant_card.render_update(view),
+        *(tenant_card.render_recheck_result(view, broken=broken) for broken in (True, False)),
+    ):
         said = json.dumps([card.text, card.blocks])
         assert ("I could not read core" in said) is (side == TENANT_SIDE)
         assert "<!here>" not in said
@@ -293,13 +324,13 @@ def test_every_question_with_an_answer_has_one_in_every_language(language: str) 
 
 def test_what_waits_is_one_line_a_customer_bounded_and_escaped() -> None:
     rows = [WaitingTenantView(f"t{n} <!here>", 5000, f"inc-{n}", T0, "mentions", T0, "@channel *all* hangs " * 400) for n in range(40)]
-    shown = waits.render_waiting_tenants(rows)
-    assert [block["type"] for block in shown] == ["section", "actions"] * waits.MAX_TENANTS + ["context"]
+    shown = quota_waiting.render_waiting_tenants(rows)
+    assert [block["type"] for block in shown] == ["section", "actions"] * quota_waiting.MAX_TENANTS + ["context"]
     assert "35 more customers" in str(shown[-1])
     assert "<!here>" not in str(shown)
     assert all(len(block["text"]["text"]) < 600 for block in shown if block["type"] == "section")
-    assert [block["type"] for block in waits.render_waiting_tenants(rows[:1], buttons=False)] == ["section"]
-    assert waits.render_waiting_tenants([]) == []
+    assert [block["type"] for block in quota_waiting.render_waiting_tenants(rows[:1], buttons=False)] == ["section"]
+    assert quota_waiting.render_waiting_tenants([]) == []
 
 
 TAKEN_OUT = [

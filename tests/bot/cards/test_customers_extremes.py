@@ -8,12 +8,12 @@ import pytest
 from slack_sdk.models.blocks import Block as SlackBlock
 
 from bot.cards.blocks import Block, Card
-from bot.cards.customers import answers, inside, living, waits
-from bot.cards.customers.view import TenantView, TenantStage, TenantState, TenantCause
-from bot.cards.text import ISOLATE_START, ISOLATE_END, isolate_rtl_words, render_line
+from bot.cards.text import ISOLATE_END, ISOLATE_START, isolate_rtl_words, render_line
+from bot.tenants.cards import answers, internal_thread, quota_waiting, tenant_card
+from bot.tenants.cards.view import TenantCause, TenantStage, TenantState, TenantView
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
-from kb.customers.words import load_customer_words
-from kb.taxonomy.reader import load_taxonomy
+from kb.customers.cause_words import load_customer_words
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 
 pytestmark = pytest.mark.slow
@@ -46,22 +46,27 @@ def views(name: str, hosts: int, language: str) -> list[TenantView]:
         TenantView(
             "inc-1", stage, state, causes, named, asks, named, name, named, named, language, back % 2 > 0, back % 2 < 1, back % 3 < 1
         )
-        for back, (stage, state) in enumerate([*((one, "") for one in get_args(TenantStage)), *(("people", one) for one in get_args(TenantState))])
+        for back, (stage, state) in enumerate(
+            [*((one, "") for one in get_args(TenantStage)), *(("people", one) for one in get_args(TenantState))]
+        )
     ]
 
 
 def cards(name: str, hosts: int, language: str) -> dict[str, Card]:
     told: dict[str, Card] = {
-        "root": inside.render_root_message("inc-1", name, "C0ACME", name * 20, [name] * 12),
-        "quoted": inside.render_tenant_message(name, name * 20, [name]),
-        "noted": inside.render_note(name or "–"),
-        "as they see": inside.render_visibility_note(name, "C0OPS"),
-        "told": inside.render_sent_message(name, name or "–", fetched=True),
-        "from people": living.render_operator_message(name or "–", language),
+        "root": internal_thread.render_root_message("inc-1", name, "C0ACME", name * 20, [name] * 12),
+        "quoted": internal_thread.render_tenant_message(name, name * 20, [name]),
+        "noted": internal_thread.render_note(name or "–"),
+        "as they see": internal_thread.render_visibility_note(name, "C0OPS"),
+        "told": internal_thread.render_sent_message(name, name or "–", fetched=True),
+        "from people": tenant_card.render_operator_message(name or "–", language),
     }
     for number, view in enumerate(views(name, hosts, language)):
-        told[f"living {number}"], told[f"moved {number}"] = living.render_tenant_card(view), living.render_update(view)
-        told[f"why {number}"], told[f"asked {number}"] = living.render_explanation(view, when=True), living.render_progress_answer(view, name or "–")
+        told[f"living {number}"], told[f"moved {number}"] = tenant_card.render_tenant_card(view), tenant_card.render_update(view)
+        told[f"why {number}"], told[f"asked {number}"] = (
+            tenant_card.render_explanation(view, when=True),
+            tenant_card.render_progress_answer(view, name or "–"),
+        )
     for kind in get_args(answers.AnswerKind):
         told[kind] = answers.render_answer(kind, view, view.hosts[:3], view.hosts)
     return told
@@ -81,10 +86,10 @@ def test_every_card_is_one_that_slack_takes(name: str, hosts: int, language: str
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_the_form_and_the_line_of_those_who_wait_are_too(name: str) -> None:
-    form = inside.render_tell_form("inc-1", name, name * 20)
+    form = internal_thread.render_tell_form("inc-1", name, name * 20)
     assert not view_problems(form)
-    row = waits.WaitingTenantView(name, 128, "inc-1", T0, "mentions", T0, name * 20)
-    listed = waits.render_waiting_tenants([row] * 7)
+    row = quota_waiting.WaitingTenantView(name, 128, "inc-1", T0, "mentions", T0, name * 20)
+    listed = quota_waiting.render_waiting_tenants([row] * 7)
     assert not problems(listed, "home")
     quiet(listed, name)
 
@@ -100,9 +105,9 @@ def quiet(listed: list[Block], what: str) -> None:
 @pytest.mark.parametrize("name", [HEBREW, ARABIC])
 def test_a_name_from_right_to_left_stands_apart_in_its_sentence(name: str) -> None:
     view = TenantView("inc-1", "asked", unknown_hosts=(name,))
-    for card in (living.render_tenant_card(view), answers.render_answer("machines", view, (), (name,))):
+    for card in (tenant_card.render_tenant_card(view), answers.render_answer("machines", view, (), (name,))):
         assert f"{ISOLATE_START}{name}{ISOLATE_END}." in json.dumps(card.blocks, ensure_ascii=False), card
-    assert ISOLATE_START in json.dumps(inside.render_tenant_message(name, "hangs", []).blocks, ensure_ascii=False)
+    assert ISOLATE_START in json.dumps(internal_thread.render_tenant_message(name, "hangs", []).blocks, ensure_ascii=False)
 
 
 @pytest.mark.parametrize(

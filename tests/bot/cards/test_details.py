@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.cards.incidents import details
+from bot.incidents.cards import details
 from deploy.sandbox.slack.workspace.blockkit import view_problems
+from graph.incident_view import IncidentView
 from graph.report import PlannedAction, Report
-from graph.rows import IncidentView
-from graph.state import UnobservedCheck, Evidence, Hypothesis, IncidentState, LogDigest, LogTemplate, IncidentCosts
+from graph.state import Evidence, Hypothesis, IncidentCosts, IncidentState, LogDigest, LogTemplate, UnobservedCheck
 from tests.bot.cards.test_views import shown
 from tools.fact import Fact
 
@@ -91,4 +91,6 @@ def test_what_does_not_fit_is_counted() -> None:
 
 def test_the_boot_of_a_host_is_the_one_that_it_told_last() -> None:
     told = [Fact("env", "host.boot_id", boot, host="n1") for boot in ("old", "new")]
-    assert details.find_boot_ids([*told, Fact("env", "gpu.count", 8, host="n1"), Fact("env", "host.boot_id", None, host="n2")]) == {"n1": "new"}
+    assert details.find_boot_ids([*told, Fact("env", "gpu.count", 8, host="n1"), Fact("env", "host.boot_id", None, host="n2")]) == {
+        "n1": "new"
+    }

@@ -7,19 +7,19 @@ import pytest
 from slack_sdk.models.blocks import Block as SlackBlock
 from slack_sdk.models.views import View
 
-from bot.cards.approvals import card as approval
-from bot.cards.approvals import outcomes, shared_card, whole
-from bot.cards.approvals.card import ApprovalCardView
 from bot.cards.blocks import Card
-from bot.cards.incidents import details, diagnosis, progress, question, ticket
-from bot.cards.incidents.handoff import build_handoff
-from bot.cards.incidents.progress import ProgressCard
+from bot.incidents.cards import details, diagnosis, progress, question, ticket
+from bot.incidents.cards.handoff import build_handoff
+from bot.incidents.cards.progress import ProgressCard
+from bot.remediation.cards import all_actions, outcomes, shared_card
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards.approval_card import ApprovalCardView
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
+from graph.incident_view import IncidentView
 from graph.report import Report, UnprovenCause
-from graph.rows import IncidentView
-from graph.state import UnobservedCheck, Conjecture, Evidence, Hypothesis, IncidentState, IncidentCosts
+from graph.state import Conjecture, Evidence, Hypothesis, IncidentCosts, IncidentState, UnobservedCheck
 from tests.bot.cards.test_approval_views import GROUP, record_of
-from tools.acting.conditions import ConditionResult
+from tools.execution.conditions import ConditionResult
 from tools.ledger.brakes import Brakes
 from tools.ledger.record import ActionRecord
 
@@ -40,7 +40,7 @@ TEXTS: Mapping[str, str] = {
 
 
 def idea_of(text: str) -> Conjecture:
-    """As long as its bounds allow (`graph.model.heard`)."""
+    """As long as its bounds allow (`graph.model.answer_grounding`)."""
     return Conjecture(
         title=text[:80],
         cause=text[:240],
@@ -101,7 +101,9 @@ def cards_of(text: str, hosts: int, lines: int) -> dict[str, Card]:
         "approval": approval.render_approval_card(shown),
         "outcome": outcomes.render_outcome(shown),
         "reminder": outcomes.render_reminder(shown),
-        "several": shared_card.render_shared_card([ApprovalCardView(record, GROUP) for record in records_of(text[:100], 4)], Brakes()),  # a longer one has its own
+        "several": shared_card.render_shared_card(
+            [ApprovalCardView(record, GROUP) for record in records_of(text[:100], 4)], Brakes()
+        ),  # a longer one has its own
     }
 
 
@@ -126,7 +128,7 @@ def test_every_card_is_one_that_slack_takes(text: str, hosts: int, lines: int) -
 def test_every_dialog_is_one_that_slack_takes(text: str, hosts: int, lines: int) -> None:
     views = [
         details.render_details(IncidentView(state_of(report_of(text, hosts, lines))), {}, {}, "x"),
-        whole.render_all_actions(records_of(text, max(1, hosts))[:20]),
+        all_actions.render_all_actions(records_of(text, max(1, hosts))[:20]),
     ]
     for view in views:
         assert not view_problems(view)

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from bot.cards.incidents.home import OpenIncident
-from bot.cards.personal.fleet import MAX_GROUPS, GroupSummary, count_causes, summarize_groups, render_fleet
-from graph.ladders.held import DrainedNode
+from bot.incidents.cards.fleet import MAX_GROUPS, GroupSummary, count_causes, render_fleet, summarize_groups
+from bot.incidents.cards.home import OpenIncident
+from graph.remediation.drained_nodes import DrainedNode
 from tests.support.clock import T0
 
 GROUPS = {"train": [f"gpu-{n:03}" for n in range(1, 9)], "rack-2": ["gpu-007", "gpu-008"], "spare": ["gpu-099"]}

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bot.cards.incidents import diagnosis
-from bot.terminal.document import build_diagnosis_document
-from bot.terminal.report import render_report
-from graph.reading.files import UNREAD_REASONS
+from bot.cli.diagnosis_document import build_diagnosis_document
+from bot.cli.diagnosis_text import render_report
+from bot.incidents.cards import diagnosis
+from graph.extraction.uploaded_files import UNREAD_REASONS
 from graph.report import FileReadResult, Report
 from graph.state import IncidentState
 from tests.bot.cards.test_approval_views import fits

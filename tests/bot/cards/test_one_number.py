@@ -10,17 +10,17 @@ from langgraph.checkpoint.memory import InMemorySaver
 from rich.console import Console
 
 from bot.cards.blocks import Card
-from bot.cards.incidents import details, diagnosis
+from bot.cli.cluster_access import open_command_world, open_stage
+from bot.cli.diagnosis_document import build_diagnosis_document
+from bot.cli.diagnosis_text import render_report
+from bot.incidents.cards import details, diagnosis
 from bot.settings import load_settings
-from bot.terminal.document import build_diagnosis_document
-from bot.terminal.report import render_report
-from bot.terminal.shared import open_command_world, open_stage
-from graph.incident.flow import build_incident_graph, run_turn
-from graph.reading import counts
-from graph.reading.files import build_attachment
+from graph.extraction import stat_text
+from graph.extraction.uploaded_files import build_attachment
+from graph.incident.incident_graph import build_incident_graph, run_turn
+from graph.incident_view import IncidentView
 from graph.report import Report
-from graph.rows import IncidentView
-from graph.state import IncidentState, InboxItem, InboxItemKind, IncidentCosts
+from graph.state import InboxItem, InboxItemKind, IncidentCosts, IncidentState
 from tools.fact import Fact, Status
 
 pytestmark = pytest.mark.slow
@@ -39,13 +39,21 @@ CASES = Path(__file__).parents[2] / "bench" / "cases"
             "3 of 4 hosts looked at with 88 checks",
             "88 checks on 3 of 4 hosts in 60 s",
         ),
-        (IncidentCosts(hosts=4, silent=4, checks=4, makespan_seconds=20), "4 hosts asked, none answered", "4 checks on 0 of 4 hosts in 20 s"),
-        (IncidentCosts(hosts=1, silent=1, checks=1, makespan_seconds=20), "1 host asked, and it did not answer", "1 check on 0 of 1 host in 20 s"),
+        (
+            IncidentCosts(hosts=4, silent=4, checks=4, makespan_seconds=20),
+            "4 hosts asked, none answered",
+            "4 checks on 0 of 4 hosts in 20 s",
+        ),
+        (
+            IncidentCosts(hosts=1, silent=1, checks=1, makespan_seconds=20),
+            "1 host asked, and it did not answer",
+            "1 check on 0 of 1 host in 20 s",
+        ),
         (IncidentCosts(), "no host looked at", ""),
     ],
 )
 def test_only_hosts_that_answered_count_as_looked_at(stats: IncidentCosts, looked: str, cost: str) -> None:
-    assert (counts.format_coverage(stats), counts.format_cost(stats)) == (looked, cost)
+    assert (stat_text.format_coverage(stats), stat_text.format_cost(stats)) == (looked, cost)
 
 
 def test_a_host_is_silent_as_long_as_every_check_there_could_not_look() -> None:
@@ -53,12 +61,12 @@ def test_a_host_is_silent_as_long_as_every_check_there_could_not_look() -> None:
         Fact("smi", "gpu.count", 8, host="n1"), Fact("dmesg", "", status=Status.TIMEOUT, host="n1"), Fact("mods", "", status=Status.ABSENT, host="n2"),
         Fact("smi", "", status=Status.UNREACHABLE, host="n3"), Fact("dmesg", "", status=Status.DENIED, host="n3"), Fact("joblog", "job.error", "x"),
     ]  # fmt: skip
-    assert counts.count_unobserved_hosts(facts) == 1
+    assert stat_text.count_unobserved_hosts(facts) == 1
 
 
 @pytest.mark.parametrize(("p", "said"), [(0.0, "1 %"), (0.004, "1 %"), (0.934, "93 %"), (0.9999, "99 %"), (1.0, "99 %")])
 def test_nobody_is_told_a_hundred_percent(p: float, said: str) -> None:
-    assert counts.format_confidence_percent(p) == said
+    assert stat_text.format_confidence_percent(p) == said
 
 
 def chosen() -> list[Path]:
@@ -96,14 +104,18 @@ async def test_every_surface_says_the_same_numbers(path: Path) -> None:
             states.append(cast("IncidentState", (await graph.aget_state({"configurable": {"thread_id": "inc-1"}})).values))
     report, state = reports[0], states[0]
     stats = IncidentView(state).stats
-    card, terminal, told = said_on(diagnosis.render_diagnosis("inc-1", report, stats)), printed(state, report), build_diagnosis_document(state, report)
-    assert counts.format_hosts_and_makespan(stats) in card
-    assert counts.format_cost(stats) in json.dumps(details.render_details(IncidentView(state), {}, {}, report.item))
-    assert counts.format_cost(stats) in terminal
+    card, terminal, told = (
+        said_on(diagnosis.render_diagnosis("inc-1", report, stats)),
+        printed(state, report),
+        build_diagnosis_document(state, report),
+    )
+    assert stat_text.format_hosts_and_makespan(stats) in card
+    assert stat_text.format_cost(stats) in json.dumps(details.render_details(IncidentView(state), {}, {}, report.item))
+    assert stat_text.format_cost(stats) in terminal
     assert IncidentCosts.model_validate(told["stats"]) == stats
-    assert "looked at with" not in report.headline or counts.format_coverage(stats) in report.headline
-    assert counts.format_coverage(stats) in reports[1].reply
-    wanted = {counts.format_confidence_percent(row["confidence"]) for row in told["root_causes"]}
+    assert "looked at with" not in report.headline or stat_text.format_coverage(stats) in report.headline
+    assert stat_text.format_coverage(stats) in reports[1].reply
+    wanted = {stat_text.format_confidence_percent(row["confidence"]) for row in told["root_causes"]}
     assert sure_in(card) == sure_in(terminal) == wanted
     assert sure_in(reports[1].reply) <= wanted
     ticket = states[2]["ticket"]["summary"]

@@ -5,18 +5,18 @@ from typing import Any, get_args
 
 import pytest
 
-from bot.alerts.alert import RawAlert, parse_link_address, parse_alert, count_alerts
+from bot.alerts.alert import RawAlert, count_alerts, parse_alert, parse_link_address
+from bot.alerts.cards import alert_message
 from bot.alerts.labels import AlertLabels
-from bot.alerts.read import parse_alertmanager_webhook, parse_own_webhook
+from bot.alerts.threads import render_alert_card
+from bot.alerts.webhook_messages import parse_alertmanager_webhook, parse_own_webhook
 from bot.cards import text
-from bot.cards.alerts import firing
-from bot.cards.incidents import details, diagnosis, living, rows
-from bot.cards.incidents.standing import STATUS_SIGNS, IncidentStatus, get_incident_status
-from bot.slack.alerts.threads import render_alert_card
-from graph.reasoning.moves import ShiftSource
-from graph.reasoning.told import SOURCE_TEXTS
+from bot.incidents.cards import details, diagnosis, incident_card, report_rows
+from bot.incidents.cards.incident_status import STATUS_SIGNS, IncidentStatus, get_incident_status
+from graph.incident_view import IncidentView
+from graph.provenance.belief_shifts import ShiftSource
+from graph.provenance.tree_rendering import SOURCE_TEXTS
 from graph.report import GuideRun, GuideStepRow, PlannedAction, Report
-from graph.rows import IncidentView
 from graph.state import Evidence, Hypothesis, IncidentCosts
 from tests.bot.cards.test_approval_views import fits, strings
 from tests.bot.cards.test_details import FELL, REPORT, STATE, TITLES
@@ -65,7 +65,7 @@ def test_a_cut_address_is_no_emoji() -> None:
 
 @pytest.mark.parametrize("line", ["<state>ERR!</state>", "  <gpu id='x'>", "Serial <x/>", "<?xml version='1.0'?>"])
 def test_markup_is_told_in_words_and_no_digest_stands_in_the_details(line: str) -> None:
-    shown = rows.format_evidence(
+    shown = report_rows.format_evidence(
         [Evidence(host="n1", check="smi", key="gpu.lost", line=line, says="nvidia-smi says that gpu5 is lost", sha256="ab" * 32)]
     )
     assert shown == ["n1 · smi", "  nvidia-smi says that gpu5 is lost"]
@@ -73,7 +73,7 @@ def test_markup_is_told_in_words_and_no_digest_stands_in_the_details(line: str) 
 
 @pytest.mark.parametrize("line", ["NVRM: Xid (PCI:0000:9b:00): 79", "a < b", "recv <rank 3>", "x" * 200])
 def test_any_other_line_stays_as_it_was_printed(line: str) -> None:
-    assert rows.format_evidence([Evidence(host="n1", check="dmesg", line=line, says="in words")]) == ["n1 · dmesg", f"  {line}"]
+    assert report_rows.format_evidence([Evidence(host="n1", check="dmesg", line=line, says="in words")]) == ["n1 · dmesg", f"  {line}"]
 
 
 def test_each_mover_has_plain_words() -> None:
@@ -97,7 +97,7 @@ def test_each_mover_has_plain_words() -> None:
 def test_the_red_sign_is_for_faults(report: Report, mark: str) -> None:
     seen = get_incident_status(IncidentView({"id": "i1", "lifecycle": "waiting", "report": report.model_dump(mode="json")}))
     assert STATUS_SIGNS[seen.sign].mark == mark
-    card = living.render_incident_card(living.IncidentCardView("i1", report, standing=seen))
+    card = incident_card.render_incident_card(incident_card.IncidentCardView("i1", report, standing=seen))
     assert ("🔴" in f"{card.text}{strings(card.blocks)}") == (mark == "🔴")
 
 
@@ -112,7 +112,9 @@ def test_signs_differ_in_shape_and_reaction() -> None:
 def test_a_guide_asks_for_nothing_once_the_incident_is_closed(marks: tuple[Any, ...], called: bool, closed: bool, shown: bool) -> None:
     steps = tuple(GuideStepRow(id=mark, mark=mark, does=mark) for mark in marks)
     report = REPORT.model_copy(update={"guide": GuideRun(id="gpu_lost", title="A GPU is lost", called=called, steps=steps)})
-    card = living.render_incident_card(living.IncidentCardView("i1", report, standing=IncidentStatus("well", ("Closed.",), closed=closed)))
+    card = incident_card.render_incident_card(
+        incident_card.IncidentCardView("i1", report, standing=IncidentStatus("well", ("Closed.",), closed=closed))
+    )
     assert ("A GPU is lost" in str(card.blocks)) == shown
 
 
@@ -252,14 +254,14 @@ def test_an_address_that_could_do_harm_is_no_link(url: object) -> None:
     assert parse_link_address(url) == ""
     raw = RawAlert("f", firing=True, labels={"alertname": "Hot"}, notes={"runbook_url": url} if isinstance(url, str) else {})
     assert parse_alert(raw, AlertLabels()).runbook == ""
-    card = firing.render_alert_message("Hot", 1, 0, "n1", (), 0, [firing.AlertLink("Runbook", "Hot", str(url))])
+    card = alert_message.render_alert_message("Hot", 1, 0, "n1", (), 0, [alert_message.AlertLink("Runbook", "Hot", str(url))])
     assert "javascript" not in str(card.blocks)
     assert "<!channel>" not in str(card.blocks)
 
 
 def test_links_are_bounded_and_their_text_names_the_site() -> None:
-    links = [firing.AlertLink("Runbook", f"A{n} <!here> |x", f"https://runbooks.example/{n}") for n in range(40)]
-    card = firing.render_alert_message("Hot", 1, 0, "n1", (), 0, links)
-    assert str(card.blocks).count("(runbooks.example)") == firing.MAX_LINKS
+    links = [alert_message.AlertLink("Runbook", f"A{n} <!here> |x", f"https://runbooks.example/{n}") for n in range(40)]
+    card = alert_message.render_alert_message("Hot", 1, 0, "n1", (), 0, links)
+    assert str(card.blocks).count("(runbooks.example)") == alert_message.MAX_LINKS
     assert "<!here>" not in str(card.blocks)
     assert fits(card)

@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from bot.cards.incidents import living
-from bot.cards.incidents.standing import LOST_CONTACT_TEXT, STATUS_SIGNS, get_incident_status
-from graph.report import HostsSummary, ReturnableNode, Report, CauseOwnedElsewhere
-from graph.rows import IncidentView, serialize_remediations
-from graph.state import Hypothesis, IncidentState, Remediation, RemediationStep, HandoffTicket
+from bot.incidents.cards import incident_card
+from bot.incidents.cards.incident_status import LOST_CONTACT_TEXT, STATUS_SIGNS, get_incident_status
+from graph.incident_view import IncidentView, serialize_remediations
+from graph.report import CauseOwnedElsewhere, HostsSummary, Report, ReturnableNode
+from graph.state import HandoffTicket, Hypothesis, IncidentState, Remediation, RemediationStep
 from tests.support.clock import T0
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_ledger import action
@@ -27,13 +27,22 @@ FOUND = Report(item="1", outcome="diagnosed", headline="Memory error (gpu-002/gp
 
 WELL = FOUND.model_copy(update={"about": HostsSummary(hosts=("gpu-001",), found="nothing", checks=22), "also_seen": ("GPU.X.Y",)})
 THEIRS = FOUND.model_copy(
-    update={"root_causes": (Hypothesis(label="GPU.X.Y"),), "shared": (CauseOwnedElsewhere(label="GPU.X.Y", incident="i2", hosts=("gpu-002",)),)}
+    update={
+        "root_causes": (Hypothesis(label="GPU.X.Y"),),
+        "shared": (CauseOwnedElsewhere(label="GPU.X.Y", incident="i2", hosts=("gpu-002",)),),
+    }
 )
 ODD = THEIRS.model_copy(update={"about": HostsSummary(hosts=("gpu-001",), found="odd", checks=22), "also_seen": ("GPU.X.Y",)})
 
 
 def incident(*ladders: Remediation, **more: Any) -> IncidentView:
-    stored = {"id": "i1", "lifecycle": "waiting", "report": FOUND.model_dump(mode="json"), "ladders": serialize_remediations(ladders), **more}
+    stored = {
+        "id": "i1",
+        "lifecycle": "waiting",
+        "report": FOUND.model_dump(mode="json"),
+        "ladders": serialize_remediations(ladders),
+        **more,
+    }
     return IncidentView(cast(IncidentState, stored))
 
 
@@ -167,20 +176,24 @@ def test_signs_differ_in_more_than_their_colour() -> None:
 
 def test_a_node_that_may_come_back_is_offered_on_the_living_message() -> None:
     report = FOUND.model_copy(update={"held": (ReturnableNode(ladder="l1", host="gpu-002"),)})
-    made = living.render_incident_card(living.IncidentCardView("i1", report, standing=get_incident_status(incident(report=report.model_dump(mode="json")))))
+    made = incident_card.render_incident_card(
+        incident_card.IncidentCardView("i1", report, standing=get_incident_status(incident(report=report.model_dump(mode="json"))))
+    )
     assert "Ask again to return gpu-002" in str(made.blocks)
 
 
 @pytest.mark.parametrize(("lifecycle", "mark"), [("waiting", "🔴"), ("watching", "✅"), ("closed", "✅"), ("handed_off", "🎫")])
 def test_the_headline_begins_with_how_it_stands(lifecycle: str, mark: str) -> None:
     rows = incident(LADDER.model_copy(update={"waiting_for": "proof"}) if lifecycle == "watching" else LADDER, lifecycle=lifecycle)
-    made = living.render_incident_card(living.IncidentCardView("i1", FOUND, standing=get_incident_status(rows)))
+    made = incident_card.render_incident_card(incident_card.IncidentCardView("i1", FOUND, standing=get_incident_status(rows)))
     assert made.blocks[0]["text"]["text"].startswith(mark)
 
 
 def test_advice_that_is_under_way_is_not_given_again() -> None:
     report = FOUND.model_copy(update={"next_step": "Drain the node and reset the GPU."})
-    under_way = living.render_incident_card(living.IncidentCardView("i1", report, standing=get_incident_status(incident(LADDER), [record(State.PENDING)])))
+    under_way = incident_card.render_incident_card(
+        incident_card.IncidentCardView("i1", report, standing=get_incident_status(incident(LADDER), [record(State.PENDING)]))
+    )
     assert "Drain the node and reset" not in str(under_way.blocks)
-    people = living.render_incident_card(living.IncidentCardView("i1", report, standing=get_incident_status(incident())))
+    people = incident_card.render_incident_card(incident_card.IncidentCardView("i1", report, standing=get_incident_status(incident())))
     assert "Drain the node and reset" in str(people.blocks)

@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.cards.incidents.home import ANSWERED_TEXT, OpenIncident, render_incident_list
-from bot.cards.incidents.standing import get_incident_status
+from bot.incidents.cards.home import ANSWERED_TEXT, OpenIncident, render_incident_list
+from bot.incidents.cards.incident_status import get_incident_status
+from graph.incident_view import IncidentView
 from graph.report import Report
-from graph.rows import IncidentView
-from graph.state import TenantThread, Hypothesis, IncidentState, Origin
+from graph.state import Hypothesis, IncidentState, Origin, TenantThread
 
 MISTAKE = "USER.CODE.Python_Exception"
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
@@ -18,7 +18,9 @@ def incident(*labels: str, customer: bool = True) -> IncidentView:
     came = TenantThread(team="T", channel="C0CUSTACME", thread_ts="1", user="U0CARLA", user_team="T0ACME")
     origin = Origin(kind="slack", team="T", channel="C0GPUINC", tenant="acme", customer=came if customer else None)
     report = Report(item="i", outcome="diagnosed", root_causes=tuple(Hypothesis(label=label) for label in labels))
-    return IncidentView(IncidentState(id="i1", lifecycle="open", origin=origin.model_dump(mode="json"), report=report.model_dump(mode="json")))
+    return IncidentView(
+        IncidentState(id="i1", lifecycle="open", origin=origin.model_dump(mode="json"), report=report.model_dump(mode="json"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,4 +38,6 @@ def test_a_mistake_of_theirs_that_was_answered_waits_for_nobody(rows: IncidentVi
 def test_the_home_tab_says_it_too() -> None:
     row = OpenIncident("i1", "open", NOW, "Their script raises", answered=True)
     assert ANSWERED_TEXT in str(render_incident_list([row], NOW))
-    assert ANSWERED_TEXT not in str(render_incident_list([OpenIncident("i1", "handed_off", NOW, "Their script raises", answered=True)], NOW))
+    assert ANSWERED_TEXT not in str(
+        render_incident_list([OpenIncident("i1", "handed_off", NOW, "Their script raises", answered=True)], NOW)
+    )

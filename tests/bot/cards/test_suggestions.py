@@ -2,23 +2,23 @@
 
 import pytest
 
-from bot.cards.personal import direct, suggestions
-from bot.cards.personal.suggestions import SUGGESTED_PROMPTS, READING_STATUS_TEXTS, THREAD_TITLES, SuggestedPrompt
+from bot.incidents.cards import direct_messages, suggested_prompts
+from bot.incidents.cards.suggested_prompts import READING_STATUS_TEXTS, SUGGESTED_PROMPTS, THREAD_TITLES, SuggestedPrompt
 
 
 @pytest.mark.parametrize("prompt", SUGGESTED_PROMPTS, ids=lambda prompt: prompt.says)
 def test_what_is_pressed_is_understood_as_what_it_says(prompt: SuggestedPrompt) -> None:
-    assert direct.classify_request(prompt.says) == prompt.wish
+    assert direct_messages.classify_request(prompt.says) == prompt.wish
 
 
 def test_every_wish_that_is_answered_is_suggested_and_has_a_title() -> None:
-    answered = set(direct.REQUEST_WORDS)
+    answered = set(direct_messages.REQUEST_WORDS)
     assert {prompt.wish for prompt in SUGGESTED_PROMPTS} == set(THREAD_TITLES) == answered
     assert set(READING_STATUS_TEXTS) == answered - {"help"}
 
 
 def test_slack_takes_them() -> None:
-    wired = suggestions.build_prompt_payload(SUGGESTED_PROMPTS)
+    wired = suggested_prompts.build_prompt_payload(SUGGESTED_PROMPTS)
     assert 1 <= len(wired) <= 4
     assert all(0 < len(row["title"]) <= 75 and row["message"] == row["title"] for row in wired)
     assert all(title.replace(" ", "").isalpha() for title in THREAD_TITLES.values())

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from bot.cards.approvals import files, tasks
+from bot.remediation.cards import deleted_files, job_tasks
 from tests.support.fakes_ledger import action
-from tools.acting.cancels import CancelPreview
+from tools.execution.cancel_preview import CancelPreview
 
 ARRAY = CancelPreview({"RUNNING": 5, "PENDING": 1}, ("alice",), ("gpu-001", "gpu-002", "gpu-003"))
 
@@ -22,5 +22,7 @@ ARRAY = CancelPreview({"RUNNING": 5, "PENDING": 1}, ("alice",), ("gpu-001", "gpu
     ],
 )
 def test_an_approver_reads_how_much_ends(seen: CancelPreview, says: str) -> None:
-    (line,) = files.render_known_lines(replace(action(), remedy="cancel_job", args={"job": "4711"}), tasks.build_task_rows(seen))
+    (line,) = deleted_files.render_known_lines(
+        replace(action(), remedy="cancel_job", args={"job": "4711"}), job_tasks.build_task_rows(seen)
+    )
     assert says in "".join(part if isinstance(part, str) else part.text for part in line)

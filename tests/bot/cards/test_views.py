@@ -11,25 +11,31 @@ from hypothesis import strategies as st
 from slack_sdk.models.blocks import Block as SlackBlock
 
 from bot.cards import blocks
-from bot.cards.approvals import brakes
 from bot.cards.blocks import Block, Card
-from bot.cards.buttons import BadForm, OldButton, ButtonClick
-from bot.cards.incidents import close_modal, details, diagnosis, held, home, notes, progress, question, ticket
-from bot.cards.incidents.handoff import InvalidTicketChange, require_unresolved_ticket, list_output_digests, format_evidence_file, build_handoff
-from bot.cards.incidents.living import IncidentCardView
-from bot.cards.incidents.living import render_incident_card as render_living
-from bot.cards.incidents.standing import IncidentStatus
-from bot.slack.incoming import grammar
-from graph.ladders.held import DrainedNode
-from graph.ports import Progress
+from bot.cards.buttons import BadForm, ButtonClick, OldButton
+from bot.incidents.cards import close_modal, details, diagnosis, drained_nodes, home, notes, progress, question, ticket
+from bot.incidents.cards.handoff import (
+    InvalidTicketChange,
+    build_handoff,
+    format_evidence_file,
+    list_output_digests,
+    require_unresolved_ticket,
+)
+from bot.incidents.cards.incident_card import IncidentCardView
+from bot.incidents.cards.incident_card import render_incident_card as render_living
+from bot.incidents.cards.incident_status import IncidentStatus
+from bot.incidents.handlers import slack_markup
+from bot.remediation.cards import brakes
+from graph.context import Progress
+from graph.incident_view import IncidentView, serialize_remediations
+from graph.remediation.drained_nodes import DrainedNode
 from graph.report import HostsSummary, PlannedAction, Report
-from graph.rows import IncidentView, serialize_remediations
-from graph.state import ABSTAIN, NO_FAULT, UnobservedCheck, Evidence, Hypothesis, IncidentState, Remediation, IncidentCosts, HandoffTicket
+from graph.state import ABSTAIN, NO_FAULT, Evidence, HandoffTicket, Hypothesis, IncidentCosts, IncidentState, Remediation, UnobservedCheck
 from kb.redact import show_invisible
 from tools.fact import Fact
-from tools.inventory.nearest import UnknownName
+from tools.inventory.name_suggestions import UnknownName
 from tools.ledger.brakes import Brakes
-from tools.ledger.room import GroupHeadroom, IncidentHeadroom, BrakeHeadroom
+from tools.ledger.headroom import BrakeHeadroom, GroupHeadroom, IncidentHeadroom
 
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 XID = Evidence(
@@ -382,7 +388,10 @@ def test_a_closing_form_comes_back_as_it_was_filled() -> None:
         ["SYSTEM_SOFTWARE.DRIVER.Old"],
         [NO_FAULT, ABSTAIN],
     ]
-    assert close_modal.parse_close_form(submit(view, label["initial_option"]["value"], cause["initial_value"], hosts["initial_value"])) == closing
+    assert (
+        close_modal.parse_close_form(submit(view, label["initial_option"]["value"], cause["initial_value"], hosts["initial_value"]))
+        == closing
+    )
 
 
 def test_a_closing_form_says_under_each_field_what_to_mend() -> None:
@@ -426,7 +435,7 @@ def test_home_shows_what_is_mine_what_we_hold_and_what_became_of_a_press() -> No
     assert words.index("gpu-002") < words.index("gpu-001"), "the longest held first"
     assert stuck.no_return in words
     asked = [button for block in view["blocks"] if block["type"] == "actions" for button in block["elements"]]
-    assert [held.parse_return_click(click(button)) for button in asked] == [ButtonClick("ask_return", "i1", "l1")]
+    assert [drained_nodes.parse_return_click(click(button)) for button in asked] == [ButtonClick("ask_return", "i1", "l1")]
 
 
 def test_an_empty_home_says_so_in_a_word_each() -> None:
@@ -448,8 +457,12 @@ def test_home_says_which_channels_are_not_served_and_why() -> None:
 def test_home_of_a_large_outage_fits() -> None:
     rows = tuple(DrainedNode(f"l{n}", f"gpu-{n:03}" * 20, "X", "Olga" * 90, NOW, "y" * 3000) for n in range(64))
     whole = [home.OpenIncident(f"i{n}", "open", NOW, "x" * 200, owners=frozenset({"U1"}), held=rows) for n in range(100)]
-    room = BrakeHeadroom(Brakes(), tuple(GroupHeadroom(f"g{n}", 0, 3, 0, 6) for n in range(40)), tuple(IncidentHeadroom(f"i{n}", 4, NOW) for n in range(40)))
-    view = home.render_home_tab(home.HomeTab(whole, "U1", waiting=brakes.render_waiting_approvals([], "None."), brakes=brakes.render_change_allowance(room)), NOW)
+    room = BrakeHeadroom(
+        Brakes(), tuple(GroupHeadroom(f"g{n}", 0, 3, 0, 6) for n in range(40)), tuple(IncidentHeadroom(f"i{n}", 4, NOW) for n in range(40))
+    )
+    view = home.render_home_tab(
+        home.HomeTab(whole, "U1", waiting=brakes.render_waiting_approvals([], "None."), brakes=brakes.render_change_allowance(room)), NOW
+    )
     assert len(view["blocks"]) <= 100
     assert len(json.dumps(view)) < 250_000
     many = [home.OpenIncident(f"i{n}", "open", NOW, "x" * 200) for n in range(300)]
@@ -458,10 +471,18 @@ def test_home_of_a_large_outage_fits() -> None:
 
 
 def test_small_cards_are_valid_and_help_lists_the_grammar() -> None:
-    bugs = [notes.render_internal_error("e1f2", known) for known in (notes.MESSAGE_ERROR_TEXT, notes.DECISION_ERROR_TEXT, notes.COMMAND_ERROR_TEXT)]
-    for card in (notes.render_refusal("No, because."), *bugs, notes.render_not_stored(True), home.render_help(grammar.list_help_rows())):
+    bugs = [
+        notes.render_internal_error("e1f2", known)
+        for known in (notes.MESSAGE_ERROR_TEXT, notes.DECISION_ERROR_TEXT, notes.COMMAND_ERROR_TEXT)
+    ]
+    for card in (
+        notes.render_refusal("No, because."),
+        *bugs,
+        notes.render_not_stored(True),
+        home.render_help(slack_markup.list_help_rows()),
+    ):
         assert valid(card)
-    assert all(form in shown(home.render_help(grammar.list_help_rows()).blocks) for form, _ in grammar.list_help_rows())
+    assert all(form in shown(home.render_help(slack_markup.list_help_rows()).blocks) for form, _ in slack_markup.list_help_rows())
 
 
 def test_what_an_answer_tells_people_to_say_is_code_and_a_lone_back_tick_is_not() -> None:

@@ -10,11 +10,11 @@ import pytest
 from fakeredis import FakeAsyncRedis
 
 from bot.inbound import webhook
-from bot.provider.arrivals import TicketImporter
 from bot.provider.intake import MAX_BODY_BYTES, MAX_TICKETS_PER_HOUR
-from bot.provider.link import LinkUnavailable, LinkRefused, _check_response
-from bot.provider.messages import BadMessage, parse_message, build_states_message, build_ticket_message
-from graph.state import TenantThread, InboxItem, Origin
+from bot.provider.link import LinkRefused, LinkUnavailable, _check_response
+from bot.provider.ticket_importer import TicketImporter
+from bot.provider.wire_messages import BadMessage, build_states_message, build_ticket_message, parse_message
+from graph.state import InboxItem, Origin, TenantThread
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_bot import OPS
 from tests.support.intakes import OURS, THEIRS, Provider, provider
@@ -42,7 +42,10 @@ def signature(key: bytes, id_: str, timestamp: str, body: bytes) -> str:
 def test_the_signature_is_that_of_standard_webhooks() -> None:
     key, sent = webhook.parse_webhook_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), datetime.fromtimestamp(1614265330, UTC)
     made = webhook.build_signed_headers(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", sent, b'{"test": 2432232314}')
-    assert (made[webhook.TIMESTAMP_HEADER], made[webhook.SIGNATURE_HEADER]) == ("1614265330", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+    assert (made[webhook.TIMESTAMP_HEADER], made[webhook.SIGNATURE_HEADER]) == (
+        "1614265330",
+        "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    )
     elsewhere = sent.astimezone(timezone(timedelta(hours=-7)))
     assert webhook.build_signed_headers(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", elsewhere, b'{"test": 2432232314}') == made
 
@@ -66,14 +69,18 @@ def test_a_key_that_is_none_is_refused_with_how_to_make_one(text: str) -> None:
 def test_a_time_of_no_form_is_signed_by_nobody(timestamp: str) -> None:
     signs = f"{signature(OURS, ID, timestamp, b'')} {signature(OURS, ID, timestamp.lstrip('0'), b'')}"
     with pytest.raises(webhook.Unsigned):
-        webhook.verify_message([OURS], {webhook.ID_HEADER: ID, webhook.TIMESTAMP_HEADER: timestamp, webhook.SIGNATURE_HEADER: signs}, b"", T0)
+        webhook.verify_message(
+            [OURS], {webhook.ID_HEADER: ID, webhook.TIMESTAMP_HEADER: timestamp, webhook.SIGNATURE_HEADER: signs}, b"", T0
+        )
 
 
 def test_a_body_that_is_not_utf_8_is_signed_by_nobody() -> None:
     timestamp, body = f"{T0.timestamp():.0f}", b"\xff\xfe"
     signs = signature(OURS, ID, timestamp, body)
     with pytest.raises(webhook.Unsigned, match="UTF-8"):
-        webhook.verify_message([OURS], {webhook.ID_HEADER: ID, webhook.TIMESTAMP_HEADER: timestamp, webhook.SIGNATURE_HEADER: signs}, body, T0)
+        webhook.verify_message(
+            [OURS], {webhook.ID_HEADER: ID, webhook.TIMESTAMP_HEADER: timestamp, webhook.SIGNATURE_HEADER: signs}, body, T0
+        )
 
 
 @pytest.mark.parametrize("signs", ["v1,\udcff", "v1,é", "v1,", "v1", " " * 900, "v1,x " * 200])
@@ -168,7 +175,9 @@ async def test_a_state_is_told_of_ones_own_tickets_alone(theirs: Provider) -> No
     globex = (await arrivals.import_ticket("globex", SAID)).incident
     thread = TenantThread(team="T", channel="C", thread_ts="1.0")
     origin = Origin(kind="slack", channel=OPS, tenant="acme", customer=thread)
-    slack = await theirs.inbox.open_or_join(origin, "k", lambda incident: InboxItem(id="k", kind="mention", incident=incident, at=theirs.clock.now()))
+    slack = await theirs.inbox.open_or_join(
+        origin, "k", lambda incident: InboxItem(id="k", kind="mention", incident=incident, at=theirs.clock.now())
+    )
     asked = dict.fromkeys((ours, globex, slack.incident, "inc-none"), 0)
     assert (await theirs.link().fetch_states(asked)).states == {ours: "received"}
 
@@ -183,6 +192,9 @@ async def test_the_states_are_those_of_the_customers_card(theirs: Provider) -> N
 
 def test_a_message_names_its_type() -> None:
     assert parse_message(BODY)[0] == "rackmedic.ticket.sent"
-    assert parse_message(build_states_message({"inc-1": 2}, MADE)) == ("rackmedic.states.asked", {"tickets": ["inc-1"], "after": {"inc-1": 2}})
+    assert parse_message(build_states_message({"inc-1": 2}, MADE)) == (
+        "rackmedic.states.asked",
+        {"tickets": ["inc-1"], "after": {"inc-1": 2}},
+    )
     with pytest.raises(BadMessage):
         parse_message(b'{"data":{}}')

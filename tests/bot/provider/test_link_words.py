@@ -3,7 +3,7 @@
 import pytest
 from aiohttp import web
 
-from bot.provider.link import HttpProviderLink, LinkUnavailable, LinkRefused
+from bot.provider.link import HttpProviderLink, LinkRefused, LinkUnavailable
 from tests.support.clock import SetClock
 
 

@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 from fakeredis import FakeAsyncRedis, FakeServer
 
-from bot.provider.link import LinkUnavailable, LinkRefused
-from bot.provider.messages import StatesAnswer, TicketAnswer, build_ticket_message
-from bot.provider.sender import TicketSender
-from bot.store.outbox import MAX_RETRY_DELAY, ClickResult, Outbox, compute_retry_delay, build_provider_outbox_keys
+from bot.provider.link import LinkRefused, LinkUnavailable
+from bot.provider.ticket_sender import TicketSender
+from bot.provider.wire_messages import StatesAnswer, TicketAnswer, build_ticket_message
+from bot.store.outbox import MAX_RETRY_DELAY, ClickResult, Outbox, build_provider_outbox_keys, compute_retry_delay
 from tests.support.clock import SetClock
 from tests.support.intakes import provider
 from tests.support.tickets import SAID
@@ -68,7 +68,10 @@ async def test_the_same_shown_again_is_not_sent_again() -> None:
     await TicketSender(outbox, link, painted).sweep()
     assert await outbox.queue_draft(INCIDENT, await outbox.save_draft(INCIDENT, SAID.to_canonical_bytes()), "U1") is ClickResult.BEFORE
     assert (
-        await outbox.queue_draft(INCIDENT, await outbox.save_draft(INCIDENT, SAID.model_copy(update={"left_out": 1}).to_canonical_bytes()), "U1") is ClickResult.SENT
+        await outbox.queue_draft(
+            INCIDENT, await outbox.save_draft(INCIDENT, SAID.model_copy(update={"left_out": 1}).to_canonical_bytes()), "U1"
+        )
+        is ClickResult.SENT
     )
 
 
@@ -96,7 +99,10 @@ async def test_a_process_killed_between_click_and_note_leaves_it_to_the_next(die
 
 async def test_while_the_provider_is_down_it_is_tried_less_and_less_often_and_then_arrives() -> None:
     clock = SetClock()
-    outbox, link = Outbox(FakeAsyncRedis(), clock, build_provider_outbox_keys()), Telling(*(LinkUnavailable("the intake cannot be reached") for _ in range(4)))
+    outbox, link = (
+        Outbox(FakeAsyncRedis(), clock, build_provider_outbox_keys()),
+        Telling(*(LinkUnavailable("the intake cannot be reached") for _ in range(4))),
+    )
     await clicked(outbox)
     sender = TicketSender(outbox, link, painted)
     for tries in range(4):
@@ -153,6 +159,8 @@ async def test_a_click_while_it_is_being_sent_stays_to_be_sent() -> None:
     outbox = Outbox(FakeAsyncRedis(), SetClock(), build_provider_outbox_keys())
     await clicked(outbox)
     before = await outbox.load_row(INCIDENT)
-    await outbox.queue_draft(INCIDENT, await outbox.save_draft(INCIDENT, SAID.model_copy(update={"left_out": 1}).to_canonical_bytes()), "U2")
+    await outbox.queue_draft(
+        INCIDENT, await outbox.save_draft(INCIDENT, SAID.model_copy(update={"left_out": 1}).to_canonical_bytes()), "U2"
+    )
     await outbox.mark_arrived(before, "inc-p1", "received", timedelta(seconds=30))
     assert (await outbox.load_row(INCIDENT)).stage == "waiting"

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from fakeredis import FakeAsyncRedis
 
+from bot.app.provider import load_intake_keys
+from bot.cli.doctor.integrations import check_intake, check_provider_link
 from bot.refusal import Refusal
-from bot.run.outward.provider import load_intake_keys
 from bot.settings import BadSettings, load_settings
-from bot.terminal.examination.links import check_intake, check_provider_link
 from tests.support.clock import WallClock
 from tests.support.intakes import SITE, provider
 

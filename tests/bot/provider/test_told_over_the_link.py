@@ -9,16 +9,16 @@ from typing import Any, cast
 
 import pytest
 
-from bot.cards.customers import inside
-from bot.cards.provider import sending
-from bot.provider.messages import BadMessage, StatesRequest, parse_states_request, parse_states_answer
-from bot.provider.news import MAX_MESSAGE_CHARS, MAX_MESSAGES_PER_ANSWER, ProviderCause, ProviderMessage
-from bot.provider.standing import MAX_UPDATE_BYTES
+from bot.incidents.context import HandlerContext
+from bot.provider.cards import provider_ticket
+from bot.provider.provider_updates import MAX_MESSAGE_CHARS, MAX_MESSAGES_PER_ANSWER, ProviderCause, ProviderMessage
+from bot.provider.ticket_states import MAX_UPDATE_BYTES
+from bot.provider.wire_messages import BadMessage, StatesRequest, parse_states_answer, parse_states_request
 from bot.refusal import Refusal
-from bot.slack.context import HandlerContext
-from bot.slack.customers.telling import TICKET_CLOSED, NO_INTAKE_OPEN, TenantUpdateHandlers
-from bot.slack.outgoing.posts import PostedCards
+from bot.slack.posted_messages import PostedCards
 from bot.tasks import to_coroutine
+from bot.tenants.cards import internal_thread
+from bot.tenants.tenant_updates import NO_INTAKE_OPEN, TICKET_CLOSED, TenantUpdateHandlers
 from graph.state import IncidentState
 from tests.bot.provider.test_two_bots import OURS, Site, begun, site
 from tests.support.clock import WallClock
@@ -69,8 +69,8 @@ async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Prov
 async def sent(here: Site, at: Provider) -> str:
     """The provider's incident for a ticket that was clicked."""
     await here.cards.update_after_turn(here.incident, OURS)
-    await here.press(sending.SHOW_ACTION_ID)
-    await here.press(sending.SEND_ACTION_ID)
+    await here.press(provider_ticket.SHOW_ACTION_ID)
+    await here.press(provider_ticket.SEND_ACTION_ID)
     await here.sender(at.link()).sweep()
     [incident] = await at.inbox.list_open_incidents()
     return incident
@@ -85,10 +85,10 @@ async def asks(here: Site, at: Provider) -> None:
 
 async def tells(bot: Behind, words: str, who: str = "olga") -> dict[str, Any]:
     """On-call writes it, sees it and sends it; what the first form answered."""
-    at = [row["ts"] for row in bot.slack.messages(OPS) if inside.TELL_ACTION_ID in json.dumps(row.get("blocks"))]
-    await bot.slack.click(who, str(at[-1]), inside.TELL_ACTION_ID)
+    at = [row["ts"] for row in bot.slack.messages(OPS) if internal_thread.TELL_ACTION_ID in json.dumps(row.get("blocks"))]
+    await bot.slack.click(who, str(at[-1]), internal_thread.TELL_ACTION_ID)
     await bot.settled()
-    answer = dict(await bot.slack.submit(who, view_of(bot, who), {inside.WORDS_BLOCK_ID: {inside.WORDS_BLOCK_ID: words}}))
+    answer = dict(await bot.slack.submit(who, view_of(bot, who), {internal_thread.WORDS_BLOCK_ID: {internal_thread.WORDS_BLOCK_ID: words}}))
     if not answer:
         await bot.slack.submit(who, view_of(bot, who), {})
     await bot.settled()
@@ -106,8 +106,8 @@ async def test_what_on_call_tells_stands_in_the_customers_own_thread_once_and_as
         incident = await sent(here, at)
         await begun(theirs, at, incident)
         refused = await tells(theirs, "As on gpu-019 of globex: ask Priya.")
-        assert "another customer (globex)" in refused["errors"][inside.WORDS_BLOCK_ID]
-        assert "gpu-019" in refused["errors"][inside.WORDS_BLOCK_ID]
+        assert "another customer (globex)" in refused["errors"][internal_thread.WORDS_BLOCK_ID]
+        assert "gpu-019" in refused["errors"][internal_thread.WORDS_BLOCK_ID]
         await theirs.slack.acts.close("olga", view_of(theirs, "olga"))
         await asks(here, at)
         assert "Your provider writes" not in here.shown()
@@ -214,7 +214,11 @@ async def test_what_would_reach_nobody_is_refused(fetched: bool, closed: bool, s
         assert telling
         if closed:
             await to_coroutine(at.redis.hset(at.intake.names.incident_key(incident), "lifecycle", "closed"))
-        view = {"callback_id": inside.TELL_SEND_CALLBACK_ID, "id": "V1", "private_metadata": json.dumps({"incident": incident, "words": "Done."})}
+        view = {
+            "callback_id": internal_thread.TELL_SEND_CALLBACK_ID,
+            "id": "V1",
+            "private_metadata": json.dumps({"incident": incident, "words": "Done."}),
+        }
         with pytest.raises(Refusal, match=says[:30]):
             await telling.handle_send({"user": {"id": "U0OLGA", "team_id": "T0RACK"}, "view": view})
         assert await at.told.list_messages_after(incident, 0) == ()

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from bot.cards.provider import sending
-from bot.provider.document import BuiltTicket, IncidentNotFound
+from bot.incidents.context import HandlerContext
+from bot.provider.cards import provider_ticket
+from bot.provider.handlers import ProviderCards, ProviderHandlers
 from bot.provider.link import ProviderLink
-from bot.provider.sender import TicketSender
-from bot.slack.context import HandlerContext
-from bot.slack.outgoing.posts import EditableMessages, PostedCards
-from bot.slack.provider.office import ProviderCards, ProviderHandlers
-from bot.slack.provider.threads import TicketThreads
+from bot.provider.ticket_document import BuiltTicket, IncidentNotFound
+from bot.provider.ticket_sender import TicketSender
+from bot.provider.ticket_threads import TicketThreads
+from bot.slack.posted_messages import EditableMessages, PostedCards
 from bot.store.outbox import Outbox, build_provider_outbox_keys
-from graph.state import IncidentState, InboxItem, Origin
-from kb.taxonomy.reader import load_taxonomy
+from graph.state import InboxItem, IncidentState, Origin
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import WallClock
 from tests.support.fakes_bot import OPS, Behind, slack_side
 from tests.support.intakes import Provider, provider
@@ -96,15 +96,15 @@ async def providers() -> AsyncIterator[tuple[Behind, Provider]]:
 async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_providers() -> None:
     async with site() as here, providers() as (theirs, at):
         await here.cards.update_after_turn(here.incident, THEIR_OWN)
-        assert not here.button(sending.SHOW_ACTION_ID)
+        assert not here.button(provider_ticket.SHOW_ACTION_ID)
         await here.cards.update_after_turn(here.incident, OURS)
-        await here.press(sending.SHOW_ACTION_ID)
+        await here.press(provider_ticket.SHOW_ACTION_ID)
         assert here.files() == [f"ticket-{here.incident}.json"]
         sender = here.sender(at.link())
         assert await sender.sweep() == 0
         assert await at.inbox.list_open_incidents() == []
 
-        await here.press(sending.SEND_ACTION_ID)
+        await here.press(provider_ticket.SEND_ACTION_ID)
         assert "On its way to your provider" in here.shown()
         assert await sender.sweep() == 1
         [incident] = await at.inbox.list_open_incidents()
@@ -136,8 +136,8 @@ async def test_what_is_new_after_the_end_opens_the_same_ticket_again() -> None:
         sender = here.sender(at.link())
         for _ in range(2):
             await here.cards.update_after_turn(here.incident, OURS)
-            await here.press(sending.SHOW_ACTION_ID)
-            await here.press(sending.SEND_ACTION_ID)
+            await here.press(provider_ticket.SHOW_ACTION_ID)
+            await here.press(provider_ticket.SEND_ACTION_ID)
             await sender.sweep()
             [incident] = await at.inbox.list_open_incidents()
             await here.cards.outbox.record_state(await here.cards.outbox.load_row(here.incident), "closed", None)
@@ -162,8 +162,8 @@ async def begun(theirs: Behind, at: Provider, incident: str) -> str:
 async def test_what_the_file_shows_is_what_arrives_byte_for_value() -> None:
     async with site() as here, providers() as (_, at):
         await here.cards.update_after_turn(here.incident, OURS)
-        await here.press(sending.SHOW_ACTION_ID)
-        await here.press(sending.SEND_ACTION_ID)
+        await here.press(provider_ticket.SHOW_ACTION_ID)
+        await here.press(provider_ticket.SEND_ACTION_ID)
         await here.sender(at.link()).sweep()
         [incident] = await at.inbox.list_open_incidents()
         origin = await at.inbox.get_origin(incident)
@@ -175,8 +175,8 @@ async def test_while_the_provider_is_away_the_thread_says_so_and_it_goes_on_by_i
     async with site() as here, providers() as (_, at):
         up, at.url = at.url, "http://127.0.0.1:9"
         await here.cards.update_after_turn(here.incident, OURS)
-        await here.press(sending.SHOW_ACTION_ID)
-        await here.press(sending.SEND_ACTION_ID)
+        await here.press(provider_ticket.SHOW_ACTION_ID)
+        await here.press(provider_ticket.SEND_ACTION_ID)
         await here.sender(at.link()).sweep()
         assert "It goes on by itself" in here.shown()
         at.url = up
@@ -189,31 +189,31 @@ async def test_while_the_provider_is_away_the_thread_says_so_and_it_goes_on_by_i
 async def test_not_now_sends_nothing_and_an_old_button_neither() -> None:
     async with site() as here, providers() as (_, at):
         await here.cards.update_after_turn(here.incident, OURS)
-        await here.press(sending.SHOW_ACTION_ID)
-        await here.press(sending.BACK_ACTION_ID)
-        assert here.button(sending.SHOW_ACTION_ID)
-        assert not here.button(sending.SEND_ACTION_ID)
+        await here.press(provider_ticket.SHOW_ACTION_ID)
+        await here.press(provider_ticket.BACK_ACTION_ID)
+        assert here.button(provider_ticket.SHOW_ACTION_ID)
+        assert not here.button(provider_ticket.SEND_ACTION_ID)
         assert await here.sender(at.link()).sweep() == 0
 
 
 async def test_a_guest_neither_sees_nor_sends() -> None:
     async with site() as here:
         await here.cards.update_after_turn(here.incident, OURS)
-        await here.press(sending.SHOW_ACTION_ID, who="gus")
+        await here.press(provider_ticket.SHOW_ACTION_ID, who="gus")
         assert here.files() == []
 
 
 async def test_what_cannot_be_shown_is_not_offered_to_be_sent() -> None:
     async with site(IncidentNotFound("inc-x: nothing was looked at yet")) as here:
         await here.cards.update_after_turn(here.incident, OURS)
-        await here.press(sending.SHOW_ACTION_ID)
+        await here.press(provider_ticket.SHOW_ACTION_ID)
         assert "nothing was looked at yet" in here.shown()
-        assert not here.button(sending.SEND_ACTION_ID)
+        assert not here.button(provider_ticket.SEND_ACTION_ID)
 
 
 @pytest.mark.parametrize("stage", ["offered", "shown", "waiting", "sent", "refused"])
 def test_the_card_at_each_stage_is_within_slacks_limits(stage: str) -> None:
-    view = sending.ProviderTicketView("inc-1", stage, "d" * 64, "Priya", "inc-p1", "repairing", "x" * 5000, "y" * 5000, 7)
-    card = sending.render_provider_ticket(view)
+    view = provider_ticket.ProviderTicketView("inc-1", stage, "d" * 64, "Priya", "inc-p1", "repairing", "x" * 5000, "y" * 5000, 7)
+    card = provider_ticket.render_provider_ticket(view)
     assert card.blocks
     assert len(card.text) <= 1000

@@ -8,25 +8,25 @@ from typing import Any, cast
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.desk.lease import Leases
+from bot.incidents.dispatch.lease import Leases
+from bot.incidents.publishing.abandoned_messages import AbandonedMessageSweeper
+from bot.incidents.publishing.progress_updates import ProgressUpdates
+from bot.incidents.publishing.report_publisher import SlackReportPublisher
+from bot.incidents.publishing.status_messages import StatusMessages
 from bot.policy.channels import build_channel_bindings
 from bot.slack.client import Throttle, build_slack_client
-from bot.slack.outgoing.forsaken import AbandonedMessageSweeper
-from bot.slack.outgoing.living import StatusMessages
-from bot.slack.outgoing.posts import PostedCards
-from bot.slack.outgoing.progress import ProgressUpdates
-from bot.slack.outgoing.reports import SlackReportPublisher
-from bot.slack.people import SlackAnswerMissing, People
+from bot.slack.people import People, SlackAnswerMissing
+from bot.slack.posted_messages import PostedCards
 from bot.tasks import BackgroundTasks
 from deploy.sandbox.slack import SlackSandbox
-from graph.ports import PendingHosts, LikelyDiagnosis, Progress
-from graph.report import PlannedAction, Report, CauseOwnedElsewhere, AttachedOutput, AttachedChart
-from graph.state import Evidence, Hypothesis, IncidentState, InboxItem, Remediation, Milestone, Origin, IncidentCosts
+from graph.context import LikelyDiagnosis, PendingHosts, Progress
+from graph.report import AttachedChart, AttachedOutput, CauseOwnedElsewhere, PlannedAction, Report
+from graph.state import Evidence, Hypothesis, InboxItem, IncidentCosts, IncidentState, Milestone, Origin, Remediation
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, living_messages
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact
-from tools.inventory.hosts import ChannelRow
+from tools.inventory.inventory import ChannelRow
 
 pytestmark = pytest.mark.slow
 
@@ -353,7 +353,9 @@ async def test_an_edit_that_is_owed_outlives_the_next_turn(place: Place) -> None
     await place.board().publish_report("i1", *mended(place, "watching", 1))
     no_edits(place, 2)
     await place.board().publish_report("i1", *mended(place, "closed", 2))
-    await place.board().publish_report("i1", asked(place, ladders=place.states["i1"]["ladders"]), REPORT.model_copy(update={"reply": "Because."}))
+    await place.board().publish_report(
+        "i1", asked(place, ladders=place.states["i1"]["ladders"]), REPORT.model_copy(update={"reply": "Because."})
+    )
     place.clock.go(minutes=1)
     assert await place.forsaken().sweep() == 1
 
@@ -541,7 +543,9 @@ async def test_a_report_carries_its_item_as_metadata_and_mentions_nobody(place: 
 @pytest.mark.parametrize("may", [True, False])
 async def test_a_cause_that_another_incident_keeps_is_pointed_to_with_a_link_only_where_it_may_be_followed(place: Place, may: bool) -> None:
     place.bound = build_channel_bindings((ChannelRow(channel=OPS, groups=() if may else ("train",)), ChannelRow(channel=ACME)))
-    theirs = REPORT.model_copy(update={"shared": (CauseOwnedElsewhere(label=FELL.label, incident="i7", hosts=("gpu-017",)),), "next_step": ""})
+    theirs = REPORT.model_copy(
+        update={"shared": (CauseOwnedElsewhere(label=FELL.label, incident="i7", hosts=("gpu-017",)),), "next_step": ""}
+    )
     await place.board().publish_report("i1", place.state(report=theirs.model_dump(mode="json")), theirs)
     [message] = place.said()
     [line] = [block["text"]["text"] for block in message["blocks"] if "worked on in" in str(block)]
@@ -697,7 +701,9 @@ async def waits(board: SlackReportPublisher, likely: LikelyDiagnosis) -> None:
 
 async def test_who_is_waited_for_and_what_is_likely_by_then_is_said_and_then_settled(place: Place) -> None:
     board = place.board()
-    await board.publish_progress(Progress("i1", "execute", done=20, total=22, awaited=(PendingHosts("gpu-[003-004]", "nvidia-smi"),), seconds=14))
+    await board.publish_progress(
+        Progress("i1", "execute", done=20, total=22, awaited=(PendingHosts("gpu-[003-004]", "nvidia-smi"),), seconds=14)
+    )
     await place.background.wait_until_idle()
     assert "waiting for gpu-[003-004]: nvidia-smi, 14 s" in str(place.said()[0]["blocks"])
     await waits(board, LikelyDiagnosis(FELL.label, "GPU fell off the bus on gpu-017"))

@@ -10,32 +10,32 @@ import pytest
 from fakeredis import FakeAsyncRedis
 
 from bot.cards.buttons import OldButton, encode_button_value
-from bot.cards.customers import inside, living
-from bot.cards.customers.phrases import get_phrase
-from bot.cards.customers.view import TenantView
-from bot.desk.pulse import ThreadActivity
+from bot.incidents.context import HandlerContext
+from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.policy.channels import NotAllowed, list_tenant_channels
-from bot.postmortem.gather import TenantReportContext
-from bot.slack.context import HandlerContext
-from bot.slack.customers.door import WITHDRAWN_TEXT, TenantHandlers
-from bot.slack.customers.telling import TenantUpdateHandlers
-from bot.slack.incoming.payloads import parse_message
-from bot.slack.outgoing.customers import TenantCardObserver, TenantCards
-from bot.slack.outgoing.posts import EditableMessages, PostedCards, PendingMessages
+from bot.reports.incident_sources import TenantReportContext
+from bot.slack.payloads import parse_message
 from bot.slack.people import People
-from bot.store.shared import ChannelSharingCache
-from graph.conversation.intents import Intent
-from graph.conversation.said import ParsedMessage, get_parsed_message
-from graph.earlier import ClosedIncidentCause, ClosedIncident, ClosedIncidentMatches, ClosedIncidentQuery
+from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
+from bot.store.channel_sharing import ChannelSharingCache
+from bot.tenants.cards import internal_thread, tenant_card
+from bot.tenants.cards.phrases import get_phrase
+from bot.tenants.cards.view import TenantView
+from bot.tenants.handlers import WITHDRAWN_TEXT, TenantHandlers
+from bot.tenants.tenant_cards import TenantCardObserver, TenantCards
+from bot.tenants.tenant_updates import TenantUpdateHandlers
+from graph.closed_incidents import ClosedIncident, ClosedIncidentCause, ClosedIncidentMatches, ClosedIncidentQuery
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import ParsedMessage, get_parsed_message
 from graph.report import Report
-from graph.state import TENANT_SIDE, SIDE_KEY, TenantThread, IncidentState, InboxItem, Origin
-from kb.customers.words import load_customer_words
-from kb.taxonomy.reader import load_taxonomy
+from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, IncidentState, Origin, TenantThread
+from kb.customers.cause_words import load_customer_words
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 from tests.support.fakes_desk import BoardOfList
 from tests.support.inventories import inventory
-from tools.inventory.hosts import ChannelRow
+from tools.inventory.inventory import ChannelRow
 
 pytestmark = pytest.mark.slow
 
@@ -293,9 +293,9 @@ async def test_their_buttons_count_in_their_thread_and_for_anybody_who_is_in_it(
     incident, _ = await reported(bot)
     bot.states[incident] = healthy(incident)
     await cards_of(bot.surface, bot.redis).update_card(incident)
-    card = message_with(bot, ACME, living.BROKEN_ACTION_ID)
-    await bot.slack.click("carla", card, living.BROKEN_ACTION_ID)
-    await bot.slack.click("carla", card, living.PERSON_ACTION_ID)
+    card = message_with(bot, ACME, tenant_card.BROKEN_ACTION_ID)
+    await bot.slack.click("carla", card, tenant_card.BROKEN_ACTION_ID)
+    await bot.slack.click("carla", card, tenant_card.PERSON_ACTION_ID)
     await bot.settled()
     assert [item.kind for item in (await bot.inbox.list_waiting(incident))[1:]] == ["recheck", "hand_off"]
 
@@ -303,7 +303,7 @@ async def test_their_buttons_count_in_their_thread_and_for_anybody_who_is_in_it(
 async def test_a_button_of_another_thread_is_refused(bot: Behind) -> None:
     first, _ = await reported(bot)
     _, other_thread = await reported(bot, "@rackmedic job 4712 fails on gpu-017")
-    button = living.render_tenant_card(TenantView(first, "healthy")).blocks[-1]["elements"][0]
+    button = tenant_card.render_tenant_card(TenantView(first, "healthy")).blocks[-1]["elements"][0]
     carla = {"id": "U0CARLA", "team_id": "T0ACME"}
     payload = {"actions": [button], "channel": {"id": ACME}, "container": {"thread_ts": other_thread}, "user": carla, "trigger_id": "t"}
     with pytest.raises(OldButton):
@@ -314,16 +314,21 @@ async def test_a_button_of_another_thread_is_refused(bot: Behind) -> None:
 async def test_our_people_tell_them_something_and_slips_are_refused_by_name(bot: Behind) -> None:
     incident, _ = await reported(bot)
     origin = await begun(bot, incident)
-    root = message_with(bot, OPS, inside.TELL_ACTION_ID)
-    await bot.slack.click("olga", root, inside.TELL_ACTION_ID)
+    root = message_with(bot, OPS, internal_thread.TELL_ACTION_ID)
+    await bot.slack.click("olga", root, internal_thread.TELL_ACTION_ID)
     await bot.settled()
     view = modal(bot)
-    refused = await bot.slack.submit("olga", view, {inside.WORDS_BLOCK_ID: {inside.WORDS_BLOCK_ID: "globex on gpu-019 had it too, ask Priya"}})
-    assert "another customer (globex)" in refused["errors"][inside.WORDS_BLOCK_ID]
-    assert "gpu-019" in refused["errors"][inside.WORDS_BLOCK_ID]
-    assert "priya" in refused["errors"][inside.WORDS_BLOCK_ID].lower()
+    refused = await bot.slack.submit(
+        "olga", view, {internal_thread.WORDS_BLOCK_ID: {internal_thread.WORDS_BLOCK_ID: "globex on gpu-019 had it too, ask Priya"}}
+    )
+    assert "another customer (globex)" in refused["errors"][internal_thread.WORDS_BLOCK_ID]
+    assert "gpu-019" in refused["errors"][internal_thread.WORDS_BLOCK_ID]
+    assert "priya" in refused["errors"][internal_thread.WORDS_BLOCK_ID].lower()
     assert not [text for text in bot.texts(ACME) if "globex" in text]
-    assert await bot.slack.submit("olga", view, {inside.WORDS_BLOCK_ID: {inside.WORDS_BLOCK_ID: "gpu-017 is repaired."}}) == {}
+    assert (
+        await bot.slack.submit("olga", view, {internal_thread.WORDS_BLOCK_ID: {internal_thread.WORDS_BLOCK_ID: "gpu-017 is repaired."}})
+        == {}
+    )
     await bot.settled()
     assert not any("gpu-017 is repaired." in text for text in bot.texts(ACME)), "nothing goes before it was seen"
     seen = bot.slack.view("olga")
@@ -340,10 +345,10 @@ async def test_our_people_tell_them_something_and_slips_are_refused_by_name(bot:
 async def test_whoever_goes_back_from_the_preview_finds_what_they_wrote(bot: Behind) -> None:
     incident, _ = await reported(bot)
     await begun(bot, incident)
-    await bot.slack.click("olga", message_with(bot, OPS, inside.TELL_ACTION_ID), inside.TELL_ACTION_ID)
+    await bot.slack.click("olga", message_with(bot, OPS, internal_thread.TELL_ACTION_ID), internal_thread.TELL_ACTION_ID)
     await bot.settled()
     form = modal(bot)
-    await bot.slack.submit("olga", form, {inside.WORDS_BLOCK_ID: {inside.WORDS_BLOCK_ID: "gpu-017 is repaired."}})
+    await bot.slack.submit("olga", form, {internal_thread.WORDS_BLOCK_ID: {internal_thread.WORDS_BLOCK_ID: "gpu-017 is repaired."}})
     await bot.slack.acts.close("olga", modal(bot))
     assert modal(bot) == form
     assert not any("repaired" in text for text in bot.texts(ACME))
@@ -354,7 +359,7 @@ async def test_the_form_begins_with_what_their_card_says(bot: Behind) -> None:
     await begun(bot, incident)
     row: Any = {"item": "i", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus", "hosts": ["gpu-017"]}]}
     bot.states[incident] = IncidentState(id=incident, report=row)
-    await bot.slack.click("olga", message_with(bot, OPS, inside.TELL_ACTION_ID), inside.TELL_ACTION_ID)
+    await bot.slack.click("olga", message_with(bot, OPS, internal_thread.TELL_ACTION_ID), internal_thread.TELL_ACTION_ID)
     await bot.settled()
     view = bot.slack.view("olga")
     assert view
@@ -366,9 +371,11 @@ async def test_the_form_begins_with_what_their_card_says(bot: Behind) -> None:
 async def test_what_became_a_leak_between_preview_and_click_is_not_sent(bot: Behind) -> None:
     incident, _ = await reported(bot)
     await begun(bot, incident)
-    await bot.slack.click("olga", message_with(bot, OPS, inside.TELL_ACTION_ID), inside.TELL_ACTION_ID)
+    await bot.slack.click("olga", message_with(bot, OPS, internal_thread.TELL_ACTION_ID), internal_thread.TELL_ACTION_ID)
     await bot.settled()
-    await bot.slack.submit("olga", modal(bot), {inside.WORDS_BLOCK_ID: {inside.WORDS_BLOCK_ID: "Zaphod has repaired gpu-017."}})
+    await bot.slack.submit(
+        "olga", modal(bot), {internal_thread.WORDS_BLOCK_ID: {internal_thread.WORDS_BLOCK_ID: "Zaphod has repaired gpu-017."}}
+    )
     bot.slack.ws.users["U0ANTON"].name = "zaphod"
     bot.surface.people.forget("U0ANTON")
     assert await bot.slack.submit("olga", modal(bot), {}) == {}
@@ -385,7 +392,7 @@ async def test_a_preview_that_comes_twice_is_sent_once(bot: Behind) -> None:
     telling = bot.surface.telling
     assert telling
     view = {
-        "callback_id": inside.TELL_SEND_CALLBACK_ID,
+        "callback_id": internal_thread.TELL_SEND_CALLBACK_ID,
         "id": "V2",
         "root_view_id": "V1",
         "private_metadata": f'{{"incident":"{incident}","words":"Done."}}',
@@ -401,7 +408,7 @@ async def test_a_preview_that_comes_twice_is_sent_once(bot: Behind) -> None:
 async def test_a_guest_in_our_own_channel_cannot_tell_a_customer_anything(bot: Behind) -> None:
     incident, _ = await reported(bot)
     await begun(bot, incident)
-    await bot.slack.click("gus", message_with(bot, OPS, inside.TELL_ACTION_ID), inside.TELL_ACTION_ID)
+    await bot.slack.click("gus", message_with(bot, OPS, internal_thread.TELL_ACTION_ID), internal_thread.TELL_ACTION_ID)
     await bot.settled()
     assert bot.slack.view("gus") is None
 
@@ -417,7 +424,7 @@ async def test_whoever_has_an_id_of_ours_in_another_workspace_tells_a_customer_n
         "channel": {"id": OPS},
         "container": {"thread_ts": origin.thread_ts},
         "trigger_id": "1.2.3",
-        "actions": [{"action_id": inside.TELL_ACTION_ID, "value": encode_button_value(incident)}],
+        "actions": [{"action_id": internal_thread.TELL_ACTION_ID, "value": encode_button_value(incident)}],
     }
     with pytest.raises(NotAllowed):
         await telling.handle_click(click)
@@ -626,7 +633,7 @@ async def test_who_takes_it_back_is_noted_once_and_writing_again_takes_it_up(bot
     await begun(bot, incident)
     bot.states[incident] = healthy(incident)
     await cards_of(bot.surface, bot.redis).update_card(incident)
-    await bot.slack.click("carla", message_with(bot, ACME, living.WITHDRAW_ACTION_ID), living.WITHDRAW_ACTION_ID)
+    await bot.slack.click("carla", message_with(bot, ACME, tenant_card.WITHDRAW_ACTION_ID), tenant_card.WITHDRAW_ACTION_ID)
     await bot.settled()
     [_, item] = await bot.inbox.list_waiting(incident)
     assert (item.kind, item.data) == ("timer", {"why": "withdrawn"})
@@ -705,19 +712,21 @@ async def test_who_takes_it_back_by_a_button_and_takes_it_up_by_one_has_it_taken
     bot.states[incident] = healthy(incident)
     cards = cards_of(bot.surface, bot.redis)
     await cards.update_card(incident)
-    for button in (living.WITHDRAW_ACTION_ID, living.BROKEN_ACTION_ID):
+    for button in (tenant_card.WITHDRAW_ACTION_ID, tenant_card.BROKEN_ACTION_ID):
         await bot.slack.click("carla", message_with(bot, ACME, button), button)
         await bot.settled()
     await cards.resolve_thread((await bot.inbox.list_waiting(incident))[-1])
     await cards.update_card(incident)
     assert "zurückgenommen" not in living_card(bot)
-    assert message_with(bot, ACME, living.WITHDRAW_ACTION_ID)
+    assert message_with(bot, ACME, tenant_card.WITHDRAW_ACTION_ID)
 
 
 def looked(incident: str, item: str, intent: Intent = Intent.STILL_BROKEN, **more: Any) -> IncidentState:
     """After the turn of an item of theirs in which nothing was found."""
     told = ParsedMessage(intent=intent)
-    row = InboxItem(id=item, kind=told.kind, incident=incident, at=T0, data={**told.build_item_data(), SIDE_KEY: TENANT_SIDE}).model_dump(mode="json")
+    row = InboxItem(id=item, kind=told.kind, incident=incident, at=T0, data={**told.build_item_data(), SIDE_KEY: TENANT_SIDE}).model_dump(
+        mode="json"
+    )
     return IncidentState(**{**healthy(incident), "item": row, **more})  # type: ignore[typeddict-item]  # as read from the store
 
 
@@ -765,7 +774,7 @@ async def test_what_still_fails_after_it_was_proved_is_offered_a_person_and_not_
     await cards.update_card(incident, looked(incident, "two", **proved))
     [said] = bot.texts(ACME)[before:]
     assert german("again_nothing") in said
-    await bot.slack.click("carla", message_with(bot, ACME, living.PERSON_ACTION_ID), living.PERSON_ACTION_ID)
+    await bot.slack.click("carla", message_with(bot, ACME, tenant_card.PERSON_ACTION_ID), tenant_card.PERSON_ACTION_ID)
     await bot.settled()
     assert (await bot.inbox.list_waiting(incident))[-1].kind == "hand_off"
 

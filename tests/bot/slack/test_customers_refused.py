@@ -5,15 +5,15 @@ from itertools import product
 
 import pytest
 
+from bot.app.listeners import OPERATOR_ERROR_CARDS
 from bot.cards.buttons import OldButton, StaleCard
-from bot.cards.customers import living
-from bot.cards.customers.phrases import get_phrase
-from bot.cards.customers.view import TenantView
+from bot.incidents.context import APPROVALS_NOT_SET_UP
 from bot.policy.channels import REFUSAL_TEXTS, ChannelNotServed
 from bot.refusal import Refusal
-from bot.slack.context import APPROVALS_NOT_SET_UP
-from bot.slack.customers.refusals import TenantErrorCards
-from bot.slack.incoming.listeners import OPERATOR_ERROR_CARDS
+from bot.tenants.cards import tenant_card
+from bot.tenants.cards.phrases import get_phrase
+from bot.tenants.cards.view import TenantView
+from bot.tenants.error_cards import TenantErrorCards
 from tests.bot.slack.test_customers import REPORT, door_of, dress, reported
 from tests.support.fakes_bot import ACME, Behind, slack_side
 
@@ -52,9 +52,9 @@ def test_what_was_meant_for_our_own_people_is_not_shown_to_them(no: Refusal, lan
 async def test_a_button_of_another_thread_is_refused_in_their_language(bot: Behind) -> None:
     incident, _ = await reported(bot)
     _, elsewhere = await reported(bot, "@rackmedic job 4712 fails on gpu-017")
-    card = living.render_tenant_card(TenantView(incident, "healthy"))
+    card = tenant_card.render_tenant_card(TenantView(incident, "healthy"))
     posted = await bot.surface.client.chat_postMessage(channel=ACME, thread_ts=elsewhere, text=card.text, blocks=list(card.blocks))
-    await bot.slack.click("carla", str(posted["ts"]), living.BROKEN_ACTION_ID)
+    await bot.slack.click("carla", str(posted["ts"]), tenant_card.BROKEN_ACTION_ID)
     await bot.settled()
     [words] = [str(row["text"]) for row in bot.slack.whispers("carla")]
     assert get_phrase("not_old_button", "de") in words

@@ -17,14 +17,14 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.actions.repaint import update_card_with_retries
-from bot.cards.approvals.card import APPROVE_ACTION_ID
+from bot.remediation.action_cards import ActionCards
+from bot.remediation.approval_card_data import ApprovalCardSources
+from bot.remediation.card_retry import update_card_with_retries
+from bot.remediation.cards.approval_card import APPROVE_ACTION_ID
 from bot.slack.client import PacedClient
-from bot.slack.outgoing.approval_view import ApprovalCardSources
-from bot.slack.outgoing.approvals import ActionCards
-from bot.slack.outgoing.posts import PostedCards
-from bot.slack.pace import DEFAULT_CALLS_PER_MINUTE, TIERS
 from bot.slack.people import People
+from bot.slack.posted_messages import PostedCards
+from bot.slack.rate_limits import DEFAULT_CALLS_PER_MINUTE, TIERS
 from bot.tasks import BackgroundTasks
 from graph.state import IncidentState, Origin
 from tests.support.clock import T0, SetClock
@@ -32,7 +32,7 @@ from tests.support.fakes_bot import TEAM, living_messages
 from tests.support.fakes_ledger import KEY, PEOPLE, action
 from tests.support.virtual_loop import Tier, virtually
 from tools.evidence import MemoryEvidence
-from tools.inventory.hosts import ChannelRow
+from tools.inventory.inventory import ChannelRow
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import ActionRecord, ApprovalTerms
 from tools.ledger.states import State, Transition

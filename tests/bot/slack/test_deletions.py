@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.slack.incoming.payloads import DeletedMessage, parse_deletion
-from graph.rows import serialize_remediations
+from bot.slack.payloads import DeletedMessage, parse_deletion
+from graph.incident_view import serialize_remediations
 from graph.state import Remediation
 from tests.support.clock import T0
 from tests.support.fakes_bot import OPS, Behind, slack_side

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.slack.incoming.payloads import parse_edit
+from bot.slack.payloads import parse_edit
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 
 US = "U0RACKMED"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from bot.incidents.handlers.files import FileNotRead, ItemFetcher, unpack_gzip
+from bot.incidents.handlers.thread_history import MAX_PROSE_CHARS, MAX_TOTAL_CHARS, combine_messages
 from bot.slack.client import build_slack_client
-from bot.slack.incoming.files import ItemFetcher, FileNotRead, unpack_gzip
-from bot.slack.incoming.payloads import MAX_FILES
-from bot.slack.incoming.thread import MAX_TOTAL_CHARS, MAX_PROSE_CHARS, combine_messages
+from bot.slack.payloads import MAX_FILES
 from deploy.sandbox.slack import SlackSandbox
 from graph.state import InboxItem
 from tests.support.fakes_bot import ACME, OPS

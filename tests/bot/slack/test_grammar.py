@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.slack.incoming.grammar import HELP_INTENTS, list_help_rows, render_plain_text, strip_bot_mention
-from graph.conversation.intents import INTENTS
+from bot.incidents.handlers.slack_markup import HELP_INTENTS, list_help_rows, render_plain_text, strip_bot_mention
+from graph.dialogue.intents import INTENTS
 
 
 def test_text_is_read_as_people_see_it() -> None:

@@ -11,11 +11,11 @@ import aiohttp
 import pytest
 from slack_sdk.signature import SignatureVerifier
 
-from bot.run.http.server import serve_routes
+from bot.app.http.server import serve_routes
+from bot.app.listeners import build_slack_app
 from bot.slack.http.delivery import SlackEventsEndpoint, parse_payload
 from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, NotSlack, verify_signature
-from bot.slack.incoming.listeners import build_slack_app
-from bot.store.heard import ReplayGuard
+from bot.store.replay_guard import ReplayGuard
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 
@@ -33,7 +33,10 @@ class Door:
 
     def headers(self, body: bytes, *, off: int = 0, secret: str = SECRET) -> dict[str, str]:
         timestamp = str(int(self.clock.now().timestamp()) + off)
-        return {TIMESTAMP_HEADER: timestamp, SIGNATURE_HEADER: str(SignatureVerifier(secret).generate_signature(timestamp=timestamp, body=body))}
+        return {
+            TIMESTAMP_HEADER: timestamp,
+            SIGNATURE_HEADER: str(SignatureVerifier(secret).generate_signature(timestamp=timestamp, body=body)),
+        }
 
     async def post(self, body: bytes, headers: dict[str, str] | None = None, kind: str = JSON) -> tuple[int, str]:
         given = {"Content-Type": kind, **(self.headers(body) if headers is None else headers)}

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from slack_sdk.errors import SlackApiError
 
+from bot.app.socket_mode import MAX_CONNECT_RETRIES, build_app_with_retries, connect_with_retries, run_socket_mode
 from bot.refusal import Refusal
 from bot.slack.client import build_slack_client
-from bot.slack.incoming.socket import MAX_CONNECT_RETRIES, connect_with_retries, build_app_with_retries, run_socket_mode
 from bot.slack.installation import Installation, NotInstalled, SlackUnreachable, check_installation
 from bot.slack.manifest import SCOPES, build_manifest
-from bot.slack.pace import SlackTurnTimeout
+from bot.slack.rate_limits import SlackTurnTimeout
 from deploy.sandbox.slack import SlackSandbox
 from tests.support.fakes_bot import slack_side
 

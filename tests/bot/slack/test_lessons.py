@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.cards.incidents import notes
-from bot.cards.lessons import lesson as card
+from bot.incidents.cards import notes
+from bot.incidents.context import HandlerContext
+from bot.lessons.cards import lesson as card
+from bot.lessons.handlers import LessonCards, LessonHandlers
+from bot.lessons.store import LessonStore
 from bot.policy.roles import NamedPeople, PersonRole, RoleTable
-from bot.slack.context import HandlerContext
-from bot.slack.lessons.office import LessonCards, LessonHandlers
-from bot.slack.outgoing.posts import EditableMessages, PostedCards
-from bot.store.lessons import LessonStore
+from bot.slack.posted_messages import EditableMessages, PostedCards
 from kb.history.lessons import Lesson
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 from tests.support.lessons import OLD, a_lesson
@@ -136,7 +136,9 @@ async def test_a_draft_is_changed_within_its_bounds_and_its_cause_is_of_the_taxo
     assert card.LABEL_BLOCK_ID in missing["errors"]
     assert (
         await bot.slack.submit(
-            "anton", view["id"], {card.LABEL_BLOCK_ID: OLD, card.CAUSE_BLOCK_ID: "old driver; token ghp_abcdefghijklmnopqrstuvwxyz0123456789"}
+            "anton",
+            view["id"],
+            {card.LABEL_BLOCK_ID: OLD, card.CAUSE_BLOCK_ID: "old driver; token ghp_abcdefghijklmnopqrstuvwxyz0123456789"},
         )
         == {}
     )

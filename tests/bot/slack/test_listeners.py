@@ -11,27 +11,26 @@ import structlog
 from redis.asyncio import Redis
 
 from bot.cards.buttons import OldButton
-from bot.cards.incidents import close_modal, details, diagnosis, home, more, notes, question, ticket
-from bot.cards.incidents.handoff import build_handoff
-from bot.cards.personal import direct
-from bot.desk.concern import compute_fingerprint
-from bot.desk.lease import Leases
-from bot.desk.pulse import ThreadActivity
+from bot.incidents.cards import close_modal, details, diagnosis, direct_messages, home, incident_menu, notes, question, ticket
+from bot.incidents.cards.handoff import build_handoff
+from bot.incidents.context import HandlerContext
+from bot.incidents.dispatch.fingerprint import compute_fingerprint
+from bot.incidents.dispatch.lease import Leases
+from bot.incidents.dispatch.thread_activity import ThreadActivity
+from bot.incidents.handlers.incident_clicks import ALREADY_OPEN, REPORTS_UNAVAILABLE
+from bot.incidents.handlers.messages import NO_INCIDENT, handle_message
 from bot.policy.channels import NOT_FULL_MEMBER_TEXT, REFUSAL_TEXTS, build_channel_bindings
-from bot.postmortem.gather import TenantReportContext
+from bot.reports.incident_sources import TenantReportContext
 from bot.slack.client import post_message
-from bot.slack.context import HandlerContext
-from bot.slack.incoming.clicks import ALREADY_OPEN, REPORTS_UNAVAILABLE
-from bot.slack.incoming.messages import NO_INCIDENT, handle_message
-from bot.slack.incoming.payloads import parse_message
+from bot.slack.payloads import parse_message
 from bot.store.keys import RedisKeys
-from graph.conversation.said import get_parsed_message
+from graph.dialogue.said import get_parsed_message
 from graph.report import Report
 from graph.state import Hypothesis, IncidentState, Origin
 from tests.support.clock import WallClock
 from tests.support.fakes_bot import ACME, HOSTS, OPS, RANDOM, TEAM, Behind, slack_side
-from tools.inventory.hosts import ChannelRow
-from tools.inventory.nearest import UnknownName
+from tools.inventory.inventory import ChannelRow
+from tools.inventory.name_suggestions import UnknownName
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +73,12 @@ async def test_a_reply_in_the_thread_counts_without_a_mention(bot: Behind) -> No
     await bot.settled()
     items = (await bot.inbox.list_waiting(incident))[1:]
     assert [item.kind for item in items] == ["reply", "recheck", "ask", "reply"]
-    assert [said.intent.value for item in items if (said := get_parsed_message(item))] == ["new_facts", "recheck", "host_state", "new_facts"]
+    assert [said.intent.value for item in items if (said := get_parsed_message(item))] == [
+        "new_facts",
+        "recheck",
+        "host_state",
+        "new_facts",
+    ]
     assert (items[1].data["hosts"], items[2].data["said"]["hosts"]) == ("gpu-018", ["gpu-019"])
     assert "hosts" not in items[2].data
 
@@ -351,7 +355,7 @@ async def test_a_direct_message_says_what_waits_for_whom_and_approves_nothing(bo
     for words in ("approvals", "approve", "help", ""):
         await bot.slack.say("olga", channel, words or "hello")
         await bot.settled()
-    assert bot.texts(channel) == [direct.render_direct_approvals([]).text] * 2 + [direct.render_direct_help([]).text] * 2
+    assert bot.texts(channel) == [direct_messages.render_direct_approvals([]).text] * 2 + [direct_messages.render_direct_help([]).text] * 2
     assert await bot.items() == []
 
 
@@ -442,10 +446,12 @@ async def reported(bot: Behind) -> tuple[str, str, str]:
     return incident, ts, await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
 
 
-@pytest.mark.parametrize(("button", "kind", "data"), [(diagnosis.HAND_OFF_ACTION_ID, "hand_off", {"report": "x"}), (more.MENU_ACTION_ID, "recheck", {})])
+@pytest.mark.parametrize(
+    ("button", "kind", "data"), [(diagnosis.HAND_OFF_ACTION_ID, "hand_off", {"report": "x"}), (incident_menu.MENU_ACTION_ID, "recheck", {})]
+)
 async def test_a_click_on_a_report_becomes_an_item(bot: Behind, button: str, kind: str, data: dict[str, str]) -> None:
     incident, _, card = await reported(bot)
-    chosen = json.dumps([kind, incident], separators=(",", ":")) if button == more.MENU_ACTION_ID else None
+    chosen = json.dumps([kind, incident], separators=(",", ":")) if button == incident_menu.MENU_ACTION_ID else None
     delivery = await bot.slack.click("priya", card, button, value=chosen)
     await bot.settled()
     last = (await bot.inbox.list_waiting(incident))[-1]
@@ -640,7 +646,9 @@ async def two_rooms() -> AsyncIterator[Behind]:
     rows = (ChannelRow(channel=OPS), ChannelRow(channel=RANDOM, groups=("train",)))
 
     def dress(surface: HandlerContext, _: Redis) -> HandlerContext:
-        return replace(surface, bound=build_channel_bindings(rows), hosts_of=lambda origin: HOSTS if origin.channel == OPS else HOSTS[15:20])
+        return replace(
+            surface, bound=build_channel_bindings(rows), hosts_of=lambda origin: HOSTS if origin.channel == OPS else HOSTS[15:20]
+        )
 
     async with slack_side(dress) as behind:
         yield behind
@@ -763,7 +771,9 @@ async def ticketed(bot: Behind, **ticket_: str) -> tuple[str, str]:
     incident, ts = await opened(bot)
     state: IncidentState = {"id": incident, "report": REPORT.model_dump(mode="json"), "ticket": {"state": "open", **ticket_}}
     bot.states[incident] = state
-    return incident, await post_message(bot.surface.client, OPS, ts, ticket.render_ticket(build_handoff({**state, "ticket": {"state": "open"}})))
+    return incident, await post_message(
+        bot.surface.client, OPS, ts, ticket.render_ticket(build_handoff({**state, "ticket": {"state": "open"}}))
+    )
 
 
 async def test_a_ticket_is_taken_by_a_click(bot: Behind) -> None:
@@ -782,10 +792,14 @@ async def test_closing_asks_for_the_root_cause_and_stores_it(bot: Behind) -> Non
     assert (label["initial_option"]["value"], cause["initial_value"]) == ("GPU.BUS.Fell_Off", "Xid 79")
     wrong = await bot.slack.submit("anton", view["id"], {close_modal.HOSTS_BLOCK_ID: "gpu-[1-"})
     assert close_modal.HOSTS_BLOCK_ID in wrong["errors"]
-    slip = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE_BLOCK_ID: "riser reseated", close_modal.HOSTS_BLOCK_ID: "gpu-[017,999]"})
+    slip = await bot.slack.submit(
+        "anton", view["id"], {close_modal.CAUSE_BLOCK_ID: "riser reseated", close_modal.HOSTS_BLOCK_ID: "gpu-[017,999]"}
+    )
     assert set(slip["errors"]) == {close_modal.HOSTS_BLOCK_ID}
     assert "gpu-999" in slip["errors"][close_modal.HOSTS_BLOCK_ID]
-    taken = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE_BLOCK_ID: "riser reseated", close_modal.HOSTS_BLOCK_ID: "gpu-[017-018]"})
+    taken = await bot.slack.submit(
+        "anton", view["id"], {close_modal.CAUSE_BLOCK_ID: "riser reseated", close_modal.HOSTS_BLOCK_ID: "gpu-[017-018]"}
+    )
     await bot.settled()
     assert taken == {}
     last = (await bot.inbox.list_waiting(incident))[-1]
@@ -810,9 +824,9 @@ async def chosen(bot: Behind, does: str) -> tuple[str, dict[str, Any]]:
     card = await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
     message = next(message for message in bot.slack.messages(OPS) if message["ts"] == card)
     [elements] = [block["elements"] for block in message["blocks"] if block["type"] == "actions"]
-    options = next(element["options"] for element in elements if element.get("action_id") == more.MENU_ACTION_ID)
+    options = next(element["options"] for element in elements if element.get("action_id") == incident_menu.MENU_ACTION_ID)
     value = next(option["value"] for option in options if does in option["value"])
-    await bot.slack.click("anton", card, more.MENU_ACTION_ID, value=value)
+    await bot.slack.click("anton", card, incident_menu.MENU_ACTION_ID, value=value)
     view = bot.slack.view("anton")
     assert view
     return incident, view
@@ -821,11 +835,11 @@ async def chosen(bot: Behind, does: str) -> tuple[str, dict[str, Any]]:
 async def test_an_incident_is_assigned_by_a_form_without_a_ticket(bot: Behind) -> None:
     incident, view = await chosen(bot, "assign_form")
     missing = await bot.slack.submit("anton", view["id"], {})
-    assert more.PERSON_BLOCK_ID in missing["errors"]
+    assert incident_menu.PERSON_BLOCK_ID in missing["errors"]
     for nobody in ("U0RACKMED", "U0GUEST", "U0LEFT", "U0STRANGE"):
-        refused = await bot.slack.submit("anton", view["id"], {more.PERSON_BLOCK_ID: nobody})
-        assert "full member" in refused["errors"][more.PERSON_BLOCK_ID], nobody
-    assert await bot.slack.submit("anton", view["id"], {more.PERSON_BLOCK_ID: "U0OLGA"}) == {}
+        refused = await bot.slack.submit("anton", view["id"], {incident_menu.PERSON_BLOCK_ID: nobody})
+        assert "full member" in refused["errors"][incident_menu.PERSON_BLOCK_ID], nobody
+    assert await bot.slack.submit("anton", view["id"], {incident_menu.PERSON_BLOCK_ID: "U0OLGA"}) == {}
     await bot.settled()
     last = (await bot.inbox.list_waiting(incident))[-1]
     assert (last.kind, last.user, last.data) == ("ask", "U0ANTON", {"said": {"intent": "assign", "person": "U0OLGA"}})
@@ -833,7 +847,9 @@ async def test_an_incident_is_assigned_by_a_form_without_a_ticket(bot: Behind) -
 
 async def test_what_it_really_was_is_noted_by_a_form(bot: Behind) -> None:
     incident, view = await chosen(bot, "correct_form")
-    sent = await bot.slack.submit("anton", view["id"], {more.LABEL_BLOCK_ID: "SYSTEM_SOFTWARE.DRIVER.Old", more.WORDS_BLOCK_ID: "535 on the node"})
+    sent = await bot.slack.submit(
+        "anton", view["id"], {incident_menu.LABEL_BLOCK_ID: "SYSTEM_SOFTWARE.DRIVER.Old", incident_menu.WORDS_BLOCK_ID: "535 on the node"}
+    )
     assert sent == {}
     await bot.settled()
     last = (await bot.inbox.list_waiting(incident))[-1]

@@ -12,19 +12,19 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from slack_sdk.errors import SlackApiError
 
-from bot.cards.incidents import notes
-from bot.run.answers import run_outbox, build_outbox
-from bot.slack.incoming.messages import handle_message
-from bot.slack.incoming.payloads import parse_message
-from bot.slack.outbox import AnswerOutbox
-from bot.slack.outgoing.outbox import GIVE_UP_AFTER, RECHECK_READERS_AFTER
-from bot.slack.pace import SlackTurnTimeout
+from bot.app.answer_dispatcher import build_outbox, run_outbox
+from bot.incidents.cards import notes
+from bot.incidents.handlers.messages import handle_message
+from bot.incidents.publishing.answer_outbox import AnswerOutbox
+from bot.incidents.publishing.outbox_publisher import GIVE_UP_AFTER, RECHECK_READERS_AFTER
+from bot.slack.payloads import parse_message
+from bot.slack.rate_limits import SlackTurnTimeout
 from bot.store.keys import OUTBOX_KEYS
 from graph.state import Origin
 from tests.project.size import ROOT
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import ACME, BOUND, OPS, TEAM, slack_side
-from tools.inventory.hosts import ChannelRow
+from tools.inventory.inventory import ChannelRow
 
 CARD = notes.render_joined_thread(TEAM, OPS, "1700000000.000100")
 
@@ -80,7 +80,9 @@ class Process:
     readers: Readers
 
     async def say(self, thread: str = "1.0", channel: str = OPS, key: str = "") -> None:
-        await self.outbox.store_answer(Origin(kind="slack", team=TEAM, channel=channel, thread_ts=thread, user="U0OLGA"), key or thread, CARD)
+        await self.outbox.store_answer(
+            Origin(kind="slack", team=TEAM, channel=channel, thread_ts=thread, user="U0OLGA"), key or thread, CARD
+        )
 
     async def round(self, seconds: float = 6.0) -> None:
         """What is left is tried once more."""
@@ -191,7 +193,9 @@ async def test_what_slack_never_takes_is_given_up_and_what_it_may_take_is_not(
 
 async def test_no_secret_of_an_answer_is_stored(redis: FakeAsyncRedis) -> None:
     async with process(redis, CrowdedSlack(free=0)) as one:
-        await one.outbox.store_answer(Origin(kind="slack", team=TEAM, channel=OPS, thread_ts="1.0"), "k", notes.render_refusal("password=hunter2secret"))
+        await one.outbox.store_answer(
+            Origin(kind="slack", team=TEAM, channel=OPS, thread_ts="1.0"), "k", notes.render_refusal("password=hunter2secret")
+        )
         await one.outbox.wakeups.wait_until_idle()
         [thread] = await one.outbox.inbox.list_open_incidents()
         assert b"hunter2secret" not in b"".join(cast(Any, await redis.lrange(OUTBOX_KEYS.incident_key(thread, "inbox"), 0, -1)))

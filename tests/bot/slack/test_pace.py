@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.slack.pace import MAX_WAIT_SECONDS, MethodGate, RateLimits, SlackTurnTimeout, Urgency, with_urgency
+from bot.slack.rate_limits import MAX_WAIT_SECONDS, MethodGate, RateLimits, SlackTurnTimeout, Urgency, with_urgency
 from tests.support.virtual_loop import Tier, virtually
 
 

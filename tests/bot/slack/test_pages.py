@@ -6,20 +6,20 @@ from dataclasses import replace
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.postmortem.drawings import DrawingSource
-from bot.postmortem.formats import PageFormat, parse_page_format
-from bot.postmortem.gather import TenantReportContext, IncidentSources, use_id_as_name
+from bot.incidents.publishing.incident_reports import IncidentReportWriter
+from bot.incidents.publishing.report_attachments import ReportAttachments, has_attachments
 from bot.refusal import Refusal
+from bot.reports.drawing_source import DrawingSource
+from bot.reports.incident_sources import IncidentSources, TenantReportContext, use_id_as_name
+from bot.reports.page_formats import PageFormat, parse_page_format
 from bot.slack.client import build_slack_client
-from bot.slack.outgoing.outputs import ReportAttachments, has_attachments
-from bot.slack.outgoing.pages import IncidentReportWriter
-from bot.slack.outgoing.posts import PostedCards
+from bot.slack.posted_messages import PostedCards
 from bot.tasks import BackgroundTasks
 from deploy.sandbox.slack import SlackSandbox
 from graph.report import Report
 from graph.state import Origin
-from tests.bot.postmortem.samples import one_host
-from tests.bot.postmortem.test_customers import SITE, WORDS
+from tests.bot.reports.samples import one_host
+from tests.bot.reports.test_customers import SITE, WORDS
 from tests.support.fakes_bot import OPS, TEAM
 
 pytestmark = pytest.mark.slow
@@ -83,7 +83,9 @@ async def test_the_page_comes_as_a_file_into_the_thread(desk: Desk) -> None:
 async def test_whoever_asks_for_it_in_words_gets_it_once(desk: Desk) -> None:
     kept = await one_host()
     client = build_slack_client(desk.slack.bot_token, desk.slack.api_url, tries=1)
-    outputs = ReportAttachments(client, PostedCards(FakeAsyncRedis()), kept.evidence, DrawingSource(kept.evidence, use_id_as_name), desk.pages)
+    outputs = ReportAttachments(
+        client, PostedCards(FakeAsyncRedis()), kept.evidence, DrawingSource(kept.evidence, use_id_as_name), desk.pages
+    )
     answered = Report(item="said-1", outcome="diagnosed", page=True)
     assert has_attachments(answered, kept.state)
     for _ in range(2):  # the turn is told again

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.cards.personal.suggestions import SUGGESTED_PROMPTS
-from bot.desk.inbox import Inbox
-from bot.run.direct_messages import run_direct_answers, build_direct_messages
-from bot.slack.context import HandlerContext
-from bot.slack.incoming.commands import answer_direct_message
-from bot.slack.incoming.messages import handle_message
-from bot.slack.incoming.payloads import parse_message
+from bot.app.direct_messages import build_direct_messages, run_direct_answers
+from bot.incidents.cards.suggested_prompts import SUGGESTED_PROMPTS
+from bot.incidents.context import HandlerContext
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.handlers.commands import answer_direct_message
+from bot.incidents.handlers.messages import handle_message
 from bot.slack.manifest import build_manifest
+from bot.slack.payloads import parse_message
 from bot.tasks import BackgroundTasks
 from deploy.sandbox.slack import SlackSandbox
 from graph.report import Report

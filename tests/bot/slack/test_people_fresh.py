@@ -7,9 +7,9 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.slack.client import build_slack_client
-from bot.slack.people import DECISION_CACHE_SECONDS, CACHE_SECONDS, SlackAnswerMissing, People
+from bot.slack.people import CACHE_SECONDS, DECISION_CACHE_SECONDS, People, SlackAnswerMissing
+from bot.store.channel_sharing import ChannelSharingCache
 from bot.store.keys import RedisKeys
-from bot.store.shared import ChannelSharingCache
 from deploy.sandbox.slack import SlackSandbox
 
 pytest_plugins = ("tests.support.fixtures_redis",)

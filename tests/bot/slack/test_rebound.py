@@ -6,17 +6,17 @@ from dataclasses import replace
 import pytest
 
 from bot.cards.buttons import OldButton, encode_button_value
-from bot.cards.customers import inside, living
-from bot.cards.customers.view import TenantView
+from bot.incidents.context import HandlerContext
 from bot.policy.channels import ChannelNotServed
-from bot.policy.shares import QuotaLimit, ExceededLimit, Quota
-from bot.slack.context import HandlerContext
-from bot.slack.customers.telling import TenantUpdateHandlers
-from bot.slack.incoming.payloads import parse_message
-from bot.slack.outgoing.posts import PostedCards
-from bot.slack.outgoing.waiting import QuotaNotices
-from graph.conversation.intents import Intent
-from graph.conversation.said import ParsedMessage
+from bot.policy.quotas import ExceededLimit, Quota, QuotaLimit
+from bot.slack.payloads import parse_message
+from bot.slack.posted_messages import PostedCards
+from bot.tenants.cards import internal_thread, tenant_card
+from bot.tenants.cards.view import TenantView
+from bot.tenants.quota_notices import QuotaNotices
+from bot.tenants.tenant_updates import TenantUpdateHandlers
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import ParsedMessage
 from tests.bot.slack.test_customers import BOUND, SITE, begun, cards_of, door_of, dress, healthy, reported
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 
@@ -58,7 +58,7 @@ async def test_what_is_said_and_pressed_where_the_channel_is_somebody_elses_by_n
     await door.handle_message(said)
     with pytest.raises(ChannelNotServed):
         await door.handle_message(called)
-    button = living.render_tenant_card(TenantView(incident, "healthy")).blocks[-1]["elements"][0]
+    button = tenant_card.render_tenant_card(TenantView(incident, "healthy")).blocks[-1]["elements"][0]
     click = {"actions": [button], "channel": {"id": ACME}, "container": {"thread_ts": ts}, "user": {"id": "U0CARLA", "team_id": "T0ACME"}}
     with pytest.raises(OldButton):
         await door.handle_click(click | {"trigger_id": "t"})
@@ -66,6 +66,10 @@ async def test_what_is_said_and_pressed_where_the_channel_is_somebody_elses_by_n
     place = {"team": {"id": TEAM}, "channel": {"id": OPS}, "container": {"thread_ts": origin.thread_ts}, "trigger_id": "1.2.3"}
     with pytest.raises(OldButton):
         await telling.handle_click(
-            place | {"user": {"id": "U0OLGA", "team_id": TEAM}, "actions": [{"action_id": inside.TELL_ACTION_ID, "value": encode_button_value(incident)}]}
+            place
+            | {
+                "user": {"id": "U0OLGA", "team_id": TEAM},
+                "actions": [{"action_id": internal_thread.TELL_ACTION_ID, "value": encode_button_value(incident)}],
+            }
         )
     assert len(await bot.inbox.list_waiting(incident)) == 1

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from fakeredis import FakeAsyncRedis
 
+from bot.incidents.context import HandlerContext
 from bot.policy.channels import SlackPlace, list_tenant_channels
 from bot.slack.client import build_slack_client
-from bot.slack.context import HandlerContext
-from bot.slack.customers.door import MAX_CONCURRENT_MESSAGES, TenantHandlers
-from bot.slack.incoming.payloads import IncomingMessage
-from bot.slack.outgoing.posts import EditableMessages, PostedCards
+from bot.slack.payloads import IncomingMessage
+from bot.slack.posted_messages import EditableMessages, PostedCards
+from bot.tenants.handlers import MAX_CONCURRENT_MESSAGES, TenantHandlers
 from tests.bot.slack.test_customers import BOUND, SITE, cards_of
 from tests.support.fakes_bot import ACME, OPS, TEAM, slack_side
-from tools.inventory.hosts import ChannelRow
+from tools.inventory.inventory import ChannelRow
 
 GLOBEX, MANY = "C0CUSTGLOBEX", 60
 BOTH = BOUND | {GLOBEX: ChannelRow(channel=GLOBEX, kind="tenant", tenant="globex", internal=OPS)}
@@ -25,7 +25,9 @@ def dress(surface: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
 
 def said(number: int, channel: str, text: str) -> IncomingMessage:
     """Somebody mentions the bot."""
-    return IncomingMessage(TEAM, SlackPlace(TEAM, channel), f"{number}.000001", "", "U0SOMEBODY", text, mention=True, twin=False, user_team="T0X")
+    return IncomingMessage(
+        TEAM, SlackPlace(TEAM, channel), f"{number}.000001", "", "U0SOMEBODY", text, mention=True, twin=False, user_team="T0X"
+    )
 
 
 async def test_anothers_one_message_is_not_taken_in_behind_a_storm() -> None:

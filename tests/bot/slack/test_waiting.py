@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.cards.customers.waits import LET_IN_ACTION_ID, WAIT_REASONS
-from bot.policy.shares import QuotaLimit, ExceededLimit, Quota
-from bot.slack.context import HandlerContext
-from bot.slack.outgoing.waiting import QuotaNotices
-from bot.store.share_waits import QuotaWaitingList
+from bot.incidents.context import HandlerContext
+from bot.policy.quotas import ExceededLimit, Quota, QuotaLimit
+from bot.store.quota_waiting_list import QuotaWaitingList
+from bot.tenants.cards.quota_waiting import LET_IN_ACTION_ID, WAIT_REASONS
+from bot.tenants.quota_notices import QuotaNotices
 from tests.bot.slack.test_customers import cards_of, door_of, dress, reported
 from tests.support.clock import T0, WallClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side

@@ -7,7 +7,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.store.baselines import BASELINE_RETENTION, BaselineStore
-from graph.engine.peers import HostBaseline
+from graph.engine.peer_differences import HostBaseline
 from tests.support.clock import T0
 
 pytest_plugins = ("tests.support.fixtures_redis",)

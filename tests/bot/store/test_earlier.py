@@ -9,17 +9,17 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
-from bot.desk.earlier import ClosedIncidentObserver, build_closed_incident
+from bot.incidents.dispatch.closed_incidents import ClosedIncidentObserver, build_closed_incident
 from bot.policy.channels import build_channel_bindings, get_incident_visibility
-from bot.store.earlier import ClosedIncidentIndex
+from bot.store.closed_incident_index import ClosedIncidentIndex
 from bot.store.keys import RedisKeys
-from graph.earlier import ClosedIncidentCause, ClosedIncident, ClosedIncidentQuery
+from graph.closed_incidents import ClosedIncident, ClosedIncidentCause, ClosedIncidentQuery
+from graph.incident_view import serialize_remediations
 from graph.report import Report
-from graph.rows import serialize_remediations
-from graph.state import Hypothesis, IncidentState, Remediation, Origin, HumanCorrection, RemediationStep, HandoffTicket
+from graph.state import HandoffTicket, HumanCorrection, Hypothesis, IncidentState, Origin, Remediation, RemediationStep
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_desk import BoardOfList
-from tools.inventory.hosts import ChannelRow
+from tools.inventory.inventory import ChannelRow
 
 DEAD, ECC = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable"
 OPS, TRAIN, ACME, BETA = "C0OPS", "C0TRAIN", "C0ACME", "C0BETA"
@@ -154,7 +154,11 @@ def state(lifecycle: str = "closed", **more: Any) -> IncidentState:
 
 
 def fixed(**more: Any) -> list[dict[str, object]]:
-    rungs = (RemediationStep(remedy="drain_node", part="prepare"), RemediationStep(remedy="gpu_reset"), RemediationStep(remedy="resume_node", part="restore"))
+    rungs = (
+        RemediationStep(remedy="drain_node", part="prepare"),
+        RemediationStep(remedy="gpu_reset"),
+        RemediationStep(remedy="resume_node", part="restore"),
+    )
     return serialize_remediations([Remediation(id="l1", label=DEAD, target="n1", rungs=rungs, rung=2, **more)])
 
 

@@ -5,7 +5,7 @@ import asyncio
 from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 
-from bot.store.gpu_holds import RedisGpuReservations
+from bot.store.gpu_reservations import RedisGpuReservations
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 

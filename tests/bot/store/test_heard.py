@@ -7,7 +7,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.store.heard import ReplayGuard, ReplayState
+from bot.store.replay_guard import ReplayGuard, ReplayState
 
 
 @pytest.fixture

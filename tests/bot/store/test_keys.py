@@ -8,21 +8,21 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.desk.desk import Dispatcher
-from bot.desk.inbox import Inbox
-from bot.desk.lease import Leases
-from bot.desk.sweeper import plan_timers
-from bot.slack.outgoing.posts import PostedCards
-from bot.store.gpu_holds import RedisGpuReservations
-from bot.store.keys import DIRECT_MESSAGE_KEYS, LEDGER_KEY_PREFIX, KEY_TABLE, THREAD_KEY_PREFIX, RedisKeys
+from bot.incidents.dispatch.dispatcher import Dispatcher
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.lease import Leases
+from bot.incidents.dispatch.sweeper import plan_timers
+from bot.slack.posted_messages import PostedCards
+from bot.store.gpu_reservations import RedisGpuReservations
+from bot.store.keys import DIRECT_MESSAGE_KEYS, KEY_TABLE, LEDGER_KEY_PREFIX, THREAD_KEY_PREFIX, RedisKeys
 from bot.store.model_costs import RedisSpendStore
-from graph.memory.checkpoint import RedisSaver
+from graph.checkpoints.checkpoint import RedisSaver
 from graph.model.reasoner import ModelSpend
 from tests.support.clock import SetClock
 from tests.support.fakes_actions import Office, Site, hung, well
 from tests.support.fakes_bot import slack_side
 from tests.support.fakes_desk import BoardOfList, TinyTurns, item, origin
-from tools.ledger.book import LedgerReader
+from tools.ledger.reader import LedgerReader
 
 
 @pytest.fixture
@@ -70,7 +70,12 @@ async def test_what_the_desk_and_its_neighbours_hold_while_they_work_stands_in_t
         await look("alone")
     await desk.process_incident(incident)
     await look("end")
-    assert {RedisKeys().lease_key(incident), RedisKeys().gpu_reservation_key("n1"), RedisKeys().card_lock_key(incident, "living"), RedisKeys().incident_key(incident, "timers")} <= seen
+    assert {
+        RedisKeys().lease_key(incident),
+        RedisKeys().gpu_reservation_key("n1"),
+        RedisKeys().card_lock_key(incident, "living"),
+        RedisKeys().incident_key(incident, "timers"),
+    } <= seen
     assert [key for key in seen if not rows_of(key)] == []
 
 

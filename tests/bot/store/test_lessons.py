@@ -8,10 +8,10 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.run.lessons import LessonFollower
-from bot.slack.lessons.teaching import LessonObserver
+from bot.app.lessons import LessonFollower
+from bot.lessons.lesson_observer import LessonObserver
+from bot.lessons.store import LessonStore
 from bot.store.keys import LESSONS_KEY
-from bot.store.lessons import LessonStore
 from graph.report import MatchedLesson, Report
 from kb.history.index import PastIncidentIndex
 from kb.history.lessons import Lesson, LessonState

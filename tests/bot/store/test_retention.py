@@ -12,18 +12,18 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
-from bot.desk.inbox import Inbox
-from bot.desk.lease import Leases
-from bot.run.retention import CLEAR_INTERVAL_SECONDS, Retention, load_last_run
+from bot.app.retention import CLEAR_INTERVAL_SECONDS, Retention, load_last_run
+from bot.cli.doctor.command import check_retention
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.lease import Leases
 from bot.settings import Settings, load_settings
-from bot.store.closed import ClosedIncidentStore
+from bot.store.closed_incidents import ClosedIncidentStore
 from bot.store.keys import RedisKeys
 from bot.store.private_redis import MAX_LOG_BYTES, rotate_log
-from bot.terminal.doctor import check_retention
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import TinyTurns, item, origin
 from tools.evidence import DirectoryEvidence
-from tools.retention import DAY_SECONDS, measure_evidence, iter_outputs
+from tools.retention import DAY_SECONDS, iter_outputs, measure_evidence
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 

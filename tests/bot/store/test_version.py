@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from bot.app.health import Health
+from bot.app.store_startup import run_with_store
 from bot.refusal import Refusal
-from bot.run.health import Health
-from bot.run.patience import run_with_store
 from bot.settings import load_settings
 from bot.store.keys import FIXED_KEYS, KEY_PREFIX, VERSION_KEY
 from bot.store.store import Store, WrongStoreVersion, open_store

@@ -12,10 +12,10 @@ from fakeredis import FakeAsyncRedis
 
 from bot.refusal import Refusal
 from bot.store.outbox import ClickResult, Outbox, OutboxRow, build_tracker_outbox_keys
-from bot.trackers.courier import BEGAN_KEY, TicketSync, compute_next_poll
-from bot.trackers.draft import DraftSection, TrackerDraft, build_draft, render_plain_text, replace_title
-from bot.trackers.kinds import KINDS, open_trackers
+from bot.trackers.ticket_draft import DraftSection, TrackerDraft, build_draft, render_plain_text, replace_title
+from bot.trackers.ticket_sync import BEGAN_KEY, TicketSync, compute_next_poll
 from bot.trackers.tracker import RemoteComment, TrackerRefused
+from bot.trackers.tracker_kinds import KINDS, open_trackers
 from graph.state import IncidentState, Origin
 from tests.support.clock import SetClock
 from tests.support.trackers import StandInTracker, config_of, stand_in

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.trackers.draft import TrackerDraft, replace_title, redact_tenants
+from bot.trackers.ticket_draft import TrackerDraft, redact_tenants, replace_title
 
 TENANTS = ("acme", "Globex Corp", "sap", "core")
 HOSTS = ("acme-gpu-003", "acme7", "sap-login")

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from bot.cards.incidents import diagnosis, ticket
-from bot.cards.incidents.handoff import build_handoff
-from bot.cards.trackers import opening
+from bot.incidents.cards import diagnosis, ticket
+from bot.incidents.cards.handoff import build_handoff
+from bot.incidents.context import HandlerContext
 from bot.slack.client import post_message
-from bot.slack.context import HandlerContext
-from bot.slack.outgoing.posts import EditableMessages, PostedCards
-from bot.slack.trackers.office import TrackerCards, TrackerHandlers
+from bot.slack.posted_messages import EditableMessages, PostedCards
 from bot.store.outbox import Outbox, build_tracker_outbox_keys
-from bot.trackers.courier import TicketSync
-from bot.trackers.kinds import KINDS
+from bot.trackers.cards import ticket_form
+from bot.trackers.handlers import TrackerCards, TrackerHandlers
+from bot.trackers.ticket_sync import TicketSync
+from bot.trackers.tracker_kinds import KINDS
 from graph.state import IncidentState
 from tests.support.clock import SetClock, WallClock
 from tests.support.fakes_bot import OPS, Behind, slack_side
@@ -46,11 +46,13 @@ class Office:
         async def open_still(_: str) -> str | None:
             return None
 
-        await TicketSync(self.cards.outbox, self.cards.trackers, self.clock, self.cards.update_card, open_still, self.cards.quote_remark).sweep()
+        await TicketSync(
+            self.cards.outbox, self.cards.trackers, self.clock, self.cards.update_card, open_still, self.cards.quote_remark
+        ).sweep()
         await self.bot.settled()
 
     async def opened(self, who: str = "priya") -> Any:
-        await self.bot.slack.click(who, self.card, opening.OPEN_ACTION_ID)
+        await self.bot.slack.click(who, self.card, ticket_form.OPEN_ACTION_ID)
         await self.bot.settled()
         return self.bot.slack.view(who)
 
@@ -76,8 +78,10 @@ async def office(kind: str = "jira") -> AsyncIterator[Office]:
             await bot.settled()
             incident = str(await bot.inbox.find_incident("T0RACK", OPS, thread))
             bot.states[incident] = {**STATE, "id": incident}
-            elsewhere = opening.render_open_buttons(incident, [(kind, tracker.words)])
-            card = await post_message(bot.surface.client, OPS, thread, ticket.render_ticket(build_handoff(bot.states[incident]), elsewhere=elsewhere))
+            elsewhere = ticket_form.render_open_buttons(incident, [(kind, tracker.words)])
+            card = await post_message(
+                bot.surface.client, OPS, thread, ticket.render_ticket(build_handoff(bot.states[incident]), elsewhere=elsewhere)
+            )
             yield Office(bot, theirs, made[0], clock, thread, incident, card)
 
 
@@ -87,7 +91,9 @@ async def test_a_ticket_is_shown_confirmed_sent_and_followed_until_it_is_done_th
         words = json.dumps(view, ensure_ascii=False)
         assert [word for word in ("Nothing was sent yet", "OPS", "rackmedic-inc", "job 4711 hangs") if word not in words] == []
         assert at.theirs.made == 0
-        assert await at.bot.slack.submit("priya", view["id"], {opening.TITLE_BLOCK_ID: "Riser of gpu-003, password=hunter2hunter2"}) == {}
+        assert (
+            await at.bot.slack.submit("priya", view["id"], {ticket_form.TITLE_BLOCK_ID: "Riser of gpu-003, password=hunter2hunter2"}) == {}
+        )
         await at.bot.settled()
         assert "On its way to Jira" in at.shown()
         await at.sweep(seconds=1)
@@ -112,7 +118,7 @@ async def test_every_tracker_is_asked_by_a_person_linked_in_the_thread_and_heard
     async with office(kind) as at:
         view = await at.opened()
         assert at.theirs.made == 0
-        await at.bot.slack.submit("priya", view["id"], {opening.TITLE_BLOCK_ID: "Riser of gpu-003"})
+        await at.bot.slack.submit("priya", view["id"], {ticket_form.TITLE_BLOCK_ID: "Riser of gpu-003"})
         await at.bot.settled()
         await at.sweep(seconds=1)
         [theirs] = at.theirs.tickets.values()

@@ -8,15 +8,23 @@ from typing import Any
 
 import pytest
 
-from bot.slack.trackers.office import REMARK_EVENT_TYPE
-from bot.trackers.courier import MAX_COMMENTS_PER_POLL, MAX_COMMENTS_PER_TICKET, HANDLED_COMMENTS_KEY
-from bot.trackers.kinds import KINDS
-from bot.trackers.remarks import MAX_COMMENT_LINES, MAX_TEXT_CHARS, extract_adf_text, split_bounded_lines, format_closing_comment, parse_comment_time, build_comment
+from bot.trackers.comments import (
+    MAX_COMMENT_LINES,
+    MAX_TEXT_CHARS,
+    build_comment,
+    extract_adf_text,
+    format_closing_comment,
+    parse_comment_time,
+    split_bounded_lines,
+)
+from bot.trackers.handlers import REMARK_EVENT_TYPE
+from bot.trackers.ticket_sync import HANDLED_COMMENTS_KEY, MAX_COMMENTS_PER_POLL, MAX_COMMENTS_PER_TICKET
 from bot.trackers.tracker import RemoteComment
+from bot.trackers.tracker_kinds import KINDS
 from tests.bot.trackers.test_courier import INCIDENT, Post, post
 from tests.bot.trackers.test_office import Office, office
 from tests.support.fakes_bot import OPS
-from tools.inventory.hosts import ChannelRow
+from tools.inventory.inventory import ChannelRow
 
 pytestmark = pytest.mark.slow
 

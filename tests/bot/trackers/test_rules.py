@@ -9,9 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bot.inbound.webhook import parse_webhook_key, build_signed_headers
-from bot.trackers.draft import DraftSection, TrackerDraft, render_adf
-from bot.trackers.kinds import KINDS
+from bot.inbound.webhook import build_signed_headers, parse_webhook_key
+from bot.trackers.ticket_draft import DraftSection, TrackerDraft, render_adf
+from bot.trackers.tracker_kinds import KINDS
 from tests.bot.trackers.test_courier import DRAFT, post
 from tests.support.clock import SetClock
 from tests.support.tracker_rules import RULES
@@ -69,7 +69,10 @@ class At:
         body = json.dumps({"type": "rackmedic.ticket.opened", "data": {"title": "t"}}).encode()
         at = self.theirs.clock.now()
         return await self.ask(
-            "POST", "/hook", body, build_signed_headers(parse_webhook_key(key), id_, at.fromtimestamp(at.timestamp() + seconds, at.tzinfo), body)
+            "POST",
+            "/hook",
+            body,
+            build_signed_headers(parse_webhook_key(key), id_, at.fromtimestamp(at.timestamp() + seconds, at.tzinfo), body),
         )
 
     async def while_(self, rule: str, asked: Callable[[], Awaitable[Answered]]) -> Answered:

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from bot.provider.link import HttpProviderLink, LinkUnavailable, _check_response
 from bot.trackers.github import GitHubConfig, open_github
+from bot.trackers.http import DEFAULT_RETRY_SECONDS, MAX_ANSWER_BYTES, TrackerHttpClient, filter_remote_url, get_text_at, parse_retry_after
 from bot.trackers.tracker import TrackerUnavailable
-from bot.trackers.wire import MAX_ANSWER_BYTES, DEFAULT_RETRY_SECONDS, TrackerHttpClient, filter_remote_url, get_text_at, parse_retry_after
 from tests.support.clock import SetClock
 
 PIECE, TURNS = 1000, 50

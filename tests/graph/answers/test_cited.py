@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import pytest
 
-from graph.conversation.intents import Intent
-from graph.conversation.said import ALL, OTHERS
-from graph.incident.answers.known import CHECK_DISPLAY_NAMES
-from graph.incident.answers.table import HANDLERS_BY_INTENT
-from kb.taxonomy.reader import load_taxonomy
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import ALL, OTHERS
+from graph.incident.answers.answer_context import CHECK_DISPLAY_NAMES
+from graph.incident.answers.routes import HANDLERS_BY_INTENT
+from kb.taxonomy.loader import load_taxonomy
 from tests.support.talk import FAULT, Talk, case_of
 from tools.checks import CHECKS
-from tools.inventory.ranges import expand_host_range
+from tools.inventory.host_ranges import expand_host_range
 
 pytestmark = pytest.mark.slow
 

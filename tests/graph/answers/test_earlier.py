@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from bot.cards.incidents import diagnosis
 from bot.cards.text import thread_link
-from graph.earlier import ClosedIncidentCause, ClosedIncident, ClosedIncidentMatches, ClosedIncidentQuery
+from bot.incidents.cards import diagnosis
+from graph.closed_incidents import ClosedIncident, ClosedIncidentCause, ClosedIncidentMatches, ClosedIncidentQuery
 from graph.state import Origin
 from kb.history.incidents import PastIncident
 from kb.history.index import PastIncidentIndex

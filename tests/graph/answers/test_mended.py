@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from bot.cards.incidents import ticket
-from bot.cards.incidents.handoff import build_handoff
+from bot.incidents.cards import ticket
+from bot.incidents.cards.handoff import build_handoff
 from graph.incident.answers.safety import NOT_SAFE_PREFIX, SAFE_PREFIX
 from tests.support.talk import Talk
 

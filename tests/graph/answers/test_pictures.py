@@ -1,7 +1,7 @@
 """Timeline, tree and bandwidth, asked for in words: a few lines, and a picture with its rows; where nothing is known that is said."""
 
-from graph.conversation.intents import Intent
-from graph.conversation.said import ParsedMessage
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import ParsedMessage
 from tests.support.talk import Talk
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.conversation.intents import Intent
-from graph.conversation.said import ParsedMessage
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import ParsedMessage
 from tests.support.talk import Talk
 
 pytestmark = pytest.mark.slow

@@ -1,9 +1,9 @@
 """What is known of hosts: from what was read, with its age; what nobody looked at is said to be so."""
 
-from graph.conversation.intents import Intent
+from graph.dialogue.intents import Intent
+from graph.incident.answers.host_states import PARTLY_CHECKED_TEXT
+from graph.incident.answers.remedy_requests import NO_CARD_PREFIX
 from graph.incident.answers.safety import FAILS_AGAIN_PREFIX
-from graph.incident.answers.states import PARTLY_CHECKED_TEXT
-from graph.incident.answers.wishes import NO_CARD_PREFIX
 from tests.support.talk import FAULT, Talk
 
 

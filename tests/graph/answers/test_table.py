@@ -1,9 +1,9 @@
 """Every intent that people can ask is answered by somebody, and every other one by what its item does."""
 
-from graph.conversation.intents import INTENTS, Intent
-from graph.incident.answers.kinds import HANDLERS_BY_KIND
-from graph.incident.answers.table import HANDLERS_BY_QUESTION_KIND, HANDLERS_BY_INTENT
-from graph.incident.case import DIAGNOSING_KINDS
+from graph.dialogue.intents import INTENTS, Intent
+from graph.incident.answers.item_answers import HANDLERS_BY_KIND
+from graph.incident.answers.routes import HANDLERS_BY_INTENT, HANDLERS_BY_QUESTION_KIND
+from graph.incident.context import DIAGNOSING_KINDS
 
 
 def test_every_question_has_its_handler_and_no_other_intent_has_one() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
+from graph.extraction.pasted_text import store_attachments
+from graph.extraction.physical import physical_reports
+from graph.extraction.uploaded_files import build_attachment
+from graph.incident.answers.remedy_requests import NO_CARD_PREFIX
 from graph.incident.answers.safety import SAFE_PREFIX
-from graph.incident.answers.wishes import NO_CARD_PREFIX
-from graph.reading.files import build_attachment
-from graph.reading.pasted import store_attachments
-from graph.reading.physical import physical_reports
 from graph.state import Attachment, InboxItem
 from tests.support.talk import Talk, case_of
 
@@ -54,15 +54,24 @@ async def well(text: str = "job 4711 hangs on gpu-[001-004]", *given: Attachment
 
 async def tells(talk: Talk, text: str, *given: Attachment) -> str:
     """What is answered to a message that is taken in as at the door: its lines and files in the evidence store."""
-    from graph.conversation.read import parse_message
-    from graph.incident.visible import build_vocabulary
+    from graph.dialogue.read import parse_message
+    from graph.incident.visibility import build_vocabulary
     from tests.support.talk import HERE
 
     talk.stage.wait(60)
     talk.turns += 1
     at, ports = talk.stage.clock.now(), talk.ports
     said = parse_message(text, build_vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE), at)
-    item = InboxItem(id=f"told-{talk.turns}", kind=said.kind, incident="inc-1", at=at, user="U1", text=text, attachments=given, data=said.build_item_data())
+    item = InboxItem(
+        id=f"told-{talk.turns}",
+        kind=said.kind,
+        incident="inc-1",
+        at=at,
+        user="U1",
+        text=text,
+        attachments=given,
+        data=said.build_item_data(),
+    )
     report = await talk._turn(await store_attachments(item, ports.evidence))
     return report.reply or report.headline
 

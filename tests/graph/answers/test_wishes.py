@@ -6,15 +6,15 @@ from datetime import datetime
 
 import pytest
 
-from graph.conversation.intents import Intent
-from graph.conversation.said import OTHERS
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import OTHERS
+from graph.incident.answers.next_steps import NOTHING_RUNS_TEXT
+from graph.incident.answers.remedy_requests import NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX
 from graph.incident.answers.safety import FAILS_AGAIN_PREFIX, NOT_SAFE_PREFIX, SAFE_PREFIX, UNSURE_PREFIX
-from graph.incident.answers.steps import NOTHING_RUNS_TEXT
-from graph.incident.answers.tellings import WORDS_APPROVE_NOTHING
-from graph.incident.answers.wishes import NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX
+from graph.incident.answers.summaries import WORDS_APPROVE_NOTHING
 from tests.support.talk import FAULT, Talk
 from tools.fact import Status, build_unobserved_fact
-from tools.fleet.answers import CheckAnswer, CheckRequest, AnswerCallback, FleetAnswers
+from tools.fleet.answers import AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers
 from tools.fleet.fleet import Fleet
 
 pytestmark = pytest.mark.slow
@@ -38,8 +38,13 @@ class Dark:
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
         """Nothing is kept here."""
 
-    async def run_checks(self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False) -> FleetAnswers:
-        lost = [CheckAnswer(ask.host, ask.check, (build_unobserved_fact(ask.check, Status.TIMEOUT, "no answer", ask.host),), 1.0, "no answer") for ask in asks]
+    async def run_checks(
+        self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False
+    ) -> FleetAnswers:
+        lost = [
+            CheckAnswer(ask.host, ask.check, (build_unobserved_fact(ask.check, Status.TIMEOUT, "no answer", ask.host),), 1.0, "no answer")
+            for ask in asks
+        ]
         return FleetAnswers(tuple(lost), 1.0, 1.0)
 
 

@@ -7,7 +7,7 @@ from deploy.lab.fabric import FabricPlan, start_fabric, stop_fabric
 from deploy.lab.layout import Rack, node_of
 from deploy.lab.parts.bmc import FAN, PSU_FAILED, TEMPERATURE, WELL, Sensor, start_bmc, stop_bmc
 from tests.real.breakages.breakage import GPU_HOSTS, Breakage
-from tools.inventory.ranges import expand_host_range
+from tools.inventory.host_ranges import expand_host_range
 
 UNCORRECTABLE_ECC = (0x0C, 0x20, 0x6F, 0x01)
 """A memory sensor's event: `Uncorrectable ECC` (IPMI 2.0, table 42-3)."""

@@ -6,12 +6,12 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from deploy.lab.layout import CONTROLLER
-from graph.engine.assess import Assessment
+from graph.engine.assessment import Assessment
 from graph.report import Report
 from graph.state import Hypothesis
 from tests.real.breakages.breakage import Breakage
 from tools.fact import Fact
-from tools.inventory.ranges import expand_host_range
+from tools.inventory.host_ranges import expand_host_range
 
 MIN_WORDS = 40
 """Characters of a fact's words that must stand in a line for the line to tell it: long lines are cut."""
@@ -94,7 +94,12 @@ def _tells(line: str, fact: Fact) -> bool:
 def _beside(report: Report, now: Assessment) -> list[Hypothesis | Fact]:
     """What the answer says further down: other causes, what is likely, and what is abnormal."""
     labels = {row.label for row in now.suspects} | ({report.likely.label} if report.likely else set())
-    return [*report.root_causes, *(now.build_hypothesis(label) for label in labels if label in now.label_verdicts), *now.odd, *now.differing]
+    return [
+        *report.root_causes,
+        *(now.build_hypothesis(label) for label in labels if label in now.label_verdicts),
+        *now.odd,
+        *now.differing,
+    ]
 
 
 def _is_right(said: Hypothesis | Fact, row: Breakage, guilty: set[str]) -> bool:

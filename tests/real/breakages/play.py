@@ -5,21 +5,21 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Iterable
 
+from bot.cli.cluster_access import open_command_world
+from bot.cli.command_requests import DiagnoseRequest
+from bot.cli.diagnose import build_first_message
+from bot.cli.local_thread import LocalThread
 from bot.settings import load_settings
-from bot.terminal.conversation import LocalThread
-from bot.terminal.diagnose import build_first_message
-from bot.terminal.requests import DiagnoseRequest
-from bot.terminal.shared import open_command_world
 from deploy.lab.container import done, inside
 from deploy.lab.gpus import RackGpus
 from deploy.lab.layout import Rack, Role, node_of
 from deploy.lab.programs import LabRefusal, run
 from deploy.lab.settle import slurm_ready, until
-from graph.incident.case import load_incident_context, assess_incident
+from graph.incident.context import assess_incident, load_incident_context
 from tests.real.breakages.breakage import Breakage, Step
 from tests.real.breakages.judging import Judgement, judge
 from tests.real.nodes import calm
-from tools.inventory.ranges import expand_host_range
+from tools.inventory.host_ranges import expand_host_range
 
 FORGET = "systemctl reset-failed; journalctl -q --rotate; journalctl -q --vacuum-time=1ms"
 """What an earlier breakage left in a host's journal is not evidence of the next one."""

@@ -126,7 +126,7 @@ SCHEDULER = (
         ),
         sign=Step("ctl", "sinfo -hN -n gpu-001 -o %T | grep -q compl"),
         right=(*OUT_OF_SERVICE, *SLURM_CONF, *base("port of controller")),
-        known_wrong="COMPLETING is what any node is for seconds, and sched.state has no time (graph/engine/abnormal.py)",
+        known_wrong="COMPLETING is what any node is for seconds, and sched.state has no time (graph/engine/abnormal_facts.py)",
     ),
     Breakage(
         id="prolog-fails",

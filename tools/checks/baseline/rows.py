@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kb.scan import split_lines
-from tools.checks.program import encode_program
-from tools.checks.row import Check, Command, Format, Unreadable
+from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.embedded_program import encode_program
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "base"
@@ -58,7 +58,9 @@ def parse_baseline(text: str) -> Sequence[Fact]:
         raise Unreadable("a head and no row")
     found += [_fold_rows(kind, values) for kind, values in rows.items()]
     if strange:
-        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, f"{len(strange)} rows of it are not understood, first {strange[0][:120]!r}"))
+        found.append(
+            build_unobserved_fact(CHECK, Status.UNREADABLE, f"{len(strange)} rows of it are not understood, first {strange[0][:120]!r}")
+        )
     if END not in lines[-3:]:
         found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, "it broke off before its end, so something of it may be missing"))
     return found

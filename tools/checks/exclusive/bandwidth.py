@@ -16,8 +16,8 @@ from typing import Any
 
 from kb.scan import split_lines
 from tools.checks.cells import parse_number
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.checks.exclusive.cuda import find_cuda_error
-from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
 H2D, D2H, PEER = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce"
@@ -48,7 +48,9 @@ def parse_json_matrices(text: str) -> Mapping[str, Matrix]:
     try:
         root = json.JSONDecoder().raw_decode(text[at:])[0]["nvbandwidth"]
         cases = root.get("testcases") or []
-        found = {str(case["name"]): _parse_matrix(case.get("bandwidth_matrix")) for case in cases if case.get("status", "Passed") == "Passed"}
+        found = {
+            str(case["name"]): _parse_matrix(case.get("bandwidth_matrix")) for case in cases if case.get("status", "Passed") == "Passed"
+        }
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError, IndexError) as why:
         raise Unreadable(f"JSON of nvbandwidth breaks off or is none: {type(why).__name__}") from why
     found = {name: rows for name, rows in found.items() if rows}

@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kb.address import normalize_bdf
+from kb.pci_address import normalize_bdf
 from kb.scan import split_lines
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.checks.exclusive import probes
-from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "cuda"
@@ -68,7 +68,11 @@ def parse_probe(text: str) -> Sequence[Fact]:
     counted = next((row["devices"] for row in rows if isinstance(row.get("devices"), int)), None)
     told = sum("gpu" in row for row in rows)
     if counted is not None and told < counted:
-        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, f"{counted} GPUs were counted and {told} answered: the probe was cut off or hung"))
+        found.append(
+            build_unobserved_fact(
+                CHECK, Status.UNREADABLE, f"{counted} GPUs were counted and {told} answered: the probe was cut off or hung"
+            )
+        )
     if not found:
         raise Unreadable("lines of the probe without a result")
     return found
@@ -89,7 +93,14 @@ def _build_row_facts(row: Mapping[str, Any]) -> list[Fact]:
             found.append(Fact(CHECK, "cuda.compute_mode", COMPUTE_MODES[row["mode"]], device, line=line))
     if isinstance(code, int) and not isinstance(code, bool) and code and row.get("step") != "bytes":
         found.append(
-            Fact(CHECK, "cuda.error", CUDA_ERROR_CODES.get(code, "other"), device, line=line, attrs={"code": code, "step": str(row.get("step", ""))})
+            Fact(
+                CHECK,
+                "cuda.error",
+                CUDA_ERROR_CODES.get(code, "other"),
+                device,
+                line=line,
+                attrs={"code": code, "step": str(row.get("step", ""))},
+            )
         )
     return found
 
@@ -122,7 +133,9 @@ def parse_device_query(text: str) -> Sequence[Fact]:
     if not count:
         raise Unreadable("neither a count of devices nor an error")
     found = [Fact(CHECK, "cuda.devices", int(count[1]), line=count[0])]
-    return found + [Fact(CHECK, "cuda.mig", " MIG " in name, f"gpu{int(index)}", line=name) for index, name in _DEVICE_PATTERN.findall(text)]
+    return found + [
+        Fact(CHECK, "cuda.mig", " MIG " in name, f"gpu{int(index)}", line=name) for index, name in _DEVICE_PATTERN.findall(text)
+    ]
 
 
 CHECKS = (

@@ -19,7 +19,7 @@ from typing import Any
 
 from kb.scan import split_lines
 from tools.checks.cells import get_first_line
-from tools.checks.row import Check, Command, Format, Unreadable
+from tools.checks.check import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
 INSTALL_HINT = "DCGM with its host engine (systemctl start nvidia-dcgm): package datacenter-gpu-manager, or datacenter-gpu-manager-4-cuda12"
@@ -173,7 +173,9 @@ def _filter_dicts(rows: Any) -> list[dict[str, Any]]:
 def _iter_results(test: dict[str, Any]) -> Iterable[DiagnosticResult]:
     for row in _filter_dicts(test.get("results")):
         said = [_get_warning_text(entry) for key in ("warnings", "warning", "errors") for entry in _as_list(row.get(key))]
-        yield DiagnosticResult(str(test.get("name", ""))[:80], str(row.get("status", ""))[:20].lower(), _parse_gpus(row), "; ".join(said)[:1000])
+        yield DiagnosticResult(
+            str(test.get("name", ""))[:80], str(row.get("status", ""))[:20].lower(), _parse_gpus(row), "; ".join(said)[:1000]
+        )
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -187,7 +189,9 @@ def _get_warning_text(entry: Any) -> str:
 def _parse_gpus(row: dict[str, Any]) -> tuple[str, ...]:
     if "entity_id" in row:
         return (
-            (f"gpu{_parse_small_number(row['entity_id'])}",) if str(row.get("entity_group", "GPU")).upper() == "GPU" and _parse_small_number(row["entity_id"]) else ()
+            (f"gpu{_parse_small_number(row['entity_id'])}",)
+            if str(row.get("entity_group", "GPU")).upper() == "GPU" and _parse_small_number(row["entity_id"])
+            else ()
         )
     ids = str(row.get("gpu_ids", row.get("gpu_id", "")))
     return tuple(f"gpu{_parse_small_number(word)}" for word in ids.split(",") if _parse_small_number(word))

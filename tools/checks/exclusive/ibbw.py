@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from kb.scan import split_lines
 from tools.checks.cells import get_first_line, parse_number
-from tools.checks.row import Check, Command, Format, JointResult, CheckParticipant, RunNamedCommand, CommandFacts, Unreadable
+from tools.checks.check import Check, CheckParticipant, Command, CommandFacts, Format, JointResult, RunNamedCommand, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "ibbw"
@@ -135,7 +135,9 @@ def _select_best_facts(facts: Sequence[Fact]) -> list[Fact]:
         elif fact.key == "ib.write_failed":
             best.setdefault(place, fact)
     blinds = [fact for fact in facts if not fact.key]
-    return [*best.values(), *blinds[:4]] or [build_unobserved_fact(CHECK, Status.UNREADABLE, "this host and its peers share no InfiniBand adapter")]
+    return [*best.values(), *blinds[:4]] or [
+        build_unobserved_fact(CHECK, Status.UNREADABLE, "this host and its peers share no InfiniBand adapter")
+    ]
 
 
 def _get_bandwidth(fact: Fact) -> float:

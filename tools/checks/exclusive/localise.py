@@ -195,7 +195,9 @@ class _SlowHostSearch:
         if causes and all(cause.kind in ("inside", "uplink") for cause in causes):
             return self._build_localisation(leaves=tuple(sorted({cause.names[0] for cause in causes})))
         if causes:
-            return self._build_localisation(among=tuple(sorted({host for cause in causes if cause.kind in ("host", "pair") for host in cause.names})))
+            return self._build_localisation(
+                among=tuple(sorted({host for cause in causes if cause.kind in ("host", "pair") for host in cause.names}))
+            )
         return self._build_multiple_result()
 
     def _build_multiple_result(self) -> LocalisationResult:
@@ -211,7 +213,9 @@ class _SlowHostSearch:
         """Nobody did well in any group."""
         among = tuple(sorted({host for world in self._list_bad_groups() for host in world}))
         leaves = {self.leaf_of(host) for host in among}
-        return self._build_localisation(leaves=tuple(leaves) if len(leaves) == 1 and "" not in leaves and len(among) > 2 else (), among=among)
+        return self._build_localisation(
+            leaves=tuple(leaves) if len(leaves) == 1 and "" not in leaves and len(among) > 2 else (), among=among
+        )
 
     def _build_localisation(
         self, hosts: HostGroup = (), pairs: tuple[HostGroup, ...] = (), leaves: tuple[str, ...] = (), among: tuple[str, ...] = ()

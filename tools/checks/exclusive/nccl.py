@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from kb.scan import split_lines
-from tools.checks.exclusive.nccl_table import TOLERANCE, SizeRow, NcclTable, parse_nccl_table
-from tools.checks.row import Check, Command, Format, Unreadable
+from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.exclusive.nccl_table import TOLERANCE, NcclTable, SizeRow, parse_nccl_table
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "nccl1"
@@ -107,7 +107,9 @@ def _build_table_facts(table: NcclTable, ranks: int) -> list[Fact]:
 
 def _build_wrong_facts(table: NcclTable) -> list[Fact]:
     """Wrong elements over all sizes; of the old column, results beyond what the type allows. Zero only of a whole table that was checked."""
-    counted = [(row, count) for row in table.rows for half in row.halves if (count := _count_wrong(row, half.wrong, table.deviation)) is not None]
+    counted = [
+        (row, count) for row in table.rows for half in row.halves if (count := _count_wrong(row, half.wrong, table.deviation)) is not None
+    ]
     said = sum(count for count, verdict, _ in table.bounds if verdict == "FAILED")
     total = max(sum(count for _, count in counted), said)
     if total:

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tools.checks.check import Check, CheckParticipant, Command, CommandFacts, Format, JointResult, RunNamedCommand, Unreadable
 from tools.checks.exclusive import probes
-from tools.checks.exclusive.localise import LocalisationResult, HostGroup, localise_slow_hosts
+from tools.checks.exclusive.localise import HostGroup, LocalisationResult, localise_slow_hosts
 from tools.checks.exclusive.nccl import is_nccl, parse_nccl
-from tools.checks.row import Check, Command, Format, JointResult, CheckParticipant, RunNamedCommand, CommandFacts, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "nccl2"
@@ -116,7 +116,9 @@ def _get_reference_busbw(party: CheckParticipant, runs: Mapping[HostGroup, _Grou
     return max((run.busbw or 0.0 for run in runs.values()), default=0.0)
 
 
-def _build_host_facts(host: str, located: LocalisationResult, runs: Mapping[HostGroup, _GroupRun], parties: Mapping[str, CheckParticipant]) -> list[Fact]:
+def _build_host_facts(
+    host: str, located: LocalisationResult, runs: Mapping[HostGroup, _GroupRun], parties: Mapping[str, CheckParticipant]
+) -> list[Fact]:
     """Best bandwidth of the groups it was in, and the verdict where there is one."""
     mine = {world: run for world, run in runs.items() if host in world}
     told = {world: run for world, run in mine.items() if run.busbw is not None}

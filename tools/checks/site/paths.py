@@ -59,6 +59,10 @@ def is_queryable_path(word: str) -> bool:
 
 def is_readable_path(word: str) -> bool:
     """A path whose content may be read."""
-    if not is_queryable_path(word) or _SECRET_PATTERN.fullmatch(word) or (word.startswith(("/sys/", "/proc/")) and _ACTS_WHEN_READ_PATTERN.fullmatch(word)):
+    if (
+        not is_queryable_path(word)
+        or _SECRET_PATTERN.fullmatch(word)
+        or (word.startswith(("/sys/", "/proc/")) and _ACTS_WHEN_READ_PATTERN.fullmatch(word))
+    ):
         return False
     return bool(_READABLE_PATH_PATTERN.fullmatch(word.rstrip("/")))

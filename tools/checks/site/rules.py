@@ -13,15 +13,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
+from kb.logs.job.error_rules import classify_line
 from kb.logs.job.ranks import find_rank_in_message, split_rank_tag
-from kb.logs.job.rows import classify_line
 from kb.logs.kernel.reader import list_kernel_events
 from kb.logs.timestamps import find_time, split_prefix
 from kb.redact import redact
-from kb.shapes import StrictModel, Text
-from kb.yaml import Problems, FilePosition, list_yaml_files, read_document, validate_document
-from tools.checks.site.ordinary import ORDINARY_LINES
-from tools.checks.site.patterns import BadPattern, LinePattern, compile_line_pattern
+from kb.schema import StrictModel, Text
+from kb.yaml_files import FilePosition, Problems, list_yaml_files, read_document, validate_document
+from tools.checks.site.ordinary_lines import ORDINARY_LINES
+from tools.checks.site.safe_patterns import BadPattern, LinePattern, compile_line_pattern
 
 MAX_RULES = 64
 MAX_LINE_CHARS, MAX_VALUE_CHARS = 500, 200
@@ -110,7 +110,9 @@ def load_rules(*folders: Path) -> tuple[LogRule, ...]:
         file = validate_document(document, _RuleFileModel, problems)
         found += [row.rule for row in file.rules] if file else []
         if before <= MAX_RULES < len(taken):
-            problems.add(FilePosition(path), f"there are more than {MAX_RULES} rules with those of this file; drop what found nothing for long")
+            problems.add(
+                FilePosition(path), f"there are more than {MAX_RULES} rules with those of this file; drop what found nothing for long"
+            )
     if problems.found:
         raise BadRules(problems.found)
     return tuple(found)

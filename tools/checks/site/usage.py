@@ -1,7 +1,7 @@
 """The ways in which a program only reads, written like its own usage, and whether a command is one of them. Pure.
 
 A form is what stands beside the options: `show|list NAME?` is one of two words and perhaps a name. Words in capitals are kinds
-(`tools.checks.site.words`), `?` may be left out, `*` any number, `+` one or more. Options are named whole: `--json`, and `-n=NUM` takes a value.
+(`tools.checks.site.word_kinds`), `?` may be left out, `*` any number, `+` one or more. Options are named whole: `--json`, and `-n=NUM` takes a value.
 `-[abc]` are letters that may stand together, as getopt reads them; without it an option is one word, and `-abc` is none of `-a -b -c`. What is
 not written down is not said.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tools.checks.site.words import KINDS, is_of_kind
+from tools.checks.site.word_kinds import KINDS, is_of_kind
 
 _TOKEN_PATTERN = re.compile(r"([A-Za-z0-9_|-]+)([?*+]?)")
 

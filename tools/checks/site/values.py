@@ -11,7 +11,7 @@ from typing import Any
 
 from kb.scan import split_lines
 from kb.taxonomy.expressions import Expression
-from tools.checks.row import Unreadable
+from tools.checks.check import Unreadable
 from tools.fact import Fact, Status, Value
 
 KINDS = ("bool", "int", "float", "str")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kb.address import normalize_bdf
+from kb.pci_address import normalize_bdf
 from kb.scan import split_lines
 from tools.fact import Fact
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from kb.address import normalize_bdf
-from kb.keys import KEYS_BY_NAME
-from tools.checks.cells import parse_cell, classify_cell
+from kb.fact_keys import KEYS_BY_NAME
+from kb.pci_address import normalize_bdf
+from tools.checks.cells import classify_cell, parse_cell
 from tools.checks.smi.fields import FIELDS, HARMLESS_FIELDS, READ_PATH_ENDS, Field
 from tools.fact import Fact, Status, Value
 
@@ -18,7 +18,11 @@ _STATUS_ORDER = (Status.OK, Status.ABSENT, Status.DENIED, Status.UNREADABLE)
 IDENTITY_KEYS = ("gpu.bdf", "gpu.uuid", "gpu.product", "gpu.serial", "gpu.vbios")
 """What may be said of a lost GPU: who it is. The rest of what nvidia-smi prints of it is remembered, not measured."""
 
-GROUP_PATHS = {"gpu.remap.": ("remapped_rows",), "gpu.throttle.": ("clocks_throttle_reasons", "clocks_event_reasons"), "gpu.fabric.": ("fabric",)}
+GROUP_PATHS = {
+    "gpu.remap.": ("remapped_rows",),
+    "gpu.throttle.": ("clocks_throttle_reasons", "clocks_event_reasons"),
+    "gpu.fabric.": ("fabric",),
+}
 """Groups that a card without the feature answers as one cell: `<remapped_rows>N/A</remapped_rows>`."""
 
 DERIVED_KEYS = ("gpu.bdf", "gpu.lost", "gpu.field_errors", "gpu.recovery_action", "gpu.fabric.health", "gpu.processes")
@@ -70,7 +74,9 @@ def build_gpu_facts(device: str, leaves: GpuFields, address: str | None, process
     found = [row for field in FIELDS if (row := _build_field_fact(field, leaves))]
     found += [row for row in (_build_recovery_fact(leaves), _build_health_fact(leaves), _build_slowdown_fact(leaves)) if row]
     if address:
-        found.append(Fact(CHECK, "gpu.bdf", normalize_bdf(address), line=address, status=Status.OK if normalize_bdf(address) else Status.UNREADABLE))
+        found.append(
+            Fact(CHECK, "gpu.bdf", normalize_bdf(address), line=address, status=Status.OK if normalize_bdf(address) else Status.UNREADABLE)
+        )
     if processes is not None:
         found.append(Fact(CHECK, "gpu.processes", processes))
     errors, lost = _find_errors(leaves)
@@ -79,7 +85,10 @@ def build_gpu_facts(device: str, leaves: GpuFields, address: str | None, process
     elif errors:
         found.append(Fact(CHECK, "gpu.field_errors", [path for path, _ in errors][:20], line=errors[0][1].line))
     found.append(Fact(CHECK, "gpu.lost", lost is not None, line=lost.line if lost else ""))
-    return [Fact(CHECK, row.key, row.value, device, row.status, KEYS_BY_NAME[row.key].unit, row.line, _build_extra_attrs(row, found)) for row in found]
+    return [
+        Fact(CHECK, row.key, row.value, device, row.status, KEYS_BY_NAME[row.key].unit, row.line, _build_extra_attrs(row, found))
+        for row in found
+    ]
 
 
 def _build_extra_attrs(row: Fact, found: list[Fact]) -> Mapping[str, object]:
@@ -111,7 +120,10 @@ def list_unknown_lines(leaves: GpuFields) -> list[str]:
 
 def _find_errors(leaves: GpuFields) -> tuple[list[tuple[str, Cell]], Cell | None]:
     """Fields answered with an error, and the cell that says the GPU is lost (or that every other field failed)."""
-    lost = next((cell for _, cell in leaves.all if len(cell.text) in _LOST_TEXT_LENGTHS and cell.text.strip(" []().").lower() == LOST_GPU_TEXT), None)
+    lost = next(
+        (cell for _, cell in leaves.all if len(cell.text) in _LOST_TEXT_LENGTHS and cell.text.strip(" []().").lower() == LOST_GPU_TEXT),
+        None,
+    )
     errors = [row for row in leaves.all if row[1].text and classify_cell(row[1].text) is Status.UNREADABLE]
     if lost is None and len(errors) > 10 and len(errors) * 2 > sum(classify_cell(cell.text) is not Status.ABSENT for _, cell in leaves.all):
         lost = errors[0][1]
@@ -151,7 +163,9 @@ def _build_path_fact(field: Field, path: str, leaves: GpuFields) -> Fact | None:
     values = [parse_cell(cell.text, field.reads) for cell in read_ok]
     if any(value is None for value in values):
         return Fact(CHECK, field.key, status=Status.UNREADABLE, line=read_ok[0].line)
-    return Fact(CHECK, field.key, _sum_values(values), line=next((c.line for c, v in zip(read_ok, values, strict=True) if v), read_ok[0].line))
+    return Fact(
+        CHECK, field.key, _sum_values(values), line=next((c.line for c, v in zip(read_ok, values, strict=True) if v), read_ok[0].line)
+    )
 
 
 @lru_cache(maxsize=512)

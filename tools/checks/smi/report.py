@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kb.address import normalize_bdf
-from tools.checks.cells import parse_number, classify_cell
+from kb.pci_address import normalize_bdf
+from tools.checks.cells import classify_cell, parse_number
+from tools.checks.check import Unreadable
 from tools.checks.not_understood import build_not_understood_facts
-from tools.checks.row import Unreadable
 from tools.checks.smi.complaints import parse_complaints
 from tools.checks.smi.gpu import CHECK, GpuFields, build_gpu_facts, list_unknown_lines
 from tools.fact import Fact, Status, build_unobserved_fact
@@ -34,7 +34,9 @@ def build_host_facts(head: Mapping[str, str]) -> list[Fact]:
     return found
 
 
-def build_report_facts(host: Sequence[Fact], gpus: Sequence[ReportedGpu], attached: str, beside: str, cut: str, *, selected: bool = False) -> list[Fact]:
+def build_report_facts(
+    host: Sequence[Fact], gpus: Sequence[ReportedGpu], attached: str, beside: str, cut: str, *, selected: bool = False
+) -> list[Fact]:
     """All facts of a report. Only a whole one counts GPUs and says that no infoROM warning came; one of `selected` sections (`-d`) does neither.
 
     A report of some of the GPUs (`-i 3`) does not tell their numbers: they are called by their address.

@@ -12,10 +12,10 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 
-from kb.address import normalize_bdf
+from kb.pci_address import normalize_bdf
 from kb.scan import split_lines
 from tools.checks.cells import get_first_line
-from tools.checks.row import Unreadable
+from tools.checks.check import Unreadable
 from tools.checks.smi.complaints import parse_complaints
 from tools.checks.smi.gpu import Cell, GpuFields, normalize_label
 from tools.checks.smi.report import ReportedGpu, build_host_facts, build_report_facts
@@ -157,4 +157,9 @@ def _parse_csv_gpu(names: Sequence[str], row: Sequence[str]) -> ReportedGpu:
     address = cells.get("pci/bus_id") or cells.get("gpu_bus_id")
     leaves = GpuFields((name, Cell(cell.strip(), f"{name.replace('/', '.')}: {cell.strip()}"[:300])) for name, cell in cells.items())
     number = cells.get("index", "").strip()
-    return ReportedGpu(leaves, address if address and normalize_bdf(address) else None, None, int(number) if number.isdecimal() and len(number) < 4 else None)
+    return ReportedGpu(
+        leaves,
+        address if address and normalize_bdf(address) else None,
+        None,
+        int(number) if number.isdecimal() and len(number) < 4 else None,
+    )

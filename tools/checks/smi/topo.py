@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from kb.scan import split_lines
-from tools.checks.row import Unreadable
+from tools.checks.check import Unreadable
 from tools.fact import Fact
 
 CHECK = "topo"

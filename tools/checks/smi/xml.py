@@ -16,7 +16,7 @@ import defusedxml.ElementTree as Xml
 from defusedxml import DefusedXmlException
 
 from kb.scan import split_lines
-from tools.checks.row import Unreadable
+from tools.checks.check import Unreadable
 from tools.checks.smi.gpu import Cell, GpuFields
 from tools.checks.smi.report import ReportedGpu, build_host_facts, build_report_facts
 from tools.fact import Fact

@@ -14,7 +14,7 @@ from typing import Any
 from kb.numbers import parse_integer
 from kb.redact import redact
 from kb.scan import split_lines
-from tools.inventory.sources.rows import HOST_NAME, BadSource, SourceRows
+from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
 
 ALL_GROUP, UNGROUPED_GROUP = "all", "ungrouped"
 VARIABLE_FIELDS: Mapping[str, str] = {

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from kb.scan import split_lines
-from tools.inventory.sources.rows import BadSource
+from tools.inventory.sources.source_rows import BadSource
 from tools.transport import Transport, Unreachable
 
 COMMAND_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 30.0, 64 << 20

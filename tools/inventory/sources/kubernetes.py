@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tools.inventory.sources.rows import HOST_NAME, BadSource, SourceRows
+from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
 
 NODES_COMMAND = ("kubectl", "get", "nodes", "-o", "json", "--request-timeout=20s")
 GPU_RESOURCE = "nvidia.com/gpu"
@@ -62,7 +62,10 @@ def _get_mapping(value: Any, name: str) -> Mapping[str, Any]:
 def _has_gpus(node: Any, labels: Mapping[str, Any]) -> bool:
     """A node whose GPUs are all gone still names the resource."""
     status = _get_mapping(node, "status")
-    return any(GPU_RESOURCE in _get_mapping(status, part) for part in ("capacity", "allocatable")) or labels.get(f"{GPU_RESOURCE}.present") == "true"
+    return (
+        any(GPU_RESOURCE in _get_mapping(status, part) for part in ("capacity", "allocatable"))
+        or labels.get(f"{GPU_RESOURCE}.present") == "true"
+    )
 
 
 def _find_address(node: Any) -> str:

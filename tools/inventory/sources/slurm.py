@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kb.scan import split_lines
-from tools.inventory.ranges import BadRange, expand_host_range
-from tools.inventory.sources.rows import HOST_NAME, BadSource, SourceRows
+from tools.inventory.host_ranges import BadRange, expand_host_range
+from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
 
 NODES_JSON_COMMAND = ("scontrol", "show", "node", "--json")
 NODES_PLAIN_COMMAND = ("scontrol", "-o", "show", "node")
@@ -164,7 +164,9 @@ def _build_job(row: Mapping[str, str]) -> SlurmJob:
     nodes = row.get("NodeList", "")
     try:
         hosts = tuple(expand_host_range(nodes)) if nodes not in _NO_NODES else ()
-        tasks = len(expand_host_range(f"t[{row['ArrayTaskId'].partition('%')[0]}]")) if row.get("ArrayTaskId", "").strip("0123456789") else 1
+        tasks = (
+            len(expand_host_range(f"t[{row['ArrayTaskId'].partition('%')[0]}]")) if row.get("ArrayTaskId", "").strip("0123456789") else 1
+        )
     except BadRange as why:
         raise BadSource([f"scontrol show job: NodeList or ArrayTaskId: {why}"]) from why
     ranks = re.match(r"[0-9]{1,9}", row.get("NumTasks", ""))

@@ -16,8 +16,8 @@ from deploy.sandbox.cluster.grammar import COMMANDS
 from deploy.sandbox.cluster.machines.profiles import PROFILES
 from deploy.sandbox.cluster.plan import Happening, Modifier
 from kb.redact import show_invisible
-from kb.yaml import load_plain
-from tools.inventory.ranges import HOST_NAME_PATTERN
+from kb.yaml_files import load_plain
+from tools.inventory.host_ranges import HOST_NAME_PATTERN
 
 DEFAULT_T = -620.0
 LARGEST_CASE, MOST_NODES, MOST_ROWS, LONGEST_NAME, LONGEST_ID = 4 << 20, 2000, 2000, 253, 120

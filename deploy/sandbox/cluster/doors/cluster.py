@@ -29,7 +29,7 @@ from deploy.sandbox.cluster.render.view import View
 from deploy.sandbox.cluster.repairs.repairs import Repairable
 from deploy.sandbox.cluster.simulation import turns
 from deploy.sandbox.cluster.simulation.simulation import PACE, NoSuchThing, minute
-from graph.reading.hosts import find_job_id
+from graph.extraction.hosts import find_job_id
 
 __all__ = ["Cluster", "NoSuchThing", "UnsafeCommand"]
 

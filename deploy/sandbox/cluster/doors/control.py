@@ -9,7 +9,7 @@ from aiohttp import web
 
 from deploy.sandbox.cluster.cases.case import CaseAttachment, CaseTicket
 from deploy.sandbox.cluster.doors.cluster import Cluster, NoSuchThing
-from tools.inventory.ranges import BadRange, expand_host_range
+from tools.inventory.host_ranges import BadRange, expand_host_range
 
 MOST_TEXT = 200_000
 """Characters of a report, and of a file with it, that a case takes."""

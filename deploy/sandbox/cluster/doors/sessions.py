@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tools.remedies import REMEDIES, REMEDY_VARIANTS
-from tools.remedies.row import ARGUMENT_KINDS, Remedy
+from tools.remedies.remedy import ARGUMENT_KINDS, Remedy
 
 PROC = Path("/proc")
 SIGKILL = signal.SIGKILL

@@ -9,7 +9,7 @@ from deploy.sandbox.cluster.cases.reader import load_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.grammar import TARGETS
-from tools.inventory.hosts import Inventory, parse_inventory
+from tools.inventory.inventory import Inventory, parse_inventory
 
 
 class CaseClock:

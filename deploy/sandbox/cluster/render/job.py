@@ -4,7 +4,7 @@ from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.lines import JobLine, Rank
 from deploy.sandbox.cluster.render.kernel import kept
 from deploy.sandbox.cluster.render.view import View
-from tools.inventory.ranges import fold_host_names
+from tools.inventory.host_ranges import fold_host_names
 
 TAIL = 300
 JOB_LOGS = "/var/log/jobs"

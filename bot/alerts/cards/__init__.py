@@ -1,0 +1,1 @@
+"""Cards of incidents that alerts opened. Pure."""

@@ -1,0 +1,101 @@
+"""What another bot posts of a group of alerts, read into the rows of the webhooks; of any other form nothing is read. Pure, and in linear time.
+
+Alertmanager's Slack template and Grafana's begin the title alike, and list alerts alike where they list them at all: `__subject` and
+`__text_alert_list` of https://github.com/prometheus/alertmanager/blob/main/template/default.tmpl, `default.title` and `default.message` of
+https://github.com/grafana/alerting/blob/main/templates/default_template.go.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bot.alerts.alert import RawAlert
+from kb.scan import split_lines
+
+MAX_READ_CHARS, MAX_LISTED_ALERTS, MAX_LABELS, MAX_LINE_CHARS = 40_000, 1000, 64, 1000
+"""Characters of a message that are read: as many as Slack takes."""
+_TITLE_PATTERN = re.compile(r"\[(?:FIRING:(\d{1,6})(?:, ?RESOLVED:\d{1,6})?|(RESOLVED)(?::\d{1,6})?)\] ?(.*)")
+_ROW_PATTERN = re.compile(r"\s{0,8}[-•] (\S{1,100}) ?[=:] (.*)")
+FIRING_HEADINGS, RESOLVED_HEADINGS = (
+    frozenset({"firing", "alerts firing", "firing alerts"}),
+    frozenset({"resolved", "alerts resolved", "resolved alerts"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PostedAlerts:
+    """`group`: the same in each message about it; `over`: none of it fires any more. `listed` are those whose labels it lists: of a template
+    that lists none nothing is known but the group's `name` and `text`, and that `firing` of it fire."""
+
+    group: str
+    name: str
+    over: bool
+    firing: int
+    text: str
+    listed: Sequence[RawAlert] = ()
+
+    @property
+    def left(self) -> int:
+        """Alerts that it counts and does not list, where it lists any."""
+        return max(0, self.firing - sum(row.firing for row in self.listed)) if self.listed else 0
+
+
+def parse_posted_alerts(text: str, source: str) -> PostedAlerts | None:
+    """`source` tells senders apart: who posted it where, and to which Alertmanager it links."""
+    lines = [line[:MAX_LINE_CHARS] for line in split_lines(text[:MAX_READ_CHARS])]
+    titles = [(at, found) for at, line in enumerate(lines) if (found := _TITLE_PATTERN.fullmatch(line.strip()))]
+    if len(titles) != 1:
+        return None
+    at, title = titles[0]
+    values, common, rest = title[3].partition(" (")
+    if " (" in rest or (common and not rest.rstrip().endswith(")")):
+        return None  # where the group's own values end cannot be told
+    over, words = title[2] is not None, (values.split() or rest.rstrip(") ").split())
+    listed = _parse_listed_alerts(lines[at + 1 :], source, over=over)
+    name = words[0] if words else "an alert"
+    return PostedAlerts(_hash_parts(source, values.strip()), name, over, int(title[1] or 0), "\n".join(lines), listed)
+
+
+def build_group_alert(said: PostedAlerts, host: str, host_label: str) -> RawAlert:
+    """What stands for a group whose alerts are not listed, once for each host that its words name."""
+    labels = {"alertname": said.name, **({host_label: host} if host else {})}
+    return RawAlert(_hash_parts(said.group, host), not said.over, labels, {"summary": said.text})
+
+
+@dataclass(slots=True)
+class _AlertBlock:
+    """One alert as it is listed."""
+
+    firing: bool
+    labels: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+def _parse_listed_alerts(lines: Sequence[str], source: str, *, over: bool) -> list[RawAlert]:
+    """Blocks of `Labels:` with a name and a value a line; what is neither is passed over."""
+    blocks: list[_AlertBlock] = []
+    firing, into = not over, dict[str, str]()
+    for line in lines:
+        word = line.strip().strip("*_: ").lower()
+        if word in FIRING_HEADINGS | RESOLVED_HEADINGS:
+            firing, into = not over and word in FIRING_HEADINGS, {}
+        elif word == "labels" and len(blocks) < MAX_LISTED_ALERTS:
+            blocks.append(_AlertBlock(firing))
+            into = blocks[-1].labels
+        elif word in ("labels", "annotations"):
+            into = blocks[-1].notes if blocks and word == "annotations" else {}
+        elif (row := _ROW_PATTERN.fullmatch(line)) and len(into) < MAX_LABELS:
+            into.setdefault(row[1], row[2].strip())
+    return [
+        RawAlert(_hash_parts(source, *_format_label_pairs(row.labels)), row.firing, row.labels, row.notes) for row in blocks if row.labels
+    ]
+
+
+def _format_label_pairs(labels: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in sorted(labels.items())]
+
+
+def _hash_parts(*parts: str) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,62 @@
+"""Desks that only answer, put together: the outbox of short answers, and the frame that it shares with direct messages."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
+from typing import Protocol
+
+from redis.asyncio import Redis
+
+from bot.incidents.dispatch.dispatcher import Dispatcher, ReportPublisher, TurnLimits, TurnRunner
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.lease import Leases
+from bot.incidents.dispatch.sweeper import Sweeper
+from bot.incidents.dispatch.wakeups import LocalWakeups
+from bot.incidents.publishing.answer_outbox import AnswerOutbox
+from bot.incidents.publishing.outbox_publisher import OutboxPublisher
+from bot.slack.client import SlackClient
+from bot.slack.people import People
+from bot.slack.posted_messages import PostedCards
+from bot.store.keys import OUTBOX_KEYS
+from bot.tasks import cancel_tasks
+from tools.clock import Clock
+from tools.inventory.inventory import ChannelRow
+
+ANSWER_RETENTION = timedelta(days=1)  # how long a thread is known after its last answer
+ANSWER_LIMITS = TurnLimits(posts=1000, keep_closed=ANSWER_RETENTION)  # who answers gives up by the clock
+
+
+class AnswerPublisher(TurnRunner, ReportPublisher, Protocol):
+    """Turns that look at nothing, and the board on which their answers are posted."""
+
+
+def build_outbox(redis: Redis, clock: Clock, bound: Mapping[str, ChannelRow]) -> AnswerOutbox:
+    """Return what answers are stored with. They are posted inside `posting`."""
+    return AnswerOutbox(Inbox(redis, clock, names=OUTBOX_KEYS, new_id=lambda: f"out-{secrets.token_hex(6)}"), LocalWakeups(), clock, bound)
+
+
+def run_outbox(
+    outbox: AnswerOutbox, client: SlackClient, people: People, redis: Redis, lease_seconds: float
+) -> contextlib.AbstractAsyncContextManager[None]:
+    """Empty the outbox while it is open."""
+    posts = OutboxPublisher(PostedCards(redis, names=OUTBOX_KEYS, keep_closed=ANSWER_RETENTION), client, outbox, people)
+    leases = Leases(redis, outbox.clock, seconds=lease_seconds, names=OUTBOX_KEYS)
+    return run_answer_dispatcher(posts, outbox.inbox, outbox.wakeups, leases, outbox.clock)
+
+
+@contextlib.asynccontextmanager
+async def run_answer_dispatcher(
+    posts: AnswerPublisher, inbox: Inbox, wakeups: LocalWakeups, leases: Leases, clock: Clock
+) -> AsyncIterator[None]:
+    """Post answers: those that this process stores at once, those of a dead process at a sweep."""
+    desk = Dispatcher(inbox, leases, posts, posts, clock=clock, timers=lambda *_: {}, limits=ANSWER_LIMITS)
+    await wakeups.start(desk.process_incident)
+    sweeping = asyncio.create_task(Sweeper(inbox, wakeups).run())
+    try:
+        yield
+    finally:
+        await cancel_tasks(sweeping)
+        await desk.drain()
+        await wakeups.aclose()

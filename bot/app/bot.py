@@ -1,0 +1,428 @@
+"""The bot put together: desk, acting half and Slack side over one store and one world. Started in order, stopped in the reverse.
+
+A process plays one of three roles. Parts that its role does not need are built all the same, and are never woken.
+What arrives later than it is needed (how the desk is woken) is built first and told at its start.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from bot.alerts.posted_batches import PostedAlertBatcher
+from bot.app.action_runtime import ActionDependencies, ActionRuntime, ignore_wakeup, open_action_runtime
+from bot.app.answer_dispatcher import build_outbox, run_outbox
+from bot.app.diagnosis_runtime import DiagnosisRuntime, WallClock
+from bot.app.direct_messages import build_direct_messages, run_direct_answers
+from bot.app.evidence_retry import EvidenceRetrier
+from bot.app.http.alerts import build_alert_intake, build_alert_threads
+from bot.app.http.server import run_inbound_server
+from bot.app.http.slack import build_slack_routes
+from bot.app.lessons import build_lesson_services
+from bot.app.provider import build_provider_services, build_ticket_threads
+from bot.app.report_sources import build_chart_source, build_report_writer
+from bot.app.retention import Retention
+from bot.app.tenants import build_quota_gate, build_tenant_cards, build_tenant_handlers, build_tenant_updates, list_tenant_labels
+from bot.app.trackers import TrackerServices, build_tracker_services, list_offered_trackers, open_site_trackers
+from bot.inbound.routes import InboundRoute
+from bot.incidents.cards.close_modal import build_label_choices
+from bot.incidents.context import HandlerContext
+from bot.incidents.direct_messages import DirectMessages
+from bot.incidents.dispatch.cause_ownership import CauseOwnership
+from bot.incidents.dispatch.closed_incidents import ClosedIncidentObserver
+from bot.incidents.dispatch.dispatcher import Dispatcher, ReportPublisher, TurnLimits, TurnRunner
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.lease import Leases
+from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, wrap_with_metrics
+from bot.incidents.dispatch.sweeper import Sweeper, plan_timers
+from bot.incidents.dispatch.thread_activity import ThreadActivity, ThreadActivityObserver
+from bot.incidents.dispatch.wakeups import Wakeups, build_wakeups
+from bot.incidents.handlers.commands import answer_direct_message
+from bot.incidents.handlers.files import ItemFetcher
+from bot.incidents.publishing.abandoned_messages import AbandonedMessageSweeper
+from bot.incidents.publishing.answer_outbox import AnswerOutbox
+from bot.incidents.publishing.progress_updates import ProgressUpdates
+from bot.incidents.publishing.reactions import StatusReactions
+from bot.incidents.publishing.report_publisher import SlackReportPublisher
+from bot.incidents.publishing.status_messages import StatusMessages
+from bot.policy.channels import build_channel_bindings, get_incident_visibility, list_tenant_channels
+from bot.remediation.action_callbacks import IncidentFactsLoader
+from bot.remediation.action_cards import build_action_cards
+from bot.remediation.action_index import ActionIndex
+from bot.remediation.approval_card_data import IncidentKnowledge
+from bot.remediation.decisions import ApprovalServices
+from bot.remediation.open_decisions import OpenDecisionLookup
+from bot.remediation.wave_scheduler import WaitingRemediationLookup
+from bot.settings import Settings
+from bot.slack.client import SlackClient, build_slack_client
+from bot.slack.people import People
+from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
+from bot.store.baselines import BaselineStore
+from bot.store.channel_sharing import ChannelSharingCache
+from bot.store.closed_incident_index import ClosedIncidentIndex
+from bot.store.closed_incidents import ClosedIncidentStore
+from bot.store.keys import ACTION_WAKEUP_STREAM_KEY, WAKEUP_STREAM_KEY
+from bot.store.quota_waiting_list import QuotaWaitingList
+from bot.store.slack_rate_slots import SlackRateSlots
+from bot.store.store import Store
+from bot.tasks import BackgroundTasks, cancel_tasks
+from bot.tenants.handlers import TenantHandlers
+from bot.tenants.tenant_cards import TenantCardObserver, TenantCards
+from bot.trackers.tracker import Tracker
+from graph.context import GraphContext
+from graph.dialogue.said import Vocabulary
+from graph.incident.visibility import build_vocabulary, list_visible_hosts
+from graph.state import InboxItem, Origin
+from graph.state_reader import IncidentStateReader
+from tools.evidence import DirectoryEvidence
+
+if TYPE_CHECKING:
+    from graph.incident.turns import IncidentTurns
+
+WakeCallback = Callable[[str], Awaitable[None]]
+DrainCallback = Callable[[], Awaitable[None]]
+
+ProcessRole = Literal["all", "front", "worker"]
+"""`front`: Slack's events into inboxes and ledger. `worker`: turns and remedies. `all`: both in one process."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRuntime:
+    """The Slack side of it: through what people are seen, and what shows them where an incident stands."""
+
+    client: SlackClient
+    background: BackgroundTasks
+    people: People
+    cards: PostedCards
+    inbox: Inbox
+    titles: Mapping[str, str]
+    living: StatusMessages
+    board: SlackReportPublisher
+    direct: DirectMessages
+    outbox: AnswerOutbox
+    customers: TenantCards | None
+    """Where customers' channels are served."""
+    trackers: Sequence[Tracker]
+    """In which tickets may be opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentServices:
+    """What is read of the stored incidents, and what turns over them are told of the other incidents' decisions."""
+
+    ports: GraphContext
+    stored: IncidentStateReader
+    decided: OpenDecisionLookup
+    index: ActionIndex
+    facts_of: IncidentFactsLoader
+
+
+@contextlib.asynccontextmanager
+async def run_bot(
+    settings: Settings, store: Store, world: DiagnosisRuntime, role: ProcessRole = "all", name: str = "serve"
+) -> AsyncIterator[DrainCallback]:
+    """The bot, listening and working as its role says; `name` is this process's among those of its host, the same after a restart.
+    Yields how to bring to a stored step what is at work. Raises Refusal for what must be mended first."""
+    works = role != "front"
+    window = _build_operator_runtime(settings, store, world)
+    earlier = _build_closed_index(settings, store, world)
+    thinking = _build_incident_services(store, replace(world.ports, earlier=earlier.find_incidents), window)
+    wakeups, of_actions = (_build_role_wakeups(store, role, name, stream) for stream in (WAKEUP_STREAM_KEY, ACTION_WAKEUP_STREAM_KEY))
+    needs = _build_action_dependencies(settings, store, world, window, thinking, wake=wakeups.wake, wakeups=of_actions)
+    courses, pulse = IncidentMetricsStore(store.redis), ThreadActivity(store.redis, world.ports.clock)
+    async with contextlib.aclosing(window.background), open_action_runtime(needs, works=works) as acting:
+        thinking.decided.bind_ledger(acting.ledger, acting.rights)
+        if window.customers is not None:
+            window.customers.set_sources(records_of=acting.ledger.list_incident_records)
+        window.board.set_chart_source(build_chart_source(world.ports, window.people, acting))
+        waits = QuotaWaitingList(store.redis, world.ports.clock)
+        surface = replace(
+            _build_handler_context(settings, window, thinking, acting, wakeups, courses, pulse), roles=world.policy.roles, waits=waits
+        )
+        line = build_provider_services(settings, store, thinking.ports, window.client, window.cards, window.inbox, window.people)
+        states = line.build_ticket_states(surface, acting.ledger.list_incident_records)
+        told = build_tenant_updates(surface, window.customers, window.cards, states, world.ports.inventory, line.fetchable_updates)
+        trackers = _build_trackers(settings, store, thinking.ports, window)
+        pages_of = window.client, window.people, window.background, thinking.stored, acting, courses
+        writing = build_report_writer(world.ports, *pages_of)
+        window.board.set_report_writer(writing)
+        learning = build_lesson_services(settings, store, world, window.client, window.cards, window.inbox, window.people)
+        surface = replace(learning.add_handlers(trackers.add_handlers(line.add_handlers(surface))), telling=told, writing=writing)
+        alerts = build_alert_intake(settings, store, thinking.ports.inventory, surface) if role != "worker" else None
+        surface = replace(surface, posted=PostedAlertBatcher(alerts.handle_posted_alerts).submit_post if alerts else None)
+        routes = (*line.build_routes(surface, states), *(alerts.routes if alerts else ()))
+        door = build_tenant_handlers(surface, window.customers, thinking.ports)
+        answer_to = partial(answer_direct_message, surface)
+        direct = run_direct_answers(window.direct, answer_to, store.redis, world.ports.clock, settings.lease_seconds)
+        posts = run_outbox(window.outbox, window.client, window.people, store.redis, settings.lease_seconds)
+        if not works:
+            async with _run_wakeup_sender(wakeups), posts, direct, _run_listeners(settings, store, surface, door, routes):
+                yield drain_nothing
+            return
+        shown = line.wrap_publisher(
+            TenantCardObserver(window.board, window.customers, window.living.unsettled) if window.customers else window.board
+        )
+        counting = wrap_with_metrics(acting.wrap_publisher(shown), courses, world.ports.clock)
+        board = ThreadActivityObserver(
+            learning.wrap_publisher(ClosedIncidentObserver(counting, earlier, world.ports.clock)), pulse, world.ports.clock
+        )
+        fetch = ItemFetcher(window.client, world.ports.evidence)
+        desk = _build_dispatcher(settings, store, window, _build_turn_runner(store, thinking.ports), board, fetch, world)
+        retention = Retention(settings, window.inbox.list_open_incidents, ClosedIncidentStore(store.redis), WallClock())
+        sweepers = (Sweeper(window.inbox, wakeups), AbandonedMessageSweeper(window.living, window.board.retry_pending_edits))
+        keeping = [EvidenceRetrier(kept).run] if isinstance(kept := world.ports.evidence, DirectoryEvidence) else []
+        chores = (
+            *(sweeper.run for sweeper in sweepers),
+            retention.run,
+            *keeping,
+            *line.background_jobs,
+            *trackers.background_jobs,
+            learning.following.run,
+        )
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(_run_dispatcher(desk, wakeups, chores))
+            await stack.enter_async_context(posts)
+            await stack.enter_async_context(direct)
+            if role == "all":
+                await stack.enter_async_context(_run_listeners(settings, store, surface, door, routes))
+            yield desk.drain
+
+
+async def drain_nothing() -> None:
+    """A front end has nothing to bring to an end."""
+
+
+def _build_closed_index(settings: Settings, store: Store, world: DiagnosisRuntime) -> ClosedIncidentIndex:
+    hears = partial(get_incident_visibility, bound=build_channel_bindings(world.ports.inventory.channels))
+    return ClosedIncidentIndex(store.redis, hears, timedelta(days=settings.closed_days))
+
+
+def _build_operator_runtime(settings: Settings, store: Store, world: DiagnosisRuntime) -> OperatorRuntime:
+    client = build_slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url, others=SlackRateSlots(store.redis))
+    background, people = BackgroundTasks(), People(client, marks=ChannelSharingCache(store.redis))
+    cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_days))
+    inbox = Inbox(store.redis, world.ports.clock)
+    bound = build_channel_bindings(world.ports.inventory.channels)
+    titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
+    living = StatusMessages(
+        EditableMessages(client, cards),
+        StatusReactions(client, cards, background),
+        people,
+        inbox.get_origin,
+        PendingMessages(store.redis, world.ports.clock),
+        bound,
+        titles,
+        list_tenant_labels(world.ports.taxonomy),
+    )
+    trackers = open_site_trackers(settings, world.ports.clock)
+    board = SlackReportPublisher(
+        client,
+        cards,
+        ProgressUpdates(living, background),
+        people,
+        inbox.get_origin,
+        world.ports.evidence,
+        bound,
+        titles,
+        list_offered_trackers(trackers),
+    )
+    direct = build_direct_messages(client, store.redis, world.ports.clock, background)
+    outbox = build_outbox(store.redis, world.ports.clock, bound)
+    customers = build_tenant_cards(client, cards, inbox, people, world.ports) if settings.customers else None
+    return OperatorRuntime(client, background, people, cards, inbox, titles, living, board, direct, outbox, customers, trackers)
+
+
+def _build_incident_services(store: Store, ports: GraphContext, window: OperatorRuntime) -> IncidentServices:
+    """What turns are told, which tell the window how they go on; the window reads from what they store where an incident stands."""
+    decided, causes = OpenDecisionLookup(), CauseOwnership(store.redis, ports.clock)
+    index = ActionIndex(store.redis, ports.clock)
+    progress, peek = window.board.publish_progress, window.inbox.list_waiting
+    others = replace(ports, keep=causes.claim_causes, keepers=causes.list_owners, treated=index.list_treatments)
+    seen = BaselineStore(store.redis)
+    others = replace(others, remembered=seen.load_baselines, remember=seen.save_baselines)
+    whole = replace(others, progress=progress, peek=peek, decisions=decided, late=WaitingRemediationLookup(index))
+    stored = IncidentStateReader(store.redis)
+    facts_of = IncidentFactsLoader(whole.evidence, stored.load_state)
+    window.living.set_sources(state_of=stored.load_state)
+    window.board.set_state_source(stored.load_state)
+    if window.customers is not None:
+        window.customers.set_sources(state_of=stored.load_state, facts_of=facts_of, recall=whole.earlier)
+        window.living.set_sources(beside=window.customers.update_card_quietly)
+    return IncidentServices(whole, stored, decided, index, facts_of)
+
+
+def _build_trackers(settings: Settings, store: Store, ports: GraphContext, window: OperatorRuntime) -> TrackerServices:
+    return build_tracker_services(
+        settings, store, ports, window.client, window.cards, window.inbox, window.people, window.titles, window.trackers
+    )
+
+
+def _build_turn_runner(store: Store, ports: GraphContext) -> "IncidentTurns":
+    """Imported here: a front end takes no turns, and is spared LangGraph's memory."""
+    from graph.checkpoints.checkpoint import RedisSaver
+    from graph.incident.turns import IncidentTurns
+
+    return IncidentTurns(RedisSaver(store.redis), ports)
+
+
+def _build_action_dependencies(
+    settings: Settings,
+    store: Store,
+    world: DiagnosisRuntime,
+    window: OperatorRuntime,
+    thinking: IncidentServices,
+    wake: WakeCallback,
+    wakeups: Wakeups,
+) -> ActionDependencies:
+    known = IncidentKnowledge(thinking.index.get_shown_news, thinking.facts_of)
+    people, inbox = window.people, window.inbox
+    return ActionDependencies(
+        settings,
+        store,
+        world.transport,
+        thinking.ports,
+        state_of=thinking.stored.load_state,
+        inbox=inbox,
+        people=people,
+        show=build_action_cards(
+            window.client, window.cards, people, inbox.get_origin, known, thinking.ports, world.transport, window.living
+        ),
+        wake=wake,
+        wakeups=wakeups,
+        approvers=world.policy.approvers,
+    )
+
+
+def _build_handler_context(
+    settings: Settings,
+    window: OperatorRuntime,
+    thinking: IncidentServices,
+    acting: ActionRuntime,
+    wakeups: Wakeups,
+    courses: IncidentMetricsStore,
+    pulse: ThreadActivity,
+) -> HandlerContext:
+    """What the listeners are handed."""
+    ports = thinking.ports
+    return HandlerContext(
+        client=window.client,
+        inbox=window.inbox,
+        wake=wakeups.wake,
+        progress=window.board.publish_progress,
+        state_of=thinking.stored.load_state,
+        people=window.people,
+        bound=build_channel_bindings(ports.inventory.channels),
+        hosts_of=partial(list_visible_hosts, ports.inventory),
+        offered=build_label_choices(window.titles.items()),
+        clock=ports.clock,
+        tasks=window.background,
+        pulse=pulse,
+        vocabulary_of=build_vocabulary_lookup(ports),
+        direct=window.direct,
+        outbox=window.outbox,
+        alert_bots=frozenset(settings.alert_bots),
+        facts_of=thinking.facts_of,
+        groups=ports.inventory.groups,
+        courses=courses,
+        theirs=list_tenant_labels(ports.taxonomy),
+        customers=list_tenant_channels(build_channel_bindings(ports.inventory.channels)) if settings.customers else (),
+        approvals=ApprovalServices(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
+    )
+
+
+def build_vocabulary_lookup(ports: GraphContext) -> Callable[[Origin], Vocabulary]:
+    """What may be named in a place, put together once for each channel that the inventory binds."""
+    known: dict[tuple[str, str], Vocabulary] = {}
+
+    def of(origin: Origin) -> Vocabulary:
+        place = origin.channel, origin.tenant
+        if place not in known:
+            known[place] = build_vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, origin)
+        return known[place]
+
+    return of
+
+
+def _build_role_wakeups(store: Store, role: ProcessRole, name: str, stream: str) -> Wakeups:
+    """They travel unless nobody else works on this store."""
+    alone = role == "all" and store.kind != "server"
+    consumer = f"{socket.gethostname()}.{name}"
+    return build_wakeups(store.url, alone=alone, receive=role != "front", name=consumer, stream=stream)
+
+
+def _build_dispatcher(
+    settings: Settings,
+    store: Store,
+    window: OperatorRuntime,
+    turns: TurnRunner,
+    board: ReportPublisher,
+    fetch: ItemFetcher,
+    world: DiagnosisRuntime,
+) -> Dispatcher:
+    inbox, clock, customers, shares = window.inbox, world.ports.clock, window.customers, world.policy.shares
+    leases = Leases(store.redis, clock, seconds=settings.lease_seconds, url=store.url)
+    limits = TurnLimits(keep_closed=timedelta(days=settings.closed_days))
+    tickets = build_ticket_threads(store, window.client, window.cards, inbox, window.people, customers)
+    posted, people_in = (window.client, window.cards, window.people), ThreadActivity(store.redis, clock).has_human_messages
+    threads = build_alert_threads(settings, store, world.ports.inventory, posted, inbox, people_in, tickets.resolve_thread)
+
+    async def fetched(item: InboxItem) -> InboxItem:
+        return await fetch(await threads.fetch_item(item))
+
+    return Dispatcher(
+        inbox,
+        leases,
+        turns,
+        board,
+        clock=clock,
+        timers=plan_timers,
+        fetch=fetched,
+        home=threads.resolve_thread,
+        limits=limits,
+        gate=build_quota_gate(shares, store, inbox, world.ports, customers) if customers or settings.intake_keys else None,
+        weight=lambda tenant: shares.get_quota(tenant).turns if tenant else 1,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _run_dispatcher(
+    desk: Dispatcher, wakeups: Wakeups, chores: Sequence[Callable[[], Coroutine[Any, Any, None]]]
+) -> AsyncIterator[None]:
+    """Wake-ups, the sweep and other chores; on the way down running turns reach a stored step."""
+    await wakeups.start(desk.schedule_incident)
+    doing = [asyncio.create_task(chore()) for chore in chores]
+    try:
+        yield
+    finally:
+        await cancel_tasks(*doing)
+        await desk.drain()
+        await wakeups.aclose()
+
+
+@contextlib.asynccontextmanager
+async def _run_wakeup_sender(wakeups: Wakeups) -> AsyncIterator[None]:
+    """Others are woken; what this process itself is woken for is nothing."""
+    await wakeups.start(ignore_wakeup)
+    try:
+        yield
+    finally:
+        await wakeups.aclose()
+
+
+@contextlib.asynccontextmanager
+async def _run_listeners(
+    settings: Settings, store: Store, surface: HandlerContext, door: TenantHandlers | None, routes: Sequence[InboundRoute]
+) -> AsyncIterator[None]:
+    """Slack's events reach us, over Socket Mode or HTTP, and whatever else is sent; the first thing to stop."""
+    if settings.slack_signing_secret:
+        async with run_inbound_server(settings, (*routes, *await build_slack_routes(settings, store, surface, door))):
+            yield
+        return
+    from bot.app.socket_mode import run_socket_mode  # Bolt: a worker needs none of it
+
+    async with run_socket_mode(surface, settings.slack_app_token.get_secret_value(), door), run_inbound_server(settings, routes):
+        yield

@@ -1,0 +1,154 @@
+"""The server of our ports: routes of several rooms behind one guard (`bot.app.http.guard`), bounded in bytes, time and number.
+
+It decides nothing and trusts nothing: who sends is judged by the room that hears, by a signature or a secret; what a proxy says of an address
+(`X-Forwarded-…`) is read by nobody. A proxy with TLS stands in front. Path and headers are judged before any of a body is read, and each route has its
+own places: what is sent to one does not take another's.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+
+import structlog
+from aiohttp import web
+from redis.exceptions import RedisError
+
+from bot.app.http.guard import SILENT_LOGGER, ConnectionGuard, InboundLimits, LogBudget, RouteFull, RoutePool
+from bot.inbound.limited_body import read_limited_body
+from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
+from bot.refusal import Refusal
+from bot.settings import ENV_PREFIX, Settings
+
+log = structlog.get_logger()
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+LIMITS = InboundLimits()
+ROUTE_BUSY = InboundResponse(503, {"error": "too much at once"}, after=5)
+TOO_LARGE = InboundResponse(413, {"error": "too large"})
+TOO_SLOW = InboundResponse(408, {"error": "the body took too long"})
+UNSUPPORTED_ENCODING = InboundResponse(415, {"error": "send it as it is: a signature is over the bytes, and nothing is unpacked here"})
+STORE_UNAVAILABLE = InboundResponse(503, {"error": "the store is away"}, after=30)
+INTERNAL_ERROR = InboundResponse(500, {"error": "something went wrong here; the log says what"})
+
+
+def run_inbound_server(settings: Settings, routes: Sequence[InboundRoute]) -> AbstractAsyncContextManager[object]:
+    """The server while it is open; nothing where no room has a route."""
+    return _run_on_http_port(settings, routes) if routes else contextlib.nullcontext()
+
+
+@contextlib.asynccontextmanager
+async def _run_on_http_port(settings: Settings, routes: Sequence[InboundRoute]) -> AsyncIterator[None]:
+    async with serve_on_setting("HTTP_PORT", settings.http_host, settings.http_port, routes):
+        log.info("http.open", host=settings.http_host, port=settings.http_port, paths=[route.path for route in routes])
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serve_on_setting(
+    setting: str, host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS
+) -> AsyncIterator[None]:
+    """The routes on the port of a setting. Raises Refusal with its name where it cannot listen."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(serve_routes(host, port, routes, limits))
+        except OSError as why:
+            raise Refusal(f"{ENV_PREFIX}{setting}: cannot listen on {host}: {why.strerror or why}") from why
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serve_routes(host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS) -> AsyncIterator[int]:
+    """The routes on that port, or on a free one where it is 0; yields the port. Raises OSError where it cannot listen."""
+    budget = LogBudget(limits.log_lines)
+
+    @web.middleware
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        with guard.hold_request(request.protocol):
+            try:
+                return await handler(request)
+            except web.HTTPException as no:  # no such path, or another method: nothing of a body is read
+                return _build_response(InboundResponse(no.status))
+
+    app = web.Application(middlewares=[guarded])
+    for route in routes:
+        made = web.get if route.method == "GET" else web.post
+        app.add_routes([made(route.path, RouteHandler(route, limits, budget).handle)])
+    app.on_response_prepare.append(_drop_server_header)
+    runner = web.AppRunner(app, access_log=None, logger=SILENT_LOGGER, shutdown_timeout=5.0)
+    await runner.setup()
+    assert runner.server is not None
+    guard = ConnectionGuard(runner.server, limits)
+    try:
+        server = await guard.listen(host, port)
+        try:
+            yield int(server.sockets[0].getsockname()[1])
+        finally:
+            server.close()
+            guard.close()
+    finally:
+        await runner.cleanup()
+
+
+async def _drop_server_header(_: web.Request, response: web.StreamResponse) -> None:
+    """Who serves is nobody's business."""
+    response.headers.pop("Server", None)
+
+
+class RouteHandler:
+    """Takes one route's requests from their head to the answer, in places of its own."""
+
+    def __init__(self, route: InboundRoute, limits: InboundLimits, budget: LogBudget) -> None:
+        self._route, self._limits, self._budget = route, limits, budget
+        self._pool = RoutePool(limits.in_hand)
+
+    async def handle(self, request: web.Request) -> web.Response:
+        """Answer a request; what came to nothing is logged here, bounded in number."""
+        answer = await self._answer_request(request)
+        if answer.why and (left_out := self._budget.spend(self._route.path, answer.status)) is not None:
+            log.warning("http.refused", path=self._route.path, status=answer.status, why=answer.why, **left_out)
+        return _build_response(answer)
+
+    async def _answer_request(self, request: web.Request) -> InboundResponse:
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            return UNSUPPORTED_ENCODING
+        if (request.content_length or 0) > self._route.most:
+            return TOO_LARGE
+        if (no := self._route.judge(request.headers)) is not None:
+            return no
+        try:
+            async with asyncio.timeout(self._limits.body) as patience:
+                with self._pool.hold_body_slot(patience):
+                    body = await read_limited_body(request.content.iter_any(), self._route.most)
+        except TimeoutError:
+            return TOO_SLOW
+        except RouteFull:
+            return ROUTE_BUSY
+        if body is None:
+            return TOO_LARGE
+        with self._pool.hold_handler_slot():
+            return await self._call_route(InboundRequest(request.headers, body, request.match_info))
+
+    async def _call_route(self, request: InboundRequest) -> InboundResponse:
+        try:
+            async with asyncio.timeout(self._limits.answer):
+                return await self._route.hear(request)
+        except (RedisError, TimeoutError, OSError) as why:
+            return replace(STORE_UNAVAILABLE, why=f"the store is away: {why}"[:200])
+        except Exception as bug:  # whoever sends gets no words of it
+            if (left_out := self._budget.spend(self._route.path, INTERNAL_ERROR.status)) is not None:
+                log.exception("http.bug", path=self._route.path, exc_info=bug, **left_out)
+            return INTERNAL_ERROR
+
+
+def _build_response(answer: InboundResponse) -> web.Response:
+    """The answer as HTTP. Who was told anything but yes connects anew for the next request."""
+    headers = {**answer.headers, **({"Retry-After": str(answer.after)} if answer.after else {})}
+    if isinstance(answer.body, str):
+        made = web.Response(text=answer.body, status=answer.status, headers=headers)
+    else:
+        made = web.json_response(dict(answer.body), status=answer.status, headers=headers)
+    if answer.status >= 300:
+        made.force_close()
+    return made

@@ -1,0 +1,139 @@
+"""Lessons put together: drafted by whoever takes turns, decided about in Slack."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+
+import structlog
+
+from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.incidents.context import HandlerContext
+from bot.incidents.dispatch.dispatcher import ReportPublisher
+from bot.incidents.dispatch.inbox import Inbox
+from bot.lessons.handlers import LessonCards, LessonHandlers
+from bot.lessons.lesson_observer import LessonObserver
+from bot.lessons.store import LessonStore
+from bot.settings import Settings
+from bot.slack.client import SLACK_ERRORS, SlackClient
+from bot.slack.people import People
+from bot.slack.posted_messages import EditableMessages, PostedCards
+from bot.store.store import Store
+from bot.tasks import run_periodically
+from graph.context import GraphContext
+from graph.learning.lesson_drafts import NodeTenantLookup, draft_lesson
+from graph.state import IncidentState
+from kb.history.index import PastIncidentIndex
+from kb.history.lessons import AT_TERMINAL, Lesson, retire_if_faded
+from kb.history.mistakes import MistakeNotes
+from tools.clock import Clock
+from tools.inventory.inventory import Inventory
+
+log = structlog.get_logger()
+POLL_INTERVAL_SECONDS = 1.0
+"""Seconds between two looks whether something was decided anywhere."""
+RECENT_DECISION_WINDOW = timedelta(days=2)
+
+
+@dataclass
+class LessonFollower:
+    """Brings what people accepted, in whichever process, into this one's history, and takes out what is used no more."""
+
+    lessons: LessonStore
+    history: PastIncidentIndex
+    clock: Clock
+    show: Callable[[Lesson], Awaitable[None]] | None = None
+    mistakes: MistakeNotes = field(default_factory=MistakeNotes)
+    _seen: tuple[int, date] | None = None
+    _states: dict[str, str] | None = None
+
+    async def run(self) -> None:
+        """Catch up until cancelled."""
+        await run_periodically("lessons", self.catch_up, POLL_INTERVAL_SECONDS)
+
+    async def catch_up(self) -> None:
+        """Catch up with what changed, and with a new day, by which trust fades."""
+        today = self.clock.now().date()
+        now = await self.lessons.get_version(), today
+        if now == self._seen:
+            return
+        every = await self.lessons.list_lessons()
+        await self._retire_faded(every, today)
+        await self._refresh_cards(every, today)
+        accepted = [one for one in every if one.state == "accepted" and one.label and retire_if_faded(one, today) == one]
+        self.mistakes.set_lessons(accepted)
+        if await self.history.replace_lessons(one.to_past_incident(today) for one in accepted):
+            self._seen = now
+
+    async def _retire_faded(self, every: Iterable[Lesson], today: date) -> None:
+        """Retire what nothing bore out for too long, and let it be seen; by whichever process notices first."""
+        for one in every:
+            if (
+                retire_if_faded(one, today) != one
+                and (after := await self.lessons.update_lesson(one.id, lambda now: retire_if_faded(now, today))) is not None
+            ):
+                await self._show_lesson(after)
+
+    async def _refresh_cards(self, every: Iterable[Lesson], today: date) -> None:
+        """Cards of what was settled lately are drawn as it stands: of all when a process begins, where one died between the store and its card; later
+        of what nobody settled by a click, in a terminal."""
+        for one in every:
+            here = self._states is None or (one.by == AT_TERMINAL and self._states.get(one.id) != one.state)
+            if here and one.settled is not None and today - one.settled <= RECENT_DECISION_WINDOW:
+                await self._show_lesson(one)
+        self._states = {one.id: one.state for one in every}
+
+    async def _show_lesson(self, lesson: Lesson) -> None:
+        if self.show is None:
+            return
+        try:
+            await self.show(lesson)
+        except SLACK_ERRORS as trouble:
+            log.warning("lessons.not_painted", lesson=lesson.id, error=str(trouble)[:200])
+
+
+@dataclass(frozen=True, slots=True)
+class LessonServices:
+    """What a process has of it."""
+
+    lessons: LessonStore
+    cards: LessonCards
+    ports: GraphContext
+    following: LessonFollower
+
+    def add_handlers(self, surface: HandlerContext) -> HandlerContext:
+        """The surface with the buttons and the form."""
+        return replace(surface, teaching=LessonHandlers(surface, self.lessons, self.cards))
+
+    def wrap_publisher(self, board: ReportPublisher) -> ReportPublisher:
+        """A board that has closed incidents teach."""
+        return LessonObserver(board, self.lessons, self._draft_lesson, self.cards.update_card, self.ports.clock)
+
+    def _draft_lesson(self, state: IncidentState, now: datetime) -> Lesson | None:
+        inventory = self.ports.inventory
+        return draft_lesson(
+            state, now, self.ports.taxonomy.leaves, lambda hosts: _list_tenants(inventory, hosts), _build_tenant_lookup(inventory)
+        )
+
+
+def build_lesson_services(
+    settings: Settings, store: Store, world: DiagnosisRuntime, client: SlackClient, cards: PostedCards, inbox: Inbox, people: People
+) -> LessonServices:
+    """Over one store."""
+    titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
+    kept = EditableMessages(client, cards)
+    lessons = LessonStore(store.redis)
+    cards_of = LessonCards(kept, inbox, people, titles)
+    following = LessonFollower(lessons, world.history, world.ports.clock, cards_of.update_card, mistakes=world.mistakes)
+    return LessonServices(lessons, cards_of, world.ports, following)
+
+
+def _build_tenant_lookup(inventory: Inventory) -> NodeTenantLookup | None:
+    """Whose a host is by the scheduler's name for it; None where no host is a tenant's."""
+    known = {host.slurm_name: host.tenant for host in inventory.hosts.values()}
+    return known.get if any(known.values()) else None
+
+
+def _list_tenants(inventory: Inventory, hosts: Iterable[str]) -> frozenset[str]:
+    """Whose these hosts are."""
+    known = (inventory.hosts.get(host) for host in hosts)
+    return frozenset(row.tenant for row in known if row is not None and row.tenant)

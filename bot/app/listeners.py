@@ -1,0 +1,385 @@
+"""Slack payload → our value → the inbox. The edge: refusals become one card here, and everything is acknowledged or deliberately not.
+
+What cannot be stored is not acknowledged when Slack would send it again (messages), and told to the person at once when it
+would not (clicks, forms, commands). `process_before_response` makes Bolt answer only after a listener has returned, and a listener
+for everything keeps Socket Mode from leaving an event unanswered.
+"""
+
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
+
+import structlog
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.context.async_context import AsyncBoltContext
+from slack_bolt.response import BoltResponse
+from slack_sdk.errors import SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.cards.blocks import Card
+from bot.cards.buttons import BadForm, OldButton
+from bot.cards.text import Line
+from bot.incidents.cards import close_modal, drained_nodes, incident_menu, notes
+from bot.incidents.cards import feedback as feedback_form
+from bot.incidents.context import HandlerContext, StoreUnreachable, TenantUpdatesPort, guard_store, render_refusal
+from bot.incidents.handlers import commands, feedback, forms, home, incident_clicks
+from bot.incidents.handlers.messages import handle_deletion, handle_edit, handle_message
+from bot.lessons.cards import lesson
+from bot.policy.channels import SlackPlace
+from bot.provider.cards import provider_ticket
+from bot.refusal import Refusal
+from bot.remediation import approval_clicks
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import edit_modal, reject_modal
+from bot.slack.client import SLACK_ERRORS, post_message
+from bot.slack.manifest import SHORTCUT
+from bot.slack.payloads import EditedMessage, IncomingMessage, parse_deletion, parse_edit, parse_message
+from bot.tenants.cards import internal_thread, quota_waiting
+from bot.tenants.cards import tenant_card as customers
+from bot.trackers.cards import ticket_form
+from graph.state import Origin
+
+log = structlog.get_logger()
+
+MATCH_ALL_PATTERN = re.compile(".*", re.DOTALL)
+SHARING_EVENT_PATTERN = re.compile("^channel_(?:un)?shared$")
+TENANT_ACTION_IDS = frozenset(customers.BUTTONS)
+RETRY_STATUS = 503
+"""Not acknowledged: Slack sends it again."""
+
+Body = dict[str, Any]
+FORM_HANDLERS: Mapping[str, Callable[[HandlerContext, Body], Awaitable[None]]] = {
+    close_modal.CALLBACK_ID: incident_clicks.handle_close_form,
+    reject_modal.CALLBACK_ID: approval_clicks.handle_reject_form,
+    edit_modal.CALLBACK_ID: approval_clicks.handle_edit_form,
+    feedback_form.CALLBACK_ID: feedback.handle_feedback_form,
+    incident_menu.ASSIGN_CALLBACK_ID: forms.handle_assign_form,
+    incident_menu.CORRECT_CALLBACK_ID: forms.handle_correct_form,
+    ticket_form.CALLBACK_ID: forms.handle_tracker_form,
+    lesson.CALLBACK_ID: forms.handle_lesson_form,
+}
+"""Form → who takes it."""
+
+
+class TenantHandlers(Protocol):
+    """Who takes what happens in channels that are not the operators'."""
+
+    def is_tenant_channel(self, place: SlackPlace) -> bool: ...
+
+    async def handle_message(self, arrival: IncomingMessage) -> None: ...
+
+    async def handle_edit(self, edit: EditedMessage, first: Callable[[str], bool]) -> None: ...
+
+    async def handle_click(self, payload: Body) -> None: ...
+
+    def get_error_cards(self, channel: str) -> "ErrorCards | None":
+        """What is read in a channel of theirs where nothing came of what was done; None where it is none of theirs."""
+        ...
+
+
+class ErrorCards(Protocol):
+    """The cards for those who are told that nothing came of it."""
+
+    def render_refusal(self, no: Refusal) -> Card: ...
+
+    def render_not_stored(self, *, will_retry: bool) -> Card: ...
+
+    def render_bug(self, reference: str, known: Line) -> Card: ...
+
+
+class OperatorErrorCards:
+    """As our own people read it."""
+
+    def render_refusal(self, no: Refusal) -> Card:
+        return render_refusal(no)
+
+    def render_not_stored(self, *, will_retry: bool) -> Card:
+        return notes.render_not_stored(will_retry)
+
+    def render_bug(self, reference: str, known: Line) -> Card:
+        return notes.render_internal_error(reference, known)
+
+
+OPERATOR_ERROR_CARDS: Final = OperatorErrorCards()
+
+
+class Listeners:
+    """One method a kind of payload. Each returns what Slack is answered. `door`: of customers' channels, where they are served."""
+
+    def __init__(self, surface: HandlerContext, door: TenantHandlers | None = None) -> None:
+        self._surface = surface
+        self._door = door
+        self._told: OrderedDict[str, None] = OrderedDict()
+
+    def register(self, app: AsyncApp) -> None:
+        """Everything, so that nothing is left unanswered."""
+        app.event(re.compile("^(app_mention|message)$"))(self.handle_message)
+        app.event("app_home_opened")(self.handle_home_opened)
+        app.event("assistant_thread_started")(self.handle_assistant_thread)
+        app.event(SHARING_EVENT_PATTERN)(self.handle_sharing_change)
+        app.event(MATCH_ALL_PATTERN)(self.ignore_event)
+        app.action(MATCH_ALL_PATTERN)(self.handle_action)
+        app.view_submission(MATCH_ALL_PATTERN)(self.handle_submission)
+        app.view_closed(MATCH_ALL_PATTERN)(self.ignore_event)
+        app.shortcut(MATCH_ALL_PATTERN)(self.handle_shortcut)
+        app.command(MATCH_ALL_PATTERN)(self.handle_command)
+        app.options(MATCH_ALL_PATTERN)(self.ignore_event)
+        app.error(self.handle_error)
+
+    async def handle_message(self, body: Body, context: AsyncBoltContext, ack: AsyncAck) -> BoltResponse:
+        us = context.bot_user_id or ""
+        if deleted := parse_deletion(body):
+            await self._run_with_error_card(handle_deletion(self._surface, deleted, self._is_first_time))
+            return await ack()
+        edit, arrival = parse_edit(body, us), parse_message(body, us, self._surface.alert_bots)
+        arrival = edit.now if edit else arrival
+        if arrival is None:
+            return await ack()
+        try:
+            await self._route_message(arrival, edit)
+        except Refusal as no:
+            if arrival.mention and not arrival.twin and not arrival.alert:
+                await self._queue_reply(arrival, self._get_error_cards(arrival.channel).render_refusal(no))
+        except StoreUnreachable as away:
+            log.warning("listeners.not_stored", key=arrival.key, error=str(away.__cause__))
+            if not arrival.alert and self._is_first_time(arrival.key):
+                card = self._get_error_cards(arrival.channel).render_not_stored(will_retry=True)
+                self._surface.tasks.spawn_task("not_stored", post_message(self._surface.client, arrival.channel, arrival.root, card))
+            return BoltResponse(status=RETRY_STATUS)
+        return await ack()
+
+    async def _route_message(self, arrival: IncomingMessage, edit: EditedMessage | None) -> None:
+        """To whoever answers in that channel."""
+        if self._door is not None and self._door.is_tenant_channel(arrival.place):
+            await (self._door.handle_edit(edit, self._is_first_time) if edit else self._door.handle_message(arrival))
+        elif edit:
+            await handle_edit(self._surface, edit, self._is_first_time)
+        else:
+            await handle_message(self._surface, arrival)
+
+    async def handle_home_opened(self, body: Body, ack: AsyncAck) -> BoltResponse:
+        event = body["event"]
+        if event.get("tab", "home") == "home":
+            work = home.publish_home_tab(self._surface, str(event["user"]), str(body.get("team_id", "")))
+            self._surface.tasks.spawn_task("home", work)
+        elif event["tab"] == "messages":
+            self._surface.direct.greet(str(event["channel"]))
+        return await ack()
+
+    async def handle_assistant_thread(self, body: Body, ack: AsyncAck) -> BoltResponse:
+        """Of an app whose conversation is threads. That people then look at another channel is heard by `nothing`: it is none of our business."""
+        begun = body["event"]["assistant_thread"]
+        self._surface.direct.greet(str(begun["channel_id"]), str(begun["thread_ts"]))
+        return await ack()
+
+    async def handle_sharing_change(self, body: Body, ack: AsyncAck) -> BoltResponse:
+        """A channel opens to another organisation, or closes: a channel of the operators that others read is served no more from now on.
+        Still shared is one that another organisation left (`is_ext_shared`)."""
+        event = body["event"]
+        shared = event["type"] == "channel_shared" or event.get("is_ext_shared") is not False
+        log.warning("listeners.sharing", channel=event.get("channel"), shared=shared)
+        try:
+            async with guard_store():
+                await self._surface.people.record_sharing(str(event.get("channel") or ""), shared=shared)
+        except StoreUnreachable:
+            return BoltResponse(status=RETRY_STATUS)
+        return await ack()
+
+    async def handle_action(self, body: Body, ack: AsyncAck, respond: AsyncRespond) -> BoltResponse:
+        action_id = body["actions"][0].get("action_id")
+        theirs = self._door is not None and action_id in TENANT_ACTION_IDS
+        work = self._door.handle_click(body) if self._door is not None and theirs else _find_click_handler(action_id)(self._surface, body)
+        if card := await self._run_with_error_card(work, _get_channel(body)):
+            self._spawn_ephemeral(respond, body, card)
+        return await ack()
+
+    async def handle_shortcut(self, body: Body, ack: AsyncAck, respond: AsyncRespond) -> BoltResponse:
+        if body.get("callback_id") == SHORTCUT and (
+            card := await self._run_with_error_card(incident_clicks.handle_diagnose_shortcut(self._surface, body), _get_channel(body))
+        ):
+            self._spawn_ephemeral(respond, body, card)
+        return await ack()
+
+    async def handle_submission(self, body: Body, ack: AsyncAck) -> BoltResponse:
+        answer: Body = {}
+        work = self._route_submission(body, answer)
+        if work is None:
+            return await ack()
+        try:
+            card = await self._run_with_error_card(work)
+        except BadForm as wrong:
+            card = notes.render_refusal(str(wrong))
+            if _list_required_fields(body["view"]):
+                return await ack(response_action="errors", errors=wrong.problems)
+        if card is None:
+            return await ack(**answer)
+        if not (fields := _list_required_fields(body["view"])):
+            return await ack(response_action="update", view=internal_thread.render_not_sent(card))
+        return await ack(response_action="errors", errors={fields[-1]: card.text})
+
+    def _route_submission(self, body: Body, answer: Body) -> Awaitable[None] | None:
+        """`answer` is filled with what Slack is to do with the form."""
+        callback = body["view"].get("callback_id", "")
+        if callback in internal_thread.FORM_CALLBACK_IDS and self._surface.telling is not None:
+            return _handle_tenant_update(self._surface.telling, body, answer)
+        take = FORM_HANDLERS.get(callback)
+        return take(self._surface, body) if take else None
+
+    async def handle_command(self, body: Body, ack: AsyncAck) -> BoltResponse:
+        shown: list[Card] = []
+
+        async def run() -> None:
+            shown.append(await commands.handle_command(self._surface, body))
+
+        card = await self._run_with_error_card(run(), str(body.get("channel_id") or "")) or shown[0]
+        return await ack(text=card.text, blocks=list(card.blocks), response_type="ephemeral")
+
+    async def ignore_event(self, ack: AsyncAck) -> BoltResponse:
+        """Heard, and none of our business."""
+        return await ack()
+
+    async def handle_error(self, error: Exception, body: Body, context: AsyncBoltContext, respond: AsyncRespond) -> None:
+        """Ours to mend: written down under a reference that the person is given. Not acknowledged, so Slack may send it again."""
+        reference = secrets.token_hex(4)
+        log.error("listeners.bug", reference=reference, type=body.get("type"), exc_info=error)
+        card = self._get_error_cards(_get_channel(body)).render_bug(reference, _choose_effects_note(body))
+        arrival = parse_message(body, context.bot_user_id or "") if body.get("event") else None
+        if arrival and arrival.mention and self._is_first_time(arrival.key):
+            await self._queue_reply(arrival, card)
+        elif body.get("response_url"):
+            self._spawn_ephemeral(respond, body, card)
+
+    def _get_error_cards(self, channel: str) -> ErrorCards:
+        """In which words people of a channel are told that nothing came of it."""
+        return (self._door.get_error_cards(channel) if self._door else None) or OPERATOR_ERROR_CARDS
+
+    async def _run_with_error_card(self, work: Awaitable[None], channel: str = "") -> Card | None:
+        """Do it; what the person must be told when it was not done."""
+        words = self._get_error_cards(channel)
+        try:
+            await work
+        except Refusal as no:
+            return words.render_refusal(no)
+        except StoreUnreachable as away:
+            log.warning("listeners.not_stored", error=str(away.__cause__))
+            return words.render_not_stored(will_retry=False)
+        except SlackClientError as trouble:
+            log.warning("listeners.slack_refused", error=str(trouble)[:200])
+            return words.render_refusal(Refusal("Slack did not let me do that. Please try again."))
+        return None
+
+    async def _queue_reply(self, arrival: IncomingMessage, card: Card) -> None:
+        place = Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
+        await self._surface.queue_reply(place, arrival.key, card)
+
+    def _spawn_ephemeral(self, respond: AsyncRespond, body: Body, card: Card) -> None:
+        thread = (body.get("container") or {}).get("thread_ts")
+        self._surface.tasks.spawn_task("whisper", _respond_ephemeral(respond, card, thread))
+
+    def _is_first_time(self, key: str) -> bool:
+        """True once a key, as far as the last thousand go."""
+        known = key in self._told
+        self._told[key] = None
+        while len(self._told) > 1000:
+            self._told.popitem(last=False)
+        return not known
+
+
+async def build_slack_app(surface: HandlerContext, door: TenantHandlers | None = None) -> AsyncApp:
+    """The Bolt app. Who we are is asked once, now: Bolt would ask at the first event, and acknowledge that event even if it cannot tell."""
+    token = str(surface.client.token)
+    us = AuthorizeResult.from_auth_test_response(bot_token=token, auth_test_response=await surface.client.auth_test())
+
+    async def authorize() -> AuthorizeResult:
+        return us
+
+    client = AsyncWebClient(base_url=surface.client.base_url)
+    app = AsyncApp(
+        name="rackmedic",  # without a name, Bolt reads the source of every module on the stack for one
+        client=client,
+        authorize=authorize,
+        process_before_response=True,
+        raise_error_for_unhandled_request=False,
+    )
+    Listeners(surface, door).register(app)
+    return app
+
+
+def _find_click_handler(action_id: str) -> Callable[[HandlerContext, Body], Awaitable[None]]:
+    """Who takes a click."""
+    if action_id in approval.BUTTONS:
+        return approval_clicks.handle_click
+    if action_id in provider_ticket.BUTTONS:
+        return _forward_to_provider
+    if action_id in ticket_form.BUTTONS:
+        return _forward_to_tracker
+    if action_id in internal_thread.BUTTONS:
+        return _forward_to_tenant_updates
+    if action_id in lesson.BUTTONS:
+        return _forward_to_lessons
+    if action_id in quota_waiting.BUTTONS:
+        return home.handle_quota_waiver
+    return home.handle_return_click if action_id in drained_nodes.BUTTONS else incident_clicks.handle_click
+
+
+async def _forward_to_tenant_updates(surface: HandlerContext, body: Body) -> None:
+    if surface.telling is None:
+        raise OldButton
+    await surface.telling.handle_click(body)
+
+
+async def _forward_to_provider(surface: HandlerContext, body: Body) -> None:
+    if surface.sending is None:
+        raise OldButton
+    await surface.sending.handle_click(body)
+
+
+async def _forward_to_tracker(surface: HandlerContext, body: Body) -> None:
+    if surface.tracking is None:
+        raise OldButton
+    await surface.tracking.handle_click(body)
+
+
+async def _forward_to_lessons(surface: HandlerContext, body: Body) -> None:
+    if surface.teaching is None:
+        raise OldButton
+    await surface.teaching.handle_click(body)
+
+
+def _get_channel(body: Body) -> str:
+    """Where an event, a click or a command happened; empty where that is no channel."""
+    where = (body.get("event") or {}).get("channel") or (body.get("channel") or {}).get("id") or body.get("channel_id")
+    return str(where or "")
+
+
+def _choose_effects_note(body: Body) -> Line:
+    """What is known when something broke, by what was begun: a decision may have been counted, a command may have taken effect."""
+    clicked = [str(action.get("action_id")) for action in body.get("actions") or ()]
+    if any(name in approval.BUTTONS for name in clicked):
+        return notes.DECISION_ERROR_TEXT
+    return notes.COMMAND_ERROR_TEXT if body.get("command") else notes.MESSAGE_ERROR_TEXT
+
+
+def _list_required_fields(view: Body) -> list[str]:
+    """The fields of a form that must be filled; a refusal of the whole is said under the last. A preview has none."""
+    return [str(block["block_id"]) for block in view["blocks"] if block["type"] == "input" and not block.get("optional")]
+
+
+async def _handle_tenant_update(telling: TenantUpdatesPort, body: Body, answer: Body) -> None:
+    """What is written to a customer lays its preview over the form; the preview sends it, and both close."""
+    if body["view"]["callback_id"] == internal_thread.TELL_FORM_CALLBACK_ID:
+        answer.update(response_action="push", view=await telling.build_preview(body))
+    else:
+        await telling.handle_send(body)
+        answer.update(response_action="clear")
+
+
+async def _respond_ephemeral(respond: AsyncRespond, card: Card, thread_ts: str | None) -> None:
+    """Tell one person. Their click stays undone whether or not Slack passes this on."""
+    try:
+        await respond(text=card.text, blocks=list(card.blocks), response_type="ephemeral", replace_original=False, thread_ts=thread_ts)
+    except SLACK_ERRORS as trouble:
+        log.warning("listeners.not_told", error=str(trouble)[:200])

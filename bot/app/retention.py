@@ -1,0 +1,104 @@
+"""What lets go by itself: evidence after its days or bytes, closed incidents past their megabytes, the private Redis' long log.
+
+Rule it keeps: nothing that an open incident or its ticket cites goes; and while nobody can say which are open, nothing goes at all.
+Any number of processes may do this on one data folder: who finds that it was done lately does nothing.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+from redis.exceptions import RedisError, ResponseError
+
+from bot.settings import Settings
+from bot.store.private_redis import rotate_log
+from bot.tasks import run_periodically
+from tools.clock import Clock
+from tools.retention import PruneResult, prune_evidence
+
+if TYPE_CHECKING:  # it knows the graph's keys, and with them LangGraph: `doctor` only reads the note
+    from bot.store.closed_incidents import ClosedIncidentStore
+
+log = structlog.get_logger()
+CLEAR_INTERVAL_SECONDS = 3600.0
+FIRST_DELAY_SECONDS = 60.0
+NOTE_FILE = "retention.json"
+GB, MB = 1 << 30, 1 << 20
+MAX_CLOSED_MEGABYTES = 512  # of Redis, for closed incidents; past it those closed longest ago go first
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionRun:
+    """What the last clearing did, as `doctor` reads it. `at` is seconds since 1970; `cited` bytes stay only because open incidents cite them."""
+
+    at: float
+    outputs: int
+    bytes: int
+    cited: int
+    incidents: int
+
+
+def load_last_run(folder: Path) -> RetentionRun | None:
+    """What the data folder says of it; None where it was never done, or its note cannot be read."""
+    try:
+        return RetentionRun(**json.loads((folder / NOTE_FILE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+class Retention:
+    """One for each process that works."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        open_incidents: Callable[[], Awaitable[list[str]]],
+        closed: "ClosedIncidentStore",
+        clock: Clock,
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._settings, self._open, self._closed, self._clock, self._pause = settings, open_incidents, closed, clock, pause
+
+    async def run(self) -> None:
+        """Until cancelled, an hour apart."""
+        await self._pause(FIRST_DELAY_SECONDS)
+        await run_periodically("retention", self.clear_expired, CLEAR_INTERVAL_SECONDS, expected=(RedisError, OSError), pause=self._pause)
+
+    async def clear_expired(self) -> RetentionRun | None:
+        """Let go of what is over; None where it was done lately."""
+        now, folder = self._clock.now().timestamp(), self._settings.data_dir
+        before = load_last_run(folder)
+        if before is not None and now - before.at < CLEAR_INTERVAL_SECONDS / 2:
+            return None
+        open_now = frozenset(await self._open())
+        pruned = await asyncio.to_thread(self._prune_evidence, open_now, now)
+        gone = await self._trim_closed()
+        done = RetentionRun(now, pruned.outputs, pruned.bytes, pruned.cited, gone)
+        await asyncio.to_thread(_write_note, folder, done)
+        log.info("retention.done", **asdict(done))
+        return done
+
+    async def _trim_closed(self) -> int:
+        try:
+            return await self._closed.trim_to_bytes(MAX_CLOSED_MEGABYTES * MB)
+        except ResponseError as e:  # in memory, and on some managed Redis, no size is told: their days still bound them
+            log.info("retention.closed_incidents_not_measured", why=str(e))
+            return 0
+
+    def _prune_evidence(self, open_now: frozenset[str], now: float) -> PruneResult:
+        settings = self._settings
+        rotate_log(settings.data_dir)
+        return prune_evidence(settings.evidence_dir, settings.evidence_days, int(settings.evidence_gb * GB), open_now, now)
+
+
+def _write_note(folder: Path, done: RetentionRun) -> None:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = folder / f"{NOTE_FILE}.{os.getpid()}"
+    draft.write_text(json.dumps(asdict(done)))
+    draft.replace(folder / NOTE_FILE)

@@ -1,0 +1,82 @@
+"""Slack's events reach us over Socket Mode, from here until the block is left."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
+
+import structlog
+from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
+from slack_bolt.async_app import AsyncApp
+from slack_sdk.errors import SlackApiError
+
+from bot.app.listeners import TenantHandlers, build_slack_app
+from bot.incidents.context import HandlerContext
+from bot.refusal import Refusal
+from bot.settings import ENV_PREFIX
+from bot.slack.rate_limits import SlackTurnTimeout
+
+log = structlog.get_logger()
+
+
+MAX_CONNECT_RETRIES, CONNECT_PAUSE_SECONDS = 24, 5.0
+"""How often we ask to be let in while Slack has no turn for us, and how many seconds apart."""
+
+
+async def build_app_with_retries(
+    surface: HandlerContext, door: TenantHandlers | None = None, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> AsyncApp:
+    """Slack refuses everybody for a minute now and then: a front end that starts then waits."""
+    for left in range(MAX_CONNECT_RETRIES, -1, -1):
+        try:
+            return await build_slack_app(surface, door)
+        except (SlackTurnTimeout, SlackApiError) as why:
+            crowded = isinstance(why, SlackTurnTimeout) or why.response["error"] == "ratelimited"
+            if not crowded or not left:
+                raise
+            log.warning("slack.waiting", why=str(why)[:200])
+            await pause(CONNECT_PAUSE_SECONDS)
+    raise AssertionError("the last try ends it")
+
+
+async def build_app_or_refuse(surface: HandlerContext, door: TenantHandlers | None = None) -> AsyncApp:
+    """The app, let in. Raises Refusal, naming the setting to mend, where Slack does not let us in or cannot be reached."""
+    try:
+        return await build_app_with_retries(surface, door)
+    except SlackApiError as why:
+        raise Refusal(
+            f"{ENV_PREFIX}SLACK_BOT_TOKEN: Slack answers {why.response['error']}; reinstall the app and copy its bot token"
+        ) from why
+    except (OSError, SlackTurnTimeout) as why:
+        raise Refusal(f"{ENV_PREFIX}SLACK_API_URL: Slack cannot be reached: {why}") from why
+
+
+class SocketConnection(Protocol):
+    """As slack_bolt's handler does."""
+
+    async def connect_async(self) -> None: ...
+
+
+async def connect_with_retries(handler: SocketConnection, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    """Connect; where Slack has no turn for that call either, as patiently as `let_in`. Raises Refusal when it had none for minutes."""
+    for left in range(MAX_CONNECT_RETRIES, -1, -1):
+        try:
+            await handler.connect_async()
+        except SlackTurnTimeout as why:
+            if not left:
+                raise Refusal(f"{ENV_PREFIX}SLACK_API_URL: Slack cannot be reached: {why}") from why
+            log.warning("slack.waiting", why=str(why)[:200])
+            await pause(CONNECT_PAUSE_SECONDS)
+        else:
+            return
+
+
+@contextlib.asynccontextmanager
+async def run_socket_mode(surface: HandlerContext, app_token: str, door: TenantHandlers | None = None) -> AsyncIterator[None]:
+    """Connected. Raises Refusal as `build_app_or_refuse` does."""
+    handler = AsyncSocketModeHandler(await build_app_or_refuse(surface, door), app_token)
+    await connect_with_retries(handler)
+    try:
+        yield
+    finally:
+        await handler.close_async()  # type: ignore[no-untyped-call]

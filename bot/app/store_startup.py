@@ -1,0 +1,60 @@
+"""A process that stays waits for a Redis that is away when it starts: it says so in its log and in its health, and does not exit.
+
+Only silence is waited out. What somebody must mend (a wrong password, a cluster, a URL that is none) is refused at once.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import structlog
+
+from bot.app.health import Health
+from bot.refusal import Refusal
+from bot.settings import ENV_PREFIX, Settings
+from bot.store.store import REDIS_AWAY_ERRORS, Store, StoreNotAnswering, StoreUnavailable, WrongStoreVersion, open_store
+from tools.ledger.record import StoreDown
+
+log = structlog.get_logger()
+RETRY_DELAYS_SECONDS = (0.5, 1.0, 2.0, 5.0)
+"""Seconds between looks, the last one over and over."""
+
+
+async def run_with_store(settings: Settings, health: Health, stop: asyncio.Event, run: Callable[[Store], Awaitable[None]]) -> None:
+    """`run` over the open store. Where Redis does not answer, or goes away before the process is ready, it is begun again once it does;
+    `stop` ends the wait. Raises Refusal for what must be mended first."""
+    tried = 0
+    while not stop.is_set():
+        try:
+            async with _open_checked_store(settings) as store:
+                health.redis, health.waits = store.redis, ""
+                await run(store)
+                return
+        except (StoreNotAnswering, StoreDown, *REDIS_AWAY_ERRORS) as away:
+            if health.was_ready:
+                raise
+            health.waits = "waiting for Redis"
+            log.warning("store.waiting", why=str(away)[:300], tried=tried + 1)
+            await _wait_or_stop(stop, RETRY_DELAYS_SECONDS[min(tried, len(RETRY_DELAYS_SECONDS) - 1)])
+            tried += 1
+
+
+@contextlib.asynccontextmanager
+async def _open_checked_store(settings: Settings) -> AsyncIterator[Store]:
+    try:
+        store = await open_store(settings.redis_url or None, settings.data_dir)
+    except StoreNotAnswering:
+        raise
+    except WrongStoreVersion as why:
+        raise Refusal(str(why), 2) from why
+    except StoreUnavailable as why:
+        raise Refusal(f"{ENV_PREFIX}REDIS_URL: {why}") from why
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+async def _wait_or_stop(stop: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)

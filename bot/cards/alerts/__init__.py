@@ -1,1 +1,0 @@
-"""What is shown of a monitoring system's alerts. Pure; may import the other cards' blocks and text."""

@@ -1,0 +1,1 @@
+"""The `rackmedic` command: `main` registers every command, `commands` declares them, and one module runs each."""

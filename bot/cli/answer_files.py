@@ -1,0 +1,118 @@
+"""What an answer in a terminal's conversation brings beside its words: outputs, pictures and the report, written into a folder where one was named, else
+printed, as far as a terminal can show them. Where it is is said."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.refusal import Refusal
+from bot.reports.charts.drawing import Drawing
+from bot.reports.drawing_source import DrawingSource, FactsNotKept
+from bot.reports.figures import build_bandwidth_expectation
+from bot.reports.incident_sources import IncidentSources, use_id_as_name
+from bot.reports.page_formats import FORMATS, PageFormat, parse_page_format
+from graph.incident_view import IncidentView
+from graph.report import AttachedChart, AttachedOutput, Report
+from kb.redact import show_invisible
+from kb.scan import split_lines
+
+if TYPE_CHECKING:
+    from bot.cli.local_thread import LocalThread
+    from tools.ledger.reader import LedgerReader
+
+NO_LEDGER_REASON = "a terminal decides nothing"
+NOT_KEPT_TEXT = "not kept any more"
+
+
+@dataclass(slots=True)
+class AnswerFiles:
+    """`folder`: where files go; None prints them. `ledger` is None where nothing can be decided."""
+
+    world: DiagnosisRuntime
+    thread: "LocalThread"
+    folder: Path | None = None
+    ledger: "LedgerReader | None" = None
+
+    def __post_init__(self) -> None:
+        if self.folder is not None:
+            self.folder = make_folder(self.folder)
+
+    async def render_lines(self, report: Report, asked: str) -> list[str]:
+        """What to print of it: the things themselves, or where they were written. Raises Refusal where they cannot be written."""
+        shown = [line for row in report.shown for line in await self._render_output(row)]
+        rows = IncidentView(await self.thread.get_state(""))
+        drawn = [line for wanted in report.pictures if wanted.asked for line in await self._render_picture(wanted, rows)]
+        return [*shown, *drawn, *(await self._render_page(rows.id, asked) if report.page else [])]
+
+    async def _render_output(self, row: AttachedOutput) -> list[str]:
+        text = await self.world.ports.evidence.get_text(row.sha256)
+        if text is None:
+            return [f"{row.name}: {NOT_KEPT_TEXT}"]
+        return self._save_file(row.name, text.encode()) or [f"{row.name}:", *(show_invisible(line) for line in split_lines(text))]
+
+    async def _render_picture(self, wanted: AttachedChart, rows: IncidentView) -> list[str]:
+        """In a folder the picture and its rows; else the rows."""
+        try:
+            drawing = await self._build_drawing_source().build_drawing(wanted, rows)
+        except FactsNotKept:
+            return [f"the picture: its numbers are {NOT_KEPT_TEXT}"]
+        if self.folder is None:
+            return [line.rstrip() for line in drawing.text.split("\n")]
+        return [*self._save_file(f"{drawing.name}.png", _draw_png(drawing)), *self._save_file(f"{drawing.name}.txt", drawing.text.encode())]
+
+    async def _render_page(self, incident: str, asked: str) -> list[str]:
+        """As a PDF, or in the format that was asked for; on paper that only takes text as Markdown."""
+        written: PageFormat = parse_page_format(asked) if self.folder is not None else "md"
+        page = await self._build_incident_sources().build_operator_page(incident)
+        content = FORMATS[written].write(page)
+        return self._save_file(f"{incident}-report.{written}", content) or content.decode().rstrip().split("\n")
+
+    def _save_file(self, name: str, content: bytes) -> list[str]:
+        """Written, and where; nothing where there is no folder."""
+        if self.folder is None:
+            return []
+        file = self.folder / Path(name).name
+        try:
+            file.write_bytes(content)
+        except OSError as why:
+            raise Refusal(f"{file}: cannot be written: {why.strerror}") from why
+        return [f"saved {file} ({len(content):,} bytes)"]
+
+    def _build_drawing_source(self) -> DrawingSource:
+        ports = self.world.ports
+        made = DrawingSource(
+            ports.evidence, use_id_as_name, ports.taxonomy.titles, partial(build_bandwidth_expectation, ports.inventory, ports.skus)
+        )
+        return (
+            made
+            if self.ledger is None
+            else DrawingSource(made.evidence, made.name_of, made.titles, made.expected, self.ledger.list_incident_records)
+        )
+
+    def _build_incident_sources(self) -> IncidentSources:
+        ports = self.world.ports
+        return IncidentSources(
+            self.thread.get_state,
+            ports.evidence,
+            ports.clock,
+            self.ledger,
+            NO_LEDGER_REASON,
+            self.thread.get_metrics,
+            titles=ports.taxonomy.titles,
+            expected=partial(build_bandwidth_expectation, ports.inventory, ports.skus),
+        )
+
+
+def make_folder(folder: Path) -> Path:
+    """The folder, made where it is not there. Raises Refusal."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as why:
+        raise Refusal(f"--save {folder}: cannot be made: {why.strerror}", 2) from why
+    return folder
+
+
+def _draw_png(drawing: Drawing) -> bytes:
+    return drawing.draw("png")

@@ -1,0 +1,234 @@
+"""The conversation of a thread, line by line in a terminal: the same graph as in Slack. A terminal proves nobody's identity, so it approves nothing, except
+over the simulated cluster of a case, where people are played by name."""
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import WordCompleter
+from rich.text import Text
+
+from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.cli.cluster_access import open_command_world, open_stage, warn_without_inventory
+from bot.cli.command_requests import DiagnoseRequest, read_logs
+from bot.cli.command_runtime import print_error, print_text, replace_surrogates
+from bot.cli.diagnose import MESSAGE_INTERVAL_SECONDS, build_first_message, show_live_progress
+from bot.cli.diagnosis_document import build_diagnosis_document
+from bot.cli.diagnosis_text import render_reply_outcome, render_report
+from bot.cli.piped_input import read_piped_lines
+from bot.cli.replies import MAX_REPLY_CHARS, ThreadReply
+from bot.cli.safe_console import format_json_line, indent_renderable, open_console
+from bot.refusal import Refusal
+from bot.settings import Settings
+from graph.extraction.uploaded_files import build_attachment
+from graph.state import InboxItem
+
+if TYPE_CHECKING:
+    from bot.cli.answer_files import AnswerFiles
+    from bot.cli.local_thread import LocalThread, ReplyOutcome
+    from bot.cli.simulated_approvals import ApprovalSession
+    from deploy.sandbox.cluster.doors.stage import Stage
+
+SLASH_COMMANDS: Mapping[str, str] = {
+    "/attach FILE": "hand in a log",
+    "/help": "what can be said",
+    "/quit": "end; so does Ctrl-D",
+}
+"""What begins with a slash, and what it does. Everything else is said in the thread."""
+SIMULATION_COMMANDS: Mapping[str, str] = {
+    "@NAME TEXT": "say it as olga, priya, anton …",
+    "@priya approve 1": "decide what stands at [1]",
+    "@priya reject 1 WHY": "the same, against it",
+    "/wait 30m": "let the case's clock go on",
+}
+"""What there is beside, over a simulated cluster."""
+HELP_HINT = "Ask or tell as in Slack: what about gpu-003? · why? · look again · show dmesg of gpu-003 · it works again."
+NO_APPROVALS_NOTICE = (
+    "Nothing is approved here: a terminal proves nobody's identity. Approve in the incident's thread in Slack; `rackmedic chat --sandbox CASE` "
+    "and `make demo` play it on a simulated cluster."
+)
+SIMULATION_NOTICE = "Simulated: no machine is real, and people are played by name. Fixes come with a number: @priya approve 1."
+
+
+async def run_chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_json: bool = False, save: Path | None = None) -> int:
+    """Diagnose what the request says, then answer each line until there are no more. `save`: the folder for files. Raises Refusal for what
+    cannot be asked."""
+    stage = open_stage(request.case)
+    warn_without_inventory(settings, request.inventory, request.case)
+    async with open_command_world(settings, request.inventory, stage) as world:
+        item = build_first_message(world, request, stage)
+        async with _open_chat_session(settings, world, stage, item, by, as_json=as_json, save=save) as talk:
+            await talk.print_diagnosis(item)
+            print_text(f"\n{HELP_HINT}\n{SIMULATION_NOTICE if talk.decides else NO_APPROVALS_NOTICE} /help tells more.", err=True)
+            async for line in read_typed_lines(talk.list_completions):
+                if not await talk.handle_line(line):
+                    break
+            if as_json:
+                print_text(format_json_line(await talk.build_document()))
+    return 0
+
+
+@contextlib.asynccontextmanager
+async def _open_chat_session(
+    settings: Settings, world: DiagnosisRuntime, stage: "Stage | None", item: InboxItem, by: str, *, as_json: bool, save: Path | None
+) -> "AsyncIterator[ChatSession]":
+    """A thread alone, or over a case one with the acting half under it."""
+    from bot.cli.answer_files import AnswerFiles
+    from bot.cli.local_thread import LocalThread, skip_waiting  # LangGraph, the heaviest import of all
+
+    if stage is None:
+        thread = LocalThread(world, skip_waiting)
+        yield ChatSession(thread, AnswerFiles(world, thread, save), by, as_json)
+        return
+    from bot.app.logs import set_up_logs
+    from bot.cli.simulated_approvals import open_approval_session
+
+    set_up_logs("error", "console")  # the acting half tells its log what it does; here it is told in the thread
+    async with open_approval_session(settings, world, stage, item.incident, partial(stage.wait, MESSAGE_INTERVAL_SECONDS)) as decides:
+        yield ChatSession(decides.thread, AnswerFiles(world, decides.thread, save, decides.acting.ledger), by, as_json, decides)
+
+
+async def read_typed_lines(offers: Callable[[], list[str]]) -> AsyncIterator[str]:
+    """What is typed, with history and completion; or each line of what is piped in. What is empty is left out."""
+    if not sys.stdin.isatty():
+        async for line in read_piped_lines():
+            if line.strip():
+                yield replace_surrogates(line.strip())
+        return
+    session: PromptSession[str] = PromptSession(completer=WordCompleter(offers, sentence=True))
+    while True:
+        try:
+            line = replace_surrogates(await session.prompt_async("you> ")).strip()
+        except EOFError:
+            return
+        if line:
+            yield line
+
+
+@dataclass(slots=True)
+class ChatSession:
+    """A conversation as it is printed. `decides`: over a case, where fixes can be decided."""
+
+    thread: "LocalThread"
+    files: "AnswerFiles"
+    by: str
+    as_json: bool = False
+    decides: "ApprovalSession | None" = None
+    _first: dict[str, Any] = field(default_factory=dict)
+    _told: "list[ReplyOutcome]" = field(default_factory=list)
+
+    async def print_diagnosis(self, item: InboxItem) -> None:
+        """The diagnosis."""
+        with self._show_progress():
+            state, report = await self.thread.run_first_turn(item)
+        self._first = build_diagnosis_document(state, report)
+        self._print_content(render_report(state, report, decided="is put up for decision, one after the other" if self.decides else ""))
+        await self._run_open_decisions()
+
+    async def handle_line(self, line: str) -> bool:
+        """Answer a line; False ends the conversation. What cannot be used is said and nothing is lost."""
+        word, _, rest = line.partition(" ")
+        if word == "/quit":
+            return False
+        try:
+            if word == "/help":
+                print_text(self._format_help(), err=True)
+            elif word == "/attach":
+                await self._send_message(f"here is {Path(rest.strip()).name}", self.by, read_logs([Path(rest.strip())], word))
+            elif word == "/wait" and self.decides:
+                await self._advance_clock(self.decides, rest)
+            elif word.startswith("/") and word.count("/") == 1:
+                print_error(f"{word[:80]} is none of {', '.join(SLASH_COMMANDS)}{', /wait 30m' if self.decides else ''}")
+            else:
+                await self._handle_message(line)
+        except Refusal as why:
+            print_error(str(why))
+        return True
+
+    def list_completions(self) -> list[str]:
+        """What completes what is typed."""
+        words = [word.split()[0] for word in SLASH_COMMANDS]
+        if self.decides is None:
+            return words
+        numbers = range(1, len(self.decides.cards.shown) + 1)
+        votes = [f"@{name} {verdict} {n}" for n in numbers for name in self.decides.people.may for verdict in ("approve", "reject")]
+        return [*words, "/wait 30m", *votes]
+
+    async def build_document(self) -> dict[str, Any]:
+        """Everything, for scripts: the diagnosis, what was said, what was decided."""
+        decisions = await self.decides.list_decisions() if self.decides else []
+        return self._first | {"replies": [row.to_json_row() for row in self._told], "decisions": decisions}
+
+    async def _handle_message(self, line: str) -> None:
+        """A decision is counted; everything else is said in the thread."""
+        from bot.cli.simulated_approvals import parse_decision, parse_speaker
+
+        who, text = parse_speaker(line)
+        if decision := parse_decision(text):
+            if self.decides is None:
+                raise Refusal(NO_APPROVALS_NOTICE)
+            await self.decides.cast_vote(decision, who or self.by)
+            self._print_cards()
+        elif self.decides and who in self.decides.people.known:
+            await self._send_message(text, who)
+        else:
+            await self._send_message(line, self.by)
+
+    async def _send_message(self, text: str, by: str, logs: tuple[tuple[str, str], ...] = ()) -> None:
+        if len(text) > MAX_REPLY_CHARS:
+            raise Refusal(f"a message has at most {MAX_REPLY_CHARS} characters; hand in a log with /attach FILE", 2)
+        files = tuple(build_attachment(name, said) for name, said in logs)
+        with self._show_progress():
+            told = await self.thread.send_reply(ThreadReply(by=by, text=text), files)
+        self._told += told
+        for row in told:
+            shown = replace(row, cards=()) if self.decides else row  # where cards are shown they speak for themselves
+            self._print_content(render_reply_outcome(shown, quoted=not sys.stdin.isatty()))  # who typed it sees it above
+            await self._deliver_files(row)
+        await self._run_open_decisions()
+
+    async def _deliver_files(self, told: "ReplyOutcome") -> None:
+        """The files of an answer; with --json only where they were to be written."""
+        if told.brings is not None and (self.files.folder is not None or not self.as_json):
+            for line in await self.files.render_lines(told.brings, told.reply.text):
+                self._print_content(indent_renderable(Text(line)))
+
+    @contextlib.contextmanager
+    def _show_progress(self) -> Iterator[None]:
+        """A live line while it looks, and none while somebody types."""
+        with show_live_progress(quiet=self.as_json) as watch:
+            self.thread.watch = watch
+            yield
+
+    async def _advance_clock(self, decides: "ApprovalSession", span: str) -> None:
+        from bot.cli.simulated_approvals import parse_duration
+
+        await decides.advance_clock(parse_duration(span))
+        self._print_cards()
+
+    async def _run_open_decisions(self) -> None:
+        """What the turn put up for decision, and what became of what was decided."""
+        if self.decides:
+            await self.decides.run_until_idle()
+            self._print_cards()
+
+    def _print_cards(self) -> None:
+        if self.decides:
+            for line in self.decides.cards.drain_lines():
+                self._print_content(Text(line))
+
+    def _print_content(self, content: Any) -> None:
+        """On stdout; with --json that is kept for the document."""
+        if not self.as_json:
+            open_console().print(content)
+
+    def _format_help(self) -> str:
+        rows = {**SLASH_COMMANDS, **(SIMULATION_COMMANDS if self.decides else {})}
+        return "\n".join(
+            [HELP_HINT, *(f"  {name:20} {does}" for name, does in rows.items()), SIMULATION_NOTICE if self.decides else NO_APPROVALS_NOTICE]
+        )

@@ -1,0 +1,90 @@
+"""`rackmedic classify`: labels of a text, best first. Reads no host; where a model is set it reads the text too."""
+
+import json
+from datetime import UTC, datetime
+
+from rich.table import Table
+from rich.text import Text
+
+from bot.app.diagnosis_runtime import build_model
+from bot.app.site_files import load_all_checks, load_site_incidents, load_site_taxonomy
+from bot.cli.command_runtime import print_text
+from bot.cli.safe_console import open_console
+from bot.settings import Settings
+from graph.extraction.label_ranking import blend_rankings
+from graph.extraction.text_classifier import matches_nothing, rank_labels_by_text
+from graph.model.reasoner import DeclinedAnswer, PromptMaterial, ReportExtraction
+from kb.history.label_ranking import LabelRanker
+from kb.redact import redact
+from kb.taxonomy.taxonomy import Taxonomy
+
+MODEL_BUDGET_KEY = "classify"
+NO_MATCH_TEXT = (
+    "Nothing in this text matches a cause that I know: it names no symptom and quotes no error. Add what fails, or a line of a log."
+)
+
+
+async def classify_text(settings: Settings, text: str, most: int, *, as_json: bool, by_rules: bool = False) -> int:
+    """Print `{schema, matches, labels}` or a table, or that nothing matches; with a model also what it makes of the text as a whole. Raises
+    Refusal where the site's own files cannot be used."""
+    taxonomy, said = load_site_taxonomy(settings.kb_dir), redact(text)
+    nearest = LabelRanker.build(taxonomy, load_site_incidents(settings.kb_dir, taxonomy))
+    checks, now = load_all_checks(settings), datetime.now(UTC)
+    ranked = rank_labels_by_text(said, taxonomy, nearest, checks, now)
+    reading = None if by_rules else await _read_with_model(settings, said, taxonomy)
+    nothing = not isinstance(reading, ReportExtraction) and matches_nothing(said, ranked, taxonomy, checks, now)
+    if isinstance(reading, ReportExtraction):
+        ranked = blend_rankings(ranked, reading.causes)
+    without = reading.reason if isinstance(reading, DeclinedAnswer) else ""
+    if as_json:
+        print_text(
+            json.dumps(
+                {
+                    "schema": 1,
+                    "matches": not nothing,
+                    "labels": [{"label": label, "p": round(p, 6)} for label, p in ranked[:most]],
+                    **_build_model_fields(reading, without),
+                }
+            )
+        )
+        return 0
+    if nothing:
+        print_text(NO_MATCH_TEXT)
+    else:
+        _print_ranking(ranked[:most], taxonomy, reading, without)
+    return 0
+
+
+async def _read_with_model(settings: Settings, said: str, taxonomy: Taxonomy) -> ReportExtraction | DeclinedAnswer | None:
+    """What the model makes of it; None where none is set."""
+    model = build_model(settings, None)
+    if model is None:
+        return None
+    try:
+        return await model.extract_report(
+            MODEL_BUDGET_KEY, PromptMaterial(said), (), {label: taxonomy.get_title(label) for label in taxonomy.leaves}
+        )
+    finally:
+        await model.aclose()
+
+
+def _build_model_fields(reading: ReportExtraction | DeclinedAnswer | None, without: str) -> dict[str, str]:
+    if isinstance(reading, ReportExtraction):
+        return {"category": reading.category, "outside": reading.outside}
+    return {"without_model": without} if without else {}
+
+
+def _print_ranking(
+    ranked: list[tuple[str, float]], taxonomy: Taxonomy, reading: ReportExtraction | DeclinedAnswer | None, without: str
+) -> None:
+    table = Table("p", header_style="bold")
+    table.add_column("label", no_wrap=True, min_width=max((len(label) for label, _ in ranked), default=0))  # what is cut cannot be copied
+    table.add_column("what it would be")
+    for label, p in ranked:
+        table.add_row(f"{p:.0%}", label, Text(taxonomy.get_title(label)))
+    sheet = open_console(whole=True)
+    sheet.print(table)
+    if isinstance(reading, ReportExtraction) and reading.outside:
+        sheet.print(Text(f"The model says that none of them is it: {reading.outside}"))
+    if without:
+        sheet.print(Text(f"By rules alone: {without}", style="dim"))

@@ -1,0 +1,67 @@
+"""What `diagnose`, `look`, `job` and `dry-run` look at: the site's hosts, or the simulated cluster of a case file."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.app.diagnosis_runtime import DiagnosisRuntime, open_diagnosis_runtime
+from bot.cli.command_runtime import print_text
+from bot.refusal import Refusal
+from bot.settings import Settings
+
+if TYPE_CHECKING:
+    from deploy.sandbox.cluster.doors.stage import Stage
+
+NO_INVENTORY_TEXT = (
+    "no inventory is set, so no host is known: give one with -i FILE, or in RACKMEDIC_INVENTORY; `rackmedic init` writes one, "
+    "--sandbox FILE plays a case without"
+)
+
+
+@contextlib.asynccontextmanager
+async def open_command_world(settings: Settings, inventory: Path | None, stage: "Stage | None") -> AsyncIterator[DiagnosisRuntime]:
+    """The fleet of the settings, of the command line where that names one, or a case's simulated cluster. Raises Refusal."""
+    if stage is None:
+        opened = open_diagnosis_runtime(replace_inventory(settings, inventory))
+    else:
+        opened = open_diagnosis_runtime(settings, transport=stage.transport, inventory=stage.inventory, clock=stage.clock)
+    async with opened as world:
+        yield world
+
+
+def has_no_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> bool:
+    """Whether no host can be known."""
+    return inventory is None and case is None and settings.inventory is None
+
+
+def warn_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:
+    """Say on stderr that no host can be known, where what was written is of use without."""
+    if has_no_inventory(settings, inventory, case):
+        print_text(f"rackmedic: {NO_INVENTORY_TEXT}; only what was written is read", err=True)
+
+
+def refuse_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:
+    """Raises Refusal where no host can be known, instead of one that says of each host that it is unknown."""
+    if has_no_inventory(settings, inventory, case):
+        raise Refusal(NO_INVENTORY_TEXT, 2)
+
+
+def open_stage(case: Path | None) -> "Stage | None":
+    """A case's stage. The sandbox is looked for only here, so that the product runs without it. Raises Refusal."""
+    if case is None:
+        return None
+    try:
+        from deploy.sandbox.cluster.cases.reader import BadCase
+        from deploy.sandbox.cluster.doors.stage import stage
+    except ModuleNotFoundError as why:
+        raise Refusal(f"--sandbox needs the sandbox, which is not installed here ({why.name})", 2) from why
+    try:
+        return stage(case)
+    except BadCase as why:
+        raise Refusal("\n".join([f"--sandbox: {why.source} is no usable case:", *why.problems]), 2) from why
+
+
+def replace_inventory(settings: Settings, path: Path | None) -> Settings:
+    """Settings with the inventory of the command line, where one was given."""
+    return settings.model_copy(update={"inventory": path}) if path else settings

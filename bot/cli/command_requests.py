@@ -1,0 +1,140 @@
+"""What was typed for `diagnose`, `look` and `dry-run`, as values. Making one imports nothing heavy, so a slip is refused at once.
+
+Each raises Refusal with the option at fault and the mend, code 2.
+"""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from bot.refusal import Refusal
+from tools.inventory.host_ranges import BadRange, expand_host_range
+
+if TYPE_CHECKING:
+    from bot.cli.replies import ThreadReply
+
+MAX_LOG_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnoseRequest:
+    """The text, the hosts named by option, (name, text) of each file that came along, and what is said afterwards. A case brings its own
+    text."""
+
+    text: str
+    hosts: str = ""
+    inventory: Path | None = None
+    logs: tuple[tuple[str, str], ...] = ()
+    case: Path | None = None
+    replies: "tuple[ThreadReply, ...] | None" = None
+    """None where nobody goes on talking."""
+
+    def __post_init__(self) -> None:
+        if not self.text.strip() and self.case is None:
+            raise Refusal("say what is wrong, for example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004]", 2)
+        _refuse_bad_ranges(self.hosts, "--hosts: ")
+        _refuse_missing_case(self.case)
+
+
+@dataclass(frozen=True, slots=True)
+class LookRequest:
+    """No checks means all passive ones, or with `heat` those that establish that key. `hosts` may be `job:ID`."""
+
+    hosts: str
+    checks: tuple[str, ...] = ()
+    inventory: Path | None = None
+    case: Path | None = None
+    heat: str = ""
+    out: Path | None = None
+    exclusive: bool = False
+    as_json: bool = False
+
+    def __post_init__(self) -> None:
+        if self.out and not self.heat:
+            raise Refusal("--out writes a heat map: say which number with --heat, for example --heat gpu.temp.core", 2)
+        if self.heat and self.as_json:
+            raise Refusal("--heat draws and --json prints facts: choose one", 2)
+        if self.out:
+            parse_picture_format(self.out)
+        if not self.hosts.startswith("job:"):
+            _refuse_bad_ranges(self.hosts)
+        _refuse_missing_case(self.case)
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunRequest:
+    """A remedy, the host that would be changed, and its arguments as NAME=VALUE."""
+
+    remedy: str
+    host: str
+    values: tuple[str, ...] = ()
+    inventory: Path | None = None
+    case: Path | None = None
+    as_json: bool = False
+
+    def __post_init__(self) -> None:
+        if strange := [value for value in self.values if "=" not in value]:
+            raise Refusal(f"{' '.join(strange)}: arguments are NAME=VALUE, for example bdf=0000:9b:00.0", 2)
+        _refuse_missing_case(self.case)
+
+
+def read_logs(paths: Iterable[Path], option: str = "--attach") -> tuple[tuple[str, str], ...]:
+    """Name and text of each file that was handed in by `option`. Raises Refusal for one that cannot be read or is too large to be of use."""
+    return tuple((path.name, _read_text(path, option)) for path in paths)
+
+
+def _read_text(path: Path, option: str) -> str:
+    try:
+        with path.open("rb") as file:  # a pipe and a device have no size that could be asked
+            content = file.read(MAX_LOG_BYTES + 1)
+    except OSError as why:
+        raise Refusal(f"{option} {path}: {why.strerror}", 2) from why
+    except ValueError as why:
+        raise Refusal(f"{option} {str(path)!r:.80}: no file can be called so", 2) from why
+    if len(content) > MAX_LOG_BYTES:
+        raise Refusal(f"{option} {path}: larger than {MAX_LOG_BYTES >> 20} MiB; cut it to the hour of the failure", 2)
+    return content.decode("utf-8", "replace")
+
+
+def read_piped_text() -> str:
+    """All that is piped in. Raises Refusal for what is too large to be of use."""
+    content = sys.stdin.buffer.read(MAX_LOG_BYTES + 1)
+    if len(content) > MAX_LOG_BYTES:
+        raise Refusal(f"-: larger than {MAX_LOG_BYTES >> 20} MiB; cut it to the hour of the failure", 2)
+    return content.decode("utf-8", "replace")
+
+
+def load_replies(path: Path | None) -> "tuple[ThreadReply, ...] | None":
+    """What `--replies` says; None without it. Raises Refusal with every problem of the file."""
+    if path is None:
+        return None
+    from bot.cli.replies import read_replies  # the YAML reader: most commands go without
+
+    return read_replies(path)
+
+
+def parse_picture_format(out: Path, what: str = "a heat map") -> Literal["png", "svg"]:
+    """`png` or `svg`, by the name; Refusal otherwise, and where there is no folder to write into."""
+    kind = out.suffix.lower().removeprefix(".")
+    if kind != "png" and kind != "svg":
+        raise Refusal(f"--out {out}: {what} is written as .png or .svg", 2)
+    if not out.absolute().parent.is_dir():
+        raise Refusal(f"--out {out}: there is no folder {out.parent}", 2)
+    return "png" if kind == "png" else "svg"
+
+
+def _refuse_bad_ranges(text: str, option: str = "") -> None:
+    """Which names exist only the inventory knows; what can be no range is known before."""
+    try:
+        expand_host_range(text)
+    except BadRange as why:
+        raise Refusal(f"{option}{why}; hosts are written like gpu-[001-004,7], n1 or as groups of the inventory", 2) from why
+
+
+def _refuse_missing_case(case: Path | None) -> None:
+    if case and not case.is_file():
+        raise Refusal(
+            f"--sandbox {case}: there is no such file; it is a case in YAML, `rackmedic bench new-case` writes one to begin with", 2
+        )

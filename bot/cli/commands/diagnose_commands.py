@@ -1,0 +1,286 @@
+"""The commands that ask from a terminal and change nothing on any host."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bot.cli.command_runtime import call_or_exit, exit_with_error, print_text, replace_surrogates, run_async_command
+from bot.cli.command_runtime import load_settings_or_exit as settings_of
+from bot.cli.commands.expect_commands import expect
+from bot.cli.options import AttachOption, ConfigOption, HostsOption, InventoryOption, JsonOption, SandboxOption
+
+PANEL = "Ask from a terminal; changes nothing on any host"
+commands = typer.Typer()
+
+
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004] -i inventory.yaml")
+def diagnose(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is wrong, as you would write it in Slack; `-` reads stdin.")] = "",
+    hosts: HostsOption = "",
+    inventory: InventoryOption = None,
+    attach: AttachOption = None,
+    sandbox: SandboxOption = None,
+    replies: Annotated[
+        Path | None, typer.Option("--replies", metavar="FILE", help="What is said in the thread: a YAML list of {after, by, text}.")
+    ] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Diagnose once from the terminal, with the same reasoning as in Slack. Changes nothing on any host."""
+    from bot.cli.command_requests import DiagnoseRequest, load_replies, read_logs, read_piped_text
+
+    said = call_or_exit(read_piped_text) if text == "-" else text
+    request = call_or_exit(
+        lambda: DiagnoseRequest(replace_surrogates(said), hosts, inventory, read_logs(attach or ()), sandbox, load_replies(replies))
+    )
+    settings = settings_of(config)
+    from bot.cli.diagnose import run_diagnose_command
+
+    run_async_command(lambda: run_diagnose_command(settings, request, as_json=json))
+
+
+@commands.command(
+    rich_help_panel=PANEL,
+    epilog="Examples: rackmedic chat 'job 4711 hangs' -i inventory.yaml; rackmedic chat --sandbox case.yaml, and then: @priya approve 1",
+)
+def chat(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is wrong, as you would write it in Slack; asked for without.")] = "",
+    hosts: HostsOption = "",
+    inventory: InventoryOption = None,
+    attach: AttachOption = None,
+    sandbox: SandboxOption = None,
+    by: Annotated[str, typer.Option("--as", metavar="NAME", help="Under which name you speak; it proves nothing.")] = "you",
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="DIR", help="Where outputs, pictures and the report are written; printed without.")
+    ] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Diagnose, then talk about it as in a thread, line by line. Changes nothing on any host and approves nothing.
+
+    With --sandbox, over a simulated cluster, fixes are decided too, by the same ledger and roles as in Slack; each comes with a number.
+
+    A line that begins with a name is said by them: @priya approve 1 · @anton reject 1 WHY · @olga why? · /wait 30m · /help tells more.
+    """
+    from bot.cli.command_requests import DiagnoseRequest, read_logs
+
+    said = text if text or sandbox else _prompt_for_problem()
+    request = call_or_exit(lambda: DiagnoseRequest(replace_surrogates(said), hosts, inventory, read_logs(attach or ()), sandbox))
+    settings = settings_of(config)
+    from bot.cli.chat import run_chat as talk
+
+    run_async_command(lambda: talk(settings, request, by, as_json=json, save=save))
+
+
+def _prompt_for_problem() -> str:
+    """Typed when asked for, or the first line of what is piped in."""
+    if not sys.stdin.isatty():
+        from bot.cli.piped_input import read_first_piped_line
+
+        return read_first_piped_line().strip()
+    try:
+        return str(typer.prompt("What is wrong?", prompt_suffix=" ", err=True))
+    except typer.Abort:
+        exit_with_error("interrupted", 130)
+
+
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic look gpu-[001-128] smi dmesg")
+def look(
+    hosts: Annotated[
+        str, typer.Argument(metavar="HOSTS", help="Hosts or groups of the inventory: gpu-[001-128], train; or a job: job:4711.")
+    ],
+    checks: Annotated[list[str] | None, typer.Argument(metavar="CHECK", help="Checks to run; default: all passive ones.")] = None,
+    inventory: InventoryOption = None,
+    heat: Annotated[str, typer.Option(metavar="KEY", help="A heat map of this number over hosts and GPUs: gpu.temp.core.")] = "",
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the heat map as .png or .svg.")] = None,
+    exclusive: Annotated[
+        bool, typer.Option("--exclusive", help="Allow checks that take whole GPUs, on hosts where nobody uses them.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", show_default=False, help="Ask the hosts anew; from the terminal that is always so.")
+    ] = True,
+    sandbox: SandboxOption = None,
+    config: ConfigOption = None,
+    json: Annotated[bool, typer.Option("--json", help="Facts as JSON lines on stdout, as hosts answer.")] = False,
+) -> None:
+    """Run checks on hosts and show what differs: identical answers folded, what could not be looked at apart. Changes nothing."""
+    from bot.cli.command_requests import LookRequest
+
+    request = call_or_exit(lambda: LookRequest(hosts, tuple(checks or ()), inventory, sandbox, heat, out, exclusive, json))
+    settings = settings_of(config)
+    from bot.cli.look import run_look_command
+
+    run_async_command(lambda: run_look_command(settings, request))
+
+
+@commands.command(rich_help_panel=PANEL)
+def job(
+    job_id: Annotated[str, typer.Argument(metavar="JOB", help="A Slurm job id such as 4711 or 4711_3.")],
+    inventory: InventoryOption = None,
+    sandbox: SandboxOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """What the scheduler says of a job: its hosts, ranks, state and environment."""
+    settings = settings_of(config)
+    from bot.cli.job import run_job_command
+
+    run_async_command(lambda: run_job_command(settings, job_id, inventory, sandbox, as_json=json))
+
+
+@commands.command(rich_help_panel=PANEL)
+def classify(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A report, with or without log lines; `-` reads stdin.")],
+    most: Annotated[int, typer.Option("--most", min=1, help="Labels to print.")] = 10,
+    rules: Annotated[bool, typer.Option("--rules", help="Ask no model, also where one is set.")] = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Which root causes a text sounds like, from the text alone: a ranking, never a diagnosis."""
+    said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
+    if not said.strip():
+        exit_with_error("there is no text to classify: write it, or pipe it in with `-`", 2)
+    settings = settings_of(config)
+    from bot.cli.classify import classify_text
+
+    run_async_command(lambda: classify_text(settings, said, most, as_json=json, by_rules=rules))
+
+
+@commands.command(rich_help_panel=PANEL, epilog="Example: dmesg | rackmedic parse dmesg")
+def parse(
+    check: Annotated[str, typer.Argument(metavar="CHECK", help="A check's id, see `rackmedic checks`.")], config: ConfigOption = None
+) -> None:
+    """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too, and exit 1 where nothing could be."""
+    from bot.app.site_files import load_all_checks
+    from bot.cli.catalogue_tables import find_unread_reason, format_fact_line, parse_check_output
+    from tools.checks import CHECKS
+    from tools.checks.site.rule_matching import LOG_READING_CHECKS
+
+    settings = settings_of(config) if check not in CHECKS or check in LOG_READING_CHECKS else None
+    known = call_or_exit(lambda: load_all_checks(settings)) if settings else CHECKS
+    if check not in known:
+        exit_with_error(f"there is no check {check!r}; known: {' '.join(known)}", 2)
+    facts = parse_check_output(known[check], sys.stdin.buffer.read().decode("utf-8", "replace"))
+    for fact in facts:
+        print_text(format_fact_line(fact))
+    if why := find_unread_reason(facts):
+        exit_with_error(f"nothing was read: {why}")
+
+
+@commands.command(
+    name="dry-run", rich_help_panel=PANEL, epilog="Example: rackmedic dry-run gpu_reset gpu-017 bdf=0000:9b:00.0 -i inventory.yaml"
+)
+def dry_run(
+    remedy: Annotated[str, typer.Argument(metavar="REMEDY", help="A remedy's id, see `rackmedic remedies`.")],
+    host: Annotated[str, typer.Argument(metavar="HOST", help="The host that would be changed.")],
+    values: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Its arguments: bdf=0000:9b:00.0.")] = None,
+    inventory: InventoryOption = None,
+    sandbox: SandboxOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """What a remedy would run, where, and what would stop it now. Reads only. Exit 1 where something that must be true is not."""
+    from bot.cli.command_requests import DryRunRequest
+
+    request = call_or_exit(lambda: DryRunRequest(remedy, host, tuple(values or ()), inventory, sandbox, json))
+    settings = settings_of(config)
+    from bot.cli.dry_run import run_dry_run_command
+
+    run_async_command(lambda: run_dry_run_command(settings, request))
+
+
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic report inc-1a2b3c --out inc-1a2b3c.pdf")
+def report(
+    incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="The incident's id, as its card shows it: inc-1a2b3c.")],
+    form: Annotated[str, typer.Option("--format", metavar="md|pdf", help="Default: by the file's name, else Markdown.")] = "",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to write it; default, and `-`: stdout.", allow_dash=True)
+    ] = None,
+    customer: Annotated[
+        bool, typer.Option("--customer", help="What the customer who reported it may have, in their words and language, and nothing else.")
+    ] = False,
+    inventory: InventoryOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """An incident as one page to keep: timeline, evidence, what was tried, who approved what and why, pictures, what is still held.
+
+    Read from the Redis that `rackmedic serve` uses, open incidents too. No secret is on it; names of people come from Slack where its token is set.
+    """
+    from bot.cli.incident_report import PostmortemRequest, write_report
+
+    request = call_or_exit(lambda: PostmortemRequest(incident, form, out, customer, json))
+    settings = settings_of(config)
+    from bot.cli.cluster_access import replace_inventory
+
+    settings = replace_inventory(settings, inventory)
+    run_async_command(lambda: write_report(settings, request))
+
+
+@commands.command(
+    rich_help_panel=PANEL,
+    epilog="Examples: rackmedic explain inc-1a2b3c --verify; rackmedic explain inc-1a2b3c --svg why.svg; rackmedic explain --sandbox case.yaml",
+)
+def explain(
+    incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="The incident's id, as its card shows it: inc-1a2b3c.")] = "",
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check every contract over the reasoning against what is kept; 1 where one is broken.")
+    ] = False,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw it instead; `-`: to stdout.", allow_dash=True)] = None,
+    sandbox: SandboxOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Why the latest diagnosis came to what it says: each cause with its proof, what speaks against it, what moved it and what it calls for.
+
+    Read from the Redis and the data folder that `rackmedic serve` uses. Asks no host; with --sandbox it diagnoses a simulated case and explains that.
+    """
+    from bot.cli.explain import ExplainRequest, explain_incident
+
+    request = call_or_exit(lambda: ExplainRequest(incident, sandbox, svg, verify, json))
+    settings = settings_of(config)
+    run_async_command(lambda: explain_incident(settings, request))
+
+
+@commands.command(
+    rich_help_panel=PANEL,
+    epilog="Examples: rackmedic picture inc-1a2b3c --kind timeline; rackmedic picture inc-1a2b3c --kind heatmap --key gpu.temp.core --out hot.png",
+)
+def picture(
+    incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="The incident's id, as its card shows it: inc-1a2b3c.")],
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind",
+            metavar="heatmap|bandwidth|walk|timeline",
+            help="A number of every GPU; how fast hosts are at each message size; what was looked into; what happened when.",
+            autocompletion=lambda: ["heatmap", "bandwidth", "walk", "timeline"],
+        ),
+    ] = "timeline",
+    key: Annotated[
+        str, typer.Option("--key", metavar="KEY", help="The heat map's number: gpu.temp.core; default: the one that decided.")
+    ] = "",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write it as .png or .svg; default: its rows on stdout.")
+    ] = None,
+    inventory: InventoryOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """One picture of an incident: a file, or the same as a table of rows for who reads text.
+
+    Read from the Redis that `rackmedic serve` uses, open incidents too. The rows are printed where no file is named, and beside it in a terminal.
+    """
+    from bot.cli.picture import PictureRequest, run_picture_command
+
+    request = call_or_exit(lambda: PictureRequest(incident, kind, key, out, json))
+    settings = settings_of(config)
+    from bot.cli.cluster_access import replace_inventory
+
+    settings = replace_inventory(settings, inventory)
+    run_async_command(lambda: run_picture_command(settings, request))
+
+
+commands.add_typer(expect, rich_help_panel=PANEL)

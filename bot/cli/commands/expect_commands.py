@@ -1,0 +1,175 @@
+"""`rackmedic expect …`: how long a job or a test should take, beside what was seen."""
+
+from typing import Annotated
+
+import typer
+
+from bot.cli.command_runtime import call_or_exit
+from bot.cli.command_runtime import load_settings_or_exit as settings_of
+from bot.cli.options import ConfigOption, JsonOption
+
+expect = typer.Typer(
+    name="expect",
+    help="How long a step of training, an all-reduce, a matrix product or a copy should take on which GPUs, and whom to suspect where it takes longer.",
+    epilog="Example: rackmedic expect job --sku h100-sxm --gpus 64 --params 70B --seq 8192 --batch 1024 --tp 8 --pp 4 --seen 240s --clock 345",
+    no_args_is_help=True,
+)
+SkuOption = Annotated[
+    str, typer.Option("--sku", metavar="SKU", help="A GPU of `rackmedic expect gpus`, or a profile of a machine: dgx-h100-8.")
+]
+GpuCountOption = Annotated[int, typer.Option("--gpus", metavar="N", help="GPUs that take part.")]
+SeenTimeOption = Annotated[str, typer.Option("--seen", metavar="TIME", help="What it took: 12.3s, 350ms.")]
+SeenBandwidthOption = Annotated[
+    float | None, typer.Option("--seen-gbs", metavar="GB/S", help="The same as the bandwidth that the test prints.")
+]
+PeerTimesOption = Annotated[
+    list[str] | None,
+    typer.Option("--peer", metavar="TIME", help="What it took elsewhere, three or more times: it stands in for the model."),
+]
+ClockOption = Annotated[float | None, typer.Option("--clock", metavar="MHZ", min=1, help="The SM clock that was seen, of the slowest GPU.")]
+PrecisionOption = Annotated[str, typer.Option("--precision", metavar="bf16|fp16|fp8|tf32", help="Of the matrix products.")]
+
+
+@expect.command(
+    epilog="Example: rackmedic expect job --sku a100-sxm-80 --gpus 288 --params 39B --seq 2048 --batch 1152 --tp 8 --pp 2 --seen 30s --clock 200"
+)
+def job(
+    sku: SkuOption,
+    gpus: GpuCountOption,
+    params: Annotated[str, typer.Option("--params", metavar="N", help="Parameters of the model: 70B.")],
+    seq: Annotated[int, typer.Option("--seq", metavar="TOKENS", help="Tokens of a sequence.")],
+    batch: Annotated[int, typer.Option("--batch", metavar="N", help="Sequences of a step, over all GPUs.")],
+    tp: Annotated[int, typer.Option("--tp", metavar="N", help="Tensor parallelism.")] = 1,
+    pp: Annotated[int, typer.Option("--pp", metavar="N", help="Pipeline parallelism.")] = 1,
+    cp: Annotated[int, typer.Option("--cp", metavar="N", help="Context parallelism.")] = 1,
+    micro: Annotated[int, typer.Option("--micro", metavar="N", help="Sequences of a micro batch.")] = 1,
+    interleave: Annotated[int, typer.Option("--interleave", metavar="N", help="Pieces of the model in a stage of the pipeline.")] = 1,
+    layers: Annotated[int, typer.Option("--layers", metavar="N", help="Layers; estimated from the parameters without.")] = 0,
+    hidden: Annotated[int, typer.Option("--hidden", metavar="N", help="Hidden size; estimated likewise.")] = 0,
+    precision: PrecisionOption = "bf16",
+    recompute: Annotated[
+        str, typer.Option("--recompute", metavar="none|selective|full", help="Which activations are computed twice.")
+    ] = "none",
+    shard: Annotated[
+        str, typer.Option("--shard", metavar="none|optimizer|full", help="What data parallelism splits; FSDP and ZeRO-3: full.")
+    ] = "optimizer",
+    seen: SeenTimeOption = "",
+    peer: PeerTimesOption = None,
+    clock: ClockOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """One step of training a dense transformer: what it computes, reads and moves, and the time of it with an interval.
+
+    What is slow is told by --seen; with --clock, whether a GPU at that SM clock explains it: a job is as fast as its slowest GPU."""
+    settings = settings_of(config)
+    from bot.cli.expect import build_shape, find_gpu, parse_amount, parse_choice, print_expected
+    from kb.catalogues.accelerators import PRECISIONS
+    from kb.performance.quantities import parse_count, parse_seconds
+    from kb.performance.workloads import RECOMPUTE_KINDS, SHARDING_KINDS, JobShape
+
+    def ask() -> int:
+        size = parse_amount("--params", parse_count, params)
+        kinds = (
+            parse_choice("--precision", precision, PRECISIONS),
+            parse_choice("--recompute", recompute, RECOMPUTE_KINDS),
+            parse_choice("--shard", shard, SHARDING_KINDS),
+        )
+        shape = build_shape(lambda: JobShape(size, seq, batch, gpus, tp, pp, cp, micro, interleave, layers, hidden, *kinds))
+        took = parse_amount("--seen", parse_seconds, seen) if seen else None
+        return print_expected(find_gpu(settings, sku), shape, took, peer or (), clock, as_json=json)
+
+    raise typer.Exit(call_or_exit(ask))
+
+
+@expect.command(epilog="Example: rackmedic expect allreduce --sku h100-sxm --gpus 16 --size 8G --seen-gbs 190")
+def allreduce(
+    sku: SkuOption,
+    gpus: GpuCountOption,
+    size: Annotated[str, typer.Option("--size", metavar="BYTES", help="Bytes of the message, as nccl-tests count them: 8G.")],
+    network: Annotated[
+        float | None,
+        typer.Option("--network", metavar="GBIT/S", min=1, help="All adapters of a server together; default: the usual server."),
+    ] = None,
+    seen: SeenTimeOption = "",
+    seen_gbs: SeenBandwidthOption = None,
+    peer: PeerTimesOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """An all-reduce: its time and its bus bandwidth, over NVLink within a server and over the adapters between them."""
+    settings = settings_of(config)
+    from bot.cli.expect import build_shape, compute_seen_seconds, find_gpu, parse_amount, print_expected
+    from kb.performance.quantities import parse_bytes
+    from kb.performance.workloads import AllReduce
+
+    def ask() -> int:
+        given = parse_amount("--size", parse_bytes, size)
+        shape = build_shape(lambda: AllReduce(given, gpus, network * 1e9 / 8 if network else None))
+        return print_expected(find_gpu(settings, sku), shape, compute_seen_seconds(shape, seen, seen_gbs), peer or (), None, as_json=json)
+
+    raise typer.Exit(call_or_exit(ask))
+
+
+@expect.command(epilog="Example: rackmedic expect gemm --sku h100-sxm --m 8192 --n 8192 --k 8192 --seen 9.6ms --clock 345")
+def gemm(
+    sku: SkuOption,
+    m: Annotated[int, typer.Option("--m", metavar="N", help="Rows of the first matrix.")],
+    n: Annotated[int, typer.Option("--n", metavar="N", help="Columns of the second.")],
+    k: Annotated[int, typer.Option("--k", metavar="N", help="What both share.")],
+    precision: PrecisionOption = "bf16",
+    seen: SeenTimeOption = "",
+    peer: PeerTimesOption = None,
+    clock: ClockOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """One matrix product on one GPU."""
+    settings = settings_of(config)
+    from bot.cli.expect import build_shape, find_gpu, parse_amount, parse_choice, print_expected
+    from kb.catalogues.accelerators import PRECISIONS
+    from kb.performance.quantities import parse_seconds
+    from kb.performance.workloads import Gemm
+
+    def ask() -> int:
+        kind = parse_choice("--precision", precision, PRECISIONS)
+        shape = build_shape(lambda: Gemm(m, n, k, kind))
+        took = parse_amount("--seen", parse_seconds, seen) if seen else None
+        return print_expected(find_gpu(settings, sku), shape, took, peer or (), clock, as_json=json)
+
+    raise typer.Exit(call_or_exit(ask))
+
+
+@expect.command(epilog="Example: rackmedic expect copy --sku h100-sxm --size 1G --seen-gbs 12.4")
+def copy(
+    sku: SkuOption,
+    size: Annotated[str, typer.Option("--size", metavar="BYTES", help="Bytes that are copied: 1G.")],
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="host|peer|memory", help="Between host and GPU, between two GPUs, or within one.")
+    ] = "host",
+    seen: SeenTimeOption = "",
+    seen_gbs: SeenBandwidthOption = None,
+    peer: PeerTimesOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """A copy in one direction."""
+    settings = settings_of(config)
+    from bot.cli.expect import build_shape, compute_seen_seconds, find_gpu, parse_amount, parse_choice, print_expected
+    from kb.performance.quantities import parse_bytes
+    from kb.performance.workloads import COPY_KINDS, Copy
+
+    def ask() -> int:
+        way, given = parse_choice("--kind", kind, COPY_KINDS), parse_amount("--size", parse_bytes, size)
+        shape = build_shape(lambda: Copy(given, way))
+        return print_expected(find_gpu(settings, sku), shape, compute_seen_seconds(shape, seen, seen_gbs), peer or (), None, as_json=json)
+
+    raise typer.Exit(call_or_exit(ask))
+
+
+@expect.command()
+def gpus(json: JsonOption = False) -> None:
+    """The GPUs that are known, with their peaks and where those are stated."""
+    from bot.cli.expect import print_gpus
+
+    raise typer.Exit(print_gpus(as_json=json))

@@ -1,0 +1,128 @@
+"""The same conversation in a terminal: one diagnosis with a live view on stderr and the report on stdout. Proves no identity, so it approves nothing."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.live import Live
+from rich.text import Text
+
+from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory, warn_without_inventory
+from bot.cli.command_requests import DiagnoseRequest
+from bot.cli.command_runtime import print_text
+from bot.cli.diagnosis_document import build_diagnosis_document
+from bot.cli.diagnosis_text import render_reply_outcome, render_report
+from bot.cli.safe_console import SafeConsole, format_json_line, open_console
+from bot.refusal import Refusal
+from bot.settings import Settings
+from graph.context import Progress
+from graph.extraction.host_groups import resolve_hosts_and_groups
+from graph.extraction.uploaded_files import build_attachment
+from graph.report import Report
+from graph.state import InboxItem, IncidentState
+from tools.inventory.host_ranges import BadRange
+
+if TYPE_CHECKING:
+    from bot.cli.local_thread import ReplyOutcome
+    from deploy.sandbox.cluster.doors.stage import Stage
+
+MESSAGE_INTERVAL_SECONDS = 60.0
+"""Seconds between two messages of a case, on its clock."""
+
+
+async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
+    """Diagnose and print, and what became of each reply where some are given; the exit code. Raises Refusal for what cannot be asked."""
+    (refuse_without_inventory if request.hosts else warn_without_inventory)(settings, request.inventory, request.case)
+    stage = open_stage(request.case)
+    async with open_command_world(settings, request.inventory, stage) as world:
+        state, report, told = await _run_turns(world, build_first_message(world, request, stage), request, stage, quiet=as_json)
+    if as_json:
+        replies = {"replies": [row.to_json_row() for row in told]} if request.replies is not None else {}
+        print_text(format_json_line(build_diagnosis_document(state, report) | replies))
+    else:
+        open_console().print(render_report(state, report))
+        for row in told:
+            open_console().print(render_reply_outcome(row))
+    return 0
+
+
+def build_first_message(world: DiagnosisRuntime, request: DiagnoseRequest, stage: "Stage | None") -> InboxItem:
+    """What was typed as the message it would be in Slack; a case brings its ticket and the files attached to it."""
+    text = request.text or (stage.text if stage else "")
+    data = {"hosts": _resolve_host_names(world, request.hosts)} if request.hosts else {}
+    logs = (*(stage.attachments if stage else ()), *request.logs)
+    attachments = tuple(build_attachment(name, said) for name, said in logs)
+    return InboxItem(
+        id="terminal-1",
+        kind="mention",
+        incident=_get_incident_id(request.case),
+        at=world.ports.clock.now(),
+        text=text,
+        attachments=attachments,
+        data=data,
+    )
+
+
+def _get_incident_id(case: Path | None) -> str:
+    """A new id; that of a case is always the same, so that the same case gives the same answer."""
+    if case:
+        return f"inc-{sha256(case.read_bytes()).hexdigest()[:6]}"
+    from bot.incidents.dispatch.inbox import new_incident_id  # brings Redis' client, which a case does without
+
+    return new_incident_id()
+
+
+def _resolve_host_names(world: DiagnosisRuntime, ranges: str) -> str:
+    inventory = world.ports.inventory
+    try:
+        return " ".join(host.name for host in inventory.select_hosts(ranges))
+    except BadRange as why:
+        read = resolve_hosts_and_groups(ranges, tuple(inventory.hosts), inventory.groups)  # `gpu-001..004`, as people write it
+        if read.hosts and not read.unknown:
+            return " ".join(read.hosts)
+        raise Refusal(f"--hosts: {why}", 2) from why
+
+
+@dataclass(slots=True)
+class LiveProgressLine:
+    """What the live line shows: the stage, how many checks have answered, the open hypotheses."""
+
+    live: Live | None
+    latest: Progress = field(default_factory=lambda: Progress("", "summarise"))
+
+    async def __call__(self, progress: Progress) -> None:
+        self.latest = progress
+        if self.live:
+            self.live.update(_format_progress_line(progress))
+
+
+def _format_progress_line(progress: Progress) -> Text:
+    done = f" {progress.done}/{progress.total}" if progress.total else ""
+    return Text.assemble((f"{progress.stage}{done} ", "bold cyan"), progress.line, ("  " + " · ".join(progress.hypotheses[:3]), "dim"))
+
+
+@contextlib.contextmanager
+def show_live_progress(*, quiet: bool) -> Iterator[LiveProgressLine]:
+    """A live line on stderr where somebody sits there."""
+    err = SafeConsole(stderr=True)
+    if quiet or not err.is_terminal:
+        yield LiveProgressLine(None)
+        return
+    with Live(Text("…"), console=err, transient=True, refresh_per_second=8) as live:
+        yield LiveProgressLine(live)
+
+
+async def _run_turns(
+    world: DiagnosisRuntime, item: InboxItem, request: DiagnoseRequest, stage: "Stage | None", *, quiet: bool
+) -> tuple[IncidentState, Report, "list[ReplyOutcome]"]:
+    """LangGraph, the heaviest import of all, waits until nothing can be refused any more."""
+    from bot.cli.local_thread import LocalThread, skip_waiting
+
+    with show_live_progress(quiet=quiet) as watch:
+        wait = partial(stage.wait, MESSAGE_INTERVAL_SECONDS) if stage else skip_waiting
+        return await LocalThread(world, wait, watch).run_conversation(item, request.replies or ())

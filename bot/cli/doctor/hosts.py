@@ -1,0 +1,144 @@
+"""Who lets us in, who does not and why, in few lines for many hosts; then the node kit of those who do."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.cli.doctor.finding import Finding
+from tools.checks.kernel import BOOT_ID
+from tools.execution.kit import KitState, get_current_kit_version, read_kit_state
+from tools.inventory.host_ranges import fold_host_names
+from tools.inventory.inventory import Host, Inventory
+from tools.transport import AccessBarrier, Transport, Unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class UnreachableHost:
+    """A host that does not let us in. `barrier` decides how it is told, `why` is the host's or the network's own word."""
+
+    host: Host
+    barrier: AccessBarrier
+    why: str
+
+
+async def check_hosts(ssh: Transport, inventory: Inventory, names: Sequence[str]) -> list[Finding]:
+    """One line for all hosts that answer, one for each way in which others do not, then their kits."""
+    answers = await asyncio.gather(*(_probe_host(ssh, inventory.hosts[name]) for name in names))
+    refused = [answer for answer in answers if answer]
+    closed = {row.host.name for row in refused}
+    there = [name for name in names if name not in closed and inventory.hosts[name].kit]
+    kits = build_kit_findings(there, await asyncio.gather(*(read_kit_state(name, ssh) for name in there)))
+    good = len(names) - len(closed)
+    reached = [Finding("ssh", "ok", f"{good} of {len(names)} hosts answer, host keys verified")] if good else []
+    return reached + build_refusal_findings(refused) + kits
+
+
+async def _probe_host(ssh: Transport, host: Host) -> UnreachableHost | None:
+    try:
+        ran = await ssh.run(host.name, BOOT_ID, timeout=10, cap=1000)
+    except Unreachable as why:
+        return UnreachableHost(host, why.barrier, why.why)
+    return (
+        None
+        if ran.exit_status == 0
+        else UnreachableHost(host, AccessBarrier.OTHER, f"cannot run a command (exit status {ran.exit_status})")
+    )
+
+
+def build_refusal_findings(rows: Sequence[UnreachableHost]) -> list[Finding]:
+    """What is mended the same way is one line, however each host worded it."""
+    alike: dict[tuple[AccessBarrier, str], list[UnreachableHost]] = {}
+    for row in rows:
+        alike.setdefault((row.barrier, _GROUP_KEYS.get(row.barrier, _get_reason)(row)), []).append(row)
+    return [
+        _FINDING_BUILDERS.get(barrier, _build_other_finding)(same) for (barrier, _), same in sorted(alike.items(), key=lambda item: item[0])
+    ]
+
+
+def _build_login_finding(rows: Sequence[UnreachableHost]) -> Finding:
+    host = rows[0].host
+    key = f"the public half of {host.key}" if host.key else "our public key"
+    says = f"{_format_host_count(rows)} refused the login of {host.user}: {_format_host_names(rows)}"
+    mend = (
+        f"is {key} in /etc/ssh/authorized_keys/{host.user} there (without the kit's rule for sshd: in ~{host.user}/.ssh/authorized_keys), "
+        "and the account not locked? `user`, `key`, `certificate`: in the inventory"
+    )
+    return Finding("ssh", "fail", says, mend)
+
+
+def _build_unlisted_key_finding(rows: Sequence[UnreachableHost]) -> Finding:
+    file = rows[0].host.known_hosts or "~/.ssh/known_hosts"
+    says = f"no key of {_format_host_count(rows)} is listed in {file}: {_format_host_names(rows)}"
+    return Finding(
+        "ssh",
+        "fail",
+        says,
+        "take it from the host's own console, or `ssh-keyscan` and compare, then add it; or sign host keys (@cert-authority)",
+    )
+
+
+def _build_changed_key_finding(rows: Sequence[UnreachableHost]) -> Finding:
+    file = rows[0].host.known_hosts or "~/.ssh/known_hosts"
+    says = f"{_format_host_count(rows)} {'shows' if len(rows) == 1 else 'show'} another key than {file} lists: {_format_host_names(rows)}"
+    return Finding(
+        "ssh", "fail", says, "installed anew? then mend known_hosts by hand; if nobody knows why, something answers in its place"
+    )
+
+
+def _build_other_finding(rows: Sequence[UnreachableHost]) -> Finding:
+    return Finding(
+        "ssh",
+        "fail",
+        f"{_format_host_names(rows)}: {rows[0].why}",
+        "see the reason; `known_hosts`, `user` and `key` are set in the inventory",
+    )
+
+
+def _format_host_count(rows: Sequence[UnreachableHost]) -> str:
+    return "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
+
+
+def _format_host_names(rows: Sequence[UnreachableHost]) -> str:
+    return fold_host_names(row.host.name for row in rows)
+
+
+def _get_known_hosts_file(row: UnreachableHost) -> str:
+    return row.host.known_hosts
+
+
+def _get_reason(row: UnreachableHost) -> str:
+    return row.why
+
+
+_GROUP_KEYS: Mapping[AccessBarrier, Callable[[UnreachableHost], str]] = {
+    AccessBarrier.LOGIN: lambda row: f"{row.host.user} {row.host.key}",
+    AccessBarrier.UNLISTED_KEY: _get_known_hosts_file,
+    AccessBarrier.CHANGED_KEY: _get_known_hosts_file,
+}
+"""What must be the same of hosts that are one line."""
+
+_FINDING_BUILDERS: Mapping[AccessBarrier, Callable[[Sequence[UnreachableHost]], Finding]] = {
+    AccessBarrier.LOGIN: _build_login_finding,
+    AccessBarrier.UNLISTED_KEY: _build_unlisted_key_finding,
+    AccessBarrier.CHANGED_KEY: _build_changed_key_finding,
+}
+
+
+def build_kit_findings(names: list[str], states: list[KitState]) -> list[Finding]:
+    """One line for hosts that can run every remedy, one for each way in which others cannot."""
+    by_state: dict[tuple[str, str], list[str]] = {}
+    for name, kit in zip(names, states, strict=True):
+        by_state.setdefault((kit.state, kit.version if kit.state == "older" else kit.says), []).append(name)
+    rows = []
+    for (state, detail), hosts in sorted(by_state.items()):
+        says = {
+            "current": f"{len(hosts)} of {len(names)} hosts have it, version {get_current_kit_version()}",
+            "older": f"{fold_host_names(hosts)}: version {detail}, not {get_current_kit_version()}: remedies and newer checks are refused there",
+            "missing": f"{fold_host_names(hosts)}: not usable ({detail}), though the inventory says `kit: true`",
+            "unknown": f"{fold_host_names(hosts)}: could not be asked ({detail})",
+        }[state]
+        good = state == "current"
+        rows.append(
+            Finding("node kit", "ok" if good else "fail", says, "" if good else "install it anew: `rackmedic node-kit`, its install.sh")
+        )
+    return rows

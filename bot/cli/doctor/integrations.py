@@ -1,0 +1,91 @@
+"""Both ends of the line to a provider: whether their intake takes our signature, and whether the keys of our own intake can be used. Beside it,
+whether the file about alerts can be."""
+
+from bot.alerts.config import AlertConfig
+from bot.app.diagnosis_runtime import WallClock
+from bot.app.http.alerts import build_alert_routing, load_alert_site
+from bot.app.provider import load_intake_keys
+from bot.cli.doctor.channels import ChannelSharingLookup
+from bot.cli.doctor.finding import Finding
+from bot.inbound.webhook import parse_webhook_key
+from bot.provider.link import HttpProviderLink, LinkRefused, LinkUnavailable, ProviderLink
+from bot.refusal import Refusal
+from bot.settings import ENV_PREFIX, Settings
+from bot.slack.client import build_slack_client
+from bot.slack.people import People
+from kb.scan import split_lines
+from tools.inventory.inventory import Inventory
+
+
+async def check_provider_link(settings: Settings) -> list[Finding]:
+    """Nothing where no provider is named. Asks how far no ticket is: that needs a good signature, and tells nothing."""
+    if not settings.provider_url:
+        return []
+    try:
+        link = HttpProviderLink(settings.provider_url, parse_webhook_key(settings.provider_key.get_secret_value()), WallClock())
+    except ValueError as why:
+        return [Finding("provider", "fail", f"the key {why}", f"set {ENV_PREFIX}PROVIDER_KEY to the one that the provider gave you")]
+    return [await _probe_provider(link, settings.provider_url)]
+
+
+async def _probe_provider(link: ProviderLink, url: str) -> Finding:
+    try:
+        await link.fetch_states({})
+    except LinkUnavailable as why:
+        return Finding("provider", "fail", f"{url}: {why}", "check the address and the way there; what is to be sent waits meanwhile")
+    except LinkRefused as why:
+        return Finding("provider", "fail", f"{url}: {why}", f"compare {ENV_PREFIX}PROVIDER_KEY, the tenant in the address and both clocks")
+    return Finding("provider", "ok", f"{url} takes our signature")
+
+
+def check_intake(settings: Settings, inventory: Inventory) -> list[Finding]:
+    """Nothing where no intake is open."""
+    if settings.intake_keys is None:
+        return []
+    try:
+        keys = load_intake_keys(settings.intake_keys, inventory)
+    except Refusal as why:
+        return [Finding("intake", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(why))]
+    counted = ", ".join(f"{tenant} ({len(rows)})" for tenant, rows in sorted(keys.items()))
+    return [Finding("intake", "ok", f"port {settings.http_port} of {settings.http_host}; keys of {counted}")]
+
+
+async def check_alerts(settings: Settings, inventory: Inventory, shared: ChannelSharingLookup | None = None) -> list[Finding]:
+    """Nothing where no alerts are heard. `shared`: what Slack says of a channel; not asked where nobody can."""
+    try:
+        site = load_alert_site(settings, inventory)
+    except Refusal as why:
+        return [Finding("alerts", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(why))]
+    if site is None:
+        return []
+    ways = ["Alertmanager"] * bool(site.user or site.token.get_secret_value()) + ["signed webhooks"] * bool(site.keys)
+    elsewhere = sorted({row.channel for row in site.routes} - {site.channel})
+    routed = f"; {len(site.routes)} routes to {', '.join(elsewhere) or site.channel}, all else" if site.routes else "; incidents"
+    said = f"{' and '.join(ways)} on port {settings.http_port}{routed} {'opens' if site.routes else 'open'} in {site.channel}"
+    return [Finding("alerts", "ok", said), *await _check_alert_routes(site, inventory, shared or _build_sharing_lookup(settings))]
+
+
+async def _check_alert_routes(site: AlertConfig, inventory: Inventory, shared: ChannelSharingLookup | None) -> list[Finding]:
+    """Routes that lead to the default channel although they name another."""
+    lost = {at: "is not bound to the operators by the inventory" for at, _ in build_alert_routing(site, inventory).list_unbound_routes()}
+    for at, row in enumerate(site.routes if shared else ()):
+        if at not in lost and row.channel != site.channel and await _is_shared_channel(row.channel, shared):
+            lost[at] = "is read by another organisation, or one is invited to it"
+    mend = "bind the channel to the operators in the inventory, end its sharing in Slack, or name another in the route"
+    return [
+        Finding("alerts", "warn", f"route {at + 1}: {site.routes[at].channel} {why}; its alerts open in {site.channel}", mend)
+        for at, why in sorted(lost.items())
+    ]
+
+
+async def _is_shared_channel(channel: str, shared: ChannelSharingLookup | None) -> bool:
+    """As far as Slack tells: that it tells nothing stands with the channels."""
+    try:
+        return shared is not None and await shared(channel)
+    except Refusal:
+        return False
+
+
+def _build_sharing_lookup(settings: Settings) -> ChannelSharingLookup | None:
+    token = settings.slack_bot_token.get_secret_value()
+    return People(build_slack_client(token, settings.slack_api_url)).is_shared if token else None

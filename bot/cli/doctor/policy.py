@@ -1,0 +1,55 @@
+"""Who may do what and how much, in words, and whether those whom the policy names can be found now."""
+
+from collections.abc import Awaitable, Sequence
+
+from bot.app.diagnosis_runtime import WallClock
+from bot.app.on_call import OnCallSchedules, UserGroups
+from bot.cli.doctor.finding import Finding
+from bot.policy.policy_file import BadPolicy, SitePolicy, format_policy, load_policy
+from bot.refusal import Refusal
+from bot.settings import ENV_PREFIX, Settings
+from bot.slack.client import build_slack_client
+from bot.slack.people import People
+from tools.clock import Clock
+from tools.inventory.inventory import Inventory
+
+
+async def check_policy(settings: Settings, inventory: Inventory) -> list[Finding]:
+    """The policy, and what of it cannot be resolved."""
+    if settings.policy is None:
+        return [Finding("policy", "ok", "as built in", f"{ENV_PREFIX}POLICY names a file of your own, see docs/roles.md")]
+    try:
+        policy = load_policy(settings.policy, inventory)
+    except BadPolicy as why:
+        return [Finding("policy", "fail", problem, "mend the file; nothing is served until then") for problem in why.problems]
+    said = [Finding("policy", "ok", line) for line in format_policy(policy)]
+    token = settings.slack_bot_token.get_secret_value()
+    if not token:
+        return [
+            *said,
+            Finding("policy", "off", "without a bot token nobody whom it names is looked for", f"set {ENV_PREFIX}SLACK_BOT_TOKEN"),
+        ]
+    return [*said, *await check_people_sources(policy, People(build_slack_client(token, settings.slack_api_url)), WallClock())]
+
+
+async def check_people_sources(policy: SitePolicy, groups: UserGroups, clock: Clock) -> list[Finding]:
+    """Every user group and every source of who is on call, asked for real."""
+    schedule = OnCallSchedules(policy.approvers.on_call, groups, clock)
+    asked = [(f"the user group {group}", groups.list_members(group)) for group in _list_user_groups(policy)]
+    asked += [(f"on call by {name}", schedule.list_on_call(name)) for name in policy.approvers.on_call]
+    return [await _check_people_source(name, people) for name, people in asked]
+
+
+async def _check_people_source(name: str, people: Awaitable[frozenset[str]]) -> Finding:
+    try:
+        count = len(await people)
+    except Refusal as why:
+        return Finding("policy", "fail", f"{name}: {why}", "nobody is found by it until it answers, so nobody approves by it")
+    if not count:
+        return Finding("policy", "warn", f"{name}: nobody is in it", "nobody approves by it")
+    return Finding("policy", "ok", f"{name}: {count} {'person' if count == 1 else 'people'} now")
+
+
+def _list_user_groups(policy: SitePolicy) -> Sequence[str]:
+    named = [*policy.approvers.sets.values(), *(people for _, people in policy.roles.named_people)]
+    return sorted({group for people in named for group in people.groups})

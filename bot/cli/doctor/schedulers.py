@@ -1,0 +1,95 @@
+"""Whether what schedules jobs can be asked, and knows the hosts by the names that the inventory gives them: without that nothing is drained.
+
+A scheduler is one row of SCHEDULERS.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+
+from bot.cli.doctor.finding import Finding
+from kb.scan import split_lines
+from tools.inventory.host_ranges import fold_host_names
+from tools.inventory.inventory import Host, Inventory
+from tools.transport import CommandResult, Transport, Unreachable
+
+PROBE_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 15.0, 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerProbe:
+    """One kind of scheduler: how its machine is asked for the names of all its nodes, one a line behind `prefix`, and what to do where it fails."""
+
+    part: str
+    """As the inventory calls that kind."""
+    called: str
+    argv: tuple[str, ...]
+    prefix: str
+    install: str
+    """Where the machine has no such command."""
+    mend: str
+    """Where the command fails."""
+
+    def get_machine_for(self, host: Host) -> str:
+        """The machine of the inventory that is asked for this host; empty where it has no such scheduler."""
+        return host.controller if host.scheduler == self.part else ""
+
+
+SCHEDULERS: tuple[SchedulerProbe, ...] = (
+    SchedulerProbe(
+        part="slurm",
+        called="Slurm",
+        argv=("sinfo", "--noheader", "--Node", "--format", "%N"),
+        prefix="",
+        install="install Slurm's commands on the `controller` of the inventory, or name another host",
+        mend="`scontrol ping` there, `systemctl status slurmctld munge` on the machine that runs it",
+    ),
+    SchedulerProbe(
+        part="kubernetes",
+        called="Kubernetes",
+        argv=("kubectl", "get", "nodes", "-o", "name", "--request-timeout=10s"),
+        prefix="node/",
+        install="install kubectl on the `controller` of the inventory, or name another host",
+        mend="`kubectl get nodes` there as the account that RackMedic logs in with: a kubeconfig, and leave to read nodes",
+    ),
+)
+
+
+async def check_schedulers(transport: Transport, inventory: Inventory, names: Sequence[str]) -> list[Finding]:
+    """Every scheduler of these hosts, each asked once."""
+    asked: list[Awaitable[Finding]] = []
+    for probe in SCHEDULERS:
+        hosts: dict[str, list[Host]] = {}
+        for host in (inventory.hosts[name] for name in names):
+            if machine := probe.get_machine_for(host):
+                hosts.setdefault(machine, []).append(host)
+        asked += [_probe_scheduler(probe, transport, machine, own) for machine, own in hosts.items()]
+    return list(await asyncio.gather(*asked))
+
+
+async def _probe_scheduler(probe: SchedulerProbe, transport: Transport, machine: str, hosts: Sequence[Host]) -> Finding:
+    try:
+        ran = await transport.run(machine, probe.argv, timeout=PROBE_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+    except Unreachable as why:
+        return Finding(probe.part, "fail", f"{machine} could not be asked: {why.why}", "without it nothing is drained or returned")
+    if ran.exit_status != 0 or ran.timed_out or ran.truncated:
+        mend = probe.install if ran.exit_status == 127 else probe.mend
+        return Finding(probe.part, "fail", f"{probe.argv[0]} on {machine}: {_format_failure(ran)}", mend)
+    return _check_node_names(
+        probe, machine, hosts, {line.strip().removeprefix(probe.prefix) for line in split_lines(ran.text) if line.strip()}
+    )
+
+
+def _check_node_names(probe: SchedulerProbe, machine: str, hosts: Sequence[Host], theirs: set[str]) -> Finding:
+    """Which of our hosts it knows by the name that the inventory says it gives them."""
+    ours = {host.node_name for host in hosts}
+    if strangers := ours - theirs:
+        others = f"; it knows {fold_host_names(theirs - ours)}" if theirs - ours else ""
+        says = f"{probe.called} ({machine}) knows no node {fold_host_names(strangers)}{others}"
+        return Finding(probe.part, "fail", says[:600], f"name hosts as {probe.called} does, or give a host its name there with `node:`")
+    return Finding(probe.part, "ok", f"{machine} answers and knows {fold_host_names(ours)}"[:600])
+
+
+def _format_failure(ran: CommandResult) -> str:
+    said = next((line.strip() for line in split_lines(ran.stderr.decode("utf-8", "replace")) if line.strip()), "")
+    return said[:300] or ("no answer in time" if ran.timed_out or ran.exit_status is None else f"exit status {ran.exit_status}")

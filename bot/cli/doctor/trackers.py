@@ -1,0 +1,39 @@
+"""Trackers in which tickets may be opened: each is tried without making anything."""
+
+import asyncio
+from collections.abc import Sequence
+
+from bot.app.trackers import open_site_trackers
+from bot.cli.doctor.finding import Finding
+from bot.refusal import Refusal
+from bot.settings import ENV_PREFIX, Settings
+from bot.trackers.tracker import Tracker, TrackerRefused, TrackerUnavailable
+from bot.trackers.tracker_kinds import is_readable_by_others
+from kb.scan import split_lines
+
+
+async def check_trackers(settings: Settings) -> list[Finding]:
+    """Nothing where none is named."""
+    if settings.trackers is None:
+        return []
+    try:
+        trackers: Sequence[Tracker] = await asyncio.to_thread(open_site_trackers, settings)
+    except Refusal as why:
+        return [Finding("tracker", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(why))]
+    found = list(await asyncio.gather(*(_probe_tracker(tracker) for tracker in trackers)))
+    if await asyncio.to_thread(is_readable_by_others, settings.trackers):
+        found.append(
+            Finding("tracker", "warn", f"{settings.trackers}: others on this machine may read its keys", f"chmod 600 {settings.trackers}")
+        )
+    return found
+
+
+async def _probe_tracker(tracker: Tracker) -> Finding:
+    try:
+        return Finding("tracker", "ok", f"{tracker.name}: {await tracker.check_access()}")
+    except TrackerUnavailable as why:
+        return Finding(
+            "tracker", "fail", f"{tracker.name}: {why}", "check its address and the way there; what is to be sent waits meanwhile"
+        )
+    except TrackerRefused as why:
+        return Finding("tracker", "fail", f"{tracker.name}: {why}", f"mend its row in {ENV_PREFIX}TRACKERS")

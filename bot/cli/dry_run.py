@@ -1,0 +1,135 @@
+"""`rackmedic dry-run`: what a remedy would run, where, with whose rights, and what would stop it now. Reads only; nothing can be approved here."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.text import Text
+
+from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory
+from bot.cli.command_requests import DryRunRequest
+from bot.cli.command_runtime import print_text
+from bot.cli.safe_console import indent_renderable, open_console
+from bot.refusal import Refusal
+from bot.remediation.cards.deleted_files import build_file_rows
+from bot.settings import Settings
+from kb.scan import split_lines
+from tools.action import Action
+from tools.execution.build import ActionRequest, HostIdentity, build_action, compute_catalogue_hash, find_execution_host
+from tools.execution.conditions import ConditionResult, read_process_start
+from tools.execution.delete_preview import DeletePreview, preview_delete
+from tools.execution.dry_run import preview_conditions
+from tools.execution.identity import read_boot_id
+from tools.inventory.inventory import Host
+from tools.remedies import REMEDIES
+from tools.remedies.remedy import BadArgument, Remedy, fill_slots
+from tools.transport import Transport, Unreachable
+
+CONDITION_MARKS: Mapping[bool | None, tuple[str, str]] = {True: ("yes", "green"), False: ("no ", "red"), None: ("?  ", "yellow")}
+
+
+async def run_dry_run_command(settings: Settings, request: DryRunRequest) -> int:
+    """Open the world, try, print; the exit code. Raises Refusal for what cannot be asked."""
+    remedy = _get_remedy(request.remedy)
+    refuse_without_inventory(settings, request.inventory, request.case)
+    async with open_command_world(settings, request.inventory, open_stage(request.case)) as world:
+        return await preview_remedy(world, remedy, request)
+
+
+async def preview_remedy(world: DiagnosisRuntime, remedy: Remedy, request: DryRunRequest) -> int:
+    """Print what would happen; 0 where everything holds that must, else 1. Raises Refusal where the remedy does not fit the host."""
+    action, seen = await _preview_action(remedy, request, world)
+    gone = await preview_delete(action, world.transport)
+    if request.as_json:
+        print_text(
+            json.dumps({"schema": 1, **_build_preview_document(remedy, action, seen), **({"deletes": asdict(gone)} if gone else {})})
+        )
+    else:
+        _print_preview(remedy, action, seen, gone)
+    return int(any(row.ok is not True for row in seen))
+
+
+def _get_remedy(name: str) -> Remedy:
+    remedy = REMEDIES.get(name)
+    if remedy is None or remedy.at == "fleet":
+        known = " ".join(row.id for row in REMEDIES.values() if row.at != "fleet")
+        raise Refusal(f"there is no remedy {name!r} that could be tried; known: {known}", 2)
+    return remedy
+
+
+async def _preview_action(remedy: Remedy, request: DryRunRequest, world: DiagnosisRuntime) -> tuple[Action, Sequence[ConditionResult]]:
+    hosts = world.ports.inventory.hosts
+    target = hosts.get(request.host)
+    if target is None:
+        raise Refusal(f"{request.host} is not in the inventory", 2)
+    try:
+        via = find_execution_host(remedy, target, hosts)
+        values = await _collect_arguments(remedy, request, target, world.transport)
+        seen = HostIdentity(await read_boot_id(via.name, world.transport))
+        action = build_action(ActionRequest(remedy.id, values, "dry-run"), target, via, seen, policy="", catalogue=compute_catalogue_hash())
+    except BadArgument as why:
+        raise Refusal(f"{remedy.id} cannot be tried on {request.host}: {why}", 2) from why
+    except Unreachable as why:
+        raise Refusal(f"{why.host}: {why.why}") from why
+    return action, await preview_conditions(action, world.transport, controller=target.controller)
+
+
+async def _collect_arguments(remedy: Remedy, request: DryRunRequest, target: Host, transport: Transport) -> dict[str, str]:
+    """As they were typed; the start of a process is read where it was not."""
+    values = dict(part.partition("=")[::2] for part in request.values)
+    if "ticks" in remedy.args and "ticks" not in values and values.get("pid", "").isdigit():
+        started = await read_process_start(values["pid"], target.name, transport)
+        values["ticks"] = started.saw if started.ok else ""
+    return values
+
+
+def _build_preview_document(remedy: Remedy, action: Action, seen: Sequence[ConditionResult]) -> dict[str, Any]:
+    return {
+        "remedy": action.remedy,
+        "does": fill_slots(remedy.does, {**action.args, "target": action.target}),
+        "risk": action.risk,
+        "blast": remedy.blast,
+        "target": action.target,
+        "via": action.via,
+        "command": list(action.command),
+        "limit_seconds": action.limit_seconds,
+        "conditions": [{"says": row.says, "ok": row.ok, "saw": row.saw} for row in seen],
+        "proof": list(action.proof),
+        "undo": action.undo,
+        "back": remedy.back,
+        "heavier": remedy.heavier,
+        "would": _format_verdict(seen),
+    }
+
+
+def _format_verdict(seen: Sequence[ConditionResult]) -> str:
+    if stops := [row.says for row in seen if row.ok is False]:
+        return f"be refused: not so: {'; '.join(stops)}"
+    if blind := [row.says for row in seen if row.ok is None]:
+        return f"be looked at again first: could not see whether {'; '.join(blind)}"
+    return "start, once people have approved it"
+
+
+def _print_preview(remedy: Remedy, action: Action, seen: Sequence[ConditionResult], gone: DeletePreview | None) -> None:
+    console, told = open_console(), _build_preview_document(remedy, action, seen)
+    where = action.via if action.via == action.target else f"{action.via}, for {action.target}"
+    back = action.undo or remedy.back or "nothing"
+    console.print(Text.assemble((f"{action.remedy} on {action.target}", "bold"), f": {told['does']}"))
+    for name, said in (
+        ("risk", f"{action.risk}; {remedy.blast}"),
+        ("runs on", f"{where}, as root by its node kit"),
+        ("proved by", ", ".join(action.proof)),
+    ):
+        console.print(indent_renderable(Text.assemble((f"{name}: ", "dim"), said)))
+    console.print(indent_renderable(Text.assemble(("taken back by: ", "dim"), back)))
+    console.print(indent_renderable(Text.assemble(("command: ", "dim"), shlex.join(action.command))))
+    for name, value in build_file_rows(gone) if gone else ():
+        console.print(indent_renderable(Text.assemble((f"{name}: ", "dim"), value)))
+    for row in seen:
+        mark, style = CONDITION_MARKS[row.ok]
+        saw = f" (it says {split_lines(row.saw)[0][:120]!r})" if row.ok is not True and row.saw else ""
+        console.print(indent_renderable(Text.assemble((mark, style), f" {row.says}{saw}")))
+    console.print(Text(f"It would {told['would']}."))

@@ -1,0 +1,199 @@
+"""`rackmedic expect`: how long a job or a test should take, beside what was seen. Reads no host."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bot.app.site_files import load_site_skus
+from bot.cli.command_runtime import print_text
+from bot.cli.safe_console import open_console
+from bot.refusal import Refusal
+from bot.settings import Settings
+from kb.catalogues.accelerators import Accelerator, find_accelerator, load_accelerators
+from kb.performance.comparison import MIN_PEERS, TimeComparison, adjust_to_peers, compare_time
+from kb.performance.quantities import BadQuantity, format_duration, parse_seconds
+from kb.performance.time_model import ExpectedTime, compute_expected_time
+from kb.performance.workloads import AllReduce, BadWorkload, Copy, Workload
+
+T = TypeVar("T")
+USAGE_EXIT_CODE = 2
+OPTION_NAMES = {"tensor": "tp", "pipeline": "pp", "context": "cp", "sequence": "seq", "sharding": "shard"}
+"""Parts of a shape that an option calls otherwise."""
+
+
+def parse_amount(option: str, read: Callable[[str], T], given: str) -> T:
+    """An amount of an option; what is none is refused by the option's name."""
+    try:
+        return read(given)
+    except BadQuantity as why:
+        raise Refusal(f"{option}: {why}", USAGE_EXIT_CODE) from why
+
+
+def parse_choice(option: str, given: str, among: Sequence[str]) -> Any:
+    """A word of a closed list."""
+    if given not in among:
+        raise Refusal(f"{option}: {given!r} is none of {', '.join(among)}", USAGE_EXIT_CODE)
+    return given
+
+
+def build_shape(make: Callable[[], T]) -> T:
+    """A shape, or the sentence that says which option is wrong."""
+    try:
+        return make()
+    except BadWorkload as why:
+        raise Refusal(
+            f"--{OPTION_NAMES.get(why.field, why.field)} ({why.field}): {why.why}" if why.field in OPTION_NAMES else f"--{why}",
+            USAGE_EXIT_CODE,
+        ) from why
+
+
+def find_gpu(settings: Settings, name: str) -> Accelerator:
+    """A GPU by its own name, or by that of a machine's profile, a site's own included."""
+    known = load_accelerators()
+    if name in known:
+        return known[name]
+    profiles = load_site_skus(settings.kb_dir)
+    if name in profiles and (own := profiles[name].accelerator):
+        return own
+    found = next((gpu for product in (profiles[name].products if name in profiles else ()) if (gpu := find_accelerator(product))), None)
+    if found is None:
+        raise Refusal(f"--sku: there is no {name!r}; known: {', '.join(known)}", USAGE_EXIT_CODE)
+    return found
+
+
+def compute_seen_seconds(shape: Workload, seen: str, rate: float | None) -> float | None:
+    """What was seen as a time: said as one, or as the bandwidth that tests print."""
+    if seen and rate is not None:
+        raise Refusal("--seen and --seen-gbs: one of them", USAGE_EXIT_CODE)
+    if rate is None:
+        return parse_amount("--seen", parse_seconds, seen) if seen else None
+    if rate <= 0:
+        raise Refusal(f"--seen-gbs: {rate:g} is no bandwidth", USAGE_EXIT_CODE)
+    moved = (
+        shape.size * 2 * (shape.gpus - 1) / shape.gpus if isinstance(shape, AllReduce) else shape.size if isinstance(shape, Copy) else 0.0
+    )
+    return moved / (rate * 1e9)
+
+
+def print_expected(gpu: Accelerator, shape: Workload, seen: float | None, peers: Iterable[str], mhz: float | None, *, as_json: bool) -> int:
+    """Print `{schema, …}` or a few lines. Raises Refusal where such GPUs cannot do it."""
+    usual = build_shape(lambda: compute_expected_time(shape, gpu))
+    at_clock = compute_expected_time(shape, gpu, mhz) if mhz is not None else None
+    times = [parse_amount("--peer", parse_seconds, one) for one in peers]
+    if times and len(times) < MIN_PEERS:
+        raise Refusal(f"--peer: {len(times)} measured ones tell nothing; give at least {MIN_PEERS}", USAGE_EXIT_CODE)
+    want = adjust_to_peers(usual, times)
+    beside = None if seen is None else compare_time(want, seen, at_clock, mhz)
+    if as_json:
+        print_text(json.dumps(build_expected_document(gpu, want, at_clock, mhz, beside)))
+    else:
+        open_console().print(render_expected(gpu, want, at_clock, mhz, beside))
+    return 0
+
+
+def build_expected_document(
+    gpu: Accelerator, want: ExpectedTime, at_clock: ExpectedTime | None, mhz: float | None, beside: TimeComparison | None
+) -> dict[str, Any]:
+    """The shape that scripts rely on. Times are seconds."""
+    document: dict[str, Any] = {
+        "schema": 1,
+        "gpu": gpu.name,
+        "what": want.says,
+        "expected": {
+            "seconds": _round_significant(want.seconds),
+            "least": _round_significant(want.least),
+            "most": _round_significant(want.most),
+        },
+        "rate": {
+            "value": _round_significant(want.rate),
+            "least": _round_significant(want.work / want.most),
+            "most": _round_significant(want.work / want.least),
+            "unit": want.unit,
+        },
+        "parts": [
+            {
+                "resource": part.resource,
+                "seconds": _round_significant(part.seconds),
+                "least": _round_significant(part.least),
+                "most": _round_significant(part.most),
+            }
+            for part in want.parts
+        ],
+        "pipeline": _round_significant(want.stretch),
+        "bound": want.bound,
+        "peers": want.peers,
+    }
+    if at_clock is not None:
+        document["at_clock"] = {"mhz": mhz, "usual_mhz": gpu.max_mhz, "seconds": _round_significant(at_clock.seconds)}
+    if beside is not None:
+        document["seen"] = {
+            "seconds": _round_significant(beside.seen),
+            "verdict": beside.verdict,
+            "ratio": _round_significant(beside.ratio),
+            "suspect": beside.suspect,
+            "because": beside.because,
+            "speeds": {resource: _round_significant(speed) for resource, speed in beside.speeds},
+        }
+    return document
+
+
+def render_expected(
+    gpu: Accelerator, want: ExpectedTime, at_clock: ExpectedTime | None, mhz: float | None, beside: TimeComparison | None
+) -> RenderableType:
+    """The same for people."""
+    basis = f"by {want.peers} measured peers" if want.peers else "by what such machines reach of their peaks"
+    span = f"{format_duration(want.least)} to {format_duration(want.most)}"
+    rates = f"{want.rate:,.4g} {want.unit} ({want.work / want.most:,.4g} to {want.work / want.least:,.4g})"
+    lines = [
+        f"{want.says}, {gpu.title}",
+        f"expected: {format_duration(want.seconds)} ({span}), {rates}, {basis}; bound by {want.bound}",
+    ]
+    if want.stretch > 1.0:
+        lines.append(f"the pipeline fills and drains: x {want.stretch:.3g}")
+    if at_clock is not None:
+        lines.append(f"at an SM clock of {mhz:,.0f} MHz of {gpu.max_mhz:,}: {format_duration(at_clock.seconds)}")
+    if beside is not None:
+        lines.append(f"seen: {beside.format_sentence()}")
+    table = Table("resource", "alone", "from", "to", "works", header_style="bold")
+    for part in want.parts:
+        ends = (format_duration(part.least), format_duration(part.most))
+        table.add_row(part.resource, format_duration(part.seconds), *ends, "beside the others" if part.beside else "in turn")
+    return Group(*map(Text, lines), table, Text(f"peaks: {gpu.source}", style="dim"))
+
+
+def print_gpus(*, as_json: bool) -> int:
+    """The GPUs that are known, with what each is said to reach and by whom."""
+    if as_json:
+        print_text(json.dumps({"schema": 1, "items": [_build_gpu_row(gpu) for gpu in load_accelerators().values()]}))
+        return 0
+    table = Table("sku", "TFLOP/s bf16", "fp8", "memory GB/s", "NVLink", "host", "network", "MHz", "what", header_style="bold")
+    for gpu in load_accelerators().values():
+        peaks = [f"{peak / 1e12:,.4g}" if (peak := gpu.get_peak_flops(precision)) else "" for precision in ("bf16", "fp8")]
+        rates = [f"{rate / 1e9:,.4g}" if rate else "" for rate in (gpu.memory, gpu.nvlink, gpu.host, gpu.network)]
+        table.add_row(gpu.name, *peaks, *rates, str(gpu.max_mhz), Text(gpu.title))
+    open_console(whole=True).print(table)
+    return 0
+
+
+def _build_gpu_row(gpu: Accelerator) -> dict[str, Any]:
+    return {
+        "id": gpu.name,
+        "title": gpu.title,
+        "flops": dict(gpu.flops),
+        "memory": gpu.memory,
+        "nvlink": gpu.nvlink,
+        "host": gpu.host,
+        "network": gpu.network,
+        "rated_mhz": gpu.rated_mhz,
+        "max_mhz": gpu.max_mhz,
+        "sources": [gpu.source, gpu.clock_source],
+    }
+
+
+def _round_significant(value: float) -> float:
+    """As many digits as mean anything, of any size."""
+    return float(f"{value:.6g}")

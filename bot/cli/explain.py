@@ -1,0 +1,112 @@
+"""`rackmedic explain`: why an incident's diagnosis came to what it says, as a tree, a picture or JSON; and whether every contract over it holds."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.cli.command_runtime import print_text, write_to_stdout
+from bot.cli.safe_console import format_json_line
+from bot.refusal import Refusal
+from graph.provenance.invariants import VerificationResult
+from graph.provenance.reason_graph import ReasonGraph
+from graph.provenance.tree_rendering import render_tree, render_verification
+
+if TYPE_CHECKING:
+    from bot.settings import Settings
+    from graph.context import GraphContext
+    from graph.state import IncidentState
+
+STDOUT_PATH = "-"
+NO_REASONING_TEXT = "{}: nothing was diagnosed yet, or its reasoning is not kept any more"
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainRequest:
+    """What was typed. Raises Refusal where nothing is named or two ways of printing are."""
+
+    incident: str
+    case: Path | None = None
+    svg: Path | None = None
+    verify: bool = False
+    as_json: bool = False
+
+    def __post_init__(self) -> None:
+        if bool(self.incident) == bool(self.case):
+            raise Refusal("name an incident, as its card shows it: rackmedic explain inc-1a2b3c; or try a case with --sandbox CASE.yaml", 2)
+        if self.svg and (self.as_json or self.verify):
+            raise Refusal("--svg draws; --json and --verify print: choose one", 2)
+        if self.case and not self.case.is_file():
+            raise Refusal(f"--sandbox {self.case}: there is no such file", 2)
+
+
+async def explain_incident(settings: "Settings", request: ExplainRequest) -> int:
+    """Read it, check it if asked, print it; 1 where a contract is broken. Raises Refusal."""
+    graph, titles, came = await (_diagnose_case(settings, request) if request.case else _load_stored_reasoning(settings, request))
+    if request.svg:
+        from bot.reports.charts.provenance import render_provenance_chart
+
+        _write_svg(request.svg, render_provenance_chart(graph, titles))
+    elif request.as_json:
+        checked = {} if came is None else {"verified": _build_verification_row(came)}
+        print_text(format_json_line(graph.to_json_document() | checked))
+    else:
+        print_text("\n".join(render_tree(graph, titles)) or "Nothing stood on the table: nothing abnormal was seen.")
+        if came is not None:
+            print_text("\n".join(("", *render_verification(came))))
+    return 1 if came is not None and came.broken else 0
+
+
+def _build_verification_row(came: VerificationResult) -> dict[str, object]:
+    broken = [{"contract": row.contract, "promise": row.promise, "says": row.says} for row in came.broken]
+    return {"held": came.held, "broken": broken, "unchecked": list(came.unchecked)}
+
+
+async def _load_stored_reasoning(
+    settings: "Settings", request: ExplainRequest
+) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
+    """Of an incident of `rackmedic serve`: nothing is asked of any host."""
+    from bot.app.diagnosis_runtime import open_diagnosis_runtime
+    from bot.cli.persistent_store import open_persistent_store
+    from graph.state_reader import IncidentStateReader
+
+    async with open_persistent_store(settings, "incidents") as store:
+        state = await IncidentStateReader(store.redis).load_state(request.incident)
+        async with open_diagnosis_runtime(settings, lasting=True, front=True) as world:
+            return await _load_reasoning(state, world.ports, request)
+
+
+async def _diagnose_case(settings: "Settings", request: ExplainRequest) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
+    """Of a case of the sandbox, diagnosed now."""
+    from bot.cli.cluster_access import open_command_world, open_stage
+    from bot.cli.command_requests import DiagnoseRequest
+    from bot.cli.diagnose import build_first_message, show_live_progress
+    from bot.cli.local_thread import LocalThread, skip_waiting
+
+    asked, stage = DiagnoseRequest("", case=request.case), open_stage(request.case)
+    async with open_command_world(settings, None, stage) as world:
+        with show_live_progress(quiet=request.as_json) as watch:
+            state, _, _ = await LocalThread(world, skip_waiting, watch).run_conversation(build_first_message(world, asked, stage), ())
+        return await _load_reasoning(state, world.ports, request)
+
+
+async def _load_reasoning(
+    state: "IncidentState", ports: "GraphContext", request: ExplainRequest
+) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
+    from graph.incident.thinking.verification import load_reasoning, verify_stored_reasoning
+
+    name = request.incident or state.get("id", "")
+    graph = await load_reasoning(state, ports.evidence)
+    if graph is None:
+        raise Refusal(NO_REASONING_TEXT.format(name))
+    return graph, ports.taxonomy.titles, await verify_stored_reasoning(graph, ports) if request.verify else None
+
+
+def _write_svg(out: Path, content: bytes) -> None:
+    if str(out) == STDOUT_PATH:
+        write_to_stdout(content, text=True)
+        return
+    try:
+        out.write_bytes(content)
+    except OSError as why:
+        raise Refusal(f"--svg {out}: cannot be written: {why.strerror}") from why
+    print_text(f"{out}: the reasoning as a picture, {len(content):,} bytes.")

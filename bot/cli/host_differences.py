@@ -1,0 +1,204 @@
+"""What differs among many hosts, folded as `clush -b` folds identical outputs, but by what is notable instead of by bytes. Pure.
+
+A fact is notable when it is abnormal by itself, when it is not what the SKU expects, or when most hosts of the same kind say
+something else. Measurements (temperatures, bytes) are held to the SKU only. What could not be looked at stays apart: it is never "ok".
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from graph.engine.abnormal_facts import is_abnormal
+from kb.redact import show_invisible
+from tools.checks.scheduler import OUT_OF_SERVICE_WORDS
+from tools.differences import SettingKey, ValuesByHost, is_comparable, iter_mask_bits
+from tools.fact import Fact, Status, Value
+from tools.fleet.answers import CheckAnswer
+from tools.fleet.output_reader import is_unobserved_fact
+from tools.inventory.host_ranges import fold_host_names
+
+ExpectedValueLookup = Callable[[str, str, str | None], Value]
+"""(host, key, device) → the SKU's value or None."""
+
+MIN_HOSTS_FOR_MAJORITY = 3
+"""Hosts of a kind that there must be before a majority means anything."""
+MAX_NOTES_PER_GROUP = 8
+"""Differences shown of one group of hosts."""
+
+
+PARTLY_UNOBSERVED_TEXT = "nothing in the part that could be looked at"
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeHostGroup:
+    """Hosts that say the same of one check. No `notes`: nothing to see there."""
+
+    hosts: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        shown = " · ".join(self.notes[:MAX_NOTES_PER_GROUP]) or "ok"
+        more = len(self.notes) - MAX_NOTES_PER_GROUP
+        return f"{fold_host_names(self.hosts)}: {shown}" + (f" · and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class UnobservedHosts:
+    """Hosts that could not be looked at for one reason, and the checks concerned."""
+
+    hosts: tuple[str, ...]
+    checks: tuple[str, ...]
+    why: str
+
+    def __str__(self) -> str:
+        return f"{fold_host_names(self.hosts)}: {' '.join(self.checks)}: {self.why}"
+
+    def format_among_checks(self, checks: int) -> str:
+        """The same where so many were asked: a host that answers none is not told check by check."""
+        return str(self) if len(self.checks) < max(checks, 2) else f"{fold_host_names(self.hosts)}: all {checks} checks: {self.why}"
+
+
+class DifferenceNote(NamedTuple):
+    """What there is to say, and of which device. `missing`: `says` is the key of a fact that most hosts have and these do not."""
+
+    says: str
+    device: str
+    missing: bool = False
+
+
+@dataclass(slots=True)
+class _CheckTable:
+    """One check over all hosts. Masks hold one bit a host."""
+
+    values: ValuesByHost
+    odd: dict[DifferenceNote, int] = field(default_factory=lambda: defaultdict(int))
+    marked: dict[SettingKey, int] = field(default_factory=lambda: defaultdict(int))
+    """Hosts of which a note was made already."""
+    partly: int = 0
+    """Hosts of which a part could not be looked at."""
+
+
+class HostDifferences:
+    """Takes answers as they come; says at any time what differs so far. `kind` tells which hosts are comparable."""
+
+    def __init__(self, expected: ExpectedValueLookup, kind: Callable[[str], str]) -> None:
+        self._expected, self._kind = expected, kind
+        self._tables: dict[str, _CheckTable] = {}
+        self._blind: dict[tuple[str, str], list[str]] = {}
+        self._hosts: dict[str, int] = {}
+
+    def add_answer(self, answer: CheckAnswer) -> None:
+        """One check's answer on one host."""
+        if answer.could_not:
+            self._blind.setdefault((answer.host, answer.could_not), []).append(answer.check)
+        facts = [fact for fact in answer.facts if fact.key and fact.status is Status.OK and not fact.stale and not is_unobserved_fact(fact)]
+        if answer.could_not and not facts:
+            return
+        kind, table = self._kind(answer.host), self._tables.setdefault(answer.check, _CheckTable(ValuesByHost(self._hosts)))
+        bit = table.values.get_mask(answer.host)
+        table.partly |= bit if answer.could_not else 0
+        values: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for fact in facts:
+            slot = (fact.key, fact.device or "")
+            self._note_abnormal_fact(table, (kind, *slot), bit, fact)
+            if is_comparable(fact):
+                values[slot].add(_format_value(fact.value))
+        table.values.add_host(kind, answer.host, values)
+
+    def _note_abnormal_fact(self, table: _CheckTable, slot: SettingKey, bit: int, fact: Fact) -> None:
+        """Note what is abnormal or unexpected by itself."""
+        expected = self._expected(fact.host, fact.key, fact.device)
+        wrong = _is_unexpected(fact, expected)
+        if wrong or is_abnormal(fact, expected) or _is_out_of_service(fact):
+            says = f"{fact.key} {_format_value(fact.value)}{' ' + fact.unit if fact.unit else ''}"
+            table.odd[DifferenceNote(says + (f" (expected {_format_value(expected)})" if wrong else ""), slot[2])] |= bit
+            table.marked[slot] |= bit
+
+    def list_host_groups(self, check: str) -> tuple[AlikeHostGroup, ...]:
+        """Hosts of one check by what is notable, the largest group first, those that are well before the others."""
+        table = self._tables.get(check)
+        if table is None:
+            return ()
+        notes: dict[int, list[DifferenceNote]] = defaultdict(list)
+        for note, mask in (*table.odd.items(), *_find_deviations(table)):
+            for place in iter_mask_bits(mask):
+                notes[place].append(note)
+        names = list(self._hosts)
+        by_notes: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for mask in table.values.asked.values():
+            for place in iter_mask_bits(mask):
+                says = _fold_notes(notes[place])
+                by_notes[says or ((PARTLY_UNOBSERVED_TEXT,) if table.partly >> place & 1 else ())].append(names[place])
+        found = [AlikeHostGroup(tuple(hosts), says) for says, hosts in by_notes.items()]
+        return tuple(sorted(found, key=lambda group: (bool(group.notes), -len(group.hosts), group.hosts)))
+
+    def list_unobserved_hosts(self) -> tuple[UnobservedHosts, ...]:
+        """What could not be looked at, the widest trouble first."""
+        merged: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+        for (host, why), checks in self._blind.items():
+            merged[why, tuple(dict.fromkeys(checks))].append(host)
+        rows = [UnobservedHosts(tuple(hosts), checks, show_invisible(why)) for (why, checks), hosts in merged.items()]
+        return tuple(sorted(rows, key=lambda row: (-len(row.hosts) * len(row.checks), row.hosts)))
+
+
+def _find_deviations(table: _CheckTable) -> Iterable[tuple[DifferenceNote, int]]:
+    """Where most hosts of a kind say one thing and these say another, or nothing."""
+    for setting, values in table.values.iter_settings():
+        kind, key, device = setting
+        total = table.values.asked[kind].bit_count()
+        usual, most = max(values.items(), key=lambda row: row[1].bit_count())
+        if total < MIN_HOSTS_FOR_MAJORITY or most.bit_count() * 2 <= total:
+            continue
+        absent = values.pop(frozenset(), 0)
+        yield from _find_minority_values(key, device, usual, values, table.marked.get(setting, 0))
+        if usual and absent:
+            yield DifferenceNote(key, device, missing=True), absent
+
+
+def _find_minority_values(
+    key: str, device: str, usual: frozenset[str], values: Mapping[frozenset[str], int], marked: int
+) -> Iterable[tuple[DifferenceNote, int]]:
+    most = f" (most: {', '.join(sorted(usual))})" if usual else ""
+    for said, mask in values.items():
+        if said != usual and mask & ~marked:
+            yield DifferenceNote(f"{key} {', '.join(sorted(said))}{most}", device), mask & ~marked
+
+
+def _fold_notes(notes: Sequence[DifferenceNote]) -> tuple[str, ...]:
+    """The notes of one host, devices folded. One that lacks many facts is told so once, with an example."""
+    devices: dict[str, list[str]] = {}
+    missing: Counter[str] = Counter()
+    example: dict[str, str] = {}
+    for says, device, lacks in notes:
+        if lacks:
+            missing[device] += 1
+            example.setdefault(device, says)
+        else:
+            devices.setdefault(says, []).append(device)
+    for device, count in missing.items():
+        more = f" and {count - 1} more facts" if count > 1 else ""
+        devices.setdefault(f"no {example[device]}{more} (most hosts have)", []).append(device)
+    return tuple(f"{names}: {says}" if (names := fold_host_names(filter(None, where))) else says for says, where in devices.items())
+
+
+def _is_out_of_service(fact: Fact) -> bool:
+    """What a scheduler says of a node that takes no jobs, and why: nothing is wrong with who drains one, and everybody wants to know."""
+    if fact.key == "sched.reason":
+        return True
+    return fact.key == "sched.state" and any(word in str(fact.value) for word in OUT_OF_SERVICE_WORDS)
+
+
+def _is_unexpected(fact: Fact, expected: Value) -> bool:
+    """A setting that is not the SKU's, or a measurement well below it."""
+    if expected is None:
+        return False
+    if isinstance(fact.value, float) or (isinstance(expected, float) and isinstance(fact.value, int)):
+        return isinstance(expected, (int, float)) and fact.value < 0.8 * expected
+    return fact.value != expected
+
+
+def _format_value(value: Value) -> str:
+    """A value on one short line; hosts may print anything."""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else str(value)
+    return show_invisible(text)[:80]

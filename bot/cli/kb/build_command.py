@@ -1,0 +1,323 @@
+"""`rackmedic kb build`: exports in, a folder of knowledge to look through out. Nothing that it writes is used before somebody takes it over.
+
+Every row is kept in a journal as soon as it is labelled, so that a build that was killed goes on where it was.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+import yaml
+
+from bot.app.site_files import load_all_checks, load_site_incidents, load_site_taxonomy
+from bot.cli.command_runtime import print_text
+from bot.cli.kb.built_folder import REVIEW_ROWS_FILE, slugify_name, write_file_atomically
+from bot.cli.kb.drafts import render_check_file
+from bot.cli.kb.row_labellers import BuildProgress, RowLabeller, format_model_bill, open_row_labeller
+from bot.refusal import Refusal
+from bot.settings import Settings
+from graph.learning.build_review import MONTHS_CHART_FILE, count_new_labels_by_month, render_review
+from graph.learning.cause_discovery import CauseDiscovery, discover_causes
+from graph.learning.knowledge_drafts import draft_checks, draft_leaves, draft_pages
+from graph.learning.rule_labelling import LabelledRow, RuleLabeller
+from graph.learning.thread_contents import ThreadContents
+from kb.exports.file_trees import UnreadableExport, open_file_tree
+from kb.exports.reader import iter_export_rows
+from kb.exports.row import FIELD_ALIASES, ExportRow, UnreadRow
+from kb.history.label_ranking import LabelRanker
+from kb.history.site_pages import MAX_PAGE_BYTES
+from kb.redact import show_invisible
+from kb.taxonomy.taxonomy import Taxonomy
+from tools.checks.check import Check
+
+INCIDENTS_PER_FILE: Final = 500
+"""Incidents of a file."""
+
+
+@dataclass(slots=True)
+class _BuildState:
+    """What was read so far."""
+
+    rows: list[LabelledRow] = field(default_factory=list)
+    guides: list[ExportRow] = field(default_factory=list)
+    about: dict[str, str] = field(default_factory=dict)
+    """Of guides: the label that each is about, empty where that is not plain."""
+    unread: list[str] = field(default_factory=list)
+    pages: int = 0
+    grown: CauseDiscovery = field(default_factory=lambda: CauseDiscovery(()))
+    paid: dict[str, Any] = field(default_factory=dict)
+    """What a model was asked and cost in this run; empty without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """With which model, for how many dollars at most, and where its answers are kept or come from; `live`: also asked, not only replayed."""
+
+    most_usd: float
+    recording: Path | None = None
+    live: bool = True
+
+
+def parse_model_options(most_usd: float, record: Path | None, replay: Path | None, *, model: bool) -> ModelOptions | None:
+    """None where rules alone label. Raises Refusal for options that do not go together."""
+    if replay and (model or record):
+        raise Refusal("--replay asks no model; leave --model and --record out", 2)
+    if record and not model:
+        raise Refusal("--record keeps what a model answers; it goes with --model", 2)
+    if replay and not replay.is_file():
+        raise Refusal(f"--replay {replay}: there is no such file", 2)
+    return ModelOptions(most_usd, record or replay, live=model) if model or replay else None
+
+
+def build_folder(
+    settings: Settings,
+    exports: Sequence[Path],
+    out: Path,
+    given: Sequence[str],
+    *,
+    as_json: bool,
+    asked: ModelOptions | None = None,
+) -> int:
+    """Label everything, write the folder, say what came of it. Raises Refusal."""
+    mapped = _parse_column_map(given)
+    try:
+        with _lock_build_folder(out) as kept:
+            built, seed = _label_exports(settings, exports, mapped, kept, asked)
+            _write_folder(out, built, settings, seed)
+            (kept / "done").write_text(seed)
+    except UnreadableExport as why:
+        raise Refusal(str(why), 2) from why
+    except OSError as why:
+        raise Refusal(f"{out}: {why.strerror or why}; what was labelled is kept, the same command goes on from there") from why
+    counted = Counter(row.verdict for row in built.rows)
+    if as_json:
+        numbers = {name: counted[name] for name in ("labelled", "doubtful", "dropped")}
+        paid = {"model": built.paid} if built.paid else {}
+        numbers |= {"causes": len(built.grown.new), "merged": len(built.grown.merged)}
+        print_text(json.dumps({"schema": 1, "folder": str(out), **numbers, "pages": built.pages, "unread": built.unread, **paid}))
+    else:
+        print_text(
+            f"{out}: {counted['labelled']} incidents labelled, {counted['doubtful']} doubtful, {counted['dropped']} dropped, "
+            f"{len(built.grown.new)} new causes, {built.pages} pages, {len(built.unread)} rows that could not be read. "
+            f"Begin with {out / 'REVIEW.md'}; nothing is in use yet."
+        )
+        for line in format_model_bill(built.paid):
+            print_text(line)
+    return 0
+
+
+def _parse_column_map(given: Sequence[str]) -> dict[str, str]:
+    pairs = [one.rpartition("=") for one in given]
+    for column, _, name in pairs:
+        if not column or name not in FIELD_ALIASES:
+            raise Refusal(f"--map {column or name}: COLUMN=FIELD, where FIELD is one of {', '.join(FIELD_ALIASES)}", 2)
+    return {column: name for column, _, name in pairs}
+
+
+@contextlib.contextmanager
+def _lock_build_folder(out: Path) -> Iterator[Path]:
+    """The folder in which a build keeps how far it is, held against a second one."""
+    kept = out / ".build"
+    if out.is_dir() and not kept.is_dir() and any(out.iterdir()):
+        raise Refusal(f"--out {out} holds files that are of no build; name a folder of its own", 2)
+    kept.mkdir(parents=True, exist_ok=True)
+    with (kept / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as why:
+            raise Refusal(f"another build writes into {out} just now", 2) from why
+        if (kept / "done").exists():
+            raise Refusal(f"{out} holds a finished build, which people may have changed since; name another folder", 2)
+        yield kept
+
+
+def _label_exports(
+    settings: Settings, exports: Sequence[Path], mapped: Mapping[str, str], kept: Path, asked: ModelOptions | None
+) -> tuple[_BuildState, str]:
+    taxonomy, checks = load_site_taxonomy(settings.kb_dir), load_all_checks(settings)
+    past = load_site_incidents(settings.kb_dir, taxonomy)
+    rules = RuleLabeller(taxonomy, LabelRanker.build(taxonomy, past), checks)
+    worker = open_row_labeller(rules, settings, asked)
+    beside = [sorted(mapped.items()), sorted(taxonomy.leaves), sorted(one.id for one in past), sorted(checks), worker.name]
+    seed, built = _hash_inputs(exports, beside), _BuildState()
+    with contextlib.closing(worker), (kept / "rows.jsonl").open("a+b") as journal:
+        done = _read_journal(journal, seed)
+        worker.estimate_work(row for path in exports for row in _read_export_rows(path, mapped))
+        _process_rows((row for path in exports for row in _read_export_rows(path, mapped)), worker, built, done, journal)
+        built.paid = worker.paid
+    built.about = {guide.id: rules.find_guide_label(guide) for guide in built.guides}
+    built.grown = discover_causes(built.rows, taxonomy)
+    built.rows = list(built.grown.rows)
+    return built, seed
+
+
+def _read_export_rows(path: Path, mapped: Mapping[str, str]) -> Iterator[ExportRow | UnreadRow]:
+    """The rows of an export. Raises Refusal for a file of which no row can be read: a wrong file is a mistake of the command."""
+    unread, good = "", False
+    for row in iter_export_rows(path, mapped):
+        good = good or not isinstance(row, UnreadRow)
+        unread = unread or (show_invisible(str(row)) if isinstance(row, UnreadRow) else "")
+        yield row
+    if unread and not good and path.is_file():
+        raise Refusal(f"{unread}. No row of {path.name} can be read: give an export as JSON, JSON lines, CSV, YAML or Markdown", 2)
+
+
+def _process_rows(
+    given: Iterator[ExportRow | UnreadRow], worker: RowLabeller, built: _BuildState, done: Iterator[LabelledRow], journal: IO[bytes]
+) -> None:
+    seen: set[str] = set()
+    waiting: list[ExportRow] = []
+    progress = BuildProgress(worker.total)
+    for row in given:
+        if isinstance(row, UnreadRow):
+            built.unread.append(show_invisible(str(row)))
+        elif row.guide:
+            _keep_guide(row, built)
+        elif (before := next(done, None)) is not None:
+            built.rows.append(_drop_duplicate(row, before, seen))
+        else:
+            waiting.append(row)
+        if len(waiting) >= worker.window:
+            built.rows += _label_batch(waiting, worker, journal, seen)
+            waiting.clear()
+            progress.report_rows(len(built.rows))
+    built.rows += _label_batch(waiting, worker, journal, seen)
+
+
+def _label_batch(rows: Sequence[ExportRow], worker: RowLabeller, journal: IO[bytes], seen: set[str]) -> list[LabelledRow]:
+    """Labelled now, and kept in the journal."""
+    labelled = worker.label_rows(rows) if rows else []
+    for one in labelled:
+        journal.write(json.dumps(asdict(one)).encode() + b"\n")
+    journal.flush()  # a build that is killed has given it to the system by then
+    return [_drop_duplicate(row, one, seen) for row, one in zip(rows, labelled, strict=True)]
+
+
+def _drop_duplicate(row: ExportRow, labelled: LabelledRow, seen: set[str]) -> LabelledRow:
+    """What was told before in the same words counts once."""
+    said = hashlib.sha256(row.text.encode()).hexdigest()
+    before = said in seen
+    seen.add(said)
+    return LabelledRow(labelled.id, "dropped", "told before, in the same words", labelled.title) if before else labelled
+
+
+def _keep_guide(row: ExportRow, built: _BuildState) -> None:
+    text = row.messages[0].text
+    if len(text.encode()) > MAX_PAGE_BYTES - 1024:
+        built.unread.append(show_invisible(f"{row.id}: a page has at most {MAX_PAGE_BYTES >> 10} KiB; split it"))
+    elif not any(line.strip() and not line.startswith("#") for line in text.split("\n")):
+        built.unread.append(show_invisible(f"{row.id}: says nothing below its title"))
+    else:
+        built.guides.append(row)
+
+
+def _hash_inputs(exports: Sequence[Path], beside: list[Any]) -> str:
+    """Of all that decides what comes out."""
+    digest = hashlib.sha256(json.dumps(beside).encode())
+    for path in exports:
+        open_file_tree(path)
+        for one in [path] if path.is_file() else sorted(part for part in path.rglob("*") if part.is_file() and not part.is_symlink()):
+            digest.update(f"{one.name}\0".encode("utf-8", "replace"))
+            with one.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _read_journal(journal: IO[bytes], seed: str) -> Iterator[LabelledRow]:
+    """The rows of a build that was broken off; a line that was cut is taken away. Raises Refusal for one of other input."""
+    journal.seek(0)
+    lines = journal.readlines()
+    whole = [line for line in lines if line.endswith(b"\n")]
+    journal.truncate(sum(map(len, whole)))
+    if not whole:
+        journal.write(json.dumps({"of": seed}).encode() + b"\n")
+        return iter(())
+    if json.loads(whole[0]) != {"of": seed}:
+        raise Refusal("the folder holds a build of other exports, or by other knowledge, that was broken off; name another folder", 2)
+    return iter([_parse_journal_row(json.loads(line)) for line in whole[1:]])
+
+
+def _parse_journal_row(row: dict[str, Any]) -> LabelledRow:
+    used = ThreadContents(**{name: tuple(found) for name, found in row["used"].items()})
+    return LabelledRow(**{**row, "others": tuple(row["others"]), "used": used})
+
+
+def _write_folder(out: Path, built: _BuildState, settings: Settings, seed: str) -> None:
+    names: set[str] = set()
+    taken = [row for row in built.rows if row.verdict == "labelled"]
+    taken.sort(key=lambda row: row.time or "9999")  # what has no time stays in the order of the file, behind
+    entries = [_build_entry(row, _choose_unique_name(row.id, names)) for row in taken]
+    asked = [row for row in built.rows if row.verdict == "doubtful"]
+    doubtful = [_build_entry(row, _choose_unique_name(row.id, names)) for row in asked]
+    beside = [_build_review_row(row, entry) for row, entry in zip((*taken, *asked), (*entries, *doubtful), strict=True)]
+    write_file_atomically(out / REVIEW_ROWS_FILE, "".join(json.dumps(one) + "\n" for one in beside))
+    for at in range(0, len(entries), INCIDENTS_PER_FILE):
+        text = yaml.safe_dump({"incidents": entries[at : at + INCIDENTS_PER_FILE]}, allow_unicode=True, sort_keys=False, width=120)
+        write_file_atomically(out / "incidents" / f"built-{at // INCIDENTS_PER_FILE:03}.yaml", text)
+    for guide in built.guides:
+        said, name = guide.messages[0].text, _choose_unique_name(guide.id, names)
+        labels = f"labels: {label}\n" if (label := built.about[guide.id]) else ""
+        write_file_atomically(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n{labels}---\n{said}\n")
+    taxonomy, checks = load_site_taxonomy(settings.kb_dir), load_all_checks(settings)
+    titles = taxonomy.titles | {one.label: one.title for one in built.grown.new}
+    _write_drafts(out, built, taxonomy, checks)
+    from_threads = draft_pages(built.rows, titles)
+    built.pages = len(built.guides) + len(from_threads)
+    for name, text in from_threads.items():
+        write_file_atomically(out / "pages" / f"{_choose_unique_name(name, names)}.md", text)
+    if met := count_new_labels_by_month(built.rows):
+        from bot.reports.charts.new_labels import render_new_labels_chart
+
+        write_file_atomically(out / MONTHS_CHART_FILE, render_new_labels_chart(met))
+    write_file_atomically(out / "REVIEW.md", render_review(built.grown, built.unread, titles, seed))
+
+
+def _write_drafts(out: Path, built: _BuildState, taxonomy: Taxonomy, checks: Mapping[str, Check]) -> None:
+    for category, file in draft_leaves(built.grown.new, built.rows, taxonomy, checks).items():
+        write_file_atomically(
+            out / "taxonomy" / f"built-{category.lower()}.yaml", yaml.safe_dump(file, allow_unicode=True, sort_keys=False, width=120)
+        )
+    if drafted := draft_checks(built.rows, checks):
+        write_file_atomically(out / "checks" / "built.yaml", render_check_file(drafted))
+
+
+def _build_review_row(row: LabelledRow, entry: Mapping[str, str]) -> dict[str, Any]:
+    """What whoever reviews it is told beside the entry; of a doubtful one the entry too, which stands in no file."""
+    told = {"id": entry["id"], "why": row.why, "sure": _format_confidence(row), "near": [row.label, *row.others], "said_by": row.said_by}
+    return told | ({"entry": entry} if row.verdict == "doubtful" else {})
+
+
+def _format_confidence(row: LabelledRow) -> str:
+    if row.by:
+        return f"chosen by {row.by}"
+    return f"{row.confidence:.0%}" if row.confidence else ""
+
+
+def _build_entry(row: LabelledRow, name: str) -> dict[str, str]:
+    whole = {
+        "id": name,
+        "title": row.title,
+        "description": row.description or row.title,
+        "label": row.label,
+        "deciding_check": row.check,
+        "root_cause": row.root_cause,
+        "resolution": row.resolution,
+        "source_url": row.url,
+    }
+    return {key: value for key, value in whole.items() if value or key == "resolution"}
+
+
+def _choose_unique_name(given: str, taken: set[str]) -> str:
+    """What may be the name of a file and of an incident, and stands once."""
+    plain = slugify_name(given, "row")
+    name, number = plain, len(taken)
+    while name in taken:
+        name, number = f"{plain}-{number}", number + 1
+    taken.add(name)
+    return name

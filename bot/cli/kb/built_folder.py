@@ -1,0 +1,152 @@
+"""A folder that `kb build` wrote, as people go through it: what stands in it, and what they decided, which outlives a kill."""
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import yaml
+
+from bot.cli.kb.drafts import load_drafted_causes, load_drafted_checks
+from bot.refusal import Refusal
+from kb.history.incidents import BadSeeds, load_seeds
+from kb.history.site_pages import BadPages, SitePage, load_pages
+from kb.redact import redact
+from tools.checks.lines import parse_json_lines
+
+BuiltItemKind = Literal["cause", "check", "labelled", "doubtful", "page"]
+ReviewVerdict = Literal["accept", "refuse"]
+REVIEW_ROWS_FILE, DECISIONS_FILE = ".build/beside.jsonl", "decisions.jsonl"
+MAX_LINE_CHARS: Final = 1024 * 1024
+"""Letters of a line of a file of ours; longer ones are not ours."""
+_NON_NAME_PATTERN: Final = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltItem:
+    """One thing to decide about. `near`: the labels that fit best, for a doubtful one to choose from."""
+
+    id: str
+    kind: BuiltItemKind
+    entry: Mapping[str, Any] = field(default_factory=dict)
+    why: str = ""
+    sure: str = ""
+    near: tuple[str, ...] = ()
+    said_by: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Of what people decide about: a file that was changed since is decided about anew."""
+        return hashlib.sha256(json.dumps(self.entry, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewDecision:
+    """What somebody made of an item; `entry` is what they accepted, as they changed it."""
+
+    id: str
+    kind: BuiltItemKind
+    does: ReviewVerdict
+    digest: str
+    entry: Mapping[str, Any] = field(default_factory=dict)
+
+
+def load_built_items(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
+    """Everything of a built folder: causes first, since incidents bear their labels. Raises Refusal for one that is none, or that cannot be
+    read any more."""
+    if not (folder / "REVIEW.md").is_file():
+        raise Refusal(f"{folder} holds no finished build; `rackmedic kb build EXPORT… --out {folder}` makes one", 2)
+    causes, checks = load_drafted_causes(folder), load_drafted_checks(folder)
+    labels = {*labels, *(one["label"] for one in causes)}
+    try:
+        written = load_seeds(folder / "incidents", labels) if (folder / "incidents").is_dir() else ()
+        pages = load_pages(folder / "pages", labels) if (folder / "pages").is_dir() else ()
+    except (BadSeeds, BadPages) as why:
+        raise Refusal("\n".join([f"{folder} cannot be used:", *why.problems]), 2) from why
+    about = {str(row.get("id")): row for row in _read_rows(folder / REVIEW_ROWS_FILE)}
+    entries = [row for path in sorted((folder / "incidents").glob("*.y*ml")) for row in yaml.safe_load(path.read_text())["incidents"]]
+    items = [BuiltItem(str(one["label"]), "cause", one) for one in causes]
+    items += [BuiltItem(str(one.get("id")), "check", one) for one in checks]
+    items += [_build_item(row["id"], "labelled", row, about.get(row["id"], {})) for row in entries]
+    items += [_build_item(name, "doubtful", row["entry"], row) for name, row in about.items() if isinstance(row.get("entry"), dict)]
+    assert len(entries) == len(written)
+    return items + [BuiltItem(page.id, "page", _build_page_entry(page)) for page in pages]
+
+
+def load_decisions(folder: Path, items: Iterable[BuiltItem]) -> dict[tuple[BuiltItemKind, str], ReviewDecision]:
+    """The last word on each item as it stands now."""
+    now = {(one.kind, one.id): one.digest for one in items}
+    found: dict[tuple[BuiltItemKind, str], ReviewDecision] = {}
+    for row in _read_rows(folder / DECISIONS_FILE):
+        one = ReviewDecision(**{name: row.get(name, "") for name in ("id", "kind", "does", "digest")}, entry=row.get("entry") or {})
+        if now.get((one.kind, one.id)) == one.digest:
+            found[(one.kind, one.id)] = one
+    return found
+
+
+def append_decision(folder: Path, decision: ReviewDecision) -> None:
+    """On disk before anything else is asked, without secrets that somebody typed."""
+    row = {name: _redact_value(getattr(decision, name)) for name in decision.__slots__}
+    path = folder / DECISIONS_FILE
+    cut = path.is_file() and not path.read_bytes().endswith(b"\n")  # by a kill: what follows it begins a line of its own
+    with path.open("a", encoding="utf-8") as file:
+        file.write("\n" * cut + json.dumps(row) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def find_entry_problems(entries: Iterable[Mapping[str, Any]], labels: Collection[str]) -> list[str]:
+    """What the reader of past incidents says against entries, without the name of a file."""
+    with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
+        path = Path(kept) / "incidents.yaml"
+        path.write_text(render_incidents_file(entries), encoding="utf-8")
+        try:
+            load_seeds(Path(kept), labels)
+        except BadSeeds as why:
+            return [problem.replace(f"{path}:", "line ") for problem in why.problems]
+    return []
+
+
+def render_incidents_file(entries: Iterable[Mapping[str, Any]]) -> str:
+    """A file of past incidents."""
+    return yaml.safe_dump({"incidents": [dict(one) for one in entries]}, allow_unicode=True, sort_keys=False, width=120)
+
+
+def write_file_atomically(path: Path, content: str | bytes) -> None:
+    """Whole or not at all. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_bytes(content.encode() if isinstance(content, str) else content)
+    beside.replace(path)
+
+
+def slugify_name(text: str, without: str) -> str:
+    """What may name a file and an incident; `without` where nothing of the text may."""
+    return _NON_NAME_PATTERN.sub("-", text.lower()).strip("-")[:60] or without
+
+
+def _build_item(name: str, kind: BuiltItemKind, entry: Mapping[str, Any], about: Mapping[str, Any]) -> BuiltItem:
+    near = tuple(str(one) for one in about.get("near", ()))
+    return BuiltItem(name, kind, entry, str(about.get("why", "")), str(about.get("sure", "")), near, str(about.get("said_by", "")))
+
+
+def _build_page_entry(page: SitePage) -> dict[str, Any]:
+    return {"title": page.title, "text": page.text, "labels": list(page.labels), "source": page.source}
+
+
+def _redact_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {_redact_value(str(key)): _redact_value(part) for key, part in value.items()}
+    return [_redact_value(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Rows of a file of ours; a line that a kill cut is passed over."""
+    return parse_json_lines(path.read_text(encoding="utf-8", errors="replace"), MAX_LINE_CHARS) if path.is_file() else iter(())

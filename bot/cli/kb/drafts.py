@@ -1,0 +1,97 @@
+"""Drafts of causes and of checks in a built folder, as entries that people decide about, and back as files of a site's folder."""
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from bot.app.site_files import find_site_folder
+from bot.refusal import Refusal
+from kb.taxonomy.loader import BadTaxonomy, load_taxonomy
+from tools.checks import CHECKS
+from tools.checks.site.loader import BadChecks, load_site_checks
+
+BRANCH_TITLE: Final = "branch_title"
+"""In an entry of a cause: the title of its branch, where that is new too."""
+DraftEntry = Mapping[str, Any]
+
+
+def load_drafted_causes(folder: Path) -> list[dict[str, Any]]:
+    """Each with its whole `label`. Raises Refusal for files that are none."""
+    found = []
+    for path in sorted((folder / "taxonomy").glob("*.y*ml")):
+        file = _read_draft_file(path)
+        branches = file.get("branches") or {}
+        for name, leaf in (file.get("leaves") or {}).items():
+            title = branches.get(str(name).partition(".")[0])
+            found.append({"label": f"{file.get('category')}.{name}", **({BRANCH_TITLE: title} if title else {}), **leaf})
+    return found
+
+
+def load_drafted_checks(folder: Path) -> list[dict[str, Any]]:
+    """Raises Refusal for files that are none."""
+    return [dict(row) for path in sorted((folder / "checks").glob("*.y*ml")) for row in _read_draft_file(path).get("checks") or ()]
+
+
+def render_cause_files(causes: Iterable[DraftEntry]) -> dict[str, str]:
+    """Category in lower case → a taxonomy file."""
+    files: dict[str, dict[str, Any]] = {}
+    for cause in causes:
+        category, branch, name = [*str(cause["label"]).split(".", 2), "", ""][:3]
+        file = files.setdefault(category, {"category": category, "branches": {}, "leaves": {}})
+        if title := cause.get(BRANCH_TITLE):
+            file["branches"][branch] = title
+        file["leaves"][f"{branch}.{name}"] = {key: part for key, part in cause.items() if key not in ("label", BRANCH_TITLE)}
+    return {name.lower(): _dump_yaml({key: part for key, part in file.items() if part}) for name, file in sorted(files.items())}
+
+
+def render_check_file(checks: Sequence[DraftEntry]) -> str:
+    """A file of checks."""
+    return _dump_yaml({"checks": [dict(one) for one in checks]})
+
+
+def find_cause_problems(cause: DraftEntry, kb_dir: Path | None) -> list[str]:
+    """What the reader of the taxonomy says against it, beside the causes that there are."""
+    with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
+        for name, text in render_cause_files([cause]).items():
+            (Path(kept) / f"{name}.yaml").write_text(text, encoding="utf-8")
+        try:
+            load_taxonomy(*find_site_folder(kb_dir, "taxonomy"), Path(kept))
+        except BadTaxonomy as why:
+            return [_strip_file_name(kept, problem) for problem in why.problems]
+    return []
+
+
+def find_check_problems(check: DraftEntry, programs: Sequence[str]) -> list[str]:
+    """What the reader of a site's checks says against it."""
+    with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
+        (Path(kept) / "checks.yaml").write_text(render_check_file([check]), encoding="utf-8")
+        try:
+            load_site_checks(Path(kept), known=CHECKS, programs=programs)
+        except BadChecks as why:
+            return [_strip_file_name(kept, problem) for problem in why.problems]
+    return []
+
+
+def _read_draft_file(path: Path) -> Mapping[str, Any]:
+    try:
+        file = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as why:
+        raise Refusal(f"{path} is no YAML: {' '.join(str(why).split())[:200]}", 2) from why
+    file = file if isinstance(file, dict) else {"checks": "none"}
+    leaves, branches, checks = file.get("leaves") or {}, file.get("branches") or {}, file.get("checks") or []
+    whole = isinstance(leaves, dict) and isinstance(branches, dict) and isinstance(checks, list)
+    if not whole or not all(isinstance(row, dict) for row in (*leaves.values(), *checks)):
+        raise Refusal(f"{path} is no file of causes or checks", 2)
+    return file
+
+
+def _dump_yaml(content: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(dict(content), allow_unicode=True, sort_keys=False, width=120)
+
+
+def _strip_file_name(folder: str, problem: str) -> str:
+    """The problem without the name of a file that lives for one question."""
+    return problem.removeprefix(folder).partition(": ")[2] or problem

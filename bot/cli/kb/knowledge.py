@@ -1,0 +1,238 @@
+"""`rackmedic kb …`: what is known, searched, shown, counted and checked. Reads files alone, no host, no store and no model."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from bot.app.site_files import (
+    BadSite,
+    load_all_checks,
+    load_site_filters,
+    load_site_guides,
+    load_site_incidents,
+    load_site_pages,
+    load_site_rules,
+    load_site_skus,
+    load_site_taxonomy,
+)
+from bot.cli.command_runtime import print_text
+from bot.cli.safe_console import open_console
+from bot.refusal import Refusal
+from bot.settings import Settings
+from kb.history.bm25 import BM25Corpus
+from kb.redact import redact
+from kb.taxonomy.taxonomy import Leaf, Taxonomy
+
+KnowledgeKind = Literal["leaf", "incident", "page"]
+KINDS: Final[tuple[KnowledgeKind, ...]] = ("leaf", "incident", "page")
+TITLE_WEIGHT: Final = 2
+"""How often a title counts beside the text below it."""
+MIN_LIKENESS: Final = 0.05
+"""Likeness under which two texts share no more than common words: then nothing is claimed to be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeRow:
+    """One thing that is known, whatever it is."""
+
+    id: str
+    kind: KnowledgeKind
+    label: str
+    title: str
+    text: str
+    source: str
+    ours: bool = False
+    """The site's own, not what came with RackMedic."""
+    year: int = 0
+    """Of an incident; 0 where it is not known."""
+
+
+def load_knowledge(settings: Settings) -> tuple[KnowledgeRow, ...]:
+    """Leaves, past incidents and pages. Raises BadSite for files of the site that cannot be used."""
+    taxonomy, built_in = load_site_taxonomy(settings.kb_dir), frozenset(load_site_taxonomy(None).leaves)
+    seeds = {one.id for one in load_site_incidents(None)}
+    leaves = [
+        KnowledgeRow(leaf.label, "leaf", leaf.label, leaf.title, _describe_leaf(leaf), " ".join(leaf.sources), leaf.label not in built_in)
+        for leaf in taxonomy.leaves.values()
+    ]
+    incidents = [
+        KnowledgeRow(
+            one.id,
+            "incident",
+            one.label,
+            one.title,
+            _join_texts(one.description, one.root_cause, one.resolution),
+            one.source_url,
+            one.id not in seeds,
+            one.year or int(one.on[:4] or 0),
+        )
+        for one in load_site_incidents(settings.kb_dir, taxonomy)
+    ]
+    pages = [
+        KnowledgeRow(page.id, "page", " ".join(page.labels), page.title, page.text, page.source, True)
+        for page in load_site_pages(settings.kb_dir, taxonomy)
+    ]
+    return (*leaves, *incidents, *pages)
+
+
+def _describe_leaf(leaf: Leaf) -> str:
+    return f"{leaf.description} No look decides it: only words tell of it." if leaf.only_words else leaf.description
+
+
+def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool) -> int:
+    """Past incidents and pages that a text is like, best first. Exit 1 where nothing is."""
+    found = rank_by_likeness(load_knowledge(settings), redact(text), most)
+    if as_json:
+        items = [
+            {key: getattr(one, key) for key in ("id", "kind", "label", "title")} | {"score": score, "source": one.source}
+            for one, score in found
+        ]
+        print_text(json.dumps({"schema": 1, "items": items}))
+    elif found:
+        table = Table("", header_style="bold", box=None)
+        for name in ("id", "label", "what"):
+            table.add_column(name, no_wrap=name != "what", overflow="fold")
+        for one, score in found:
+            table.add_row(f"{score:.0%}", one.id, one.label, Text(one.title))
+        open_console(whole=True).print(table)
+    else:
+        open_console().print(Text("Nothing is known that is like it."))
+    return 0 if found else 1
+
+
+def rank_by_likeness(known: Iterable[KnowledgeRow], text: str, most: int) -> list[tuple[KnowledgeRow, float]]:
+    """Incidents and pages with how much they are alike, 0 to 1. Pure."""
+    rows = {f"{one.kind} {one.id}": one for one in known if one.kind != "leaf"}
+    texts = {name: " ".join((*[one.title] * TITLE_WEIGHT, one.text)) for name, one in rows.items()}
+    corpus = BM25Corpus.build(texts)
+    best = [(name, round(corpus.compute_similarity(text, texts[name]), 4)) for name in corpus.score_documents(text)]
+    best.sort(key=lambda row: (-row[1], row[0]))
+    return [(rows[name], score) for name, score in best[:most] if score >= MIN_LIKENESS]
+
+
+def print_entry(settings: Settings, name: str, *, as_json: bool) -> int:
+    """One of them, whole. Raises Refusal for what is not known."""
+    found = [one for one in load_knowledge(settings) if one.id == name]
+    if not found:
+        like = get_close_matches(name, [one.id for one in load_knowledge(settings)], n=3)
+        raise Refusal(f"nothing is known as {name}" + (f"; near it: {', '.join(like)}" if like else ""), 2)
+    if as_json:
+        print_text(json.dumps({"schema": 1, "items": [asdict(one) for one in found]}))
+        return 0
+    console = open_console(whole=True)
+    for one in found:
+        console.print(
+            Text.assemble((one.title, "bold"), f"\n{one.kind} {one.id}", f" · {one.label}" if one.label not in ("", one.id) else "")
+        )
+        console.print(Text(one.text))
+        if one.source:
+            console.print(Text(one.source, style="dim"))
+    return 0
+
+
+def print_entries(settings: Settings, kind: str, label: str, *, ours: bool, as_json: bool) -> int:
+    """A line each; of one kind, below one label, or the site's own alone."""
+    if kind and kind not in KINDS:
+        raise Refusal(f"--kind {kind} is none of {', '.join(KINDS)}", 2)
+    rows = [
+        one
+        for one in load_knowledge(settings)
+        if (not kind or one.kind == kind) and f"{one.label}.".startswith(f"{label}." if label else "") and (one.ours or not ours)
+    ]
+    if as_json:
+        print_text(
+            json.dumps({"schema": 1, "items": [{key: value for key, value in asdict(one).items() if key != "text"} for one in rows]})
+        )
+        return 0
+    console = open_console(whole=True)
+    for one in rows:
+        console.print(Text.assemble((f"{one.kind:<9}", "dim"), f"{one.id}  ", (one.title, "bold")))
+    return 0
+
+
+def print_knowledge_stats(settings: Settings, *, as_json: bool) -> int:
+    """How much is known of what, and which leaves no past incident tells of."""
+    known, taxonomy = load_knowledge(settings), load_site_taxonomy(settings.kb_dir)
+    counted = Counter(one.kind for one in known)
+    told = Counter(one.label for one in known if one.kind == "incident")
+    by_category = Counter(label.partition(".")[0] for label in taxonomy.leaves)
+    untold = sorted(label for label in taxonomy.leaves if label not in told)
+    whole: dict[str, Any] = {
+        **{f"{kind}s" if kind != "leaf" else "leaves": counted[kind] for kind in KINDS},
+        "own": sum(one.ours for one in known),
+        "leaves_by_category": dict(by_category),
+        "incidents_by_year": _count_by_year(known),
+        "leaves_without_an_incident": untold,
+    }
+    if as_json:
+        print_text(json.dumps({"schema": 1, **whole}))
+        return 0
+    console = open_console(whole=True)
+    console.print(
+        f"{counted['leaf']} leaves, {counted['incident']} past incidents, {counted['page']} pages; {whole['own']} of them this site's own"
+    )
+    for category, count in by_category.most_common():
+        incidents = sum(times for label, times in told.items() if label.startswith(f"{category}."))
+        console.print(f"  {category:<16} {count:>3} leaves  {incidents:>3} incidents")
+    years = ", ".join(f"{times} of {year or 'unknown'}" for year, times in whole["incidents_by_year"].items())
+    console.print(Text(f"Past incidents by year: {years or 'none'}"))
+    console.print(Text(f"Leaves that no past incident tells of ({len(untold)}): {', '.join(untold) or 'none'}"))
+    return 0
+
+
+def _count_by_year(known: Iterable[KnowledgeRow]) -> dict[int, int]:
+    return dict(sorted(Counter(one.year for one in known if one.kind == "incident").items()))
+
+
+def lint_folder(settings: Settings, folder: Path | None, *, as_json: bool) -> int:
+    """Everything that is wrong with a folder of knowledge, each with its file and line. Exit 1 where anything is."""
+    at = folder or settings.kb_dir
+    if at is None:
+        raise Refusal("name a folder, or set RACKMEDIC_KB_DIR: there is nothing to check", 2)
+    if not at.is_dir():
+        raise Refusal(f"{at} is no folder", 2)
+    problems, parts = find_problems(settings.model_copy(update={"kb_dir": at})), [part for part in FOLDER_PARTS if (at / part).is_dir()]
+    if as_json:
+        print_text(json.dumps({"schema": 1, "folder": str(at), "parts": parts, "problems": problems}))
+    else:
+        open_console(whole=True).print(Text("\n".join(problems) if problems else f"{at}: {', '.join(parts) or 'nothing'} can be used"))
+    return 1 if problems else 0
+
+
+FOLDER_PARTS: Final = ("taxonomy", "checks", "rules", "filters", "incidents", "pages", "guides", "sku")
+
+
+def find_problems(settings: Settings) -> list[str]:
+    """Of every part, although an earlier one is refused; labels are held against the taxonomy where that can be read."""
+    found: list[str] = []
+    taxonomy: Taxonomy | None = None
+    try:
+        taxonomy = load_site_taxonomy(settings.kb_dir)
+    except BadSite as why:
+        found += why.problems
+    for read in (
+        lambda: load_all_checks(settings),
+        lambda: load_site_rules(settings.kb_dir),
+        lambda: load_site_filters(settings.kb_dir),
+        lambda: load_site_incidents(settings.kb_dir, taxonomy),
+        lambda: load_site_pages(settings.kb_dir, taxonomy),
+        lambda: load_site_guides(settings),
+        lambda: load_site_skus(settings.kb_dir),
+    ):
+        try:
+            read()
+        except BadSite as why:
+            found += why.problems
+    return list(dict.fromkeys(found))
+
+
+def _join_texts(*parts: str) -> str:
+    said: Sequence[str] = [part.strip() for part in parts if part.strip()]
+    return "\n".join(said)

@@ -1,0 +1,89 @@
+"""`rackmedic kb rule LOG`: rules drafted from a log, for a person to trim before they go into the site's folder."""
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from bot.cli.command_runtime import print_text
+from bot.cli.kb.built_folder import write_file_atomically
+from bot.refusal import Refusal
+from graph.learning.rule_drafts import RuleDraft, build_rule_drafts
+from kb.redact import show_invisible
+from tools.checks.site.rules import BadRules, LogKind, load_rules
+
+MAX_LOG_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of a log that are read."""
+
+
+def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: Path | None, *, as_json: bool) -> int:
+    """Drafts of what stands in the logs and in none of the others; exit 1 where there are none. Raises Refusal."""
+    log: LogKind = "kernel" if kind == "kernel" else "job"
+    if kind not in ("job", "kernel"):
+        raise Refusal(f"--log {kind} is none of job, kernel", 2)
+    if out is not None and out.exists():
+        raise Refusal(f"--out {out} is there already; name a file of its own", 2)
+    drafts = build_rule_drafts("\n".join(map(read_log, logs)), map(read_log, against), log)
+    good = [one for one in drafts if not one.elsewhere and not find_rule_problems(one)]
+    if out is not None and good:
+        try:
+            write_file_atomically(out, render_rule_file(good))
+        except OSError as why:
+            raise Refusal(f"{out}: {why.strerror or why}") from why
+    if as_json:
+        rows = [one.row | {"lines": one.lines, "elsewhere": one.elsewhere, "refused": find_rule_problems(one)} for one in drafts]
+        print_text(json.dumps({"schema": 1, "drafts": rows}))
+    else:
+        _print_drafts(drafts, good, out)
+    return 0 if good else 1
+
+
+def render_rule_file(drafts: Sequence[RuleDraft]) -> str:
+    """A file of rules."""
+    return yaml.safe_dump({"rules": [one.row for one in drafts]}, allow_unicode=True, sort_keys=False, width=160)
+
+
+def find_rule_problems(draft: RuleDraft) -> list[str]:
+    """What the reader of rules says against it."""
+    with tempfile.TemporaryDirectory(prefix="rackmedic-rules-") as kept:
+        (Path(kept) / "rules.yaml").write_text(render_rule_file([draft]), encoding="utf-8")
+        try:
+            load_rules(Path(kept))
+        except BadRules as why:
+            return [problem.removeprefix(kept).partition(": ")[2] for problem in why.problems]
+    return []
+
+
+def _print_drafts(drafts: Sequence[RuleDraft], good: Sequence[RuleDraft], out: Path | None) -> None:
+    for one in drafts:
+        against = (
+            f"in {one.elsewhere} lines of other logs, so left out"
+            if one.elsewhere
+            else "; ".join(find_rule_problems(one)) or "in no other log"
+        )
+        print_text(
+            f"{one.id}: {one.lines} lines, {show_invisible(against)}\n  {show_invisible(one.pattern)}\n  {show_invisible(one.examples[0])}"
+        )
+    if not good:
+        print_text("Nothing here is bad news that no reader knows and that tells this log from others.")
+    elif out is None:
+        print_text(f"{len(good)} can be used; --out FILE writes them. Trim them, and put the file into rules/ of the site's folder.")
+    else:
+        print_text(
+            f"{out}: {len(good)} rules. Name and trim them, put the file into rules/ of the site's folder; `rackmedic kb lint` checks it."
+        )
+
+
+def read_log(path: Path) -> str:
+    """A log, whatever bytes it holds. Raises Refusal."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_LOG_BYTES + 1)
+    except OSError as why:
+        raise Refusal(f"{path}: {why.strerror or why}", 2) from why
+    if len(raw) > MAX_LOG_BYTES:
+        raise Refusal(f"{path} has more than {MAX_LOG_BYTES >> 20} MiB; cut it to where it fails", 2)
+    return raw.decode("utf-8", "replace")

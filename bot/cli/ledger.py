@@ -1,0 +1,203 @@
+"""`rackmedic audit | stop | resume | status`: the ledger from a terminal of whoever holds its key. It approves nothing: a terminal proves no Slack identity."""
+
+import contextlib
+import getpass
+import json
+import socket
+from collections.abc import AsyncIterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from bot.app.diagnosis_runtime import WallClock
+from bot.app.logs import set_up_logs
+from bot.cli.command_runtime import print_text
+from bot.cli.persistent_store import open_persistent_store
+from bot.cli.safe_console import open_console
+from bot.refusal import Refusal
+from bot.remediation.action_index import ActionIndex
+from bot.settings import ENV_PREFIX, Settings
+from bot.store.ledger import open_ledger
+from bot.store.ledger_keys import rotate_ledger_key
+from bot.store.store import Store
+from kb.redact import show_invisible
+from tools.inventory.inventory import Inventory
+from tools.ledger.brakes import Brakes, BrakeStatus
+from tools.ledger.ledger import Ledger
+from tools.ledger.record import Refused
+
+EMPTY_INVENTORY = Inventory(hosts={}, groups={})
+
+
+@contextlib.asynccontextmanager
+async def _open_ledger(settings: Settings) -> AsyncIterator[Ledger]:
+    async with _open_ledger_store(settings) as store:
+        yield await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
+
+
+@contextlib.asynccontextmanager
+async def _open_ledger_store(settings: Settings) -> AsyncIterator[Store]:
+    """The ledger's store, whatever the inventory says: a kill switch must work beside a broken one, and nothing here starts a remedy."""
+    set_up_logs(settings.log_level, settings.log_format)
+    async with open_persistent_store(settings, "a ledger") as store:
+        yield store
+
+
+def get_terminal_identity() -> str:
+    """Who is said to have acted, in the audit log: the account on this machine."""
+    return f"terminal:{getpass.getuser()}@{socket.gethostname()}"
+
+
+async def verify_audit_log(settings: Settings, heads: tuple[str, ...], *, as_json: bool) -> int:
+    """Walk the audit chain; 1 when it was altered or its end was cut."""
+    async with _open_ledger(settings) as ledger:
+        report = await ledger.verify_audit(heads)
+    if as_json:
+        row = {"entries": report.entries, "head": report.head, "good": report.good, "broken_at": report.broken_at}
+        print_text(json.dumps({"schema": 1, **row, "missing_heads": list(report.missing_heads)}))
+    elif report.good:
+        print_text(f"intact: {report.entries} entries, head {report.head or '(none)'}")
+    else:
+        cut = f"; its end was cut: {len(report.missing_heads)} posted head(s) are not in it" if report.missing_heads else ""
+        print_text(f"NOT intact: the chain breaks at entry {report.broken_at}{cut}" if not report.intact else f"NOT whole{cut}")
+    return 0 if report.good else 1
+
+
+async def export_audit_log(settings: Settings) -> int:
+    """Every audit line as JSON lines, oldest first."""
+    async with _open_ledger(settings) as ledger:
+        async for line in ledger.export_audit():
+            print_text(line)
+    return 0
+
+
+async def engage_kill_switch(settings: Settings, why: str) -> int:
+    """The kill switch."""
+    async with _open_ledger(settings) as ledger:
+        await ledger.stop(get_terminal_identity(), why)
+        running = (await ledger.get_brake_status()).executing
+    print_text("stopped: no remedy starts until `rackmedic resume`" + (f"; still running: {' '.join(running)}" if running else ""))
+    return 0
+
+
+ALTERATION_ACCEPTED_TEXT = "the kill switch, a breaker or a held host had been changed in Redis by somebody else; they count from now on as `rackmedic status` shows them"
+ALTERATION_BLOCKS_TEXT = (
+    "the kill switch, a breaker or a held host was changed in Redis by somebody else: nothing starts until `rackmedic resume`"
+)
+
+
+async def release_brake(settings: Settings, group: str) -> int:
+    """Kill switch off, or a group's breaker reset."""
+    async with _open_ledger(settings) as ledger:
+        tripped, altered = group in (await ledger.get_brake_status()).breakers, await ledger.has_altered_brakes()
+        await (ledger.reset_breaker(group, get_terminal_identity()) if group else ledger.resume(get_terminal_identity()))
+    print_text(_format_breaker_reset(group, tripped) if group else "resumed: approved remedies may start again")
+    if altered:
+        print_text(ALTERATION_BLOCKS_TEXT if group else ALTERATION_ACCEPTED_TEXT, err=True)
+    return 0
+
+
+def _format_breaker_reset(group: str, tripped: bool) -> str:
+    return f"the breaker of {group} is reset" if tripped else f"no breaker of {group} was open; what is counted of that group begins anew"
+
+
+async def rewind_ledger_clock(settings: Settings) -> int:
+    """The ledger's clock, which a machine that ran ahead had taken along, to this machine's."""
+    async with _open_ledger_store(settings) as store:
+        ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
+        await _announce_ended_actions(store, await ledger.rewind_clock(get_terminal_identity()))
+    print_text("the ledger's clock is this machine's; what waited for a decision or a start is superseded and proposed anew")
+    return 0
+
+
+async def _announce_ended_actions(store: Store, ended: Sequence[str]) -> None:
+    """Whoever drives actions next tells their incidents first that these are over, so that they are proposed anew. Without it they hear of it
+    when their ladders are looked at, within a minute."""
+    index = ActionIndex(store.redis, WallClock())
+    for approval in ended:
+        await index.schedule_check(approval)
+
+
+async def run_key_rotation(settings: Settings, *, as_json: bool) -> int:
+    """The ledger goes on with a new key. A change that was begun and not ended is ended; otherwise a key of our own is made anew."""
+    async with _open_ledger_store(settings) as store:
+        ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
+        before = await ledger.get_key_status()
+        if not before.changing:
+            rotate_ledger_key(settings)
+            ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
+        try:
+            anew = await ledger.rotate_key(get_terminal_identity())
+        except Refused as why:
+            raise Refusal(str(why)) from why
+        await _announce_ended_actions(store, anew)
+        now = await ledger.get_key_status()
+    if as_json:
+        print_text(
+            json.dumps({"schema": 1, "key": now.current, "older": list(now.older), "superseded": list(anew), "running": list(now.running)})
+        )
+        return 0
+    print_text(
+        f"the ledger is signed with the key {now.current} from now on; earlier ones, kept for what they signed: {' '.join(now.older) or 'none'}"
+    )
+    print_text(f"superseded, and proposed anew: {' '.join(anew) or 'nothing'}")
+    if now.running:
+        print_text(f"begun under an earlier key, and ends under it: {' '.join(now.running)}")
+    print_text("restart every other process of RackMedic on this Redis: until then they decide and start nothing")
+    return 0
+
+
+async def print_brake_status(settings: Settings, *, as_json: bool) -> int:
+    """The brakes as they stand."""
+    async with _open_ledger(settings) as ledger:
+        now, brakes = await ledger.get_brake_status(), ledger.brakes
+    if as_json:
+        row: dict[str, object] = {
+            "stopped": now.stopped,
+            "breakers": list(now.breakers),
+            "executing": list(now.executing),
+            "unknown": list(now.unknown),
+        }
+        row["brakes"] = _build_brake_settings(brakes)
+        print_text(json.dumps({"schema": 1, **row}))
+        return 0
+    open_console().print(render_brakes_table(now, brakes))
+    return 0
+
+
+def render_brakes_table(now: BrakeStatus, brakes: Brakes) -> Table:
+    """The brakes for people. A reason is shown as whoever stopped wrote it, never as markup."""
+    table = Table("what", "state", header_style="bold")
+    for what, said in (
+        ("kill switch", now.stopped or "off"),
+        ("breakers", " ".join(now.breakers) or "none"),
+        ("executing", " ".join(now.executing) or "none"),
+        ("unknown (a human must look)", " ".join(now.unknown) or "none"),
+        *list_brake_limits(brakes),
+    ):
+        table.add_row(what, Text(show_invisible(said)))
+    return table
+
+
+def list_brake_limits(brakes: Brakes) -> list[tuple[str, str]]:
+    """The brakes that the settings can change, each with its setting."""
+    window = f"{brakes.window:.0%} of a group, or 3 hosts, within {brakes.window_seconds / 60:g} min"
+    return [
+        (
+            "changed by one incident",
+            f"{brakes.blast_hosts} hosts within {brakes.blast_seconds / 60:g} min ({ENV_PREFIX}BRAKE_INCIDENT_HOSTS)",
+        ),
+        ("hosts at once", f"{brakes.at_once:.0%} of a group, or 1 host ({ENV_PREFIX}BRAKE_AT_ONCE)"),
+        ("changed before a breaker trips", f"{window} ({ENV_PREFIX}BRAKE_WINDOW)"),
+    ]
+
+
+def _build_brake_settings(brakes: Brakes) -> dict[str, float]:
+    """The same by the names of their settings."""
+    return {
+        "incident_hosts": brakes.blast_hosts,
+        "incident_minutes": brakes.blast_seconds / 60,
+        "at_once": brakes.at_once,
+        "window": brakes.window,
+        "window_minutes": brakes.window_seconds / 60,
+    }

@@ -1,0 +1,297 @@
+"""A thread played without Slack: a diagnosis and what people say to it, each message as one turn of the same graph. Nothing is approved here
+(`approving` does)."""
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.cli.replies import ThreadReply
+from bot.incidents.dispatch.metrics import IncidentMetrics, update_metrics
+from graph.context import Progress
+from graph.dialogue.addressed import (
+    Addressing,
+    PreviousSpeaker,
+    ThreadSituation,
+    classify_addressing,
+    find_call,
+    is_mentioned,
+    mark_as_new_facts,
+)
+from graph.dialogue.intents import Intent
+from graph.dialogue.read import parse_message
+from graph.dialogue.said import ParsedMessage
+from graph.guide_rendering import render_guide_summary
+from graph.incident.context import load_incident_context
+from graph.incident.incident_graph import EphemeralTurns
+from graph.incident.remediations import build_plan_context
+from graph.incident.visibility import build_vocabulary
+from graph.incident_view import IncidentView
+from graph.remediation.preview import build_planned_action
+from graph.report import Report
+from graph.state import Attachment, InboxItem, IncidentState, Origin
+
+TERMINAL_ORIGIN = Origin(kind="terminal")
+BOT_NAMES = frozenset({"rackmedic"})
+"""How we are called."""
+MAX_GUIDE_LINES = 8
+"""Lines of a guide's steps in an answer."""
+_BOT_NAME_STEM = "rackmed"
+_MENTION_PATTERN = re.compile(r"<@(?P<id>[A-Z0-9]{1,20})(?:\|(?P<name>[^<>\n]{0,80}))?>")
+"""As Slack writes it. Here no workspace says which of them is ours."""
+_OPENING_MENTION_PATTERN = re.compile(rf"\s{{0,20}}{_MENTION_PATTERN.pattern}")
+BOT_SPEAKER = "-"
+"""In the place of a name: we spoke last."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyOutcome:
+    """What became of one reply. An empty `answer` is silence; `ran` are the (host, check) pairs that hosts were really asked; `cards` the
+    decisions that it put up."""
+
+    reply: ThreadReply
+    intent: Intent
+    ran: tuple[tuple[str, str], ...] = ()
+    answer: str = ""
+    cards: tuple[Mapping[str, Any], ...] = ()
+    brings: Report | None = None
+    """What the answer brings beside its words."""
+
+    def to_json_row(self) -> dict[str, Any]:
+        """As other people's scripts read it."""
+        ran = [{"host": host, "check": check} for host, check in self.ran]
+        return {"text": self.reply.text, "intent": self.intent.value, "ran": ran, "answer": self.answer, "cards": list(self.cards)}
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedReply:
+    """A reply as it was understood. No `item`: it is none of our business."""
+
+    reply: ThreadReply
+    intent: Intent
+    item: InboxItem | None = None
+
+
+@dataclass(slots=True)
+class ThreadSpeakers:
+    """Who had the last word in the thread, and whether it was a question."""
+
+    by: str = ""
+    asked: bool = False
+    """Our question is open."""
+    question: bool = False
+    speakers: set[str] = field(default_factory=set)
+    us: frozenset[str] = BOT_NAMES
+    """How this thread calls us."""
+
+    def record_reply(self, reply: ThreadReply, state: IncidentState, now: datetime) -> ThreadSituation:
+        """How a message stands; from now on it is the last word."""
+        rows = IncidentView(state)
+        us = self.us | find_bot_ids(reply.text)
+        follows: PreviousSpeaker = "us" if self.by == BOT_SPEAKER else "self" if self.by == reply.by else "person" if self.by else "nobody"
+        here = ThreadSituation(
+            mentioned=is_mentioned(reply.text, us),
+            called=find_call(reply.text, us, self.speakers - {reply.by}),
+            follows=follows,
+            after_question=self.question,
+            asked=self.asked and self.by in (BOT_SPEAKER, reply.by),
+            paused=rows.quiet_until is not None and rows.quiet_until > now,
+            closed=rows.lifecycle == "closed",
+            alone=not self.speakers - {reply.by},
+        )
+        self.asked = here.asked
+        self.by, self.question = reply.by, reply.text.rstrip().endswith("?")
+        self.speakers.add(reply.by)
+        return here
+
+    def record_report(self, report: Report) -> None:
+        """We had the last word."""
+        self.by, self.asked = BOT_SPEAKER, bool(report.questions) and not report.reply
+        self.question = self.asked
+
+
+async def ignore_progress(progress: Progress) -> None:
+    """Nobody watches."""
+
+
+def skip_waiting() -> None:
+    """Time passes by itself."""
+
+
+@dataclass(slots=True)
+class LocalThread:
+    """One incident from its first message on. `wait` lets time pass between two messages, where a clock stands still otherwise."""
+
+    world: DiagnosisRuntime
+    wait: Callable[[], None] = skip_waiting
+    watch: Callable[[Progress], Awaitable[None]] = ignore_progress
+    origin: Origin = TERMINAL_ORIGIN
+    _last: ThreadSpeakers = field(default_factory=ThreadSpeakers)
+    _inbox: list[InboxItem] = field(default_factory=list)
+    """What was said while it looked, and is not answered yet."""
+    _coming: list[InboxItem] = field(default_factory=list)
+    """What will be said as soon as it looks."""
+    _ran: list[tuple[str, str]] = field(default_factory=list)
+    _known_cards: set[str] = field(default_factory=set)
+    _messages: int = 0
+    _incident: str = ""
+    _state: IncidentState = field(default_factory=lambda: IncidentState())
+    _course: IncidentMetrics | None = None
+    _turns: EphemeralTurns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._turns = EphemeralTurns(replace(self.world.ports, progress=self._handle_progress, peek=self._peek_inbox))
+
+    async def run_conversation(self, first: InboxItem, replies: Sequence[ThreadReply]) -> tuple[IncidentState, Report, list[ReplyOutcome]]:
+        """The first turn's state and report, and what became of each reply."""
+        early, *groups = _group_by_turn(replies)
+        self._learn_bot_id(first)
+        coming = [self._parse_reply(reply) for reply in early]
+        state, report = await self.run_first_turn(first, coming)
+        told = await self._answer_replies(coming)
+        for head, *meanwhile in groups:
+            self.wait()
+            said = self._parse_reply(head)
+            coming = [self._parse_reply(reply) for reply in meanwhile]
+            told += [*await self._answer_replies([said], coming), *await self._answer_replies(coming)]
+        return state, report, told
+
+    async def run_first_turn(self, first: InboxItem, meanwhile: Sequence[ParsedReply] = ()) -> tuple[IncidentState, Report]:
+        """The first turn's state and report; what is heard meanwhile waits for the next."""
+        self._learn_bot_id(first)
+        report = await self._run_turn(first, meanwhile)
+        await self._list_new_cards()
+        return self._state, report
+
+    async def send_reply(self, reply: ThreadReply, attachments: tuple[Attachment, ...] = ()) -> list[ReplyOutcome]:
+        """What became of one more message, which comes when everything before it was answered."""
+        self.wait()
+        return await self._answer_replies([self._parse_reply(reply, attachments)])
+
+    async def get_state(self, incident: str) -> IncidentState:
+        """As its last turn left it."""
+        return self._state
+
+    async def get_metrics(self, incident: str) -> IncidentMetrics | None:
+        """How it went up to its last turn; None before the first."""
+        return self._course
+
+    async def handle_item(self, item: InboxItem) -> Report:
+        """The turn of something that nobody said: news about a fix."""
+        return await self._run_turn(item, ())
+
+    def _learn_bot_id(self, first: InboxItem) -> None:
+        self._incident = first.incident
+        if opening := _OPENING_MENTION_PATTERN.match(first.text):  # whom the first message calls is who answers it
+            self._last.us = BOT_NAMES | {opening["id"].casefold()}
+
+    async def _answer_replies(self, heard: Sequence[ParsedReply], meanwhile: Sequence[ParsedReply] = ()) -> list[ReplyOutcome]:
+        told: list[ReplyOutcome] = []
+        for one in heard:
+            if one.item is None:
+                told.append(ReplyOutcome(one.reply, one.intent))
+                continue
+            report = await self._run_turn(one.item, meanwhile)
+            guessed = (self._state.get("turn") or {}).get("said")
+            intent = ParsedMessage.model_validate(guessed).intent if guessed else one.intent
+            told.append(ReplyOutcome(one.reply, intent, tuple(self._ran), format_turn_answer(report), await self._list_new_cards(), report))
+        return told
+
+    async def _run_turn(self, item: InboxItem, meanwhile: Sequence[ParsedReply]) -> Report:
+        self._ran.clear()
+        self._coming = [one.item for one in meanwhile if one.item]
+        self._inbox = [waiting for waiting in self._inbox if waiting.id != item.id]
+        self._state, report = await self._turns.run(item, self.origin)
+        self._course = update_metrics(self._state, self._course, self.world.ports.clock.now())
+        self._inbox, self._coming = [*self._inbox, *self._coming], []
+        self._last.record_report(report)
+        return report
+
+    def _parse_reply(self, reply: ThreadReply, attachments: tuple[Attachment, ...] = ()) -> ParsedReply:
+        """The reply as it is understood, and as an inbox item; none of our business is no item. A file is always our business."""
+        ports, now = self.world.ports, self.world.ports.clock.now()
+        said = parse_message(
+            strip_bot_mention(reply.text, self._last.us),
+            build_vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, self.origin),
+            now,
+        )
+        what = classify_addressing(said, self._last.record_reply(reply, self._state, now))
+        said = mark_as_new_facts(said) if what is Addressing.TAKE else said
+        if what is Addressing.SILENCE and not attachments:
+            return ParsedReply(reply, said.intent)
+        self._messages += 1
+        return ParsedReply(
+            reply,
+            said.intent,
+            InboxItem(
+                id=f"terminal-{self._messages + 1}",
+                kind=said.kind,
+                incident=self._incident,
+                at=now,
+                user=reply.by,
+                text=said.text,
+                data=said.build_item_data(),
+                attachments=attachments,
+            ),
+        )
+
+    async def _peek_inbox(self, incident: str) -> Sequence[InboxItem]:
+        return self._inbox
+
+    async def _handle_progress(self, progress: Progress) -> None:
+        """Whoever speaks while it looks speaks when the first host has answered."""
+        self._ran += [progress.ran] if progress.ran else []
+        if progress.stage == "execute" and self._coming:
+            self._inbox, self._coming = [*self._inbox, *self._coming], []
+        await self.watch(progress)
+
+    async def _list_new_cards(self) -> tuple[Mapping[str, Any], ...]:
+        """Decisions that are asked for now and were not before."""
+        case = await load_incident_context(self._state, self.world.ports)
+        yard = build_plan_context(case, self.world.ports)
+        asked = [
+            row for row in case.remediations if row.is_open and row.waiting_for == "approval" and row.approval not in self._known_cards
+        ]
+        self._known_cards |= {row.approval for row in asked}
+        actions = [action for row in asked if (action := build_planned_action(row, yard))]
+        return tuple(
+            {"remedy": one.remedy, "target": one.target, "via": one.via, "args": dict(one.args), "risk": one.risk, "digest": one.digest}
+            for one in actions
+        )
+
+
+def _group_by_turn(replies: Sequence[ThreadReply]) -> Iterable[list[ThreadReply]]:
+    """Those that come while the first turn looks, then each other reply with those that come while its turn looks."""
+    group: list[ThreadReply] = []
+    for reply in replies:
+        if not reply.is_during_turn:
+            yield group
+            group = []
+        group.append(reply)
+    yield group
+
+
+def find_bot_ids(text: str) -> frozenset[str]:
+    """The ids under which a text mentions us: those that hold our name, or stand beside it."""
+    found = ((row["id"].casefold(), (row["name"] or "").casefold()) for row in _MENTION_PATTERN.finditer(text))
+    return frozenset(name for name, shown in found if _BOT_NAME_STEM in name or shown in BOT_NAMES)
+
+
+def strip_bot_mention(text: str, us: Collection[str] = BOT_NAMES) -> str:
+    """The text without our own name where it only calls us: at the beginning or at the end."""
+    ours = frozenset(us) | find_bot_ids(text)
+    words = _MENTION_PATTERN.sub(lambda found: f" @{found['id']} " if found["id"].casefold() in ours else found[0], text).strip().split(" ")
+    calls = {*ours, ""}
+    first = next((at for at, word in enumerate(words) if word.strip("@,:!").casefold() not in calls), len(words) - 1)
+    words = words[first:]
+    while len(words) > 1 and (words[-1].startswith("@") or not words[-1]) and words[-1].strip("@,:!?.").casefold() in calls:
+        words.pop()
+    return " ".join(words)
+
+
+def format_turn_answer(report: Report) -> str:
+    """What a turn says in the thread."""
+    guide = render_guide_summary(report.guide, MAX_GUIDE_LINES) if report.guide and report.guide.called else []
+    return report.reply or "\n".join(filter(None, (report.changed, report.headline, *guide, *report.questions)))

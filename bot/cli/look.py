@@ -1,0 +1,222 @@
+"""`rackmedic look`: any checks on any hosts, folded by what differs or as JSON lines. Looks only; keeps nothing; changes nothing."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.cli.catalogue_tables import build_fact_row
+from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory
+from bot.cli.command_requests import LookRequest
+from bot.cli.command_runtime import print_text
+from bot.cli.heatmap_table import render_heatmap_table, write_heatmap_image
+from bot.cli.host_differences import HostDifferences
+from bot.cli.job import resolve_job_hosts
+from bot.cli.safe_console import SafeConsole, format_json_line, open_console
+from bot.refusal import Refusal
+from bot.settings import Settings
+from kb.fact_keys import find_key
+from kb.redact import redact
+from tools.checks.check import Check
+from tools.fact import Value
+from tools.fleet.answers import CheckAnswer, CheckRequest
+from tools.fleet.fleet import Fleet
+from tools.fleet.output_reader import is_unobserved_fact
+from tools.heatmap import Heatmap
+from tools.inventory.host_ranges import BadRange, fold_host_names
+
+
+async def run_look_command(settings: Settings, request: LookRequest) -> int:
+    """Open the world, ask, print; the exit code. Raises Refusal for what cannot be asked."""
+    refuse_without_inventory(settings, request.inventory, request.case)
+    async with open_command_world(settings, request.inventory, open_stage(request.case)) as world:
+        return await run_checks(world, request)
+
+
+async def run_checks(world: DiagnosisRuntime, request: LookRequest) -> int:
+    """Ask and print; 1 when nothing at all could be looked at. Raises Refusal."""
+    hosts, checks = _resolve_hosts(world, await _resolve_ranges(world, request.hosts)), _select_checks(world.ports.fleet, request)
+    show = (
+        _JsonLinesOutput()
+        if request.as_json
+        else _ScreenOutput(world, hosts, checks, Heatmap(request.heat, hosts) if request.heat else None)
+    )
+    with show:
+        async for answer in _stream_answers(world, hosts, checks):
+            show.add_answer(answer)
+    if request.out and isinstance(show, _ScreenOutput) and show.heat:
+        SafeConsole(stderr=True).print(Text(_write_heatmap(show.heat, request.out)))
+    return int(not show.looked)
+
+
+def _write_heatmap(heat: Heatmap, out: Path) -> str:
+    """What became of the picture: there is none of nothing."""
+    if heat.compute_spread() is None:
+        return f"no heat map: {heat.key} was read nowhere"
+    write_heatmap_image(heat, out)
+    return f"heat map written to {out}"
+
+
+async def _resolve_ranges(world: DiagnosisRuntime, hosts: str) -> str:
+    """`job:4711` is what the scheduler says its hosts are."""
+    return await resolve_job_hosts(world, hosts.removeprefix("job:")) if hosts.startswith("job:") else hosts
+
+
+def _resolve_hosts(world: DiagnosisRuntime, ranges: str) -> tuple[str, ...]:
+    try:
+        return tuple(host.name for host in world.ports.inventory.select_hosts(ranges))
+    except BadRange as why:
+        raise Refusal(f"{why}; hosts and groups are those of the inventory", 2) from why
+
+
+def _select_checks(fleet: Fleet, request: LookRequest) -> tuple[Check, ...]:
+    """The checks to run; Refusal names every reason why not."""
+    unknown = [name for name in request.checks if name not in fleet.checks]
+    if unknown:
+        raise Refusal(f"there is no check {', '.join(map(repr, unknown))}; known: {' '.join(fleet.checks)}", 2)
+    if request.heat and ((row := find_key(request.heat)) is None or row.kind not in ("int", "float") or row.scope != "gpu"):
+        raise Refusal(f"--heat {request.heat}: is no number of a GPU; for example gpu.temp.core, gpu.ecc.dram_correctable_total", 2)
+    named = [fleet.checks[name] for name in dict.fromkeys(request.checks)]
+    if not named:
+        named = [check for check in fleet.checks.values() if not check.exclusive and check.scope == "host"]
+        named = [check for check in named if not request.heat or request.heat in check.establishes]
+    _refuse_exclusive(named, request)
+    return tuple(named)
+
+
+def _refuse_exclusive(checks: Sequence[Check], request: LookRequest) -> None:
+    exclusive = [check.id for check in checks if check.exclusive]
+    if exclusive and not request.exclusive:
+        raise Refusal(f"{' '.join(exclusive)}: takes whole GPUs away from whoever uses them; say --exclusive to run it on idle hosts", 2)
+
+
+async def _stream_answers(world: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
+    """Everything asked, as hosts finish. Exclusive checks come last; the fleet runs them only where nobody uses the GPUs."""
+    passive = [check for check in checks if not check.exclusive]
+    async for answer in _stream_passive_answers(world, hosts, passive):
+        yield answer
+    exclusive = [CheckRequest(host, check.id) for check in checks if check.exclusive for host in hosts]
+    if exclusive:
+        for answer in (await world.ports.fleet.run_checks("look", exclusive, fresh=True)).answers:
+            yield answer
+
+
+async def _stream_passive_answers(world: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
+    asks = [CheckRequest(host, check.id) for host in hosts for check in checks]
+    async with contextlib.aclosing(world.ports.fleet.stream_host_answers("look", asks)) as finished:
+        async for answers in finished:
+            for answer in answers:
+                yield answer
+
+
+class _JsonLinesOutput:
+    """Facts as JSON lines on stdout, flushed host by host, so that a pipe sees them when they are there."""
+
+    looked = False
+
+    def __enter__(self) -> "_JsonLinesOutput":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to print."""
+
+    def add_answer(self, answer: CheckAnswer) -> None:
+        """Print one answer's facts."""
+        self.looked |= any(not fact.status.blind and not is_unobserved_fact(fact) for fact in answer.facts)
+        for fact in answer.facts:
+            row = {"host": fact.host or answer.host, **build_fact_row(replace(fact, line=redact(fact.line)))}
+            print_text(format_json_line(row | {"boot_id": fact.boot_id, "sha256": fact.sha256}))
+        print_text(end="", flush=True)
+
+
+@dataclass(slots=True)
+class _ScreenOutput:
+    """The folded view: live on stderr while answers come, whole on stdout at the end, also when somebody interrupts."""
+
+    world: DiagnosisRuntime
+    hosts: tuple[str, ...]
+    checks: tuple[Check, ...]
+    heat: Heatmap | None = None
+    looked: bool = False
+    _told: dict[str, int] = field(default_factory=dict)
+    _differences: HostDifferences = field(init=False)
+    _live: Live | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._differences = HostDifferences(_build_expectations(self.world), self._get_host_kind)
+
+    def _get_host_kind(self, host: str) -> str:
+        row = self.world.ports.inventory.hosts[host]
+        return row.sku or row.group
+
+    def _has_known_sku(self, host: str) -> bool:
+        return self.world.ports.inventory.hosts[host].sku in self.world.ports.skus
+
+    def __enter__(self) -> "_ScreenOutput":
+        err = SafeConsole(stderr=True)
+        if err.is_terminal:
+            self._live = Live(get_renderable=self._render_partial, console=err, transient=True, refresh_per_second=4)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+        console = open_console()
+        for part in self._render_parts():
+            console.print(part, soft_wrap=True)
+        if missing := [host for host in self.hosts if self._told.get(host, 0) < len(self.checks)]:
+            console.print(Text(f"not asked to the end: {fold_host_names(missing)}", style="yellow"), soft_wrap=True)
+
+    def add_answer(self, answer: CheckAnswer) -> None:
+        """Take one answer in."""
+        self.looked |= any(not fact.status.blind and not is_unobserved_fact(fact) for fact in answer.facts)
+        self._told[answer.host] = self._told.get(answer.host, 0) + 1
+        self._differences.add_answer(answer)
+        if self.heat:
+            self.heat.add_facts(answer.facts)
+
+    def _render_partial(self) -> RenderableType:
+        """What is known so far, cut to a screen."""
+        done = sum(self._told.values())
+        waits = [host for host in self.hosts if self._told.get(host, 0) < len(self.checks)]
+        head = Text.assemble(
+            (f"{done}/{len(self.hosts) * len(self.checks)} ", "bold cyan"), f"waiting for {fold_host_names(waits)}"[:400] if waits else ""
+        )
+        return Group(head, *list(self._render_parts())[: max(4, SafeConsole(stderr=True).height - 4)])
+
+    def _render_parts(self) -> Iterator[RenderableType]:
+        if self.heat:
+            yield render_heatmap_table(self.heat)
+        quiet: dict[tuple[str, ...], list[str]] = {}
+        for check in self.checks if not self.heat else ():
+            groups = self._differences.list_host_groups(check.id)
+            if len(groups) == 1 and not groups[0].notes:
+                quiet.setdefault(groups[0].hosts, []).append(check.id)
+            elif groups:
+                yield Text(check.id, style="bold")
+                yield from (Text(f"  {group}", style="" if group.notes else "green") for group in groups)
+        if quiet:
+            yield Text("ok on every host that answered", style="bold")
+            yield from (Text(f"  {fold_host_names(hosts)}: {' '.join(checks)}", style="green") for hosts, checks in quiet.items())
+        if blind := self._differences.list_unobserved_hosts():
+            yield Text("could not look", style="bold yellow")
+            yield from (Text(f"  {row.format_among_checks(len(self.checks))}") for row in blind)
+        if strangers := [host for host in self.hosts if self._told.get(host) and not self._has_known_sku(host)]:
+            yield Text(f"no sku in the inventory, compared with each other only: {fold_host_names(strangers)}", style="dim")
+
+
+def _build_expectations(world: DiagnosisRuntime) -> Callable[[str, str, str | None], Value]:
+    """What the SKU that the inventory names expects; hosts of no named SKU are compared with each other only."""
+
+    def expected(host: str, key: str, device: str | None) -> Value:
+        row = world.ports.inventory.hosts.get(host)
+        sku = world.ports.skus.get(row.sku) if row else None
+        return sku.get_expected(key, device) if sku else None
+
+    return expected

@@ -1,0 +1,81 @@
+"""`rackmedic …`: every command in one place, in the order in which they are met. Nothing heavy is imported, so that --help answers at once."""
+
+import contextlib
+from collections.abc import Iterator
+from importlib import metadata
+from shutil import get_terminal_size
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from bot.cli.commands import brake_commands, diagnose_commands, kb_commands, serve_commands, setup_commands, stats_commands
+
+MIN_RICH_HELP_COLUMNS = 60
+"""Columns under which boxes would cut the names of options: help is plain text there."""
+
+
+@contextlib.contextmanager
+def _sanitize_usage_errors() -> Iterator[None]:
+    """What typer says of words that it does not take holds these words: they are shown as everything that is printed."""
+    try:
+        yield
+    except Exception as why:
+        if callable(says := getattr(why, "format_message", None)):
+            from bot.cli.command_runtime import replace_surrogates
+            from kb.redact import show_invisible
+
+            shown = show_invisible(replace_surrogates(says()))
+            why.format_message = lambda: shown  # type: ignore[attr-defined]  # typer's own exceptions have it, under no name that is exported
+        raise
+
+
+class CommandGroup(TyperGroup):
+    """All commands. Their parsing happens in both of these."""
+
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        """See `TyperGroup.make_context`."""
+        with _sanitize_usage_errors():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        """See `TyperGroup.invoke`."""
+        with _sanitize_usage_errors():
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    name="rackmedic",
+    cls=CommandGroup,
+    rich_markup_mode=None if get_terminal_size().columns < MIN_RICH_HELP_COLUMNS else "rich",
+    epilog="`rackmedic COMMAND --help` tells more of one. Remedies run only where people approve them in Slack.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rackmedic {metadata.version('rackmedic')}")
+        raise typer.Exit
+
+
+@app.callback()
+def rackmedic(
+    _: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Tell the version and exit.")] = False,
+) -> None:
+    """Finds out why GPU training broke: looks at the nodes, says what is wrong with the lines that prove it."""
+
+
+for group in (setup_commands, serve_commands, diagnose_commands, kb_commands, brake_commands, stats_commands):
+    app.add_typer(group.commands)
+
+
+def main() -> None:
+    """Console entry point."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""Options that several commands have, named and explained alike."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="YAML file of settings; RACKMEDIC_* variables win over it.")
+]
+InventoryOption = Annotated[
+    Path | None,
+    typer.Option("--inventory", "-i", metavar="FILE", help="The fleet's YAML, or slurm: kubernetes: ansible:FILE; default: the setting."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else goes to stderr.")]
+SandboxOption = Annotated[
+    Path | None, typer.Option("--sandbox", metavar="FILE", help="A case file: its simulated cluster instead of real hosts.")
+]
+HostsOption = Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to look at: gpu-[001-004], group names, commas.")]
+AttachOption = Annotated[list[Path] | None, typer.Option("--attach", metavar="FILE", help="A log file to read along; may be given again.")]

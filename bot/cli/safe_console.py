@@ -1,0 +1,81 @@
+"""What commands print on: as wide as the terminal, or as wide as what is written where somebody pipes it on. Nothing is cut for a pipe."""
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.constrain import Constrain
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.segment import Segment
+from rich.text import Text, TextType
+
+from bot.cli.command_runtime import replace_surrogates
+from kb.redact import show_invisible
+
+PIPED_WIDTH_COLUMNS = 10_000
+"""Characters of a line that no terminal wraps; what is longer than that was bounded before."""
+MAX_RULE_COLUMNS = 80
+_NON_ASCII_PATTERN: Final = re.compile(r"[^\x20-\x7e]")
+
+
+class SafeConsole(Console):
+    """Prints no sign of a stranger's that a terminal acts upon or that nobody sees: such a sign stands there as its code. No text is markup."""
+
+    def __init__(self, *, width: int | None = None, stderr: bool = False) -> None:
+        super().__init__(width=width, stderr=stderr, markup=False, emoji=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """See `Console.render`. Cleaned before it is laid out, and once more as it leaves."""
+        for segment in super().render(_sanitize_renderable(renderable), options):
+            yield segment if segment.control else Segment(_sanitize_text(segment.text), segment.style)
+
+
+def _sanitize_renderable(renderable: RenderableType) -> RenderableType:
+    if isinstance(renderable, str):
+        return _sanitize_text(renderable)
+    if isinstance(renderable, Text) and (plain := _sanitize_text(renderable.plain)) != renderable.plain:
+        made = renderable.blank_copy(plain)  # its parts' styles go: their places have moved
+        made.stylize(renderable.style)
+        return made
+    return renderable
+
+
+def _sanitize_text(text: str) -> str:
+    return show_invisible(replace_surrogates(text))
+
+
+def open_console(*, whole: bool = False) -> SafeConsole:
+    """Standard output. COLUMNS wins over both, except for what is `whole` where it is no terminal: a table in which a script looks for words."""
+    return SafeConsole(
+        width=PIPED_WIDTH_COLUMNS if whole and not sys.stdout.isatty() else shutil.get_terminal_size((PIPED_WIDTH_COLUMNS, 50)).columns
+    )
+
+
+def format_json_line(row: object) -> str:
+    """A document on one line. Signs that a terminal would act upon and those that nobody sees are escaped; whoever reads it as JSON gets them back."""
+    return escape_json_text(json.dumps(row, default=str, ensure_ascii=False))
+
+
+def escape_json_text(text: str) -> str:
+    """The same for a text that is JSON already."""
+    return _NON_ASCII_PATTERN.sub(_escape_char, text)
+
+
+def _escape_char(found: re.Match[str]) -> str:
+    sign = found[0]
+    return sign if show_invisible(sign) == sign else json.dumps(sign)[1:-1]
+
+
+def render_rule(title: TextType = "", style: str = "rule.line") -> RenderableType:
+    """A line across, never longer than people expect one."""
+    return Constrain(Rule(title, style=style), MAX_RULE_COLUMNS)
+
+
+def indent_renderable(content: RenderableType) -> RenderableType:
+    """Two characters from the left, and no blanks at its right."""
+    return Padding(content, (0, 0, 0, 2), expand=False)

@@ -1,0 +1,156 @@
+"""`rackmedic init`, the acting part: asks or reads answers, writes, tries, prints."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import yaml
+from rich.console import Console
+from rich.text import Text
+
+from bot.app.site_files import load_site_skus
+from bot.cli.command_runtime import print_text
+from bot.cli.doctor.command import collect_findings
+from bot.cli.doctor.finding import Finding, render_findings_table
+from bot.cli.safe_console import open_console
+from bot.cli.setup.files import INVENTORY_FILE, SETTINGS_FILE, build_inventory, render_site_files
+from bot.cli.setup.next_steps import SetupStep, list_remaining_steps
+from bot.cli.setup.questions import (
+    QUESTIONS,
+    Answers,
+    Question,
+    find_answer_problem,
+    find_answer_problems,
+    find_sku_problems,
+    get_default,
+    is_source,
+)
+from bot.refusal import Refusal
+from bot.settings import BadSettings, Settings, load_settings
+from kb.yaml_files import load_plain
+from tools.inventory.inventory import BadInventory, parse_inventory
+from tools.ssh.keys import get_public_key_line
+
+AnswerPrompt = Callable[[Question, str, Callable[[str], str]], str]
+"""Asks a person: the question, what is taken when nothing is said, and what is wrong with an answer. Its value can be used."""
+
+
+async def run_init(folder: Path, given: Path | None, ask: AnswerPrompt, *, again: bool, attempt: bool, as_json: bool) -> int:
+    """Everything that `init` does; 1 where something must still be mended before the bot can serve. Raises Refusal."""
+    if there := [name for name in (INVENTORY_FILE, SETTINGS_FILE) if (folder / name).exists() and not again]:
+        raise Refusal(f"{folder / there[0]} is already there: edit it, or begin anew with --again, which keeps it as {there[0]}.old", 2)
+    answers = _read_answers_file(given, folder) if given else _ask_questions(ask, folder)
+    _validate_inventory(answers)
+    written = _write_files(folder, render_site_files(answers, folder))
+    public = _read_public_key(Path(answers["key"]))
+    findings = await collect_findings(_load_settings(folder / SETTINGS_FILE)) if attempt else []
+    steps = list_remaining_steps(answers, findings, public, folder)
+    if as_json:
+        print_text(json.dumps(_build_document(written, findings, steps)))
+    else:
+        _print_result(open_console(), written, findings, steps)
+    return int(any(finding.state == "fail" for finding in findings))
+
+
+def _read_answers_file(file: Path, folder: Path) -> Answers:
+    """Answers of a file. Raises Refusal with all that is wrong in it."""
+    try:
+        raw = load_plain(file.read_text()) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
+        raise Refusal(f"--answers {file}: cannot be read: {' '.join(str(why).split())}", 2) from why
+    if not isinstance(raw, dict):
+        raise Refusal(f"--answers {file}: must be a mapping of question ids to answers, like `hosts: gpu-[001-128]`", 2)
+    said = {str(name): _format_yaml_value(value) for name, value in raw.items()}
+    whole = {question.id: get_default(question, str(folder)) for question in QUESTIONS} | said
+    if problems := find_answer_problems(whole, _list_skus()):
+        raise Refusal("\n".join([f"--answers {file}:", *problems]), 2)
+    return whole
+
+
+def _format_yaml_value(value: object) -> str:
+    """A YAML value as somebody would have typed it: `yes` is read as true there."""
+    return {True: "yes", False: "no", None: ""}.get(value, str(value)) if value is None or isinstance(value, bool) else str(value)
+
+
+def _ask_questions(ask: AnswerPrompt, folder: Path) -> Answers:
+    answers = dict[str, str]()
+    for question in QUESTIONS:
+        if question.id == "group" and is_source(answers["hosts"]):  # the source has groups of its own
+            answers[question.id] = question.default
+            continue
+        answers[question.id] = ask(question, get_default(question, str(folder)), _build_validator(question))
+    return answers
+
+
+def _build_validator(question: Question) -> Callable[[str], str]:
+    if question.id == "sku":
+        return lambda answer: "; ".join(find_sku_problems(answer, _list_skus()))
+    return lambda answer: find_answer_problem(question, answer)
+
+
+def _list_skus() -> tuple[str, ...]:
+    return tuple(load_site_skus(None))
+
+
+def _validate_inventory(answers: Answers) -> None:
+    """Nothing is written that could not be read back. Raises Refusal."""
+    plain = {part: value for part, value in build_inventory(answers).items() if part != "sources"}
+    try:
+        parse_inventory(plain)
+    except BadInventory as why:
+        raise Refusal("\n".join(["these answers make no inventory:", *why.problems]), 2) from why
+
+
+def _write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    """Written for their owner only: one of them holds secrets. What was there stays beside it as `.old`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [_write_file(folder / name, text) for name, text in files.items()]
+    except OSError as why:
+        raise Refusal(f"--folder {folder}: cannot be written ({why.strerror}); name a folder that is yours, or run it as root", 2) from why
+
+
+def _write_file(path: Path, text: str) -> Path:
+    new = path.with_name(f".{path.name}.new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    if path.exists():
+        path.replace(path.with_name(f"{path.name}.old"))
+    return new.replace(path)
+
+
+def _read_public_key(key: Path) -> str:
+    try:
+        return get_public_key_line(key)
+    except (OSError, ValueError) as why:
+        raise Refusal(f"key: {key}: {why}; name another with --again, or make one with ssh-keygen -t ed25519", 2) from why
+
+
+def _load_settings(file: Path) -> Settings:
+    try:
+        return load_settings(file)
+    except BadSettings as why:
+        raise Refusal("\n".join(["the files are written, but with this environment they cannot be used:", *why.problems]), 2) from why
+
+
+def _build_document(written: list[Path], findings: list[Finding], steps: list[SetupStep]) -> dict[str, object]:
+    return {
+        "schema": 1,
+        "written": [str(path) for path in written],
+        "findings": [asdict(finding) for finding in findings],
+        "left": [asdict(step) for step in steps],
+    }
+
+
+def _print_result(console: Console, written: list[Path], findings: list[Finding], steps: list[SetupStep]) -> None:
+    console.print(f"\nWritten: {', '.join(map(str, written))}\n", highlight=False)
+    if findings:
+        console.print(render_findings_table(findings))
+    console.print(Text("\nLeft to do", style="bold"))
+    for number, step in enumerate(steps, 1):
+        console.print(Text(f"{number}. {step.do}"))
+        for line in step.lines:
+            console.print(Text(f"     {line}", style="cyan"), soft_wrap=True)

@@ -1,0 +1,25 @@
+"""Asking a person at a terminal, question by question, until each answer can be used."""
+
+import sys
+from collections.abc import Callable
+
+import typer
+
+from bot.cli.command_runtime import print_text
+from bot.cli.setup.questions import Question
+from bot.refusal import Refusal
+
+
+def prompt_for_answer(question: Question, default: str, refuses: Callable[[str], str]) -> str:
+    """The answer of whoever sits there. Raises Refusal where nobody does."""
+    if not sys.stdin.isatty():
+        raise Refusal("nobody is here to answer: fill in `rackmedic init --questions > answers.yaml` and give it with --answers", 2)
+    print_text(f"\n{question.asks}", err=True)
+    print_text(f"  {question.teaches}", err=True)
+    while True:
+        answer: str = typer.prompt(
+            "  ", default=default, show_default=bool(default), prompt_suffix="> ", hide_input=question.secret, err=True
+        )
+        if not (no := refuses(answer.strip())):
+            return answer.strip()
+        print_text(f"  {no}", err=True)

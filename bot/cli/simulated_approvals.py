@@ -1,0 +1,380 @@
+"""Remedies decided in a terminal, over the simulated cluster of a case and nowhere else. Who speaks is named and not proved; all else is as in Slack: the same
+ledger counts, the same policy says who may, the same driver runs and proves. Only the cards are lines, with a number to decide by."""
+
+import asyncio
+import contextlib
+import re
+import shlex
+import tempfile
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from bot.app.action_runtime import ActionDependencies, ActionRuntime, open_action_runtime
+from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.cards.text import format_utc_time
+from bot.cli.local_thread import LocalThread, format_turn_answer
+from bot.policy.channels import Person
+from bot.refusal import Refusal
+from bot.remediation.action_index import ActionIndex
+from bot.remediation.cards import action_text
+from bot.remediation.cards.card_parts import format_approval_count
+from bot.remediation.open_decisions import OpenDecisionLookup
+from bot.settings import Settings
+from bot.store.store import open_store
+from graph.state import InboxItem, IncidentState, Origin
+from kb.redact import show_invisible
+from tools.inventory.host_ranges import fold_host_names
+from tools.ledger.record import ActionRecord, Refused, list_targets
+from tools.ledger.states import OPEN_STATES, State
+
+if TYPE_CHECKING:
+    from deploy.sandbox.cluster.doors.stage import Stage
+
+SIMULATED_TEAM_ID = "T0RACK"
+"""The simulated workspace whose people may be named."""
+POLL_REAL_SECONDS = 0.02
+"""Real seconds in which a process of the simulated node gets on with it, while a second passes by the case's clock."""
+MAX_STEPS_PER_LINE = 500
+"""What one line may set going, in actions driven and turns taken; only ever met by a bug."""
+MAX_DECISION_LINE_CHARS = 600
+"""Characters of one that may decide something."""
+MAX_CLOCK_ADVANCE = timedelta(hours=24)
+SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600}
+_SPEAKER_PATTERN = re.compile(r"@(?P<who>[A-Za-z][\w.-]{0,30})[:,]?\s+(?P<text>.*)", re.DOTALL)
+_DECISION_PATTERN = re.compile(r"(?P<verdict>approve|reject)\s+(?P<number>\d{1,3})(?:\s+(?P<why>.{1,500}))?", re.IGNORECASE | re.DOTALL)
+_DURATION_PATTERN = re.compile(r"(?P<number>\d{1,5})\s*(?P<unit>[smh])")
+
+
+@dataclass(frozen=True, slots=True)
+class TypedDecision:
+    """What a line decides: which card, how, and why."""
+
+    verdict: Literal["approve", "deny"]
+    number: int
+    why: str = ""
+
+
+def parse_decision(line: str) -> TypedDecision | None:
+    """`approve 1` or `reject 1 WHY`; None for what decides nothing. An approval with words behind it is none: it might hang on them."""
+    found = _DECISION_PATTERN.fullmatch(line.strip()) if len(line) < MAX_DECISION_LINE_CHARS else None
+    if found is None:
+        return None
+    number, why = int(found["number"]), (found["why"] or "").strip()
+    if found["verdict"].lower() == "reject":
+        return TypedDecision("deny", number, why)
+    return None if why else TypedDecision("approve", number)
+
+
+def parse_speaker(line: str) -> tuple[str, str]:
+    """Who says it and what, where a line begins with `@NAME`; else nobody and the line."""
+    found = _SPEAKER_PATTERN.fullmatch(line)
+    return (found["who"].lower(), found["text"]) if found else ("", line)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of `90s`, `30m`, `2h`. Raises Refusal."""
+    found = _DURATION_PATTERN.fullmatch(text.strip())
+    seconds = int(found["number"]) * SECONDS_PER_UNIT[found["unit"]] if found else 0
+    if not 0 < seconds <= MAX_CLOCK_ADVANCE.total_seconds():
+        raise Refusal("say how long: /wait 30m, /wait 2h, a day at most", 2)
+    return float(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedPeople:
+    """The simulated workspace's people as the policy asks for them (`bot.policy.approvals.Directory`). Their names are their ids."""
+
+    known: Mapping[str, Person]
+    may: tuple[str, ...]
+    """Names of the approvers, as the settings would give them."""
+
+    async def get_person(self, user: str) -> Person:
+        """Nobody's id is empty, so that who is not there is refused."""
+        return self.known.get(user, Person("", ""))
+
+    async def list_approvers(self, group: str, team: str) -> frozenset[str]:
+        """There are no user groups here."""
+        return frozenset()
+
+    async def list_members(self, group: str) -> frozenset[str]:
+        """There are no user groups here."""
+        return frozenset()
+
+    def refresh(self, *about: str) -> None:
+        """Nobody comes and nobody goes."""
+
+
+def load_simulated_people() -> SimulatedPeople:
+    """Those of the sandbox's Slack: on call, approvers, a customer, a guest, one who left. The sandbox is there: a case was opened."""
+    from deploy.sandbox.slack.workspace.people import cast
+
+    rows = [user for user in cast() if not user.is_bot]
+    human = {user.name: user.team_id == SIMULATED_TEAM_ID and not (user.is_restricted or user.deleted) for user in rows}
+    known = {user.name: Person(user.name, user.team_id, user.name, human[user.name]) for user in rows}
+    return SimulatedPeople(known, tuple(user.name for user in rows if user.role == "approver"))
+
+
+@dataclass(slots=True)
+class InMemoryInbox:
+    """What acting has to tell the incident, until its turn is taken."""
+
+    where: Origin
+    _items: deque[InboxItem] = field(default_factory=deque)
+    _keys: set[str] = field(default_factory=set)
+
+    async def enqueue(self, item: InboxItem, dedupe_key: str) -> bool:
+        """Once for each key."""
+        new = dedupe_key not in self._keys
+        self._keys.add(dedupe_key)
+        self._items.extend([item] if new else [])
+        return new
+
+    async def list_waiting(self, incident: str) -> list[InboxItem]:
+        """There is one incident here."""
+        return list(self._items)
+
+    async def get_origin(self, incident: str) -> Origin | None:
+        """In this terminal."""
+        return self.where
+
+    async def list_drained_incidents(self) -> list[str]:
+        """It begins with nothing held."""
+        return []
+
+    def pop_next_item(self) -> InboxItem | None:
+        """The next, whose turn is now."""
+        return self._items.popleft() if self._items else None
+
+
+@dataclass(slots=True)
+class QueuedWakeups:
+    """Who is woken waits until somebody sees to it: nothing happens behind the back of whoever types."""
+
+    names: dict[str, None] = field(default_factory=dict)
+
+    async def wake(self, incident: str) -> None:
+        """Once, however often it is woken meanwhile."""
+        self.names[incident] = None
+
+    async def start(self, advance: Callable[[str], Awaitable[None]]) -> None:
+        """`ApprovalSession.settle` calls for itself."""
+
+    async def aclose(self) -> None:
+        """Nothing runs by itself."""
+
+    def pop_next_incident(self) -> str | None:
+        """The first that was woken."""
+        name = next(iter(self.names), None)
+        if name is not None:
+            del self.names[name]
+        return name
+
+
+@dataclass(slots=True)
+class TerminalApprovalCards:
+    """The cards (`bot.remediation.action_runner.ActionCardPublisher`): a number for each action, and the lines that tell of it until they are printed."""
+
+    may: tuple[str, ...]
+    shown: list[tuple[str, str]] = field(default_factory=list)
+    """(approval, digest as it was shown), by number."""
+    lines: list[str] = field(default_factory=list)
+
+    async def post_approval_card(self, record: ActionRecord, incident_state: IncidentState) -> None:
+        """A decision is wanted."""
+        if record.approval not in [approval for approval, _ in self.shown]:
+            self.shown.append((record.approval, record.digest))
+        self.lines += _render_card_lines(self.find_card_number(record), record, self.may)
+
+    async def update_card(self, record: ActionRecord) -> None:
+        """A vote was counted, or it runs."""
+        if record.state in OPEN_STATES or record.state is State.EXECUTING:
+            self._append_line(record, f"{action_text.format_headline(record)} · {format_approval_count(record)}")
+
+    async def post_outcome(self, record: ActionRecord) -> None:
+        """How it ended, and what the proof says."""
+        self._append_line(
+            record,
+            " ".join(
+                filter(
+                    None, (f"{action_text.format_headline(record)}.", action_text.describe_outcome(record) or show_invisible(record.says))
+                )
+            ),
+        )
+
+    async def list_known_rows(self, record: ActionRecord) -> Sequence[tuple[str, str]]:
+        """Nothing is stored with a card of the terminal."""
+        return ()
+
+    async def post_reminder(self, record: ActionRecord) -> None:
+        """Time is nearly over."""
+        self._append_line(record, f"still to be decided until {format_utc_time(record.decide_by)}: {action_text.format_headline(record)}")
+
+    async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
+        """Approved, and not started yet."""
+        self._append_line(record, f"waits: {show_invisible(why)}")
+
+    async def show_contact_state(self, record: ActionRecord, says: str) -> None:
+        """Its host does not answer, or does again."""
+        self._append_line(record, show_invisible(says) or f"{record.action.via} answers again")
+
+    def find_card_number(self, record: ActionRecord) -> int:
+        """By which people decide it; 0 for one that was never shown."""
+        return next((at for at, (approval, _) in enumerate(self.shown, 1) if approval == record.approval), 0)
+
+    def drain_lines(self) -> list[str]:
+        """What was not printed yet."""
+        lines, self.lines = self.lines, []
+        return lines
+
+    def _append_line(self, record: ActionRecord, text: str) -> None:
+        self.lines.append(f"[{self.find_card_number(record)}] {text}")
+
+
+def _render_card_lines(number: int, record: ActionRecord, may: Sequence[str]) -> list[str]:
+    """Everything that an approval card says which bears on a decision."""
+    action = record.action
+    hold = "; ".join(filter(None, (action_text.describe_fault_briefly(action), *(condition.says for condition in action.conditions))))
+    where = f"{fold_host_names(list_targets(action))}, via {action.via}" if action.via != action.target else action.target
+    return [
+        f"[{number}] {action_text.format_headline(record)}",
+        f"    on {where}: {shlex.join(action.command)}",
+        *([f"    must still hold: {show_invisible(hold)}"] if hold else []),
+        f"    {action_text.describe_blast_radius(action)} · proof: {action_text.describe_proof(action)} · undo: {action_text.describe_undo(action)}",
+        f"    {format_approval_count(record)} · decide until {format_utc_time(record.decide_by)} · digest {record.digest}",
+        f"    say `@{may[0]} approve {number}` or `@{may[0]} reject {number} WHY`; {' and '.join(f'@{name}' for name in may)} may",
+    ]
+
+
+@dataclass(slots=True)
+class ApprovalSession:
+    """A thread whose fixes can be decided."""
+
+    thread: LocalThread
+    people: SimulatedPeople
+    cards: TerminalApprovalCards
+    acting: ActionRuntime
+    inbox: InMemoryInbox
+    wakeups: QueuedWakeups
+    stage: "Stage"
+    incident: str = ""
+    _votes: int = 0
+
+    async def cast_vote(self, decision: TypedDecision, who: str) -> None:
+        """Count one person's word, and let come what comes of it. Raises Refusal with what the ledger or the policy says against it."""
+        if who not in self.people.known:
+            verb = "approve" if decision.verdict == "approve" else "reject"
+            named = " or ".join(f"@{name} {verb} {decision.number}" for name in self.people.may)
+            raise Refusal(f"there is no {who!r} here; say who decides: {named}")
+        if not 0 < decision.number <= len(self.cards.shown):
+            raise Refusal(f"there is no [{decision.number}]; {self._format_open_cards()}")
+        if decision.verdict == "deny" and not decision.why:
+            raise Refusal(f"say why: @{who} reject {decision.number} the node is wanted tonight")
+        approval, digest = self.cards.shown[decision.number - 1]
+        self._votes += 1
+        vote = self.acting.decisions.cast_vote
+        try:
+            await vote(
+                approval, digest, f"{SIMULATED_TEAM_ID}:{who}", decision.verdict, delivery=f"terminal-{self._votes}", reason=decision.why
+            )
+        except Refused as why:
+            raise Refusal(str(why)) from why
+        await self.run_until_idle()
+
+    async def advance_clock(self, seconds: float) -> None:
+        """Let the case's clock go on, and let come what comes by then."""
+        self.stage.wait(seconds)
+        await self.run_until_idle()
+
+    async def run_until_idle(self) -> None:
+        """Until nothing is left that could go on now."""
+        actions = self.acting.actions
+        assert actions is not None  # it was opened to work
+        await self._reconcile_remediations()
+        await actions.wake_due()
+        for _ in range(MAX_STEPS_PER_LINE):
+            if name := self.wakeups.pop_next_incident():
+                await actions.handle_wakeup(name)
+            elif item := self.inbox.pop_next_item():
+                said = format_turn_answer(await self.thread.handle_item(item))
+                self.cards.lines += [show_invisible(said)] if said else []
+                await self._reconcile_remediations()
+            else:
+                return
+
+    async def _reconcile_remediations(self) -> None:
+        """After a turn its ladders are looked after, as the desk's board has it done."""
+        if self.acting.actions and (await self.thread.get_state(self.incident)).get("ladders"):
+            await self.acting.actions.schedule_incident(self.incident)
+
+    async def list_decisions(self) -> list[dict[str, Any]]:
+        """Every decision that was asked for, for scripts."""
+        records = [await self.acting.ledger.get_record(approval) for approval, _ in self.cards.shown]
+        return [_build_decision_row(number, record) for number, record in enumerate(records, 1)]
+
+    def _format_open_cards(self) -> str:
+        shown = len(self.cards.shown)
+        return "nothing is up for decision" if not shown else "there is [1]" if shown == 1 else f"there are [1] to [{shown}]"
+
+
+def _build_decision_row(number: int, record: ActionRecord) -> dict[str, Any]:
+    action = record.action
+    return {
+        "number": number,
+        "approval": record.approval,
+        "remedy": action.remedy,
+        "target": action.target,
+        "via": action.via,
+        "risk": action.risk,
+        "digest": record.digest,
+        "quorum": record.terms.quorum,
+        "state": record.state.value,
+        "outcome": record.outcome,
+        "votes": [{"by": vote.voter.rpartition(":")[2], "verdict": vote.verdict} for vote in record.votes],
+    }
+
+
+@contextlib.asynccontextmanager
+async def open_approval_session(
+    settings: Settings, world: DiagnosisRuntime, stage: "Stage", incident: str, wait: Callable[[], None]
+) -> AsyncIterator[ApprovalSession]:
+    """A thread over a case with the acting half under it, on a ledger that ends with the conversation."""
+    people, decided = load_simulated_people(), OpenDecisionLookup()
+    where = Origin(kind="terminal", team=SIMULATED_TEAM_ID)
+    with tempfile.TemporaryDirectory(prefix="rackmedic-chat-") as folder:
+        own = settings.model_copy(update={"data_dir": Path(folder), "accept_forgetful_ledger": True, "approvers": people.may})
+        async with contextlib.aclosing(await open_store(None, None)) as store:
+            index = ActionIndex(store.redis, world.ports.clock)
+            ports = replace(world.ports, decisions=decided, treated=index.list_treatments)
+            thread = LocalThread(replace(world, ports=ports), wait, origin=where)
+            inbox, wakeups, cards = InMemoryInbox(where), QueuedWakeups(), TerminalApprovalCards(people.may)
+            needs = ActionDependencies(
+                own,
+                store,
+                world.transport,
+                ports,
+                state_of=thread.get_state,
+                inbox=inbox,
+                people=people,
+                show=lambda ledger, rights, warning: cards,
+                wake=ignore_wakeup,
+                wakeups=wakeups,
+                pause=partial(_advance_stage_clock, stage),
+            )
+            async with open_action_runtime(needs) as acting:
+                decided.bind_ledger(acting.ledger, acting.rights)
+                yield ApprovalSession(thread, people, cards, acting, inbox, wakeups, stage, incident)
+
+
+async def ignore_wakeup(name: str) -> None:
+    """What is in the inbox is taken by `settle`, in its turn."""
+
+
+async def _advance_stage_clock(stage: "Stage", seconds: float) -> None:
+    """Time between two looks at something that runs."""
+    stage.wait(seconds)
+    await asyncio.sleep(POLL_REAL_SECONDS)

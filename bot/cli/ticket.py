@@ -1,0 +1,174 @@
+"""`rackmedic ticket export|import`: a ticket as a file, for sites whose provider is not reached over a network, or not yet."""
+
+import json as json_of
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bot.cli.command_runtime import load_settings_or_exit as settings_of
+from bot.cli.command_runtime import print_text, run_async_command
+from bot.cli.options import ConfigOption, InventoryOption, JsonOption
+from bot.refusal import Refusal
+
+if TYPE_CHECKING:
+    from bot.settings import Settings
+
+ticket = typer.Typer(
+    name="ticket",
+    help="A ticket with its investigation, as a file: from a customer's own RackMedic to their provider's (docs/provider-link.md).",
+    no_args_is_help=True,
+)
+PreviewOption = Annotated[bool, typer.Option("--preview", help="Show what it holds and do nothing else.")]
+
+
+@ticket.command(
+    name="export",
+    epilog="Example: rackmedic ticket export inc-1a2b3c - --preview shows every word that would leave; then write it to a file and hand that over.",
+)
+def export_ticket(
+    incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="The incident's id, as its card shows it: inc-1a2b3c.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it; `-` is stdout.", allow_dash=True)],
+    preview: PreviewOption = False,
+    inventory: InventoryOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write what your provider needs of an incident: hypotheses with verdicts, facts, versions, logs as templates, what was tried and said.
+
+    Names of models, data, programs, people, addresses and hosts that are not in question leave as signatures alone.
+
+    The salt of those stays in your Redis. Nothing is sent.
+    """
+    settings = settings_of(config)
+    from bot.cli.cluster_access import replace_inventory
+
+    settings = replace_inventory(settings, inventory)
+    run_async_command(lambda: _run_export(settings, incident, file, preview=preview, as_json=json))
+
+
+@ticket.command(name="import", epilog="Example: rackmedic ticket import acme-inc-1a2b3c.json --tenant acme")
+def import_ticket(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A ticket of `rackmedic ticket export`; `-` reads stdin.", allow_dash=True)],
+    tenant: Annotated[str, typer.Option("--tenant", metavar="TENANT", help="Whose it is; needed where the inventory knows several.")] = "",
+    preview: PreviewOption = False,
+    inventory: InventoryOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Open an incident from a customer's ticket, in the operators' channel of that customer. The same file twice is one incident.
+
+    What it says is evidence of low trust: it says where to look, and your own looks decide.
+    """
+    settings = settings_of(config)
+    from bot.cli.cluster_access import replace_inventory
+
+    settings = replace_inventory(settings, inventory)
+    run_async_command(lambda: _run_import(settings, file, tenant, preview=preview, as_json=json))
+
+
+async def _run_export(settings: "Settings", incident: str, file: Path, *, preview: bool, as_json: bool) -> int:
+    from bot.app.diagnosis_runtime import WallClock, load_site_inventory
+    from bot.cli.persistent_store import open_persistent_store  # brings Redis' client
+    from bot.provider.ticket_document import IncidentNotFound, build_incident_ticket
+    from tools.evidence import DirectoryEvidence
+
+    async with open_persistent_store(settings, "incidents") as store:
+        evidence = DirectoryEvidence(settings.evidence_dir)
+        try:
+            made = await build_incident_ticket(store.redis, evidence, await load_site_inventory(settings), incident, WallClock())
+        except IncidentNotFound as why:
+            raise Refusal(str(why)) from why
+    raw, whole = made.document.to_canonical_bytes(), _format_readable(made.document.to_canonical_bytes())
+    if not made.facts_kept:
+        print_text("could not look at the facts: the outputs of this incident are not kept on this machine", err=True)
+    if preview:
+        print_text(whole)
+        return 0
+    _write_ticket(file, whole)
+    row = {"incident": incident, "file": str(file), "bytes": len(raw), "format": made.document.format, **_count_parts(made.document)}
+    if str(file) != "-":
+        _print_result(row, as_json, f"{file}: {made.document.incident}, {_format_counts(row)}. Read it before it leaves.")
+    return 0
+
+
+async def _run_import(settings: "Settings", file: Path, tenant: str, *, preview: bool, as_json: bool) -> int:
+    from bot.app.diagnosis_runtime import WallClock, load_site_inventory
+    from bot.cli.persistent_store import open_persistent_store
+    from bot.incidents.dispatch.inbox import Inbox
+    from bot.provider.ticket_importer import TicketImporter, list_tenants
+    from bot.provider.ticket_store import TicketStore
+    from graph.ticket_export.ticket_parser import BadTicket, parse_ticket
+
+    try:
+        read = parse_ticket(_read_raw_ticket(file))
+    except BadTicket as why:
+        raise Refusal("\n".join([f"{file} is no ticket that can be read:", *why.problems])) from why
+    if read.ignored:
+        print_text(f"passed over, not known to this version: {', '.join(read.ignored)}", err=True)
+    if preview:
+        from rich.text import Text
+
+        from bot.cli.safe_console import open_console
+
+        open_console().print(Text(_format_readable(read.document.to_canonical_bytes())))
+        return 0
+    inventory = await load_site_inventory(settings)
+    known = list_tenants(inventory)
+    if not tenant and len(known) != 1:
+        raise Refusal(f"--tenant: say whose ticket it is: {', '.join(known) or 'no host of the inventory belongs to a tenant'}", 2)
+    async with open_persistent_store(settings, "incidents") as store:
+        arrivals = TicketImporter(Inbox(store.redis, WallClock()), TicketStore(store.redis), inventory, WallClock())
+        came = await arrivals.import_ticket(tenant or known[0], read.document)
+    row = {
+        "incident": came.incident,
+        "opened": came.opened,
+        "again": came.again,
+        "ignored": list(read.ignored),
+        **_count_parts(read.document),
+    }
+    said = "was imported before" if came.again else "is opened" if came.opened else "has the news"
+    _print_result(row, as_json, f"{came.incident} {said}: {_format_counts(row)}. The bot on this Redis takes it from here.")
+    return 0
+
+
+def _read_raw_ticket(file: Path) -> bytes:
+    from graph.ticket_export.document import MAX_DOCUMENT_BYTES
+
+    try:
+        if str(file) == "-":
+            return sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1)
+        with file.open("rb") as opened:
+            return opened.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as why:
+        raise Refusal(f"{file}: cannot be read: {why.strerror}") from why
+
+
+def _write_ticket(file: Path, whole: str) -> None:
+    if str(file) == "-":
+        print_text(whole)
+        return
+    try:
+        file.write_text(whole + "\n")
+    except OSError as why:
+        raise Refusal(f"{file}: cannot be written: {why.strerror}") from why
+
+
+def _format_readable(raw: bytes) -> str:
+    from bot.cli.safe_console import escape_json_text
+
+    return escape_json_text(json_of.dumps(json_of.loads(raw), indent=1, ensure_ascii=False))
+
+
+def _count_parts(document: Any) -> dict[str, int]:
+    names = ("hypotheses", "facts", "versions", "logs", "tried", "signatures")
+    return {name: len(getattr(document, name)) for name in names}
+
+
+def _format_counts(row: dict[str, Any]) -> str:
+    return f"{row['hypotheses']} hypotheses, {row['facts']} facts, {row['logs']} logs, {row['signatures']} names as signatures"
+
+
+def _print_result(row: dict[str, Any], as_json: bool, words: str) -> None:
+    print_text(json_of.dumps({"schema": 1, **row}) if as_json else words)

@@ -1,1 +1,0 @@
-"""`rackmedic …`: parse arguments, call, print; one module for each group of `--help`. Heavy imports wait inside the commands."""

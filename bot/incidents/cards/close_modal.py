@@ -1,0 +1,95 @@
+"""Closing an incident: the true root cause, chosen or in words. What is learnt later comes from here, so it must not be empty."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, BadForm, OldButton
+from graph.state import ABSTAIN, NO_FAULT
+from kb.taxonomy.taxonomy import CATEGORIES
+from tools.inventory.host_ranges import BadRange, expand_host_range, fold_host_names
+
+CALLBACK_ID = "close_modal.submit"
+LABEL_BLOCK_ID, CAUSE_BLOCK_ID, HOSTS_BLOCK_ID = "close_modal.label", "close_modal.cause", "close_modal.hosts"
+MAX_CAUSE_CHARS, MAX_HOSTS_CHARS = 2000, 500
+
+LabelChoices = Mapping[str, Sequence[tuple[str, str]]]
+"""Heading → (label, title) rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentClosure:
+    """What a human says the cause was."""
+
+    incident: str
+    label: str
+    root_cause: str
+    hosts: tuple[str, ...] = ()
+
+
+def build_label_choices(leaves: Iterable[tuple[str, str]]) -> LabelChoices:
+    """(label, title) of the taxonomy under their categories, and the two verdicts that are no labels."""
+    grouped: dict[str, list[tuple[str, str]]] = {}
+    for label, title in sorted(leaves):
+        category = label.partition(".")[0]
+        grouped.setdefault(CATEGORIES.get(category, category), []).append((label, title))
+    return {**grouped, "None of these": [(NO_FAULT, "Nothing was broken"), (ABSTAIN, "Not known, or not in the list")]}
+
+
+def render_close_form(closing: IncidentClosure, offered: LabelChoices) -> Block:
+    """The form, filled with what is believed so far; `closing.hosts` are shown folded."""
+    hosts = fold_host_names(closing.hosts)
+    return blocks.modal(
+        CALLBACK_ID,
+        "Close the incident",
+        [
+            blocks.input_block(LABEL_BLOCK_ID, "What was it?", blocks.select(offered, closing.label)),
+            blocks.input_block(
+                CAUSE_BLOCK_ID,
+                "Root cause, in your words",
+                blocks.text_input(initial=closing.root_cause[:MAX_CAUSE_CHARS], multiline=True, most=MAX_CAUSE_CHARS),
+                hint="What broke, how you know, what mended it. The next diagnosis learns from this.",
+            ),
+            blocks.input_block(
+                HOSTS_BLOCK_ID,
+                "Hosts",
+                blocks.text_input(initial=hosts if len(hosts) <= MAX_HOSTS_CHARS else "", most=MAX_HOSTS_CHARS),
+                hint="For example gpu-[017-018]. Leave empty when no machine was guilty.",
+                optional=True,
+            ),
+        ],
+        submit="Close incident",
+        metadata=json.dumps({"incident": closing.incident}),
+    )
+
+
+def parse_close_form(payload: Mapping[str, Any]) -> IncidentClosure:
+    """A submission. Raises BadForm for what the person can mend, OldButton for a form that is not ours."""
+    try:
+        view = payload["view"]
+        values = view["state"]["values"]
+        incident = str(json.loads(view["private_metadata"])["incident"])
+        label = str(((values[LABEL_BLOCK_ID][LABEL_BLOCK_ID]).get("selected_option") or {}).get("value", ""))
+        cause, hosts = (str(values[block][block].get("value") or "").strip() for block in (CAUSE_BLOCK_ID, HOSTS_BLOCK_ID))
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
+        raise OldButton from wrong
+    return IncidentClosure(incident, label, cause, _validate_close_form(label, cause, hosts))
+
+
+def _validate_close_form(label: str, cause: str, hosts: str) -> tuple[str, ...]:
+    problems = {}
+    if not label:
+        problems[LABEL_BLOCK_ID] = "Choose what it was; “Not known” is an answer too."
+    if not cause:
+        problems[CAUSE_BLOCK_ID] = "Write at least what mended it."
+    names: list[str] = []
+    try:
+        names = expand_host_range(hosts)
+    except BadRange as wrong:
+        problems[HOSTS_BLOCK_ID] = f"{wrong}. Write for example gpu-[017-018]."
+    if problems:
+        raise BadForm(problems)
+    return tuple(names)

@@ -1,0 +1,289 @@
+"""The report of a turn in five lines: what, where, how sure, do this, buttons. What else is known stands behind Details."""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
+from bot.cards.text import Line, Part, bold, code, italic, parse_backticks
+from bot.incidents.cards import drained_nodes, feedback, incident_menu, question, report_rows, shared_causes
+from bot.incidents.cards.report_rows import NO_CAUSE_TITLES, CauseTitles
+from bot.lessons.cards import guide_status, ideas, recalled_lessons, site_notes
+from graph.extraction import stat_text
+from graph.extraction.unknown_names import format_report_unknowns
+from graph.report import HostFinding, Report
+from graph.state import DiagnosisOutcome, Hypothesis, IncidentCosts
+from kb.scan import split_lines
+from tools.inventory.host_ranges import fold_host_names
+
+HAND_OFF_ACTION_ID, RECHECK_ACTION_ID, DETAILS_ACTION_ID = "diagnosis.hand_off", "diagnosis.recheck", "diagnosis.details"
+BUTTONS = {HAND_OFF_ACTION_ID: "hand_off", RECHECK_ACTION_ID: "recheck", DETAILS_ACTION_ID: "details"}
+
+NO_LINKS: Mapping[str, Part] = {}
+OUTCOME_HEADLINES: Mapping[DiagnosisOutcome, tuple[str, str]] = {
+    "diagnosed": ("🔴", "Root cause found"),
+    "no_fault": ("✅", "No fault found"),
+    "abstained": ("❓", "No root cause found yet"),
+    "handed_off": ("🎫", "Handed to a human"),
+}
+"""Signs that differ in shape, not in colour alone, and what is said where there is no better headline."""
+
+FOUND_MARKS: Mapping[HostFinding, str] = {"fault": "🔴", "nothing": "✅", "odd": "⚠", "blind": "❓"}
+"""What stands before the answer to a question about hosts."""
+
+OUTSIDE_IDEA_TEXT = "A model that read your report wrote this. Nothing on the machines shows it."
+NOT_KEPT_TEXT = "The outputs behind this are not kept: the evidence store takes nothing now"
+MAX_FILES_CHARS = 1500
+"""How long what is said of files may be."""
+
+SLURM_NAME_PATTERN, MAX_EXCLUDED_HOSTS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"), 32
+JOB_LABEL_PREFIXES = ("USER.", "FRAMEWORK.")
+KUBERNETES_COMMANDS = (("cordon_node",), ("uncordon_node",), ("evict_pods",))
+MAX_SINGLE_CAUSE_LINES, MAX_LINES_PER_CAUSE, MAX_CAUSES, MAX_NAMED_CAUSES, MAX_UNOBSERVED, MAX_LOG_LINES, MAX_IDEAS, MAX_MANUAL_TASKS = (
+    2,
+    1,
+    2,
+    3,
+    3,
+    6,
+    2,
+    2,
+)
+"""Lines of evidence of one cause, and of each of several; how many causes are shown so and how many more by name; failed looks, lines of
+logs, ideas and tasks for people."""
+
+
+def render_diagnosis(
+    incident: str,
+    report: Report,
+    stats: IncidentCosts | None = None,
+    links: Mapping[str, Part] = NO_LINKS,
+    titles: CauseTitles = NO_CAUSE_TITLES,
+    mark: str = "",
+    mended: bool = False,
+) -> Card:
+    """The whole report; a turn that answered a question shows the answer alone, for the rest was said before. `links`: to the threads of
+    other incidents, where the reader may follow them; `titles`: what causes are called; `mark`: what the headline begins with instead;
+    `mended`: the fix held, so no host is to be avoided."""
+    if report.reply:
+        return blocks.build_card(
+            report.reply,
+            [
+                *_render_answer(report.reply),
+                *shared_causes.render_thread_links(report, links),
+                *_render_files(report),
+                *drained_nodes.render_return_buttons(incident, report.held),
+                *_render_host_choice(incident, report),
+                _render_small_print(incident, report, None),
+            ],
+        )
+    icon, words = OUTCOME_HEADLINES[report.outcome]
+    icon = mark or (FOUND_MARKS[report.about.found] if report.about else icon)
+    own = [row for row in report.root_causes if row.label not in report.also_seen]
+    return blocks.build_card(
+        f"{icon} {report.headline or words}",
+        [
+            blocks.header(f"{icon} {_format_headline(report, own, titles) or words}"),
+            *([blocks.line_section(report.changed)] if report.changed else []),
+            *[blocks.line_section(f"❓ {line}") for line in format_report_unknowns(report) if line not in report.headline],
+            *_render_host_choice(incident, report),
+            *_render_causes(own, titles, named=len(own) > 1),
+            *_render_also_seen(report, titles),
+            *shared_causes.render_shared_causes(report, links),
+            *recalled_lessons.render_recalled_lessons(report, titles),
+            *site_notes.render_site_notes(report),
+            *_render_files(report),
+            *_render_logs(report, own),
+            *_render_likely_cause(report, titles),
+            *_render_peer_differences(report),
+            *_render_old_events(report),
+            *([blocks.section((bold("Perhaps:"), f" {report.outside}"), (italic(OUTSIDE_IDEA_TEXT),))] if report.outside else []),
+            *ideas.render_ideas(report.ideas),
+            *question.render_question_blocks(report.questions, report.suggestions[:MAX_IDEAS]),
+            *guide_status.render_guide(report),
+            *_render_next_steps(report, own, titles, stats, mended=mended),
+            *([blocks.line_section(f"🔁 {report.look_again}")] if report.look_again else []),
+            _render_small_print(incident, report, stats),
+            *([_render_buttons(incident, report)] if report.outcome != "handed_off" else []),
+            *([feedback.render_feedback_buttons(incident, report.item)] if report.outcome in ("diagnosed", "no_fault") else []),
+        ],
+    )
+
+
+def _format_headline(report: Report, own: Sequence[Hypothesis], titles: CauseTitles) -> str:
+    """What it is. Where stands below it, whole; the headline of the report has both."""
+    if not own or report.about or (len(own) == 1 and own[0].label not in titles):
+        return report.headline
+    return titles[own[0].label] if len(own) == 1 else f"{len(own)} causes found"
+
+
+def parse_diagnosis_click(payload: Mapping[str, Any]) -> ButtonClick:
+    """A click on one of the card's buttons."""
+    return parse_button_click(payload, BUTTONS)
+
+
+def _render_host_choice(incident: str, report: Report) -> list[Block]:
+    return question.render_host_choice(incident, report.item, report.unknown_hosts)
+
+
+def _render_answer(reply: str) -> list[Block]:
+    """Sentences as they are, indented lines as a host printed them."""
+    parts: list[Block] = []
+    for indented, lines in groupby(split_lines(reply), key=lambda row: row.startswith("  ")):
+        rows = list(lines)
+        parts.append(blocks.code_section(row[2:] for row in rows) if indented else blocks.section(*(parse_backticks(row) for row in rows)))
+    return parts
+
+
+def _render_also_seen(report: Report, titles: CauseTitles) -> list[Block]:
+    """What is wrong elsewhere than on the hosts that somebody asked about."""
+    causes = [row for row in report.root_causes if row.label in report.also_seen]
+    rest = _render_cause_names(causes, titles)
+    more_of_them = [blocks.section(*rest)] if rest else []
+    return (
+        [blocks.line_section(bold("Also seen")), *_render_causes(causes, titles, named=True), *more_of_them, *_render_recheck_hint(report)]
+        if causes
+        else []
+    )
+
+
+def _render_recheck_hint(report: Report) -> list[Block]:
+    """How to be shown the fixes that nobody asked for."""
+    up = {row.label for row in report.actions}
+    theirs = {(row.label, host) for row in report.shared for host in row.hosts or [""]}
+    causes = [row for row in report.root_causes if row.label in report.also_seen and row.label not in up and (row.label, "") not in theirs]
+    hosts = fold_host_names(host for row in causes for host in row.hosts if (row.label, host) not in theirs)
+    return (
+        [blocks.line_section("No fix of it is put up for decision. Say ", code(f"recheck {hosts}"), " to be shown one.")] if hosts else []
+    )
+
+
+def _render_causes(causes: Sequence[Hypothesis], titles: CauseTitles, *, named: bool) -> list[Block]:
+    """Each cause's place and certainty and what shows it. `named`: the headline does not say what it is."""
+    if not named:
+        return [
+            blocks.section(report_rows.render_cause_place(h), *report_rows.render_evidence_summary(h, MAX_SINGLE_CAUSE_LINES))
+            for h in causes
+        ]
+    return [
+        blocks.section(
+            (bold(report_rows.get_cause_title(h.label, titles)), " · ", *report_rows.render_cause_place(h)),
+            *report_rows.render_evidence_summary(h, MAX_LINES_PER_CAUSE, sources=False),
+        )
+        for h in causes[:MAX_CAUSES]
+    ]
+
+
+def _render_cause_names(causes: Sequence[Hypothesis], titles: CauseTitles) -> list[Line]:
+    """Causes beyond those few: what and where."""
+    rest = causes[MAX_CAUSES:]
+    more: list[Line] = [
+        (
+            bold("And:"),
+            f" {report_rows.get_cause_title(h.label, titles)} (",
+            bold(report_rows.format_cause_place(h) or "no machine at fault"),
+            ")",
+        )
+        for h in rest[:MAX_NAMED_CAUSES]
+    ]
+    return [*more, (f"… and {len(rest) - MAX_NAMED_CAUSES} more causes in the details",)] if len(rest) > MAX_NAMED_CAUSES else more
+
+
+def _render_unobserved(report: Report) -> list[Line]:
+    """Where nobody could look: what was found is not the whole truth. The reasons matter where nothing was found."""
+    if report.outcome == "diagnosed":
+        seen = report_rows.render_unobserved_summary(report.could_not_look)
+        return [(bold("Could not look:"), " ", *seen)] if seen else []
+    lines = report_rows.render_unobserved(report.could_not_look, most=MAX_UNOBSERVED)
+    return [(bold("Could not look"),), *lines] if lines else []
+
+
+def _render_files(report: Report) -> list[Block]:
+    """The files that came with a message, one a line: size and what was found, or why it was not read and what to send instead."""
+    return [blocks.clipped_section(*report_rows.render_files(report.files), room=MAX_FILES_CHARS)] if report.files else []
+
+
+def _render_logs(report: Report, own: Sequence[Hypothesis]) -> list[Block]:
+    """What stands out in the logs, as long as no cause does; then it is in the details."""
+    lines = [] if own else report_rows.format_logs(report.logs)
+    rest = [f"… {len(lines) - MAX_LOG_LINES} more lines in the details"] if len(lines) > MAX_LOG_LINES else []
+    return [blocks.section((bold("In the logs"),)), blocks.code_section([*lines[:MAX_LOG_LINES], *rest])] if lines else []
+
+
+def _render_peer_differences(report: Report) -> list[Block]:
+    """What the hosts asked about have otherwise than their peers, or than they had."""
+    return [blocks.section((bold("Differs from its peers"),)), blocks.code_section(report.differs)] if report.differs else []
+
+
+def _render_old_events(report: Report) -> list[Block]:
+    """Events of long ago that decided nothing."""
+    return [blocks.section((bold("Old, and not since"),)), blocks.code_section(report.old)] if report.old else []
+
+
+def _render_likely_cause(report: Report, titles: CauseTitles) -> list[Block]:
+    """What the cause may well be and nothing proves: whose word that is, and why it is no more. Not where the headline says it already."""
+    row = report.likely
+    if row is None or report_rows.get_cause_title(row.label, titles) in report.headline:
+        return []
+    who = (
+        f"a model that read all of this gives it {report_rows.format_confidence(row.p)}"
+        if row.by == "reading"
+        else f"the facts make it {report_rows.format_confidence(row.p)}"
+    )
+    why: list[Line] = [(italic("not proven:"), f" {row.because}")] if row.because else []
+    return [blocks.section((bold("Likely, not proven:"), f" {report_rows.get_cause_title(row.label, titles)} · {who}"), *why)]
+
+
+def _render_next_steps(
+    report: Report, own: Sequence[Hypothesis], titles: CauseTitles, stats: IncidentCosts | None, *, mended: bool
+) -> list[Block]:
+    """What else it is, what it is not, and what to do. What is left to people for one cause is its next step; for several it is said of each."""
+    tasks = [] if len(own) == 1 and report.next_step else report.by_hand
+    rest = len(tasks) - MAX_MANUAL_TASKS
+    lines: list[Line] = [
+        *(_render_cause_names(own, titles) if len(own) > 1 else []),
+        *_render_unobserved(report),
+        *(report_rows.render_rivals(report.ruled_out, titles) if len(own) == 1 else []),
+        *((bold("A second reading doubts it:"), f" {doubt}") for doubt in report.doubts),
+        *([(f"{NOT_KEPT_TEXT} ({report.unkept}).",)] if report.unkept else []),
+        *([(bold("Next:"), f" {report.next_step}")] if report.next_step else []),
+        *([] if mended else _render_exclude_option(report, own, stats)),
+        *((bold("By hand:"), f" {row}") for row in tasks[:MAX_MANUAL_TASKS]),
+        *([(f"… and {rest} more in the details",)] if rest > 0 else []),
+    ]
+    return [blocks.section(*lines)] if lines else []
+
+
+def _render_exclude_option(report: Report, own: Sequence[Hypothesis], stats: IncidentCosts | None) -> list[Line]:
+    """The option with which Slurm starts a job on other hosts than the accused ones. Not where Kubernetes schedules them, for a mistake of the
+    job itself, or where no looked-at host would be left."""
+    hosts = sorted(
+        {host for row in own if not row.label.startswith(JOB_LABEL_PREFIXES) for host in row.hosts if SLURM_NAME_PATTERN.fullmatch(host)}
+    )
+    if stats is not None and 1 < len(hosts) >= stats.hosts:
+        return []
+    kubernetes = any(row.argv[:1] in KUBERNETES_COMMANDS for row in report.actions)
+    if report.outcome != "diagnosed" or not hosts or kubernetes or len(hosts) > MAX_EXCLUDED_HOSTS:
+        return []
+    words = f"Restart the job without {'it' if len(hosts) == 1 else 'them'} (Slurm):"
+    return [(bold(words), " ", code(f"--exclude={','.join(hosts)}"))]
+
+
+def _render_small_print(incident: str, report: Report, stats: IncidentCosts | None) -> Block:
+    """By which it is found again, and how much was looked at. Why there is no model is in the details."""
+    looked = stat_text.format_hosts_and_makespan(stats) if stats else ""
+    alone = "without a model" if report.without_model and not report.reply else ""
+    return blocks.context((italic(" · ".join(part for part in (incident, looked, alone) if part)),))
+
+
+def _render_buttons(incident: str, report: Report) -> Block:
+    value = encode_button_value(incident, report.item)
+    sure = blocks.confirm("Hand off?", "This thread becomes a ticket with everything found so far. I stop looking by myself.", "Hand off")
+    return blocks.actions(
+        blocks.button("Details", DETAILS_ACTION_ID, value),
+        blocks.button("Hand off", HAND_OFF_ACTION_ID, value, ask=sure),
+        incident_menu.render_menu(incident),
+    )

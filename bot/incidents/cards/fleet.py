@@ -1,0 +1,65 @@
+"""The fleet at a glance and what was found lately, for the Home tab. What nobody reported is not called well: nobody looked."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.text import Line, bold
+from bot.incidents.cards.home import OpenIncident
+
+MAX_GROUPS, MAX_CAUSES = 8, 6
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """How many hosts a group has, how many of them are in open incidents and how many incidents these are, how many we hold."""
+
+    name: str
+    hosts: int
+    troubled: int
+    incidents: int
+    held: int
+
+
+def summarize_groups(groups: Mapping[str, Collection[str]], incidents: Sequence[OpenIncident]) -> list[GroupSummary]:
+    """A row for each group, the one with the most trouble first."""
+    of_open = [frozenset(row.hosts) for row in incidents if row.lifecycle != "closed"]
+    held = {one.host for row in incidents for one in row.held}
+    rows = [_summarize_group(name, frozenset(hosts), of_open, held) for name, hosts in groups.items()]
+    return sorted(rows, key=lambda row: (-row.troubled, -row.held, -row.hosts, row.name))
+
+
+def _summarize_group(name: str, hosts: frozenset[str], of_open: Sequence[frozenset[str]], held: Collection[str]) -> GroupSummary:
+    here = [hosts & named for named in of_open if hosts & named]
+    return GroupSummary(name, len(hosts), len(frozenset().union(*here)), len(here), len(hosts & frozenset(held)))
+
+
+def count_causes(labels: Iterable[Sequence[str]], titles: Mapping[str, str]) -> list[tuple[str, int]]:
+    """(cause, in how many incidents), the commonest first."""
+    counted = Counter(label for row in labels for label in dict.fromkeys(row))
+    return sorted(((titles.get(label, label), number) for label, number in counted.items()), key=lambda row: (-row[1], row[0]))
+
+
+def render_fleet(rows: Sequence[GroupSummary], found: Sequence[tuple[str, int]] | None, days: int, oldest: int = 0) -> list[Block]:
+    """`found` is None where it is not kept what was found; `oldest`: how many incidents were counted, where these are not all."""
+    lines: list[Line] = [(bold(row.name), f" {_format_group(row)}") for row in rows[:MAX_GROUPS]]
+    more: list[Line] = (
+        [(f"… and {len(rows) - MAX_GROUPS} more group{'s' * (len(rows) - MAX_GROUPS != 1)}",)] if len(rows) > MAX_GROUPS else []
+    )
+    more += [(f"Counted over the oldest {oldest} incidents.",)] if oldest else []
+    shown = [blocks.section(*lines, *more)] if lines else []
+    return shown if found is None else [*shown, blocks.section((bold(f"Found in {days} days"),), *_render_causes(found))]
+
+
+def _format_group(row: GroupSummary) -> str:
+    count = f"{row.hosts} host{'s' * (row.hosts != 1)}"
+    trouble = f"🔴 {row.troubled} in {row.incidents} open incident{'s' * (row.incidents != 1)}" if row.troubled else "in no open incident"
+    return " · ".join((count, trouble, *([f"⛔ {row.held} held by us"] if row.held else [])))
+
+
+def _render_causes(found: Sequence[tuple[str, int]]) -> list[Line]:
+    lines: list[Line] = [(f"{number} × {title}",) for title, number in found[:MAX_CAUSES]]
+    rest = len(found) - MAX_CAUSES
+    return [*lines, *([(f"… and {rest} more cause{'s' * (rest != 1)}",)] if rest > 0 else [])] or [("No cause was proven.",)]

@@ -1,0 +1,163 @@
+"""An incident becomes a ticket: what a human needs to take it over. Pure; reads the stored incident, changes nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.refusal import Refusal
+from graph.extraction.log_digests import format_log_digest
+from graph.extraction.stat_text import format_confidence_percent
+from graph.incident_view import IncidentView
+from graph.remediation.drained_nodes import DrainedNode, list_drained_nodes
+from graph.remediation.outcomes import format_current_step
+from graph.state import Evidence, HandoffTicket, Hypothesis, IncidentState, LogDigest, Remediation, UnobservedCheck, Verdict
+from tools.fact import Fact
+from tools.inventory.host_ranges import fold_host_names
+
+VERDICT_ORDER: tuple[Verdict, ...] = ("confirmed", "inconclusive", "open", "rejected")
+"""In the order a human wants to read them."""
+
+
+class InvalidTicketChange(Refusal):
+    """The ticket is not in a state from which this can be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """One row of the timeline."""
+
+    at: datetime
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """Everything that a ticket, its details and its file show."""
+
+    incident: str
+    ticket: HandoffTicket
+    """`taken_by` and `closed_by` are Slack ids until the board puts names there."""
+    headline: str
+    reported: str = ""
+    hosts: tuple[str, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
+    could_not_look: tuple[UnobservedCheck, ...] = ()
+    timeline: tuple[TimelineEntry, ...] = ()
+    logs: tuple[LogDigest, ...] = ()
+    """All that is kept of the logs; a card shows a handful."""
+    held: tuple[DrainedNode, ...] = ()
+    """Nodes that we drained and that are not back."""
+    done: tuple[Remediation, ...] = ()
+    """Fixes that changed a host, oldest first: those that passed their proof, and those of which that is not known."""
+    item: str = ""
+    """The report that it was handed over with; empty where there is none."""
+
+
+def build_handoff(state: IncidentState) -> Handoff:
+    """The ticket of a stored incident."""
+    rows = IncidentView(state)
+    report, hypotheses = rows.report, _list_hypotheses(rows)
+    return Handoff(
+        incident=rows.id,
+        ticket=rows.ticket or HandoffTicket(),
+        headline=(report.headline if report else "") or "Not diagnosed.",
+        reported=rows.brief.text,
+        hosts=rows.brief.hosts or tuple(sorted({host for h in hypotheses for host in h.hosts})),
+        hypotheses=hypotheses,
+        could_not_look=report.could_not_look if report else (),
+        timeline=_build_timeline_entries(rows, hypotheses),
+        logs=_list_logs(rows),
+        held=tuple(list_drained_nodes(rows.remediations)),
+        done=tuple(row for row in rows.remediations if row.proven or row.since),
+        item=report.item if report else "",
+    )
+
+
+def done_in_words(ladder: Remediation, title: str) -> str:
+    """`Clock skew on gpu-002: start chrony … by an approved action at 02:13 UTC; its proof passed`."""
+    fixes = [rung for rung in ladder.rungs[: ladder.rung + 1] if rung.part == "fix"]
+    what = "; ".join(
+        dict.fromkeys(format_current_step(ladder.model_copy(update={"rung": ladder.rungs.index(rung)})) for rung in fixes[-2:])
+    )
+    when = f" at {ladder.since:%H:%M} UTC" if ladder.since else ""
+    passed = "its proof passed" if ladder.proven else "not proved"
+    return f"{title} on {fold_host_names(ladder.target.split(','))}: {what or 'changed'}, by an approved action{when}; {passed}"
+
+
+def build_timeline(rows: IncidentView) -> tuple[TimelineEntry, ...]:
+    """What happened when, oldest first: what people wrote, and what the evidence of its hypotheses says."""
+    return _build_timeline_entries(rows, _list_hypotheses(rows))
+
+
+def _list_hypotheses(rows: IncidentView) -> tuple[Hypothesis, ...]:
+    """Each label once, with its evidence where the report cites it, in the order a human wants to read them."""
+    report = rows.report
+    found = {h.label: h for h in (*(report.ruled_out if report else ()), *rows.hypotheses, *(report.root_causes if report else ()))}
+    return tuple(sorted(found.values(), key=lambda h: (VERDICT_ORDER.index(h.verdict), -h.confidence, h.label)))
+
+
+def _list_logs(rows: IncidentView) -> tuple[LogDigest, ...]:
+    """Those that were handed in, whole, then the others that the report shows."""
+    known = {row.name for row in rows.logs}
+    return (*rows.logs, *(row for row in (rows.report.logs if rows.report else ()) if row.name not in known))
+
+
+def _build_timeline_entries(rows: IncidentView, hypotheses: Sequence[Hypothesis]) -> tuple[TimelineEntry, ...]:
+    moments = [TimelineEntry(rows.opened_at, "incident opened")] if rows.opened_at else []
+    for said in rows.messages:
+        if said.get("at"):
+            words = str(said.get("text", "")).strip().partition("\n")[0]
+            moments.append(
+                TimelineEntry(datetime.fromisoformat(str(said["at"])), f"someone wrote: {words[:200]}" if words else "a file came in")
+            )
+    seen = {(e.time, e.host, e.line) for h in hypotheses for e in h.evidence if e.time}
+    moments += [TimelineEntry(time, f"{host}: {line}") for time, host, line in seen if time]
+    return tuple(sorted(moments, key=lambda moment: (moment.at, moment.what)))
+
+
+def require_unresolved_ticket(ticket: HandoffTicket, does: str) -> None:
+    """A ticket may change hands, and is closed once."""
+    if ticket.state == "resolved" and does in ("take", "wait", "close", "close_form"):
+        raise InvalidTicketChange(
+            f"This incident was closed already, as {ticket.true_label or 'unknown'}. Mention me again to open it anew."
+        )
+
+
+def list_output_digests(whole: Handoff, facts: Sequence[Fact]) -> tuple[str, ...]:
+    """The stored outputs behind the ticket, each once: those that the conclusions cite, then whatever else was read."""
+    cited = [e.sha256 for h in whole.hypotheses for e in h.evidence]
+    return tuple(dict.fromkeys(sha for sha in (*cited, *(fact.sha256 for fact in facts)) if sha))
+
+
+def format_evidence_file(whole: Handoff, outputs: Mapping[str, str], most: int = 1_000_000) -> str:
+    """The file that goes with the ticket: conclusions, then the outputs behind them (digest → text), cut at `most` characters."""
+    parts = [
+        f"Incident {whole.incident}",
+        whole.headline,
+        f"Hosts: {fold_host_names(whole.hosts) or 'none named'}",
+        "",
+        "REPORTED",
+        whole.reported,
+    ]
+    parts += ["", "SUMMARY", whole.ticket.summary] if whole.ticket.summary else []
+    parts += ["", "DONE", *(done_in_words(row, row.label) for row in whole.done)] if whole.done else []
+    parts += ["", "TIMELINE (UTC)", *(f"{moment.at:%Y-%m-%d %H:%M:%S}  {moment.what}" for moment in whole.timeline)]
+    parts += ["", "HYPOTHESES", *(line for h in whole.hypotheses for line in _format_hypothesis(h))]
+    parts += ["", "COULD NOT LOOK", *(f"{b.host}  {b.check}: {b.why}" for b in whole.could_not_look)]
+    parts += ["", "LOGS", *(line for log in whole.logs for line in format_log_digest(log))] if whole.logs else []
+    parts += ["", "OUTPUTS", *(f"--- {sha}\n{text}" for sha, text in outputs.items())]
+    text = "\n".join(parts)
+    return text if len(text) <= most else f"{text[:most]}\n… {len(text) - most:,} more characters are in the evidence store"
+
+
+def _format_hypothesis(h: Hypothesis) -> list[str]:
+    cited = [f"    {_format_evidence(e)}" for e in h.evidence]
+    return [
+        f"{h.verdict:<12} {format_confidence_percent(h.confidence):>4}  {h.label}  {' '.join(h.devices or h.hosts)}",
+        f"    {h.because}",
+        *cited,
+    ]
+
+
+def _format_evidence(e: Evidence) -> str:
+    return f"{e.time:%H:%M:%S} {e.host} {e.check}: {e.line}" if e.time else f"{e.host} {e.check}: {e.line}"

@@ -1,0 +1,195 @@
+"""The App Home tab: what waits for its reader, what is theirs, what is open, what of customers waits, what we hold, and the brakes; and what can be
+said to me.
+
+Every list is bounded and counts the rest; an empty one says so in a word.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.text import SLACK_ID_PATTERN, Line, Part, bold, channel_link, code, italic, thread_link
+from bot.incidents.cards import drained_nodes, report_rows
+from graph.remediation.drained_nodes import DrainedNode
+from graph.state import Lifecycle
+
+LIFECYCLE_MARKS = {"open": "🔎", "waiting": "⏳", "watching": "👀", "handed_off": "🎫", "closed": "✅"}
+LIFECYCLE_WORDS = {
+    "open": "being looked at",
+    "waiting": "waiting for people",
+    "watching": "being watched",
+    "handed_off": "with a human",
+    "closed": "closed",
+}
+ANSWERED_TEXT = "answered to the customer, closes by itself"
+STOPPED_TEXT = "stopped"
+ELSEWHERE_TEXT = "worked on in another thread"
+STATUS_MARKS = {ELSEWHERE_TEXT: "↪", STOPPED_TEXT: "⏹"}
+MAX_INCIDENTS, MAX_OWN_INCIDENTS, MAX_DRAINED_NODES = 30, 8, 10
+SHARED_CHANNEL_TEXT: tuple[Part, ...] = (
+    " is read by another organisation: ",
+    bold("I answer nothing there"),
+    ". End the sharing in the channel's settings, or have a channel of your own bound in the inventory.",
+)
+UNKNOWN_SHARING_TEXT: tuple[Part, ...] = (
+    ": Slack does not say whether another organisation reads it, so I answer nothing there until it does.",
+)
+MAX_UNSERVED_CHANNELS = 5
+NOTHING_OPEN_TEXT = "🟢 Nothing is open. Mention me in the incident channel when something breaks."
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIncident:
+    """One row of the list."""
+
+    id: str
+    lifecycle: Lifecycle
+    opened_at: datetime
+    headline: str = ""
+    hosts: tuple[str, ...] = ()
+    team: str = ""
+    channel: str = ""
+    thread_ts: str = ""
+    opened_by: str = ""
+    """A user's id."""
+    owners: frozenset[str] = frozenset()
+    """User ids of those whose it is: who took it, and who is on it."""
+    held: tuple[DrainedNode, ...] = ()
+    """Nodes that we hold for it; also a closed one may."""
+    elsewhere: bool = False
+    """Whether another incident works on all that it found."""
+    stopped: bool = False
+    """Whether the incident was stopped and no new look was asked for since."""
+    answered: bool = False
+    """Whether nothing of it is left for us: a customer was told how to mend it, or that nothing is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeTab:
+    """What one person's tab shows. `waiting` and `brakes` are blocks, empty where nothing can be approved; `waits` those of customers over
+    their share."""
+
+    incidents: Sequence[OpenIncident]
+    user: str = ""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """What labels are called."""
+    waiting: Sequence[Block] = ()
+    waits: Sequence[Block] = ()
+    brakes: Sequence[Block] = ()
+    note: str = ""
+    """What became of a press on this tab."""
+    fleet: Sequence[Block] = ()
+    """The groups at a glance, and what was found lately."""
+    shared: Mapping[str, bool | None] = field(default_factory=dict)
+    """Channels of the operators that others read, or of which Slack does not say it (None): not served until that is mended."""
+
+
+def render_home_tab(tab: HomeTab, now: datetime) -> Block:
+    """The tab, what wants its reader first."""
+    open_now = [row for row in tab.incidents if row.lifecycle != "closed"]
+    mine = [row for row in open_now if tab.user in row.owners]
+    return blocks.home_view(
+        [
+            *([blocks.line_section(bold(tab.note))] if tab.note else []),
+            *_render_unserved_channels(tab.shared),
+            *_render_titled_part("Waiting for me", tab.waiting),
+            *_render_titled_part("Mine", _render_incident_rows(mine, now, MAX_OWN_INCIDENTS) or [blocks.context(("None.",))]),
+            *_render_titled_part("Open", render_incident_list(open_now, now, tab.waits)),
+            *_render_titled_part("What we still hold", _render_drained_nodes(tab)),
+            *_render_titled_part("The fleet", tab.fleet),
+            *_render_titled_part("Brakes", tab.brakes),
+        ]
+    )
+
+
+def _render_unserved_channels(shared: Mapping[str, bool | None]) -> list[Block]:
+    """A line a channel that is not served although it is bound to the operators, and how that is mended."""
+    lines: list[Line] = []
+    for channel, by_others in list(shared.items())[:MAX_UNSERVED_CHANNELS]:
+        name = channel_link(channel) if SLACK_ID_PATTERN.fullmatch(channel) else code(channel)
+        lines.append(("🛑 ", name, *(SHARED_CHANNEL_TEXT if by_others else UNKNOWN_SHARING_TEXT)))
+    rest = len(shared) - MAX_UNSERVED_CHANNELS
+    return [blocks.section(*lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
+
+
+def _render_titled_part(title: str, parts: Sequence[Block]) -> list[Block]:
+    return [blocks.header(title), *parts] if parts else []
+
+
+def _render_drained_nodes(tab: HomeTab) -> list[Block]:
+    """Nodes out of service on our account, the longest first, each with the button that asks for it where it may be asked for."""
+    known = [(one, row) for row in tab.incidents for one in row.held]
+    ordered = sorted(known, key=lambda pair: pair[0].since or pair[1].opened_at)
+    shown = [part for one, row in ordered[:MAX_DRAINED_NODES] for part in _render_drained_node(one, row, tab.titles.get(one.label, ""))]
+    rest = [blocks.context((f"… and {len(ordered) - MAX_DRAINED_NODES} more",))] if len(ordered) > MAX_DRAINED_NODES else []
+    return [*shown, *rest] or [blocks.context(("Nothing.",))]
+
+
+def _render_drained_node(one: DrainedNode, row: OpenIncident, title: str) -> list[Block]:
+    """The button stands below: beside the words it would leave a phone half of its width."""
+    why: tuple[Part, ...] = (italic("Not returned by me: "), one.no_return) if one.no_return else (italic("I look at the node first"),)
+    words = blocks.section((bold(one.host), f" {one.render_status(title)}"), (*why, *_render_thread_link(row)))
+    return [words] if one.no_return else [words, blocks.actions(drained_nodes.render_return_button(row.id, one.ladder))]
+
+
+def render_refused_home(words: str) -> Block:
+    """The tab of somebody who may not see incidents."""
+    return blocks.home_view([blocks.line_section(words)])
+
+
+def render_incident_list(incidents: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> list[Block]:
+    """The rows, and what of customers waits to be begun; also the answer to `/rackmedic status`."""
+    shown = _render_incident_rows([row for row in incidents if row.lifecycle != "closed"], now, MAX_INCIDENTS)
+    return [*shown, *waits] or [blocks.line_section(NOTHING_OPEN_TEXT)]
+
+
+def _render_incident_rows(incidents: Sequence[OpenIncident], now: datetime, most: int) -> list[Block]:
+    """Oldest first."""
+    ordered = sorted(incidents, key=lambda row: row.opened_at)
+    shown = [blocks.section(*_render_incident_row(row, now)) for row in ordered[:most]]
+    return shown if len(ordered) <= most else [*shown, blocks.context((f"… and {len(ordered) - most} more",))]
+
+
+def render_help(rows: Iterable[tuple[str, str]]) -> Card:
+    """What can be said, as the grammar has it: (what to say, what it means)."""
+    lines: list[Line] = [(code(form), f" {means}") for form, means in rows]
+    return blocks.build_card(
+        "What I understand",
+        [
+            blocks.section((bold("In an incident's thread, without mentioning me:"),), *lines),
+            blocks.line_section(bold("To begin:"), " mention me with what is wrong, or use “Diagnose this” from a message's menu."),
+            blocks.line_section(
+                bold("To stop every repair:"), " ", code("/rackmedic stop [why]"), ", and what waits: ", code("/rackmedic status")
+            ),
+        ],
+    )
+
+
+def _render_incident_row(row: OpenIncident, now: datetime) -> tuple[Line, ...]:
+    at: tuple[Part, ...] = (bold(report_rows.fold_hosts(row.hosts)), " ") if row.hosts else ()
+    small = f"{_get_status_text(row)}, opened {format_age(row.opened_at, now)} ago"
+    mark = STATUS_MARKS.get(_get_status_text(row)) or LIFECYCLE_MARKS[row.lifecycle]
+    return ((f"{mark} ", *at, row.headline or "not diagnosed yet"), (italic(small), " · ", code(row.id), *_render_thread_link(row)))
+
+
+def _get_status_text(row: OpenIncident) -> str:
+    if row.stopped and row.lifecycle != "closed":
+        return STOPPED_TEXT
+    if row.answered and row.lifecycle in ("open", "waiting"):
+        return ANSWERED_TEXT
+    return ELSEWHERE_TEXT if row.elsewhere and row.lifecycle == "open" else LIFECYCLE_WORDS[row.lifecycle]
+
+
+def _render_thread_link(row: OpenIncident) -> tuple[Part, ...]:
+    return (" · ", thread_link(row.team, row.channel, row.thread_ts, "open the thread")) if row.thread_ts else ()
+
+
+def format_age(since: datetime, now: datetime) -> str:
+    """`40 s`, `12 min`, `5 h`, `3 d`."""
+    seconds = max(0, int((now - since).total_seconds()))
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"

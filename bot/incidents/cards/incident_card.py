@@ -1,0 +1,115 @@
+"""The living message of an incident: while it is looked into the progress, then what was found, and above that where it stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.text import Line, Part, bold, code
+from bot.incidents.cards import diagnosis, drained_nodes, progress
+from bot.incidents.cards.incident_status import STATUS_SIGNS, IncidentStatus
+from bot.incidents.cards.progress import ProgressCard
+from bot.incidents.cards.report_rows import CauseTitles
+from graph.report import Report
+from graph.state import IncidentCosts
+
+MAX_SUMMARY_CHARS = 500
+"""How long the short message that a look is over may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentCardView:
+    """What the message shows. Without a report nothing was found yet; `busy` is a turn under way."""
+
+    incident: str
+    report: Report | None = None
+    stats: IncidentCosts | None = None
+    standing: IncidentStatus | None = None
+    busy: ProgressCard | None = None
+    links: Mapping[str, Part] = field(default_factory=dict)
+    """Threads in which its causes are worked on, by incident."""
+    changed: str = ""
+    """What was likely while some hosts were silent, and is not what was found."""
+    titles: CauseTitles = field(default_factory=dict)
+    """What causes are called."""
+
+    @property
+    def mark(self) -> str:
+        """What the headline of a fault begins with once it is mended, or with a person; empty while it begins as it was found."""
+        over = self.report is not None and self.report.outcome == "diagnosed" and self.standing is not None and not self.busy
+        return STATUS_SIGNS[self.standing.sign].mark if over and self.standing and self.standing.sign in ("well", "ticket") else ""
+
+
+def render_incident_card(living: IncidentCardView) -> Card:
+    """The message as it is now."""
+    if living.report is None:
+        return progress.render_progress(living.busy) if living.busy else _render_without_report(living)
+    report = living.report.model_copy(update={"next_step": ""}) if _has_newer_next_step(living.standing) else living.report
+    if living.standing and living.standing.closed and not living.busy:
+        report = _remove_open_guide(report)
+    mended = living.standing is not None and living.standing.mended and not living.busy
+    found = diagnosis.render_diagnosis(living.incident, report, living.stats, living.links, living.titles, living.mark, mended=mended)
+    head = [progress.render_progress_steps(living.busy)] if living.busy else _render_status(living.standing)
+    first = 1 if found.blocks[0]["type"] == "header" else 0
+    said = f" {living.standing.first_line}" if living.standing else ""
+    back = [] if living.report.reply else drained_nodes.render_return_buttons(living.incident, living.report.held)
+    return blocks.build_card(f"{found.text}{said}", [*found.blocks[:first], *head, *_render_changed(living), *back, *found.blocks[first:]])
+
+
+def render_cured_message(standing: IncidentStatus, what: str) -> Card:
+    """The last message of a fix: that it holds, and what was mended."""
+    return blocks.build_card(
+        f"{standing.first_line} {what}", [blocks.section((bold(standing.first_line), *_render_next_step(standing)), (what,))]
+    )
+
+
+def render_look_finished(report: Report) -> Card:
+    """A short message that a long look is over, for an edit of the message above tells nobody."""
+    icon, words = diagnosis.OUTCOME_HEADLINES[report.outcome]
+    head = f"{icon} {report.headline or words}"
+    return blocks.build_card(
+        head, [blocks.clipped_section((bold(head),), ("All of it is on my first message in this thread.",), room=MAX_SUMMARY_CHARS)]
+    )
+
+
+def _render_without_report(living: IncidentCardView) -> Card:
+    """Where an incident stands at which nobody has looked yet: with people, or left in the middle."""
+    if living.standing is None:
+        return _render_unfinished(living.incident)
+    return blocks.build_card(
+        living.standing.first_line, [*_render_status(living.standing), blocks.context((f"incident {living.incident}",))]
+    )
+
+
+def _render_unfinished(incident: str) -> Card:
+    head = "🟡 I stopped in the middle of looking"
+    rest: Line = (". What was noted is kept. If nothing follows here in a minute, reply ", code("recheck"), ".")
+    return blocks.build_card(head, [blocks.line_section(bold(head), *rest), blocks.context((f"incident {incident}",))])
+
+
+def _has_newer_next_step(standing: IncidentStatus | None) -> bool:
+    """What was to be done by the report is under way, done, or with a person: where it stands says more than that."""
+    return standing is not None and (bool(standing.then) or standing.sign in ("well", "ticket"))
+
+
+def _remove_open_guide(report: Report) -> Report:
+    """The report of a closed incident: a guide that was not followed to its end asks for nothing any more."""
+    run = report.guide
+    return report if run is None or (run.called and not run.is_open) else report.model_copy(update={"guide": None})
+
+
+def _render_changed(living: IncidentCardView) -> list[Block]:
+    return [blocks.line_section(bold("Changed:"), f" while I waited it looked like {living.changed}.")] if living.changed else []
+
+
+def _render_status(standing: IncidentStatus | None) -> list[Block]:
+    if standing is None:
+        return []
+    if standing.has_begun:
+        return [blocks.plan(f"{STATUS_SIGNS[standing.sign].mark} {standing.step}", standing.tasks)]
+    lines: list[Line] = [(f"{STATUS_SIGNS[standing.sign].mark} ", bold(standing.lines[0]), *_render_next_step(standing))]
+    return [blocks.section(*lines, *((f"· {line}",) for line in standing.lines[1:]))]
+
+
+def _render_next_step(standing: IncidentStatus) -> Line:
+    return (" Then: ", f"{standing.then}.") if standing.then else ()

@@ -1,0 +1,115 @@
+"""What else can be done with an incident, behind a small menu: look again, or open a form to close it, to say who is on it, or what it
+really was."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, BadForm, ButtonClick, OldButton, encode_button_value
+from bot.incidents.cards.close_modal import LabelChoices
+
+MENU_ACTION_ID = "more.menu"
+MENU_CHOICES: Mapping[str, str] = {
+    "recheck": "Look again",
+    "close_form": "Close…",
+    "assign_form": "Assign…",
+    "correct_form": "It was something else…",
+}
+"""What a choice does → its words."""
+FORM_CHOICES = frozenset({"assign_form", "correct_form"})
+"""Choices whose forms are opened."""
+ASSIGN_CALLBACK_ID, PERSON_BLOCK_ID = "more.assign", "more.person"
+CORRECT_CALLBACK_ID, LABEL_BLOCK_ID, WORDS_BLOCK_ID = "more.correct", "more.label", "more.words"
+MAX_WORDS_CHARS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class CauseCorrection:
+    """What somebody says it really was."""
+
+    incident: str
+    label: str
+    words: str
+
+
+def render_menu(incident: str) -> Block:
+    """The menu, an element of a row of buttons."""
+    return blocks.overflow(
+        MENU_ACTION_ID, [(json.dumps([does, incident], separators=(",", ":")), words) for does, words in MENU_CHOICES.items()]
+    )
+
+
+def parse_menu_choice(payload: Mapping[str, Any]) -> ButtonClick:
+    """What was chosen."""
+    try:
+        action = payload["actions"][0]
+        does, incident = json.loads(action["selected_option"]["value"])
+        if action["action_id"] != MENU_ACTION_ID or does not in MENU_CHOICES:
+            raise OldButton
+        return ButtonClick(does, str(incident))
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
+        raise OldButton from wrong
+
+
+def render_assign_form(incident: str, owner: str = "") -> Block:
+    """Who is on it."""
+    field = blocks.input_block(
+        PERSON_BLOCK_ID, "Who is on it?", blocks.select_person(owner), hint="It is noted in the thread and mentions nobody."
+    )
+    return blocks.modal(ASSIGN_CALLBACK_ID, "Assign the incident", [field], submit="Assign", metadata=encode_button_value(incident))
+
+
+def parse_assign_form(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """(incident, user id). Raises BadForm, OldButton."""
+    incident, values = _parse_form_values(payload)
+    try:
+        person = str(values[PERSON_BLOCK_ID][PERSON_BLOCK_ID].get("selected_user") or "")
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
+        raise OldButton from wrong
+    if not person:
+        raise BadForm({PERSON_BLOCK_ID: "Choose somebody."})
+    return incident, person
+
+
+def render_correction_form(incident: str, offered: LabelChoices, believed: str = "") -> Block:
+    """What it really was."""
+    return blocks.modal(
+        CORRECT_CALLBACK_ID,
+        "It was something else",
+        [
+            blocks.input_block(LABEL_BLOCK_ID, "What was it?", blocks.select(offered, believed)),
+            blocks.input_block(
+                WORDS_BLOCK_ID,
+                "How do you know?",
+                blocks.text_input(multiline=True, most=MAX_WORDS_CHARS),
+                hint="It is noted with your name. Approvals for the old cause are taken back; nothing is looked at again and nothing is closed.",
+                optional=True,
+            ),
+        ],
+        submit="Note it",
+        metadata=encode_button_value(incident),
+    )
+
+
+def parse_correction_form(payload: Mapping[str, Any]) -> CauseCorrection:
+    """The form, sent. Raises BadForm, OldButton."""
+    incident, values = _parse_form_values(payload)
+    try:
+        label = str((values[LABEL_BLOCK_ID][LABEL_BLOCK_ID].get("selected_option") or {}).get("value", ""))
+        words = str(values[WORDS_BLOCK_ID][WORDS_BLOCK_ID].get("value") or "").strip()[:MAX_WORDS_CHARS]
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
+        raise OldButton from wrong
+    if not label:
+        raise BadForm({LABEL_BLOCK_ID: "Choose what it was; “Not known” is an answer too."})
+    return CauseCorrection(incident, label, words)
+
+
+def _parse_form_values(payload: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    try:
+        view = payload["view"]
+        return str(json.loads(view["private_metadata"])["incident"]), view["state"]["values"]
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
+        raise OldButton from wrong

@@ -1,0 +1,271 @@
+"""Where an incident stands: its sign, one line, and the steps of its fixes. Pure; from what is stored and what the ledger has of its actions."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from bot.cards.blocks import TaskStatus
+from graph.incident.lifecycle import all_cured, is_settled_for_tenant
+from graph.incident_view import IncidentView
+from graph.remediation.cause_ownership import is_owned_elsewhere
+from graph.remediation.drained_nodes import will_return_node
+from graph.remediation.outcomes import format_current_step
+from graph.report import Report
+from graph.state import Remediation, RemediationOutcome, RemediationStep
+from tools.inventory.host_ranges import fold_host_names
+from tools.ledger.record import ActionRecord
+from tools.ledger.states import State
+from tools.remedies import REMEDIES
+from tools.remedies.remedy import fill_slots
+
+StatusSign = Literal["looking", "people", "unclear", "well", "ticket"]
+
+
+class SignRow(NamedTuple):
+    """A sign as it stands on a card, as a reaction of Slack's, and what it means."""
+
+    mark: str
+    reaction: str
+    means: str
+
+
+STATUS_SIGNS: Mapping[StatusSign, SignRow] = {
+    "looking": SignRow("🔎", "mag_right", "RackMedic is looking"),
+    "people": SignRow("🔴", "red_circle", "a fault was found and waits for people"),
+    "unclear": SignRow("❓", "question", "no cause was found, or an answer is needed"),
+    "well": SignRow("✅", "white_check_mark", "healthy, mended or closed"),
+    "ticket": SignRow("🎫", "ticket", "a person has it"),
+}
+"""The reaction under the message that called us, so that a channel reads as a board."""
+MAX_LINES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentStatus:
+    """`lines` say what is going on, the most pressing first; `then` what comes after it. `tasks` are all steps of the fix where there is
+    one, or several at the same step."""
+
+    sign: StatusSign
+    lines: tuple[str, ...]
+    then: str = ""
+    tasks: tuple[tuple[str, TaskStatus], ...] = ()
+    step: str = ""
+    """The first line without what the steps say."""
+    closed: bool = False
+    mended: bool = False
+    """Every fix is done and its proof passed: no host is to be avoided any more."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there are steps of which one has begun: until then its approval card says all of it."""
+        return any(status != "pending" for _, status in self.tasks)
+
+    @property
+    def first_line(self) -> str:
+        """The first line, with its sign's mark."""
+        return f"{STATUS_SIGNS[self.sign].mark} {self.lines[0]}"
+
+
+OUTCOME_TEXTS: Mapping[RemediationOutcome, str] = {
+    "unknown": "nobody knows whether it ran; look, and say so on its card",
+    "ticket": "for people",
+    "undecided": "nobody decided",
+    "denied": "rejected",
+    "stopped": "stopped",
+}
+"""Ends that leave something to people while the incident is open."""
+ACTION_STATE_TEXTS: Mapping[State, str] = {
+    State.PENDING: "waiting for approval",
+    State.APPROVED: "approved, starts as soon as it may",
+    State.EXECUTING: "running",
+    State.DONE: "ran, being proved",
+}
+LOST_CONTACT_TEXT = "running when contact with the host was lost"
+WAIT_TEXTS: Mapping[str, str] = {
+    "approval": "not put up for decision yet",
+    "idle": "waiting until the node is drained and without jobs",
+    "node_back": "waiting for the host to answer",
+}
+BEGUN_STATES = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
+STATE_PRIORITY = (State.PENDING, State.EXECUTING, State.APPROVED, State.DONE)
+
+
+def get_incident_status(
+    rows: IncidentView, records: Sequence[ActionRecord] = (), taken_by: str = "", theirs: Collection[str] = (), lost: Collection[str] = ()
+) -> IncidentStatus:
+    """Return the status of a stored incident. `taken_by`: the name of the ticket's assignee; `theirs`: causes that the customer mends; `lost`: approvals
+    of running actions whose hosts do not answer."""
+    match rows.lifecycle:
+        case "closed":
+            return IncidentStatus(
+                "well", ("Closed: the fix held." if (cured := all_cured(rows.remediations)) else "Closed.",), closed=True, mended=cured
+            )
+        case "handed_off":
+            waits = rows.ticket is not None and rows.ticket.state == "waiting"
+            has = f"{taken_by} has it{', and it waits for others' if waits else ''}."
+            first = has if taken_by else "Waiting for a person to take it."
+            return IncidentStatus("ticket", (first, *_list_human_tasks(rows.remediations)[:MAX_LINES]))
+        case "watching":
+            return _build_watched_status(rows.remediations)
+        case _ if rows.is_stopped:
+            return IncidentStatus("people", _list_human_tasks(rows.remediations)[:MAX_LINES] or ("Stopped. Say recheck for a new look.",))
+        case _:
+            return _build_repair_status(rows.remediations, {row.approval: row for row in records}, lost) or _build_report_status(
+                rows, theirs
+            )
+
+
+def _build_watched_status(ladders: Sequence[Remediation]) -> IncidentStatus:
+    due = min((row.due for row in ladders if row.waiting_for == "proof" and row.due), default=None)
+    if due is None:
+        return IncidentStatus(
+            "well", ("Cured: proved again, the fault did not come back.",), "closed by itself if all stays quiet", mended=True
+        )
+    mended = not any(row.drained for row in ladders)
+    return IncidentStatus("well", (f"Mended: passes now, to be proved again at {due:%H:%M} UTC.",), mended=mended)
+
+
+def _build_report_status(rows: IncidentView, theirs: Collection[str]) -> IncidentStatus:
+    report = rows.report
+    if report is None:
+        return IncidentStatus("looking", ("Received.",))
+    if report.outcome == "no_fault":
+        return IncidentStatus("well", ("Nothing to mend here.",))
+    if ended := _list_human_tasks(rows.remediations):
+        return IncidentStatus("people", ended[:MAX_LINES])
+    fault: StatusSign = "people" if report.outcome == "diagnosed" or report.root_causes else "unclear"
+    if report.questions:
+        return IncidentStatus(fault, ("Waiting for an answer.",))
+    if report.about and report.about.found == "nothing" and not report.actions:
+        return IncidentStatus("well", ("Nothing to mend on what was asked about.",))
+    if rows.origin and rows.origin.customer and is_settled_for_tenant(rows, theirs.__contains__):
+        return IncidentStatus("well", ("Answered: the customer was told how to mend it.",), "closed by itself if all stays quiet")
+    return IncidentStatus(fault, (_describe_other_incidents(report) or "Waiting for people.",))
+
+
+def _describe_other_incidents(report: Report) -> str:
+    """What other incidents work on, where nothing that was found is left to this one. A fault beside what was asked about is not the answer."""
+    if not is_owned_elsewhere(report):
+        return ""
+    if all(row.label in report.also_seen for row in report.root_causes):
+        asked = fold_host_names(report.about.hosts) if report.about else "what was asked about"
+        return f"No cause is proven on {asked}; what else was seen is worked on in another thread."
+    return "Worked on and decided in another thread."
+
+
+def _list_human_tasks(ladders: Sequence[Remediation]) -> tuple[str, ...]:
+    """What ended fixes leave to people, and why."""
+    return tuple(
+        dict.fromkeys(
+            f"{row.target}: {OUTCOME_TEXTS[row.outcome]}{f', {row.says}' if row.says else ''}."
+            for row in ladders
+            if row.outcome in OUTCOME_TEXTS
+        )
+    )
+
+
+def _build_repair_status(
+    ladders: Sequence[Remediation], records: Mapping[str, ActionRecord], lost: Collection[str]
+) -> IncidentStatus | None:
+    """The fixes under way, those at the same step together; None where none is."""
+    going = [row for row in ladders if row.is_open and row.waiting_for != "proof" and row.current_step]
+    if not going:
+        return None
+    groups: dict[tuple[object, ...], list[Remediation]] = {}
+    for row in going:
+        groups.setdefault((row.label, row.rung, len(row.rungs), _describe_wait(row, records, lost)), []).append(row)
+    parts = sorted(groups.values(), key=lambda rows: _get_priority(rows[0], records))
+    doubt = _list_human_tasks([row for row in ladders if row.outcome == "unknown"])
+    told, rest = (
+        [parts[0], *(rows for rows in parts[1:] if _is_under_way(rows[0], records))],
+        [rows for rows in parts[1:] if not _is_under_way(rows[0], records)],
+    )
+    people = _list_human_tasks([row for row in ladders if row.outcome == "ticket"])
+    lines = [*doubt, *(_describe_step_progress(rows, records, lost) for rows in told), *_summarize_other_repairs(rest, records), *people]
+    more = len(lines) - MAX_LINES
+    shown = lines[:MAX_LINES] if more <= 0 else [*lines[: MAX_LINES - 1], f"and {more + 1} more fixes"]
+    if len(lines) > 1:
+        return IncidentStatus("people", tuple(shown), _describe_next_step(parts[0]))
+    step = f"{_format_step_count(parts[0][0])}: {_describe_wait(parts[0][0], records, lost)}"
+    return IncidentStatus("people", tuple(shown), _describe_next_step(parts[0]), _list_plan_tasks(parts[0], records), step)
+
+
+def _is_under_way(ladder: Remediation, records: Mapping[str, ActionRecord]) -> bool:
+    """Whether it is under way, or waits for something that people would like to know; else its card, or its turn, says the rest."""
+    seen = records.get(ladder.approval)
+    return ladder.waiting_for in ("idle", "node_back") or (seen is not None and seen.state in BEGUN_STATES)
+
+
+def _summarize_other_repairs(groups: Sequence[Sequence[Remediation]], records: Mapping[str, ActionRecord]) -> list[str]:
+    """How many other fixes wait to be decided, and how many have not been put up yet, with their hosts."""
+    put_up = [row for rows in groups for row in rows if row.approval in records]
+    later = [row for rows in groups for row in rows if row.approval not in records]
+    return [
+        f"{len(rows)} more {'fixes' if len(rows) > 1 else 'fix'} {words}: {fold_host_names(name for row in rows for name in row.target.split(','))}"
+        for rows, words in ((put_up, "to decide"), (later, "to come"))
+        if rows
+    ]
+
+
+def _describe_step_progress(ladders: Sequence[Remediation], records: Mapping[str, ActionRecord], lost: Collection[str]) -> str:
+    return f"{_format_step_count(ladders[0])}: {_describe_step(ladders, ladders[0].rung)} ({_describe_wait(ladders[0], records, lost)})"
+
+
+def _format_step_count(ladder: Remediation) -> str:
+    return f"Step {_get_step_position(ladder) + 1} of {len(_list_step_indexes(ladder))}"
+
+
+def _list_plan_tasks(ladders: Sequence[Remediation], records: Mapping[str, ActionRecord]) -> tuple[tuple[str, TaskStatus], ...]:
+    first, steps = ladders[0], _list_step_indexes(ladders[0])
+    seen = records.get(first.approval)
+    now: TaskStatus = "in_progress" if seen and seen.state in BEGUN_STATES else "pending"
+    states: list[TaskStatus] = ["complete" if n < first.rung else now if n == first.rung else "pending" for n in steps]
+    return tuple((_describe_step(ladders, n), status) for n, status in zip(steps, states, strict=True))
+
+
+def _describe_next_step(ladders: Sequence[Remediation]) -> str:
+    """What follows the present step."""
+    after = _list_step_indexes(ladders[0])[_get_step_position(ladders[0]) + 1 :]
+    return _describe_step(ladders, after[0]) if after else "proved again later"
+
+
+def _list_step_indexes(ladder: Remediation) -> list[int]:
+    """The rungs that count as the steps of this fix: those of the plan it is at, and the way back into service."""
+    rung = ladder.current_step
+    plan = ladder.tried if rung is None or rung.part == "restore" else rung.plan
+    back = will_return_node(ladder)
+    return [n for n, row in enumerate(ladder.rungs) if row.plan == plan or (row.part == "restore" and back) or n == ladder.rung]
+
+
+def _get_step_position(ladder: Remediation) -> int:
+    return _list_step_indexes(ladder).index(ladder.rung)
+
+
+def _describe_step(ladders: Sequence[Remediation], rung: int) -> str:
+    """A step in the catalogue's words; of several hosts the names folded, and `…` where an argument is each one's own."""
+    rows = [row.model_copy(update={"rung": rung}) for row in ladders]
+    hosts = fold_host_names(name for row in rows for name in row.target.split(","))
+    said = {format_current_step(row) for row in rows}
+    words = said.pop() if len(said) == 1 else _describe_common_step([row.rungs[rung] for row in rows], hosts)
+    return words if hosts in words else f"{words}, {hosts}"
+
+
+def _describe_common_step(rungs: Sequence[RemediationStep], hosts: str) -> str:
+    args = [{"approval": "…", **rung.args} for rung in rungs]
+    given = {name: {row.get(name, "…") for row in args} for name in args[0]}
+    values = {name: hosts if name == "node" else found.pop() if len(found) == 1 else "…" for name, found in given.items()}
+    return fill_slots(REMEDIES[rungs[0].remedy].does, values)
+
+
+def _describe_wait(ladder: Remediation, records: Mapping[str, ActionRecord], lost: Collection[str]) -> str:
+    seen = records.get(ladder.approval)
+    if seen and seen.state is State.EXECUTING and ladder.approval in lost:
+        return LOST_CONTACT_TEXT
+    if ladder.waiting_for == "approval" and seen and seen.state in ACTION_STATE_TEXTS:
+        return ACTION_STATE_TEXTS[seen.state] + (f" until {seen.decide_by:%H:%M} UTC" if seen.state is State.PENDING else "")
+    return WAIT_TEXTS.get(ladder.waiting_for, "waiting for the other fixes on this host")
+
+
+def _get_priority(ladder: Remediation, records: Mapping[str, ActionRecord]) -> int:
+    seen = records.get(ladder.approval)
+    return STATE_PRIORITY.index(seen.state) if seen and seen.state in STATE_PRIORITY else len(STATE_PRIORITY)

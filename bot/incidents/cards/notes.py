@@ -1,0 +1,124 @@
+"""Short cards that say one thing: what will not be done, that it goes on, that the store is away, that we have a bug."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from bot.cards import blocks
+from bot.cards.blocks import Card
+from bot.cards.text import SLACK_ID_PATTERN, Line, bold, channel_link, code, thread_link
+from bot.incidents.cards.home import OpenIncident
+
+MESSAGE_ERROR_TEXT: Line = (
+    "A message or click here changes nothing on any host by itself. What was noted down is kept; reply ",
+    code("recheck"),
+    " to try again.",
+)
+DECISION_ERROR_TEXT: Line = (
+    "I broke off in between, so look there first: the card shows whether your click counted. ",
+    "What is approved starts by itself. You may press again; your word counts once.",
+)
+COMMAND_ERROR_TEXT: Line = ("I broke off in between, so it may have taken effect: ", code("/rackmedic status"), " shows how things stand.")
+"""What is known when something broke: behind a message, a decision about an action, a command."""
+
+
+def render_refusal(words: str, instead: Sequence[str] = ()) -> Card:
+    """What will not be done, and what to do instead: `words` are a Refusal's, `instead` ids of channels to go to."""
+    where = [part for channel in instead if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    return blocks.build_card(words, [blocks.line_section(f"🚫 {words}", *((" →", *where) if where else ()))])
+
+
+def render_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
+    """It is being worked on in another thread, and what was written here is added there."""
+    where, rest = "another thread", "What you wrote is added there, and I answer there."
+    link = thread_link(team, channel, thread_ts, where) if thread_ts else where  # of alerts: the thread is begun with their first turn
+    return blocks.build_card(
+        f"I am on this already, in {where}. {rest}", [blocks.line_section("↪ I am on this already, in ", link, f". {rest}")]
+    )
+
+
+def ask_there(team: str, channel: str, thread_ts: str) -> Card:
+    """A request in a thread whose report joined another thread: nothing was done, and where to ask."""
+    where, rest = "another thread", "Ask there, or mention me here with what is wrong."
+    link = thread_link(team, channel, thread_ts, where) if thread_ts else where
+    words = "I did nothing with that: I work on this in "
+    return blocks.build_card(f"{words}{where}. {rest}", [blocks.line_section(f"↪ {words}", link, f". {rest}")])
+
+
+def render_joined_hidden_thread() -> Card:
+    """Others reported the same, in a thread that is not for these readers: nothing of it is told."""
+    words = "I am on this already for others, in a thread that this channel cannot read."
+    rest = "I look for you as well and answer here; what is to be decided is decided there."
+    return blocks.build_card(f"{words} {rest}", [blocks.line_section(f"↪ {words} {rest}")])
+
+
+def render_in_progress(words: str) -> Card:
+    """One line for one person: it goes on, and how they will see that."""
+    return blocks.build_card(words, [blocks.line_section(f"⏳ {words}")])
+
+
+def render_not_stored(will_retry: bool) -> Card:
+    """The store is away: the person must not believe that it was noted."""
+    words = "My store does not answer, so I could not note this down."
+    rest = "Slack will send it again by itself." if will_retry else "Please try again in a minute."
+    return blocks.build_card(f"{words} {rest}", [blocks.line_section(f"⏳ {words} {rest}")])
+
+
+def render_empty_report() -> Card:
+    """A first message that tells nothing to look into."""
+    words = "That tells me nothing to look into. Say what is wrong, as in "
+    example = "job 4711 hangs on gpu-[017-020]"
+    shown = blocks.line_section(words, code(example), "; ", code("status"), " lists what is open, ", code("help"), " what I understand.")
+    return blocks.build_card(f"{words}{example}; status lists what is open, help what I understand.", [shown])
+
+
+def render_edit_ignored() -> Card:
+    """To whoever edits a message that was read already."""
+    words = "I read this message when you sent it, and do not read it again after an edit. What is new, write as a message of its own."
+    return blocks.build_card(words, [blocks.line_section(f"✏️ {words}")])
+
+
+def render_thread_deleted(row: OpenIncident) -> Card:
+    """To those who are on call: somebody deleted the message that the incident's thread hangs on."""
+    words = f"The first message of {row.id} was deleted"
+    what = f": {row.headline}." if row.headline else "."
+    lines = [f"Still held: {held.render_line()}" for held in row.held]
+    lines += ["It is not closed." if row.lifecycle != "closed" else ""]
+    rest = "My Home tab lists it with a button to ask for a node's return; " if row.held else "My Home tab lists it; "
+    link = thread_link(row.team, row.channel, row.thread_ts, "the thread") if row.thread_ts else "the thread"
+    shown = [blocks.line_section("⚠️ ", bold(words), what), *(blocks.line_section(line) for line in lines if line)]
+    return blocks.build_card(
+        f"{words}{what} {' '.join(lines)}".strip(), [*shown, blocks.line_section(rest, "what was found stands in ", link, ".")]
+    )
+
+
+def render_answer_limit(most: timedelta) -> Card:
+    """A thread got more answers than one gets; `most` is how long it waits."""
+    words = "I have answered a lot here in the last minutes, so I am quiet for a little"
+    until = f"in at most {-(-int(most.total_seconds()) // 60)} minutes I answer again"
+    passed = f"⏳ {words} and pass over what is written: {until}. "
+    return blocks.build_card(
+        f"{words}: {until}.",
+        [blocks.line_section(passed, code("stop"), ", ", code("hand off"), " and ", code("close"), " still reach me.")],
+    )
+
+
+def render_not_understood() -> Card:
+    """To one person alone in a thread whose words were not read as something for us."""
+    words = "I did not understand that as something for me, so I did nothing. "
+    rest = "Mention me and I answer; "
+    return blocks.build_card(
+        f"{words}{rest}help lists what I understand.", [blocks.line_section(words, rest, code("help"), " lists what I understand.")]
+    )
+
+
+def render_internal_error(reference: str, known: Line) -> Card:
+    """A bug of ours, said honestly: `known` is what is known all the same. `reference` finds the traceback in our log."""
+    headline = "Internal error: I could not finish this"
+    return blocks.build_card(
+        headline,
+        [
+            blocks.line_section(f"💥 {headline}."),
+            blocks.line_section(*known),
+            blocks.context(("For whoever runs me: the log has it under ", bold(reference), ".")),
+        ],
+    )

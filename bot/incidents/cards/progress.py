@@ -1,0 +1,109 @@
+"""What a turn under way shows: how far it is, what is waited for, what is likely so far. `follow` folds news into it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card, TaskStatus
+from bot.cards.text import Line, bold, code
+from graph.context import LikelyDiagnosis, PendingHosts, Progress
+
+STAGE_TITLES: Mapping[str, str] = {
+    "queued": "Received",
+    "summarise": "Reading",
+    "plan": "Choosing what to look at",
+    "execute": "Looking at the hosts",
+    "reflect": "Weighing the evidence",
+    "conclude": "Writing the report",
+    "error": "Trouble",
+}
+STEP_STAGES: Mapping[str, tuple[str, ...]] = {
+    "Read what was reported": ("queued", "summarise"),
+    "Look at the hosts": ("plan", "execute"),
+    "Weigh the evidence": ("reflect", "conclude"),
+}
+"""The steps of a look, and the stages that each covers."""
+LOOK_STEP_INDEX = 1
+MAX_HYPOTHESES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressCard:
+    """What is known of a turn under way. `understood` is what `summarise` said last; it stays while the other lines come and go."""
+
+    incident: str
+    stage: str = "queued"
+    line: str = ""
+    understood: str = ""
+    done: int = 0
+    total: int = 0
+    hypotheses: tuple[str, ...] = ()
+    awaited: tuple[PendingHosts, ...] = ()
+    seconds: int = 0
+    likely: LikelyDiagnosis | None = None
+
+
+def apply_progress(living: ProgressCard, news: Progress) -> ProgressCard:
+    """The card after some news; counts and hypotheses stay until newer ones come."""
+    return replace(
+        living,
+        stage=news.stage,
+        line=news.line if news.stage != "summarise" else "",
+        understood=news.line or living.understood if news.stage == "summarise" else living.understood,
+        done=news.done if news.total else living.done,
+        total=news.total or living.total,
+        hypotheses=news.hypotheses or living.hypotheses,
+        awaited=news.awaited,
+        seconds=news.seconds,
+        likely=news.likely or living.likely,
+    )
+
+
+def render_progress(living: ProgressCard) -> Card:
+    """How far it is, what was understood, what is suspected."""
+    understood: list[Block] = [blocks.line_section(bold("Understood:"), " ", living.understood)] if living.understood else []
+    return blocks.build_card(
+        f"{_format_headline(living)} · {describe_current_activity(living)}",
+        [
+            render_progress_steps(living),
+            *understood,
+            *_render_hypotheses(living),
+            blocks.context((f"incident {living.incident} · reply ", code("help"), " for what I understand, ", code("stop"), " to stop")),
+        ],
+    )
+
+
+def render_progress_steps(living: ProgressCard) -> Block:
+    """How far it is, also for a card that says what was found before: each step, with what happens in the present one."""
+    at = next((n for n, stages in enumerate(STEP_STAGES.values()) if living.stage in stages), 0)
+    states: list[TaskStatus] = ["complete" if n < at else "in_progress" if n == at else "pending" for n in range(len(STEP_STAGES))]
+    count = f"{living.done} of {living.total} checks" if living.total else ""
+    told = [
+        " · ".join(filter(None, (title, count if n == LOOK_STEP_INDEX else "", describe_current_activity(living) if n == at else "")))
+        for n, title in enumerate(STEP_STAGES)
+    ]
+    return blocks.plan(_format_headline(living), zip(told, states, strict=True))
+
+
+def describe_current_activity(living: ProgressCard) -> str:
+    """What happens just now: who is waited for, where somebody is."""
+    if not living.awaited:
+        return living.line
+    first, *more = living.awaited
+    others = f" and {len(more)} more" if more else ""
+    waits = f"{first.hosts}: {first.asked}{others}, {living.seconds} s"
+    return f"still checking {waits}" if living.likely else f"waiting for {waits}"
+
+
+def _format_headline(living: ProgressCard) -> str:
+    if living.likely and living.stage not in ("queued", "summarise"):
+        return f"🔎 Likely: {living.likely.says}"
+    return f"🔎 {STAGE_TITLES.get(living.stage, living.stage)}"
+
+
+def _render_hypotheses(living: ProgressCard) -> list[Block]:
+    if not living.hypotheses:
+        return []
+    shown: list[Line] = [(f"• {words}",) for words in living.hypotheses[:MAX_HYPOTHESES]]
+    more: list[Line] = [(f"… and {len(living.hypotheses) - MAX_HYPOTHESES} more",)] if len(living.hypotheses) > MAX_HYPOTHESES else []
+    return [blocks.section((bold("Suspected"),), *shown, *more)]

@@ -1,0 +1,169 @@
+"""The ticket that a hand-off leaves in the thread, in five lines: who has it, what is wrong where, what is held, for whom it is. All that was
+tried and when things happened stands behind Details and in the file beside it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
+from bot.cards.text import Line, bold, italic
+from bot.incidents.cards import diagnosis, drained_nodes, report_rows
+from bot.incidents.cards.handoff import Handoff, done_in_words
+from bot.incidents.cards.report_rows import NO_CAUSE_TITLES, CauseTitles
+from graph.report import ReturnableNode
+from graph.state import HandoffTicket, Hypothesis, Verdict
+from tools.inventory.host_ranges import fold_host_names
+
+TAKE_ACTION_ID, WAIT_ACTION_ID, CLOSE_ACTION_ID, REPORT_ACTION_ID = "ticket.take", "ticket.wait", "ticket.close", "ticket.report"
+BUTTONS = {TAKE_ACTION_ID: "take", WAIT_ACTION_ID: "wait", CLOSE_ACTION_ID: "close_form", REPORT_ACTION_ID: "report"}
+MAX_CAUSES, MAX_UNDECIDED, MAX_RULED_OUT, MAX_LOG_LINES, MAX_DRAINED_NODES, MOST_DONE = 3, 2, 2, 4, 6, 3
+"""How many causes are shown with what shows them, how many that nobody could decide, how many of those that it is not, and so on."""
+MAX_HEADLINE_CHARS, MAX_REPORTED_CHARS, MAX_CAUSE_CHARS = 300, 240, 300
+"""How long each of these may be."""
+
+
+def render_ticket(whole: Handoff, titles: CauseTitles = NO_CAUSE_TITLES, elsewhere: Sequence[Block] = ()) -> Card:
+    """The ticket in its present state; `taken_by` and `closed_by` hold names by now. `titles`: what causes are called; `elsewhere`: what opens
+    a ticket in a tracker, as long as this one is open."""
+    headline = f"🎫 {_format_ticket_state(whole.ticket)}"
+    return blocks.build_card(
+        f"{headline}: {whole.headline}",
+        [
+            blocks.header(headline),
+            *_render_root_cause(whole, titles),
+            *_render_causes(whole, titles),
+            *_render_drained_nodes(whole),
+            blocks.section(*_render_summary_lines(whole, titles)),
+            *_render_logs(whole),
+            blocks.context((italic(f"incident {whole.incident}"),)),
+            *_render_buttons(whole),
+            *(elsewhere if whole.ticket.state != "resolved" else ()),
+        ],
+    )
+
+
+def parse_ticket_click(payload: Mapping[str, Any]) -> ButtonClick:
+    """A click on Take, Waits, Close… or Post-incident report."""
+    return parse_button_click(payload, BUTTONS)
+
+
+def _format_ticket_state(ticket: HandoffTicket) -> str:
+    match ticket.state:
+        case "open":
+            return "Ticket: waiting for somebody to take it"
+        case "taken":
+            return f"Ticket: {ticket.taken_by or 'somebody'} has it"
+        case "waiting":
+            return f"Ticket: {ticket.taken_by or 'somebody'} has it, and it waits for others"
+        case "resolved":
+            return f"Ticket: closed by {ticket.closed_by or 'somebody'}"
+
+
+def _list_by_verdict(whole: Handoff, *verdicts: Verdict) -> list[Hypothesis]:
+    return [h for h in whole.hypotheses if h.verdict in verdicts]
+
+
+def _render_causes(whole: Handoff, titles: CauseTitles) -> list[Block]:
+    """What was found; where nothing was, the headline says so."""
+    found = _list_by_verdict(whole, "confirmed")
+    if not found:
+        return [blocks.clipped_section((bold(whole.headline),), room=MAX_HEADLINE_CHARS)]
+    shown = [
+        blocks.clipped_section(
+            (bold(report_rows.get_cause_title(h.label, titles)), " · ", *report_rows.render_cause_place(h)),
+            *report_rows.render_evidence_summary(h, 1, sources=False),
+            room=MAX_CAUSE_CHARS,
+        )
+        for h in found[:MAX_CAUSES]
+    ]
+    rest = len(found) - MAX_CAUSES
+    return [*shown, blocks.line_section(f"… and {rest} more causes in the details")] if rest > 0 else shown
+
+
+def _render_drained_nodes(whole: Handoff) -> list[Block]:
+    """Nodes out of service on our account: whoever takes over has to bring them back."""
+    lines: list[Line] = [(bold(row.host), f" {row.render_status()}") for row in whole.held[:MAX_DRAINED_NODES]]
+    rest = len(whole.held) - MAX_DRAINED_NODES
+    asks = [ReturnableNode(ladder=row.ladder, host=row.host) for row in whole.held if not row.no_return]
+    said = [blocks.section((bold("Held"),), *lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
+    return [*said, *drained_nodes.render_return_buttons(whole.incident, asks)]
+
+
+def _render_summary_lines(whole: Handoff, titles: CauseTitles) -> list[Line]:
+    """For whom it is and on which hosts, what was asked, what is not decided, what it is not, where nobody could look: a line each."""
+    unseen = report_rows.render_unobserved_summary(whole.could_not_look)
+    return [
+        (
+            bold("For:"),
+            " ",
+            bold(whole.ticket.owner or "nobody known"),
+            " · ",
+            bold(report_rows.fold_hosts(whole.hosts) or "no hosts named"),
+        ),
+        *([(bold("Asked:"), " ", _shorten_text(whole.reported))] if whole.reported else []),
+        *((bold("Done:"), f" {done_in_words(row, report_rows.get_cause_title(row.label, titles))}") for row in whole.done[:MOST_DONE]),
+        *_render_undecided(whole, titles),
+        *_render_ruled_out(whole, titles),
+        *([(bold("Could not look:"), " ", *unseen)] if unseen else []),
+    ]
+
+
+def _shorten_text(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= MAX_REPORTED_CHARS else f"{words[:MAX_REPORTED_CHARS]}…"
+
+
+def _render_undecided(whole: Handoff, titles: CauseTitles) -> list[Line]:
+    doubts = _list_by_verdict(whole, "inconclusive", "open")
+    if not whole.hypotheses:
+        return [(bold("Tried:"), " no hypothesis survived long enough to be checked.")]
+    return [(bold("Not decided:"), " ", _format_titles(doubts, MAX_UNDECIDED, titles))] if doubts else []
+
+
+def _render_ruled_out(whole: Handoff, titles: CauseTitles) -> list[Line]:
+    rejected = _list_by_verdict(whole, "rejected")
+    return [(bold("Not:"), " ", _format_titles(rejected, MAX_RULED_OUT, titles))] if rejected else []
+
+
+def _format_titles(hypotheses: list[Hypothesis], most: int, titles: CauseTitles) -> str:
+    """Their titles, and how many more there are."""
+    rest = len(hypotheses) - most
+    return "; ".join(report_rows.get_cause_title(h.label, titles) for h in hypotheses[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _render_logs(whole: Handoff) -> list[Block]:
+    """What stands out in the logs, as long as no cause does."""
+    lines = [] if _list_by_verdict(whole, "confirmed") else report_rows.format_logs(whole.logs)
+    rest = [f"… {len(lines) - MAX_LOG_LINES} more lines in the file"] if len(lines) > MAX_LOG_LINES else []
+    return [blocks.section((bold("In the logs"),)), blocks.code_section([*lines[:MAX_LOG_LINES], *rest])] if lines else []
+
+
+def _render_root_cause(whole: Handoff, titles: CauseTitles) -> list[Block]:
+    """What it was, by whoever closed it; where nobody named a cause, what was mended."""
+    ticket = whole.ticket
+    if ticket.state != "resolved":
+        return []
+    said: list[Line] = [(ticket.true_cause,)] if ticket.true_cause else []
+    mended = dict.fromkeys(
+        f"{report_rows.get_cause_title(row.label, titles)} ({fold_host_names(row.target.split(','))}), mended"
+        for row in whole.done
+        if row.proven
+    )
+    if not ticket.true_label and mended and not said:
+        return [blocks.section((bold("Root cause:"), f" {'; '.join(mended)}"))]
+    return [blocks.section((bold("Root cause:"), " ", report_rows.get_cause_title(ticket.true_label, titles)), *said)]
+
+
+def _render_buttons(whole: Handoff) -> list[Block]:
+    value = encode_button_value(whole.incident)
+    written = blocks.button("Post-incident report", REPORT_ACTION_ID, value)
+    if whole.ticket.state == "resolved":
+        return [blocks.actions(written)]
+    is_open, waits = whole.ticket.state == "open", whole.ticket.state == "waiting"
+    take = blocks.button(
+        "Take" if is_open else "Go on" if waits else "Take over", TAKE_ACTION_ID, value, style="primary" if is_open else ""
+    )
+    wait = [] if waits else [blocks.button("Waits for others", WAIT_ACTION_ID, value)]
+    behind = [blocks.button("Details", diagnosis.DETAILS_ACTION_ID, encode_button_value(whole.incident, whole.item))] if whole.item else []
+    return [blocks.actions(take, *wait, blocks.button("Close…", CLOSE_ACTION_ID, value), written, *behind)]

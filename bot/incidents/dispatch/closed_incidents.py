@@ -1,0 +1,95 @@
+"""A closed incident becomes a row that later ones can search, after the report that closed it; one that lives again is of the past no more."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from bot.incidents.dispatch.dispatcher import ReportPublisher
+from bot.store.closed_incident_index import ClosedIncidentIndex
+from graph.closed_incidents import ClosedIncident, ClosedIncidentCause, ClosureOutcome
+from graph.context import Progress
+from graph.incident.lifecycle import all_cured
+from graph.incident_view import IncidentView
+from graph.report import Report
+from graph.state import ABSTAIN, NO_FAULT, IncidentState, Remediation
+from tools.clock import Clock
+
+MAX_HOSTS = 64
+"""Of one incident; and so many devices."""
+
+
+def build_closed_incident(state: IncidentState, now: datetime) -> ClosedIncident | None:
+    """The row of a closed incident; None while it is open, and where nothing says where it lived."""
+    rows = IncidentView(state)
+    if rows.lifecycle != "closed" or rows.origin is None:
+        return None
+    fixes = [row for row in rows.remediations if not any(rung.remedy == "run_check" for rung in row.rungs)]
+    return ClosedIncident(
+        incident=rows.id,
+        origin=rows.origin,
+        opened=rows.opened_at or now,
+        closed=now,
+        ended=_classify_ending(rows, fixes),
+        causes=_list_causes(rows),
+        hosts=rows.brief.hosts[:MAX_HOSTS],
+        did=tuple(dict.fromkeys(remedy for row in fixes for remedy in _list_proven_remedies(row))),
+    )
+
+
+def _list_causes(rows: IncidentView) -> tuple[ClosedIncidentCause, ...]:
+    """By a person's word where there is one; it takes its places from what was found, else from what was reported."""
+    word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
+    denied = rows.correction.denied if rows.correction else ()
+    told = {row.label for row in rows.report.tenant_root_causes} if rows.report else set()
+    found = [
+        ClosedIncidentCause(label=row.label, hosts=row.hosts[:MAX_HOSTS], devices=row.devices[:MAX_HOSTS], inside=row.label not in told)
+        for row in (rows.report.root_causes if rows.report else ())
+        if row.label not in denied
+    ]
+    if word in (NO_FAULT, ABSTAIN) or not word:
+        return () if word == NO_FAULT else tuple(found)
+    same = tuple(row for row in found if row.label == word or row.label.startswith(f"{word}."))
+    return same or (ClosedIncidentCause(label=word, hosts=rows.brief.hosts[:MAX_HOSTS]),)
+
+
+def _classify_ending(rows: IncidentView, fixes: Sequence[Remediation]) -> ClosureOutcome:
+    if proven := {(row.label, row.target) for row in fixes if row.proven}:
+        if any(place not in proven for place in _iterate_cause_hosts(rows)):
+            return "in_part"
+        return "cured" if all_cured(fixes) else "passed"
+    if any(row.since for row in fixes):
+        return "in_vain"
+    word = rows.ticket.true_label if rows.ticket else ""
+    if word == NO_FAULT or (not word and rows.report is not None and rows.report.outcome == "no_fault"):
+        return "well"
+    in_words = rows.item.kind in ("close", "ask")  # `ask`: whatever somebody says in the thread
+    return "person" if in_words or (rows.ticket is not None and rows.ticket.closed_by) else "quiet"
+
+
+def _iterate_cause_hosts(rows: IncidentView) -> Iterator[tuple[str, str]]:
+    """Every cause with each of its hosts, one that has none by itself."""
+    for cause in _list_causes(rows):
+        yield from ((cause.label, host) for host in cause.hosts or ("",))
+
+
+def _list_proven_remedies(ladder: Remediation) -> list[str]:
+    """What was run under the plan whose proof passed."""
+    if not ladder.proven:
+        return []
+    return [rung.remedy for rung in ladder.rungs[: ladder.rung + 1] if rung.part == "fix" and rung.plan == ladder.tried]
+
+
+class ClosedIncidentObserver:
+    """Posts as before. Under the incident's lease, so a row is never written by two."""
+
+    def __init__(self, board: ReportPublisher, earlier: ClosedIncidentIndex, clock: Clock) -> None:
+        self._board, self._earlier, self._clock = board, earlier, clock
+
+    async def publish_progress(self, p: Progress) -> None:
+        await self._board.publish_progress(p)
+
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
+        await self._board.publish_report(incident, state, report)
+        if (row := build_closed_incident(state, self._clock.now())) is not None:
+            await self._earlier.save_incident(row)
+        else:
+            await self._earlier.remove_incident(incident)

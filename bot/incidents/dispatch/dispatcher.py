@@ -1,0 +1,349 @@
+"""Where items meet the graph: every inbox item completes exactly one turn, and its report is posted once.
+
+Rules it keeps: one worker per incident (the lease); the head of the inbox is the item whose turn runs or was cut off, so going
+on with it is going on with the unfinished turn; an item leaves only after its report was posted; a turn that raises is a bug,
+told to the thread and set aside after three attempts, and never stops the desk; trouble with Redis is nobody's fault and is
+waited out.
+"""
+
+import asyncio
+import contextlib
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import structlog
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+
+from bot.incidents.dispatch.fair_semaphore import NO_TENANT, FairSemaphore
+from bot.incidents.dispatch.fingerprint import compute_fingerprint_after_turn
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.lease import Lease, Leases
+from bot.incidents.dispatch.machine_effects import format_machine_effects
+from bot.refusal import TooEarly
+from bot.tasks import cancel_tasks, to_coroutine
+from graph.checkpoints.fence import LostLease, WorkerStopping
+from graph.context import Progress
+from graph.incident_view import IncidentView
+from graph.remediation.drained_nodes import has_drained_nodes
+from graph.report import Report
+from graph.state import InboxItem, IncidentState, Lifecycle, Origin
+from kb.redact import redact_stored_data
+from tools.clock import Clock
+
+log = structlog.get_logger()
+REDIS_BACKOFF_SECONDS = (0.2, 1.0, 3.0, 10.0, 30.0)
+"""Seconds between attempts while Redis is away; after the last one the sweeper comes back to it."""
+EARLY_REPORT_RETRY_DELAY = timedelta(seconds=5)
+"""When a report that was only too early is tried again."""
+
+
+class ReportPublisher(Protocol):
+    """Where people read. `report` may be asked twice for one item (a crash between posting and noting it), and posts it once; it raises TooEarly where
+    it is only too early."""
+
+    async def publish_progress(self, p: Progress) -> None: ...
+
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None: ...
+
+
+class TurnGate(Protocol):
+    """Whether an item may begin now (`bot.incidents.dispatch.quota_gate` is the real one)."""
+
+    async def get_retry_time(self, item: InboxItem) -> datetime | None:
+        """When to ask again, whoever waits having been told; None where it may begin."""
+        ...
+
+    async def record_reported(self, item: InboxItem, state: IncidentState) -> None:
+        """Its report was posted. May be asked again for the same item."""
+        ...
+
+
+class TurnRunner(Protocol):
+    """The incident graph as the desk needs it (`graph.incident.turns` is the real one)."""
+
+    async def run_turn(self, item: InboxItem, origin: Origin | None) -> Report:
+        """Complete the turn of this item: begin it, continue it where it was cut off, or just give its report if it is complete."""
+        ...
+
+    async def load_state(self, incident: str) -> IncidentState: ...
+
+    async def abandon_turn(self, item: InboxItem) -> None:
+        """Give up the unfinished turn of this item, so that the next item's turn does not continue it."""
+        ...
+
+    async def prune_thread(self, incident: str, keep: timedelta | None) -> None:
+        """A turn is complete: drop what only its steps needed. `keep` is the remaining life of a closed incident."""
+        ...
+
+
+async def return_item_unchanged(item: InboxItem) -> InboxItem:
+    """Nothing to fetch (terminal, alerts, tests)."""
+    return item
+
+
+OriginResolver = Callable[[InboxItem], Awaitable[Origin | None]]
+"""Where an item's incident lives, its thread begun if it had none."""
+TimerPlanner = Callable[[IncidentState, Report, InboxItem, datetime], Mapping[str, datetime]]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    at_once: int = 32
+    """Turns in this process at one time."""
+    raises: int = 3
+    """Attempts of a turn that raises, before its item is set aside."""
+    crashes: int = 10
+    """Attempts of a turn that never comes back (it kills the process), before its item is set aside."""
+    cuts: int = 30
+    """Attempts to post a report whose process each time ended meanwhile, before its item is set aside. More than `crashes`: the turn itself is complete,
+    a post waits long for Slack in a crowd, and is made once however often it is tried."""
+    posts: int = 10
+    """Attempts to post a report, further and further apart, before its item is set aside."""
+    keep_closed: timedelta = timedelta(days=30)
+
+
+class Dispatcher:
+    """Takes incidents whose inbox is not empty through their turns. Asking twice for the same one is harmless."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        leases: Leases,
+        turns: TurnRunner,
+        board: ReportPublisher,
+        *,
+        clock: Clock,
+        timers: TimerPlanner,
+        fetch: Callable[[InboxItem], Awaitable[InboxItem]] = return_item_unchanged,
+        home: OriginResolver | None = None,
+        limits: TurnLimits | None = None,
+        gate: TurnGate | None = None,
+        weight: Callable[[str], int] = lambda _: 1,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._inbox = inbox
+        self._leases = leases
+        self._turns = turns
+        self._board = board
+        self._clock = clock
+        self._timers = timers
+        self._fetch = fetch
+        self._home = home or (lambda item: inbox.get_origin(item.incident))
+        self._limits = limits or TurnLimits()
+        self._pause = pause
+        self._gate = gate
+        self._places = FairSemaphore(self._limits.at_once, weight)
+        self._running: set[asyncio.Task[None]] = set()
+        self._waiting: set[str] = set()
+        """Incidents that wait for a place of this process."""
+        self._stopping = False
+        self._owed: Counter[str] = Counter()
+        """Beginnings that ended by no fault of the turn, to be taken off its count once Redis is back."""
+
+    async def process_incident(self, incident: str) -> None:
+        """Work through the incident's inbox, unless another worker is at it. Never raises for a turn's or Redis's sake."""
+        if not self._stopping:
+            await self._start_task(incident)
+
+    async def schedule_incident(self, incident: str) -> None:
+        """The same, without waiting for it: whoever wakes us is free at once to bring the next one, of another customer perhaps. One that waits
+        for its place already will see the new item too."""
+        if not self._stopping and incident not in self._waiting:
+            self._waiting.add(incident)
+            self._start_task(incident).add_done_callback(_log_task_error)
+
+    def _start_task(self, incident: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._process_with_retries(incident), name=incident)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    async def drain(self, grace: float = 20.0) -> None:
+        """Stop at the next step boundary of every running turn; cut off what takes longer than `grace`. All of it resumes."""
+        self._stopping = True
+        if not self._running:
+            return
+        _, late = await asyncio.wait(self._running, timeout=grace)
+        await cancel_tasks(*late)
+
+    async def _process_with_retries(self, incident: str) -> None:
+        for seconds in REDIS_BACKOFF_SECONDS:
+            try:
+                async with self._hold_slot(incident):
+                    await self._process_under_lease(incident)
+            except Exception as e:
+                if not _is_redis_unavailable(e):
+                    raise
+                log.warning("desk.redis_away", incident=incident, error=str(e))
+                await self._pause(seconds * random.uniform(0.5, 1.5))  # noqa: S311  spreads retries
+            else:
+                return
+            if self._stopping:
+                return
+        log.error("desk.redis_away_for_long", incident=incident)
+
+    @contextlib.asynccontextmanager
+    async def _hold_slot(self, incident: str) -> AsyncIterator[None]:
+        """One of our places, in the turn of the incident's customer."""
+        try:
+            origin = await self._inbox.get_origin(incident)
+            async with self._places.hold_slot(origin.tenant if origin else NO_TENANT):
+                self._waiting.discard(incident)
+                yield
+        finally:
+            self._waiting.discard(incident)
+
+    async def _process_under_lease(self, incident: str) -> None:
+        lease = await self._leases.acquire(incident) if not self._stopping else None
+        if lease is None:
+            return
+        with structlog.contextvars.bound_contextvars(incident=incident):
+            again_at: datetime | None = None
+            try:
+                again_at = await self._process_items(lease)
+            except LostLease as e:
+                lease.held = False
+                log.warning("desk.lost_lease", why=str(e))
+            except WorkerStopping as e:
+                log.info("desk.drained", where=str(e))
+            finally:
+                if lease.held:
+                    await lease.release(again_at=again_at or self._clock.now())
+
+    async def _process_items(self, lease: Lease) -> datetime | None:
+        """Items in order until none is left; answers when to come back if one must wait."""
+        while not self._stopping:
+            if items := await self._inbox.list_waiting(lease.incident, 1):
+                if (again_at := await self._process_item(lease, items[0])) is not None:
+                    return again_at
+            elif await self._inbox.drop_damaged_item(lease.incident, lease.token):
+                log.error("desk.damaged_item", incident=lease.incident)
+            elif await lease.release():
+                return None
+        return None
+
+    async def _process_item(self, lease: Lease, item: InboxItem) -> datetime | None:
+        if self._gate is not None and (again_at := await self._gate.get_retry_time(item)) is not None:
+            return again_at
+        begun, tries = await self._inbox.begin_attempt(item.incident, item.id, owed=self._owed.pop(item.id, 0))
+        if tries.begun > self._limits.crashes or tries.raised >= self._limits.raises or tries.cut > self._limits.cuts:
+            ended = (
+                f"a turn was begun {tries.begun} times and raised {tries.raised} times; posting its report was cut off {tries.cut} times"
+            )
+            return await self._abandon_item(lease, item, ended)
+        try:
+            report = await lease.guard(self._run_turn(item), lambda: self._stopping)
+        except (LostLease, WorkerStopping, asyncio.CancelledError):
+            await self._inbox.add_attempts(item.incident, item.id, begun, -1)
+            raise
+        except Exception as e:
+            if _is_redis_unavailable(e):
+                self._owed[item.id] += 1
+                raise
+            return await self._handle_turn_error(lease, item, e)
+        return await self._publish_and_finish(lease, item, report)
+
+    async def _run_turn(self, item: InboxItem) -> Report:
+        """What the item points to is fetched as part of its turn: an acknowledged message waits with its pointers in the inbox. So is the
+        thread where the incident lives begun (`home`), where somebody reported it elsewhere."""
+        origin = await self._home(item)
+        return await self._turns.run_turn(await self._fetch(item), origin)
+
+    async def _handle_turn_error(self, lease: Lease, item: InboxItem, error: Exception) -> datetime | None:
+        raised = await self._inbox.add_attempts(item.incident, item.id, "raised", 1)
+        log.exception("desk.turn_raised", item=item.id, kind=item.kind, attempt=raised, exc_info=error)
+        if raised >= self._limits.raises:
+            return await self._abandon_item(lease, item, f"{type(error).__name__}: {error}")
+        await self._publish_progress(
+            Progress(item.incident, "error", f"Something broke inside; trying again ({raised} of {self._limits.raises}).")
+        )
+        return self._clock.now() + timedelta(seconds=2**raised)
+
+    async def _publish_and_finish(self, lease: Lease, item: InboxItem, report: Report) -> datetime | None:
+        """Post the report, then let the item go. A report that cannot be posted keeps its item, and is posted later."""
+        state = await self._turns.load_state(item.incident)
+        about = compute_fingerprint_after_turn(state)
+        if can_release_causes(IncidentView(state)):
+            await self._inbox.release_causes(item.incident)
+        await self._inbox.add_fingerprint(item.incident, about)  # before people read it: whoever does may report the same at once
+        if (again_at := await self._publish_report(lease, item, state, report)) is not None:
+            return again_at
+        if self._gate is not None:
+            await self._gate.record_reported(item, state)
+        lifecycle: Lifecycle = state.get("lifecycle", "open")
+        keep = None if has_drained_nodes(IncidentView(state).remediations) else self._limits.keep_closed
+        await self._turns.prune_thread(item.incident, keep if lifecycle == "closed" else None)
+        timers = self._timers(state, report, item, self._clock.now())
+        await self._inbox.finish_item(item.incident, lease.token, item.id, lifecycle, timers, keep=keep, about=about)
+        return None
+
+    async def _publish_report(self, lease: Lease, item: InboxItem, state: IncidentState, report: Report) -> datetime | None:
+        if not await self._inbox.mark_posting(item.incident, lease.token, item.id):
+            return None
+        try:
+            await lease.guard(to_coroutine(self._board.publish_report(item.incident, state, report)))
+        except LostLease:
+            raise
+        except Exception as e:
+            if _is_redis_unavailable(e):
+                raise
+            self._owed[item.id] += 1
+            if isinstance(e, TooEarly):
+                log.warning("desk.report_waits", item=item.id, error=str(e))
+                return self._clock.now() + EARLY_REPORT_RETRY_DELAY
+            unposted = await self._inbox.add_attempts(item.incident, item.id, "unposted", 1)
+            log.exception("desk.report_not_posted", item=item.id, attempt=unposted, exc_info=e)
+            if unposted < self._limits.posts:
+                return self._clock.now() + timedelta(seconds=min(2**unposted, 300))
+            await self._dead_letter_item(lease, item, f"its report could not be posted: {e}")
+            return self._clock.now()
+        await self._inbox.mark_posted(item.incident, lease.token, item.id)
+        return None
+
+    async def _abandon_item(self, lease: Lease, item: InboxItem, why: str) -> datetime | None:
+        """Tell the thread, forget the broken turn, and keep the item where an operator finds it."""
+        report = Report(
+            item=item.id,
+            outcome="abstained",
+            headline="Internal error: I could not work on this message.",
+            reply=f"I tried {self._limits.raises} times and set it aside. {format_machine_effects(item)} The log says what broke.",
+            next_step="Ask again in other words, or press Hand off.",
+        )
+        await lease.guard(to_coroutine(self._turns.abandon_turn(item)))
+        if (again_at := await self._publish_report(lease, item, await self._turns.load_state(item.incident), report)) is not None:
+            return again_at
+        await self._dead_letter_item(lease, item, why)
+        return None
+
+    async def _dead_letter_item(self, lease: Lease, item: InboxItem, why: str) -> None:
+        log.error("desk.set_aside", item=item.id, kind=item.kind, why=why)
+        letter = {"incident": item.incident, "why": why, "at": self._clock.now().isoformat(), "item": item.model_dump(mode="json")}
+        await self._inbox.dead_letter_item(item.incident, lease.token, item.id, json.dumps(redact_stored_data(letter)))
+
+    async def _publish_progress(self, progress: Progress) -> None:
+        """News are worth no failure."""
+        try:
+            await self._board.publish_progress(progress)
+        except Exception as e:
+            log.warning("desk.progress_not_shown", error=str(e))
+
+
+def can_release_causes(rows: IncidentView) -> bool:
+    """Return whether a later report may have the causes of a stopped incident. One whose action may still have run keeps them."""
+    return rows.is_stopped and not any(row.outcome == "unknown" for row in rows.remediations)
+
+
+def _log_task_error(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("desk.failed", incident=task.get_name(), exc_info=error)
+
+
+def _is_redis_unavailable(error: Exception) -> bool:
+    """Redis is gone, loading, full or a replica: it will come back. Any other refusal of Redis is a bug of ours."""
+    ours = isinstance(error, ResponseError) and not isinstance(error, OutOfMemoryError | ReadOnlyError)
+    return isinstance(error, RedisError) and not ours

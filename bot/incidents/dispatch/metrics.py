@@ -1,0 +1,153 @@
+"""How an incident went, in a row that outlives it: what was found, how soon, how soon it was over, and what people said of it. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal
+
+from graph.incident_view import IncidentView
+from graph.state import ABSTAIN, NO_FAULT, DiagnosisOutcome, IncidentState
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentMetrics:
+    """Seconds are from the opening; None for what has not come. `labels`: as diagnosed last."""
+
+    opened: datetime
+    outcome: DiagnosisOutcome | Literal[""] = ""
+    labels: tuple[str, ...] = ()
+    diagnosed: float | None = None
+    """When a cause was proven, or that nothing is broken, for the first time."""
+    recovered: float | None = None
+    """When every fix had passed its proof, or a human closed it with a cause that was mended."""
+    truth: str = ""
+    """The label that a human closed it with, or says it was."""
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What somebody thought of a diagnosis. A later one of the same person about the same incident stands in its place."""
+
+    incident: str
+    user: str
+    useful: bool
+    at: datetime
+    reason: str = ""
+    """One of `bot.incidents.cards.feedback.REASONS`; empty where it was useful."""
+    words: str = ""
+    labels: tuple[str, ...] = ()
+    """What had been diagnosed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSummary:
+    """All courses in numbers. Durations are in seconds."""
+
+    incidents: int = 0
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, "LabelMetrics"] = field(default_factory=dict)
+    to_diagnosis: Sequence[float] = ()
+    to_recovery: Sequence[float] = ()
+    checked: int = 0
+    """Incidents that people closed with a cause, or with none at all."""
+    right: int = 0
+    """Of these, those whose cause was diagnosed, or of which it was said that nothing is broken."""
+    up: int = 0
+    down: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    latest: tuple[Feedback, ...] = ()
+    """What people wrote, newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMetrics:
+    """How often a label was diagnosed, and of those that humans closed with a cause, how often it was that one."""
+
+    diagnosed: int = 0
+    checked: int = 0
+    right: int = 0
+    up: int = 0
+    down: int = 0
+
+
+MAX_LATEST_COMMENTS = 10
+
+
+def update_metrics(state: IncidentState, before: IncidentMetrics | None, now: datetime) -> IncidentMetrics:
+    """The row after a turn."""
+    rows = IncidentView(state)
+    was = before or IncidentMetrics(rows.opened_at or now)
+    seconds = max(0.0, round((now - was.opened).total_seconds(), 3))
+    report, ticket = rows.report, rows.ticket
+    found_now = tuple(dict.fromkeys(cause.label for cause in report.root_causes)) if report else ()
+    outcome = report.outcome if report and report.outcome != "handed_off" else was.outcome
+    found = outcome in ("diagnosed", "no_fault")
+    truth = (ticket.true_label if ticket else "") or (rows.correction.label if rows.correction else "")
+    over = rows.lifecycle == "watching" or (rows.lifecycle == "closed" and truth not in ("", NO_FAULT, ABSTAIN))
+    return replace(
+        was,
+        outcome=outcome,
+        labels=found_now or (was.labels if outcome == "no_fault" else ()),
+        diagnosed=was.diagnosed if was.diagnosed is not None or not found else seconds,
+        recovered=was.recovered if was.recovered is not None or not over else seconds,
+        truth=truth or was.truth,
+        closed=rows.lifecycle == "closed",
+    )
+
+
+def summarize_metrics(courses: Iterable[IncidentMetrics], feedback: Iterable[Feedback]) -> MetricsSummary:
+    """The numbers of these."""
+    rows, said = list(courses), _keep_latest_feedback(feedback)
+    known = [row for row in rows if row.truth not in ("", ABSTAIN)]
+    labels = sorted({label for row in rows for label in row.labels} | {label for one in said for label in one.labels})
+    return MetricsSummary(
+        incidents=len(rows),
+        outcomes=_count_by_name(row.outcome for row in rows if row.outcome),
+        labels={label: _summarize_label(label, rows, said) for label in labels},
+        to_diagnosis=sorted(row.diagnosed for row in rows if row.diagnosed is not None),
+        to_recovery=sorted(row.recovered for row in rows if row.recovered is not None),
+        checked=len(known),
+        right=sum(_is_correctly_diagnosed(row) for row in known),
+        up=sum(one.useful for one in said),
+        down=sum(not one.useful for one in said),
+        reasons=_count_by_name(one.reason for one in said if one.reason),
+        latest=tuple(sorted((one for one in said if one.words), key=lambda one: one.at, reverse=True)[:MAX_LATEST_COMMENTS]),
+    )
+
+
+def _keep_latest_feedback(feedback: Iterable[Feedback]) -> list[Feedback]:
+    """Of each person about each incident the last."""
+    return list({(one.incident, one.user): one for one in sorted(feedback, key=lambda one: one.at)}.values())
+
+
+def _is_correctly_diagnosed(row: IncidentMetrics) -> bool:
+    return row.outcome == "no_fault" if row.truth == NO_FAULT else any(_is_label_or_descendant(label, row.truth) for label in row.labels)
+
+
+def _is_label_or_descendant(label: str, truth: str) -> bool:
+    """Return whether a label is the cause that people named, or one of the branch that they named."""
+    return label == truth or label.startswith(f"{truth}.")
+
+
+def _summarize_label(label: str, rows: Sequence[IncidentMetrics], said: Sequence[Feedback]) -> LabelMetrics:
+    mine = [row for row in rows if label in row.labels]
+    known = [row for row in mine if row.truth not in ("", ABSTAIN)]
+    votes = [one.useful for one in said if label in one.labels]
+    return LabelMetrics(
+        len(mine), len(known), sum(_is_label_or_descendant(label, row.truth) for row in known), sum(votes), votes.count(False)
+    )
+
+
+def _count_by_name(names: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in names:
+        found[name] = found.get(name, 0) + 1
+    return dict(sorted(found.items(), key=lambda row: (-row[1], row[0])))
+
+
+def percentile(sorted_values: Sequence[float], share: float) -> float | None:
+    """The value that `share` of them do not exceed (nearest rank); None without any."""
+    if not sorted_values:
+        return None
+    return sorted_values[max(0, -(-int(share * 100) * len(sorted_values) // 100) - 1)]

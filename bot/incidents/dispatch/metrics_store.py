@@ -1,0 +1,81 @@
+"""How incidents went and what people thought of it, in Redis: the last ten thousand, also after the incidents themselves are gone."""
+
+from datetime import datetime
+from typing import cast
+
+from pydantic import TypeAdapter
+from redis.asyncio import Redis
+
+from bot.incidents.dispatch.dispatcher import ReportPublisher
+from bot.incidents.dispatch.metrics import Feedback, IncidentMetrics, update_metrics
+from bot.store.keys import FEEDBACK_KEY, INCIDENT_METRICS_AGE_KEY, INCIDENT_METRICS_KEY
+from bot.tasks import to_coroutine
+from graph.context import Progress
+from graph.report import Report
+from graph.state import IncidentState
+from tools.clock import Clock
+
+MAX_ENTRIES = 10_000
+_METRICS_ADAPTER, _FEEDBACK_ADAPTER = TypeAdapter(IncidentMetrics), TypeAdapter(Feedback)
+
+
+class IncidentMetricsStore:
+    """All of them on one Redis."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    async def load_metrics(self, incident: str) -> IncidentMetrics | None:
+        """None for an incident that is new here, or too old."""
+        raw = await to_coroutine(self._redis.hget(INCIDENT_METRICS_KEY, incident))
+        return _METRICS_ADAPTER.validate_json(raw) if raw else None
+
+    async def save_metrics(self, incident: str, course: IncidentMetrics) -> None:
+        """In the place of what was known; what is too much goes, the oldest first."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hset(INCIDENT_METRICS_KEY, incident, _METRICS_ADAPTER.dump_json(course, exclude_defaults=True).decode())
+            pipe.zadd(INCIDENT_METRICS_AGE_KEY, {incident: course.opened.timestamp()})
+            await pipe.execute()
+        old = await self._redis.zrange(INCIDENT_METRICS_AGE_KEY, 0, -MAX_ENTRIES - 1)
+        if old:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.hdel(INCIDENT_METRICS_KEY, *old)
+                pipe.zrem(INCIDENT_METRICS_AGE_KEY, *old)
+                await pipe.execute()
+
+    async def add_feedback(self, feedback: Feedback) -> None:
+        """Keep what somebody thought."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.lpush(FEEDBACK_KEY, _FEEDBACK_ADAPTER.dump_json(feedback, exclude_defaults=True).decode())
+            pipe.ltrim(FEEDBACK_KEY, 0, MAX_ENTRIES - 1)
+            await pipe.execute()
+
+    async def list_since(self, start: datetime) -> tuple[list[IncidentMetrics], list[Feedback]]:
+        """Incidents that were opened since then, and what was said since then."""
+        named = cast(list[bytes], await self._redis.zrangebyscore(INCIDENT_METRICS_AGE_KEY, start.timestamp(), "+inf"))
+        rows = await to_coroutine(self._redis.hmget(INCIDENT_METRICS_KEY, named)) if named else []
+        said = [_FEEDBACK_ADAPTER.validate_json(raw) for raw in await to_coroutine(self._redis.lrange(FEEDBACK_KEY, 0, -1))]
+        return [_METRICS_ADAPTER.validate_json(raw) for raw in rows if raw], [one for one in said if one.at >= start]
+
+
+def wrap_with_metrics(board: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> ReportPublisher:
+    """A board that, after each turn's report, keeps how the incident went so far."""
+    return MetricsObserver(board, courses, clock)
+
+
+class MetricsObserver:
+    """Posts as before. Under the incident's lease, so a row is never written by two."""
+
+    def __init__(self, board: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> None:
+        self._board, self._courses, self._clock = board, courses, clock
+
+    async def publish_progress(self, p: Progress) -> None:
+        await self._board.publish_progress(p)
+
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
+        await self._board.publish_report(incident, state, report)
+        if state:
+            before = await self._courses.load_metrics(incident)
+            after = update_metrics(state, before, self._clock.now())
+            if after != before:
+                await self._courses.save_metrics(incident, after)

@@ -1,0 +1,89 @@
+"""The periodic look at everything that came due: work whose wake-up was lost, incidents of dead processes, timers.
+
+Rule it keeps: it only reads the due-index and wakes or fires; the lease and the inbox's scripts decide who acts, so any number
+of sweepers may run.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
+
+import structlog
+from redis.exceptions import RedisError
+
+from bot.incidents.dispatch.inbox import DUE_WORK, DueEntry, Inbox
+from bot.incidents.dispatch.wakeups import Wakeups
+from bot.tasks import run_periodically
+from graph.incident_view import IncidentView
+from graph.report import Report
+from graph.state import REMINDER_DUE, REMINDER_UNANSWERED, InboxItem, IncidentState
+
+log = structlog.get_logger()
+AUTO_CLOSE = "auto_close"
+REMIND_AFTER = timedelta(hours=4)
+HAND_OVER_AFTER = timedelta(hours=20)
+"""After the reminder."""
+CLOSE_AFTER = timedelta(days=3)
+
+
+def plan_timers(state: IncidentState, report: Report, item: InboxItem, now: datetime) -> Mapping[str, datetime]:
+    """What an incident waits for after a turn: a second look, an answer (reminded of once), and, when all is quiet, its end; where a customer owes
+    the answer, that people get it. Where people asked for quiet, none comes before that is over."""
+    timers: dict[str, datetime] = {}
+    rows = IncidentView(state)
+    quiet, silence = rows.quiet_until or now, rows.tenant_silence
+    lifecycle = state.get("lifecycle", "open")
+    second = rows.scheduled_recheck
+    if second.due is not None and lifecycle in ("open", "waiting"):
+        timers[second.why] = max(second.due, quiet)
+    if silence.since and lifecycle == "waiting":
+        why, at = (
+            (REMINDER_UNANSWERED, silence.reminded + HAND_OVER_AFTER) if silence.reminded else (REMINDER_DUE, silence.since + REMIND_AFTER)
+        )
+        return {**timers, why: max(at, quiet)}
+    if lifecycle == "waiting" and report.questions and item.kind != "timer":
+        timers[REMINDER_DUE] = max(now + REMIND_AFTER, quiet)
+    if lifecycle in ("open", "waiting") and not any(
+        row.waits for row in report.shared
+    ):  # what another incident keeps is not over while that one goes on
+        timers[AUTO_CLOSE] = max(now + CLOSE_AFTER, quiet)
+    return timers
+
+
+class Sweeper:
+    """`every` seconds it looks; work that was woken is looked at again after `patience`."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        wakeups: Wakeups,
+        *,
+        every: float = 5.0,
+        patience: timedelta = timedelta(seconds=15),
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._inbox = inbox
+        self._wakeups = wakeups
+        self._every = every
+        self._patience = patience
+        self._pause = pause
+
+    async def sweep(self) -> int:
+        """Wake and fire what is due; how many."""
+        due = await self._inbox.collect_due(self._patience)
+        for entry in due:
+            try:
+                await self._handle_entry(entry)
+            except RedisError:
+                raise
+            except Exception:
+                log.exception("sweeper.entry_failed", incident=entry.incident, due=entry.why)  # one bad entry must not hide the others
+        return len(due)
+
+    async def _handle_entry(self, entry: DueEntry) -> None:
+        if entry.why == DUE_WORK or await self._inbox.fire_timer(entry):
+            await self._wakeups.wake(entry.incident)
+
+    async def run(self) -> None:
+        """Until cancelled. The first look is at once: a restart finds what the last process left."""
+        await run_periodically("due_items", self.sweep, self._every, pause=self._pause)

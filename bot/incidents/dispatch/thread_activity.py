@@ -1,0 +1,214 @@
+"""The pulse of an incident's thread in Redis: who had the last word, whether our question is open, and how many answers it had lately.
+
+Rules it keeps: each message is one step and one way to Redis; what Slack delivers twice reads the same twice and counts once; by
+Slack's time stamps the later word wins, whoever notes it first; and it goes with its incident.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final, cast
+
+from redis.asyncio import Redis
+
+from bot.incidents.dispatch.dispatcher import ReportPublisher
+from bot.store.keys import RedisKeys
+from bot.tasks import to_coroutine
+from graph.context import Progress
+from graph.dialogue.addressed import PreviousSpeaker
+from graph.incident_view import IncidentView
+from graph.report import Report
+from graph.state import REMINDER_DUE, IncidentState, Lifecycle
+from tools.clock import Clock
+
+SELF_AUTHOR: Final = "-"
+"""In the place of a user's id: we had the last word."""
+ANSWER_WINDOW: Final = timedelta(minutes=5)
+MAX_ANSWERS_PER_WINDOW: Final = 60  # of one thread; several people who work on a real incident stay below
+MAX_MUTE_DURATION: Final = ANSWER_WINDOW / 2
+"""How long a thread that got too many answers waits at most: until half of them have come back."""
+
+_SYNC_EXPIRY_LUA = """
+local function stay(hash, pulse)
+  local left = redis.call('PTTL', hash)
+  if left > 0 then redis.call('PEXPIRE', pulse, left) end
+end
+"""
+"""A closed incident's pulse goes when it goes."""
+
+RECORD_MESSAGE_SCRIPT = (
+    _SYNC_EXPIRY_LUA
+    + """
+local hash, pulse = unpack(KEYS)
+local ts, user, question = unpack(ARGV)
+local last, by, asked, questioned, was, quiet, who = unpack(redis.call('HMGET', pulse, 'ts', 'by', 'asked', 'question', 'was', 'quiet', 'who'))
+local life = redis.call('HGET', hash, 'lifecycle') or ''
+local before = (by or '') .. ' ' .. (asked or '0') .. ' ' .. (questioned or '0')
+local others = {}
+for id in string.gmatch(who or '', '%S+') do
+  if id ~= user then others[#others + 1] = id end
+end
+who = table.concat(others, ' ')
+if last == ts then return {was, quiet or '', life, who} end
+if not last or last < ts then
+  if asked == '1' and by ~= '-' and by ~= user then asked = '0' end
+  redis.call('HSET', pulse, 'ts', ts, 'by', user, 'asked', asked or '0', 'question', question, 'was', before)
+end
+redis.call('HSET', pulse, 'who', user .. ' ' .. table.concat(others, ' ', 1, math.min(#others, 7)))
+stay(hash, pulse)
+return {before, quiet or '', life, who}
+"""
+)
+"""KEYS the incident's hash, its pulse. ARGV ts, user, whether it is a question. Answers what was before. Who spoke is noted however late the word
+arrives: our own may have overtaken it, and an incident is not ended over the head of a person."""
+
+RECORD_REPLY_SCRIPT = (
+    _SYNC_EXPIRY_LUA
+    + """
+local hash, pulse = unpack(KEYS)
+local ts, asked, quiet = unpack(ARGV)
+local last = redis.call('HGET', pulse, 'ts')
+if ts ~= '' and (not last or last < ts) then redis.call('HSET', pulse, 'ts', ts, 'by', '-', 'asked', asked, 'question', asked) end
+if quiet ~= '' then redis.call('HSET', pulse, 'quiet', quiet) else redis.call('HDEL', pulse, 'quiet') end
+stay(hash, pulse)
+return 1
+"""
+)
+"""The same KEYS. ARGV ts (empty: nothing was posted), whether it asks something, until when to be quiet (seconds of the epoch, or empty)."""
+
+ADMIT_ANSWER_SCRIPT = (
+    _SYNC_EXPIRY_LUA
+    + """
+local hash, pulse = unpack(KEYS)
+local ts, now, most, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local always, mention, alone = ARGV[5] == '1', ARGV[6] == '1', ARGV[7] == '1'
+local paid, verdict, left, at, tripped, told = unpack(redis.call('HMGET', pulse, 'paid', 'verdict', 'left', 'at', 'tripped', 'told'))
+if paid == ts then return verdict end
+left = math.min(most, (tonumber(left) or most) + math.max(0, now - (tonumber(at) or now)) * most / window)
+local silent = tripped == '1' and left < most / 2
+verdict = 'go'
+if left >= 1 and not silent then
+  left, tripped = left - 1, '0'
+elseif not always then
+  verdict = (alone or not silent or (mention and told ~= '1')) and 'trip' or 'silent'
+  if mention then told = '1' elseif not silent then told = '0' end
+  tripped = '1'
+end
+redis.call('HSET', pulse, 'paid', ts, 'verdict', verdict, 'left', tostring(left), 'at', tostring(now))
+redis.call('HSET', pulse, 'tripped', tripped or '0', 'told', told or '0')
+stay(hash, pulse)
+return verdict
+"""
+)
+"""The same KEYS. ARGV ts, now, answers in a window, the window's seconds, whether it may in any case, whether it mentions us, and whether nobody else
+speaks there. Once it has tripped, half of the answers must have come back; until then the first mention is told so again, and one person alone with
+us each time: they speak to nobody else, so silence says nothing to them."""
+
+
+class AnswerPermit(StrEnum):
+    """Whether one more answer goes to a thread now: it does; it does not, and that is said; it does not, and that was said."""
+
+    GO = "go"
+    TRIP = "trip"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousActivity:
+    """How a thread stood when somebody spoke."""
+
+    follows: PreviousSpeaker = "nobody"
+    asked: bool = False
+    """Our question was the last word, but for what the same person has said since."""
+    after_question: bool = False
+    """The last message was a question."""
+    quiet_until: datetime | None = None
+    lifecycle: Lifecycle | None = None
+    others: tuple[str, ...] = ()
+    """Users who spoke there lately, beside whoever speaks now."""
+
+
+class ThreadActivity:
+    """One small hash an incident. `most`: answers in `WINDOW`."""
+
+    def __init__(self, redis: Redis, clock: Clock, *, most: int = MAX_ANSWERS_PER_WINDOW, names: RedisKeys | None = None) -> None:
+        self._redis, self._clock, self._most = redis, clock, most
+        self._names = names or RedisKeys()
+        self._heard, self._spoke, self._may = (
+            redis.register_script(script) for script in (RECORD_MESSAGE_SCRIPT, RECORD_REPLY_SCRIPT, ADMIT_ANSWER_SCRIPT)
+        )
+
+    async def record_message(self, incident: str, ts: str, user: str, *, question: bool = False) -> PreviousActivity:
+        """Somebody spoke in the thread: note it, and tell how it stood before."""
+        raw, quiet, life, others = [
+            row.decode() for row in await self._heard(keys=self._get_keys(incident), args=[ts, user, int(question)])
+        ]
+        by, asked, questioned = raw.split(" ")
+        return PreviousActivity(
+            follows="us" if by == SELF_AUTHOR else "self" if by == user else "person" if by else "nobody",
+            asked=asked == "1" and by in (SELF_AUTHOR, user),
+            after_question=questioned == "1",
+            quiet_until=datetime.fromtimestamp(float(quiet), UTC) if quiet else None,
+            lifecycle=cast(Lifecycle, life) if life else None,
+            others=tuple(others.split()),
+        )
+
+    async def has_human_messages(self, incident: str) -> bool:
+        """Whether anybody spoke in the thread, to us or to each other."""
+        return bool(await to_coroutine(self._redis.hget(self._names.incident_key(incident, "pulse"), "who")))
+
+    async def get_last_message_time(self, incident: str) -> datetime | None:
+        """Return when the last message of a person or of ours was written in the thread; None where none is known."""
+        raw = await to_coroutine(self._redis.hget(self._names.incident_key(incident, "pulse"), "ts"))
+        return datetime.fromtimestamp(float(raw), UTC) if raw else None
+
+    async def record_reply(self, incident: str, ts: str, *, asked: bool = False, quiet_until: datetime | None = None) -> None:
+        """We spoke, or (without `ts`) had nothing to say; `quiet_until` is how the incident has it now."""
+        quiet = str(int(quiet_until.timestamp())) if quiet_until else ""
+        await self._spoke(keys=self._get_keys(incident), args=[ts, int(asked), quiet])
+
+    async def is_first_ignored(self, incident: str, ts: str) -> bool:
+        """Return whether the message `ts` is the first of a window that is passed over; the same message twice is answered the same."""
+        key, now = self._names.incident_key(incident, "pulse"), self._clock.now().timestamp()
+        told, _, at = (cast(bytes | None, await to_coroutine(self._redis.hget(key, "passed"))) or b"").decode().partition(" ")
+        if told and now - float(at) < ANSWER_WINDOW.total_seconds():
+            return told == ts
+        await to_coroutine(self._redis.hset(key, "passed", f"{ts} {now:.3f}"))
+        return True
+
+    async def admit_answer(
+        self, incident: str, ts: str, *, always: bool = False, mention: bool = False, alone: bool = False
+    ) -> AnswerPermit:
+        """Whether the message `ts` gets an answer, which is counted. `always`: it must, however many there were; `mention`: it calls us; `alone`:
+        nobody else spoke in the thread."""
+        now = f"{self._clock.now().timestamp():.3f}"
+        args: list[str | int] = [ts, now, self._most, int(ANSWER_WINDOW.total_seconds()), int(always), int(mention), int(alone)]
+        return AnswerPermit((await self._may(keys=self._get_keys(incident), args=args)).decode())
+
+    def _get_keys(self, incident: str) -> list[str]:
+        return [self._names.incident_key(incident), self._names.incident_key(incident, "pulse")]
+
+
+SILENT_ITEM_KINDS: Final = frozenset({"ask", "timer", "action_result"})
+"""Items whose turns may end without a word."""
+
+
+class ThreadActivityObserver:
+    """A board whose words are noted in the pulse of the thread."""
+
+    def __init__(self, board: ReportPublisher, pulse: ThreadActivity, clock: Clock) -> None:
+        self._board, self._pulse, self._clock = board, pulse, clock
+
+    async def publish_progress(self, p: Progress) -> None:
+        """News are nobody's last word."""
+        await self._board.publish_progress(p)
+
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
+        """The report, and whether it asks something. Our clock may be behind Slack's: what we say follows what it answers."""
+        await self._board.publish_report(incident, state, report)
+        rows = IncidentView(state)
+        reminds = rows.item.kind == "timer" and rows.item.data.get("why") == REMINDER_DUE and bool(report.questions)
+        silent = rows.item.kind in SILENT_ITEM_KINDS and not report.reply and not reminds and not rows.is_timer_recheck
+        ts = f"{max(self._clock.now(), rows.item.at).timestamp() + 0.000001:.6f}"
+        asked = bool(report.questions) and not report.reply
+        await self._pulse.record_reply(incident, "" if silent else ts, asked=asked, quiet_until=rows.quiet_until)

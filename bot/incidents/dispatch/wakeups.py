@@ -1,0 +1,186 @@
+"""Wake-ups: telling some process that an incident has work. The inbox holds the truth, so losing one costs a sweep and nothing else.
+
+Between processes they travel as taskiq tasks on a Redis stream; inside one process as asyncio tasks.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
+
+import structlog
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from taskiq import AsyncTaskiqDecoratedTask
+from taskiq.acks import AcknowledgeType
+from taskiq.receiver import Receiver
+from taskiq_redis import RedisStreamBroker
+
+from bot.store.keys import WAKEUP_STREAM_KEY
+from bot.tasks import cancel_tasks
+
+log = structlog.get_logger()
+WakeHandler = Callable[[str], Awaitable[None]]
+CONSUMER_GROUP = "workers"
+MAX_STREAM_LENGTH = 10_000
+"""Wake-ups that the stream holds; older ones are the sweeper's."""
+BLOCK_MS = 1000
+RECONNECT_PAUSE_SECONDS = 1.0
+"""Seconds before a Redis that is away is asked again."""
+UNACKNOWLEDGED_MS = 15_000
+"""After so long a wake-up whose receiver died over it goes to another: no sooner than the sweeper sends one anyway."""
+DISCONNECT_INTERVAL_SECONDS = 0.1
+"""Seconds: taskiq's listening begins anew once on a connection that broke."""
+STOP_TIMEOUT_SECONDS = 5.0
+"""Seconds that running wake-ups may take to end once we stop; the desk has been drained by then."""
+
+
+class Wakeups(Protocol):
+    async def wake(self, incident: str) -> None:
+        """Soon, somewhere, `advance(incident)`. Never raises: a lost wake-up is the sweeper's."""
+        ...
+
+    async def start(self, advance: WakeHandler) -> None:
+        """From now on wake-ups arrive, here or elsewhere. One that was sent before may be lost."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class LocalWakeups:
+    """In this process."""
+
+    def __init__(self) -> None:
+        self._advance: WakeHandler | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: set[str] = set()
+
+    async def start(self, advance: WakeHandler) -> None:
+        self._advance = advance
+
+    async def wake(self, incident: str) -> None:
+        if self._advance is None or incident in self._waiting:
+            return  # one that has not begun yet will see the new item too
+        self._waiting.add(incident)
+        task = asyncio.create_task(self._run_handler(incident, self._advance))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def wait_until_idle(self) -> None:
+        """Return when nothing is running."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def aclose(self) -> None:
+        await cancel_tasks(*self._tasks)
+
+    async def _run_handler(self, incident: str, advance: WakeHandler) -> None:
+        self._waiting.discard(incident)
+        try:
+            await advance(incident)
+        except Exception:
+            log.exception("wakeup.failed", incident=incident)
+
+
+class StreamWakeups:
+    """Between processes. `receive=False` is a front end that only sends; `name` is this worker's among all on the same Redis, the same
+    after a restart. taskiq as it is: a wake-up is acknowledged when it is received, one whose receiver died before that goes to
+    another worker, and after an outage of Redis its listening, which ends with the outage, is begun again."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str = "",
+        receive: bool = True,
+        stream: str = WAKEUP_STREAM_KEY,
+        at_once: int = 32,
+        unacknowledged_ms: int = UNACKNOWLEDGED_MS,
+    ) -> None:
+        self._broker = RedisStreamBroker(
+            url,
+            queue_name=stream,
+            consumer_group_name=CONSUMER_GROUP,
+            consumer_name=name or None,
+            maxlen=MAX_STREAM_LENGTH,
+            xread_block=BLOCK_MS,
+            xread_count=1,
+            idle_timeout=unacknowledged_ms,
+            unacknowledged_lock_timeout=unacknowledged_ms / 1000,
+            retry=Retry(NoBackoff(), 1),  # a connection from before an outage must not cost a wake-up
+        )
+        self._broker.is_worker_process = receive
+        self._task: AsyncTaskiqDecoratedTask[[str], Coroutine[Any, Any, None]]
+        self._task = self._broker.register_task(self._build_task(), task_name="advance")
+        self._at_once = at_once
+        self._advance: WakeHandler | None = None
+        self._stopping, self._finish = asyncio.Event(), asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
+
+    async def start(self, advance: WakeHandler) -> None:
+        """Raises what Redis raises where it cannot be reached now."""
+        self._advance = advance
+        await self._broker.startup()
+        if self._broker.is_worker_process:
+            self._listening = asyncio.create_task(self._listen())
+
+    async def wake(self, incident: str) -> None:
+        try:
+            await self._task.kiq(incident)
+        except Exception as e:
+            log.warning("wakeup.lost", incident=incident, error=str(e))
+
+    async def aclose(self) -> None:
+        """Stop receiving. What runs is the desk's to drain, before or after."""
+        self._stopping.set()
+        if self._listening is not None:
+            await self._disconnect(self._listening)
+        await self._broker.shutdown()
+
+    def _build_task(self) -> Callable[[str], Coroutine[Any, Any, None]]:
+        async def advance(incident: str) -> None:  # taskiq takes functions only: it renames them
+            if self._advance is not None:
+                await self._advance(incident)
+
+        return advance
+
+    async def _listen(self) -> None:
+        """Until told to stop. An outage ends taskiq's receiver; then the group, which Redis may have lost, is asked for again."""
+        while not self._stopping.is_set():
+            try:
+                await self._broker.startup()
+                await self._build_receiver().listen(self._finish)
+            except Exception as e:
+                if not self._stopping.is_set():
+                    log.warning("wakeups.cut_off", error=_format_root_error(e))
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), RECONNECT_PAUSE_SECONDS)
+
+    def _build_receiver(self) -> Receiver:
+        received = AcknowledgeType.WHEN_RECEIVED
+        return Receiver(
+            self._broker, run_startup=False, max_async_tasks=self._at_once, wait_tasks_timeout=STOP_TIMEOUT_SECONDS, ack_type=received
+        )
+
+    async def _disconnect(self, listening: asyncio.Task[None]) -> None:
+        """Its connections are taken away: the read fails, and the receiver ends as in an outage. Told to finish it would cancel the read,
+        which on Python 3.11 may come back as if nothing had happened (see `bot.tasks.cancel_tasks`; measured: 11 stops of 150)."""
+        full = asyncio.get_running_loop().call_later(
+            STOP_TIMEOUT_SECONDS, self._finish.set
+        )  # it does not read while all its places are taken
+        while not listening.done():
+            await self._broker.connection_pool.disconnect()
+            await asyncio.wait({listening}, timeout=DISCONNECT_INTERVAL_SECONDS)
+        full.cancel()
+
+
+def _format_root_error(error: BaseException) -> str:
+    """What went wrong, out of the group that taskiq's task group makes of it."""
+    return _format_root_error(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else str(error)
+
+
+def build_wakeups(url: str | None, *, alone: bool, receive: bool = True, name: str = "", stream: str = WAKEUP_STREAM_KEY) -> Wakeups:
+    """`alone`: this process is the only one on its Redis (embedded), so nothing has to travel."""
+    if url is None or alone:
+        return LocalWakeups()
+    return StreamWakeups(url, name=name, receive=receive, stream=stream)

@@ -1,0 +1,1 @@
+"""Handlers for Slack messages, clicks, forms, commands and the Home tab of incidents."""

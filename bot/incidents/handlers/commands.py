@@ -1,0 +1,132 @@
+"""`/rackmedic help`, `status`, and the brakes by hand: anybody of the operators may `stop`; only an approver lets go again.
+In a direct message the same words are answered for whoever writes it, and nothing is opened, decided or looked at.
+"""
+
+from bot.cards.blocks import Block, Card, build_card
+from bot.incidents.cards import direct_messages as words
+from bot.incidents.cards import home
+from bot.incidents.context import HandlerContext, guard_store, require_approvals, translate_ledger_errors
+from bot.incidents.handlers import slack_markup
+from bot.incidents.handlers.home import require_operator
+from bot.incidents.handlers.open_work import get_brake_status, list_open_incidents, list_pending_actions, render_quota_waits
+from bot.policy import channels as policy
+from bot.policy.channels import SlackPlace
+from bot.refusal import Refusal
+from bot.remediation.cards import brakes
+from bot.slack.payloads import Payload
+from bot.tenants.cards.phrases import get_phrase
+from graph.state import Origin
+
+NO_SUCH_BREAKER = "No breaker of that group is open. `/rackmedic status` lists those that are."
+UNKNOWN_COMMAND = (
+    "I know `/rackmedic status`, `/rackmedic stop [why]`, `/rackmedic resume` and `/rackmedic help`. "
+    "To begin a diagnosis, mention me in the incident channel."
+)
+
+
+async def handle_command(surface: HandlerContext, payload: Payload) -> Card:
+    """`/rackmedic …`: what to show to whoever typed it."""
+    word, _, rest = slack_markup.render_plain_text(str(payload.get("text") or "")).strip().partition(" ")
+    match word.lower(), rest.strip():
+        case ("" | "help", _):
+            return home.render_help(slack_markup.list_help_rows())
+        case ("stop", why):
+            return await _handle_stop(surface, payload, why)
+        case ("resume", group):
+            return await _handle_resume(surface, payload, group)
+        case ("status", ""):
+            return await _handle_status(surface, payload)
+        case _:
+            raise Refusal(UNKNOWN_COMMAND)
+
+
+async def answer_direct_message(surface: HandlerContext, team: str, user: str, wish: words.DirectRequest) -> Card:
+    """Return the answer to a direct message. A stranger is refused as everywhere."""
+    who = await surface.people.get_person(user)
+    ours = who.human and who.team == team
+    if theirs := await _list_tenant_channels(surface, user, ours=ours):
+        return words.render_other_channels(get_phrase("direct", surface.bound[theirs[0]].language), theirs)
+    if not ours:
+        raise policy.ChannelNotServed("im")
+    channels = policy.list_operator_channels(surface.bound)[: policy.MAX_NAMED_CHANNELS]
+    match wish:
+        case "help":
+            return words.render_direct_help(channels)
+        case "status":
+            await require_operator(surface, user, team)
+            return await _render_own_status(surface, user)
+        case "approvals":
+            await require_operator(surface, user, team)
+            return words.render_direct_approvals(
+                brakes.render_waiting_approvals(await list_pending_actions(surface, f"{team}:{user}"), "No action waits for your decision.")
+            )
+        case _:
+            return words.render_not_answered_here(policy.REFUSAL_TEXTS["im"], channels)
+
+
+async def _list_tenant_channels(surface: HandlerContext, user: str, *, ours: bool) -> list[str]:
+    """The channels in which a customer's person is served; none of somebody who is in a channel of the operators."""
+    if not surface.customers or (ours and await surface.people.is_in_any(user, policy.list_operator_channels(surface.bound))):
+        return []
+    return [channel for channel in surface.customers if await surface.people.is_in_any(user, (channel,))]
+
+
+async def _render_own_status(surface: HandlerContext, user: str) -> Card:
+    """Open incidents of this person, and those in channels that they are in."""
+    rows = await list_open_incidents(surface)
+    may = {channel for channel in {row.channel for row in rows} if channel and await surface.people.is_in_any(user, (channel,))}
+    mine = [row for row in rows if user in row.owners | {row.opened_by}]
+    others = [row for row in rows if row not in mine and row.channel in may]
+    return words.render_direct_status(mine, others, surface.clock.now(), await render_quota_waits(surface, buttons=False))
+
+
+async def _handle_status(surface: HandlerContext, payload: Payload) -> Card:
+    await surface.admit_user(SlackPlace(str(payload["team_id"]), str(payload["channel_id"])), str(payload["user_id"]))
+    await surface.require_permission("command.status", str(payload["user_id"]), str(payload["channel_id"]))
+    listed = home.render_incident_list(await list_open_incidents(surface), surface.clock.now(), await render_quota_waits(surface))
+    return build_card("Open incidents", [*listed, *await _render_remediation_status(surface)])
+
+
+async def _handle_stop(surface: HandlerContext, payload: Payload, why: str) -> Card:
+    """No remedy starts from now on. Everybody in the operators' channels is told who did it."""
+    who, user = await _authorize_command(surface, payload, "stop")
+    async with guard_store(), translate_ledger_errors():
+        await require_approvals(surface).book.stop(who, why)
+    return await _announce_to_operators(surface, payload, brakes.render_stop_notice(await surface.people.get_name(user), why))
+
+
+async def _handle_resume(surface: HandlerContext, payload: Payload, group: str) -> Card:
+    """Let repairs go on; with a group's name, reset its breaker."""
+    who, user = await _authorize_command(surface, payload, "resume")
+    book = require_approvals(surface).book
+    async with guard_store(), translate_ledger_errors():
+        if group and group not in (await book.get_brake_status()).breakers:
+            raise Refusal(NO_SUCH_BREAKER)
+        await (book.reset_breaker(group, who) if group else book.resume(who))
+    return await _announce_to_operators(surface, payload, brakes.render_resume_notice(await surface.people.get_name(user), group))
+
+
+async def _render_remediation_status(surface: HandlerContext) -> list[Block]:
+    """How the brakes stand, and what waits for a decision."""
+    now = await get_brake_status(surface)
+    if now is None:
+        return []
+    return [
+        *brakes.render_brake_status(now),
+        *brakes.render_waiting_approvals(await list_pending_actions(surface), "No action waits for a decision."),
+    ]
+
+
+async def _authorize_command(surface: HandlerContext, payload: Payload, word: str) -> tuple[str, str]:
+    """(`TEAM:USER`, user) of whoever typed this word, if they may."""
+    team, user, channel = (str(payload[name]) for name in ("team_id", "user_id", "channel_id"))
+    await surface.admit_user(SlackPlace(team, channel), user, fresh=True)
+    await surface.require_permission(f"command.{word}", user, channel)
+    return f"{team}:{user}", user
+
+
+async def _announce_to_operators(surface: HandlerContext, payload: Payload, note: Card) -> Card:
+    for channel in policy.list_operator_channels(surface.bound):
+        key = f"{channel} brakes {payload.get('trigger_id') or surface.clock.now().isoformat()}"
+        await surface.queue_reply(Origin(kind="slack", team=str(payload["team_id"]), channel=channel), key, note)
+    return note

@@ -1,0 +1,45 @@
+"""What people think of a diagnosis: a click, or a click and a form. It changes no incident and is answered to whoever clicked alone."""
+
+from dataclasses import replace
+
+from bot.cards.buttons import OldButton
+from bot.incidents.cards import feedback
+from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.dispatch.metrics import Feedback
+from bot.incidents.handlers.forms import authorize_form_sender
+from bot.slack.payloads import Payload
+from graph.incident_view import IncidentView
+from kb.redact import redact
+
+
+async def handle_vote(surface: HandlerContext, payload: Payload, team: str, channel: str, user: str) -> None:
+    """A click by somebody who may speak here. “Useful” is kept at once; “not useful” opens the form."""
+    pressed = feedback.parse_feedback_click(payload)
+    if pressed.does == feedback.NOT_USEFUL:
+        await surface.client.views_open(
+            trigger_id=str(payload["trigger_id"]), view=feedback.render_feedback_form(pressed.incident, pressed.item)
+        )
+        return
+    await _store_feedback(surface, Feedback(pressed.incident, f"{team}:{user}", True, surface.clock.now()))
+    surface.tasks.spawn_task("thanks", _post_thanks(surface, channel, user, payload))
+
+
+async def handle_feedback_form(surface: HandlerContext, payload: Payload) -> None:
+    """The form, sent. Raises BadForm for what can be mended in it."""
+    said = feedback.parse_feedback_form(payload)
+    team, user = await authorize_form_sender(surface, payload, said.incident)
+    await _store_feedback(surface, Feedback(said.incident, f"{team}:{user}", False, surface.clock.now(), said.reason, redact(said.words)))
+
+
+async def _store_feedback(surface: HandlerContext, said: Feedback) -> None:
+    if surface.courses is None:
+        raise OldButton
+    async with guard_store():
+        report = IncidentView(await surface.state_of(said.incident)).report
+        labels = tuple(cause.label for cause in report.root_causes) if report else ()
+        await surface.courses.add_feedback(replace(said, labels=labels))
+
+
+async def _post_thanks(surface: HandlerContext, channel: str, user: str, payload: Payload) -> None:
+    thread = str((payload.get("container") or {}).get("thread_ts") or (payload.get("message") or {}).get("thread_ts") or "")
+    await surface.client.chat_postEphemeral(channel=channel, user=user, text=feedback.THANKS_TEXT, thread_ts=thread or None)

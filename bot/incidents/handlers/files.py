@@ -1,0 +1,130 @@
+"""What a message points to is fetched when its turn begins, not when it arrives: acknowledging stays fast, and nothing is lost
+when a process dies between the two, because the inbox holds the pointers.
+
+Files are read with our token, from Slack's own hosts only; one that cannot be read stays an attachment that says so, never silently left out.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import structlog
+from aiohttp import ClientSession, ClientTimeout
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.incidents.handlers.thread_history import EarlierMessages, fetch_earlier_messages, format_slack_error
+from bot.slack.client import SLACK_ERRORS
+from bot.slack.payloads import SlackFile, parse_files
+from graph.extraction.uploaded_files import decode_file
+from graph.state import Attachment, InboxItem, UnreadReason
+from tools.evidence import EvidenceStore
+
+log = structlog.get_logger()
+MAX_FILE_BYTES = 25 << 20
+TOTAL_SIZE_FACTOR = 4
+"""So many times the largest file may all files of one item take."""
+
+
+class FileNotRead(Exception):
+    """A file that was not read, and why."""
+
+    def __init__(self, why: UnreadReason) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class ItemFetcher:
+    """`await fetch(item)`: the same item with what its thread said before, and its files."""
+
+    def __init__(self, client: AsyncWebClient, evidence: EvidenceStore, *, largest: int = MAX_FILE_BYTES) -> None:
+        self._client = client
+        self._evidence = evidence
+        self._largest = largest
+        self._us = ""
+
+    async def __call__(self, item: InboxItem) -> InboxItem:
+        before = await self._fetch_earlier_messages(item)
+        files = [SlackFile(**row) for row in item.data.get("files", [])] + list(before.files)
+        attachments = await self._fetch_attachments(item.incident, files)
+        text = "\n\n".join(part for part in (before.text, item.text) if part)
+        return item.model_copy(update={"text": text, "attachments": (*item.attachments, *attachments)})
+
+    async def _fetch_earlier_messages(self, item: InboxItem) -> EarlierMessages:
+        """The thread in which somebody called us, up to there, but for what we said in it."""
+        if "root" not in item.data:
+            return EarlierMessages()
+        try:
+            self._us = self._us or str((await self._client.auth_test())["user_id"])
+        except SLACK_ERRORS as trouble:
+            return EarlierMessages(f"[the beginning of this thread could not be read: {format_slack_error(trouble)}]")
+        return await fetch_earlier_messages(self._client, item.data["root"], self._us)
+
+    async def _fetch_attachments(self, incident: str, files: Sequence[SlackFile]) -> list[Attachment]:
+        attachments = []
+        room = TOTAL_SIZE_FACTOR * self._largest
+        for given in files:
+            file = given
+            try:
+                file = await self._resolve_file(given)
+                size, text = await self._read_text(file, room)
+                room -= len(text)
+                attachments.append(Attachment(name=file.name, sha256=await self._evidence.put_text(incident, text), size=size))
+            except FileNotRead as no:
+                attachments.append(Attachment(name=file.name, size=file.size, unread=no.why))
+            except SLACK_ERRORS as trouble:
+                log.warning("files.not_handed_out", incident=incident, trouble=format_slack_error(trouble))
+                attachments.append(Attachment(name=file.name, size=file.size, unread="refused"))
+        return attachments
+
+    async def _resolve_file(self, file: SlackFile) -> SlackFile:
+        """A file of another workspace comes as its id alone, to be asked for (docs.slack.dev/reference/objects/file-object, `check_file_info`);
+        Slack may refuse."""
+        if file.url or not file.id:
+            return file
+        row = (await self._client.files_info(file=file.id))["file"]
+        return parse_files({"files": [row]})[0]
+
+    async def _read_text(self, file: SlackFile, room: int) -> tuple[int, str]:
+        """Its size as it lies with Slack, and its text."""
+        if room <= 0:
+            raise FileNotRead("too_much")
+        if file.size > self._largest:
+            raise FileNotRead("too_large")
+        if not file.url or not self._is_slack_url(file.url):
+            raise FileNotRead("elsewhere")
+        raw = await self._download(file.url)
+        unpacked = unpack_gzip(raw, self._largest) if raw[:2] == b"\x1f\x8b" else raw
+        text, why = await asyncio.to_thread(decode_file, unpacked)
+        if why or not unpacked:
+            raise FileNotRead(why or "empty")
+        return len(raw), text
+
+    async def _download(self, url: str) -> bytes:
+        headers = {"Authorization": f"Bearer {self._client.token}"}
+        async with (
+            ClientSession(timeout=ClientTimeout(total=60)) as session,
+            session.get(url, headers=headers, allow_redirects=False) as answer,
+        ):
+            if answer.status != 200 or answer.content_type == "text/html":
+                raise FileNotRead("refused")
+            raw = bytearray()
+            async for chunk in answer.content.iter_chunked(1 << 16):
+                raw += chunk
+                if len(raw) > self._largest:
+                    raise FileNotRead("too_large")
+            return bytes(raw)
+
+    def _is_slack_url(self, url: str) -> bool:
+        """Our token goes to Slack, or to whatever stands in for it, and nowhere else."""
+        there, api = urlsplit(url), urlsplit(self._client.base_url)
+        slack = there.scheme == "https" and (there.hostname or "").endswith(".slack.com")
+        return slack or (there.scheme, there.netloc) == (api.scheme, api.netloc)
+
+
+def unpack_gzip(raw: bytes, most: int) -> bytes:
+    """A gzip'ed log, as far as `most`."""
+    try:
+        return zlib.decompressobj(wbits=31).decompress(raw, most)
+    except zlib.error as wrong:
+        raise FileNotRead("broken") from wrong

@@ -1,0 +1,82 @@
+"""Forms about an incident that people fill in: who is on it, what it really was. Submitted, each is a message of theirs like any other."""
+
+from bot.cards.buttons import BadForm, ButtonClick, OldButton
+from bot.incidents.cards import incident_menu
+from bot.incidents.context import HandlerContext, guard_store
+from bot.policy.channels import SlackPlace
+from bot.slack.payloads import Payload
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import ParsedMessage
+from graph.incident_view import IncidentView
+from graph.state import InboxItem
+
+
+async def open_form(surface: HandlerContext, pressed: ButtonClick, trigger: str) -> None:
+    """The form that a choice of the menu stands for, filled with what is believed so far."""
+    async with guard_store():
+        state = await surface.state_of(pressed.incident)
+    report = IncidentView(state).report
+    best = max(report.root_causes if report else (), key=lambda cause: cause.confidence, default=None)
+    match pressed.does:
+        case "assign_form":
+            view = incident_menu.render_assign_form(pressed.incident, str(state.get("owner") or ""))
+        case "correct_form":
+            view = incident_menu.render_correction_form(pressed.incident, surface.offered, best.label if best else "")
+        case _:
+            raise OldButton
+    await surface.client.views_open(trigger_id=trigger, view=view)
+
+
+async def handle_assign_form(surface: HandlerContext, payload: Payload) -> None:
+    """Raises BadForm for what can be mended in it."""
+    incident, person = incident_menu.parse_assign_form(payload)
+    team, _ = await authorize_form_sender(surface, payload, incident)
+    named = await surface.people.get_person(person)
+    if not named.human or named.team != team:
+        raise BadForm({incident_menu.PERSON_BLOCK_ID: "Choose a full member of this workspace: no guest, no app, nobody who has left."})
+    await _store_statement(surface, payload, incident, ParsedMessage(intent=Intent.ASSIGN, person=person))
+
+
+async def handle_correct_form(surface: HandlerContext, payload: Payload) -> None:
+    """Raises BadForm for what can be mended in it."""
+    said = incident_menu.parse_correction_form(payload)
+    await _store_statement(surface, payload, said.incident, ParsedMessage(intent=Intent.CORRECT, text=said.words, labels=(said.label,)))
+
+
+async def handle_tracker_form(surface: HandlerContext, payload: Payload) -> None:
+    """What is to leave for a tracker, confirmed. Raises BadForm for what can be mended in it."""
+    if surface.tracking is None:
+        raise OldButton
+    await surface.tracking.handle_submission(payload)
+
+
+async def handle_lesson_form(surface: HandlerContext, payload: Payload) -> None:
+    """The draft of a lesson, as somebody wants it. Raises BadForm for what can be mended in it."""
+    if surface.teaching is None:
+        raise OldButton
+    await surface.teaching.handle_submission(payload)
+
+
+async def authorize_form_sender(surface: HandlerContext, payload: Payload, incident: str) -> tuple[str, str]:
+    """(team, user) of whoever sent a form about an incident, if they may speak where it lives; else the refusal."""
+    team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
+    async with guard_store():
+        origin = await surface.inbox.get_origin(incident)
+    if origin is None or origin.team != team:
+        raise OldButton
+    await surface.admit_user(SlackPlace(team, origin.channel), user)
+    await surface.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
+    return team, user
+
+
+async def _store_statement(surface: HandlerContext, payload: Payload, incident: str, said: ParsedMessage) -> None:
+    """Store it."""
+    team, user = await authorize_form_sender(surface, payload, incident)
+    key = f"{team}.view.{payload['view']['id']}"
+    item = InboxItem(
+        id=key, kind=said.kind, incident=incident, at=surface.clock.now(), user=user, text=said.text, data=said.build_item_data()
+    )
+    async with guard_store():
+        new = await surface.inbox.enqueue(item, key)
+    if new:
+        surface.notify_stored(incident)

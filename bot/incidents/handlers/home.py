@@ -1,0 +1,220 @@
+"""Somebody opened the app's Home tab: what waits for them, what is theirs, what is open, what we hold, and the brakes.
+
+And *Ask again to return* of a node that we hold, pressed there or in the incident's thread. The host is looked at first, which takes longer
+than Slack waits, so whoever pressed is told afterwards: in the thread by a note of their own, on the Home tab above its list. So are those
+who let in what waits for a customer's share, there or below what lists it in a channel.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from bot.cards.blocks import Block, Card
+from bot.cards.buttons import ButtonClick, OldButton
+from bot.incidents.cards import drained_nodes, fleet, home, notes
+from bot.incidents.cards.home import HomeTab, OpenIncident
+from bot.incidents.context import HandlerContext, StoreUnreachable, guard_store, require_approvals, translate_ledger_errors
+from bot.incidents.handlers.open_work import (
+    MAX_INCIDENTS,
+    get_brake_status,
+    get_remaining_room,
+    list_open_and_drained,
+    list_pending_actions,
+    render_quota_waits,
+)
+from bot.policy import channels as policy
+from bot.policy.channels import SlackPlace
+from bot.refusal import Refusal
+from bot.remediation.approval_click import DECISION_TIMEOUT_SECONDS, Voter, parse_voter
+from bot.remediation.cards import brakes
+from bot.slack.client import build_message_args
+from bot.slack.payloads import Payload
+from bot.tenants.cards import quota_waiting
+from graph.state import Origin
+
+log = structlog.get_logger()
+FLEET_HISTORY_WINDOW = timedelta(days=30)
+"""How far back what was found is counted."""
+LOOKING_AT_NODE = "I look at the node first, and say here what I see."
+QUOTA_WAIVED = "The report of {tenant} begins now, whatever their share says."
+ALREADY_BEGUN = "That report waits no more: it has begun. `status` lists what waits still."
+
+
+async def publish_home_tab(surface: HandlerContext, user: str, team: str, note: str = "") -> None:
+    """The App Home tab of somebody: the incidents for the operators, a sentence for everybody else. `note`: what they are to read first."""
+    try:
+        await require_operator(surface, user, team)
+        view = home.render_home_tab(await _build_home_tab(surface, user, team, note), surface.clock.now())
+    except Refusal as no:
+        view = home.render_refused_home(str(no))
+    except StoreUnreachable:
+        view = home.render_refused_home("My store does not answer, so I cannot say what is open. Look again in a minute.")
+    await surface.client.views_publish(user_id=user, view=view)
+
+
+async def require_operator(surface: HandlerContext, user: str, team: str) -> None:
+    """Refuses whoever may not see incidents."""
+    policy.require_colleague(await surface.people.get_person(user), team)
+    if not await surface.people.is_in_any(user, policy.list_operator_channels(surface.bound)):
+        raise policy.NotAllowed(policy.NOT_A_MEMBER_TEXT)
+
+
+async def _build_home_tab(surface: HandlerContext, user: str, team: str, note: str) -> HomeTab:
+    incidents = await list_open_and_drained(surface)
+    titles = {label: title for rows in surface.offered.values() for label, title in rows}
+    mine, standing = await _render_remediation_status(surface, f"{team}:{user}", incidents)
+    glance = await _render_fleet(surface, incidents, titles)
+    return HomeTab(
+        incidents, user, titles, mine, await render_quota_waits(surface), standing, note, glance, await _list_unserved_channels(surface)
+    )
+
+
+async def _render_fleet(surface: HandlerContext, incidents: list[OpenIncident], titles: Mapping[str, str]) -> list[Block]:
+    """The groups at a glance, and what was found in a month."""
+    found = None
+    if surface.courses is not None:
+        async with guard_store():
+            courses, _ = await surface.courses.list_since(surface.clock.now() - FLEET_HISTORY_WINDOW)
+        found = fleet.count_causes((row.labels for row in courses), titles)
+    oldest = MAX_INCIDENTS if len(incidents) >= MAX_INCIDENTS else 0
+    return fleet.render_fleet(fleet.summarize_groups(surface.groups, incidents), found, FLEET_HISTORY_WINDOW.days, oldest)
+
+
+async def _list_unserved_channels(surface: HandlerContext) -> dict[str, bool | None]:
+    """Channels of the operators that others read (True), or of which Slack does not say it (None)."""
+
+    async def shared(channel: str) -> bool | None:
+        try:
+            return await surface.people.is_shared(channel)
+        except Refusal:
+            return None
+
+    ours = policy.list_operator_channels(surface.bound)
+    found = await asyncio.gather(*(shared(channel) for channel in ours))
+    return {channel: by_others for channel, by_others in zip(ours, found, strict=True) if by_others is not False}
+
+
+async def _render_remediation_status(surface: HandlerContext, voter: str, incidents: list[OpenIncident]) -> tuple[list[Block], list[Block]]:
+    """What waits for this person, and the brakes; nothing where nothing can be approved."""
+    now, room = await get_brake_status(surface), await get_remaining_room(surface, incidents)
+    if now is None or room is None:
+        return [], []
+    mine = brakes.render_waiting_approvals(await list_pending_actions(surface, voter), "No action waits for your decision.")
+    return mine, [*brakes.render_brake_status(now), *brakes.render_change_allowance(room)]
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnRequest:
+    """A press by somebody who may speak."""
+
+    surface: HandlerContext
+    pressed: ButtonClick
+    origin: Origin
+    voter: Voter
+    at_home: bool
+
+    async def notify_requester(self, card: Card) -> None:
+        """Whoever pressed, and nobody else."""
+        if self.at_home:
+            await publish_home_tab(self.surface, self.voter.user, self.voter.team, note=card.text)
+            return
+        channel, thread = self.origin.channel, self.origin.thread_ts
+        await self.surface.client.chat_postEphemeral(channel=channel, user=self.voter.user, thread_ts=thread, **build_message_args(card))
+
+
+async def handle_return_click(surface: HandlerContext, payload: Payload) -> None:
+    """Raises a Refusal where nobody may press it there."""
+    pressed, voter = drained_nodes.parse_return_click(payload), parse_voter(payload)
+    require_approvals(surface)
+    async with guard_store():
+        origin = await surface.inbox.get_origin(pressed.incident)
+    if origin is None or origin.kind != "slack":
+        raise OldButton
+    surface.tasks.spawn_task(
+        "return", _request_return(ReturnRequest(surface, pressed, origin, voter, _is_home_tab(payload)), _get_thread(payload))
+    )
+
+
+async def _request_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
+    try:
+        await _authorize_return(on, thread)
+        await on.notify_requester(notes.render_in_progress(LOOKING_AT_NODE))
+        async with guard_store(DECISION_TIMEOUT_SECONDS), translate_ledger_errors():
+            found = await require_approvals(on.surface).decisions.propose_return(on.pressed.incident, on.pressed.item, str(on.voter))
+        card = notes.render_in_progress(
+            f"{found.action.target} shows its fault no more: its return is put up for decision in the incident's thread."
+        )
+    except Refusal as no:
+        card = notes.render_refusal(str(no))
+    except StoreUnreachable:
+        card = notes.render_not_stored(will_retry=False)
+    except Exception:
+        reference = secrets.token_hex(4)
+        log.exception("home.bug", reference=reference, incident=on.pressed.incident)
+        card = notes.render_internal_error(reference, notes.DECISION_ERROR_TEXT)
+    await on.notify_requester(card)
+
+
+async def _authorize_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
+    """A press counts in the incident's own thread, and on the Home tab of who may see incidents."""
+    if on.voter.team != on.origin.team:
+        raise policy.NotAllowed(policy.NOT_FULL_MEMBER_TEXT)
+    await on.surface.admit_user(SlackPlace(on.voter.team, on.origin.channel), on.voter.user, fresh=True)
+    await on.surface.require_permission(f"button.{drained_nodes.ASK_RETURN_ACTION_ID}", on.voter.user, on.origin.channel, on.origin)
+    if on.at_home:
+        await require_operator(on.surface, on.voter.user, on.voter.team)
+    elif thread != (on.origin.channel, on.origin.thread_ts):
+        raise OldButton
+
+
+async def handle_quota_waiver(surface: HandlerContext, payload: Payload) -> None:
+    """What waits of a customer's incident for their share begins at once. Raises a Refusal where nobody may press it there; on the Home tab it is told
+    above its list, for Slack shows nothing else there."""
+    pressed, voter = quota_waiting.parse_let_in_click(payload), parse_voter(payload)
+    channel = "" if _is_home_tab(payload) else str((payload.get("channel") or {}).get("id", ""))
+    try:
+        words = await _waive_quota(surface, pressed.incident, voter, channel)
+    except Refusal as no:
+        if channel:
+            raise
+        words = str(no)
+    if channel:
+        thread = (payload.get("container") or {}).get("thread_ts")
+        work = surface.client.chat_postEphemeral(
+            channel=channel, user=voter.user, thread_ts=thread, **build_message_args(notes.render_in_progress(words))
+        )
+        surface.tasks.spawn_task("let_in", work)
+    else:
+        surface.tasks.spawn_task("let_in", publish_home_tab(surface, voter.user, voter.team, note=words))
+
+
+async def _waive_quota(surface: HandlerContext, incident: str, voter: Voter, channel: str) -> str:
+    async with guard_store():
+        origin = await surface.inbox.get_origin(incident)
+    if surface.waits is None or origin is None or not origin.tenant:
+        raise OldButton
+    if voter.team != (origin.team or str((await surface.client.auth_test())["team_id"])):  # a ticket has no thread yet
+        raise policy.NotAllowed(policy.NOT_FULL_MEMBER_TEXT)
+    if not channel:
+        await require_operator(surface, voter.user, voter.team)
+    await surface.admit_user(SlackPlace(voter.team, channel or origin.channel), voter.user, fresh=True)
+    await surface.require_permission(f"button.{quota_waiting.LET_IN_ACTION_ID}", voter.user, channel or origin.channel)
+    async with guard_store():
+        if not await surface.waits.let_in_incident(origin.tenant, incident):
+            raise Refusal(ALREADY_BEGUN)
+    log.info("shares.let_in", incident=incident, tenant=origin.tenant, by=str(voter))
+    surface.notify_stored(incident)
+    return QUOTA_WAIVED.format(tenant=origin.tenant)
+
+
+def _is_home_tab(payload: Payload) -> bool:
+    return str((payload.get("container") or {}).get("type", "")) == "view"
+
+
+def _get_thread(payload: Payload) -> tuple[str, str]:
+    where = payload.get("container") or {}
+    return str((payload.get("channel") or {}).get("id", "")), str(where.get("thread_ts") or where.get("message_ts") or "")

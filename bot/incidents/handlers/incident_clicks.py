@@ -1,0 +1,160 @@
+"""Clicks, forms and shortcuts about incidents. Slack does not send these again, so each is stored or refused before it is acknowledged.
+
+Who clicked is read from Slack's payload alone, and where: a button counts only in the thread of its own incident.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bot.cards.buttons import BadForm, ButtonClick, OldButton
+from bot.incidents.cards import close_modal, details, diagnosis, feedback, incident_menu, question, ticket
+from bot.incidents.cards.close_modal import IncidentClosure
+from bot.incidents.cards.handoff import require_unresolved_ticket
+from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.handlers import slack_markup
+from bot.incidents.handlers.feedback import handle_vote
+from bot.incidents.handlers.forms import authorize_form_sender, open_form
+from bot.incidents.handlers.intake import open_or_join_incident
+from bot.policy.channels import SlackPlace
+from bot.refusal import Refusal
+from bot.slack.manifest import SHORTCUT
+from bot.slack.payloads import Payload, get_full_text, get_thread_ts, parse_files, parse_slack_timestamp
+from graph.incident_view import IncidentView
+from graph.state import HandoffTicket, InboxItem, Origin
+from tools.inventory.host_ranges import fold_host_names
+
+CLICK_PARSERS: Mapping[str, Callable[[Payload], ButtonClick]] = {
+    **dict.fromkeys(diagnosis.BUTTONS, diagnosis.parse_diagnosis_click),
+    **dict.fromkeys(question.SELECT_ACTIONS, question.parse_host_choice),
+    **dict.fromkeys(ticket.BUTTONS, ticket.parse_ticket_click),
+    feedback.VOTE_ACTION_ID: feedback.parse_feedback_click,
+    incident_menu.MENU_ACTION_ID: incident_menu.parse_menu_choice,
+}
+"""Action id → the view that made the button."""
+
+REPORTS_UNAVAILABLE = "Nothing is written down here; `rackmedic report INCIDENT` does it in a terminal."
+ALREADY_OPEN = "I am on this thread already. Reply there, or say `status` in it."
+
+
+async def handle_click(surface: HandlerContext, payload: Payload) -> None:
+    """A click in a message."""
+    action = payload["actions"][0]
+    reader = CLICK_PARSERS.get(action.get("action_id", ""))
+    if reader is None:
+        raise OldButton
+    pressed = reader(payload)
+    team, channel, user = _parse_location(payload)
+    await surface.admit_user(SlackPlace(team, channel), user)
+    await surface.require_permission(f"button.{action['action_id']}", user, channel)
+    async with guard_store():
+        if await surface.inbox.find_incident(team, channel, get_thread_ts(payload)) != pressed.incident:
+            raise OldButton
+    if action.get("action_id") == feedback.VOTE_ACTION_ID:
+        await handle_vote(surface, payload, team, channel, user)
+        return
+    if pressed.does in ("take", "wait", "close_form"):
+        async with guard_store():
+            require_unresolved_ticket(IncidentView(await surface.state_of(pressed.incident)).ticket or HandoffTicket(), pressed.does)
+    if await _open_if_view_only(surface, pressed, payload):
+        return
+    ts = str(action.get("action_ts") or payload.get("trigger_id"))
+    key = f"{team}.{channel}.{get_thread_ts(payload)}.{action['action_id']}.{user}.{ts}"
+    await _store_item(surface, key, pressed.does, pressed.incident, user, {"report": pressed.item} if pressed.item else {}, pressed.chosen)
+
+
+async def _open_if_view_only(surface: HandlerContext, pressed: ButtonClick, payload: Payload) -> bool:
+    """Whether the button only shows something: a form, what is behind a diagnosis, or the incident written down. Nothing is stored."""
+    if pressed.does == "details":
+        await _open_details(surface, pressed, str(payload["trigger_id"]))
+    elif pressed.does == "close_form":
+        await _open_close_form(surface, pressed.incident, str(payload["trigger_id"]))
+    elif pressed.does == "report":
+        _begin_report(surface, pressed.incident, payload)
+    elif pressed.does in incident_menu.FORM_CHOICES:
+        await open_form(surface, pressed, str(payload["trigger_id"]))
+    else:
+        return False
+    return True
+
+
+def _begin_report(surface: HandlerContext, incident: str, payload: Payload) -> None:
+    """Drawing it takes longer than Slack waits, so it is begun here and comes as a file. Raises Refusal where it is begun already."""
+    if surface.writing is None:
+        raise Refusal(REPORTS_UNAVAILABLE)
+    team, channel, user = _parse_location(payload)
+    surface.writing.begin_report(incident, Origin(kind="slack", team=team, channel=channel, thread_ts=get_thread_ts(payload), user=user))
+
+
+async def handle_close_form(surface: HandlerContext, payload: Payload) -> None:
+    """The closing form, submitted. Raises BadForm for what can be mended in it."""
+    closing = close_modal.parse_close_form(payload)
+    team, user = await authorize_form_sender(surface, payload, closing.incident)
+    if unknown := await _list_unknown_hosts(surface, closing):
+        raise BadForm({close_modal.HOSTS_BLOCK_ID: f"Not in the inventory: {fold_host_names(unknown)}."})
+    data = {"label": closing.label, "root_cause": closing.root_cause, "hosts": list(closing.hosts)}
+    await _store_item(surface, f"{team}.view.{payload['view']['id']}", "close", closing.incident, user, data)
+
+
+async def _list_unknown_hosts(surface: HandlerContext, closing: IncidentClosure) -> list[str]:
+    """Hosts that nobody here knows: a slip of the finger would be learnt from. Those of the diagnosis may have left the inventory since."""
+    async with guard_store():
+        origin = await surface.inbox.get_origin(closing.incident)
+    known = {*(surface.hosts_of(origin) if origin else ()), *(await _build_closing_defaults(surface, closing.incident)).hosts}
+    return [host for host in closing.hosts if host not in known]
+
+
+async def handle_diagnose_shortcut(surface: HandlerContext, payload: Payload) -> None:
+    """“Diagnose this” from a message's menu: the message opens an incident in its own thread, asked for by whoever clicked."""
+    team, channel, user = _parse_location(payload)
+    await surface.admit_user(SlackPlace(team, channel), user)
+    await surface.require_permission(f"shortcut.{SHORTCUT}", user, channel)
+    message = payload["message"]
+    ts = str(message.get("ts") or payload["message_ts"])
+    root = str(message.get("thread_ts") or ts)
+    data: dict[str, Any] = {"files": [file.to_json() for file in parse_files(message)]}
+    if root != ts:
+        data["root"] = {"channel": channel, "ts": root, "upto": ts}
+    key = f"{team}.{channel}.{ts}.diagnose"
+    text = slack_markup.render_plain_text(get_full_text(message))
+    async with guard_store():
+        if await surface.inbox.find_incident(team, channel, root):
+            raise Refusal(ALREADY_OPEN)
+    origin = Origin(kind="slack", team=team, channel=channel, thread_ts=root, user=user)
+    made = InboxItem(id=key, kind="mention", incident="", at=parse_slack_timestamp(ts), user=user, text=text, data=data)
+    await open_or_join_incident(surface, origin, key, text, lambda incident: made.model_copy(update={"incident": incident}))
+
+
+async def _open_close_form(surface: HandlerContext, incident: str, trigger: str) -> None:
+    view = close_modal.render_close_form(await _build_closing_defaults(surface, incident), surface.offered)
+    await surface.client.views_open(trigger_id=trigger, view=view)
+
+
+async def _open_details(surface: HandlerContext, pressed: ButtonClick, trigger: str) -> None:
+    """What is behind a diagnosis, for one reader. Nothing is stored: it only shows."""
+    async with guard_store():
+        rows = IncidentView(await surface.state_of(pressed.incident))
+        facts = await surface.facts_of(pressed.incident)
+    titles = {label: title for offered in surface.offered.values() for label, title in offered}
+    await surface.client.views_open(
+        trigger_id=trigger, view=details.render_details(rows, titles, details.find_boot_ids(facts), pressed.item, facts)
+    )
+
+
+async def _build_closing_defaults(surface: HandlerContext, incident: str) -> IncidentClosure:
+    """The form's first filling: what was confirmed, or nothing."""
+    async with guard_store():
+        report = IncidentView(await surface.state_of(incident)).report
+    best = max(report.root_causes if report else (), key=lambda h: h.confidence, default=None)
+    return IncidentClosure(incident, best.label, best.because, best.hosts) if best else IncidentClosure(incident, "", "")
+
+
+async def _store_item(surface: HandlerContext, key: str, kind: str, incident: str, user: str, data: dict[str, Any], text: str = "") -> None:
+    row = {"id": key, "kind": kind, "incident": incident, "at": surface.clock.now(), "user": user, "text": text, "data": data}
+    async with guard_store():
+        new = await surface.inbox.enqueue(InboxItem.model_validate(row), key)
+    if new:
+        surface.notify_stored(incident)
+
+
+def _parse_location(payload: Payload) -> tuple[str, str, str]:
+    return str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])

@@ -1,0 +1,75 @@
+"""A report → its own incident, or the open one that concerns the same and that whoever asks may read about.
+
+Whoever joins is told so, once, with a link, however many join at once; it pings nobody. Where that thread is not for them they get their own, in
+which nothing is put up for decision that is decided there. An alert that repeats is noted and neither told nor looked at again.
+A person's report joins only an incident that is worked on: a stopped one, or one that has been silent for minutes, gets no further reports.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from bot.incidents.cards import notes
+from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.dispatch.fingerprint import compute_fingerprint
+from bot.incidents.dispatch.inbox import EnqueueResult
+from bot.policy import channels as policy
+from graph.incident_view import IncidentView
+from graph.state import InboxItem, Origin
+from tools.ledger.states import State
+
+INACTIVITY_LIMIT: Final = timedelta(minutes=5)  # without a word in the thread, a new report gets a look of its own
+ACTIVE_STATES: Final = frozenset({State.APPROVED, State.EXECUTING})
+
+
+async def open_or_join_incident(
+    surface: HandlerContext, origin: Origin, key: str, text: str, make: Callable[[str], InboxItem], *, alert: bool = False
+) -> EnqueueResult:
+    """Store what `make` makes for the incident it goes to, and wake somebody. `text` is what was written."""
+    about = compute_fingerprint(text, surface.vocabulary_of(origin).hosts, alert=alert)
+
+    unreadable: list[str] = []
+
+    async def joins(incident: str) -> bool:
+        other = await surface.inbox.get_origin(incident)
+        if other is None or not policy.can_follow_thread(origin, other, surface.bound):
+            unreadable.append(incident)
+            return False
+        return alert or await _is_worked_on(surface, incident)
+
+    async with guard_store():
+        received = await surface.inbox.open_or_join(origin, key, make, about=about, joins=joins)
+        elsewhere = received.joined or (received.duplicate and await surface.inbox.find_incident(*origin.source_key) != received.incident)
+        other = await surface.inbox.get_origin(received.incident) if elsewhere and not alert else None
+    if not received.duplicate:
+        surface.notify_stored(received.incident, opened=received.opened)
+    if (
+        other is not None
+    ):  # that its thread may be followed was asked before joining; whoever died before telling tells it when Slack sends it again
+        await surface.queue_reply(origin, key, notes.render_joined_thread(other.team, other.channel, other.thread_ts))
+    if unreadable and received.opened and about.hosts and not alert and not received.duplicate:
+        await surface.queue_reply(origin, key, notes.render_joined_hidden_thread())
+    return received
+
+
+async def _is_worked_on(surface: HandlerContext, incident: str) -> bool:
+    """Return whether a second report joins this incident: a turn waits or runs, an action is under way, or a person wrote lately."""
+    waiting = await surface.inbox.list_waiting(incident)
+    if waiting:
+        return waiting[-1].kind != "stop"
+    rows = IncidentView(await surface.state_of(incident))
+    if rows.is_stopped:
+        return False
+    last = await surface.pulse.get_last_message_time(incident)
+    if last is None or surface.clock.now() - last < INACTIVITY_LIMIT or await _has_active_action(surface, incident):
+        return True
+    if not any(row.is_open or row.outcome == "unknown" for row in rows.remediations):
+        await surface.inbox.release_causes(incident)
+    return False
+
+
+async def _has_active_action(surface: HandlerContext, incident: str) -> bool:
+    """Return whether an action of the incident is approved or runs."""
+    if surface.approvals is None:
+        return False
+    return any(record.state in ACTIVE_STATES for record in await surface.approvals.book.list_incident_records(incident))

@@ -1,0 +1,324 @@
+"""A message → the inbox, an answer that needs no turn, or silence. Everything that must not be lost is stored before `hear` returns.
+
+What people say to each other in an incident's thread goes nowhere: no turn, no evidence, no ticket, no model.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from bot.alerts.posted_alerts import parse_posted_alerts
+from bot.cards.blocks import Card, build_card
+from bot.incidents.cards import home, notes
+from bot.incidents.cards.direct_messages import classify_request
+from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.dispatch.thread_activity import MAX_MUTE_DURATION, AnswerPermit, PreviousActivity
+from bot.incidents.handlers import slack_markup
+from bot.incidents.handlers.intake import open_or_join_incident
+from bot.incidents.handlers.open_work import list_open_incidents, load_open_incident, render_quota_waits
+from bot.policy import channels as policy
+from bot.refusal import Refusal
+from bot.slack.client import build_message_args as blocks_of
+from bot.slack.payloads import DeletedMessage, EditedMessage, IncomingMessage
+from graph.dialogue.addressed import (
+    Addressing,
+    ThreadSituation,
+    classify_addressing,
+    find_call,
+    is_mentioned,
+    is_request,
+    mark_as_new_facts,
+)
+from graph.dialogue.intents import Intent
+from graph.dialogue.news import has_complaint, is_empty_message
+from graph.dialogue.read import parse_message
+from graph.dialogue.said import ParsedMessage
+from graph.state import InboxItem, InboxItemKind, Origin
+
+NO_INCIDENT = "There is no incident in this thread yet. Mention me with what is wrong, for example: job 4711 hangs on gpu-[017-020]."
+BOT_NAME: Final = "rackmedic"
+MAX_PARSED_CHARS = 2000
+"""Characters of a message that are read for what it asks; all of it is stored."""
+MAX_REQUEST_WORDS = 8
+"""Words that a message may have which asks for something and tells nothing."""
+ALWAYS_ANSWERED_INTENTS: Final = frozenset({Intent.STOP, Intent.HAND_OFF, Intent.CLOSE, Intent.TYPED_APPROVAL})
+"""Answered with or without a mention, however many answers the thread got lately."""
+BOT_INTENTS: Final = frozenset({Intent.HELP, Intent.META, Intent.SMALL_TALK, Intent.THANKS})
+INCIDENT_INTENTS: Final = frozenset(
+    {
+        Intent.EXPLAIN,
+        Intent.ON_APPROVE,
+        Intent.WHO_MAY_APPROVE,
+        Intent.WHO_IS_ON_IT,
+        Intent.TAKE,
+        Intent.ASSIGN,
+        Intent.WAITS,
+        Intent.HAND_OFF,
+        Intent.SUMMARY,
+        Intent.REPORT,
+        Intent.RECHECK,
+        Intent.RUN_GUIDE,
+        Intent.UNDO,
+        Intent.CLOSE,
+        Intent.REOPEN,
+        Intent.STOP,
+        Intent.PAUSE,
+        Intent.TYPED_APPROVAL,
+    }
+)
+"""What can be asked for only where there is an incident."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeResult:
+    """What became of a message: the incident it went to, if it was stored."""
+
+    incident: str = ""
+    opened: bool = False
+
+
+async def handle_message(surface: HandlerContext, arrival: IncomingMessage) -> IntakeResult:
+    """Store it, answer it, or pass it over. Raises Refusal (to be said) and StoreAway (not to be acknowledged)."""
+    async with surface.in_order.acquire(f"{arrival.channel} {arrival.root}"):
+        return await _handle_in_order(surface, arrival)
+
+
+async def handle_edit(surface: HandlerContext, edit: EditedMessage, first: Callable[[str], bool]) -> IntakeResult:
+    """Read it where it became a message for us, or began nothing yet; else say to its author that it is not read again, where `first` calls
+    that said for the first time. What was asked first stands: others answered it, and an approval may rest on it. Raises as `hear` does."""
+    async with guard_store():
+        incident = await surface.inbox.find_incident(edit.now.team, edit.now.channel, edit.now.root)
+    if incident is None or not edit.called_before:
+        return await handle_message(surface, edit.now)
+    policy.require_operator_channel(edit.now.place, surface.bound)
+    if first(f"{edit.now.key} is not read again"):
+        surface.tasks.spawn_task("not_read_again", _post_not_read_again(surface, edit.now))
+    return IntakeResult(incident)
+
+
+async def _post_not_read_again(surface: HandlerContext, arrival: IncomingMessage) -> None:
+    thread = arrival.root if arrival.in_thread else None
+    told = blocks_of(notes.render_edit_ignored())
+    await surface.client.chat_postEphemeral(channel=arrival.channel, user=arrival.user, thread_ts=thread, **told)
+
+
+async def handle_deletion(surface: HandlerContext, gone: DeletedMessage, first: Callable[[str], bool]) -> None:
+    """The first message of an incident was deleted, and with it the way to its thread: those who are on call are told once, where they read,
+    what still goes on there, such as a node that we hold."""
+    async with guard_store():
+        incident = await surface.inbox.find_incident(gone.team, gone.channel, gone.ts)
+    row = surface.bound.get(gone.channel)
+    if incident is None or row is None:
+        return
+    work = await load_open_incident(surface, incident)
+    if (work.lifecycle == "closed" and not work.held) or not first(f"{gone.team}.{gone.channel}.{gone.ts} deleted"):
+        return
+    where = row.internal if row.kind == "tenant" else gone.channel
+    if where:
+        await surface.queue_reply(
+            Origin(kind="slack", team=gone.team, channel=where), f"{gone.channel}.{gone.ts} deleted", notes.render_thread_deleted(work)
+        )
+
+
+async def _handle_in_order(surface: HandlerContext, arrival: IncomingMessage) -> IntakeResult:
+    async with guard_store():
+        incident = await surface.inbox.find_incident(arrival.team, arrival.channel, arrival.root)
+    if incident is None and await _in_joined_thread(surface, arrival):
+        return IntakeResult()
+    if incident is None and not arrival.mention:
+        return IntakeResult()
+    if incident is None and arrival.place.type == "im":
+        async with guard_store():
+            await surface.direct.store(
+                _build_origin(arrival), arrival.key, arrival.at, classify_request(slack_markup.render_plain_text(arrival.raw))
+            )
+        return IntakeResult()
+    policy.require_operator_channel(arrival.place, surface.bound)
+    if arrival.alert:
+        return await _handle_alert(surface, arrival, incident)
+    said = await parse_incoming_message(surface, arrival, _build_origin(arrival))
+    if incident is not None:
+        return await _handle_reply(surface, arrival, said, incident)
+    policy.require_colleague(await surface.people.get_person(arrival.user), arrival.team)
+    await surface.require_permission(f"intent.{said.intent}", arrival.user, arrival.channel)
+    return await _handle_first_mention(surface, arrival, said)
+
+
+async def _handle_alert(surface: HandlerContext, arrival: IncomingMessage, incident: str | None) -> IntakeResult:
+    """Another bot's message: the alerts of a group where it is of a form that tells them, else a report in its words."""
+    said = ParsedMessage(intent=Intent.NEW_FACTS, text=slack_markup.render_plain_text(arrival.raw))
+    if incident:
+        return await _store_message(surface, arrival, said, incident)
+    posted = parse_posted_alerts(said.text, f"{arrival.channel} {arrival.source}") if surface.posted else None
+    if surface.posted is None or posted is None:
+        return await _open_incident(surface, arrival, said)
+    async with guard_store():
+        told = await surface.posted(arrival.channel, arrival.ts, posted)
+    return IntakeResult(told[0] if told else "")
+
+
+async def parse_incoming_message(surface: HandlerContext, arrival: IncomingMessage, origin: Origin) -> ParsedMessage:
+    """What it asks for, by rules alone, read beside the loop, with the names that its place may speak of. A bare mention asks how things stand."""
+    text = slack_markup.render_plain_text(slack_markup.strip_bot_mention(arrival.raw, arrival.us))
+    if not text and not arrival.files:
+        return ParsedMessage(intent=Intent.STATUS)
+    said = await asyncio.to_thread(parse_message, text[:MAX_PARSED_CHARS], surface.vocabulary_of(origin), arrival.at)
+    return said.model_copy(update={"text": text})
+
+
+async def _handle_reply(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
+    """In an incident's thread: heard where it is said to us."""
+    async with guard_store():
+        before = await surface.pulse.record_message(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
+    what = await classify_message_addressing(surface, arrival, said, before)
+    if what is Addressing.SILENCE:
+        return (
+            await _answer_passed_over(surface, arrival, said, incident)
+            if _is_alone_with_bot(surface, arrival, said, before)
+            else IntakeResult()
+        )
+    said = mark_as_new_facts(said) if what is Addressing.TAKE else said
+    if arrival.mention or said.kind != "reply":
+        policy.require_colleague(await surface.people.get_person(arrival.user), arrival.team)
+        await surface.require_permission(f"intent.{said.intent}", arrival.user, arrival.channel)
+    async with guard_store():
+        always = said.intent in ALWAYS_ANSWERED_INTENTS
+        may = await surface.pulse.admit_answer(incident, arrival.ts, always=always, mention=arrival.mention, alone=not before.others)
+    if may is not AnswerPermit.GO:
+        return (
+            await _post_answer(surface, arrival, notes.render_answer_limit(MAX_MUTE_DURATION))
+            if may is AnswerPermit.TRIP
+            else IntakeResult()
+        )
+    if said.intent is Intent.HELP:
+        return await _post_answer(surface, arrival, home.render_help(slack_markup.list_help_rows()))
+    return await _store_message(surface, arrival, said, incident)
+
+
+def _is_alone_with_bot(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity) -> bool:
+    """Return whether one person writes with us alone, and wants to be answered there."""
+    paused = before.quiet_until is not None and before.quiet_until > surface.clock.now()
+    wanted = not (surface.bound[arrival.channel].mention_only or paused or before.lifecycle == "closed")
+    return wanted and not before.others and bool(said.text) and not find_call(said.text, (arrival.us, BOT_NAME))
+
+
+async def _answer_passed_over(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
+    """Tell the only person in a thread that a message was not understood as addressed to the bot: once per window, but of a request each time."""
+    async with guard_store():
+        first = await surface.pulse.is_first_ignored(incident, arrival.ts)
+    return await _post_answer(surface, arrival, notes.render_not_understood()) if first or is_request(said) else IntakeResult()
+
+
+async def _in_joined_thread(surface: HandlerContext, arrival: IncomingMessage) -> bool:
+    """Answer a request in a thread whose report joined another thread's incident with a link to that thread. Return whether the message is done with.
+    A mention that tells something is read as a report: it joins again, or begins an incident of its own."""
+    if not arrival.in_thread or arrival.alert or surface.bound.get(arrival.channel) is None:
+        return False
+    async with guard_store():
+        incident = await surface.inbox.joined_from(arrival.team, arrival.channel, arrival.root)
+        other = await surface.inbox.get_origin(incident) if incident else None
+    if other is None or not policy.can_follow_thread(_build_origin(arrival), other, surface.bound):
+        return False
+    said = await parse_incoming_message(surface, arrival, _build_origin(arrival))
+    us = (arrival.us, BOT_NAME)
+    mentioned = arrival.mention or is_mentioned(said.text, us)
+    to_somebody_else = bool(find_call(said.text, us)) and not mentioned
+    if arrival.mention and not (said.text and is_request_only(said) and said.intent in INCIDENT_INTENTS):
+        return False
+    if to_somebody_else or not is_request(said) or (surface.bound[arrival.channel].mention_only and not mentioned):
+        return not arrival.mention
+    policy.require_operator_channel(arrival.place, surface.bound)
+    await _post_answer(surface, arrival, notes.ask_there(other.team, other.channel, other.thread_ts))
+    return True
+
+
+async def classify_message_addressing(
+    surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity
+) -> Addressing:
+    """Whether it is said to us. Who speaks there is asked of Slack only where a name at the beginning could make a difference."""
+    row, us = surface.bound[arrival.channel], (arrival.us, BOT_NAME)
+    here = ThreadSituation(
+        mentioned=arrival.mention or is_mentioned(said.text, us),
+        called=find_call(said.text, us),
+        follows=before.follows,
+        after_question=before.after_question,
+        asked=before.asked,
+        mention_only=row.mention_only,
+        paused=before.quiet_until is not None and before.quiet_until > surface.clock.now(),
+        closed=before.lifecycle == "closed",
+        files=bool(arrival.files),
+        alone=not before.others,
+    )
+    what = classify_addressing(said, here)
+    if what is Addressing.SILENCE or here.mentioned or here.called or " " not in said.text:
+        return what
+    told = await asyncio.gather(*(surface.people.get_name(user) for user in before.others))
+    names = {word for name in told for word in name.split() if len(word) > 2}
+    return classify_addressing(said, replace(here, called=find_call(said.text, us, names)))
+
+
+async def _store_message(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
+    data = {} if arrival.alert else said.build_item_data()
+    async with guard_store():
+        new = await surface.inbox.enqueue(build_item(arrival, said, incident, kind=said.kind, data=data), arrival.key)
+    if new:
+        surface.notify_stored(incident)
+    return IntakeResult(incident)
+
+
+async def _handle_first_mention(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
+    """A mention where there is no incident: the list of what is open, help, or a new one."""
+    bare = said.text == "" and not arrival.files
+    if bare and arrival.in_thread:
+        return await _open_incident(surface, arrival, said)
+    if bare or (is_request_only(said) and said.intent in BOT_INTENTS and not arrival.files and not has_complaint(said.text, arrival.at)):
+        return await _post_answer(surface, arrival, home.render_help(slack_markup.list_help_rows()))
+    if is_request_only(said) and said.intent is Intent.STATUS:
+        return await _post_open_incidents(surface, arrival)
+    if is_request_only(said) and said.intent in INCIDENT_INTENTS and not arrival.files:
+        raise Refusal(NO_INCIDENT)
+    if not (arrival.in_thread or arrival.files) and is_empty_message(said, arrival.at):
+        return await _post_answer(surface, arrival, notes.render_empty_report())
+    return await _open_incident(surface, arrival, said)
+
+
+def is_request_only(said: ParsedMessage) -> bool:
+    """Whether a message asks for something and tells nothing that could be looked into."""
+    names = said.hosts or said.unknown_hosts or said.group or said.job or said.device or said.labels or said.category
+    return said.sure and not names and len(said.text.split()) <= MAX_REQUEST_WORDS
+
+
+async def _open_incident(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
+    make = partial(build_item, arrival, said, kind="mention", data={})
+    received = await open_or_join_incident(surface, _build_origin(arrival), arrival.key, said.text, make, alert=arrival.alert)
+    return IntakeResult(received.incident, received.opened)
+
+
+def _build_origin(arrival: IncomingMessage) -> Origin:
+    return Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
+
+
+def build_item(arrival: IncomingMessage, said: ParsedMessage, incident: str, *, kind: InboxItemKind, data: dict[str, Any]) -> InboxItem:
+    """A message as the inbox holds it, with pointers to its files and to what its thread said before."""
+    more: dict[str, Any] = {"files": [file.to_json() for file in arrival.files]} if arrival.files else {}
+    if kind == "mention" and arrival.in_thread:
+        more["root"] = {"channel": arrival.channel, "ts": arrival.thread_ts, "upto": arrival.ts}
+    return InboxItem(id=arrival.key, kind=kind, incident=incident, at=arrival.at, user=arrival.user, text=said.text, data={**data, **more})
+
+
+async def _post_answer(surface: HandlerContext, arrival: IncomingMessage, shown: Card) -> IntakeResult:
+    """Say it in the thread, once: of a mention's two events the other one speaks."""
+    if not arrival.twin:
+        await surface.queue_reply(_build_origin(arrival), arrival.key, shown)
+    return IntakeResult()
+
+
+async def _post_open_incidents(surface: HandlerContext, arrival: IncomingMessage) -> IntakeResult:
+    rows = await list_open_incidents(surface)
+    return await _post_answer(
+        surface,
+        arrival,
+        build_card("Open incidents", home.render_incident_list(rows, surface.clock.now(), await render_quota_waits(surface))),
+    )

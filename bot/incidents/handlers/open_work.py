@@ -1,0 +1,140 @@
+"""What is open: incidents as rows, from the inbox's index and the stored incidents; what of customers waits for their share; and the actions that wait for
+a decision, from the ledger."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from bot.cards.blocks import Block
+from bot.incidents.cards.home import OpenIncident
+from bot.incidents.context import HandlerContext, guard_store, translate_ledger_errors
+from bot.policy.approvals import can_still_approve
+from bot.policy.quotas import WaitingTenant
+from bot.remediation.cards.brakes import WaitingApproval
+from bot.slack.payloads import parse_slack_timestamp
+from bot.tenants.cards import quota_waiting
+from bot.tenants.cards.quota_waiting import WaitingTenantView
+from graph.incident.lifecycle import is_settled_for_tenant
+from graph.incident_view import IncidentView
+from graph.remediation.cause_ownership import is_owned_elsewhere
+from graph.remediation.drained_nodes import list_drained_nodes
+from graph.state import Origin
+from tools.ledger.brakes import BrakeStatus
+from tools.ledger.headroom import BrakeHeadroom
+from tools.ledger.reader import LedgerReader
+from tools.ledger.states import State
+
+MAX_INCIDENTS = 100
+"""Of a great many incidents, the oldest."""
+
+
+async def list_open_incidents(surface: HandlerContext) -> list[OpenIncident]:
+    """Oldest first; of a great many, the oldest hundred."""
+    now = surface.clock.now()
+    async with guard_store():
+        ids = await _list_oldest_open(surface)
+        return list(await asyncio.gather(*(_build_open_incident(surface, incident, now) for incident in ids)))
+
+
+async def list_open_and_drained(surface: HandlerContext) -> list[OpenIncident]:
+    """The same, and below it the closed ones whose nodes we hold."""
+    now = surface.clock.now()
+    async with guard_store():
+        ids = dict.fromkeys([*(await _list_oldest_open(surface)), *(await surface.inbox.list_drained_incidents())[:MAX_INCIDENTS]])
+        return list(await asyncio.gather(*(_build_open_incident(surface, incident, now) for incident in ids)))
+
+
+async def load_open_incident(surface: HandlerContext, incident: str) -> OpenIncident:
+    """One incident, and what it holds."""
+    async with guard_store():
+        return await _build_open_incident(surface, incident, surface.clock.now())
+
+
+async def render_quota_waits(surface: HandlerContext, *, buttons: bool = True) -> list[Block]:
+    """What of customers waits for their share, one line a customer, whoever waits longest first."""
+    async with guard_store():
+        found = [await _build_wait_row(surface, row) for row in await _list_quota_waits(surface)]
+    return quota_waiting.render_waiting_tenants(found, buttons=buttons)
+
+
+async def _build_wait_row(surface: HandlerContext, row: WaitingTenant) -> WaitingTenantView:
+    oldest = row.incidents[0]
+    first = await surface.inbox.list_waiting(oldest, 1)
+    words = first[0].text if first else ""
+    return WaitingTenantView(row.tenant, len(row.incidents), oldest, row.since, row.why.limit, row.why.until, words)
+
+
+async def _list_quota_waits(surface: HandlerContext) -> list[WaitingTenant]:
+    return await surface.waits.list_waiting_tenants() if surface.waits else []
+
+
+async def _list_oldest_open(surface: HandlerContext) -> list[str]:
+    """Open incidents, the oldest hundred. In those of customers that wait to be begun there is nothing to see yet, and a storm of them hides no other."""
+    new = {incident for row in await _list_quota_waits(surface) for incident in row.new}
+    return [incident for incident in await surface.inbox.list_open_incidents() if incident not in new][:MAX_INCIDENTS]
+
+
+async def _build_open_incident(surface: HandlerContext, incident: str, now: datetime) -> OpenIncident:
+    rows = IncidentView(await surface.state_of(incident))
+    origin = await surface.inbox.get_origin(incident) or Origin()
+    return OpenIncident(
+        id=incident,
+        lifecycle=await surface.inbox.get_lifecycle(incident) or "open",
+        opened_at=rows.opened_at or _estimate_opened_at(origin, now),
+        headline=(rows.report.headline if rows.report else "") or rows.brief.text[:150],
+        hosts=rows.brief.hosts,
+        team=origin.team,
+        channel=origin.channel,
+        thread_ts=origin.thread_ts if origin.kind == "slack" else "",
+        opened_by=origin.user,
+        owners=frozenset(filter(None, (rows.owner, rows.ticket.taken_by if rows.ticket else ""))),
+        held=tuple(list_drained_nodes(rows.remediations)),
+        stopped=rows.is_stopped,
+        answered=bool(origin.customer) and is_settled_for_tenant(rows, surface.theirs.__contains__),
+        elsewhere=rows.report is not None and is_owned_elsewhere(rows.report),
+    )
+
+
+def _estimate_opened_at(origin: Origin, now: datetime) -> datetime:
+    """Before an incident's first turn the thread's beginning tells when it was opened."""
+    return parse_slack_timestamp(origin.thread_ts) if origin.kind == "slack" and origin.thread_ts else now
+
+
+async def list_pending_actions(surface: HandlerContext, voter: str = "") -> list[WaitingApproval]:
+    """Pending actions, the first to expire first; with `voter` (`TEAM:USER`) those that this person may still approve."""
+    if surface.approvals is None:
+        return []
+    async with guard_store(), translate_ledger_errors():
+        ids = dict.fromkeys([*(await _list_oldest_open(surface)), *(await surface.inbox.list_drained_incidents())[:MAX_INCIDENTS]])
+        rows = [
+            row
+            for found in await asyncio.gather(*(_list_incident_pending(surface, surface.approvals.book, i) for i in ids))
+            for row in found
+        ]
+    mine = [row for row in rows if not voter or can_still_approve(row.record, voter)]
+    return sorted(mine, key=lambda row: row.record.decide_by)
+
+
+async def get_brake_status(surface: HandlerContext) -> BrakeStatus | None:
+    """How the brakes stand; None where nothing can be run anyway."""
+    if surface.approvals is None:
+        return None
+    async with guard_store(), translate_ledger_errors():
+        status = await surface.approvals.book.get_brake_status()
+    _, _, user = status.stopped_by.partition(":")
+    return replace(status, stopped_by=await surface.people.get_name(user)) if user else status
+
+
+async def get_remaining_room(surface: HandlerContext, incidents: Sequence[OpenIncident]) -> BrakeHeadroom | None:
+    """How much may be changed now; None where nothing can be run anyway."""
+    if surface.approvals is None:
+        return None
+    async with guard_store(), translate_ledger_errors():
+        return await surface.approvals.decisions.get_change_allowance([row.id for row in incidents if row.lifecycle != "closed"])
+
+
+async def _list_incident_pending(surface: HandlerContext, book: LedgerReader, incident: str) -> list[WaitingApproval]:
+    records = [record for record in await book.list_incident_records(incident) if record.state is State.PENDING]
+    origin = (await surface.inbox.get_origin(incident) if records else None) or Origin()
+    return [WaitingApproval(record, origin.team, origin.channel, origin.thread_ts) for record in records]

@@ -1,0 +1,31 @@
+"""Turns of a desk whose items are only answered: nothing is looked at, and nothing is kept of them."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from bot.slack.posted_messages import PostedCards
+from graph.context import Progress
+from graph.report import Report
+from graph.state import InboxItem, IncidentState, Origin
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOnlyRunner:
+    """`cards` remembers which answers were posted."""
+
+    cards: PostedCards
+
+    async def run_turn(self, item: InboxItem, origin: Origin | None) -> Report:
+        return Report(item=item.id, outcome="abstained")
+
+    async def load_state(self, incident: str) -> IncidentState:
+        return {"lifecycle": "closed"}
+
+    async def abandon_turn(self, item: InboxItem) -> None:
+        """Nothing is kept of a turn."""
+
+    async def prune_thread(self, incident: str, keep: timedelta | None) -> None:
+        await self.cards.set_retention(incident, closed=True)
+
+    async def publish_progress(self, p: Progress) -> None:
+        """Nobody is told."""

@@ -1,0 +1,67 @@
+"""Posts what lies in the outbox, each answer once: a process that finds one begun looks for its metadata in the thread before it posts."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import structlog
+from slack_sdk.errors import SlackApiError
+
+from bot.incidents.publishing.answer_only_runner import AnswerOnlyRunner
+from bot.incidents.publishing.answer_outbox import AnswerOutbox, parse_card
+from bot.refusal import Refusal
+from bot.slack.client import SLACK_ERRORS, SlackClient
+from bot.slack.people import People
+from bot.slack.posted_messages import IdempotentPoster
+from graph.report import Report
+from graph.state import InboxItem, IncidentState, Origin
+
+log = structlog.get_logger()
+GIVE_UP_AFTER: Final = timedelta(hours=1)
+RECHECK_READERS_AFTER: Final = timedelta(seconds=15)  # after which it is asked again who reads the channel
+PERMANENT_SLACK_ERRORS: Final = frozenset(
+    {"channel_not_found", "not_in_channel", "is_archived", "restricted_action", "invalid_blocks", "msg_too_long"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxPublisher(AnswerOnlyRunner):
+    """Turns and board of the desk that empties the outbox."""
+
+    client: SlackClient
+    outbox: AnswerOutbox
+    people: People
+
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
+        """Post the oldest answer of the thread, once. Raises what posting raises, until `GIVE_UP_AFTER`."""
+        [item], origin = await self.outbox.inbox.list_waiting(incident, 1), await self.outbox.inbox.get_origin(incident)
+        if origin is None:
+            return
+        await self.cards.set_retention(incident, closed=False)
+        try:
+            if await self._can_be_read(origin, item):
+                await IdempotentPoster(self.client, self.cards).post_once(
+                    origin, incident, f"answer:{item.id}", parse_card(item), build_metadata(item)
+                )
+        except (*SLACK_ERRORS, Refusal) as trouble:
+            if not self._is_hopeless(item, trouble):
+                raise
+            log.exception("outbox.not_posted", item=item.id, channel=origin.channel)
+
+    async def _can_be_read(self, origin: Origin, item: InboxItem) -> bool:
+        """A channel may have been given to another customer, or one of the operators opened to others, while the answer waited."""
+        whose = self.outbox.get_channel_owner(origin.channel)
+        late = self.outbox.clock.now() - item.at >= RECHECK_READERS_AFTER
+        if whose == item.data["for"] and not (whose.startswith("operators") and late and await self.people.is_shared(origin.channel)):
+            return True
+        log.warning("outbox.not_theirs_any_more", item=item.id, channel=origin.channel)
+        return False
+
+    def _is_hopeless(self, item: InboxItem, trouble: Exception) -> bool:
+        refused = isinstance(trouble, SlackApiError) and trouble.response["error"] in PERMANENT_SLACK_ERRORS
+        return refused or self.outbox.clock.now() - item.at >= GIVE_UP_AFTER
+
+
+def build_metadata(item: InboxItem) -> dict[str, Any]:
+    """Return the metadata of an answer."""
+    return {"event_type": "rackmedic_answer", "event_payload": {"asked": item.id}}

@@ -1,0 +1,63 @@
+"""Edits of messages that a thread has already. Nobody waits for one: where Slack takes none now it is owed, and made at a sweep, as things stand then."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.cards.blocks import Card
+from bot.slack.client import SLACK_ERRORS, build_message_args
+from bot.slack.posted_messages import EDIT_LOCK_WAIT, UNEDITABLE_ERRORS, PendingMessages, PostedCards
+from graph.state import Origin
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class PendingEdits:
+    """By the names of the cards. An item whose report waited for an edit was told again and again, and set aside in the end."""
+
+    client: AsyncWebClient
+    cards: PostedCards
+    unsettled: PendingMessages
+    names: tuple[str, ...]
+
+    async def edit_message(self, origin: Origin, incident: str, name: str, ts: str, card: Card) -> None:
+        """The message shows it, or is gone, or it is owed."""
+        async with self.cards.hold_lock(incident, "owed", wait=EDIT_LOCK_WAIT) as alone:
+            if alone:
+                await self._try_edit(origin, incident, name, ts, card)
+            else:
+                await self.cards.set(incident, _build_pending_key(name), ts)  # a sweep draws it as things stood before
+
+    async def _try_edit(self, origin: Origin, incident: str, name: str, ts: str, card: Card) -> None:
+        try:
+            await self.client.chat_update(channel=origin.channel, ts=ts, **build_message_args(card))
+        except SLACK_ERRORS as trouble:
+            if not (isinstance(trouble, SlackApiError) and trouble.response["error"] in UNEDITABLE_ERRORS):
+                log.warning("edit.follows_later", incident=incident, card=name, error=str(trouble)[:200])
+                await self.cards.set(incident, _build_pending_key(name), ts)
+                return
+            log.info("edit.message_gone", incident=incident, card=name)
+        await self.cards.drop(incident, _build_pending_key(name))
+
+    async def note_pending(self, incident: str) -> None:
+        """After whatever may have noted that all is settled: a sweep comes to what is owed."""
+        if [name for name in self.names if await self.cards.get(incident, _build_pending_key(name))]:
+            await self.unsettled.add_pending(incident)
+
+    async def retry_pending(self, origin: Origin, incident: str, drawn: Callable[[str], Awaitable[Card]]) -> None:
+        """Those that are owed, each as it is `drawn` by its name now. What is refused again stays owed."""
+        try:
+            async with self.cards.hold_lock(incident, "owed") as alone:
+                for name in self.names if alone else ():
+                    if ts := await self.cards.get(incident, _build_pending_key(name)):
+                        await self._try_edit(origin, incident, name, ts, await drawn(name))
+        finally:
+            await self.note_pending(incident)
+
+
+def _build_pending_key(name: str) -> str:
+    return f"{name}_owed"

@@ -1,0 +1,70 @@
+"""The sign under the message that called us, so that a channel reads as a board: exactly one of ours at a time.
+
+A sign is worth no failure: what Slack refuses is written down, and where the app lacks the scope nobody asks again in this process.
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import structlog
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.incidents.cards.incident_status import STATUS_SIGNS, StatusSign
+from bot.slack.client import SLACK_ERRORS
+from bot.slack.posted_messages import PostedCards
+from bot.tasks import BackgroundTasks
+from graph.state import Origin
+
+log = structlog.get_logger()
+LOCK_WAIT = timedelta(seconds=15)
+"""How long one sign waits for another."""
+ALREADY_DONE_ERRORS = frozenset({"already_reacted", "no_reaction"})
+"""It is so already."""
+
+
+@dataclass
+class StatusReactions:
+    """`soon` may be called at any time, by any process; nobody waits for it."""
+
+    client: AsyncWebClient
+    cards: PostedCards
+    tasks: BackgroundTasks
+    _off: bool = field(default=False)
+
+    def schedule_reaction(self, origin: Origin, incident: str, sign: StatusSign, turn: str) -> None:
+        """Put this sign there in place of ours, unless the turn that it is about is over by then."""
+        self.tasks.spawn_task("sign", self._show_reaction(origin, incident, sign, turn))
+
+    async def _show_reaction(self, origin: Origin, incident: str, sign: StatusSign, turn: str) -> None:
+        """What is noted first is what may be there, so a crash leaves no second sign behind."""
+        wanted = STATUS_SIGNS[sign].reaction
+        if self._off or not origin.thread_ts or await self.cards.get(incident, "sign") == wanted:
+            return
+        async with self.cards.hold_lock(incident, "sign", wait=LOCK_WAIT) as alone:
+            if not alone or await self.cards.get(incident, "living_turn") != turn:
+                return
+            there = (await self.cards.get(incident, "sign")).split()
+            await self.cards.set(incident, "sign", " ".join(dict.fromkeys((*there, wanted))))
+            try:
+                for name in there:
+                    if name != wanted:
+                        await self._call_slack("remove", origin, name)
+                await self._call_slack("add", origin, wanted)
+            except SLACK_ERRORS as trouble:
+                self._handle_error(incident, trouble)
+                return
+            await self.cards.set(incident, "sign", wanted)
+
+    async def _call_slack(self, what: str, origin: Origin, name: str) -> None:
+        ask = self.client.reactions_add if what == "add" else self.client.reactions_remove
+        try:
+            await ask(channel=origin.channel, timestamp=origin.thread_ts, name=name)
+        except SlackApiError as no:
+            if no.response["error"] not in ALREADY_DONE_ERRORS:
+                raise
+
+    def _handle_error(self, incident: str, trouble: Exception) -> None:
+        self._off = isinstance(trouble, SlackApiError) and trouble.response["error"] == "missing_scope"
+        rest = "; add reactions:write to the app and install it again" if self._off else ""
+        log.warning("reactions.not_shown", incident=incident, error=f"{str(trouble)[:200]}{rest}")

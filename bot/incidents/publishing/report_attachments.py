@@ -1,0 +1,116 @@
+"""Outputs that somebody asked for as files, and pictures with their rows as text, put into the thread beside the answer. Each goes there once."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Awaitable, Sequence
+
+import structlog
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.cards.text import clip_text
+from bot.incidents.publishing.incident_reports import IncidentReportWriter
+from bot.refusal import Refusal
+from bot.reports.charts.drawing import Drawing
+from bot.reports.drawing_source import DrawingSource, FactsNotKept
+from bot.reports.page_formats import parse_page_format
+from bot.slack.client import SLACK_ERRORS
+from bot.slack.posted_messages import PostedCards
+from graph.incident_view import IncidentView
+from graph.report import AttachedChart, Report
+from graph.state import IncidentState, Origin
+from tools.evidence import EvidenceStore
+
+log = structlog.get_logger()
+MAX_ALT_TEXT_CHARS, MAX_TITLE_CHARS = 900, 100
+"""Slack takes a thousand characters for those who cannot see a picture."""
+TIMELINE_MILESTONES = frozenset({"ran", "proved", "failed", "handed over"})
+"""What must have happened for the end of an incident to be worth its timeline."""
+
+
+class ReportAttachments:
+    """The answer stands without its files, so Slack's refusal is written down and no more."""
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        cards: PostedCards,
+        evidence: EvidenceStore,
+        drawn_from: DrawingSource,
+        pages: IncidentReportWriter | None = None,
+    ) -> None:
+        self._client, self._cards, self._evidence = client, cards, evidence
+        self.drawn_from, self.pages = drawn_from, pages
+        self._drawing = asyncio.Lock()
+
+    async def upload_report_files(self, origin: Origin, incident: str, report: Report, state: IncidentState) -> None:
+        """Upload what the report shows."""
+        for number, row in enumerate(report.shown):
+            text = await self._evidence.get_text(row.sha256)
+            if text is not None and not await self._cards.claim(incident, f"shown:{report.item}:{number}"):
+                await self._log_slack_errors(incident, self._upload_files(origin, [(row.name, row.name, text, None)]))
+        for number, wanted in enumerate(report.pictures):
+            mark = f"picture:{report.item}:{number}" if wanted.asked else _build_chart_key(wanted, report)
+            await self._post_chart(origin, incident, wanted, IncidentView(state), mark)
+        if report.page and self.pages is not None and not await self._cards.claim(incident, f"page:{report.item}"):
+            with contextlib.suppress(Refusal):  # it is being written already, and comes here
+                item = IncidentView(state).item if state.get("item") else None
+                place = origin.model_copy(update={"user": item.user if item else origin.user})
+                self.pages.begin_report(incident, place, parse_page_format(item.text if item else ""))
+
+    async def post_closing_timeline(self, origin: Origin, incident: str, state: IncidentState) -> None:
+        """The timeline of an incident in which something was done, once, when it is closed."""
+        rows = IncidentView(state)
+        if _is_worth_timeline(rows):
+            await self._post_chart(origin, incident, AttachedChart(kind="timeline", asked=False), rows, "timeline:closed")
+
+    async def _post_chart(self, origin: Origin, incident: str, wanted: AttachedChart, rows: IncidentView, mark: str) -> None:
+        """`mark` is claimed before it is drawn; without one the same rows are shown once."""
+        if mark and await self._cards.claim(incident, mark):
+            return
+        try:
+            drawing = await self.drawn_from.build_drawing(wanted, rows)
+        except FactsNotKept:
+            log.warning("board.picture_without_facts", incident=incident)
+            return
+        if mark or not await self._cards.claim(incident, f"drawn:{_compute_digest(drawing.text)}"):
+            await self._log_slack_errors(incident, self._upload_chart(origin, drawing))
+
+    async def _upload_chart(self, origin: Origin, drawing: Drawing) -> None:
+        """Drawn beside the event loop, one at a time; its rows are a file beside it."""
+        async with self._drawing:
+            png = await asyncio.to_thread(drawing.draw, "png")
+            text = await asyncio.to_thread(lambda: drawing.text)
+        title = clip_text(drawing.title, MAX_TITLE_CHARS)
+        picture = (f"{drawing.name}.png", title, png, clip_text(drawing.words, MAX_ALT_TEXT_CHARS))
+        await self._upload_files(origin, [picture, (f"{drawing.name}.txt", clip_text(f"{title}, as text", MAX_TITLE_CHARS), text, None)])
+
+    async def _upload_files(self, origin: Origin, files: Sequence[tuple[str, str, str | bytes, str | None]]) -> None:
+        """(name, title, content, words for who cannot see it), together in one message."""
+        rows = [{"filename": name, "title": title, "content": content, "alt_txt": alt} for name, title, content, alt in files]
+        await self._client.files_upload_v2(channel=origin.channel, thread_ts=origin.thread_ts, file_uploads=rows)
+
+    async def _log_slack_errors(self, incident: str, upload: Awaitable[None]) -> None:
+        try:
+            await upload
+        except SLACK_ERRORS as trouble:
+            log.warning("board.output_not_uploaded", incident=incident, error=str(trouble)[:200])
+
+
+def has_attachments(report: Report, state: IncidentState) -> bool:
+    """Whether a report has files or pictures at all: only then Slack is asked who would see them."""
+    return bool(report.shown or report.pictures or report.page) or _is_worth_timeline(IncidentView(state))
+
+
+def _is_worth_timeline(rows: IncidentView) -> bool:
+    return rows.lifecycle == "closed" and any(mark.kind in TIMELINE_MILESTONES for mark in rows.milestones)
+
+
+def _build_chart_key(wanted: AttachedChart, report: Report) -> str:
+    """By what a picture that nobody asked for comes once: a number that moves with each look, by whom it accuses; any other, by its rows."""
+    accused = sorted({host for cause in report.root_causes for host in cause.hosts})
+    return f"picture:{wanted.key}:{_compute_digest(' '.join(accused))}" if wanted.kind == "heat" else ""
+
+
+def _compute_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

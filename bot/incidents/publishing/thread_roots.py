@@ -1,0 +1,50 @@
+"""The message that a thread of ours begins with, where nobody of us wrote one: posted once, also over a crash, and from then on the incident's place."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bot.cards.blocks import Card
+from bot.incidents.cards import notes
+from bot.incidents.dispatch.inbox import Inbox
+from bot.policy import channels as policy
+from bot.slack.client import SlackClient, post_message
+from bot.slack.people import People
+from bot.slack.posted_messages import POSTING, PostedCards
+from graph.state import Origin
+
+HISTORY_LIMIT = 200
+"""Messages of the channel among which a thread is looked for that was begun before a crash."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRoots:
+    """Begins them, as part of the first turn of an incident that came without a thread."""
+
+    client: SlackClient
+    cards: PostedCards
+    inbox: Inbox
+    people: People
+
+    async def begin_thread(
+        self, incident: str, origin: Origin, kind: str, first: Callable[[], Awaitable[Card]], *, stands_for: str = ""
+    ) -> Origin:
+        """Where the incident lives from now on. `kind` marks its first message, `stands_for` names what that message is besides, so that nobody
+        posts it again. Nothing of anybody is written where others can read the operators' channel by now."""
+        marked = {"event_type": kind, "event_payload": {"incident": incident}}
+        ts = await self.cards.claim(incident, "root")
+        if ts == POSTING:
+            ts = await self._find_root(origin.channel, marked)
+        if not ts:
+            card = notes.render_refusal(policy.REFUSAL_TEXTS["shared"]) if await self.people.is_shared(origin.channel) else await first()
+            ts = await post_message(self.client, origin.channel, "", card, marked)
+        for name in filter(None, ("root", stands_for)):
+            await self.cards.set(incident, name, ts)
+        team = origin.team or str((await self.client.auth_test())["team_id"])
+        settled = origin.model_copy(update={"team": team, "thread_ts": ts})
+        await self.inbox.set_origin(incident, settled)
+        return settled
+
+    async def _find_root(self, channel: str, marked: Mapping[str, Any]) -> str:
+        answer = await self.client.conversations_history(channel=channel, limit=HISTORY_LIMIT, include_all_metadata=True)
+        return next((str(row["ts"]) for row in answer["messages"] if row.get("metadata") == marked), "")

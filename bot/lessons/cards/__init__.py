@@ -1,0 +1,1 @@
+"""Cards of lessons, site notes, ideas and guides. Pure."""

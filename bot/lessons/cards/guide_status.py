@@ -1,0 +1,27 @@
+"""Where a troubleshooting guide stands: its steps where somebody called it, one line where it only fits what was reported. Pure."""
+
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.text import Line, bold, code
+from graph.guide_rendering import count_answered_steps, render_guide_summary
+from graph.report import Report
+
+MAX_STEP_LINES, MAX_GUIDE_CHARS = 6, 1200
+"""Lines of steps beside the title, and how long all of it may be."""
+
+
+def render_guide(report: Report) -> list[Block]:
+    """A few lines; nothing where there is no guide."""
+    run = report.guide
+    if run is None:
+        return []
+    done = f"{count_answered_steps(run)} of {len(run.steps)} steps answered"
+    if not run.called:
+        return [
+            blocks.line_section(
+                "📋 Guide “", bold(run.title), f"”: {done} by what was seen. To go through it: ", code(f"run guide {run.id}")
+            )
+        ]
+    again: Line = (" · to go on: ", code(f"run guide {run.id}")) if run.due or any(row.mark == "next" for row in run.steps) else ()
+    title: Line = ("📋 ", bold(run.title), f" · {done}", *again)
+    return [blocks.clipped_section(title, *((line,) for line in render_guide_summary(run, MAX_STEP_LINES)), room=MAX_GUIDE_CHARS)]

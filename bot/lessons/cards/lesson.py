@@ -1,0 +1,167 @@
+"""What a closed incident taught, for the knowledge editors: accept it, change it, refuse it. Until it is accepted it is used for nothing."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, BadForm, ButtonClick, OldButton, encode_button_value, parse_button_click
+from bot.cards.text import Line, Part, bold, code, italic
+from graph.state import ABSTAIN, NO_FAULT
+from kb.history.lessons import MAX_TEXT_CHARS, MAX_TITLE_CHARS, Lesson, LessonState
+
+ACCEPT_ACTION_ID, EDIT_ACTION_ID, REFUSE_ACTION_ID, RESTORE_ACTION_ID = "lesson.accept", "lesson.edit", "lesson.refuse", "lesson.restore"
+BUTTONS = {ACCEPT_ACTION_ID: "accept", EDIT_ACTION_ID: "edit", REFUSE_ACTION_ID: "refuse", RESTORE_ACTION_ID: "restore"}
+CALLBACK_ID = "lesson.submit"
+TITLE_BLOCK_ID, DESCRIPTION_BLOCK_ID, LABEL_BLOCK_ID, CAUSE_BLOCK_ID, RESOLUTION_BLOCK_ID = (
+    "lesson.title",
+    "lesson.seen",
+    "lesson.label",
+    "lesson.cause",
+    "lesson.fix",
+)
+MAX_LINE_CHARS = 300
+STATE_HEADLINES: Final[Mapping[LessonState, str]] = {
+    "draft": "📝 A lesson to decide about",
+    "accepted": "🎓 Lesson accepted",
+    "refused": "🚫 Lesson refused",
+    "retired": "📦 Lesson retired",
+    "folded": "📚 Lesson folded into an earlier one",
+}
+
+LabelChoices = Mapping[str, Sequence[tuple[str, str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class LessonEdit:
+    """The form, sent: what somebody makes of the draft with this digest."""
+
+    lesson: str
+    digest: str
+    title: str
+    description: str
+    label: str
+    root_cause: str
+    resolution: str
+
+
+def render_lesson(lesson: Lesson, titles: Mapping[str, str], by: str = "") -> Card:
+    """`by`: the name of whoever settled it. Once it is settled the buttons are gone."""
+    head = STATE_HEADLINES[lesson.state]
+    return blocks.build_card(
+        f"{head}: {lesson.title}",
+        [
+            blocks.header(head),
+            *[blocks.clipped_section(line, room=MAX_LINE_CHARS + 100) for line in _render_lesson_lines(lesson, titles)],
+            blocks.context(_render_footer(lesson, by)),
+            *([_render_buttons(lesson)] if lesson.state in ("draft", "retired") else []),
+        ],
+    )
+
+
+def parse_lesson_click(payload: Mapping[str, Any]) -> ButtonClick:
+    """A click; `incident` is the lesson's id and `item` the digest of what was shown."""
+    return parse_button_click(payload, BUTTONS)
+
+
+def render_lesson_form(lesson: Lesson, offered: LabelChoices) -> Block:
+    """The draft to change; a cause is chosen from the taxonomy and never written."""
+    labels = {head: [row for row in rows if row[0] not in (NO_FAULT, ABSTAIN)] for head, rows in offered.items()}
+    return blocks.modal(
+        CALLBACK_ID,
+        "Change the lesson",
+        [
+            _render_field(TITLE_BLOCK_ID, "How it showed, in one line", lesson.title, MAX_TITLE_CHARS),
+            _render_field(DESCRIPTION_BLOCK_ID, "What was seen", lesson.description, MAX_TEXT_CHARS, multiline=True, optional=True),
+            blocks.input_block(
+                LABEL_BLOCK_ID, "What it was", blocks.select({head: rows for head, rows in labels.items() if rows}, lesson.label)
+            ),
+            _render_field(CAUSE_BLOCK_ID, "Root cause, in your words", lesson.root_cause, MAX_TEXT_CHARS, multiline=True),
+            _render_field(RESOLUTION_BLOCK_ID, "What mended it", lesson.resolution, MAX_TEXT_CHARS, multiline=True, optional=True),
+        ],
+        submit="Save",
+        metadata=encode_button_value(lesson.id, lesson.digest),
+    )
+
+
+def parse_lesson_form(payload: Mapping[str, Any]) -> LessonEdit:
+    """The form. Raises BadForm for what can be mended in it, OldButton for one that is not ours."""
+    try:
+        view = payload["view"]
+        about = json.loads(view["private_metadata"])
+        values = view["state"]["values"]
+        title, seen, cause, fix = (
+            " ".join(str(values[block][block].get("value") or "").split())
+            for block in (TITLE_BLOCK_ID, DESCRIPTION_BLOCK_ID, CAUSE_BLOCK_ID, RESOLUTION_BLOCK_ID)
+        )
+        label = str((values[LABEL_BLOCK_ID][LABEL_BLOCK_ID].get("selected_option") or {}).get("value", ""))
+        edit = LessonEdit(str(about["incident"]), str(about["item"]), title, seen, label, cause, fix)
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
+        raise OldButton from wrong
+    problems = {block: "Write something." for block, text in ((TITLE_BLOCK_ID, title), (CAUSE_BLOCK_ID, cause)) if not text}
+    longest = {
+        TITLE_BLOCK_ID: (title, MAX_TITLE_CHARS),
+        DESCRIPTION_BLOCK_ID: (seen, MAX_TEXT_CHARS),
+        CAUSE_BLOCK_ID: (cause, MAX_TEXT_CHARS),
+        RESOLUTION_BLOCK_ID: (fix, MAX_TEXT_CHARS),
+    }
+    problems |= {block: f"At most {most} characters." for block, (text, most) in longest.items() if len(text) > most}
+    if not label:
+        problems[LABEL_BLOCK_ID] = "Choose what it was."
+    if problems:
+        raise BadForm(problems)
+    return edit
+
+
+def _render_field(name: str, words: str, initial: str, most: int, *, multiline: bool = False, optional: bool = False) -> Block:
+    return blocks.input_block(name, words, blocks.text_input(initial=initial, multiline=multiline, most=most), optional=optional)
+
+
+def _render_lesson_lines(lesson: Lesson, titles: Mapping[str, str]) -> list[Line]:
+    named = titles.get(lesson.label, lesson.label)
+    rows: list[tuple[str, Sequence[Part]]] = [
+        ("Seen:", (lesson.title,)),
+        ("It was:", (named, " ", code(lesson.label)) if lesson.label else (italic("nobody said which cause of the taxonomy; choose one"),)),
+        ("A new cause?", (lesson.new_title, " ", code(lesson.new_cause), f" · rackmedic kb cause {lesson.id}") if lesson.new_cause else ()),
+        ("Because:", (lesson.root_cause,)),
+        ("Decided by:", (code(lesson.deciding_check),) if lesson.deciding_check else ()),
+        ("Mended by:", (lesson.resolution,)),
+        ("What misled:", (", ".join(titles.get(one, one) for one in lesson.misled),)),
+        ("Used for:", (_describe_audience(lesson),)),
+    ]
+    return [(bold(head), " ", *parts) for head, parts in rows if any(parts)]
+
+
+def _describe_audience(lesson: Lesson) -> str:
+    if lesson.inside:
+        return "our own people only, for hosts of several customers are in it"
+    return f"incidents of {lesson.tenant} and our own" if lesson.tenant else "everybody"
+
+
+def _render_footer(lesson: Lesson, by: str) -> Line:
+    seen = f" · seen {lesson.seen} times" if lesson.seen > 1 else ""
+    match lesson.state:
+        case "draft":
+            says = "Knowledge editors and approvers decide. Until then it is used for nothing; accepted, it only says where to look first."
+        case "retired":
+            counts = f"right {_format_times(lesson.right)}, wrong {_format_times(lesson.wrong)}"
+            says = f"Retired {f'by {by}, ' if by else ''}{lesson.settled or ''}: {counts}{'' if by else ', or too long ago'}. It is used no more."
+        case "folded":
+            says = f"Accepted by {by or 'somebody'}, {lesson.settled or ''}, as one more of {lesson.into}, which tells the same."
+        case _:
+            says = f"{lesson.state.capitalize()} by {by or 'somebody'}, {lesson.settled or ''}."
+    return (italic(f"{says} From {lesson.incident or 'another site'}, {lesson.on}{seen}"),)
+
+
+def _format_times(incidents: Sequence[str]) -> str:
+    return f"{len(incidents)} time{'s' * (len(incidents) != 1)}"
+
+
+def _render_buttons(lesson: Lesson) -> Block:
+    value = encode_button_value(lesson.id, lesson.digest)
+    if lesson.state == "retired":
+        return blocks.actions(blocks.button("Bring back", RESTORE_ACTION_ID, value))
+    accept = [blocks.button("Accept", ACCEPT_ACTION_ID, value, style="primary")] if lesson.label else []
+    return blocks.actions(*accept, blocks.button("Edit", EDIT_ACTION_ID, value), blocks.button("Refuse", REFUSE_ACTION_ID, value))

@@ -1,0 +1,28 @@
+"""What an earlier incident taught that this one resembles, with its source: for our own people alone. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.text import Line
+from graph.report import MatchedLesson, Report
+
+
+def render_recalled_lessons(report: Report, titles: Mapping[str, str]) -> list[Block]:
+    """One line a lesson; nothing where none is alike."""
+    return [blocks.section(*_render_lesson_lines(report.recalled, bool(report.root_causes), titles))] if report.recalled else []
+
+
+def _render_lesson_lines(rows: Sequence[MatchedLesson], found: bool, titles: Mapping[str, str]) -> list[Line]:
+    if found:
+        return [(f"🎓 As in {_format_source(row)}: {row.title}",) for row in rows]
+    return [
+        (f"🎓 It sounds like {_format_source(row)}, which was: {titles.get(row.label, row.label)}. That proves nothing here.",)
+        for row in rows
+    ]
+
+
+def _format_source(row: MatchedLesson) -> str:
+    day = date.fromisoformat(row.on)
+    return f"{row.incident}, {day.day} {day:%B}"

@@ -1,0 +1,66 @@
+"""A closed incident drafts a lesson, after the report that closed it and under the incident's lease, so that none is drafted twice."""
+
+from collections.abc import Awaitable, Callable
+from datetime import date, datetime
+from functools import partial
+
+from bot.incidents.dispatch.dispatcher import ReportPublisher
+from bot.lessons.store import LessonStore
+from graph.context import Progress
+from graph.incident_view import IncidentView
+from graph.learning.lesson_drafts import get_established_cause
+from graph.learning.lesson_recall import MIN_LIKENESS
+from graph.report import MatchedLesson, Report
+from graph.state import IncidentState
+from kb.history.lessons import Lesson, apply_outcome
+from tools.clock import Clock
+
+LessonDrafter = Callable[[IncidentState, datetime], Lesson | None]
+LessonPresenter = Callable[[Lesson], Awaitable[None]]
+
+
+class LessonObserver:
+    """Posts as before. A draft that nobody decided about follows its incident where that is closed anew; what was decided stays."""
+
+    def __init__(self, board: ReportPublisher, lessons: LessonStore, draft: LessonDrafter, show: LessonPresenter, clock: Clock) -> None:
+        self._board, self._lessons, self._draft, self._show, self._clock = board, lessons, draft, show, clock
+
+    async def publish_progress(self, p: Progress) -> None:
+        await self._board.publish_progress(p)
+
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
+        await self._board.publish_report(incident, state, report)
+        await self._judge_recalled_lessons(incident, state)
+        draft = self._draft(state, self._clock.now()) if state.get("lifecycle") == "closed" else None
+        if draft is not None and (kept := await self._store_draft(draft)) is not None:
+            await self._show(kept)
+
+    async def _judge_recalled_lessons(self, incident: str, state: IncidentState) -> None:
+        """Each lesson that was recalled there is counted by what it turned out to be: once an incident, by its last word, however often it is told."""
+        label = get_established_cause(IncidentView(state)) if state.get("lifecycle") == "closed" else ""
+        for row in (state.get("turn") or {}).get("recalled", ()) if label else ():
+            known = MatchedLesson.model_validate(row)
+            told = known.score >= MIN_LIKENESS
+            fell: list[bool] = []
+            change = partial(_judge_lesson, incident=incident, label=label, today=self._clock.now().date(), told=told, fell=fell)
+            after = await self._lessons.update_lesson(known.lesson, change)
+            if after is not None and fell[-1]:
+                await self._show(after)
+
+    async def _store_draft(self, draft: Lesson) -> Lesson | None:
+        """The lesson as it is kept now; None where there is no room for one more."""
+        if await self._lessons.add_lesson(draft):
+            return draft
+        return await self._lessons.update_lesson(draft.id, lambda now: _merge_draft(now, draft))
+
+
+def _judge_lesson(now: Lesson, *, incident: str, label: str, today: date, told: bool, fell: list[bool]) -> Lesson:
+    """`fell` learns, with each try, whether it is used no more by that."""
+    after = apply_outcome(now, incident, label, today, told=told)
+    fell.append(after.state != now.state)
+    return after
+
+
+def _merge_draft(now: Lesson, draft: Lesson) -> Lesson:
+    """What people wrote into a draft stays, unless the incident turned out to be something else since."""
+    return draft if now.state == "draft" and not now.edited and now.label != draft.label else now

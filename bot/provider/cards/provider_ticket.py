@@ -1,0 +1,142 @@
+"""At a customer's site: what is offered to be sent to the provider, and how far they are with it. One message, edited as it goes on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
+from bot.cards.text import Line, bold, code
+from bot.tenants.cards import tenant_card
+from bot.tenants.cards.phrases import ENGLISH, get_phrase
+from bot.tenants.cards.view import TenantCause
+from kb.scan import split_lines
+
+SHOW_ACTION_ID, SEND_ACTION_ID, BACK_ACTION_ID = "provider.show", "provider.send", "provider.back"
+BUTTONS = {SHOW_ACTION_ID: "show", SEND_ACTION_ID: "send", BACK_ACTION_ID: "back"}
+PROVED_STATES = ("proved", "closed")
+TENANT_CAUSE_TEXT = "They looked, and the cause is one that you can mend yourselves"
+MAX_QUOTED_CHARS = 2000
+"""Characters of their people's words as they are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderTicketView:
+    """All that the message is made of. `stage` as the outbox has it, `by` a name, `digest` of what was shown and waits for a click."""
+
+    incident: str
+    stage: str
+    digest: str = ""
+    by: str = ""
+    ticket: str = ""
+    state: str = ""
+    trouble: str = ""
+    refused: str = ""
+    tries: int = 0
+    found: tuple[TenantCause, ...] = ()
+    """Causes that the provider found."""
+
+    @property
+    def is_for_this_site(self) -> bool:
+        """Whether all that the provider found is for this site to mend."""
+        return bool(self.found) and not any(row.ours for row in self.found) and self.state not in PROVED_STATES
+
+
+def render_provider_ticket(view: ProviderTicketView) -> Card:
+    """The message as it is now."""
+    head, *lines = _format_status(view)
+    found = [block for row in view.found for block in tenant_card.render_cause(row, ENGLISH)] if view.stage == "sent" else []
+    return blocks.build_card(
+        head, [blocks.line_section(bold(head)), *([blocks.section(*lines)] if lines else []), *found, *_render_buttons(view)]
+    )
+
+
+def render_provider_message(ticket: str, words: str) -> Card:
+    """What one of the provider's people told this site. It is theirs, word for word, and none of it is markup."""
+    head = "Your provider writes"
+    return blocks.build_card(
+        f"{head}: {words[:200]}",
+        [
+            blocks.line_section("💬 ", bold(f"{head}:")),
+            blocks.code_section(split_lines(words), limit=MAX_QUOTED_CHARS),
+            blocks.context(("Their people's words about their ticket ", code(ticket), ", passed on as they came. I act on none of it.")),
+        ],
+    )
+
+
+def render_update(view: ProviderTicketView) -> Card:
+    """A short message of its own, for an edit tells nobody."""
+    if view.is_for_this_site:
+        words = f"🛠 Your provider, ticket {view.ticket}: “{TENANT_CAUSE_TEXT}”"
+        return blocks.build_card(words, [blocks.line_section(words)])
+    words = f"{'✅' if view.state in PROVED_STATES else '📨'} Your provider, ticket {view.ticket}: “{format_state(view.state)}”"
+    return blocks.build_card(words, [blocks.line_section(words)])
+
+
+def render_refusal(words: str) -> Card:
+    """Why nothing is shown."""
+    return blocks.build_card(words, [blocks.line_section(words)])
+
+
+def format_attachment_note(*, facts_kept: bool = True) -> str:
+    """What stands above the file that shows what would leave."""
+    gone = (
+        "" if facts_kept else " I could not look at the facts: the outputs of this incident are not kept any more, or not on this machine."
+    )
+    return f"{_ATTACHMENT_TEXT}{gone}"
+
+
+_ATTACHMENT_TEXT = "This, and nothing else, would leave for your provider. Nothing was sent yet. Names that begin with ~ are signatures; the salt stays here."
+
+
+def format_state(state: str) -> str:
+    """As customers read it on their card."""
+    return get_phrase(f"state_{state}")
+
+
+def parse_provider_click(payload: Mapping[str, Any]) -> ButtonClick:
+    """A click on one of its buttons; `item` is the digest of what was shown."""
+    return parse_button_click(payload, BUTTONS)
+
+
+def _format_status(view: ProviderTicketView) -> list[Any]:
+    match view.stage:
+        case "shown":
+            return ["Send this to your provider?", _build_line("The file above is the whole of it. Nothing leaves before the click.")]
+        case "waiting":
+            held = [_build_line(f"Tried {view.tries} times: {view.trouble}. It goes on by itself.")] if view.trouble else []
+            return ["On its way to your provider", _build_line(f"Asked for by {view.by or 'somebody'}."), *held]
+        case "refused":
+            return ["Your provider did not take it", _build_line(view.refused)]
+        case "sent":
+            head = TENANT_CAUSE_TEXT if view.is_for_this_site else f"Your provider has it: “{format_state(view.state or 'received')}”"
+            return [head, _render_ticket_line(view)]
+        case _:
+            return [
+                "This may be your provider's to mend",
+                _build_line("I can send them what was tried and seen. You see every word of it first."),
+            ]
+
+
+def _build_line(words: str) -> Line:
+    return (words,)
+
+
+def _render_ticket_line(view: ProviderTicketView) -> Line:
+    by = f", sent by {view.by}" if view.by else ""
+    return ("Their ticket ", code(view.ticket), f"{by}. I ask them how far they are; nothing of theirs reaches in here.")
+
+
+def _render_buttons(view: ProviderTicketView) -> list[Block]:
+    if view.stage == "shown":
+        value = encode_button_value(view.incident, view.digest)
+        return [
+            blocks.actions(
+                blocks.button("Send this", SEND_ACTION_ID, value, style="primary"), blocks.button("Not now", BACK_ACTION_ID, value)
+            )
+        ]
+    if view.stage == "waiting":
+        return []
+    words = "Send what is new…" if view.stage == "sent" else "Send to provider…"
+    return [blocks.actions(blocks.button(words, SHOW_ACTION_ID, encode_button_value(view.incident)))]

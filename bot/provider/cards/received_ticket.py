@@ -1,0 +1,92 @@
+"""A ticket of a customer's own RackMedic as our people read it: the first message of its thread, and what was news later. Every word of it is
+the customer's, quoted, and evidence of low trust."""
+
+from collections.abc import Sequence
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.text import Line, bold, code
+from bot.tenants.cards import internal_thread
+from graph.ticket_export.document import ExportedHypothesis, TicketDocument
+from kb.scan import split_lines
+
+MAX_CAUSES, MAX_LINES, MAX_TRIED_REMEDIES = 6, 6, 6
+
+
+def render_received_ticket(incident: str, tenant: str, document: TicketDocument) -> Card:
+    """All of it in a page; the rest is in the document (`rackmedic ticket export` at their side wrote it)."""
+    head = f"{tenant}'s own RackMedic sent a ticket"
+    return blocks.build_card(
+        f"{head}: {_join_messages(document)[:200]}",
+        [
+            blocks.line_section(bold(head), " ", code(document.incident)),
+            *([blocks.code_section(split_lines(_join_messages(document)))] if _join_messages(document) else []),
+            blocks.section(*_render_facts(document)),
+            *_render_causes(document.hypotheses),
+            *_render_quoted(
+                "What shows it, as they saw it:",
+                [f"{row.host or 'handed in'} {row.check}: {row.line}" for row in document.facts if row.line],
+            ),
+            *_render_quoted("In their logs:", [f"{row.count:,}× {row.text}" for log in document.logs for row in log.templates]),
+            blocks.context(
+                (
+                    "Their words and facts suggest and prove nothing: I look myself. ",
+                    "Names that begin with ~ are signatures of names they keep.",
+                )
+            ),
+            blocks.actions(internal_thread.render_tell_button(incident)),
+        ],
+    )
+
+
+def render_ticket_update(tenant: str, document: TicketDocument) -> Card:
+    """A newer document of the same ticket."""
+    head = f"{tenant}'s own RackMedic has news of {document.incident}"
+    shown = [blocks.code_section(split_lines(_join_messages(document)))] if _join_messages(document) else []
+    return blocks.build_card(
+        head, [blocks.line_section(bold(head)), *shown, blocks.section(*_render_facts(document)), *_render_causes(document.hypotheses)]
+    )
+
+
+def render_ticket_lost(tenant: str) -> Card:
+    """The document is gone; the incident is not."""
+    head = f"{tenant}'s own RackMedic sent a ticket"
+    return blocks.build_card(
+        head, [blocks.line_section(bold(head)), blocks.context(("What it said is not kept any more; ask them to send it again.",))]
+    )
+
+
+def _join_messages(document: TicketDocument) -> str:
+    return "\n".join(row.text for row in document.said)
+
+
+def _render_facts(document: TicketDocument) -> list[Line]:
+    """Where, since when, what runs, what was tried, where nobody could look: a line each."""
+    versions = "; ".join(f"{row.what} {row.value}" for row in document.versions[:MAX_LINES])
+    tried = "; ".join(f"{row.remedy} on {row.target}: {row.outcome or 'goes on'}" for row in document.tried[:MAX_TRIED_REMEDIES])
+    blind = "; ".join(f"{row.host} {row.check}: {row.why}" for row in document.could_not_look[:MAX_LINES])
+    rows = (
+        ("Hosts, as they call them:", ", ".join(document.hosts) or "none named"),
+        ("Since:", f"{document.since:%Y-%m-%d %H:%MZ}" if document.since else ""),
+        ("Versions:", versions),
+        ("Tried by them:", tried),
+        ("They could not look:", blind),
+        ("Rows without room:", str(document.left_out or "")),
+    )
+    return [(bold(name), f" {said[:400]}") for name, said in rows if said]
+
+
+def _render_causes(rows: Sequence[ExportedHypothesis]) -> list[Block]:
+    lines: list[Line] = [(code(row.label), f" {row.verdict}", *_render_place(row), f": {row.because}") for row in rows[:MAX_CAUSES]]
+    rest = len(rows) - MAX_CAUSES
+    more: list[Line] = [(f"… and {rest} more",)] if rest > 0 else []
+    return [blocks.section((bold("What they tried:"),), *lines, *more)] if lines else []
+
+
+def _render_quoted(head: str, rows: Sequence[str]) -> list[Block]:
+    return [blocks.section((bold(head),)), blocks.code_section(rows[:MAX_LINES])] if rows else []
+
+
+def _render_place(row: ExportedHypothesis) -> Line:
+    where = ", ".join((row.devices or row.hosts)[:6])
+    return (" on ", code(where)) if where else ()

@@ -1,0 +1,103 @@
+"""What a provider says of a ticket beside its state: words of their people, and causes that they found. Values on the wire; read by cutting and
+redacting, for at the customer's site all of it is a stranger's.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
+
+from bot.tenants.cards.view import TenantCause
+from kb.customers.cause_words import CauseWords
+from kb.redact import redact_start
+from kb.taxonomy.customer_fix import CustomerFix
+
+MAX_MESSAGES_PER_ANSWER, MAX_CAUSES_PER_ANSWER = 5, 3
+"""Of one ticket in one answer: words of people (the rest comes with the next), and causes."""
+MAX_MESSAGE_CHARS, MAX_BLOCK_CHARS = 1500, 1500
+"""Characters of what people say, and of a block to paste."""
+_MAX_SENTENCE_CHARS, _MAX_HOST_NAME_CHARS = 600, 253
+
+
+def _build_truncator(most: int) -> BeforeValidator:
+    def kept(value: Any) -> Any:
+        return redact_start(value, most) if isinstance(value, str) else value
+
+    return BeforeValidator(kept)
+
+
+MessageText = Annotated[str, _build_truncator(MAX_MESSAGE_CHARS)]
+PasteBlock = Annotated[str, _build_truncator(MAX_BLOCK_CHARS)]
+Sentence = Annotated[str, _build_truncator(_MAX_SENTENCE_CHARS)]
+HostName = Annotated[str, _build_truncator(_MAX_HOST_NAME_CHARS)]
+
+
+class _UpdateModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class ProviderMessage(_UpdateModel):
+    """What one of their people told the customer. `n` counts a ticket's from one, so that each is heard once."""
+
+    n: Annotated[int, Field(ge=1, le=1_000_000)]
+    at: datetime
+    text: MessageText
+
+
+class ProviderCause(_UpdateModel):
+    """A cause that they found, in customers' words. Where it is not `ours` (the provider's), the customer mends it: how stands in the rest."""
+
+    title: Sentence
+    words: Sentence
+    ours: bool = True
+    hosts: Annotated[tuple[HostName, ...], Field(max_length=256)] = ()
+    shows: Annotated[tuple[Sentence, ...], Field(max_length=4)] = ()
+    """Lines of the customer's own job."""
+    change: Sentence = ""
+    block: PasteBlock = ""
+    works: Sentence = ""
+
+
+ProviderMessages = Annotated[tuple[ProviderMessage, ...], Field(max_length=MAX_MESSAGES_PER_ANSWER)]
+ProviderCauses = Annotated[tuple[ProviderCause, ...], Field(max_length=MAX_CAUSES_PER_ANSWER)]
+PROVIDER_CAUSES_ADAPTER: TypeAdapter[tuple[ProviderCause, ...]] = TypeAdapter(tuple[ProviderCause, ...])
+
+
+def count_heard_messages(notes: Mapping[str, str]) -> int:
+    """How many words of the provider's people stand in the thread, by what the outbox keeps of its row."""
+    return int(notes.get("heard", 0))
+
+
+def parse_found_causes(notes: Mapping[str, str]) -> tuple[ProviderCause, ...]:
+    """Causes that the provider found, by the same."""
+    return PROVIDER_CAUSES_ADAPTER.validate_json(notes.get("found", "[]"))
+
+
+def build_provider_causes(rows: Iterable[TenantCause]) -> tuple[ProviderCause, ...]:
+    """As the customers' card has them."""
+    return tuple(_build_provider_cause(row) for row in rows)[:MAX_CAUSES_PER_ANSWER]
+
+
+def build_card_causes(rows: Iterable[ProviderCause]) -> tuple[TenantCause, ...]:
+    """As a card shows them."""
+    return tuple(_build_card_cause(row) for row in rows)
+
+
+def _build_card_cause(row: ProviderCause) -> TenantCause:
+    fix = None if row.ours else CustomerFix(row.change, (row.block,), row.works)
+    return TenantCause(CauseWords(row.title, row.words, fix), row.ours, row.hosts, row.shows, row.block)
+
+
+def _build_provider_cause(row: TenantCause) -> ProviderCause:
+    fix = row.said.fix if not row.ours else None
+    return ProviderCause(
+        title=row.said.title,
+        words=row.said.words,
+        ours=row.ours,
+        hosts=row.hosts[:256],
+        shows=row.shows[:4],
+        change=fix.change if fix else "",
+        block=row.block,
+        works=fix.works if fix else "",
+    )

@@ -1,0 +1,56 @@
+"""The ticket of a stored incident, as it may leave this site."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from redis.asyncio import Redis
+
+from bot.provider.ticket_store import get_site_salt
+from graph.incident_view import IncidentView
+from graph.state_reader import IncidentStateReader
+from graph.ticket_export.build import ExportPrivacy, build_ticket_document
+from graph.ticket_export.document import TicketDocument
+from graph.ticket_export.public_catalogues import load_public_chunks
+from tools.clock import Clock
+from tools.evidence import EvidenceStore
+from tools.fact import Fact
+from tools.inventory.inventory import Inventory
+
+get_public_chunks = cache(load_public_chunks)
+"""Half a second of reading, done once by a process that needs it."""
+
+
+class IncidentNotFound(Exception):
+    """There is no such incident, or nothing was found out about it yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltTicket:
+    """The document; `facts_kept` is false where the facts behind it are not kept any more, or not here."""
+
+    document: TicketDocument
+    facts_kept: bool = True
+
+
+async def build_incident_ticket(redis: Redis, evidence: EvidenceStore, inventory: Inventory, incident: str, clock: Clock) -> BuiltTicket:
+    """Raises NothingKnown."""
+    state = await IncidentStateReader(redis).load_state(incident)
+    if not state:
+        raise IncidentNotFound(f"{incident}: no such incident here, or nothing was looked at yet; its card shows its id")
+    facts, kept = await _load_facts(evidence, state.get("facts", ""))
+    secrecy = ExportPrivacy(await get_site_salt(redis), get_public_chunks(), tuple(list_private_names(inventory)))
+    return BuiltTicket(build_ticket_document(IncidentView(state), facts, secrecy, clock.now()), kept)
+
+
+async def _load_facts(evidence: EvidenceStore, digest: str) -> tuple[list[Fact], bool]:
+    try:
+        return (await evidence.get_facts(digest) if digest else []), True
+    except KeyError:
+        return [], False
+
+
+def list_private_names(inventory: Inventory) -> Iterator[str]:
+    """Names of a site's own: its hosts (those in question are let through by name), how they are reached, switches, controllers, tenants."""
+    for host in inventory.hosts.values():
+        yield from (name for name in (host.name, host.address, host.jump, host.controller, host.leaf, host.tenant) if name)

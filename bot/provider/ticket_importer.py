@@ -1,0 +1,102 @@
+"""A ticket of a customer's own RackMedic → an incident of ours, once. What it says is evidence of low trust: our own looks decide."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from bot.incidents.dispatch.inbox import Inbox
+from bot.policy.channels import list_operator_channels
+from bot.provider.ticket_store import TicketStore
+from bot.refusal import Refusal
+from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, InboxItemKind, Origin
+from graph.ticket_export.document import TicketDocument
+from graph.ticket_export.imported_evidence import build_item_data, build_report_text
+from tools.clock import Clock
+from tools.inventory.inventory import Inventory
+
+PROVIDER_LINK_USER = "provider_link"
+"""Who speaks in an item that a ticket made."""
+
+
+class NoOperatorChannel(Refusal):
+    """The inventory does not say where this tenant's incidents are worked on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedTicket:
+    """Our incident for a ticket; `again`: nothing was new. `opened`: it is the first of it."""
+
+    incident: str
+    opened: bool = False
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TicketImporter:
+    """Opens incidents from tickets."""
+
+    inbox: Inbox
+    book: TicketStore
+    inventory: Inventory
+    clock: Clock
+
+    async def import_ticket(self, tenant: str, document: TicketDocument) -> ImportedTicket:
+        """The same document twice is one; a newer one of the same ticket is news for its incident. Raises NoPlace."""
+        ticket = build_ticket_id(tenant, document.incident)
+        origin = Origin(kind="slack", channel=find_operator_channel(self.inventory, tenant), tenant=tenant, ticket=ticket)
+        known = await self.inbox.find_incident(*origin.source_key)
+        key = f"{ticket}:{hash_document(document)}"
+        if known is None or not await self.inbox.is_already_stored(key):
+            await self.book.store_document(ticket, document)
+        make = partial(self._build_item, document, key, "reply" if known else "mention")
+        received = await self.inbox.open_or_join(origin, key, make)
+        await self.book.attach_to_incident(ticket, received.incident)
+        return ImportedTicket(received.incident, received.opened, received.duplicate)
+
+    def _build_item(self, document: TicketDocument, key: str, kind: InboxItemKind, incident: str) -> InboxItem:
+        return InboxItem(
+            id=key,
+            kind=kind,
+            incident=incident,
+            at=self.clock.now(),
+            user=PROVIDER_LINK_USER,
+            text=build_report_text(document),
+            data={**build_item_data(document), SIDE_KEY: TENANT_SIDE},
+        )
+
+
+def build_ticket_id(tenant: str, incident: str) -> str:
+    """What a customer's ticket is called here."""
+    return f"{tenant}/{incident}"
+
+
+def hash_document(document: TicketDocument) -> str:
+    """Of all that it says but when it was written down."""
+    return hashlib.sha256(document.model_dump_json(exclude={"made"}).encode()).hexdigest()
+
+
+def find_operator_channel(inventory: Inventory, tenant: str) -> str:
+    """The operators' channel in which a tenant's incidents live: that of their own channel, else one that speaks of their hosts. Raises NoPlace."""
+    if tenant not in list_tenants(inventory):
+        raise NoOperatorChannel(
+            f"no host of the inventory belongs to tenant {tenant!r}: known are {', '.join(list_tenants(inventory)) or 'none'}", 2
+        )
+    bound = {row.channel: row for row in inventory.channels}
+    ours = list_operator_channels(bound)
+    for row in inventory.channels:
+        if row.kind == "tenant" and row.tenant == tenant and row.internal in ours:
+            return row.internal
+    for channel in ours:
+        if any(inventory.hosts[name].tenant == tenant for name in inventory.list_group_hosts(bound[channel].groups)):
+            return channel
+    raise NoOperatorChannel(f"no operators' channel of the inventory speaks of the hosts of tenant {tenant!r}", 2)
+
+
+def list_tenants(inventory: Inventory) -> tuple[str, ...]:
+    """Everybody who has hosts."""
+    return _sort_names(host.tenant for host in inventory.hosts.values())
+
+
+def _sort_names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({name for name in names if name}))

@@ -1,0 +1,108 @@
+"""Empties the outbox, and asks how far the provider is: they never call us. Any number of processes may do so; the intake makes one of it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from redis.exceptions import RedisError
+
+from bot.provider.link import LinkRefused, LinkUnavailable, ProviderLink
+from bot.provider.provider_updates import PROVIDER_CAUSES_ADAPTER, ProviderMessage, count_heard_messages
+from bot.provider.wire_messages import build_ticket_message
+from bot.store.outbox import MAX_RETRY_DELAY, Outbox, OutboxRow, compute_retry_delay
+from bot.tasks import run_periodically
+
+log = structlog.get_logger()
+SWEEP_INTERVAL_SECONDS = 2.0
+POLL_INTERVAL, SLOW_POLL_INTERVAL = timedelta(seconds=30), timedelta(minutes=10)
+"""How often a state is asked for, the default of the setting `provider_poll_seconds`; seldom once the repair is proved."""
+
+
+async def leave_with_provider(incident: str, ticket: str, words: ProviderMessage) -> bool:
+    """What was said is left with the provider."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class TicketSender:
+    """`paint` shows where it stands; `say` has what their people said (incident, ticket, words) stand in the thread, once, and tells whether it does.
+    `every` and `ask_every` as a site has them."""
+
+    outbox: Outbox
+    link: ProviderLink
+    paint: Callable[[str], Awaitable[None]]
+    say: Callable[[str, str, ProviderMessage], Awaitable[bool]] = leave_with_provider
+    every: float = SWEEP_INTERVAL_SECONDS
+    ask_every: timedelta = POLL_INTERVAL
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def sweep(self) -> int:
+        """Send and ask what is due; how many."""
+        due = await self.outbox.claim_due()
+        for incident in due:
+            try:
+                await self._process_row(await self.outbox.load_row(incident))
+            except RedisError:
+                raise
+            except Exception:
+                log.exception("provider.step_failed", incident=incident)  # one bad row must not hide the others
+        return len(due)
+
+    async def run(self) -> None:
+        """Until cancelled. The first look is at once: a restart finds what was clicked before the crash."""
+        await run_periodically("provider", self.sweep, self.every, pause=self.pause)
+
+    async def _process_row(self, row: OutboxRow) -> None:
+        if not row.document:
+            await self.outbox.remove_due(row.incident)
+            return
+        try:
+            await (self._send_ticket(row) if row.pending else self._poll_state(row))
+        except LinkUnavailable as away:
+            log.warning("provider.away", incident=row.incident, tries=row.tries + 1, why=str(away))
+            await self.outbox.postpone_row(row, str(away), max(compute_retry_delay(row.tries), timedelta(seconds=away.after)))
+        except LinkRefused as no:
+            log.warning("provider.refused", incident=row.incident, why=str(no))
+            await self._handle_refusal(row, str(no))
+        await self.paint(row.incident)
+
+    async def _send_ticket(self, row: OutboxRow) -> None:
+        assert row.at is not None
+        answer = await self.link.send_ticket(row.id, build_ticket_message(row.document, row.at))
+        log.info("provider.sent", incident=row.incident, ticket=answer.ticket, passed_over=list(answer.ignored))
+        await self.outbox.mark_arrived(row, answer.ticket, answer.state, self.ask_every)
+
+    async def _poll_state(self, row: OutboxRow) -> None:
+        answer = await self.link.fetch_states({row.ticket: count_heard_messages(row.notes)})
+        state = answer.states.get(row.ticket, "")
+        if not state:
+            log.warning("provider.ticket_gone", incident=row.incident, ticket=row.ticket)
+            await self.outbox.record_state(row, row.state, None)
+            return
+        told = answer.told.get(row.ticket, ())
+        heard = await self._post_messages(row, told)
+        again = {"closed": None, "proved": max(SLOW_POLL_INTERVAL, self.ask_every)}.get(state, self.ask_every)
+        if told:  # there may be more, or they could not be shown
+            again = self.ask_every
+        found = PROVIDER_CAUSES_ADAPTER.dump_json(answer.found.get(row.ticket, ())).decode()
+        await self.outbox.record_state(row, state, again, found=found, heard=str(heard))
+
+    async def _post_messages(self, row: OutboxRow, told: Sequence[ProviderMessage]) -> int:
+        """Which of their words is the last that stands in the thread."""
+        heard = count_heard_messages(row.notes)
+        for words in told:
+            if words.n <= heard:
+                continue
+            if not await self.say(row.incident, row.ticket, words):
+                break
+            heard = words.n
+        return heard
+
+    async def _handle_refusal(self, row: OutboxRow, why: str) -> None:
+        """A ticket that was not sent is over; how far one is may be asked again later."""
+        if row.pending:
+            await self.outbox.mark_refused(row, why)
+        else:
+            await self.outbox.postpone_row(row, why, MAX_RETRY_DELAY)

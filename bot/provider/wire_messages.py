@@ -1,0 +1,106 @@
+"""What the two ends say to each other, as values: every message names its type, and every answer is read strictly."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bot.provider.provider_updates import ProviderCauses, ProviderMessages
+from bot.tenants.cards.view import TenantState
+
+TICKET_SENT: Final = "rackmedic.ticket.sent"
+STATES_ASKED: Final = "rackmedic.states.asked"
+MAX_ASKED_TICKETS = 50
+TicketId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+ProviderState = Literal["received", "taken", "repairing", "proved", "closed"]
+"""How far the provider is, in the words of the customers' card."""
+assert {*get_args(ProviderState)} | {"", "waiting"} == {*get_args(TenantState)}
+
+
+def to_provider_state(state: TenantState) -> ProviderState:
+    """What is told of it to whoever asks from outside. That a taken one waits is none of theirs: versions before would not read the answer."""
+    return "taken" if state == "waiting" else state or "received"
+
+
+class BadMessage(Exception):
+    """Not of the shape that this version knows."""
+
+
+class _AnswerModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class TicketAnswer(_AnswerModel):
+    """The provider has it: their ticket, how far it is, and which fields they passed over."""
+
+    ticket: TicketId
+    state: ProviderState
+    ignored: tuple[Annotated[str, Field(max_length=120)], ...] = Field((), max_length=50)
+
+
+class StatesAnswer(_AnswerModel):
+    """How far each ticket is; one that the provider does not know as the asker's is not in it."""
+
+    states: dict[TicketId, ProviderState] = Field(max_length=MAX_ASKED_TICKETS)
+    told: dict[TicketId, ProviderMessages] = Field(default_factory=dict, max_length=MAX_ASKED_TICKETS)
+    """What their people said, after what the asker has heard."""
+    found: dict[TicketId, ProviderCauses] = Field(default_factory=dict, max_length=MAX_ASKED_TICKETS)
+    """Causes that they found. A ticket that is not in it has none, or had no room in this answer."""
+
+
+class _Envelope(_AnswerModel):
+    type: Annotated[str, Field(max_length=60)]
+    data: dict[str, Any]
+
+
+class StatesRequest(_AnswerModel):
+    """Which tickets, and after which of their people's words (0: all): who does not say so is told states alone."""
+
+    tickets: tuple[TicketId, ...] = Field(max_length=MAX_ASKED_TICKETS)
+    after: dict[TicketId, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(default_factory=dict, max_length=MAX_ASKED_TICKETS)
+
+
+def build_ticket_message(document: bytes, at: datetime) -> bytes:
+    """A ticket on its way; the same bytes each time that it is sent."""
+    return b'{"type":"%s","timestamp":"%s","data":%s}' % (TICKET_SENT.encode(), at.isoformat().encode(), document)
+
+
+def build_states_message(after: Mapping[str, int], at: datetime) -> bytes:
+    """How far are these, and what was said after what we heard?"""
+    data = {"tickets": list(after), "after": dict(after)}
+    return json.dumps({"type": STATES_ASKED, "timestamp": at.isoformat(), "data": data}).encode()
+
+
+def parse_message(body: bytes) -> tuple[str, dict[str, Any]]:
+    """(type, data). Raises BadMessage."""
+    try:
+        envelope = _Envelope.model_validate_json(body)
+    except ValidationError as why:
+        raise BadMessage("a message has `type` and `data`") from why
+    return envelope.type, envelope.data
+
+
+def parse_states_request(data: dict[str, Any]) -> StatesRequest:
+    """The tickets that are asked about. Raises BadMessage."""
+    try:
+        return StatesRequest.model_validate(data)
+    except ValidationError as why:
+        raise BadMessage(f"tickets: at most {MAX_ASKED_TICKETS} ids; after: a number for each") from why
+
+
+def parse_ticket_answer(body: bytes) -> TicketAnswer:
+    """Raises BadMessage."""
+    try:
+        return TicketAnswer.model_validate_json(body)
+    except ValidationError as why:
+        raise BadMessage("the intake's answer is not one to a ticket") from why
+
+
+def parse_states_answer(body: bytes) -> StatesAnswer:
+    """Raises BadMessage."""
+    try:
+        return StatesAnswer.model_validate_json(body)
+    except ValidationError as why:
+        raise BadMessage("the intake's answer is not one about states") from why

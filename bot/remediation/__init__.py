@@ -1,0 +1,1 @@
+"""Remediation in Slack: approval cards and clicks, decisions, and the worker that runs approved actions."""

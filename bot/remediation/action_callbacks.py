@@ -1,0 +1,89 @@
+"""What the action graph asks of the bot while an action goes on: what the incident knows, who may approve now, that people see it begin."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from bot.policy.approvals import ApprovalRights
+from bot.refusal import Refusal
+from bot.remediation.action_runner import ActionCardPublisher, IncidentStateLoader
+from graph.execution.execution import ActionDeferred
+from tools.action import Action
+from tools.evidence import EvidenceStore
+from tools.fact import Fact
+from tools.ledger.reader import LedgerReader
+from tools.ledger.record import ActionRecord
+from tools.remedies import REMEDIES
+
+log = structlog.get_logger()
+LOST_CONTACT_TEXT = "Lost contact"
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentFactsLoader:
+    """The facts that an incident stands on; none where they are gone."""
+
+    evidence: EvidenceStore
+    state_of: IncidentStateLoader
+
+    async def __call__(self, incident: str) -> list[Fact]:
+        try:
+            return await self.evidence.get_facts((await self.state_of(incident)).get("facts", ""))
+        except KeyError:
+            return []
+
+
+@dataclass(frozen=True, slots=True)
+class ApproverLookup:
+    """Who may approve an action as of now. Where Slack does not say, nothing starts yet: NotNow."""
+
+    rights: ApprovalRights
+
+    async def __call__(self, seen: ActionRecord) -> frozenset[str]:
+        try:
+            return await self.rights.list_record_approvers(seen)
+        except Refusal as why:
+            raise ActionDeferred(str(why)) from why
+
+
+@dataclass(frozen=True, slots=True)
+class ActionStartAnnouncer:
+    """It runs now: people see it at once. Whoever shows it may be slow, and the command waits for nobody's card."""
+
+    book: LedgerReader
+    show: ActionCardPublisher
+    seconds: float = 5.0
+
+    async def __call__(self, approval: str) -> None:
+        try:
+            async with asyncio.timeout(self.seconds):
+                await self.show.update_card(await self.book.get_record(approval))
+        except Exception as why:
+            log.warning("action.not_shown", approval=approval, error=str(why)[:200])  # news are worth no failure
+
+
+@dataclass(frozen=True, slots=True)
+class ContactLossNotifier:
+    """Show on the card that the host of a running action does not answer, or that it answers again. Never raises."""
+
+    book: LedgerReader
+    show: ActionCardPublisher
+    seconds: float = 5.0
+
+    async def __call__(self, action: Action, since: datetime | None) -> None:
+        try:
+            async with asyncio.timeout(self.seconds):
+                await self.show.show_contact_state(await self.book.get_record(action.approval), format_contact_loss(action, since))
+        except Exception as why:
+            log.warning("action.contact_not_shown", approval=action.approval, error=str(why)[:200])
+
+
+def format_contact_loss(action: Action, since: datetime | None) -> str:
+    """Say since when the host does not answer; empty where it does."""
+    if since is None:
+        return ""
+    completion = REMEDIES[action.remedy].completion
+    boots = f" A reboot may take {completion.seconds // 60} min." if completion.kind == "new_boot" else ""
+    return f"{LOST_CONTACT_TEXT} with {action.via} at {since:%H:%M:%S} UTC: how far it is, is not known until the host answers.{boots} Nothing is repeated."

@@ -1,0 +1,272 @@
+"""The cards of actions in Slack: one message for each action, or for several of a kind, edited as the ledger's records move,
+and short ones below it.
+
+Every painting reads the records anew, so a late one never shows an old state. Slack being away stops no remedy: the trouble is raised to
+the driver, which shows it again later; what Slack will never take is dropped.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from weakref import WeakValueDictionary
+
+import structlog
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.cards.blocks import Card
+from bot.incidents.cards import notes
+from bot.incidents.publishing.status_messages import StatusMessages
+from bot.policy import channels
+from bot.policy.approvals import ApprovalRights, can_still_be_decided
+from bot.policy.channels import SlackPlace
+from bot.remediation.approval_card_data import ApprovalCardLoader, ApprovalCardSources, IncidentKnowledge
+from bot.remediation.card_batches import CardBatches
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import outcomes, shared_card
+from bot.remediation.cards.approval_card import ApprovalCardView
+from bot.slack.client import build_message_args
+from bot.slack.people import People
+from bot.slack.posted_messages import POSTING, IdempotentPoster, OriginLookup, PostedCards
+from bot.slack.rate_limits import Urgency, with_urgency
+from graph.context import GraphContext
+from graph.state import IncidentState, Origin
+from tools.execution.cancel_preview import preview_cancel
+from tools.execution.delete_preview import preview_delete
+from tools.execution.dry_run import dry_run
+from tools.execution.node_jobs import read_node_jobs
+from tools.ledger.reader import LedgerReader
+from tools.ledger.record import ActionRecord, Refused
+from tools.ledger.states import TERMINAL_STATES, State
+from tools.transport import Transport
+
+log = structlog.get_logger()
+APPROVAL_EVENT_TYPE = "rackmedic_approval"
+CARD_KIND, REMINDER_KIND, OUTCOME_KIND = "card", "remind", "outcome"
+PERMANENT_SLACK_ERRORS = frozenset(
+    {"message_not_found", "channel_not_found", "is_archived", "cant_update_message", "not_in_channel", "thread_not_found"}
+)
+"""Slack will never take it: trying again is no use."""
+
+
+class CardPostInProgress(Exception):
+    """Another process posts this card at this moment, with our action on it. Whoever asked asks again later."""
+
+
+class ActionCards:
+    """`bot.remediation.action_runner.ActionCardPublisher` for incidents that live in Slack; others are passed over in silence. Raises SLACK_TROUBLE and CannotTell."""
+
+    def __init__(
+        self, client: AsyncWebClient, cards: PostedCards, people: People, sources: ApprovalCardSources, living: StatusMessages
+    ) -> None:
+        self._client, self._cards, self._people, self.sources, self._living = client, cards, people, sources, living
+        self._once, self._batches, self._viewer = (
+            IdempotentPoster(client, cards),
+            CardBatches(cards),
+            ApprovalCardLoader(cards, people, sources),
+        )
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def post_approval_card(self, record: ActionRecord, incident_state: IncidentState) -> None:
+        """Post the card, or join one of its kind, with what a dry run of its conditions sees."""
+        origin = await self.sources.origin_of(record.action.incident)
+        if origin is None or origin.kind != "slack":
+            return
+        batch = await self._batches.join_batch(record, await self._list_other_records(record), self.sources.clock.now())
+        async with self._get_lock(f"look at {batch}"):
+            await asyncio.gather(*(self._viewer.gather_preview(row) for row in await self._load_records(record, batch)))
+        await self._show_card(record, CARD_KIND)
+
+    async def update_card(self, record: ActionRecord) -> None:
+        """Bring the card up to date."""
+        await self._show_card(record, CARD_KIND)
+
+    async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
+        """Say on the card why an approved action waits."""
+        await self._viewer.set_note(record, "held", why)
+        await self._show_card(record, CARD_KIND)
+
+    async def show_contact_state(self, record: ActionRecord, says: str) -> None:
+        """Say on the card of a running action that its host does not answer."""
+        await self._viewer.set_note(record, "contact", says)
+        await self._show_card(record, CARD_KIND)
+
+    async def post_outcome(self, record: ActionRecord) -> None:
+        """Say on the card how it ended, and below it where nobody else would: what is in doubt waits for somebody to look."""
+        await self._show_card(record, CARD_KIND)
+        await self._show_card(record, OUTCOME_KIND)
+
+    async def post_reminder(self, record: ActionRecord) -> None:
+        """Call the approvers once more."""
+        await self._show_card(record, REMINDER_KIND)
+
+    async def list_known_rows(self, record: ActionRecord) -> Sequence[tuple[str, str]]:
+        """Return what is stored with the card."""
+        return [(str(name), str(value)) for name, value in json.loads(await self._viewer.get_note(record, "known") or "[]")]
+
+    # -- showing ----------------------------------------------------------------------------------------------------
+
+    async def _show_card(self, record: ActionRecord, what: str) -> None:
+        batch = await self._batches.get_batch(record.action)
+        async with self._get_lock(batch):
+            try:
+                with with_urgency(Urgency.DECISION):
+                    await self._render_and_post(record, batch, what)
+            except SlackApiError as trouble:
+                if trouble.response["error"] not in PERMANENT_SLACK_ERRORS:
+                    raise
+                log.warning("action_cards.gone", approval=record.approval, what=what, error=trouble.response["error"])
+        await self._living.refresh_message(record.action.incident)
+
+    def _get_lock(self, name: str) -> asyncio.Lock:
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    async def _render_and_post(self, record: ActionRecord, batch: str, what: str) -> None:
+        origin = await self.sources.origin_of(record.action.incident)
+        if origin is None or origin.kind != "slack":
+            return
+        if what == CARD_KIND:
+            await self._paint_card(origin, record, batch)
+            return
+        shown = await self._load_card_data(origin, record, batch)
+        own = next((one for one in shown if one.record.approval == record.approval), shown[0])
+        if what == REMINDER_KIND and can_still_be_decided(own.record, self.sources.clock.now()):
+            await self._post_once(
+                origin,
+                record,
+                REMINDER_KIND,
+                batch,
+                outcomes.render_reminder(own) if len(shown) == 1 else outcomes.render_shared_reminder(shown),
+            )
+        if what == OUTCOME_KIND and own.record.state is State.UNKNOWN:
+            await self._post_once(
+                origin,
+                record,
+                f"{OUTCOME_KIND}:{own.record.state}",
+                record.approval,
+                outcomes.render_outcome(own, among_others=len(shown) > 1),
+            )
+
+    async def _paint_card(self, origin: Origin, record: ActionRecord, batch: str) -> None:
+        """Post the card or edit it, until it shows what the ledger holds: the records may move while Slack takes its time."""
+        incident, name, painted = record.action.incident, f"{CARD_KIND}:{batch}", ""
+        while True:
+            shown = await self._load_card_data(origin, record, batch)
+            before = await self._cards.get(incident, name)
+            if not before and all(one.record.state in TERMINAL_STATES for one in shown):
+                return
+            card = await self._redact_for_channel(
+                origin,
+                approval.render_approval_card(shown[0]) if len(shown) == 1 else shared_card.render_shared_card(shown, self.sources.brakes),
+            )
+            looks = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
+            if looks == painted:
+                return
+            ts = before if before not in ("", POSTING) else await self._post_first(origin, incident, batch, card, looks)
+            if looks != await self._cards.get(incident, f"looks:{batch}"):
+                await self._client.chat_update(channel=origin.channel, ts=ts, **build_message_args(card))
+                await self._cards.set(incident, f"looks:{batch}", looks)
+            painted = looks
+
+    async def _post_first(self, origin: Origin, incident: str, batch: str, card: Card, looks: str) -> str:
+        """Post the card; one that is posted meanwhile, or was before a crash, shows something older."""
+        async with self._hold_card_lock(incident, name := f"{CARD_KIND}:{batch}"):
+            new = not await self._cards.get(incident, name)
+            ts = await self._once.post_once(origin, incident, name, card, _build_metadata(batch, CARD_KIND))
+            if new:
+                await self._cards.set(incident, f"looks:{batch}", looks)
+            return ts
+
+    async def _post_once(self, origin: Origin, record: ActionRecord, what: str, about: str, card: Card) -> str:
+        incident = record.action.incident
+        async with self._hold_card_lock(incident, name := f"{what}:{about}"):
+            return await self._once.post_once(
+                origin, incident, name, await self._redact_for_channel(origin, card), _build_metadata(about, what)
+            )
+
+    @asynccontextmanager
+    async def _hold_card_lock(self, incident: str, name: str) -> AsyncIterator[None]:
+        """Actions of one card may be driven by different processes; one of them posts."""
+        async with self._cards.hold_lock(incident, name) as alone:
+            if not alone:
+                raise CardPostInProgress(CardPostInProgress.__doc__)
+            yield
+
+    async def _redact_for_channel(self, origin: Origin, card: Card) -> Card:
+        """The card, unless the channel is no place for it: then that is said, and nothing of the inside."""
+        try:
+            shared = await self._people.is_shared(origin.channel)
+            channels.require_operator_channel(SlackPlace(origin.team, origin.channel, shared=shared), self.sources.bound)
+        except channels.ChannelNotServed as no:
+            return notes.render_refusal(str(no))
+        return card
+
+    # -- what is on a card ------------------------------------------------------------------------------------------
+
+    async def _load_card_data(self, origin: Origin, record: ActionRecord, batch: str) -> list[ApprovalCardView]:
+        """Every action on the card, as it is now."""
+        rows = await self._load_records(record, batch)
+        queued = await self._viewer.get_queued(rows)
+        return [replace(await self._viewer.load_card_data(origin, row), queued=queued) for row in rows]
+
+    async def _load_records(self, record: ActionRecord, batch: str) -> list[ActionRecord]:
+        """Their records as the ledger has them now. One that cannot be read is left out, unless it is the one that we were told of."""
+        found: list[ActionRecord] = []
+        for name in await self._batches.list_approvals(record.action.incident, batch):
+            try:
+                found.append(await self.sources.record_of(name))
+            except Refused as why:
+                log.warning("action_cards.unreadable", approval=name, why=str(why)[:200])
+                found += [record] if name == record.approval else []
+        return found or [record]
+
+    async def _list_other_records(self, record: ActionRecord) -> list[ActionRecord]:
+        """What else the incident put up; nothing where that cannot be read."""
+        try:
+            return await self.sources.of_incident(record.action.incident)
+        except Refused as why:
+            log.warning("action_cards.alone", approval=record.approval, why=str(why)[:200])
+            return []
+
+
+def _build_metadata(about: str, what: str) -> dict[str, object]:
+    """By which a message of ours is found again after a crash."""
+    return {"event_type": APPROVAL_EVENT_TYPE, "event_payload": {"approval": about, "what": what}}
+
+
+def build_action_cards(
+    client: AsyncWebClient,
+    cards: PostedCards,
+    people: People,
+    origin_of: OriginLookup,
+    known: IncidentKnowledge,
+    ports: GraphContext,
+    transport: Transport,
+    living: StatusMessages,
+) -> Callable[[LedgerReader, ApprovalRights, str], ActionCards]:
+    """The cards, once the ledger is open (`bot.app.action_runtime.ActionCardsFactory`)."""
+
+    def show(book: LedgerReader, rights: ApprovalRights, warning: str) -> ActionCards:
+        sources = ApprovalCardSources(
+            record_of=book.get_record,
+            of_incident=book.list_incident_records,
+            origin_of=origin_of,
+            bound=channels.build_channel_bindings(ports.inventory.channels),
+            group_of=rights.get_mention_group,
+            evidence=ports.evidence,
+            clock=ports.clock,
+            dry_run=lambda action: dry_run(action, transport, ports.inventory),
+            would_delete=lambda action: preview_delete(action, transport),
+            would_cancel=lambda action: preview_cancel(action, transport),
+            node_jobs=lambda action: read_node_jobs(action, ports.inventory, transport),
+            known=known,
+            brakes=book.brakes,
+            warning=warning,
+        )
+        living.set_sources(records_of=book.list_incident_records)
+        return ActionCards(client, cards, people, sources, living)
+
+    return show

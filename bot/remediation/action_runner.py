@@ -1,0 +1,294 @@
+"""Driving one action from where the ledger says it is: to its decision, through its run and proof, to its incident's inbox.
+
+Its own lease keeps two drivers apart, and the ledger's claim does where a lease fails. What became of it is delivered once for each
+(approval, state); what people are shown comes after that and may fail without harm.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+from redis.exceptions import RedisError
+
+from bot.incidents.dispatch.lease import Lease, Leases
+from bot.policy.approvals import can_still_be_decided
+from bot.remediation.action_index import ActionIndex, is_host_repair
+from bot.remediation.wave_scheduler import find_queue_note
+from graph.checkpoints.fence import LostLease, WorkerStopping
+from graph.execution.execution import ActionDeferred, StillRunning, estimate_claim_time, has_started
+from graph.incident_view import IncidentView
+from graph.state import InboxItem, IncidentState
+from tools.clock import Clock
+from tools.ledger.ledger import Ledger
+from tools.ledger.record import ActionRecord, NotFound, Refused
+from tools.ledger.states import OPEN_STATES, TERMINAL_STATES, State, Transition
+
+if TYPE_CHECKING:
+    from graph.execution.action_graph import ActionProgress, ActionThreads  # LangGraph: a front end drives nothing, and has none of it
+
+log = structlog.get_logger()
+REMIND_BEFORE = timedelta(minutes=5)
+RETRY_INTERVAL, CARD_RETRY_INTERVAL = timedelta(seconds=10), timedelta(seconds=30)
+THREAD_RETENTION = timedelta(days=30)
+DRAIN_REMEDY_ID = "drain_node"
+"""The remedy by which a node is held: its incident remembers who approved it."""
+IncidentStateLoader = Callable[[str], Awaitable[IncidentState]]
+
+
+class ActionCardPublisher(Protocol):
+    """Where people see actions: cards of one action, in the incident's thread. The ledger's record says what is true; a card only shows it.
+
+    Everything may be asked twice (a crash between showing and noting it) and shows it once: a card is known by its approval id.
+    Trouble with Slack is the implementer's to wait out or to raise; nothing is decided here.
+    """
+
+    async def post_approval_card(self, record: ActionRecord, incident_state: IncidentState) -> None:
+        """Post the approval card as a new message that mentions the approver group; once for each approval id."""
+        ...
+
+    async def update_card(self, record: ActionRecord) -> None:
+        """The record moved (a vote, approved, running, settled, expired, superseded): bring its card up to date."""
+        ...
+
+    async def post_outcome(self, record: ActionRecord) -> None:
+        """The proof is in (`record.outcome`), or the action ended without one: say it in the thread, once for each (approval, outcome)."""
+        ...
+
+    async def post_reminder(self, record: ActionRecord) -> None:
+        """The time to decide is nearly over: mention the approver group once more in the thread, once for each approval id."""
+        ...
+
+    async def list_known_rows(self, record: ActionRecord) -> Sequence[tuple[str, str]]:
+        """Return the names and values that are shown beside the action, such as the files that it deletes."""
+        ...
+
+    async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
+        """Approved, but it cannot start yet (kill switch, busy target, host away …): show `why` on its card. It is tried again by itself."""
+        ...
+
+    async def show_contact_state(self, record: ActionRecord, says: str) -> None:
+        """The host of a running action does not answer: show `says` on its card; empty once it answers again."""
+        ...
+
+
+class ActionInbox(Protocol):
+    """The inbox as the driver needs it."""
+
+    async def enqueue(self, item: InboxItem, dedupe_key: str) -> bool: ...
+
+    async def list_waiting(self, incident: str) -> list[InboxItem]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EventDelivery:
+    """How results reach their incident: into its inbox, and somebody is woken."""
+
+    inbox: ActionInbox
+    wake: Callable[[str], Awaitable[None]]
+    clock: Clock
+
+    async def count_waiting_items(self, incident: str) -> int:
+        """How many items have their turns before the next one that is sent."""
+        return len(await self.inbox.list_waiting(incident))
+
+    async def send_event(self, incident: str, key: str, data: dict[str, Any]) -> bool:
+        """Once for each key; an item stored before only wakes again."""
+        item = InboxItem(
+            id=key,
+            kind="action_result",
+            incident=incident,
+            at=self.clock.now(),
+            data={k: v for k, v in data.items() if v not in ("", None)},
+        )
+        new = await self.inbox.enqueue(item, key)
+        await self.wake(incident)
+        return new
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRunner:
+    """`drive` may be called by anybody at any time and any number of times."""
+
+    ledger: Ledger
+    threads: "ActionThreads"
+    leases: Leases
+    index: ActionIndex
+    deliver: EventDelivery
+    show: ActionCardPublisher
+    state_of: IncidentStateLoader
+    name_of: Callable[[str], Awaitable[str]]
+    """What people call `TEAM:USER`."""
+    clock: Clock
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self, approval: str) -> None:
+        """Bring the action as far as it goes now."""
+        lease = await self.leases.acquire(approval)
+        if lease is None:
+            await self.index.schedule_check(approval)
+            return
+        with structlog.contextvars.bound_contextvars(approval=approval):
+            try:
+                await lease.guard(self._run_under_lease(approval), self.stopping.is_set)
+            except (LostLease, WorkerStopping, Refused) as why:
+                lease.held = not isinstance(why, LostLease)
+                log.warning("action.left", why=f"{type(why).__name__}: {why}"[:300])
+            finally:
+                await _release_lease(lease)
+
+    async def _run_under_lease(self, approval: str) -> None:
+        mark = await self.index.begin_check(approval, RETRY_INTERVAL)
+        try:
+            seen = await self.ledger.get_record(approval)
+        except NotFound:
+            await self.index.finish_check(approval, mark, None)
+            return
+        seen, progress, held = await self._advance_record(seen)
+        if seen.state not in OPEN_STATES and seen.state is not State.EXECUTING:
+            await self._deliver_result(seen, progress)
+        shown = await self._update_cards(seen, held)
+        at = self._get_next_check_time(seen, shown, IncidentView(await self.state_of(seen.action.incident)).quiet_until)
+        if seen.state in TERMINAL_STATES and at is None:
+            await self.threads.prune_thread(approval, THREAD_RETENTION)
+        await self.index.finish_check(approval, mark, at)
+
+    async def _advance_record(self, seen: ActionRecord) -> "tuple[ActionRecord, ActionProgress, str]":
+        """The record after everything that can be done now, the thread's notes, and why it waits where it does."""
+        now = self.clock.now()
+        due = seen.get_due_time()
+        if seen.state in OPEN_STATES and due is not None and now > due:
+            with suppress(Refused):
+                await self.ledger.end_action(seen.approval, Transition.EXPIRE, "rackmedic", _get_expiry_reason(seen))
+            seen = await self.ledger.get_record(seen.approval)
+        if seen.state is State.PENDING:
+            await self.threads.ensure_waiting(seen)
+            return seen, {}, ""
+        if seen.state is State.EXECUTING and seen.beat_until is not None and now <= seen.beat_until:
+            return seen, {}, ""
+        progress, held = await self._advance_thread(seen)
+        return await self.ledger.get_record(seen.approval), progress, held
+
+    async def _advance_thread(self, seen: ActionRecord) -> "tuple[ActionProgress, str]":
+        """Its claim may make others needless: their cards lose their buttons now, or soon where we die over the claim."""
+        needless = await self.ledger.list_covered(seen) if seen.state is State.APPROVED else []
+        for name in needless:
+            await self.index.schedule_check(name, self.clock.now() + CARD_RETRY_INTERVAL)
+        try:
+            return await self.threads.resume_action(seen), ""
+        except ActionDeferred as why:
+            log.info("action.not_now", why=str(why))
+            return {}, str(why)
+        except StillRunning:
+            return {}, ""
+        finally:
+            for name in needless:
+                await self.index.schedule_check(name)
+
+    async def _deliver_result(self, seen: ActionRecord, progress: "ActionProgress") -> None:
+        key = f"action:{seen.approval}:{seen.state.value}"
+        who = await self.name_of(seen.ended_by) if seen.state in (State.DENIED, State.REVOKED) and seen.ended_by else ""
+        by = await self._format_approver_names(seen) if seen.action.remedy == DRAIN_REMEDY_ID else ""
+        result = build_result_event(seen, progress, self.clock.now(), who) | {"by": by}
+        if is_host_repair(seen):
+            await self.index.record_treatment(seen, datetime.fromisoformat(result["since"]))
+        if await self.deliver.send_event(seen.action.incident, key, result):
+            log.info("action.result", state=seen.state.value, outcome=seen.outcome, says=seen.says)
+
+    async def _format_approver_names(self, seen: ActionRecord) -> str:
+        """The names of those whose word let it run."""
+        voters = [vote.voter for vote in seen.votes if vote.verdict == "approve"]
+        return " and ".join([await self.name_of(voter) for voter in voters])
+
+    async def _update_cards(self, seen: ActionRecord, held: str) -> bool:
+        """Whether people see everything there is to see."""
+        try:
+            for what, said, show in await self._list_card_updates(seen, held):
+                await show()
+                await self.index.record_shown_news(seen.approval, what, said)
+        except RedisError:
+            raise
+        except Exception as why:
+            log.warning("action.not_shown", error=f"{type(why).__name__}: {why}"[:300])  # whoever shows it may be away; it is tried again
+            return False
+        return True
+
+    async def _list_card_updates(self, seen: ActionRecord, held: str) -> list[tuple[str, str, Callable[[], Awaitable[None]]]]:
+        """What people were not told yet, in order: kind, what it says, how it is shown."""
+        told = await self.index.get_shown_news(seen.approval)
+        state = await self.state_of(seen.action.incident)
+        over = seen.state not in OPEN_STATES and seen.state is not State.EXECUTING
+        queued = find_queue_note(await self.index.get_shown_news(seen.action.incident), seen.action.proves, [seen.approval])
+        looks, carded, now = f"{seen.state.value} {len(seen.votes)} {seen.outcome}{queued}", "card" in told, self.clock.now()
+        known = told.get("changed", told.get("card"))
+        reminds = now >= get_reminder_time(seen) and not IncidentView(state).is_muted(now)
+        rows: list[tuple[str, str, bool, Callable[[], Awaitable[None]]]] = [
+            ("card", looks, seen.state in OPEN_STATES and not carded, lambda: self.show.post_approval_card(seen, state)),
+            ("changed", looks, carded and known != looks, lambda: self.show.update_card(seen)),
+            ("held", held, bool(held), lambda: self.show.show_wait_reason(seen, held)),
+            ("remind", "done", reminds and can_still_be_decided(seen, now), lambda: self.show.post_reminder(seen)),
+            ("outcome", f"{seen.state.value} {seen.outcome}", over, lambda: self.show.post_outcome(seen)),
+        ]
+        return [(what, said, show) for what, said, wanted, show in rows if wanted and told.get(what) != said]
+
+    def _get_next_check_time(self, seen: ActionRecord, shown: bool, quiet: datetime | None) -> datetime | None:
+        """When to look again; None when nothing is owed. `quiet`: nobody is reminded before."""
+        now = self.clock.now()
+        times = [] if shown else [now + CARD_RETRY_INTERVAL]
+        match seen.state:
+            case State.PENDING:
+                reminder, over = max(filter(None, (get_reminder_time(seen), quiet))), seen.decide_by + timedelta(seconds=1)
+                times.append(reminder if now < reminder < over else over)
+            case State.APPROVED:
+                times.append(now + RETRY_INTERVAL)
+            case State.EXECUTING:
+                times.append((seen.beat_until or now) + timedelta(seconds=1))
+        return min(times, default=None)
+
+
+def get_reminder_time(seen: ActionRecord) -> datetime:
+    """Shortly before the time to decide is over."""
+    return seen.decide_by - min(REMIND_BEFORE, (seen.decide_by - seen.proposed_at) / 3)
+
+
+def build_result_event(seen: ActionRecord, progress: "ActionProgress", now: datetime, who: str = "") -> dict[str, Any]:
+    """What the incident hears of an action that is over (or in doubt); `who` ended it, by name."""
+    began = seen.state in (State.DONE, State.FAILED, State.UNKNOWN)
+    return {
+        "event": seen.state.value,
+        "approval": seen.approval,
+        "remedy": seen.action.remedy,
+        "outcome": seen.outcome if began else _get_supersede_reason(seen, progress),
+        "says": _format_result_text(seen, progress, who),
+        "ran": has_started(seen) or seen.state is State.UNKNOWN,
+        "since": (progress.get("since") or estimate_claim_time(seen, now).isoformat())
+        if has_started(seen) or seen.state is State.UNKNOWN
+        else "",
+        "facts": progress.get("facts", ""),
+        "replaced_by": seen.replaced_by,
+    }
+
+
+def _format_result_text(seen: ActionRecord, progress: "ActionProgress", who: str) -> str:
+    words = progress.get("says") if seen.state is State.DONE else ""
+    return f"{words or seen.says}{f' ({who})' if who else ''}"
+
+
+def _get_supersede_reason(seen: ActionRecord, progress: "ActionProgress") -> str:
+    """Why it was superseded, as a word for the ladder."""
+    if seen.state is not State.SUPERSEDED:
+        return ""
+    return "covered" if seen.covered_by else progress.get("why", "")
+
+
+def _get_expiry_reason(seen: ActionRecord) -> str:
+    return "nobody decided in time" if seen.state is State.PENDING else "approved, but it could not start in time"
+
+
+async def _release_lease(lease: Lease) -> None:
+    if lease.held:
+        with suppress(RedisError):
+            await lease.release()

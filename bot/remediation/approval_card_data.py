@@ -1,0 +1,182 @@
+"""A record as its card shows it: people by name, what a dry run saw, since when it runs, why it waits, the end of its output.
+
+What is known beside the ledger is noted with the incident's cards, so that every process shows the same.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from bot.remediation.cards import card_parts, deleted_files, job_tasks, killed_process, node_jobs, wave_queue
+from bot.remediation.cards.approval_card import ApprovalCardView
+from bot.remediation.wave_scheduler import find_queue_note
+from bot.slack.people import People
+from bot.slack.posted_messages import OriginLookup, PostedCards
+from graph.state import Origin
+from kb.redact import redact
+from kb.scan import split_lines
+from tools.action import Action
+from tools.clock import Clock
+from tools.evidence import EvidenceStore
+from tools.execution.cancel_preview import CancelPreview
+from tools.execution.conditions import ConditionResult
+from tools.execution.delete_preview import DeletePreview
+from tools.execution.node_jobs import NodeJobs
+from tools.fact import Fact
+from tools.inventory.inventory import ChannelRow
+from tools.ledger.brakes import Brakes
+from tools.ledger.record import ActionRecord, list_requesters
+from tools.ledger.states import State
+
+MAX_TAIL_LINES = 12
+
+
+async def get_no_notes(incident: str) -> Mapping[str, str]:
+    """Nobody waits."""
+    return {}
+
+
+async def get_no_facts(incident: str) -> Sequence[Fact]:
+    """No facts."""
+    return ()
+
+
+async def get_no_cancels(action: Action) -> CancelPreview | None:
+    """No action cancels anything."""
+    return None
+
+
+async def get_no_jobs(action: Action) -> NodeJobs | None:
+    """No action disturbs a job."""
+    return None
+
+
+async def get_no_deletes(action: Action) -> DeletePreview | None:
+    """No action deletes anything."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentKnowledge:
+    """What is known of an incident: `told` what is noted of it (here what waits for its turn), `facts_of` what it stands on."""
+
+    told: Callable[[str], Awaitable[Mapping[str, str]]] = get_no_notes
+    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = get_no_facts
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalCardSources:
+    """What the cards are rendered from. `group_of` is the approver group of a place, or of the sets that decide instead; `warning` stands on every card."""
+
+    record_of: Callable[[str], Awaitable[ActionRecord]]
+    of_incident: Callable[[str], Awaitable[list[ActionRecord]]]
+    origin_of: OriginLookup
+    bound: Mapping[str, ChannelRow]
+    group_of: Callable[[Origin, Sequence[str]], str]
+    evidence: EvidenceStore
+    clock: Clock
+    dry_run: Callable[[Action], Awaitable[Sequence[ConditionResult]]]
+    would_delete: Callable[[Action], Awaitable[DeletePreview | None]] = get_no_deletes
+    would_cancel: Callable[[Action], Awaitable[CancelPreview | None]] = get_no_cancels
+    node_jobs: Callable[[Action], Awaitable[NodeJobs | None]] = get_no_jobs
+    known: IncidentKnowledge = field(default_factory=IncidentKnowledge)
+    brakes: Brakes = field(default_factory=Brakes)
+    warning: str = ""
+
+
+WAITING_NOTES: Final = {State.APPROVED: "held", State.EXECUTING: "contact"}
+"""What is noted of an action that waits: to start, or for its host to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalCardLoader:
+    """`shown` of any record; `note` and `keep` are about one action."""
+
+    cards: PostedCards
+    people: People
+    sources: ApprovalCardSources
+
+    async def load_card_data(self, origin: Origin, record: ActionRecord) -> ApprovalCardView:
+        """Everything that a card of this action shows."""
+        seen, at = _parse_seen(await self.get_note(record, "seen"))
+        return ApprovalCardView(
+            record,
+            group=self.sources.group_of(origin, record.terms.sets),
+            names=await self._get_names(record),
+            seen=seen,
+            seen_at=at,
+            began=await self._get_start_time(record),
+            held=await self.get_note(record, note) if (note := WAITING_NOTES.get(record.state)) else "",
+            tail=await self._read_output_tail(record),
+            known=json.loads(await self.get_note(record, "known") or "[]"),
+            warning=self.sources.warning,
+        )
+
+    async def get_queued(self, records: Sequence[ActionRecord]) -> wave_queue.QueuedHosts | None:
+        """What waits for its turn behind a card with these actions."""
+        first = records[0].action
+        return wave_queue.parse_queue_note(
+            find_queue_note(await self.sources.known.told(first.incident), first.proves, [record.approval for record in records])
+        )
+
+    async def gather_preview(self, record: ActionRecord) -> None:
+        """A dry run of its conditions, and what is known of the jobs, the process or the files that it hits; once."""
+        await asyncio.gather(self._note_known_effects(record), self._note_dry_run(record))
+
+    async def _note_known_effects(self, record: ActionRecord) -> None:
+        if await self.get_note(record, "known"):
+            return
+        jobs = await self.sources.node_jobs(record.action)
+        known = [*(node_jobs.build_job_rows(jobs) if jobs is not None else ()), *await self._list_known_effects(record.action)]
+        if known:
+            await self.set_note(record, "known", json.dumps(known))
+
+    async def _list_known_effects(self, action: Action) -> killed_process.KnownRows:
+        """What only a remedy of its kind has to tell: its process, its files or its tasks."""
+        if action.remedy in killed_process.PROCESS_REMEDIES:
+            return killed_process.build_process_rows(action, await self.sources.known.facts_of(action.incident))
+        if (seen := await self.sources.would_delete(action)) is not None:
+            return deleted_files.build_file_rows(seen)
+        ends = await self.sources.would_cancel(action)
+        return job_tasks.build_task_rows(ends) if ends is not None else ()
+
+    async def _note_dry_run(self, record: ActionRecord) -> None:
+        if not await self.get_note(record, "seen"):
+            rows = await self.sources.dry_run(record.action)
+            at = self.sources.clock.now().isoformat()
+            await self.set_note(record, "seen", json.dumps({"at": at, "rows": [[row.says, row.ok, redact(row.saw)[:200]] for row in rows]}))
+
+    async def get_note(self, record: ActionRecord, name: str) -> str:
+        """What is noted of it; empty where nothing is."""
+        return await self.cards.get(record.action.incident, f"{name}:{record.approval}")
+
+    async def set_note(self, record: ActionRecord, name: str, value: str) -> None:
+        """Note it."""
+        await self.cards.set(record.action.incident, f"{name}:{record.approval}", value)
+
+    async def _get_names(self, record: ActionRecord) -> dict[str, str]:
+        asked = set(card_parts.list_policy_deciders(record)[: card_parts.MAX_NAMED_PEOPLE])
+        people = {vote.voter for vote in record.votes} | asked | list_requesters(record.action) | {record.ended_by}
+        return {who: await self.people.get_name(who.partition(":")[2]) for who in sorted(people) if ":" in who}
+
+    async def _get_start_time(self, record: ActionRecord) -> datetime | None:
+        """When it was first seen running."""
+        if record.state is not State.EXECUTING:
+            return None
+        if not (began := await self.get_note(record, "began")):
+            await self.set_note(record, "began", began := self.sources.clock.now().isoformat())
+        return datetime.fromisoformat(began)
+
+    async def _read_output_tail(self, record: ActionRecord) -> list[str]:
+        text = await self.sources.evidence.get_text(record.output) if record.output else None
+        return [line for line in split_lines(text or "") if line.strip()][-MAX_TAIL_LINES:]
+
+
+def _parse_seen(note: str) -> tuple[list[ConditionResult], datetime | None]:
+    if not note:
+        return [], None
+    kept: dict[str, Any] = json.loads(note)
+    return [ConditionResult(says, ok, saw) for says, ok, saw in kept["rows"]], datetime.fromisoformat(kept["at"])

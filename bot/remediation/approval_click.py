@@ -1,0 +1,144 @@
+"""Who clicked on which action, and carrying their word to the ledger's side while Slack waits.
+
+Who it is comes from the user in Slack's own payload and nowhere else: team and id together, active, human, no guest, of the incident's
+own workspace, in a channel that nobody else reads at this moment.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from bot.cards.blocks import Card
+from bot.cards.buttons import BadForm, StaleCard
+from bot.incidents.cards import notes
+from bot.incidents.context import HandlerContext, StoreUnreachable, guard_store, require_approvals, translate_ledger_errors
+from bot.policy import channels
+from bot.policy.channels import SlackPlace
+from bot.refusal import Refusal
+from bot.remediation.card_retry import update_card_with_retries
+from bot.remediation.decisions import ApprovalDecisions
+from bot.slack.client import build_message_args
+from bot.slack.payloads import Payload
+from graph.state import Origin
+from tools.ledger.record import ActionRecord, NotAnApprover
+
+log = structlog.get_logger()
+DECISION_PENDING = "I am at it, and ask the host first. The card will show it; I say here if it cannot be done."
+MAX_NAMED_APPROVERS = 5
+DECISION_TIMEOUT_SECONDS = 120.0
+"""Seconds after which the store counts as away, once Slack has its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """Somebody who clicked, from the payload's user alone."""
+
+    team: str
+    user: str
+
+    def __str__(self) -> str:
+        return f"{self.team}:{self.user}"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalClick:
+    """A click or form by somebody who may speak, on an action of this thread."""
+
+    surface: HandlerContext
+    decisions: ApprovalDecisions
+    record: ActionRecord
+    origin: Origin
+    voter: Voter
+    payload: Payload
+
+
+@asynccontextmanager
+async def repaint_after(on: ApprovalClick) -> AsyncIterator[None]:
+    """Whatever comes of it, the card shows what the ledger holds: also a click that changed nothing came from an old card."""
+    try:
+        yield
+    finally:
+        _spawn_repaint(on)
+
+
+def _spawn_repaint(on: ApprovalClick) -> None:
+    on.surface.tasks.spawn_task("approval_card", update_card_with_retries(require_approvals(on.surface).cards, on.record))
+
+
+async def run_decision(on: ApprovalClick, work: Awaitable[object]) -> None:
+    """Wait as long as Slack waits for us. What takes longer (a host is asked) goes on by itself, and is told if it is refused."""
+    task = asyncio.ensure_future(_await_decision(on, work))
+    await asyncio.wait({task}, timeout=on.surface.patience)
+    if task.done():
+        task.result()
+    else:
+        on.surface.tasks.spawn_task("told", post_ephemeral(on, notes.render_in_progress(DECISION_PENDING)))
+        on.surface.tasks.spawn_task("decision", _finish_in_background(on, task))
+
+
+async def _await_decision(on: ApprovalClick, work: Awaitable[object]) -> None:
+    async with guard_store(DECISION_TIMEOUT_SECONDS), translate_ledger_errors():
+        try:
+            await work
+        except NotAnApprover as no:
+            raise await build_not_approver_error(on) from no
+
+
+async def build_not_approver_error(on: ApprovalClick) -> NotAnApprover:
+    """The refusal, and who may instead: by name, which mentions nobody."""
+    users = sorted(who.partition(":")[2] for who in on.record.terms.approvers - {str(on.voter)})
+    names = [await on.surface.people.get_name(user) for user in users[:MAX_NAMED_APPROVERS]]
+    rest = [f"{len(users) - MAX_NAMED_APPROVERS} more"] if len(users) > MAX_NAMED_APPROVERS else []
+    may = f" Those who may: {', '.join(names + rest)}." if names else ""
+    return NotAnApprover(f"{NotAnApprover.__doc__}{may}")
+
+
+async def _finish_in_background(on: ApprovalClick, task: Awaitable[None]) -> None:
+    try:
+        await task
+    except (Refusal, BadForm) as no:
+        await post_ephemeral(on, notes.render_refusal(str(no)))
+    except StoreUnreachable:
+        await post_ephemeral(on, notes.render_not_stored(will_retry=False))
+    except Exception:
+        reference = secrets.token_hex(4)
+        log.exception("clicker.bug", reference=reference, approval=on.record.approval)
+        await post_ephemeral(on, notes.render_internal_error(reference, notes.DECISION_ERROR_TEXT))
+    finally:
+        _spawn_repaint(on)
+
+
+async def post_ephemeral(on: ApprovalClick, card: Card) -> None:
+    """Tell whoever clicked, and nobody else."""
+    await on.surface.client.chat_postEphemeral(
+        channel=on.origin.channel, user=on.voter.user, thread_ts=on.origin.thread_ts, **build_message_args(card)
+    )
+
+
+async def load_approval_click(surface: HandlerContext, payload: Payload, name: str) -> ApprovalClick:
+    """Who speaks about which record, and the thread of Slack that it belongs to. A form has no channel: it counts in that thread."""
+    approvals, voter = require_approvals(surface), parse_voter(payload)
+    async with guard_store(), translate_ledger_errors():
+        record = await approvals.book.get_record(name)
+        origin = await surface.inbox.get_origin(record.action.incident)
+    if origin is None or origin.kind != "slack":
+        raise StaleCard
+    return ApprovalClick(surface, approvals.decisions, record, origin, voter, payload)
+
+
+async def admit_voter(on: ApprovalClick) -> None:
+    if on.voter.team != on.origin.team:
+        raise channels.NotAllowed(channels.NOT_FULL_MEMBER_TEXT)
+    await on.surface.admit_user(SlackPlace(on.voter.team, on.origin.channel), on.voter.user, fresh=True)
+
+
+def parse_voter(payload: Payload) -> Voter:
+    """Never from the context that Bolt makes up, never from what a text says."""
+    user = payload.get("user") or {}
+    if not user.get("id") or not user.get("team_id"):
+        raise channels.NotAllowed(channels.NOT_FULL_MEMBER_TEXT)
+    return Voter(str(user["team_id"]), str(user["id"]))

@@ -1,0 +1,88 @@
+"""One action among others on a card: where it stands, its host, its exact command, the beginning of its digest, and its own buttons.
+
+Host and command are whole, or the action gets a card of its own (`weight`); what stands below them is cut to `BELOW`. A command that is
+the same for all stands once above the rows; each is then a line.
+"""
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, TooLong
+from bot.cards.text import Line, bold, code
+from bot.remediation.cards import action_text, card_parts, deleted_files
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards.approval_card import ApprovalCardView
+from tools.action import Action
+from tools.ledger.record import ActionRecord
+from tools.ledger.states import OPEN_STATES, State
+
+MAX_DETAIL_CHARS = 300
+"""Room below the command: preconditions, votes, how it went."""
+MAX_STATUS_CHARS = 50
+"""Room for the words that say where it stands."""
+MAX_ROWS_CHARS = 8600
+"""What the rows of one card may weigh together, so that a message holds them with all that is said once for all."""
+DIGEST_PREFIX_CHARS = 16
+MAX_VOTES = 2
+
+
+def render_action_row(shown: ApprovalCardView, *, told_above: bool = False) -> list[Block]:
+    """The row in its present state. `told_above`: its command, and what all rows say alike, stand above them all."""
+    record = shown.record
+    if not told_above:
+        text = blocks.exact_command_section(
+            (_render_first_line(record, shown.held),), approval.format_command(record.action), _render_detail_lines(shown), MAX_DETAIL_CHARS
+        )
+        return [blocks.divider(), text, *approval.render_buttons(record)]
+    own = _render_detail_lines(shown, held_alike=has_met_conditions(shown))
+    return [blocks.exact_line_section(_render_first_line(record, shown.held), own, MAX_DETAIL_CHARS), *approval.render_buttons(record)]
+
+
+def has_met_conditions(shown: ApprovalCardView) -> bool:
+    """Whether a dry run saw every precondition fulfilled."""
+    return bool(shown.seen) and all(one.ok is True for one in shown.seen)
+
+
+def count_row_chars(action: Action) -> int:
+    """What the row may come to at most; more than all the room where it cannot be a row."""
+    try:
+        core = blocks.exact_command_section(
+            ((*action_text.render_place(action), *_render_digest(action)),), approval.format_command(action), (), 0
+        )
+    except TooLong:
+        return MAX_ROWS_CHARS + 1
+    text = blocks.count_text_chars(core) + MAX_STATUS_CHARS + MAX_DETAIL_CHARS
+    return text + approval.count_button_chars(action) if text < blocks.MAX_SECTION_CHARS else MAX_ROWS_CHARS + 1
+
+
+def _render_first_line(record: ActionRecord, held: str) -> Line:
+    mark, word = action_text.get_state_word(record, held)
+    count: Line = (
+        (" · ", card_parts.format_approval_count(record))
+        if record.state is State.PENDING and (record.approvals or record.terms.quorum > 1)
+        else ()
+    )
+    return (f"{mark} ", *action_text.render_place(record.action), " · ", bold(word), *count, *_render_digest(record.action))
+
+
+def _render_digest(action: Action) -> Line:
+    return (" ", code(f"{action.digest[:DIGEST_PREFIX_CHARS]}…"))
+
+
+def _render_detail_lines(shown: ApprovalCardView, *, held_alike: bool = False) -> list[Line]:
+    record = shown.record
+    held: list[Line] = (
+        [*([] if held_alike else _render_condition_lines(shown)), *deleted_files.render_known_lines(record.action, shown.known)]
+        if record.state in OPEN_STATES
+        else []
+    )
+    votes = card_parts.render_vote_lines(record, shown.names)[-MAX_VOTES:]
+    return [*held, *card_parts.render_status_lines(record, shown.names, shown.began, shown.held), *votes]
+
+
+def _render_condition_lines(shown: ApprovalCardView) -> list[Line]:
+    """What a dry run saw of the preconditions: those that do not hold one by one, the others as a number."""
+    if not shown.seen:
+        return []
+    bad = [one for one in shown.seen if one.ok is not True]
+    good, every = len(shown.seen) - len(bad), len(shown.seen)
+    held: Line = (f"✓ {good} of {every} precondition{'s' if every > 1 else ''} hold{'s' if good == 1 else ''}",)
+    return [*map(card_parts.render_condition, bad), *([held] if good else [])]

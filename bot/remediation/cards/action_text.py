@@ -1,0 +1,285 @@
+"""An action in words, all of them ours: from the catalogue of remedies, its checked arguments and the ledger's record. Nothing a model wrote."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from bot.cards.text import Line, Part, bold, escape_ambiguous, exact_code
+from tools.action import Action, FaultCondition
+from tools.inventory.host_ranges import BadRange, expand_host_range, fold_host_names
+from tools.ledger.record import ActionRecord, list_targets
+from tools.ledger.states import OPEN_STATES, State
+from tools.remedies import REMEDIES, get_executed_remedy
+from tools.remedies.remedy import Remedy, fill_slots
+
+STATE_MARKS: Mapping[State, str] = {
+    State.PENDING: "✋",
+    State.APPROVED: "⏳",
+    State.EXECUTING: "🔧",
+    State.DONE: "🔎",
+    State.FAILED: "❌",
+    State.UNKNOWN: "❓",
+    State.DENIED: "🚫",
+    State.EXPIRED: "⌛",
+    State.SUPERSEDED: "🔁",
+    State.REVOKED: "🚫",
+}
+STATE_HEADLINES: Mapping[State, str] = {
+    State.PENDING: "Approve?",
+    State.APPROVED: "Approved:",
+    State.EXECUTING: "Running:",
+    State.DONE: "Ran, being proved:",
+    State.FAILED: "Did not work:",
+    State.UNKNOWN: "Nobody knows whether it ran:",
+    State.DENIED: "Rejected:",
+    State.EXPIRED: "Expired:",
+    State.SUPERSEDED: "Superseded:",
+    State.REVOKED: "Revoked:",
+}
+
+
+class EndingText(NamedTuple):
+    """How an action that ran is told: its mark, how the headline begins, and what its row among others says."""
+
+    mark: str
+    head: str
+    row: str
+
+
+DONE_TEXT = EndingText("✅", "Done:", "done")
+REFUSED_TEXT = EndingText("⛔", "Refused, nothing was run:", "refused")
+ENDING_TEXTS: Mapping[tuple[State, str], EndingText] = {
+    (State.DONE, "passes_now"): EndingText("✅", "Passes now:", "passes now"),
+    (State.DONE, "unchanged"): EndingText("🟡", "Ran, unchanged:", "unchanged"),
+    (State.DONE, "worse"): EndingText("🔴", "Ran, worse:", "worse"),
+    (State.DONE, "cured"): EndingText("✅", "Cured:", "cured"),
+    (State.DONE, "recurred"): EndingText("🔴", "Recurred:", "recurred"),
+    (State.FAILED, "passes_now"): EndingText("🟡", "Failed, and passes now:", "failed, passes now"),
+    (State.FAILED, "unchanged"): EndingText("❌", "Failed, unchanged:", "failed, unchanged"),
+    (State.FAILED, "worse"): EndingText("🔴", "Failed, worse:", "failed, worse"),
+    (State.FAILED, "cured"): EndingText("✅", "Failed, and yet cured:", "failed, cured"),
+    (State.FAILED, "recurred"): EndingText("🔴", "Recurred:", "recurred"),
+}
+"""What the command and its proof say together, told alike by headline, row and count: one card has one truth."""
+
+LOST_CONTACT_TEXT = ("📡", "Lost contact:")
+"""Of a running action whose host does not answer."""
+STATE_WORDS: Mapping[State, str] = {
+    **{state: state.value for state in State},
+    State.EXECUTING: "running",
+    State.DONE: "ran, being proved",
+    State.DENIED: "rejected",
+    State.REVOKED: "taken back",
+}
+"""Where an action stands, for a row among others."""
+
+PROOF_TEXTS: Mapping[str, str] = {
+    "passes_now": "The checks that found the fault find it no more. It is looked at again after the next job or some hours.",
+    "unchanged": "The fault is still there.",
+    "worse": "There is more wrong than before. The target is not returned to service.",
+    "cured": "Looked at again later: the fault has not come back.",
+    "recurred": "Looked at again later: the fault came back.",
+}
+SCHEDULER_PROOF_TEXTS: Mapping[str, str] = {"passes_now": "The scheduler shows it.", "unchanged": "The scheduler does not show it."}
+"""Where the proof is what the scheduler says."""
+
+
+def _find_remedy(action: Action) -> Remedy | None:
+    """What is carried out; None where the catalogue has no such remedy any more."""
+    return get_executed_remedy(action.argv, action.remedy) if action.remedy in REMEDIES else None
+
+
+def describe_action(action: Action) -> str:
+    """What the catalogue says that it does, with this action's arguments."""
+    remedy = _find_remedy(action)
+    if remedy is None:
+        return escape_ambiguous(action.remedy)
+    values = {name: escape_ambiguous(action.args.get(name, "")) for name in remedy.args} | {"target": escape_ambiguous(action.target)}
+    return fill_slots(remedy.does, values)
+
+
+def get_action_title(action: Action) -> str:
+    """Return what the catalogue calls it, without this action's arguments."""
+    remedy = _find_remedy(action)
+    if remedy is None:
+        return escape_ambiguous(action.remedy)
+    return fill_slots(
+        remedy.does, {"target": "the node"} | dict.fromkeys(remedy.args, "…") | ({"node": "the node"} if "node" in remedy.args else {})
+    )
+
+
+def render_impact(record: ActionRecord) -> list[Line]:
+    """The expected outage, and what goes on as long as the action is not approved. Nothing for an action that has ended."""
+    remedy = _find_remedy(record.action)
+    if remedy is None or record.state not in OPEN_STATES:
+        return []
+    waits: list[Line] = [(bold("Until it is approved:"), f" {remedy.waiting}.")] if record.state is State.PENDING else []
+    return [(bold("Outage:"), f" {remedy.outage}."), *waits]
+
+
+def format_time_limit(action: Action) -> str:
+    """`60 s`; for what restarts the node, how long it may stay away after that: `60 s, then back within 15 min`."""
+    remedy = _find_remedy(action)
+    back = remedy.completion.seconds if remedy is not None and remedy.completion.kind == "new_boot" else 0
+    return f"{action.limit_seconds} s" + (f", then back within {back // 60} min" if back else "")
+
+
+def describe_actions(actions: Sequence[Action]) -> str:
+    """The same for several actions of one remedy: the hosts folded, and `…` where an argument is each one's own."""
+    remedy = _find_remedy(actions[0])
+    if remedy is None or len({action.argv[:1] for action in actions}) > 1:
+        remedy = REMEDIES.get(actions[0].remedy)
+    if remedy is None or len(actions) == 1:
+        return describe_action(actions[0])
+    said = {name: {escape_ambiguous(action.args.get(name, "")) for action in actions} for name in remedy.args}
+    values = {name: found.pop() if len(found) == 1 else "…" for name, found in said.items()}
+    hosts = escape_ambiguous(fold_hosts_exactly([action.target for action in actions]))
+    return fill_slots(remedy.does, values | {"target": hosts} | ({"node": hosts} if "node" in values else {}))
+
+
+def describe_blast_radius(action: Action) -> str:
+    """Whom it disturbs."""
+    remedy = _find_remedy(action)
+    return remedy.blast if remedy else "not known: the catalogue has no such remedy any more"
+
+
+def format_targets(action: Action) -> str:
+    """The host, or its hosts folded."""
+    return fold_hosts_exactly(list_targets(action)) or action.target
+
+
+def fold_hosts_exactly(names: Sequence[str]) -> str:
+    """Hosts in a few characters where that says exactly the same, else one after the other."""
+    try:
+        short = fold_host_names(names)
+        return short if len(names) > 1 and set(expand_host_range(short)) == set(names) else ",".join(names)
+    except BadRange:
+        return ",".join(names)
+
+
+def render_place(action: Action) -> Line:
+    """`gpu-017` · `gpu-017/gpu5` · via `slurm-1`, whole."""
+    count = len(list_targets(action))
+    parts: list[Part] = [f"{count} hosts: " if count > 1 else "", exact_code(format_targets(action))]
+    for device in action.devices:
+        parts += [" · ", exact_code(device)]
+    if action.via != action.target:
+        parts += [" · runs via ", exact_code(action.via)]
+    return tuple(parts)
+
+
+def get_state_headline(record: ActionRecord, held: str = "") -> tuple[str, str]:
+    """(mark, how the headline begins). `held`: why it waits, or that its host does not answer."""
+    if record.state is State.EXECUTING and held:
+        return LOST_CONTACT_TEXT
+    ended = find_ending(record)
+    return (ended.mark, ended.head) if ended else (STATE_MARKS[record.state], STATE_HEADLINES[record.state])
+
+
+def find_ending(record: ActionRecord) -> EndingText | None:
+    """How it ended, where that is told by more than its state."""
+    if is_refused(record):
+        return REFUSED_TEXT
+    if (record.state, record.outcome) == (State.DONE, "passes_now") and not is_repair(record.action):
+        return DONE_TEXT
+    return ENDING_TEXTS.get((record.state, record.outcome))
+
+
+def get_state_word(record: ActionRecord, held: str = "") -> tuple[str, str]:
+    """(mark, one or two words) for a row among others."""
+    ended = find_ending(record)
+    if ended:
+        return ended.mark, ended.row
+    if record.state is State.EXECUTING and held:
+        return LOST_CONTACT_TEXT[0], "lost contact"
+    return STATE_MARKS[record.state], "waits" if record.state is State.APPROVED and held else STATE_WORDS[record.state]
+
+
+def is_refused(record: ActionRecord) -> bool:
+    """Approved, and not run all the same: something had changed when it was to start. Nobody needs to look at the host for that."""
+    kit = record.state is State.FAILED and record.exit_status is None and not record.ended_by
+    return kit or (record.state is State.SUPERSEDED and record.start_by is not None)
+
+
+def describe_outcome(record: ActionRecord) -> str:
+    """What the proof found, in a sentence; empty while there is none."""
+    if record.action.remedy == "run_check" and record.outcome:
+        return "The check has answered; what it says goes into the diagnosis."
+    return (PROOF_TEXTS if is_repair(record.action) else {**PROOF_TEXTS, **SCHEDULER_PROOF_TEXTS})[record.outcome] if record.outcome else ""
+
+
+def describe_proof(action: Action) -> str:
+    """What will count as proof."""
+    if not action.proof:
+        return "none: what it prints is the answer"
+    if not is_repair(action):
+        return "the scheduler must show it"
+    return f"{', '.join(action.proof)}{' without the fault' if action.proves else ''}"
+
+
+def is_repair(action: Action) -> bool:
+    """Whether it is to make a fault go away: it neither only looks nor only tells the scheduler something."""
+    return action.remedy != "run_check" and action.proof != ("sched",)
+
+
+def format_headline(record: ActionRecord, held: str = "") -> str:
+    """What is read in five seconds. Cut by whoever shows it, so the card repeats it whole."""
+    mark, begins = get_state_headline(record, held)
+    return f"{mark} {begins} {summarize_action(record.action)}"
+
+
+def format_short_headline(record: ActionRecord, held: str = "") -> str:
+    """The same without the risk, which stands beside it."""
+    mark, begins = get_state_headline(record, held)
+    said, where = describe_action(record.action), escape_ambiguous(format_targets(record.action))
+    return f"{mark} {begins} {said}" if where in said else f"{mark} {begins} {said}, {where}"
+
+
+def summarize_action(action: Action) -> str:
+    """What it does, on which host and device, how risky."""
+    names = [escape_ambiguous(name.removeprefix(f"{action.target}/")) for name in action.devices]
+    devices = f" {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" if names else ""
+    return f"{describe_action(action)} · {escape_ambiguous(format_targets(action))}{devices} · {action.risk}"
+
+
+def describe_fault_condition(action: Action) -> str:
+    """What it is for, as the condition that it is: what decided, and how it is looked for again. Empty where nothing is asked of it."""
+    found = action.fault
+    if found is None:
+        return ""
+    return f"the fault is still there: {found.says} ({_describe_recheck(found)})"
+
+
+def describe_fault_briefly(action: Action) -> str:
+    """The same in short, where nothing else is asked."""
+    return f"{action.fault.says} ({_describe_recheck(replace(action.fault, reads=1))})" if action.fault else ""
+
+
+def _describe_recheck(found: FaultCondition) -> str:
+    """How it is looked for again."""
+    told = f" by {', '.join(map(escape_ambiguous, found.checks))}" if found.checks else ""
+    return {
+        "read": f"read again{told}" + (f", up to {found.reads} times" if found.reads > 1 else ""),
+        "boot": f"told{told}; stands for boot {escape_ambiguous(found.boot_id[:8])}",
+        "silence": f"{escape_ambiguous(found.host)} still does not answer",
+        "proved": f"as it was proved{told}",
+    }[found.lasts]
+
+
+def _get_undo_title(action: Action, host: str) -> str:
+    """The title of the remedy that takes it back."""
+    remedy = REMEDIES.get(action.undo)
+    if remedy is None:
+        return escape_ambiguous(action.undo)
+    return fill_slots(remedy.does, {"target": host} | dict.fromkeys(remedy.args, "…") | ({"node": host} if "node" in remedy.args else {}))
+
+
+def describe_undo(action: Action, *, each: bool = False) -> str:
+    """What takes it back: a remedy of its own, or what a person would do by hand, or nothing."""
+    if action.undo:
+        return f"{_get_undo_title(action, 'each node' if each else escape_ambiguous(format_targets(action)))} (proposed automatically after the repair)"
+    remedy = REMEDIES.get(action.remedy)
+    back = remedy.back.replace("`", "") if remedy else ""
+    if not back:
+        return "none"
+    return back if back.startswith("nothing") else f"by hand: {back}"

@@ -1,0 +1,54 @@
+"""The dialog behind "Show all": every action of a card whole, with its full digest, preconditions and where it stands. To read, not to decide."""
+
+from collections.abc import Mapping, Sequence
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, TooLong
+from bot.cards.text import Line, bold, exact_code, italic
+from bot.remediation.cards import action_text, card_parts, deleted_files
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards.killed_process import KnownRows
+from tools.ledger.record import ActionRecord
+
+MAX_DETAIL_CHARS = 260
+MAX_PAGE_CHARS = 2600
+NO_KNOWN_ROWS: Mapping[str, KnownRows] = {}
+
+
+def render_all_actions(records: Sequence[ActionRecord], known: Mapping[str, KnownRows] = NO_KNOWN_ROWS) -> Block:
+    """The dialog. Deciding stays on the card, where Slack asks once more. `known`: by approval id, what is stored with its card."""
+    head = blocks.section((bold(action_text.describe_actions([record.action for record in records])),))
+    note = blocks.context(("Approve and reject on the card. This shows how it stood when it was opened.",))
+    title = f"All {len(records)} actions" if len(records) > 1 else "The whole action"
+    every = [block for record in records for block in (_render_action(record), *_render_files(known.get(record.approval, ())))]
+    return blocks.read_only_modal(title, [head, *every, note])
+
+
+def _render_files(known: KnownRows) -> list[Block]:
+    """All files that a deletion takes, as many to a block as it holds."""
+    lines, found = deleted_files.list_all_files(known), list[Block]()
+    while lines:
+        count, room = 0, MAX_PAGE_CHARS
+        while count < len(lines) and (room := room - len(lines[count]) - 1) >= 0:
+            count += 1
+        found.append(blocks.code_section(lines[: max(1, count)], width=MAX_PAGE_CHARS))
+        lines = lines[max(1, count) :]
+    return found
+
+
+def _render_action(record: ActionRecord) -> Block:
+    action = record.action
+    mark, word = action_text.get_state_word(record)
+    above: list[Line] = [(f"{mark} ", *action_text.render_place(action), " · ", bold(word)), ("digest ", exact_code(action.digest))]
+    below: list[Line] = [
+        (card_parts.format_approval_count(record), f" · {action.risk} · time limit {action.limit_seconds} s · {action.approval}"),
+        *(
+            (f"• {says}",)
+            for says in filter(None, (action_text.describe_fault_condition(action), *(condition.says for condition in action.conditions)))
+        ),
+        (italic(f"boot {action.boot_id or '–'}"),),
+    ]
+    try:
+        return blocks.exact_command_section(above, approval.format_command(action), below, MAX_DETAIL_CHARS)
+    except TooLong as why:
+        return blocks.section((bold("Too large to show whole"), f": {action.approval}, {why}"))

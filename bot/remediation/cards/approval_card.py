@@ -1,0 +1,295 @@
+"""The approval card: rendered by code from the ledger's record alone. Host, command and digest are whole, or the card cannot be approved.
+
+What a click carries is the approval id and the digest; the ledger compares both again, so an old or forged card changes nothing.
+"""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card, TooLong
+from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, StaleCard
+from bot.cards.text import Line, Part, bold, clip_text, count_utf16_units, escape_ambiguous, exact_code, strip_markup
+from bot.remediation.cards import action_text, card_parts, deleted_files, killed_process, wave_queue
+from tools.action import Action
+from tools.execution.conditions import ConditionResult
+from tools.ledger.record import ActionRecord, is_digest
+from tools.ledger.states import OPEN_STATES, State
+from tools.remedies import REMEDIES
+
+ClickAction = Literal["approve", "reject_form", "edit_form", "revoke", "ask_again", "ran", "not_ran", "approve_all", "show_all", "let_go"]
+APPROVE_ACTION_ID, REJECT_ACTION_ID, EDIT_ACTION_ID, REVOKE_ACTION_ID = (
+    "approval.approve",
+    "approval.reject",
+    "approval.edit",
+    "approval.revoke",
+)
+ASK_AGAIN_ACTION_ID, RAN_ACTION_ID, NOT_RAN_ACTION_ID = "approval.ask_again", "approval.ran", "approval.not_ran"
+APPROVE_ALL_ACTION_ID, SHOW_ALL_ACTION_ID = "approval.approve_all", "approval.show_all"
+BUTTONS: Mapping[str, ClickAction] = {
+    APPROVE_ACTION_ID: "approve",
+    REJECT_ACTION_ID: "reject_form",
+    EDIT_ACTION_ID: "edit_form",
+    REVOKE_ACTION_ID: "revoke",
+    ASK_AGAIN_ACTION_ID: "ask_again",
+    RAN_ACTION_ID: "ran",
+    NOT_RAN_ACTION_ID: "not_ran",
+    APPROVE_ALL_ACTION_ID: "approve_all",
+    SHOW_ALL_ACTION_ID: "show_all",
+    wave_queue.LET_GO_ACTION_ID: "let_go",
+}
+MULTI_ACTION_BUTTON_IDS = frozenset({APPROVE_ALL_ACTION_ID, SHOW_ALL_ACTION_ID})
+"""Buttons that name every action that they are about."""
+FIXED_ARGUMENT_KINDS = frozenset({"node", "approval"})
+"""Kinds of arguments that say which host is changed or which approval it is: another host is another action, never an edit."""
+TOO_LARGE_TEXT = "Too large to approve"
+MAX_CONFIRM_CHARS = 300
+APPROVERS_ONLY = "For approvers only."
+MAX_IMPACT_CHARS = 2600
+MAX_ACTIONS_PER_BUTTON = 20
+"""Actions that one button can name: with their digests whole they still fit into its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardClick:
+    """A click on a card. One about several actions names them all in `each`, as (approval, digest), and the first of them beside."""
+
+    does: ClickAction
+    approval: str
+    digest: str
+    each: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalCardView:
+    """The record, and what the card shows beside it."""
+
+    record: ActionRecord
+    group: str = ""
+    """The approver group's Slack id; it is mentioned while a decision is wanted."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """`TEAM:USER` → what people call them."""
+    seen: Sequence[ConditionResult] = ()
+    """The dry run of the conditions."""
+    seen_at: datetime | None = None
+    began: datetime | None = None
+    held: str = ""
+    """Why an approved action waits."""
+    tail: Sequence[str] = ()
+    """The last lines of its output."""
+    warning: str = ""
+    """Said on every card, for example that the ledger's store may forget."""
+    queued: wave_queue.QueuedHosts | None = None
+    """What waits for its turn behind this card."""
+    known: killed_process.KnownRows = ()
+    """What is known of the process that it ends, or of the files that it deletes."""
+
+
+def render_approval_card(shown: ApprovalCardView) -> Card:
+    """The card in its present state."""
+    record = shown.record
+    try:
+        core = _render_core(record, shown.group)
+        proof, identity = card_parts.render_small_print(record, shown.seen, shown.seen_at), card_parts.render_identity(record)
+    except TooLong as why:
+        return _render_too_large(shown, str(why))
+    made = blocks.build_card(
+        action_text.format_headline(record, shown.held),
+        [
+            blocks.header(_format_headline(record, shown.held)),
+            *wave_queue.render_queue(shown.queued, 1, encode_action(record)),
+            *core,
+            *_render_impact(shown),
+            *card_parts.render_warning(shown.warning),
+            *card_parts.render_status(record, shown.names, shown.began, shown.held),
+            *card_parts.render_output(shown.tail),
+            *card_parts.render_conditions(record, shown.seen),
+            *card_parts.render_requesters(record, shown.names),
+            *card_parts.render_votes(record, shown.names),
+            proof,
+            *_render_all_buttons(shown),
+            identity,
+        ],
+    )
+    return (
+        made
+        if all(block in made.blocks for block in (*core, proof, identity))
+        else _render_too_large(shown, "its parts together are longer than a message may be")
+    )
+
+
+def parse_card_click(payload: Mapping[str, Any]) -> CardClick:
+    """The inverse of what a click sends. Stale for whatever is no button of today's cards."""
+    try:
+        action = payload["actions"][0]
+        does, carried = BUTTONS[action["action_id"]], json.loads(action["value"])
+        rows = carried["each"] if action["action_id"] in MULTI_ACTION_BUTTON_IDS else [[carried["approval"], carried["digest"]]]
+        each = tuple(dict.fromkeys((str(approval), str(digest)) for approval, digest in rows))
+        approval, digest = each[0]
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
+        raise StaleCard from wrong
+    if len(each) > MAX_ACTIONS_PER_BUTTON or not all(is_digest(digest) for _, digest in each):
+        raise StaleCard
+    return CardClick(does, approval, digest, each if action["action_id"] in MULTI_ACTION_BUTTON_IDS else ())
+
+
+def encode_action(record: ActionRecord) -> str:
+    """The value of a button; also what a modal keeps."""
+    return json.dumps({"approval": record.approval, "digest": record.digest}, separators=(",", ":"))
+
+
+def encode_actions(records: Sequence[ActionRecord]) -> str:
+    """The value of a button about several actions: each with its digest, whole."""
+    return json.dumps({"each": [[record.approval, record.digest] for record in records]}, separators=(",", ":"))
+
+
+def list_editable_args(action: Action) -> tuple[str, ...]:
+    """The arguments that somebody may change on the card."""
+    remedy = REMEDIES.get(action.remedy)
+    return tuple(name for name, kind in remedy.args.items() if kind not in FIXED_ARGUMENT_KINDS) if remedy else ()
+
+
+def format_command(action: Action) -> str:
+    """Return the command as one would type it. A script is shown as its lines, with its arguments set before them and the shell that runs it
+    after them: each word of the command stands there, none of them twice quoted."""
+    if action.command[:2] == ("sh", "-c") and len(action.command) > 3:
+        script, name, *arguments = action.command[2:]
+        end = "\n" if "\n" in script else "; "
+        return f"{' '.join(['set --', *map(shlex.quote, arguments)])}{end}{script} # sh -c, $0={shlex.quote(name)}"
+    return shlex.join(action.command)
+
+
+def _format_headline(record: ActionRecord, held: str = "") -> str:
+    """What is to decide or how it went; host and risk stand below it, whole. One that does not fit names the remedy only, for half a host
+    name would be another host."""
+    line = action_text.format_short_headline(record, held)
+    if count_utf16_units(strip_markup(line)) <= blocks.MAX_HEADER_CHARS:
+        return line
+    mark, begins = action_text.get_state_headline(record, held)
+    return f"{mark} {begins} {action_text.get_action_title(record.action)}"
+
+
+def _render_core(record: ActionRecord, group: str) -> list[Block]:
+    """Who decides, where and what, not one character cut."""
+    action, asked = record.action, card_parts.render_decision_request(record, group)
+    where: Line = (
+        bold("On"),
+        " ",
+        *action_text.render_place(action),
+        " · ",
+        bold(escape_ambiguous(action.risk)),
+        f": {action_text.describe_blast_radius(action)}",
+    )
+    return [blocks.exact_section(*([asked] if asked else []), where), blocks.exact_code_section(format_command(action))]
+
+
+def _render_impact(shown: ApprovalCardView) -> list[Block]:
+    """What is unavailable for how long, what waiting costs, and what is hit; only as long as it can still be stopped."""
+    lines = [
+        *action_text.render_impact(shown.record),
+        *(deleted_files.render_known_lines(shown.record.action, shown.known) if shown.record.state in OPEN_STATES else []),
+    ]
+    return [blocks.clipped_section(*lines, room=MAX_IMPACT_CHARS)] if lines else []
+
+
+def _render_all_buttons(shown: ApprovalCardView) -> list[Block]:
+    """The buttons of the state, and one to read all files where the card does not show all of them."""
+    rows, record = render_buttons(shown.record), shown.record
+    if record.state not in OPEN_STATES or not deleted_files.has_hidden_files(shown.known):
+        return rows
+    show = blocks.button("Show all", SHOW_ALL_ACTION_ID, encode_actions([record]))
+    return [*rows[:-1], blocks.actions(*(rows[-1]["elements"] if rows else ()), show)]
+
+
+def _render_too_large(shown: ApprovalCardView, why: str) -> Card:
+    """Nobody approves what cannot be read whole."""
+    record = shown.record
+    head = f"🚫 {TOO_LARGE_TEXT}, so it cannot run"
+    mark, begins = action_text.get_state_headline(record)
+    reject = [blocks.actions(_render_reject_button(record))] if record.state is State.PENDING else []
+    return blocks.build_card(
+        head,
+        [
+            blocks.header(head),
+            blocks.section(
+                (
+                    f"{mark} {begins} ",
+                    bold(action_text.get_action_title(record.action)),
+                    " on ",
+                    bold(escape_ambiguous(action_text.format_targets(record.action))[:200]),
+                ),
+                ("Host, command and digest must be readable whole on this card, and they do not fit: ", why, "."),
+                ("Nothing runs. Do this one by hand, or with fewer hosts at once. The audit log holds the action whole.",),
+            ),
+            *card_parts.render_status(record, shown.names, shown.began, shown.held),
+            blocks.exact_context(("digest ", exact_code(record.digest))),
+            *reject,
+        ],
+    )
+
+
+def render_buttons(record: ActionRecord) -> list[Block]:
+    """What can be done in this state; nothing where nothing can."""
+    value = encode_action(record)
+    match record.state:
+        case State.PENDING if record.terms.approvers:
+            edit = [blocks.button("Edit…", EDIT_ACTION_ID, value)] if list_editable_args(record.action) else []
+            approve = blocks.button("Approve", APPROVE_ACTION_ID, value, style="primary", ask=_render_approve_dialog(record.action))
+            return [blocks.actions(approve, _render_reject_button(record), *edit)]
+        case State.APPROVED:
+            sure = blocks.confirm("Take it back?", "It has not started. Nothing will run; RackMedic may propose it anew.", "Revoke")
+            return [blocks.actions(blocks.button("Revoke", REVOKE_ACTION_ID, value, style="danger", ask=sure))]
+        case State.EXPIRED:
+            return [blocks.actions(blocks.button("Ask again", ASK_AGAIN_ACTION_ID, value))]
+        case State.UNKNOWN:
+            return [
+                blocks.actions(
+                    _render_outcome_button(record, "It ran", RAN_ACTION_ID, True),
+                    _render_outcome_button(record, "It did not run", NOT_RAN_ACTION_ID, False),
+                )
+            ]
+        case _:
+            return []
+
+
+def count_button_chars(action: Action) -> int:
+    """The length of all texts of its buttons and their dialogs, in whichever state has most."""
+    deciding = blocks.count_text_chars(_render_approve_dialog(action)) + len("ApproveReject…Edit…")
+    vouching = sum(
+        blocks.count_text_chars(_render_outcome_dialog(action, label, ran)) + len(label)
+        for label, ran in (("It ran", True), ("It did not run", False))
+    )
+    return max(deciding, vouching, 200)
+
+
+def _render_reject_button(record: ActionRecord) -> Block:
+    return blocks.button("Reject…", REJECT_ACTION_ID, encode_action(record), style="danger")
+
+
+def _render_approve_dialog(action: Action) -> Block:
+    """Slack's dialog before an approval: host and command once more, whole where they fit."""
+    host = escape_ambiguous(action_text.format_targets(action))
+    via = f", via {escape_ambiguous(action.via)}" if action.via != action.target else ""
+    whole = format_command(action)
+    told = f"On {host}{via}: {escape_ambiguous(whole)}"
+    if count_utf16_units(strip_markup(told)) > MAX_CONFIRM_CHARS:
+        told = f"On {host}{via}. The card shows the whole command ({len(whole):,} characters): read it there first."
+    if count_utf16_units(strip_markup(told)) > MAX_CONFIRM_CHARS:
+        told = f"The card shows the hosts and the whole command ({len(whole):,} characters): read them there first."
+    told = told if count_utf16_units(strip_markup(f"{APPROVERS_ONLY} {told}")) > MAX_CONFIRM_CHARS else f"{APPROVERS_ONLY} {told}"
+    return blocks.confirm(clip_text(f"{action_text.describe_action(action)}?", 100), told, "Run it once", "Not now")
+
+
+def _render_outcome_button(record: ActionRecord, label: str, action_id: str, ran: bool) -> Block:
+    return blocks.button(label, action_id, encode_action(record), ask=_render_outcome_dialog(record.action, label, ran))
+
+
+def _render_outcome_dialog(action: Action, label: str, ran: bool) -> Block:
+    told: Part = "ran" if ran else "did not run"
+    host = escape_ambiguous(action_text.format_targets(action))
+    text = f"You looked at {host if len(host) < 150 else 'the host'} and vouch that it {told}. This is audited and unlocks the target."
+    return blocks.confirm("You have looked?", text, label)

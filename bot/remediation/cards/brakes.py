@@ -1,0 +1,108 @@
+"""The brakes in words: kill switch, breakers, what runs, and what waits for a decision."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.text import Line, Part, bold, code, format_slack_date, format_utc_time, thread_link
+from bot.remediation.cards import action_text, card_parts
+from tools.ledger.brakes import BrakeStatus
+from tools.ledger.headroom import BrakeHeadroom
+from tools.ledger.record import ActionRecord
+
+MAX_WAITING_ACTIONS, MAX_GROUPS = 20, 5
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingApproval:
+    """An action that waits for a decision, and where its card is."""
+
+    record: ActionRecord
+    team: str = ""
+    channel: str = ""
+    thread_ts: str = ""
+
+
+def render_stop_notice(who: str, why: str) -> Card:
+    """The note that everybody sees."""
+    because = f": {why}" if why else "."
+    return blocks.build_card(
+        f"🛑 {who} stopped all repairs",
+        [
+            blocks.section(
+                ("🛑 ", bold(f"{who} stopped all repairs"), because),
+                ("No remedy starts from now on. What runs already goes on and is reported. Looking goes on.",),
+                ("An approver lets them go on with ", code("/rackmedic resume"), "."),
+            )
+        ],
+    )
+
+
+def render_resume_notice(who: str, group: str = "") -> Card:
+    """The same for letting go."""
+    what = f"reset the breaker of group {group}" if group else "let repairs go on"
+    return blocks.build_card(
+        f"🟢 {who} {what}", [blocks.line_section("🟢 ", bold(f"{who} {what}"), ". What was approved may start again.")]
+    )
+
+
+def render_brake_status(status: BrakeStatus) -> list[Block]:
+    """The brakes as they stand; one quiet line where none is on."""
+    lines: list[Line] = []
+    if status.stopped:
+        lines.append(
+            ("🛑 ", bold("All repairs are stopped"), f" by {status.stopped}. An approver resumes with ", code("/rackmedic resume"))
+        )
+    for group in status.breakers:
+        lines.append(
+            ("🛑 ", bold(f"The breaker of group {group} is open"), ". After a look, an approver says ", code(f"/rackmedic resume {group}"))
+        )
+    if status.unknown:
+        lines.append(("❓ Nobody knows whether these ran: ", code(", ".join(status.unknown)), ". Their hosts are locked."))
+    if status.executing:
+        lines.append(("🔧 Running: ", code(", ".join(status.executing))))
+    return [blocks.section(*lines)] if lines else [blocks.context(("🟢 Nothing holds repairs back, and none runs.",))]
+
+
+def render_change_allowance(room: BrakeHeadroom) -> list[Block]:
+    """What may be changed at this moment, `0 of 3` being what is used of it."""
+    brakes, lines = room.brakes, list[Line]()
+    for row in room.groups[:MAX_GROUPS]:
+        window = f"changed in the last {_format_minutes(brakes.window_seconds)} {row.changed} of {row.window}"
+        lines.append((bold(row.group), f": hosts at once {row.busy} of {row.at_once} · {window}"))
+    rest = len(room.groups) - MAX_GROUPS
+    lines += [(f"… and {rest} more groups, no busier",)] if rest > 0 else []
+    for one in room.incidents[:MAX_GROUPS]:
+        spent = f" changed {one.changed} of {brakes.blast_hosts} hosts that one incident may in {_format_minutes(brakes.blast_seconds)}"
+        lines.append((code(one.incident), spent, f"; room again from {format_utc_time(one.again)}"))
+    if not room.incidents:
+        lines.append(
+            (f"One incident may change {brakes.blast_hosts} hosts in {_format_minutes(brakes.blast_seconds)}; none has changed any.",)
+        )
+    return [blocks.section(*lines)]
+
+
+def _format_minutes(seconds: int) -> str:
+    return f"{seconds / 60:g} min"
+
+
+def render_waiting_approvals(rows: Sequence[WaitingApproval], nothing: str) -> list[Block]:
+    """Actions that wait, the first to expire first; `nothing` is said where none does."""
+    if not rows:
+        return [blocks.context((nothing,))]
+    shown = [blocks.section(*_render_waiting_row(row)) for row in rows[:MAX_WAITING_ACTIONS]]
+    return shown if len(rows) <= MAX_WAITING_ACTIONS else [*shown, blocks.context((f"… and {len(rows) - MAX_WAITING_ACTIONS} more",))]
+
+
+def _render_waiting_row(row: WaitingApproval) -> tuple[Line, ...]:
+    record = row.record
+    link: tuple[Part, ...] = (" · ", thread_link(row.team, row.channel, row.thread_ts, "open the thread")) if row.thread_ts else ()
+    until: Line = (
+        card_parts.format_approval_count(record),
+        ", decide until ",
+        format_slack_date(record.decide_by),
+        f" ({format_utc_time(record.decide_by)})",
+        *link,
+    )
+    return ((bold(action_text.format_headline(record)),), until)

@@ -1,0 +1,33 @@
+"""What an approver must know of a job before it is cancelled: how many tasks end with it, whose they are, where. Shown beside the action; what
+is approved is the job of that number.
+"""
+
+from bot.cards.text import Line, bold, strip_markup
+from bot.remediation.cards.action_text import fold_hosts_exactly
+from bot.remediation.cards.killed_process import KnownRows
+from kb.redact import redact
+from tools.execution.cancel_preview import CancelPreview
+
+WOULD_END_ROW, UNREAD_ROW = "would end", "could not be read"
+MAX_VALUE_CHARS = 200
+
+
+def build_task_rows(seen: CancelPreview) -> KnownRows:
+    """What would end, as it is noted with the card."""
+    if seen.why:
+        return ((UNREAD_ROW, strip_markup(redact(seen.why))[:MAX_VALUE_CHARS]),)
+    if not seen.states:
+        return ((WOULD_END_ROW, "no task: Slurm lists none any more"),)
+    count = sum(seen.states.values())
+    states = ", ".join(f"{number} {state.lower()}" for state, number in seen.states.items())
+    whose, where = " and ".join(seen.owners[:3]), fold_hosts_exactly(seen.hosts) if seen.hosts else "no host yet"
+    said = f"{count} task{'s' if count != 1 else ''} ({states}) of {whose}, on {where}"
+    return ((WOULD_END_ROW, strip_markup(redact(said))[:MAX_VALUE_CHARS]),)
+
+
+def render_task_lines(known: KnownRows) -> list[Line]:
+    """`Would end: 6 tasks (5 running, 1 pending) of alice, on gpu-[001-003]`."""
+    return [
+        ("⚠ What would end ", bold("could not be read"), f": {value}") if name == UNREAD_ROW else ("Would end: ", bold(value))
+        for name, value in known
+    ]

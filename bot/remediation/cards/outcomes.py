@@ -1,0 +1,62 @@
+"""Short messages in the thread about an action, or about several of one card: that it is in doubt, and that a decision is still wanted."""
+
+from collections.abc import Sequence
+
+from bot.cards import blocks
+from bot.cards.blocks import Card
+from bot.cards.text import Line, bold, exact_code, format_slack_date, format_utc_time
+from bot.remediation.cards import action_text, card_parts, shared_card
+from bot.remediation.cards.approval_card import ApprovalCardView
+from tools.ledger.states import State
+
+
+def render_outcome(shown: ApprovalCardView, *, among_others: bool = False) -> Card:
+    """How it ended, and what proves it. Among others it is called what its row on the card calls it."""
+    record = shown.record
+    mark, word = action_text.get_state_word(record)
+    head = (
+        f"{mark} {word.capitalize()}: {action_text.summarize_action(record.action)}"
+        if among_others
+        else action_text.format_headline(record)
+    )
+    return blocks.build_card(
+        head,
+        [
+            blocks.section((bold(head),)),
+            *card_parts.render_status(record, shown.names, shown.began, ""),
+            *card_parts.render_output(shown.tail),
+            blocks.context((f"{record.approval} · digest {record.digest}",)),
+        ],
+    )
+
+
+def render_reminder(shown: ApprovalCardView) -> Card:
+    """One more call to the approvers."""
+    record = shown.record
+    asks = (bold(action_text.describe_action(record.action)), " on ", *action_text.render_place(record.action), " still waits above")
+    until = (
+        ": ",
+        bold(card_parts.format_approval_count(record)),
+        ", decide until ",
+        format_slack_date(record.decide_by),
+        f" ({format_utc_time(record.decide_by)}).",
+    )
+    return blocks.build_card(
+        f"⏳ Still to be decided: {action_text.format_headline(record)}",
+        [blocks.section(("⏳ ", *card_parts.mention_approvers(shown.group), *asks, *until))],
+    )
+
+
+def render_shared_reminder(shown: Sequence[ApprovalCardView]) -> Card:
+    """One more call to the approvers, for everything on the card that still waits."""
+    waiting = [one.record for one in shown if one.record.state is State.PENDING]
+    hosts, by = action_text.fold_hosts_exactly([record.action.target for record in waiting]), min(record.decide_by for record in waiting)
+    asks: Line = (
+        bold(action_text.get_action_title(waiting[0].action)),
+        " on ",
+        exact_code(hosts),
+        f" still wait{'s' if len(waiting) == 1 else ''} above: ",
+    )
+    until: Line = (bold(f"{len(waiting)} of {len(shown)} to be decided"), " until ", format_slack_date(by), f" ({format_utc_time(by)}).")
+    head = f"⏳ Still to be decided: {shared_card.format_headline(waiting)}"
+    return blocks.build_card(head, [blocks.section(("⏳ ", *card_parts.mention_approvers(shown[0].group), *asks, *until))])

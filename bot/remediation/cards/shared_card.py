@@ -1,0 +1,276 @@
+"""One card for several actions of the same remedy: what is the same said once, then a row for each action, then the buttons about all.
+
+"Approve all" carries every pending action with its digest; whoever presses it casts one vote for each. Nothing else is shared.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.text import (
+    Line,
+    Part,
+    bold,
+    clip_text,
+    code,
+    count_utf16_units,
+    escape_ambiguous,
+    exact_code,
+    format_slack_date,
+    format_utc_time,
+    strip_markup,
+)
+from bot.remediation.cards import action_row as approval_row
+from bot.remediation.cards import action_text, card_parts, wave_queue
+from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards.approval_card import APPROVE_ALL_ACTION_ID, SHOW_ALL_ACTION_ID, ApprovalCardView
+from tools.ledger.brakes import Brakes
+from tools.ledger.record import ActionRecord, list_requesters
+from tools.ledger.states import OPEN_STATES, State
+
+MAX_HOSTS_CHARS = 400
+"""Hosts are named together where they fit into this; each row names its own anyhow."""
+MAX_CONDITIONS_CHARS, MAX_PROOF_CHARS, MAX_WARNING_CHARS = 500, 200, 300
+
+
+_UNCHANGED_STATES = frozenset({State.DENIED, State.EXPIRED, State.REVOKED, State.SUPERSEDED})
+"""Ends after which a host was not changed."""
+
+
+def render_shared_card(shown: Sequence[ApprovalCardView], brakes: Brakes) -> Card:
+    """The card in its present state. All are of one remedy and one cause."""
+    records = [one.record for one in shown]
+    command = _render_command(records)
+    rows = [block for one in shown for block in approval_row.render_action_row(one, told_above=bool(command))]
+    core = [*command, *rows]
+    head = _format_short_headline(records)
+    made = blocks.build_card(
+        head,
+        [
+            blocks.header(head),
+            *_render_decision_request(records, shown[0].group),
+            *wave_queue.render_queue(shown[0].queued, len(shown), approval.encode_action(records[0])),
+            _render_targets(shown),
+            *card_parts.render_warning(shown[0].warning[:MAX_WARNING_CHARS]),
+            *_render_brake_warnings(records, brakes),
+            *core,
+            blocks.divider(),
+            *_render_conditions(shown),
+            _render_small_print(records, shown[0], brakes),
+            *_render_buttons(records),
+        ],
+    )
+    return made if all(block in made.blocks for block in core) else _render_too_large(records)
+
+
+def format_headline(records: Sequence[ActionRecord]) -> str:
+    """What is read in five seconds."""
+    mark, begins = summarize_states(records)
+    actions = [record.action for record in records]
+    hosts = action_text.fold_hosts_exactly([action.target for action in actions])
+    return f"{mark} {begins} {action_text.describe_actions(actions)} · {escape_ambiguous(hosts)} · {actions[0].risk}"
+
+
+def summarize_states(records: Sequence[ActionRecord]) -> tuple[str, str]:
+    """(mark, how the headline begins): what most wants somebody's eyes, and once all is over how many are well."""
+    states = Counter(record.state for record in records)
+    if states[State.PENDING]:
+        return action_text.STATE_MARKS[State.PENDING], f"Approve {states[State.PENDING]}?"
+    if states[State.UNKNOWN]:
+        return action_text.STATE_MARKS[State.UNKNOWN], f"{states[State.UNKNOWN]} in doubt:"
+    for state, begins in ((State.EXECUTING, "Running"), (State.APPROVED, "Approved")):
+        if states[state]:
+            return action_text.STATE_MARKS[state], f"{begins} {states[state]} of {len(records)}:"
+    if any(record.state is State.DONE and not record.outcome for record in records):
+        return action_text.STATE_MARKS[State.DONE], action_text.STATE_HEADLINES[State.DONE]
+    return _summarize_ended(records)
+
+
+def _summarize_ended(records: Sequence[ActionRecord]) -> tuple[str, str]:
+    well = [record for record in records if is_well(record)]
+    if not well:
+        return _summarize_none_well(records)
+    said = {action_text.get_state_word(record)[1] for record in well}
+    word = {"passes now": "pass now", "cured": "cured", "done": "done"}.get(said.pop(), "well") if len(said) == 1 else "well"
+    return ("✅", f"All {len(records)} {word}:") if len(well) == len(records) else ("🟡", f"{len(well)} of {len(records)} {word}:")
+
+
+def _summarize_none_well(records: Sequence[ActionRecord]) -> tuple[str, str]:
+    """Of those of which none is well: what became of all alike, else whether anything was run at all."""
+    ends = {action_text.get_state_word(record) for record in records}
+    if len(ends) == 1:
+        mark, word = ends.pop()
+        return mark, f"{'Both' if len(records) == 2 else f'All {len(records)}'} {word}:" if len(records) > 1 else f"{word.capitalize()}:"
+    began = any(record.state in (State.DONE, State.FAILED) and not action_text.is_refused(record) for record in records)
+    return ("❌", f"None of {len(records)} worked:") if began else ("🚫", f"None of {len(records)} was run:")
+
+
+def is_well(record: ActionRecord) -> bool:
+    """It ran, and its proof passed."""
+    return record.state in (State.DONE, State.FAILED) and record.outcome in ("passes_now", "cured")
+
+
+def render_state_counts(shown: Iterable[ApprovalCardView]) -> Line:
+    """`✋ 2 pending · 🔧 1 running`."""
+    counted = Counter(action_text.get_state_word(one.record, one.held) for one in shown)
+    rows: list[Part] = []
+    for (mark, word), count in counted.items():
+        said = {"passes now": "pass now", "waits": "wait"}.get(word, word) if count > 1 else word
+        rows += [" · " if rows else "", f"{mark} ", bold(f"{count} {said}")]
+    return tuple(rows)
+
+
+def _format_short_headline(records: Sequence[ActionRecord]) -> str:
+    """The headline whole, or with the number of hosts in their place: half a host name would be another host."""
+    line = format_headline(records)
+    if count_utf16_units(strip_markup(line)) <= blocks.MAX_HEADER_CHARS:
+        return line
+    mark, begins = summarize_states(records)
+    return f"{mark} {begins} {action_text.get_action_title(records[0].action)} · {len(records)} hosts · {records[0].action.risk}"
+
+
+def _render_decision_request(records: Sequence[ActionRecord], group: str) -> list[Block]:
+    """Who is to decide until when: the one line that calls somebody."""
+    pending = [record for record in records if record.state is State.PENDING]
+    if not pending:
+        return []
+    if not any(record.terms.approvers for record in pending):
+        return [blocks.section(card_parts.render_decision_request(pending[0], ""))]
+    by = min(record.decide_by for record in pending)
+    votes = {record.terms.quorum for record in pending}
+    each = f"{len(pending)} action{'s' if len(pending) > 1 else ''}" + (
+        f", {votes.pop()} approvals each" if votes not in ({1}, set()) else ""
+    )
+    return [
+        blocks.section(
+            (*card_parts.mention_approvers(group), "please decide until ", format_slack_date(by), f" ({format_utc_time(by)}): ", bold(each))
+        )
+    ]
+
+
+def _render_command(records: Sequence[ActionRecord]) -> list[Block]:
+    """What runs on each host, once; nothing where it is not the same for all of them."""
+    commands = {approval.format_command(record.action) for record in records}
+    return [blocks.exact_code_section(commands.pop())] if len(commands) == 1 else []
+
+
+def _render_targets(shown: Sequence[ApprovalCardView]) -> Block:
+    """Where, whom it disturbs, and where they stand as soon as they differ."""
+    actions = [one.record.action for one in shown]
+    hosts = action_text.fold_hosts_exactly([action.target for action in actions])
+    named: tuple[Part, ...] = (": ", exact_code(hosts)) if len(hosts) <= MAX_HOSTS_CHARS else (", each named below",)
+    via = {action.via for action in actions if action.via != action.target}
+    runs: tuple[Part, ...] = (" · runs via ", exact_code(via.pop())) if len(via) == 1 else ()
+    return blocks.section(
+        (bold("On"), f" {len(actions)} hosts", *named, *runs),
+        (bold(escape_ambiguous(actions[0].risk)), f" on each: {action_text.describe_blast_radius(actions[0])}"),
+        *action_text.render_impact(next((one.record for one in shown if one.record.state is State.PENDING), shown[0].record)),
+        *([render_state_counts(shown)] if len({action_text.get_state_word(one.record, one.held) for one in shown}) > 1 else []),
+    )
+
+
+def _render_brake_warnings(records: Sequence[ActionRecord], brakes: Brakes) -> list[Block]:
+    """What the ledger will not let run, said before anybody presses "Approve all". What ran already counts too."""
+    coming = [
+        record
+        for record in records
+        if record.terms.changes and record.state not in _UNCHANGED_STATES and not action_text.is_refused(record)
+    ]
+    if not any(record.state in OPEN_STATES for record in coming):
+        return []
+    terms, said = coming[0].terms, list[Line]()
+    if len(coming) > (window := brakes.get_max_in_window(terms.group_size)):
+        trips = f"More than {window} hosts of {escape_ambiguous(terms.group) if terms.group else 'a group'} changed in {brakes.window_seconds // 60} min trip its breaker."
+        said.append(("⚠ ", bold(trips), " The next one does not start, and nothing else there either until an approver resets it."))
+    if len(coming) > (most := brakes.blast_hosts):
+        within = f"One incident may change {most} hosts in {brakes.blast_seconds // 60} min."
+        said.append(("⚠ ", bold(within), " The others wait, expire and are asked again."))
+    return [blocks.section(*said)] if said else []
+
+
+def _render_conditions(shown: Sequence[ApprovalCardView]) -> list[Block]:
+    """The preconditions that the rows count, by name."""
+    waiting = [one for one in shown if one.record.state in OPEN_STATES]
+    if not waiting:
+        return []
+    seen = dict.fromkeys(condition.says for one in waiting for condition in one.seen)
+    said = seen or dict.fromkeys(condition.says for one in waiting for condition in one.record.action.conditions)
+    said = dict.fromkeys(filter(None, (action_text.describe_fault_condition(one.record.action) for one in waiting))) | said
+    if not said:
+        return []
+    when = next((f" (dry run at {format_utc_time(one.seen_at)})" for one in waiting if one.seen_at), "")
+    hold = {condition.says for condition in waiting[0].seen} if all(map(approval_row.has_met_conditions, waiting)) else set()
+    again = "Read again on each host just before it starts; where one does not hold, nothing runs there."
+    rows = ((f"{'✓' if says in hold else '•'} {says}",) for says in said)
+    return [blocks.clipped_section((bold("Must hold on each host"), when), *rows, (again,), room=MAX_CONDITIONS_CHARS)]
+
+
+def _render_small_print(records: Sequence[ActionRecord], first: ApprovalCardView, brakes: Brakes) -> Block:
+    """Proof, undo, who asked for it, and what keeps so many from being changed at once."""
+    action = records[0].action
+    asked_by = sorted({card_parts.get_person_name(who, first.names) for record in records for who in list_requesters(record.action)})
+    asked = ", ".join(asked_by) + ", who therefore cannot approve it" if asked_by else "RackMedic, from what it found"
+    return blocks.context(
+        (
+            bold("Proof"),
+            f": {action_text.describe_proof(action)}"[:MAX_PROOF_CHARS],
+            " · ",
+            bold("undo"),
+            f": {action_text.describe_undo(action, each=len(records) > 1)}"[:MAX_PROOF_CHARS],
+            " · ",
+            bold("asked for by"),
+            f": {asked}",
+        ),
+        *_render_brake_limits(records, brakes),
+    )
+
+
+def _render_brake_limits(records: Sequence[ActionRecord], brakes: Brakes) -> list[Line]:
+    """Why not all of them start at the same moment."""
+    coming = [record for record in records if record.state in OPEN_STATES and record.terms.changes]
+    if len(coming) < 2:
+        return []
+    terms = coming[0].terms
+    at_once = brakes.get_max_at_once(terms.group_size)
+    one = f"{at_once} host{'s' if at_once > 1 else ''} of "
+    late = f" at once; the others wait and say why. One that has not started {terms.start_seconds // 60} min after its approval expires."
+    return [(bold("brakes"), ": ", one, code(terms.group) if terms.group else "the group", late)]
+
+
+def _render_buttons(records: Sequence[ActionRecord]) -> list[Block]:
+    """About all of them: only what still waits can be approved together."""
+    pending = [record for record in records if record.state is State.PENDING and record.terms.approvers]
+    all_of = [_render_approve_all_button(pending)] if len(pending) > 1 else []
+    return [blocks.actions(*all_of, blocks.button("Show all", SHOW_ALL_ACTION_ID, approval.encode_actions(records)))]
+
+
+def _render_approve_all_button(pending: Sequence[ActionRecord]) -> Block:
+    sure = blocks.confirm(
+        clip_text(f"{action_text.get_action_title(pending[0].action)} on {len(pending)} hosts?", 100),
+        _format_dialog_text(pending),
+        f"Approve {len(pending)}",
+        "Not now",
+    )
+    return blocks.button(f"Approve all {len(pending)}", APPROVE_ALL_ACTION_ID, approval.encode_actions(pending), style="primary", ask=sure)
+
+
+def _format_dialog_text(pending: Sequence[ActionRecord]) -> str:
+    """Slack's dialog before the votes: every host whole, and the command where it is the same and fits."""
+    hosts = [record.action.target for record in pending]
+    commands = {approval.format_command(record.action) for record in pending}
+    same = f" {escape_ambiguous(commands.pop())}" if len(commands) == 1 else " each command as its row shows it."
+    votes = f"One vote for each of {len(hosts)} actions; each runs once and is proved by itself."
+    for what in (same, " each command as its row shows it."):
+        for names in (", ".join(hosts), action_text.fold_hosts_exactly(hosts)):
+            told = f"On {escape_ambiguous(names)}:{what}\n{votes}"
+            if count_utf16_units(strip_markup(told)) <= approval.MAX_CONFIRM_CHARS:
+                return told
+    return f"The {len(hosts)} hosts are too long for this dialog; read them on the card. {votes}"
+
+
+def _render_too_large(records: Sequence[ActionRecord]) -> Card:
+    """Nobody approves what cannot be read whole."""
+    head = "🚫 Too large to approve together"
+    said = ("Hosts and commands must be readable whole on this card, and they do not fit. Nothing runs; say `stop` to take them back.",)
+    return blocks.build_card(head, [blocks.header(head), blocks.section(said), blocks.context(*((record.approval,) for record in records))])

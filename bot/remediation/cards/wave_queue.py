@@ -1,0 +1,70 @@
+"""What waits for its turn behind a card: how many, until when or for whom, and a human's word that the next may be put up after a failure."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.text import Line, bold, escape_ambiguous
+
+LET_GO_ACTION_ID = "approval.let_go"
+MAX_NAMED_HOSTS = 5
+MAX_LINE_CHARS = 300
+"""For the line: each row of the card names its own host anyhow."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedHosts:
+    """Hosts of the same fault for which nothing is put up yet; the numbers are hosts."""
+
+    waits: int
+    begun: int
+    """Put up so far."""
+    next: int
+    """The size of the next wave."""
+    why: str
+    """`wave`: the last one goes on. `allowance`: the brakes leave too little room. `failed`: a human must look first."""
+    failed: tuple[str, ...] = ()
+    at: datetime | None = None
+    """When the allowance is back."""
+
+
+def parse_queue_note(text: str) -> QueuedHosts | None:
+    """What was noted of it (`bot.remediation.waves.WaveQueue.text`); None where nobody waits."""
+    if not text:
+        return None
+    row = json.loads(text)
+    at = datetime.fromisoformat(row["at"]) if row["at"] else None
+    return QueuedHosts(row["waits"], row["begun"], row["next"], row["why"], tuple(row["failed"]), at)
+
+
+def render_queue(queued: QueuedHosts | None, now: int, value: str) -> list[Block]:
+    """`3 of 60 now · 57 wait`, and in a few words until when. `now` are the hosts of the card, `value` what its buttons carry."""
+    if queued is None:
+        return []
+    head = bold(f"{now} of {queued.begun + queued.waits} now · {queued.waits} wait{'s' if queued.waits == 1 else ''}")
+    said = blocks.clipped_section(("⏸ ", head, *_format_wait_reason(queued)), room=MAX_LINE_CHARS)
+    return [said, blocks.actions(_render_let_go_button(queued, value))] if queued.why == "failed" else [said]
+
+
+def _format_wait_reason(queued: QueuedHosts) -> Line:
+    following = "the next" if queued.next == 1 else f"the next {queued.next}"
+    if queued.why == "failed":
+        return (f" for a human: {len(queued.failed)} of the first {queued.begun} did not pass ({_format_failed_hosts(queued)})",)
+    if queued.why == "wave":
+        return (f": {following} once these have passed",)
+    if queued.at is None:
+        return (f": {following} when the brakes leave room",)
+    return (f": {following} at {queued.at.astimezone(UTC):%H:%M} UTC, when the brakes leave room",)
+
+
+def _format_failed_hosts(queued: QueuedHosts) -> str:
+    rest = len(queued.failed) - MAX_NAMED_HOSTS
+    return ", ".join(map(escape_ambiguous, queued.failed[:MAX_NAMED_HOSTS])) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _render_let_go_button(queued: QueuedHosts, value: str) -> Block:
+    told = f"You looked at {_format_failed_hosts(queued)} and want the same put up on more hosts. Nothing runs by this: each still needs its approval."
+    sure = blocks.confirm("You have looked?", told[:300], f"Put up {queued.next}", "Not now")
+    return blocks.button(f"Put up the next {queued.next}", LET_GO_ACTION_ID, value, ask=sure)

@@ -1,0 +1,94 @@
+"""Nodes that we hold and whose fix rests: whether the scheduler still has them out of service. Somebody may have returned one by hand.
+
+Only a state in which jobs may run counts as returned; a scheduler that could not be asked changes nothing but that this is said.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.remediation.action_runner import EventDelivery
+from bot.remediation.proposer import Proposer
+from graph.execution.execution import estimate_claim_time, has_started
+from graph.remediation.drained_nodes import is_returning
+from graph.remediation.transitions import IN_SERVICE_EVENT, SCHEDULER_OBSERVED_EVENT, SCHEDULER_UNOBSERVED_EVENT
+from graph.state import IncidentState, Remediation
+from tools.clock import Clock
+from tools.execution.conditions import ConditionResult
+from tools.execution.drain_status import read_drain_status
+from tools.ledger.ledger import Ledger
+from tools.ledger.record import ActionRecord
+from tools.ledger.states import State
+
+IN_SERVICE_STATES = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved", "schedulable"})
+"""States of `sinfo -o %T`, and of a node of Kubernetes that is not cordoned. What is down, drained, in maintenance, or does not answer (`*`) is
+no node in service."""
+
+
+def is_resting_drained(ladder: Remediation) -> bool:
+    """Whether its node is held and nothing of its fix is to run but the way back."""
+    return ladder.drained and (not ladder.is_open or is_returning(ladder))
+
+
+@dataclass(frozen=True, slots=True)
+class DrainedNodeMonitor:
+    """`look` may be called at any time; what it finds goes to the incident's inbox once a turn."""
+
+    ledger: Ledger
+    deliver: EventDelivery
+    proposer: Proposer
+    clock: Clock
+
+    async def check_drained_nodes(
+        self, incident: str, state: IncidentState, ladders: Sequence[Remediation], records: Iterable[ActionRecord]
+    ) -> None:
+        """Ask the scheduler about each held node whose fix rests. One that we return ourselves is left to that action's result."""
+        known = list(records)
+        for ladder in ladders:
+            if is_resting_drained(ladder) and not any(_is_return_action(row, ladder, self.clock) for row in known):
+                await self.check_drained_node(incident, state, ladder)
+
+    async def check_drained_node(self, incident: str, state: IncidentState, ladder: Remediation) -> str:
+        """The same of one node. What is said where it is in service by now, so that it is held no more; empty where it is not known to be."""
+        states = await self._get_scheduler_states(ladder.target)
+        if states is None:
+            if ladder.unasked is None:
+                await self._send_observation(incident, state, ladder, SCHEDULER_UNOBSERVED_EVENT)
+        elif states and states <= IN_SERVICE_STATES:
+            word = "+".join(sorted(states))
+            await self.ledger.record_seen_in_service(incident, ladder.target, word)
+            says = f"{ladder.target} is back in service since {self.clock.now():%Y-%m-%d %H:%M} UTC at the latest, not by us ({word})"
+            await self._send_observation(incident, state, ladder, IN_SERVICE_EVENT, says=says)
+            return says
+        elif ladder.unasked is not None:
+            await self._send_observation(incident, state, ladder, SCHEDULER_OBSERVED_EVENT)
+        return ""
+
+    async def _get_scheduler_states(self, name: str) -> frozenset[str] | None:
+        """As the scheduler has it, one for each partition; None where it could not be asked."""
+        host = self.proposer.inventory.hosts.get(name)
+        if host is None or not host.controller:
+            return None
+        seen = await read_drain_status(host, self.proposer.transport)
+        return None if seen.ok is None else frozenset(seen.saw.lower().split())
+
+    async def _send_observation(self, incident: str, state: IncidentState, ladder: Remediation, event: str, **more: Any) -> None:
+        """Once a turn: the next one finds what this one made of it."""
+        key = f"hold:{ladder.id}:{event}:{state.get('turns', 0)}"
+        at = self.clock.now().isoformat()
+        await self.deliver.send_event(incident, key, {"event": event, "ladder": ladder.id, "seen": at, **more})
+
+
+def get_in_service_state(seen: ConditionResult) -> str:
+    """The state that a scheduler gave for a node, where jobs may run in it in every partition; else nothing."""
+    states = frozenset(seen.saw.lower().split()) if seen.ok is not None else frozenset()
+    return "+".join(sorted(states)) if states and states <= IN_SERVICE_STATES else ""
+
+
+def _is_return_action(record: ActionRecord, ladder: Remediation, clock: Clock) -> bool:
+    """Whether an action of ours returns the node, or has since it was drained."""
+    if record.action.remedy != "resume_node" or record.action.target != ladder.target:
+        return False
+    if record.state is State.EXECUTING or record.state is State.UNKNOWN:
+        return True
+    return has_started(record) and (ladder.drained_at is None or estimate_claim_time(record, clock.now()) > ladder.drained_at)

@@ -1,0 +1,49 @@
+"""What of an action people may change in words: values that harm nothing but its own target, and devices that the target itself has. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from graph.state import RemediationStep
+from tools.action import Action
+from tools.fact import Fact, Status
+from tools.remedies import REMEDIES
+from tools.remedies.remedy import BadArgument, check_args
+
+FREE_ARGUMENT_KINDS = frozenset({"watts", "signal", "check", "hours", "service"})
+"""Kinds whose every admitted value is about the target alone."""
+
+SHOWN_VALUE_READERS: Mapping[str, Callable[[Fact], str]] = {
+    "bdf": lambda fact: str(fact.value).lower() if fact.key == "gpu.bdf" else "",
+    "job": lambda fact: str(fact.attrs.get("job") or "") if fact.key == "proc.gpu_memory" else "",
+    "container": lambda fact: str(fact.attrs.get("id") or "") if fact.key == "container.nvml" else "",
+    "pid": lambda fact: str(fact.attrs.get("pid") or "") if fact.key in ("proc.gpu_memory", "proc.orphan") else "",
+}
+"""Kinds whose value must be one that the target shows: an incident changes nobody else's GPU, job or process."""
+
+
+def build_edited_step(action: Action, args: Mapping[str, str], facts: Sequence[Fact]) -> RemediationStep:
+    """The rung with other arguments. BadArgument names every field that may not be so."""
+    remedy = REMEDIES[action.remedy]
+    checked = check_args(remedy, {**action.args, **args})
+    own = [fact for fact in facts if fact.host == action.target and fact.status is Status.OK and not fact.stale]
+    changed = {name: value for name, value in checked.items() if value != action.args.get(name)}
+    problems = [why for name, value in changed.items() if (why := _find_edit_problem(name, remedy.args[name], value, own, action.target))]
+    if problems:
+        raise BadArgument("; ".join(problems))
+    if not changed:
+        raise BadArgument("nothing was changed")
+    keep = {name: value for name, value in checked.items() if remedy.args[name] != "approval"}
+    return RemediationStep(remedy=remedy.id, args=keep, devices=_get_edited_devices(action, changed, own))
+
+
+def _find_edit_problem(name: str, kind: str, value: str, own: Sequence[Fact], target: str) -> str:
+    if kind in FREE_ARGUMENT_KINDS or kind == "ticks":  # the start of a process is read again when it is proposed
+        return ""
+    if kind in SHOWN_VALUE_READERS and value in {SHOWN_VALUE_READERS[kind](fact) for fact in own}:
+        return ""
+    return f"{name}={value!r}: {target} shows no such {kind}" if kind in SHOWN_VALUE_READERS else f"{name}: cannot be edited"
+
+
+def _get_edited_devices(action: Action, changed: Mapping[str, str], own: Sequence[Fact]) -> tuple[str, ...]:
+    if "bdf" not in changed:
+        return action.devices
+    return tuple(f"{action.target}/{fact.device}" for fact in own if SHOWN_VALUE_READERS["bdf"](fact) == changed["bdf"] and fact.device)

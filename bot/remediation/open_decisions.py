@@ -1,0 +1,46 @@
+"""What is up for decision in an incident, as the thread is told of it: who may, how many it takes, who did, until when."""
+
+from collections.abc import Sequence
+
+from bot.policy.approvals import ApprovalRights
+from bot.remediation.cards.action_text import describe_action
+from graph.context import ApprovalStatus
+from tools.ledger.ledger import Ledger
+from tools.ledger.record import ActionRecord, list_requesters
+from tools.ledger.states import State
+
+MAX_NAMED_APPROVERS = 12
+
+
+class OpenDecisionLookup:
+    """Built before the ledger is; `reads` tells it which. Until then nothing is known to be decided here."""
+
+    def __init__(self) -> None:
+        self._ledger: Ledger | None = None
+        self._rights: ApprovalRights | None = None
+
+    def bind_ledger(self, ledger: Ledger, rights: ApprovalRights) -> None:
+        self._ledger, self._rights = ledger, rights
+
+    async def __call__(self, incident: str) -> Sequence[ApprovalStatus] | None:
+        """Those that votes still count for. None before anything can be decided."""
+        if self._ledger is None or self._rights is None:
+            return None
+        pending = [seen for seen in await self._ledger.list_incident_records(incident) if seen.state is State.PENDING]
+        return [await _build_decision(seen, self._rights) for seen in pending]
+
+
+async def _build_decision(seen: ActionRecord, rights: ApprovalRights) -> ApprovalStatus:
+    may = sorted(seen.terms.approvers - list_requesters(seen.action))
+    did = dict.fromkeys(vote.voter for vote in seen.votes if vote.verdict == "approve")
+    names = [await rights.get_person_name(who) for who in may[:MAX_NAMED_APPROVERS]] + [f"{len(may) - MAX_NAMED_APPROVERS} more"] * (
+        len(may) > MAX_NAMED_APPROVERS
+    )
+    return ApprovalStatus(
+        approval=seen.approval,
+        does=describe_action(seen.action),
+        approvers=tuple(names),
+        quorum=seen.terms.quorum,
+        approved_by=tuple([await rights.get_person_name(who) for who in did]),
+        until=seen.decide_by,
+    )

@@ -1,0 +1,166 @@
+"""A rung → an action as it is put up for decision: boot id, host key and process start are read now, and the terms follow from what is seen.
+
+Nothing is proposed that could not run: a condition that does not hold yet sends the ladder back to its wait instead.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from bot.policy.approvals import STALLED_JOB_CONDITION, ApprovalRights, build_terms
+from bot.policy.approver_sets import CHANNEL_SET
+from graph.remediation.fault_condition import get_step_precondition
+from graph.state import Remediation, RemediationStep
+from kb.scan import split_lines
+from tools.action import Action, Risk
+from tools.clock import Clock
+from tools.execution.build import ActionRequest, HostIdentity, build_action, build_check_action, find_execution_host
+from tools.execution.conditions import ConditionResult, fill_condition, find_unmet_conditions, is_job_forgotten, read_process_start
+from tools.execution.drain_status import SLURM_DRAINED, format_drain_status, read_drain_status
+from tools.execution.identity import read_boot_id, read_host_key_fingerprint
+from tools.fact import Fact, Status, Value
+from tools.inventory.inventory import Host, Inventory
+from tools.inventory.job_lookup import JobHosts
+from tools.ledger.record import ApprovalTerms
+from tools.remedies import REMEDIES
+from tools.remedies.remedy import BadArgument
+from tools.transport import Transport, Unreachable
+
+DRAIN_REASON_PREFIX = "rackmedic:"
+"""How the reasons of our drains begin; the approval follows."""
+FactsLoader = Callable[[str], Awaitable[list[Fact]]]
+JobPlaceLookup = Callable[[str], Awaitable[JobHosts]]
+MAX_MEASUREMENT_AGE = timedelta(minutes=30)
+"""How long ago a measurement may be that says what a job does now."""
+
+
+class ProposalDeferred(Exception):
+    """Not proposed. `event` is what the ladder hears, the text why."""
+
+    def __init__(self, event: str, says: str) -> None:
+        super().__init__(says)
+        self.event = event
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What people decide on."""
+
+    action: Action
+    terms: ApprovalTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Deciders:
+    """Who decides, and by which sets of the policy (none: the channel's own)."""
+
+    who: frozenset[str]
+    sets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposer:
+    """Asks hosts harmless questions, and Slack who may approve."""
+
+    transport: Transport
+    inventory: Inventory
+    rights: ApprovalRights
+    catalogue: str
+    facts_of: FactsLoader
+    place: JobPlaceLookup
+    clock: Clock
+
+    async def build_proposal(self, incident: str, ladder: Remediation, approval: str, *, requested_by: str = "") -> Proposal:
+        """The present rung of a ladder. Withheld where it cannot be proposed now."""
+        rung = ladder.current_step
+        if rung is None:
+            raise ProposalDeferred("cannot", "no rung is left")
+        wanted = ActionRequest(
+            rung.remedy, rung.args, incident, ladder.label, rung.devices, requested_by, fault=get_step_precondition(ladder)
+        )
+        approvers = await self._find_deciders(incident, ladder.target.split(","), REMEDIES[rung.remedy].risk)
+        try:
+            if rung.remedy == "run_check":
+                return self._build_check_proposal(wanted, ladder, approval, approvers)
+            return await self._build_change_proposal(wanted, ladder, rung, approval, approvers)
+        except BadArgument as why:
+            raise ProposalDeferred("cannot", str(why)) from why
+        except Unreachable as why:
+            raise ProposalDeferred("unreachable", str(why)) from why
+
+    def _build_check_proposal(self, wanted: ActionRequest, ladder: Remediation, approval: str, approvers: Deciders) -> Proposal:
+        hosts = ladder.target.split(",")
+        made = build_check_action(wanted, hosts, policy=self.rights.get_policy_hash(), catalogue=self.catalogue)
+        action = replace(made, approval=approval)
+        group = self.inventory.hosts[hosts[0]].group if hosts[0] in self.inventory.hosts else ""
+        return Proposal(action, self._build_terms(action, group, drained=False, stalled=False, approvers=approvers))
+
+    async def _build_change_proposal(
+        self, wanted: ActionRequest, ladder: Remediation, rung: RemediationStep, approval: str, approvers: Deciders
+    ) -> Proposal:
+        target = self.inventory.hosts.get(ladder.target)
+        if target is None:
+            raise ProposalDeferred("cannot", f"{ladder.target} is not in the inventory")
+        via = find_execution_host(REMEDIES[rung.remedy], target, self.inventory.hosts)
+        seen = HostIdentity(await read_boot_id(via.name, self.transport), await read_host_key_fingerprint(via.name, self.transport))
+        drained = await self._is_drained(target)
+        relaxing = drained and REMEDIES[rung.remedy].risk == "destructive"
+        wanted = replace(wanted, args=await self._resolve_live_args(rung, target), needs_drained=relaxing)
+        action = build_action(wanted, target, via, seen, policy=self.rights.get_policy_hash(), catalogue=self.catalogue, approval=approval)
+        stalled = rung.remedy == "cancel_job" and await self._is_job_stalled(wanted.incident, rung.args["job"], target)
+        if stalled:
+            action = replace(action, conditions=(*action.conditions, fill_condition(STALLED_JOB_CONDITION, action.args)))
+        self._require_conditions(action, await find_unmet_conditions(action, self.transport, controller=target.controller))
+        return Proposal(action, self._build_terms(action, target.group, drained=drained, stalled=stalled, approvers=approvers))
+
+    async def _is_job_stalled(self, incident: str, job: str, target: Host) -> bool:
+        hosts = (await self.place(job)).hosts
+        return target.name in hosts and is_job_stalled(await self.facts_of(incident), hosts, self.clock.now())
+
+    async def _is_drained(self, target: Host) -> bool:
+        return bool(target.controller) and (await read_drain_status(target, self.transport)).ok is True
+
+    async def _resolve_live_args(self, rung: RemediationStep, target: Host) -> Mapping[str, str]:
+        """The arguments, with the process's start as it is now: another process of that number is not the one that was looked at."""
+        if rung.remedy != "kill_gpu_process":
+            return rung.args
+        started = await read_process_start(rung.args["pid"], target.name, self.transport)
+        if started.ok is None:
+            raise Unreachable(target.name, started.saw)
+        if started.saw == "gone":
+            raise ProposalDeferred("needless", f"process {rung.args['pid']} ended by itself")
+        return {**rung.args, "ticks": started.saw}
+
+    def _require_conditions(self, action: Action, missing: Sequence[ConditionResult]) -> None:
+        """Withheld unless every condition of the controller holds."""
+        for one in missing:
+            if action.remedy == "cancel_job" and (one.ok is False or is_job_forgotten(one)):
+                raise ProposalDeferred("over", f"job {action.args['job']} has ended by itself")
+            if one.ok is None:
+                raise ProposalDeferred("unreachable", f"could not see whether {one.says}: {one.saw}")
+            if one.id == SLURM_DRAINED.id:
+                raise ProposalDeferred("not_idle", f"{action.target} is {format_drain_status(one) or 'not drained'}")
+            if action.remedy == "drain_node" and one.saw.startswith(("drain", "inval", "cordoned")):
+                raise ProposalDeferred("held", f"{action.target} is out of service already ({split_lines(one.saw)[0]})")
+            raise ProposalDeferred("cannot", f"not so: {one.says} (it says {one.saw[:80]!r})")
+
+    def _build_terms(self, action: Action, group: str, *, drained: bool, stalled: bool, approvers: Deciders) -> ApprovalTerms:
+        size = len(self.inventory.groups.get(group, ()))
+        plain = build_terms(action, group, size, drained=drained, job_stalled=stalled, approvers=approvers.who)
+        return replace(plain, sets=approvers.sets)
+
+    async def _find_deciders(self, incident: str, hosts: Sequence[str], risk: Risk) -> Deciders:
+        named = self.rights.find_sets(hosts, risk)
+        who = await self.rights.list_set_members(incident, named)
+        return Deciders(who, () if named == (CHANNEL_SET,) else named)
+
+
+def is_job_stalled(facts: Sequence[Fact], hosts: Sequence[str], now: datetime) -> bool:
+    """Whether a job on these hosts verifiably does nothing: lately no GPU of any of them worked. What a log says counts for nothing here, as
+    any tenant can write one; where a host was not measured nobody knows."""
+    used: dict[str, list[Value]] = {host: [] for host in hosts}
+    for fact in facts:
+        if fact.key == "gpu.util" and fact.host in used:
+            recent = fact.status is Status.OK and not fact.stale and fact.time is not None and fact.time >= now - MAX_MEASUREMENT_AGE
+            used[fact.host].append(fact.value if recent else None)
+    return bool(used) and all(values and all(value == 0 and value is not False for value in values) for values in used.values())

@@ -1,0 +1,346 @@
+"""Tending an incident's ladders between turns: proposing what waits for a decision, looking whether a wait is over, proving again.
+
+The stored ladders say what is wanted; this makes ledger and world agree with it and sends what it finds to the inbox. It moves no ladder
+itself, and doing it twice does nothing more.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+from bot.incidents.dispatch.lease import Leases
+from bot.refusal import Refusal
+from bot.remediation.action_index import ActionIndex
+from bot.remediation.action_runner import EventDelivery, IncidentStateLoader
+from bot.remediation.drained_nodes import DrainedNodeMonitor, get_in_service_state, is_resting_drained
+from bot.remediation.proposer import DRAIN_REASON_PREFIX, ProposalDeferred, Proposer
+from bot.remediation.wave_scheduler import WaveScheduler
+from graph.checkpoints.fence import LostLease
+from graph.execution.execution import estimate_claim_time, has_started
+from graph.execution.verification import ActionVerifier
+from graph.incident.lifecycle import all_cured
+from graph.incident.remediations import QUIET_EVENT
+from graph.incident_view import IncidentView
+from graph.remediation.build import NODE_EMPTYING_REMEDIES
+from graph.remediation.drained_nodes import is_returning
+from graph.remediation.fault_condition import get_step_precondition
+from graph.state import IncidentState, Remediation
+from tools.clock import Clock
+from tools.evidence import EvidenceStore
+from tools.execution.drain_status import read_drain_reason, read_drain_status
+from tools.execution.identity import read_boot_id
+from tools.ledger.ledger import Ledger
+from tools.ledger.record import ActionRecord, DuplicateAction, NotFound, NotOpen, Refused, WrongDigest
+from tools.ledger.states import OPEN_STATES, TERMINAL_STATES, Transition
+from tools.transport import Unreachable
+
+log = structlog.get_logger()
+TAKEOVER_DELAY = timedelta(seconds=60)
+RETRY_LATER_EVENT = "later"
+"""Withheld, and nobody needs to hear of it: it is tried again."""
+POLL_INTERVALS: Mapping[str, timedelta] = {
+    "approval": timedelta(minutes=1),
+    "idle": timedelta(seconds=30),
+    "node_back": timedelta(seconds=30),
+    "proof": timedelta(minutes=10),
+    "none": timedelta(minutes=10),
+}
+"""How often a wait is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemediationReconciler:
+    """`tend` may be called by anybody at any time."""
+
+    ledger: Ledger
+    looks: ActionVerifier
+    leases: Leases
+    index: ActionIndex
+    deliver: EventDelivery
+    proposer: Proposer
+    evidence: EvidenceStore
+    state_of: IncidentStateLoader
+    wake: Callable[[str], Awaitable[None]]
+    clock: Clock
+
+    @property
+    def wave_scheduler(self) -> WaveScheduler:
+        """Whose turn it is."""
+        return WaveScheduler(self.ledger, self.index, self.proposer.inventory, self.clock)
+
+    async def reconcile(self, incident: str) -> None:
+        """Look after everything that this incident's fixes wait for."""
+        lease = await self.leases.acquire(incident)
+        if lease is None:
+            await self.index.schedule_check(incident)
+            return
+        with structlog.contextvars.bound_contextvars(incident=incident):
+            try:
+                await lease.guard(self._reconcile_under_lease(incident))
+            except LostLease as why:
+                log.info("ladders.left", why=str(why))
+            finally:
+                if lease.held:
+                    await lease.release()
+
+    async def _reconcile_under_lease(self, incident: str) -> None:
+        mark = await self.index.begin_check(incident, TAKEOVER_DELAY)
+        state = await self.state_of(incident)
+        ladders = IncidentView(state).remediations
+        records = {row.approval: row for row in await self.ledger.list_incident_records(incident)}
+        await self._withdraw_unwanted(state, ladders, records.values())
+        late = await self.wave_scheduler.list_waiting_remediations(incident, ladders, records.values())
+        going = [row for row in list_wanted_remediations(state, ladders) if row.id not in late]
+        paused = IncidentView(state).is_muted(self.clock.now())
+        stirred = [await self._reconcile_remediation(incident, ladder, records, paused=paused) for ladder in going]
+        told = await self.wave_scheduler.record_queue_notes(incident, ladders)
+        for approval in dict.fromkeys(
+            filter(None, (*stirred, *told))
+        ):  # only now, so that the first to be shown finds the others beside it
+            await self.wake(approval)
+        await self._drained_node_monitor.check_drained_nodes(incident, state, ladders, records.values())
+        await self._report_all_cured(incident, state, ladders)
+        await self.index.finish_check(incident, mark, get_next_check_time(state, ladders, self.clock.now()))
+
+    async def _withdraw_unwanted(self, state: IncidentState, ladders: Sequence[Remediation], records: Any) -> None:
+        """What no ladder waits for is taken back."""
+        wanted = {row.approval for row in list_wanted_remediations(state, ladders)}
+        for seen in records:
+            wanted |= {seen.replaced_by} if seen.approval in wanted else set()
+            if seen.state in OPEN_STATES and seen.approval not in wanted and seen.terms.turn <= state.get("turns", 0):
+                await self.index.schedule_check(seen.approval)  # before, for who dies in between: its card keeps no live button
+                try:
+                    await self.ledger.end_action(
+                        seen.approval, Transition.SUPERSEDE, "rackmedic", "no longer wanted: the incident went on without it"
+                    )
+                except NotOpen:
+                    continue
+                await self.wake(seen.approval)
+
+    async def _reconcile_remediation(self, incident: str, ladder: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> str:
+        """One ladder's trouble must not keep the others from being looked at. The approval that somebody must drive now, if there is one."""
+        try:
+            return await self._check_wait(incident, ladder, records, paused=paused)
+        except (Refusal, Refused, Unreachable) as why:
+            log.warning("ladder.not_tended", ladder=ladder.id, error=f"{type(why).__name__}: {why}"[:300])
+            return ""
+
+    async def _check_wait(self, incident: str, ladder: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> str:
+        """`paused`: people asked for quiet, so nobody is reminded of a wait, nor asked again by us for what they let pass. What is over and
+        still waited for was ended by somebody who told nobody (a change of the ledger's key, a clock set back): its driver tells of it."""
+        match ladder.waiting_for:
+            case "approval":
+                waits = paused and ladder.attempt > 1 and not ladder.asked_by
+                if own := records.get(ladder.approval):
+                    return own.approval if own.state in TERMINAL_STATES else ""
+                return "" if waits else await self._propose_if_fault_persists(incident, ladder)
+            case "idle":
+                await self._check_drained(incident, ladder, paused=paused)
+            case "node_back":
+                await self._check_node_back(incident, ladder, records, paused=paused)
+            case "proof":
+                await self._verify_cure(incident, ladder, records)
+        return ""
+
+    async def _propose_if_fault_persists(self, incident: str, ladder: Remediation) -> str:
+        """Put it up, unless the fault has gone by itself since it was found: nobody is called for what is not there."""
+        if gone := await self._find_fault_gone_reason(incident, ladder):
+            await self._send_event(incident, ladder, "needless", says=gone)
+            return ""
+        return await self.propose_step(incident, ladder)
+
+    async def _find_fault_gone_reason(self, incident: str, ladder: Remediation) -> str:
+        """What a look at the host says where it shows the fault no more. The turn that built the ladder has just looked."""
+        guard = get_step_precondition(ladder)
+        if guard is None or (ladder.rung == 0 and ladder.attempt == 1):
+            return ""
+        found = await self.looks.check_fault(guard, incident, self.clock.now())
+        return found.says if found.answer == "gone" else ""
+
+    async def propose_step(self, incident: str, ladder: Remediation) -> str:
+        """Put the present rung up for decision, its approval id; where it is withheld the ladder hears why."""
+        try:
+            return (await self.create_proposal(incident, ladder)).approval
+        except DuplicateAction as other:
+            await self._send_event(incident, ladder, "joined", says="the same is decided in another incident", replaced_by=other.approval)
+            return ""
+        except ProposalDeferred as why:
+            log.info("action.withheld", ladder=ladder.id, hears=why.event, why=str(why))
+            if why.event != RETRY_LATER_EVENT:
+                says = await self._describe_drain_owner(ladder, str(why)) if why.event == "held" else str(why)
+                await self._send_event(incident, ladder, why.event, says=says)
+            return ""
+
+    async def _describe_drain_owner(self, ladder: Remediation, says: str) -> str:
+        """The same with whom it is held by, where the scheduler's reason is our drain of this node. Anyone may write a reason: what it names must fit."""
+        host = self.proposer.inventory.hosts.get(ladder.target)
+        reason = await read_drain_reason(host, self.proposer.transport) if host and host.controller else ""
+        try:
+            other = await self._find_record(reason.removeprefix(DRAIN_REASON_PREFIX)) if reason.startswith(DRAIN_REASON_PREFIX) else None
+        except Refused:
+            other = None
+        if other is None or (other.action.remedy, other.action.target) != ("drain_node", ladder.target) or not has_started(other):
+            return says
+        fault = f" for {other.action.fault.says}" if other.action.fault else ""
+        return f"{ladder.target} is out of service already: RackMedic drained it in another thread{fault}, and returns it there"
+
+    async def _require_return_allowed(self, incident: str, ladder: Remediation) -> None:
+        """A node is offered back only while a fresh look shows the fault no more. Withheld says why it is not."""
+        if ladder.current_step is not None and ladder.current_step.part == "restore":
+            await self.require_fault_gone(incident, ladder)
+
+    async def find_returned_node(self, incident: str, ladder: Remediation) -> str:
+        """What is said of a held node that somebody else has returned, and the incident hears; empty of one that is out of service."""
+        return await self._drained_node_monitor.check_drained_node(incident, await self.state_of(incident), ladder)
+
+    @property
+    def _drained_node_monitor(self) -> DrainedNodeMonitor:
+        return DrainedNodeMonitor(self.ledger, self.deliver, self.proposer, self.clock)
+
+    async def require_fault_gone(self, incident: str, ladder: Remediation) -> None:
+        """Withheld unless a fresh look shows the ladder's fault no more. What only a test under load shows went by the proof of its remedy,
+        which ran that test."""
+        fault = ladder.fault
+        if fault is None or (fault.lasts == "proved" and ladder.since):
+            return
+        found = await self.looks.check_fault(fault, incident, ladder.since or self.clock.now(), changed=ladder.since is not None)
+        if found.answer == "unseen":
+            raise ProposalDeferred(RETRY_LATER_EVENT, f"could not see whether the fault is gone: {found.says}")
+        if found.answer != "gone":
+            raise ProposalDeferred("shows", f"the fault is there: {found.says}")
+
+    async def create_proposal(self, incident: str, ladder: Remediation, *, requested_by: str = "", ahead: bool = False) -> ActionRecord:
+        """The present rung as the ledger has it, proposed unless it was. Whoever asks wakes its driver. Raises Withheld.
+
+        `ahead`: the incident has yet to hear of it, in the turn after all that wait."""
+        turn = (await self.state_of(incident)).get("turns", 0) + (1 + await self.deliver.count_waiting_items(incident) if ahead else 0)
+        await self.index.schedule_check(ladder.approval, self.clock.now() + timedelta(seconds=15))
+        await self._require_return_allowed(incident, ladder)
+        asked = requested_by or ladder.asked_by
+        made = await self.proposer.build_proposal(incident, ladder, ladder.approval, requested_by=asked)
+        try:
+            seen = await self.ledger.propose(made.action, replace(made.terms, turn=turn), single=True)
+        except WrongDigest:  # somebody proposed it at the same moment, and saw something else live
+            seen = await self.ledger.get_record(ladder.approval)
+        log.info("action.proposed", approval=seen.approval, remedy=seen.action.remedy, target=seen.action.target)
+        return seen
+
+    async def _check_drained(self, incident: str, ladder: Remediation, *, paused: bool) -> None:
+        host = self.proposer.inventory.hosts.get(ladder.target)
+        seen = await read_drain_status(host, self.proposer.transport) if host and host.controller else None
+        if seen is None or seen.ok:
+            await self._send_event(incident, ladder, "idle")
+        elif ladder.drained and (word := get_in_service_state(seen)):
+            await self._report_early_return(incident, ladder, word)
+        elif self._is_due(ladder) and not (paused and ladder.current_step and ladder.current_step.remedy not in NODE_EMPTYING_REMEDIES):
+            await self._send_event(incident, ladder, "busy", says=seen.saw[:100])
+
+    async def _report_early_return(self, incident: str, ladder: Remediation, word: str) -> None:
+        """Somebody returned the node: the ladder hears of it with what the host shows. Where nobody could look, later."""
+        guard = get_step_precondition(ladder)
+        found = await self.looks.check_fault(guard, incident, self.clock.now()) if guard else None
+        if found is not None and found.answer == "unseen":
+            return
+        await self.ledger.record_seen_in_service(incident, ladder.target, word)
+        gone = found is not None and found.answer == "gone"
+        shows = "the fault shows no more" if gone else f"the fault is there{f': {found.says}' if found else ''}"
+        says = f"somebody returned {ladder.target} to service, and {shows}"
+        await self._send_event(incident, ladder, "given_back", says=says, outcome="gone" if gone else "")
+
+    async def _check_node_back(self, incident: str, ladder: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> None:
+        """After another action covered ours, when that one is over; otherwise when the host answers again."""
+        own = records.get(ladder.approval)
+        if own is None and (joined := await self._find_record(ladder.approval)):
+            await self._check_joined_action(incident, ladder, joined)
+            return
+        if own and own.covered_by:
+            covering = await self.ledger.get_record(own.covered_by)
+            if covering.state not in TERMINAL_STATES:
+                return
+            since = ladder.since or covering.proposed_at
+            proof, facts = await self.looks.verify_again(own, since)
+            if proof.looked:
+                sha = await self.evidence.put_facts(incident, facts) if facts else ""
+                await self._send_event(incident, ladder, "back", outcome=proof.outcome, says=proof.says, facts=sha)
+            return
+        try:
+            await read_boot_id(ladder.target, self.proposer.transport)
+        except Unreachable as why:
+            if self._is_due(ladder) and not paused:
+                await self._send_event(incident, ladder, "unreachable", says=str(why))
+            return
+        await self._send_event(incident, ladder, "back")
+
+    async def _check_joined_action(self, incident: str, ladder: Remediation, other: ActionRecord) -> None:
+        """Another incident decided about the same: once that is over, what the host shows says whether anything is left to do."""
+        if other.state not in TERMINAL_STATES:
+            return
+        did = has_started(other)
+        since = estimate_claim_time(other, self.clock.now()) if did else self.clock.now()
+        found = await self.looks.check_fault(ladder.fault, incident, since, changed=did) if ladder.fault else None
+        if found is None or found.answer in ("shown", "likely"):
+            await self._send_event(incident, ladder, "back")
+        elif found.answer == "gone" and did and ladder.current_step and ladder.current_step.part == "fix":
+            await self._send_event(incident, ladder, "back", outcome="passes_now", says=found.says)
+        elif found.answer == "gone":
+            await self._send_event(incident, ladder, "needless", says=found.says)
+
+    async def _find_record(self, approval: str) -> ActionRecord | None:
+        """An action of another incident, where the ladder goes by one."""
+        try:
+            return await self.ledger.get_record(approval) if approval else None
+        except NotFound:
+            return None
+
+    async def _verify_cure(self, incident: str, ladder: Remediation, records: Mapping[str, ActionRecord]) -> None:
+        """The second proof. Where nobody could look it is tried again later."""
+        name = ladder.proven or ladder.approval
+        own = records.get(name) or await self._find_record(name)
+        if own is None or not self._is_due(ladder):
+            return
+        proof, facts = await self.looks.verify_again(own, ladder.since or own.proposed_at)
+        if not proof.looked:
+            log.info("ladder.not_proved_yet", ladder=ladder.id, why=proof.says)
+            return
+        good = proof.outcome == "passes_now"
+        await self.ledger.record_outcome(own.approval, "cured" if good else "recurred")
+        sha = await self.evidence.put_facts(incident, facts) if facts else ""
+        await self._send_event(incident, ladder, "cured" if good else "recurred", says="" if good else proof.says, facts=sha)
+        await self.index.schedule_check(own.approval)
+        await self.wake(own.approval)
+
+    async def _report_all_cured(self, incident: str, state: IncidentState, ladders: Sequence[Remediation]) -> None:
+        over = [row.due for row in ladders if row.outcome == "cured" and row.due]
+        if state.get("lifecycle") == "watching" and over and all_cured(ladders) and max(over) <= self.clock.now():
+            await self.deliver.send_event(incident, f"quiet:{incident}:{max(over).isoformat()}", {"event": QUIET_EVENT})
+
+    async def _send_event(self, incident: str, ladder: Remediation, event: str, **more: str) -> None:
+        """The ladder hears of it once, as it stands now."""
+        stands = f"{ladder.id}:{ladder.rung}:{ladder.attempt}:{ladder.waiting_for}:{ladder.due.isoformat() if ladder.due else ''}"
+        await self.deliver.send_event(incident, f"ladder:{stands}:{event}", {"event": event, "ladder": ladder.id, **more})
+
+    def _is_due(self, ladder: Remediation) -> bool:
+        return ladder.due is not None and ladder.due <= self.clock.now()
+
+
+def list_wanted_remediations(state: IncidentState, ladders: Sequence[Remediation]) -> list[Remediation]:
+    """Those that go on. A closed incident wants nothing but to give back the nodes that it holds."""
+    closed = state.get("lifecycle") == "closed"
+    return [row for row in ladders if row.is_open and (is_returning(row) or not closed)]
+
+
+def get_next_check_time(state: IncidentState, ladders: Sequence[Remediation], now: datetime) -> datetime | None:
+    """When an incident's ladders want to be looked at again; None when they wait for nothing."""
+    times = [_get_next_wait_check(row, now) for row in list_wanted_remediations(state, ladders)]
+    if state.get("lifecycle") != "closed":
+        times += [max(row.due, now + POLL_INTERVALS["none"]) for row in ladders if row.outcome == "cured" and row.due]
+    times += [now + POLL_INTERVALS["none"] for row in ladders if is_resting_drained(row)]
+    return min(times, default=None)
+
+
+def _get_next_wait_check(ladder: Remediation, now: datetime) -> datetime:
+    soon = now + POLL_INTERVALS[ladder.waiting_for]
+    return max(soon, ladder.due) if ladder.waiting_for == "proof" and ladder.due else soon

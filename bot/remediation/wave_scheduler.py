@@ -1,0 +1,85 @@
+"""Whose turn it is among an incident's fixes: the brakes are read, the wave is decided (`bot.remediation.waves`), and what waits is noted for its card."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from bot.remediation.action_index import ActionIndex
+from bot.remediation.waves import ChangeAllowance, WaveQueue, plan_waves
+from graph.state import Remediation
+from tools.clock import Clock
+from tools.inventory.inventory import Inventory
+from tools.ledger.reader import LedgerReader
+from tools.ledger.record import ActionRecord
+
+log = structlog.get_logger()
+QUEUE_NOTE_PREFIX, RELEASE_NOTE_PREFIX = "queue ", "let go "
+"""How the notes of an incident are named, each before the cause's label."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaveScheduler:
+    """Reads, decides and notes; proposes nothing."""
+
+    book: LedgerReader
+    index: ActionIndex
+    inventory: Inventory
+    clock: Clock
+
+    async def list_waiting_remediations(
+        self, incident: str, ladders: Sequence[Remediation], records: Collection[ActionRecord]
+    ) -> frozenset[str]:
+        """The ids of ladders that are not to be put up now."""
+        return frozenset(name for queue in (await self._plan_waves(incident, ladders, records)).values() for name in queue.late)
+
+    async def record_queue_notes(self, incident: str, ladders: Sequence[Remediation]) -> list[str]:
+        """Note what waits as of now. The actions whose cards tell something else by that."""
+        told = await self.index.get_shown_news(incident)
+        news: list[str] = []
+        for label, queue in (await self._plan_waves(incident, ladders, await self.book.list_incident_records(incident))).items():
+            before = told.get(f"{QUEUE_NOTE_PREFIX}{label}", "")
+            if before != queue.format_note():
+                await self.index.record_shown_news(incident, f"{QUEUE_NOTE_PREFIX}{label}", queue.format_note())
+                news += filter(None, (_get_newest_approval(before), queue.newest))
+        return news
+
+    async def release_next_wave(self, incident: str, label: str, ladders: Sequence[Remediation], by: str) -> None:
+        """A human lets the next wave go after what failed so far; it is in the audit log before it counts."""
+        queue = (await self._plan_waves(incident, ladders, await self.book.list_incident_records(incident))).get(label, WaveQueue())
+        await self.book.record_continuation(incident, label, queue.failed, by)
+        before = (await self.index.get_shown_news(incident)).get(f"{RELEASE_NOTE_PREFIX}{label}", "").split()
+        await self.index.record_shown_news(incident, f"{RELEASE_NOTE_PREFIX}{label}", " ".join(sorted({*before, *queue.failed})))
+        log.info("ladders.let_go", incident=incident, label=label, by=by, failed=list(queue.failed), waits=queue.waiting_count)
+
+    async def _plan_waves(self, incident: str, ladders: Sequence[Remediation], records: Collection[ActionRecord]) -> dict[str, WaveQueue]:
+        groups = {row.group for ladder in ladders if (row := self.inventory.hosts.get(ladder.target))}
+        used = {group: await self.book.get_brake_usage(incident, group) for group in sorted(groups)}
+        told = await self.index.get_shown_news(incident)
+        let_go = {
+            name.removeprefix(RELEASE_NOTE_PREFIX): words.split() for name, words in told.items() if name.startswith(RELEASE_NOTE_PREFIX)
+        }
+        return plan_waves(ladders, records, ChangeAllowance(self.book.brakes, self.inventory, used), let_go, self.clock.now())
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRemediationLookup:
+    """The ids of an incident's ladders that wait for their turn, as it was noted last."""
+
+    index: ActionIndex
+
+    async def __call__(self, incident: str) -> frozenset[str]:
+        told = await self.index.get_shown_news(incident)
+        notes = [json.loads(text) for name, text in told.items() if name.startswith(QUEUE_NOTE_PREFIX) and text]
+        return frozenset(name for note in notes for name in note.get("late", ()))
+
+
+def find_queue_note(told: Mapping[str, str], label: str, approvals: Collection[str]) -> str:
+    """What is noted to wait behind these actions of a cause; empty where another card tells of it, or nobody waits."""
+    text = told.get(f"{QUEUE_NOTE_PREFIX}{label}", "")
+    return text if _get_newest_approval(text) in approvals else ""
+
+
+def _get_newest_approval(text: str) -> str:
+    return str(json.loads(text)["newest"]) if text else ""

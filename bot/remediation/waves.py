@@ -1,0 +1,193 @@
+"""Which of many fixes of one fault are put up for decision now: a wave, as large as the brakes leave; the others wait for it. Pure.
+
+A wave is never larger than what may run, so nobody approves ten where four is the limit. The next one comes when the last has passed and
+the allowance is back. Where one did not pass, a human lets the next one go.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from graph.state import Remediation
+from tools.inventory.inventory import Inventory
+from tools.ledger.brakes import Brakes, BrakeUsage
+from tools.ledger.record import ActionRecord, list_targets
+from tools.ledger.states import OPEN_STATES, State
+
+MAX_SMALL_GROUP_HOSTS = 3
+"""Hosts of a small group that may be approved together though fewer may run at once: the ledger starts them one after the other."""
+WaitReason = Literal["wave", "allowance", "failed"]
+"""Why the rest waits: the last wave goes on, the brakes leave too little room, or one did not pass and a human must look."""
+NOT_PASSED_OUTCOMES = frozenset({"ticket", "denied", "undecided", "unknown", "stopped", "recurred"})
+FAILED_PROOF_OUTCOMES = frozenset({"unchanged", "worse", "recurred"})
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeAllowance:
+    """The brakes, and what of them is used up; `used` by group."""
+
+    brakes: Brakes
+    inventory: Inventory
+    used: Mapping[str, BrakeUsage] = field(default_factory=dict)
+
+    def get_group(self, host: str) -> str:
+        """The group that the ledger counts a host in."""
+        row = self.inventory.hosts.get(host)
+        return row.group if row else ""
+
+    def count_group_hosts(self, group: str) -> int:
+        """How many hosts it has."""
+        return len(self.inventory.groups.get(group, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class WaveQueue:
+    """Whose turn it is among the fixes of one cause. `now` are ladders' ids to be put up; the numbers are hosts."""
+
+    now: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
+    """Ladders' ids that wait for it."""
+    begun: int = 0
+    """Put up before these."""
+    next: int = 0
+    """The size of the wave after these."""
+    why: WaitReason = "wave"
+    failed: tuple[str, ...] = ()
+    """Hosts that did not pass."""
+    at: datetime | None = None
+    """When the allowance is back."""
+    newest: str = ""
+    """The approval id of the latest action of this cause: its card tells of the turn."""
+
+    def format_note(self) -> str:
+        """What is noted of it for its card (`bot.remediation.cards.wave_queue.parse_queue_note`); empty where nobody waits."""
+        row = {
+            "waits": self.waiting_count,
+            "begun": self.begun + len(self.now),
+            "next": self.next,
+            "why": self.why,
+            "failed": list(self.failed),
+            "at": self.at.isoformat() if self.at else "",
+            "newest": self.newest,
+            "late": list(self.late),
+        }
+        return json.dumps(row, separators=(",", ":")) if self.waiting_count else ""
+
+    @property
+    def waiting_count(self) -> int:
+        """Still waiting after these."""
+        return len(self.late)
+
+
+def plan_waves(
+    ladders: Sequence[Remediation],
+    records: Collection[ActionRecord],
+    room: ChangeAllowance,
+    let_go: Mapping[str, Collection[str]],
+    now: datetime,
+) -> dict[str, WaveQueue]:
+    """For each cause whose turn it is. `let_go`: for each cause the failed hosts after which a human let the next wave go."""
+    found: dict[str, WaveQueue] = {}
+    taken = {host for row in records if row.terms.changes and _is_active(row) for host in list_targets(row.action)}
+    for label in dict.fromkeys(row.label for row in ladders):
+        own = [row for row in ladders if row.label == label and not _is_check_only(row)]
+        acts = [row for row in records if row.action.proves == label and row.terms.changes]
+        queue = _plan_wave(own, acts, taken, room, let_go.get(label, ()), now)
+        taken |= {row.target for row in own if row.id in queue.now}
+        found[label] = queue
+    return found
+
+
+def _plan_wave(
+    ladders: Sequence[Remediation],
+    records: Sequence[ActionRecord],
+    taken: Collection[str],
+    room: ChangeAllowance,
+    let_go: Collection[str],
+    now: datetime,
+) -> WaveQueue:
+    queue = [row for row in ladders if is_waiting_for_turn(row, records)]
+    begun = [row for row in ladders if row not in queue and any(row.target in list_targets(act.action) for act in records)]
+    beside = [row for row in queue if row.target in taken]  # their host is being changed already: it makes no difference to the brakes
+    fresh = [row for row in queue if row not in beside]
+    whole = len(_select_fitting(fresh, (), room, {}))
+    failed = tuple(row.target for row in begun if _has_failed(row, records) and row.target not in let_go)
+    chosen, why = _choose_wave(fresh, begun, whole, _select_fitting(fresh, taken, room, room.used))
+    chosen, why = ([], "failed") if failed else (chosen, why)
+    late = tuple(row.id for row in fresh if row not in chosen)
+    at = _get_allowance_return_time(fresh, min(whole, len(fresh)), taken, room, now) if why == "allowance" else None
+    newest = max(records, key=lambda row: row.proposed_at).approval if records else ""
+    return WaveQueue(tuple(row.id for row in (*beside, *chosen)), late, len(begun), min(whole, len(late)), why, failed, at, newest)
+
+
+def _choose_wave(
+    fresh: Sequence[Remediation], begun: Sequence[Remediation], whole: int, fits: list[Remediation]
+) -> tuple[list[Remediation], WaitReason]:
+    """The next wave, and why the others wait. Only the first begins with less than a whole one, and is filled up while it goes on."""
+    going = any(row.is_open and row.waiting_for != "proof" for row in begun)
+    if going and len(begun) >= whole:
+        return [], "wave"
+    if begun and not going and len(fits) < min(whole, len(fresh)):
+        return [], "allowance"
+    chosen = fits[: whole - len(begun)] if going else fits[:whole]
+    return chosen, "wave" if chosen or going else "allowance"
+
+
+def is_waiting_for_turn(ladder: Remediation, records: Iterable[ActionRecord]) -> bool:
+    """Whether a ladder wants a decision and nothing was put up for its cause on its host before."""
+    return ladder.is_open and ladder.waiting_for == "approval" and not any(ladder.target in list_targets(row.action) for row in records)
+
+
+def _is_check_only(ladder: Remediation) -> bool:
+    """An exclusive check uses up no allowance."""
+    return any(rung.remedy == "run_check" for rung in ladder.rungs)
+
+
+def _is_active(record: ActionRecord) -> bool:
+    return record.state in OPEN_STATES or record.state is State.EXECUTING
+
+
+def _has_failed(ladder: Remediation, records: Iterable[ActionRecord]) -> bool:
+    mine = [row for row in records if ladder.target in list_targets(row.action)]
+    return ladder.outcome in NOT_PASSED_OUTCOMES or any(row.outcome in FAILED_PROOF_OUTCOMES or row.state is State.UNKNOWN for row in mine)
+
+
+def _select_fitting(
+    queue: Sequence[Remediation], taken: Collection[str], room: ChangeAllowance, used: Mapping[str, BrakeUsage]
+) -> list[Remediation]:
+    """The first of the queue whose hosts the brakes have room for."""
+    fits: list[Remediation] = []
+    hosts = set(taken)
+    for row in queue:
+        if _has_room(row.target, hosts, room, used):
+            fits.append(row)
+            hosts.add(row.target)
+    return fits
+
+
+def _has_room(host: str, taken: Collection[str], room: ChangeAllowance, used: Mapping[str, BrakeUsage]) -> bool:
+    group = room.get_group(host)
+    there, brakes, size = {name for name in taken if room.get_group(name) == group}, room.brakes, room.count_group_hosts(group)
+    spent = used.get(group) or BrakeUsage({}, {}, frozenset())
+    return (
+        len({*spent.blast, *taken, host}) <= brakes.blast_hosts
+        and len({*spent.window, *there, host}) <= brakes.get_max_in_window(size)
+        and len({*spent.busy, *there, host}) <= max(MAX_SMALL_GROUP_HOSTS, brakes.get_max_at_once(size))
+    )
+
+
+def _get_allowance_return_time(
+    queue: Sequence[Remediation], enough: int, taken: Collection[str], room: ChangeAllowance, now: datetime
+) -> datetime | None:
+    """When there is room for that many: the first time at which so much of what is used up counts no more."""
+    times = {at for used in room.used.values() for at in (*used.blast.values(), *used.window.values()) if at > now}
+    return next((at for at in sorted(times) if len(_select_fitting(queue, taken, room, _get_used_after(room.used, at))) >= enough), None)
+
+
+def _get_used_after(used: Mapping[str, BrakeUsage], at: datetime) -> dict[str, BrakeUsage]:
+    return {
+        group: BrakeUsage({h: t for h, t in row.blast.items() if t > at}, {h: t for h, t in row.window.items() if t > at}, row.busy)
+        for group, row in used.items()
+    }

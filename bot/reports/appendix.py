@@ -1,0 +1,121 @@
+"""What does not fit the first page: all evidence, all that was tried and decided, what was ruled out and why, what nobody could look at. Pure."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from bot.incidents.cards import report_rows as shown
+from bot.incidents.cards.handoff import VERDICT_ORDER
+from bot.remediation.cards import action_text
+from bot.reports.page import BulletList, PagePart, PageTable, Paragraph, QuotedLines
+from bot.reports.page_timeline import format_actions
+from bot.reports.report_data import IncidentReportData, is_ended_by_person
+from graph.report import Report
+from graph.state import Evidence, Hypothesis, Remediation, UnobservedCheck
+from kb.scan import zero_digits
+from tools.inventory.host_ranges import fold_host_names
+from tools.ledger.record import ActionRecord, list_requesters
+
+MAX_LINES, MAX_RULED_OUT, MAX_UNOBSERVED, MAX_REMEDIATIONS, MAX_VOTES = 12, 15, 12, 40, 60
+"""How many of each are shown; the rest is counted."""
+MAX_HOSTS_CHARS = 600
+"""Characters of a list of hosts."""
+
+
+def build_more_lines(rest: int) -> list[str]:
+    """That there are more."""
+    return [f"… and {rest} more"] if rest > 0 else []
+
+
+def format_hosts(names: Sequence[str]) -> str:
+    """Folded, and bounded."""
+    said = fold_host_names(names)
+    return "none named" if not said else said if len(said) <= MAX_HOSTS_CHARS else f"{said[:MAX_HOSTS_CHARS]}… ({len(set(names))} hosts)"
+
+
+def render_evidence(cause: Hypothesis, most: int = MAX_LINES) -> Iterator[str]:
+    """As it was printed, what decided first: where, then the line; lines that differ in their numbers alone are shown once, with all their hosts."""
+    alike: dict[tuple[str, str], list[Evidence]] = {}
+    for row in sorted(cause.evidence, key=lambda one: one.says != cause.because):
+        alike.setdefault((row.check, zero_digits(row.line.strip())), []).append(row)
+    for (check, _), many in list(alike.items())[:most]:
+        times = [row.time for row in many if row.time]
+        yield f"{fold_host_names({row.host for row in many if row.host}) or 'ticket'} · {check}{f' · {min(times):%Y-%m-%d %H:%M:%S}' if times else ''}"
+        yield f"  {many[0].line.strip()}{f'   (and {len(many) - 1} alike)' if len(many) > 1 else ''}"
+    yield from build_more_lines(len(alike) - most)
+
+
+def build_evidence_parts(of: IncidentReportData, causes: Sequence[Hypothesis]) -> Iterator[PagePart]:
+    """Every line that proves a cause."""
+    for cause in causes:
+        if lines := list(render_evidence(cause)):
+            yield Paragraph(shown.get_cause_title(cause.label, of.titles), strong=True)
+            yield QuotedLines(lines)
+
+
+def build_undecided_parts(of: IncidentReportData, most: int = MAX_RULED_OUT) -> list[PagePart]:
+    """What nothing proves and nothing rules out."""
+    doubts = [row for row in of.rows.hypotheses if row.verdict in ("open", "inconclusive")]
+    ordered = sorted(doubts, key=lambda row: (VERDICT_ORDER.index(row.verdict), -row.confidence, row.label))
+    named = [f"{shown.get_cause_title(row.label, of.titles)}: {row.because or 'nothing decides it'}" for row in ordered[:most]]
+    return [BulletList([*named, *build_more_lines(len(ordered) - most)])] if named else []
+
+
+def build_ruled_out_parts(of: IncidentReportData, report: Report | None) -> list[PagePart]:
+    found = report.ruled_out if report else ()
+    rows = [f"{shown.get_cause_title(row.label, of.titles)}: {row.because or 'nothing shows it'}" for row in found[:MAX_RULED_OUT]]
+    return [BulletList([*rows, *build_more_lines(len(found) - MAX_RULED_OUT)])] if rows else []
+
+
+def build_unobserved_parts(report: Report | None) -> list[PagePart]:
+    grouped: dict[tuple[str, str], list[UnobservedCheck]] = {}
+    for row in report.could_not_look if report else ():
+        grouped.setdefault((row.check, row.why), []).append(row)
+    rows = [f"{format_hosts([one.host for one in many])} · {check}: {why}" for (check, why), many in list(grouped.items())[:MAX_UNOBSERVED]]
+    return [BulletList([*rows, *build_more_lines(len(grouped) - MAX_UNOBSERVED)])] if rows else []
+
+
+def list_commands(records: Sequence[ActionRecord]) -> Iterator[str]:
+    """Each command once, and on how many machines; what was never run is none."""
+    ran: dict[str, set[str]] = {}
+    for row in records:
+        if row.start_by is not None:
+            ran.setdefault(shlex.join(row.action.command), set()).add(row.action.via)
+    for command, hosts in list(ran.items())[:MAX_LINES]:
+        yield f"{fold_host_names(hosts)}: {command}"
+    yield from build_more_lines(len(ran) - MAX_LINES)
+
+
+def build_remediation_parts(ladders: Sequence[Remediation], of: IncidentReportData) -> list[PagePart]:
+    """Where the fixes stand, in sentences; those that stand alike together."""
+    alike: dict[tuple[str, str], set[str]] = {}
+    for row in ladders:
+        said = row.says.replace(row.target, "the host") if row.says else row.outcome or "goes on"
+        alike.setdefault((shown.get_cause_title(row.label, of.titles), said), set()).update(row.target.split(","))
+    rows = [(f"{title} on {fold_host_names(hosts)}", said) for (title, said), hosts in list(alike.items())[:MAX_REMEDIATIONS]]
+    return [PageTable(("Fix", "Where it stands"), rows)] if rows else []
+
+
+def build_decision_parts(of: IncidentReportData) -> list[PagePart]:
+    """Each word of a person about what, and why; one press about several is one row."""
+    alike: dict[tuple[datetime, str, str, str, str], list[ActionRecord]] = {}
+    for row in of.records or ():
+        for at, who, what, why in _list_decisions(of, row):
+            alike.setdefault((at, who, what, why, row.action.remedy), []).append(row)
+    ordered = sorted(alike.items(), key=lambda one: one[0])
+    rows = [
+        (f"{at:%Y-%m-%d %H:%M:%S}", who, f"{what}: {format_actions(many)}", why) for (at, who, what, why, _), many in ordered[:MAX_VOTES]
+    ]
+    left = [Paragraph(f"… and {len(ordered) - MAX_VOTES} more decisions.")] if len(ordered) > MAX_VOTES else []
+    return [PageTable(("Time (UTC)", "Who", "Decision", "Why"), rows), *left] if rows else []
+
+
+def _list_decisions(of: IncidentReportData, row: ActionRecord) -> Iterator[tuple[datetime, str, str, str]]:
+    for requester in sorted(list_requesters(row.action)):
+        yield row.proposed_at.replace(microsecond=0), of.get_person_name(requester), "asked for it", ""
+    for vote in row.votes:
+        at = datetime.fromisoformat(vote.at).replace(microsecond=0)
+        yield at, of.get_person_name(vote.voter), "approved" if vote.verdict == "approve" else "rejected", vote.reason
+    if is_ended_by_person(row) and not any(vote.verdict == "deny" for vote in row.votes):
+        ended = next((one.at for one in reversed(of.history.events) if one.approval == row.approval), row.decide_by)
+        yield ended.replace(microsecond=0), of.get_person_name(row.ended_by), action_text.STATE_WORDS[row.state], row.says

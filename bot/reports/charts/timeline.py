@@ -1,0 +1,154 @@
+"""When what happened in an incident, as an image: a strip to scale with a lane each for hosts, people and RackMedic, and the moments below it in words."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from bot.reports.charts import palette
+from bot.reports.charts.canvas import Canvas, ImageFormat
+from graph.timeline import LANES_BY_KIND, Timeline, TimelineEvent, TimelineKind, TimelineLane, summarize_timeline
+
+TITLE: Final = "What happened, and when (UTC)"
+EMPTY_TEXT: Final = "No moment is known, so there is nothing to draw."
+MAX_ROWS, MAX_DOTS = 26, 160
+CHART_WIDTH, LEFT_MARGIN, TOP_MARGIN, LANE_HEIGHT, ROW_HEIGHT = 860, 92, 56, 26, 20
+LANE_MARKS: Final[dict[TimelineLane, str]] = {"hosts": "■", "people": "●", "RackMedic": "◆"}
+BAD_KINDS: Final[frozenset[TimelineKind]] = frozenset({"found", "failed", "denied"})
+GOOD_KINDS: Final[frozenset[TimelineKind]] = frozenset({"proved", "well", "approved", "closed"})
+TICK_SECONDS: Final = (1, 5, 15, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400)
+"""Seconds between marks of the strip; beyond the last one, as many times it as are needed."""
+
+
+class MomentGroup(NamedTuple):
+    """Alike ones that follow each other: the first, when the last of them was, and how many."""
+
+    first: TimelineEvent
+    until: datetime
+    times: int = 1
+
+
+def render_timeline_chart(line: Timeline, kind: ImageFormat = "png") -> bytes:
+    """The image; what is drawn is bounded."""
+    if not line.events:
+        sheet = Canvas(CHART_WIDTH, 90, TITLE, EMPTY_TEXT)
+        sheet.draw_text(20, 28, TITLE, size=15)
+        sheet.draw_text(20, 60, EMPTY_TEXT)
+        return sheet.render(kind)
+    shown, hidden = select_rows(fold_events(line.events), MAX_ROWS)
+    down = TOP_MARGIN + LANE_HEIGHT * len(LANE_MARKS) + 46
+    sheet = Canvas(CHART_WIDTH, down + ROW_HEIGHT * (len(shown) + bool(hidden or line.left_out)) + 14, TITLE, summarize_timeline(line))
+    sheet.draw_text(20, 28, TITLE, size=15)
+    _draw_strip(sheet, line.events)
+    when = _choose_time_format([at for row in shown for at in (row.first.at, row.until)])
+    for number, row in enumerate(shown):
+        _draw_row(sheet, down + ROW_HEIGHT * number, row, when)
+    if rest := "; ".join(
+        filter(
+            None, (f"{hidden} more, in the table" * bool(hidden), f"{line.left_out} more that were logged or said" * bool(line.left_out))
+        )
+    ):
+        sheet.draw_text(24, down + ROW_HEIGHT * len(shown) + 12, f"… and {rest}", size=11, fill=palette.FAINT)
+    return sheet.render(kind)
+
+
+def _choose_time_format(moments: Sequence[datetime]) -> str:
+    """How moments are told apart: by their time, by their day too, or by their year."""
+    if len({at.year for at in moments}) > 1:
+        return "%Y-%m-%d %H:%M"
+    return "%m-%d %H:%M:%S" if len({at.date() for at in moments}) > 1 else "%H:%M:%S"
+
+
+def fold_events(events: Sequence[TimelineEvent]) -> list[MomentGroup]:
+    """What is of one kind and says the same, one after another, in one row."""
+    rows: list[MomentGroup] = []
+    for event in events:
+        last = rows[-1] if rows else None
+        if last and event.kind == last.first.kind and event.kind != "said" and _strip_digits(event) == _strip_digits(last.first):
+            rows[-1] = MomentGroup(last.first, event.at, last.times + 1)
+        else:
+            rows.append(MomentGroup(event, event.at))
+    return rows
+
+
+def _strip_digits(event: TimelineEvent) -> str:
+    """Its words without numbers: what alike lines of many hosts have in common."""
+    return "".join(char for char in event.says if not char.isdigit())
+
+
+def select_rows(rows: Sequence[MomentGroup], most: int) -> tuple[list[MomentGroup], int]:
+    """What is shown, oldest first, and how many moments are not: what machines printed and people said goes first, the middle of the rest then."""
+    if len(rows) <= most:
+        return list(rows), 0
+    ranked = sorted(range(len(rows)), key=lambda at: (rows[at].first.kind in ("logged", "said"), min(at, len(rows) - 1 - at)))
+    kept = sorted(ranked[:most])
+    return [rows[at] for at in kept], sum(row.times for row in rows) - sum(rows[at].times for at in kept)
+
+
+def _draw_strip(sheet: Canvas, events: Sequence[TimelineEvent]) -> None:
+    right = CHART_WIDTH - 44
+    begin, end = events[0].at, max(events[-1].at, events[0].at + timedelta(minutes=1))
+    reach, low = (end - begin).total_seconds(), TOP_MARGIN + LANE_HEIGHT * len(LANE_MARKS)
+    for number, lane in enumerate(LANE_MARKS):
+        y = TOP_MARGIN + LANE_HEIGHT * number + LANE_HEIGHT / 2
+        sheet.draw_path(((LEFT_MARGIN, y), (right, y)), palette.UNKNOWN, width=2)
+        sheet.draw_text(LEFT_MARGIN - 12, y + 4, lane, size=11, anchor="end")
+    for at in compute_ticks(begin, end):
+        x = LEFT_MARGIN + (right - LEFT_MARGIN) * (at - begin).total_seconds() / reach
+        sheet.draw_path(((x, TOP_MARGIN), (x, low + 4)), palette.UNKNOWN)
+        words = (
+            f"{at:%Y-%m-%d}"
+            if begin.year != end.year
+            else f"{at:%m-%d %H:%M}"
+            if reach > 86_400
+            else f"{at:%H:%M:%S}"
+            if reach < 300
+            else f"{at:%H:%M}"
+        )
+        sheet.draw_text(x, low + 17, words, size=10, fill=palette.FAINT, anchor="middle")
+    step = max(1, -(-len(events) // MAX_DOTS))
+    kept = [event for number, event in enumerate(events) if number % step == 0 or event.kind in BAD_KINDS | GOOD_KINDS]
+    for event in kept[: 2 * MAX_DOTS]:
+        lane = LANES_BY_KIND[event.kind]
+        x = LEFT_MARGIN + (right - LEFT_MARGIN) * (event.at - begin).total_seconds() / reach
+        sheet.draw_text(
+            x,
+            TOP_MARGIN + LANE_HEIGHT * list(LANE_MARKS).index(lane) + LANE_HEIGHT / 2 + 5,
+            LANE_MARKS[lane],
+            size=13,
+            fill=_choose_ink(event.kind),
+            anchor="middle",
+        )
+
+
+def compute_ticks(begin: datetime, end: datetime) -> list[datetime]:
+    """Round moments between two, eight at most."""
+    reach = (end - begin).total_seconds()
+    step = next((one for one in TICK_SECONDS if reach / one <= 8), 7 * 86_400 * (int(reach / (56 * 86_400)) + 1))
+    first = -(-int(begin.timestamp()) // step) * step
+    marks = range(first, int(end.timestamp()) + 1, step)
+    return [datetime.fromtimestamp(mark, begin.tzinfo) for mark in marks if mark >= begin.timestamp()]
+
+
+def _choose_ink(kind: TimelineKind) -> str:
+    return (
+        palette.BAD
+        if kind in BAD_KINDS
+        else palette.GOOD
+        if kind in GOOD_KINDS
+        else palette.DOUBT
+        if kind == "unsure"
+        else palette.LINES[0]
+    )
+
+
+def _draw_row(sheet: Canvas, y: float, row: MomentGroup, when: str) -> None:
+    event, ink = row.first, _choose_ink(row.first.kind)
+    sheet.draw_text(24, y + 12, event.at.strftime(when), size=10 if "%Y" in when else 11, fill=palette.FAINT)
+    sheet.draw_text(128, y + 12, LANE_MARKS[LANES_BY_KIND[event.kind]], size=11, fill=ink)
+    sheet.draw_text(146, y + 12, event.kind, size=11, fill=ink)
+    sheet.draw_text(232, y + 12, event.by or event.host or "RackMedic", size=11, room=136)
+    alike = f" (and {row.times - 1} alike until {row.until.strftime(when)})" if row.times > 1 else ""
+    room = CHART_WIDTH - 378 - 20 - (250 if alike else 0)
+    sheet.draw_text(378, y + 12, event.says, size=11, room=room)
+    if alike:
+        sheet.draw_text(CHART_WIDTH - 20, y + 12, alike.strip(), size=10, fill=palette.FAINT, anchor="end", room=240)

@@ -1,0 +1,79 @@
+"""The way through the taxonomy as an image: each branch with its sign, and why."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from bot.reports.charts import palette
+from bot.reports.charts.canvas import Canvas, ImageFormat
+from graph.search_trace import RESULT_MARKS, RESULT_TEXTS, BranchResult, SearchBranch, SearchTree, summarize_search_tree
+
+TITLE: Final = "What was looked into, and what it came to"
+MAX_ROWS = 48
+MAX_REASONS = 16
+"""Causes that are ruled out with what rules out each; of more the table says it."""
+ROW_HEIGHT, INDENT_WIDTH, TOP_MARGIN, CHART_WIDTH, REASON_X = 21, 22, 62, 860, 410
+_FAINT_SIGNS: Final[frozenset[BranchResult]] = frozenset({"not reached", "passed by"})
+
+
+def render_trace_chart(tree: SearchTree, kind: ImageFormat = "png") -> bytes:
+    """The image; what is drawn is bounded."""
+    rows = tree.list_rows()
+    shown = select_rows(rows, MAX_ROWS)
+    signs = [sign for sign in RESULT_MARKS if any(branch.sign == sign for _, branch in shown)]
+    hidden = len(rows) - len(shown)
+    height = TOP_MARGIN + ROW_HEIGHT * (len(shown) + (hidden > 0)) + 16 * ((len(signs) + 1) // 2) + 26
+    sheet = Canvas(CHART_WIDTH, height, TITLE, summarize_search_tree(tree))
+    sheet.draw_text(20, 28, TITLE, size=15)
+    sheet.draw_text(20, 46, summarize_search_tree(tree), size=10, fill=palette.FAINT, room=CHART_WIDTH - 40)
+    _draw_stems(sheet, [depth for depth, _ in shown])
+    crowd = sum(branch.sign == "ruled out" for _, branch in shown) > MAX_REASONS
+    for number, (depth, branch) in enumerate(shown):
+        _draw_row(
+            sheet, TOP_MARGIN + ROW_HEIGHT * number, depth, replace(branch, why="") if crowd and branch.sign == "ruled out" else branch
+        )
+    down = TOP_MARGIN + ROW_HEIGHT * len(shown)
+    if hidden > 0:
+        sheet.draw_text(24, down + 15, f"… and {hidden} more, in the table", size=11, fill=palette.FAINT)
+        down += ROW_HEIGHT
+    for number, sign in enumerate(signs):
+        x, y = 24 + (number % 2) * CHART_WIDTH / 2, down + 22 + 16 * (number // 2)
+        sheet.draw_text(x, y, RESULT_MARKS[sign], size=11, fill=_choose_ink(sign))
+        sheet.draw_text(x + 16, y, RESULT_TEXTS[sign], size=10, fill=palette.FAINT)
+    return sheet.render(kind)
+
+
+def select_rows(rows: Sequence[tuple[int, SearchBranch]], most: int) -> list[tuple[int, SearchBranch]]:
+    """What is shown, in its order: of too many rows causes that are ruled out or were passed by go first, from the end."""
+    over = len(rows) - most
+    dull = [at for at, (depth, branch) in enumerate(rows) if depth > 1 and branch.sign in _FAINT_SIGNS | {"ruled out"}]
+    gone = set(dull[-over:]) if over > 0 else set()
+    return [row for at, row in enumerate(rows) if at not in gone][:most]
+
+
+def _choose_ink(sign: BranchResult) -> str:
+    inks = {"found": palette.BAD, "ruled out": palette.GOOD, "could not look": palette.DOUBT, "not decided": palette.DOUBT}
+    return inks.get(sign, palette.FAINT)
+
+
+def _draw_stems(sheet: Canvas, depths: list[int]) -> None:
+    """What hangs on what: from each branch down to the last of its children, and across to each."""
+    for at, depth in enumerate(depths):
+        below = [row for row in range(at + 1, len(depths)) if depths[row] == depth + 1 and min(depths[at + 1 : row + 1]) > depth]
+        x = 30 + INDENT_WIDTH * depth
+        for row in below:
+            y = TOP_MARGIN + ROW_HEIGHT * row + 10
+            sheet.draw_path(((x, y), (x + INDENT_WIDTH - 8, y)), palette.FRAME)
+        if below:
+            sheet.draw_path(((x, TOP_MARGIN + ROW_HEIGHT * at + 18), (x, TOP_MARGIN + ROW_HEIGHT * below[-1] + 10)), palette.FRAME)
+
+
+def _draw_row(sheet: Canvas, y: float, depth: int, branch: SearchBranch) -> None:
+    x, ink = 24 + INDENT_WIDTH * depth, _choose_ink(branch.sign)
+    sheet.draw_text(x, y + 15, RESULT_MARKS[branch.sign], size=13, fill=ink)
+    size, faint = 12 if depth < 2 else 11, palette.FAINT
+    sheet.draw_text(x + 18, y + 15, branch.title, size=size, fill=faint if branch.sign in _FAINT_SIGNS else "", room=REASON_X - x - 30)
+    rest = f"{branch.left_out} more below, not looked into" if branch.left_out else ""
+    sign = "" if branch.why.startswith(branch.sign) else branch.sign  # said once
+    why = "; ".join(filter(None, (sign, branch.why, rest)))
+    sheet.draw_text(REASON_X, y + 15, why, size=10, fill=ink if branch.sign == "found" else faint, room=CHART_WIDTH - REASON_X - 16)

@@ -1,0 +1,80 @@
+"""What an incident's pictures are drawn from, read when one is wanted: a picture is of the incident as it is stored then."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from bot.reports.charts.drawing import Drawing, build_bandwidth_drawing, build_heatmap_drawing, build_timeline_drawing, build_trace_drawing
+from bot.reports.figures import ExpectedBandwidthLookup, build_empty_expectation
+from graph.incident_view import IncidentView
+from graph.report import AttachedChart
+from graph.search_trace import build_search_tree
+from graph.timeline import Timeline, build_timeline
+from tools.bandwidth import Bandwidths, bandwidths
+from tools.evidence import EvidenceStore
+from tools.fact import Fact
+from tools.heatmap import Heatmap
+from tools.ledger.record import ActionRecord, Refused
+
+log = structlog.get_logger()
+NameLookup = Callable[[str], Awaitable[str]]
+
+
+async def load_no_records(incident: str) -> Sequence[ActionRecord]:
+    """Nothing was put up for decision."""
+    return ()
+
+
+class FactsNotKept(Exception):
+    """What a picture would be drawn from is not kept any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawingSource:
+    """`titles` are those of the taxonomy's paths, branches too."""
+
+    evidence: EvidenceStore
+    name_of: NameLookup
+    titles: Mapping[str, str] = field(default_factory=dict)
+    expected: Callable[[Sequence[Fact]], ExpectedBandwidthLookup] = build_empty_expectation
+    records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] = load_no_records
+
+    async def build_drawing(self, wanted: AttachedChart, rows: IncidentView) -> Drawing:
+        """What is wanted, still to be drawn. Raises FactsGone."""
+        match wanted.kind:
+            case "timeline":
+                return build_timeline_drawing(await self.build_timeline(rows))
+            case "walk":
+                return build_trace_drawing(build_search_tree(rows, self.titles))
+            case "bandwidth":
+                return build_bandwidth_drawing(await self._load_bandwidths(wanted, rows))
+            case _:
+                heat = Heatmap(wanted.key, wanted.hosts)
+                heat.add_facts(await self._load_facts(rows))
+                return build_heatmap_drawing(heat)
+
+    async def build_timeline(self, rows: IncidentView) -> Timeline:
+        """With people by their names. What the ledger cannot say is not on it."""
+        try:
+            records = await self.records_of(rows.id)
+        except Refused as why:
+            log.warning("drawings.records_unreadable", incident=rows.id, why=str(why)[:200])
+            records = ()
+        line = build_timeline(rows, records)
+        names = await asyncio.gather(*(self.name_of(user) for user in line.user_ids))
+        return line.replace_user_ids(dict(zip(line.user_ids, names, strict=True)))
+
+    async def _load_bandwidths(self, wanted: AttachedChart, rows: IncidentView) -> Bandwidths:
+        """Of the hosts that are named; else of all that were measured."""
+        facts = await self._load_facts(rows)
+        hosts = wanted.hosts or tuple(sorted({fact.host for fact in facts if fact.host}))
+        whole = bandwidths(hosts, facts, self.expected(facts))
+        return whole if wanted.hosts else Bandwidths(whole.curves)
+
+    async def _load_facts(self, rows: IncidentView) -> Sequence[Fact]:
+        try:
+            return await self.evidence.get_facts(str(rows.stored.get("facts", "")))
+        except KeyError as why:
+            raise FactsNotKept from why

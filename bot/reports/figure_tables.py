@@ -1,0 +1,43 @@
+"""The pictures of a page as tables that fit on paper, for who cannot see them. Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from bot.reports.page import Figure, Page, PagePart, PageSection, PageTable, Paragraph
+
+TABLES_TITLE: Final = "The pictures as tables"
+MAX_COLUMNS, MAX_ADJACENT_TABLES = 10, 2
+"""Columns of one table beside its first, and tables beside each other of which a wide one is made."""
+
+
+def build_tables_section(page: Page) -> PageSection | None:
+    """A section with the rows of each picture that has any; None where none has."""
+    figures = [part for section in page.sections for part in section.parts if isinstance(part, Figure) and part.rows]
+    return (
+        PageSection(TABLES_TITLE, [part for figure in figures for part in _build_figure_tables(figure)], appendix=True) if figures else None
+    )
+
+
+def _build_figure_tables(figure: Figure) -> Iterator[PagePart]:
+    yield Paragraph(figure.title, strong=True)
+    yield Paragraph(figure.words)
+    head, *rows = figure.rows
+    names = [row[0] if row else "" for row in (head, *rows)]
+    wide = max(map(len, figure.rows)) - 1
+    for begin in range(0, max(1, min(wide, MAX_COLUMNS * MAX_ADJACENT_TABLES)), MAX_COLUMNS):
+        cells = [[name, *_slice_cells(row, begin, wide)] for name, row in zip(names, figure.rows, strict=True)]
+        yield PageTable(cells[0], cells[1:])
+    yield from (Paragraph(said) for said in list_omissions(figure, wide - MAX_COLUMNS * MAX_ADJACENT_TABLES))
+
+
+def _slice_cells(row: Sequence[str], begin: int, wide: int) -> list[str]:
+    """As many cells as every row of that table has."""
+    count = min(MAX_COLUMNS, wide - begin)
+    cells = list(row[1 + begin : 1 + begin + count])
+    return cells + [""] * (count - len(cells))
+
+
+def list_omissions(figure: Figure, columns: int = 0) -> list[str]:
+    """What of a picture's rows the page has no room for, in words."""
+    rows = [f"… and {figure.more} more rows."] if figure.more > 0 else []
+    return [*rows, *([f"… and {columns} more columns."] if columns > 0 else [])]

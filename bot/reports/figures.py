@@ -1,0 +1,93 @@
+"""The pictures of a page: what happened when, the numbers that decided over all that were looked at, how fast hosts are, and what was looked into.
+Drawn beside the event loop."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bot.reports.charts.drawing import Drawing, build_bandwidth_drawing, build_heatmap_drawing, build_timeline_drawing, build_trace_drawing
+from bot.reports.page import Figure
+from graph.engine.reference_data import build_profile_lookup
+from graph.incident_view import IncidentView
+from graph.report import Report
+from graph.report_charts import count_known_values, iter_deciding_heatmaps
+from graph.search_trace import build_search_tree
+from graph.timeline import build_timeline
+from tools.bandwidth import bandwidths
+from tools.fact import Fact, Value
+from tools.heatmap import Heatmap
+from tools.inventory.inventory import Inventory
+from tools.inventory.sku import Sku
+from tools.ledger.record import ActionRecord
+
+MAX_HEATMAPS, MIN_HEATMAP_VALUES = 2, 2
+"""Heat maps of a page, and how many values are worth one."""
+TIMELINE_NAME = "timeline"
+MIN_TIMELINE_MOMENTS = 3
+"""Below it a timeline says no more than its table."""
+ExpectedBandwidthLookup = Callable[[str], Value]
+"""Host → what its model reaches in an all-reduce, in GB/s."""
+
+
+def build_empty_expectation(facts: Sequence[Fact]) -> ExpectedBandwidthLookup:
+    """Where nobody knows the models of hosts."""
+    return lambda host: None
+
+
+def build_bandwidth_expectation(inventory: Inventory, skus: Mapping[str, Sku], facts: Sequence[Fact]) -> ExpectedBandwidthLookup:
+    """By the model that the inventory names, else by the one that a host shows."""
+    profile = build_profile_lookup(inventory, skus, facts)
+
+    def expected(host: str) -> Value:
+        sku = profile(host) if host else None
+        return sku.get_expected("nccl.busbw_max", None) if sku else None
+
+    return expected
+
+
+@dataclass(frozen=True, slots=True)
+class FigureInputs:
+    """What the pictures of an incident are drawn from. `names`: a user's id → what people call them; `titles` those of the taxonomy's paths."""
+
+    rows: IncidentView
+    facts: Sequence[Fact] = ()
+    records: Sequence[ActionRecord] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+    expected: Callable[[Sequence[Fact]], ExpectedBandwidthLookup] = build_empty_expectation
+    unread: tuple[str, ...] = ()
+    """Why there are no facts, where they could not be read."""
+
+
+def list_drawings(of: FigureInputs) -> list[Drawing]:
+    """Those that tell something."""
+    return [
+        *_build_timeline_drawings(of),
+        *(build_heatmap_drawing(heat) for heat in find_deciding_heatmaps(of.rows.report, of.facts)),
+        *_build_bandwidth_drawings(of),
+        *_build_trace_drawings(of),
+    ]
+
+
+def _build_timeline_drawings(of: FigureInputs) -> list[Drawing]:
+    line = build_timeline(of.rows, of.records).replace_user_ids(of.names)
+    return [build_timeline_drawing(line)] if len(line.events) >= MIN_TIMELINE_MOMENTS else []
+
+
+def _build_bandwidth_drawings(of: FigureInputs) -> list[Drawing]:
+    found = bandwidths(sorted({fact.host for fact in of.facts if fact.host}), of.facts, of.expected(of.facts))
+    return [build_bandwidth_drawing(found)] if found.curves else []
+
+
+def _build_trace_drawings(of: FigureInputs) -> list[Drawing]:
+    return [build_trace_drawing(build_search_tree(of.rows, of.titles))] if of.titles and (of.rows.search_steps or of.rows.report) else []
+
+
+def find_deciding_heatmaps(report: Report | None, facts: Sequence[Fact]) -> list[Heatmap]:
+    """The deciding numbers, as they were cited; each with the hosts of which anything is known. What is no number of a GPU is no picture."""
+    causes = report.root_causes if report else ()
+    return [heat for heat in iter_deciding_heatmaps(causes, facts) if count_known_values(heat) >= MIN_HEATMAP_VALUES][:MAX_HEATMAPS]
+
+
+def draw_figures(drawings: Iterable[Drawing]) -> tuple[Figure, ...]:
+    """Long work. The rows of the timeline stand on the page already."""
+    return tuple(Figure(row.title, row.words, row.draw("png"), () if row.name == TIMELINE_NAME else row.rows) for row in drawings)

@@ -1,0 +1,276 @@
+"""The page for our own people: first what fits one sheet: what happened, the cause and what decided it, what
+was tried and who approved it and why, what is held, what is left, when what happened; then an appendix (`appendix`). Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from bot.incidents.cards import report_rows as shown
+from bot.incidents.cards.home import LIFECYCLE_WORDS as LIFECYCLES
+from bot.remediation.cards import action_text
+from bot.reports import appendix
+from bot.reports.page import BulletList, Page, PagePart, PageSection, PageTable, Paragraph, QuotedLines
+from bot.reports.page_timeline import build_page_timeline
+from bot.reports.report_data import IncidentReportData, is_ended_by_person
+from graph.extraction import stat_text
+from graph.remediation.drained_nodes import list_drained_nodes
+from graph.report import Report
+from graph.state import Hypothesis
+from tools.inventory.host_ranges import fold_host_names
+from tools.ledger.record import ActionRecord, list_targets
+from tools.ledger.states import State
+
+FIRST_PAGE_CAUSES, FIRST_PAGE_LINES, FIRST_PAGE_DOUBTS, FIRST_PAGE_ACTIONS, FIRST_PAGE_DRAINED, FIRST_PAGE_TASKS = 2, 3, 3, 5, 4, 4
+"""How many of each stand on the first page."""
+MAX_CAUSES, MAX_ACTIONS, MAX_DRAINED = 8, 40, 60
+"""And in the appendix; the rest is counted."""
+FIRST_PAGE_CELL_CHARS, FIRST_PAGE_REPORT_CHARS = 160, 240
+"""Characters of a cell and of what was reported, on the first page."""
+TAKE_TICKET_STEP = "Take the ticket."
+PENDING_TEXT = "Waits for a decision"
+"""Where a card asks whether to approve it, a page tells that nobody has said."""
+OUTCOME_TEXTS = {
+    "diagnosed": "a fault was found",
+    "no_fault": "nothing wrong was found",
+    "abstained": "no cause was proven",
+    "handed_off": "no cause was proven; left to people",
+}
+
+
+def render_operator_page(of: IncidentReportData) -> Page:
+    """The page, not yet clean: `finished` makes it so."""
+    report = of.rows.report
+    causes, line = report.root_causes if report else (), build_page_timeline(of)
+    tried, still = _build_tried_parts(of), _build_drained_parts(of)
+    first = (
+        PageSection("At a glance", [PageTable((), list(_list_glance_rows(of)))]),
+        PageSection("Root cause", _build_causes_section(of, report)),
+        PageSection("What was tried", _limit_rows(tried, FIRST_PAGE_ACTIONS)),
+        PageSection("Still held", _limit_rows(still, FIRST_PAGE_DRAINED)),
+        PageSection("Left to people", [BulletList(_list_open_tasks(of)[:FIRST_PAGE_TASKS])] if _list_open_tasks(of) else []),
+        PageSection("Timeline in short" if line.whole else "Timeline", line.short),
+    )
+    text = of.rows.brief.text.strip()
+    beyond = (
+        ("What was reported", [QuotedLines(text.split("\n"))] if len(text) > FIRST_PAGE_REPORT_CHARS or "\n" in text else []),
+        ("All causes", _build_further_causes(of, causes)),
+        ("All evidence", list(appendix.build_evidence_parts(of, causes[:MAX_CAUSES])) if _has_more_evidence(causes) else []),
+        ("Timeline", line.whole),
+        ("All that was tried", tried if len(_list_table_rows(tried)) > FIRST_PAGE_ACTIONS else []),
+        ("Who decided what", appendix.build_decision_parts(of)),
+        ("Commands that ran", [QuotedLines(ran)] if (ran := list(appendix.list_commands(of.records or ()))) else []),
+        ("Fixes", appendix.build_remediation_parts(of.rows.remediations, of)),
+        ("All that is held", still if len(_list_table_rows(still)) > FIRST_PAGE_DRAINED else []),
+        ("All that is left to people", [BulletList(_list_open_tasks(of))] if len(_list_open_tasks(of)) > FIRST_PAGE_TASKS else []),
+        ("Pictures", of.figures),
+        ("Ruled out", appendix.build_ruled_out_parts(of, report)),
+        ("Not decided", appendix.build_undecided_parts(of)),
+        ("Could not look", appendix.build_unobserved_parts(report)),
+    )
+    headline = (report.headline if report else "").partition(";")[0].strip(" .") or "Not diagnosed yet"
+    sections = (*first, *(PageSection(title, parts, appendix=True) for title, parts in beyond))
+    return Page(of.rows.id, "operators", f"Incident {of.rows.id}: {headline}", _format_lead(of), of.made, sections, _list_notes(of))
+
+
+def _list_table_rows(parts: Sequence[PagePart]) -> list[Sequence[str]]:
+    return [row for part in parts if isinstance(part, PageTable) for row in part.rows]
+
+
+def _limit_rows(parts: Sequence[PagePart], most: int) -> list[PagePart]:
+    """The same with a table's first rows, as much of each as the first page has room for."""
+    short: list[PagePart] = []
+    for part in parts:
+        if isinstance(part, PageTable):
+            short.append(PageTable(part.head, [[_clip_text(cell) for cell in row] for row in part.rows[:most]]))
+            left = len(part.rows) - most
+            short += [Paragraph(f"… and {left} more, in the appendix.")] if left > 0 else []
+        else:
+            short.append(part)
+    return short
+
+
+def _clip_text(text: str, most: int = FIRST_PAGE_CELL_CHARS) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _has_more_evidence(causes: Sequence[Hypothesis]) -> bool:
+    """Whether there is more evidence than the first page shows."""
+    return any(list(appendix.render_evidence(cause)) != list(appendix.render_evidence(cause, FIRST_PAGE_LINES)) for cause in causes)
+
+
+def _format_lead(of: IncidentReportData) -> str:
+    opened = f"opened {of.rows.opened_at:%Y-%m-%d %H:%M} UTC, " if of.rows.opened_at else ""
+    return f"{opened}{LIFECYCLES[of.rows.lifecycle]}"
+
+
+def _list_glance_rows(of: IncidentReportData) -> Iterator[tuple[str, str]]:
+    rows, report, ticket = of.rows, of.rows.report, of.rows.ticket
+    origin, causes = rows.origin, report.root_causes if report else ()
+    yield "State", LIFECYCLES[rows.lifecycle]
+    yield (
+        "Found",
+        "; ".join(shown.get_cause_title(one.label, of.titles) for one in causes)
+        or (OUTCOME_TEXTS[report.outcome] if report else "nothing yet"),
+    )
+    if ticket and ticket.true_label:
+        yield (
+            "It really was",
+            " · ".join(
+                filter(None, (shown.get_cause_title(ticket.true_label, of.titles), ticket.true_cause, _format_person(of, ticket.closed_by)))
+            ),
+        )
+    if rows.correction:
+        word = rows.correction
+        yield (
+            "It really was",
+            " · ".join(filter(None, (shown.get_cause_title(word.label, of.titles), word.words, _format_person(of, word.by)))),
+        )
+    yield "Hosts", appendix.format_hosts(rows.brief.hosts or tuple(sorted({host for one in causes for host in one.hosts})))
+    if rows.brief.job:
+        yield "Job", rows.brief.job
+    by = of.get_person_name(origin.user) if origin and origin.user else "not known"
+    said = " ".join(rows.brief.text.split())
+    yield "Reported by", f"{by}: “{_clip_text(said, FIRST_PAGE_REPORT_CHARS)}”" if said else by
+    if origin and origin.tenant:
+        yield "Customer", origin.tenant
+    yield (
+        "On it",
+        of.get_person_name(rows.owner or (ticket.taken_by if ticket else "")) if rows.owner or (ticket and ticket.taken_by) else "nobody",
+    )
+    yield "To the diagnosis", _format_elapsed(of, of.course.diagnosed if of.course else None)
+    yield "To recovery", _format_elapsed(of, of.course.recovered if of.course else None)
+    if rows.stats.checks:
+        yield "Looked at", _format_cost(of)
+
+
+def _format_person(of: IncidentReportData, user: str) -> str:
+    return f"by {of.get_person_name(user)}" if user else ""
+
+
+def _format_elapsed(of: IncidentReportData, seconds: float | None) -> str:
+    if of.course is None:
+        return "not known"
+    return "not yet" if seconds is None else f"{format_duration(seconds)} after it was opened"
+
+
+def format_duration(seconds: float) -> str:
+    """`42 s`, `12 min`, `3 h 5 min`, `2 d 4 h`."""
+    whole = round(seconds)
+    for unit, length, lower, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "", 1)):
+        if whole >= 2 * length or (unit != "min" and whole >= length):
+            rest = whole % length // part
+            return f"{whole // length} {unit}" + (f" {rest} {lower}" if lower and rest else "")
+    return f"{whole} s"
+
+
+def _format_cost(of: IncidentReportData) -> str:
+    stats = of.rows.stats
+    model = f"; {stats.model_calls} questions to a model, ${stats.usd:.3f}" if stats.model_calls else "; without a model"
+    return f"{stat_text.format_cost(stats)}{model}"
+
+
+def _build_causes_section(of: IncidentReportData, report: Report | None) -> list[PagePart]:
+    found = report.root_causes if report else ()
+    if report is None or not found:
+        said = [Paragraph(report.headline)] if report and report.headline else []
+        return [Paragraph(_format_no_cause(report), strong=True), *said, *appendix.build_undecided_parts(of, FIRST_PAGE_DOUBTS)]
+    parts = [part for cause in found[:FIRST_PAGE_CAUSES] for part in _build_cause_parts(of, cause)]
+    rest = len(found) - FIRST_PAGE_CAUSES
+    return [*parts, *([Paragraph(f"… and {rest} more, in the appendix.")] if rest > 0 else [])]
+
+
+def _build_further_causes(of: IncidentReportData, causes: Sequence[Hypothesis]) -> list[PagePart]:
+    """The causes for which the first page has no room."""
+    if len(causes) <= FIRST_PAGE_CAUSES:
+        return []
+    parts = [part for cause in causes[FIRST_PAGE_CAUSES:MAX_CAUSES] for part in _build_cause_parts(of, cause)]
+    rest = len(causes) - MAX_CAUSES
+    return [*parts, *([Paragraph(f"… and {rest} more.")] if rest > 0 else [])]
+
+
+def _format_no_cause(report: Report | None) -> str:
+    if report is None:
+        return "Nothing was concluded yet."
+    return "Nothing wrong was found." if report.outcome == "no_fault" else "No cause was proven."
+
+
+def _build_cause_parts(of: IncidentReportData, cause: Hypothesis) -> Iterator[PagePart]:
+    where = ", ".join(cause.devices) if 0 < len(cause.devices) <= 8 else fold_host_names(cause.hosts) or "no machine at fault"
+    yield Paragraph(
+        f"{shown.get_cause_title(cause.label, of.titles)} · {where} · {stat_text.format_confidence_percent(cause.confidence)} sure",
+        strong=True,
+    )
+    yield Paragraph(f"{cause.label}{f': {cause.because}' if cause.because else ''}")
+    if lines := list(appendix.render_evidence(cause, FIRST_PAGE_LINES)):
+        yield QuotedLines(lines)
+
+
+def _build_tried_parts(of: IncidentReportData) -> list[PagePart]:
+    """Actions that are alike and ended alike share a row."""
+    if of.records is None:
+        return [Paragraph("Not known: the ledger could not be read.")]
+    alike: dict[tuple[str, str, str, str], list[ActionRecord]] = {}
+    for row in of.records:
+        key = (row.action.remedy, action_text.get_state_word(row)[1], str(row.exit_status), _format_deciders(of, row))
+        alike.setdefault(key, []).append(row)
+    rows = [_build_action_row(many, decided) for (_, _, _, decided), many in list(alike.items())[:MAX_ACTIONS]]
+    head = ("What", "Where", "What became of it", "Who approved it, and why")
+    return [PageTable(head, rows)] if rows else [Paragraph("Nothing was put up for decision.")]
+
+
+def _build_action_row(alike: Sequence[ActionRecord], decided: str) -> tuple[str, str, str, str]:
+    first = alike[0]
+    stands = PENDING_TEXT if first.state is State.PENDING else action_text.get_state_headline(first)[1].removesuffix(":")
+    came = ". ".join(filter(None, (stands, _format_exit_status(first), action_text.describe_outcome(first))))
+    where = action_text.fold_hosts_exactly(sorted({host for row in alike for host in list_targets(row.action)}))
+    return action_text.describe_actions([row.action for row in alike]), where, came, decided
+
+
+def _format_exit_status(row: ActionRecord) -> str:
+    return f"exit {row.exit_status}" if row.exit_status else ""
+
+
+def _format_deciders(of: IncidentReportData, row: ActionRecord) -> str:
+    """Who approved or rejected it, and why; what nobody did is told by its state."""
+    approved = [f"{of.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "approve"]
+    against = [f"rejected by {of.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "deny"]
+    ended = (
+        [f"{action_text.STATE_WORDS[row.state]} by {of.get_person_name(row.ended_by)}{_format_reason(row.says)}"]
+        if is_ended_by_person(row) and not against
+        else []
+    )
+    return "; ".join((*approved, *against, *ended)) or ("nobody yet" if row.state is State.PENDING else "nobody")
+
+
+def _format_reason(reason: str) -> str:
+    return f": “{' '.join(reason.split())}”" if reason.strip() else ""
+
+
+def _build_drained_parts(of: IncidentReportData) -> list[PagePart]:
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for one in list_drained_nodes(of.rows.remediations):
+        since = f"{one.since:%Y-%m-%d %H:%M}" if one.since else "not known"
+        alike.setdefault((since, one.by or "not noted", (one.no_return or one.why).replace(one.host, "the host")), []).append(one.host)
+    rows = [(fold_host_names(hosts), *row) for row, hosts in list(alike.items())[:MAX_DRAINED]]
+    locked = [
+        f"{row.target} is locked: nobody knows whether {row.approval} ran" for row in of.rows.remediations if row.outcome == "unknown"
+    ]
+    parts: list[PagePart] = [PageTable(("Out of service", "Since (UTC)", "Approved by", "Where it stands"), rows)] if rows else []
+    parts += [Paragraph(f"… and {len(alike) - MAX_DRAINED} more.")] if len(alike) > MAX_DRAINED else []
+    return [*parts, *([BulletList(locked)] if locked else [])] or [Paragraph("Nothing.")]
+
+
+def _list_open_tasks(of: IncidentReportData) -> list[str]:
+    """What is still to do: no step that was taken, and no ticket that somebody has."""
+    report, ticket = of.rows.report, of.rows.ticket
+    over = of.rows.lifecycle in ("watching", "closed")
+    rows = ["" if over else report.next_step, *report.by_hand, *report.questions] if report else []
+    done = {TAKE_TICKET_STEP} if ticket and ticket.taken_by else set[str]()
+    return list(dict.fromkeys(row for row in rows if row and row not in done))
+
+
+def _list_notes(of: IncidentReportData) -> list[str]:
+    made = f"Made by RackMedic on {of.made:%Y-%m-%d %H:%M:%S} UTC; all times are UTC. Quoted lines are as machines and people wrote them."
+    past = (
+        [] if of.history.whole else ["The audit log was not read back to where this incident began: moments of its actions may be missing."]
+    )
+    open_now = [] if of.rows.lifecycle == "closed" else ["The incident is not closed: this is how it stood then."]
+    return [made, *open_now, *past, *of.unread]

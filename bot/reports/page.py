@@ -1,0 +1,165 @@
+"""A page as values: sections of paragraphs, lists, tables, quotes and figures. Every text on it is clean, visible and bounded. Pure."""
+
+import base64
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from kb.redact import redact_once, redact_start, show_invisible
+from kb.scan import split_lines
+
+MAX_TEXT_CHARS, MAX_LINE_CHARS, MAX_FIGURE_ROWS = 2000, 400, 200
+"""Characters of a paragraph or cell, and of a quoted line; rows behind a picture."""
+SCHEMA_VERSION = 1
+APPENDIX_TITLE = "Appendix"
+
+Audience = Literal["operators", "customer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A few sentences. `strong`: what is read first."""
+
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BulletList:
+    rows: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """`head` is empty where the first column names what the second one says."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedLines:
+    """As a machine printed them, or as they are to be typed: nothing in them is markup."""
+
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture, and the same in words for who cannot see it."""
+
+    title: str
+    words: str
+    png: bytes = field(repr=False)
+    rows: Sequence[Sequence[str]] = ()
+    """All of it in cells, a head first; none where the page has them elsewhere."""
+    more: int = 0
+    """Rows beyond those."""
+
+
+PagePart = Paragraph | BulletList | PageTable | QuotedLines | Figure
+
+
+@dataclass(frozen=True, slots=True)
+class PageSection:
+    """`appendix`: beyond the first page, for who wants to know it exactly."""
+
+    title: str
+    parts: Sequence[PagePart]
+    appendix: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The whole: first what fits one sheet of paper, then its appendix. `notes` stand at its end: when it was made, and what could not be read for it."""
+
+    incident: str
+    audience: Audience
+    title: str
+    lead: str
+    made: datetime
+    sections: Sequence[PageSection]
+    notes: Sequence[str] = ()
+    language: str = "en"
+
+
+def find_first_appendix_section(page: Page) -> PageSection | None:
+    """The section before which the appendix begins; None where the page has none."""
+    return next((one for one in page.sections if one.appendix), None)
+
+
+def sanitize_page(page: Page) -> Page:
+    """The page with every text redacted, made visible and bounded, and without sections that say nothing. Long work: beside the event loop."""
+    sections = [
+        PageSection(_sanitize_text(one.title), [_sanitize_part(part) for part in one.parts], one.appendix)
+        for one in page.sections
+        if one.parts
+    ]
+    notes = [_sanitize_text(note) for note in page.notes]
+    return replace(page, title=_sanitize_text(page.title), lead=_sanitize_text(page.lead), sections=tuple(sections), notes=tuple(notes))
+
+
+def _sanitize_part(part: PagePart) -> PagePart:
+    match part:
+        case Paragraph(text, strong):
+            return Paragraph(_sanitize_text(text), strong)
+        case BulletList(rows):
+            return BulletList([_sanitize_text(row) for row in rows])
+        case PageTable(head, rows):
+            return PageTable([_sanitize_text(cell) for cell in head], [[_sanitize_text(cell) for cell in row] for row in rows])
+        case QuotedLines(lines):
+            return QuotedLines(
+                [
+                    _cut_text(show_invisible(line).replace("\t", "    "), MAX_LINE_CHARS)
+                    for line in split_lines(redact_once("\n".join(lines)))
+                ]
+            )
+        case Figure(title, words, _, rows, more):
+            cells = [[_sanitize_text(cell) for cell in row] for row in rows[: MAX_FIGURE_ROWS + 1]]
+            return replace(part, title=_sanitize_text(title), words=_sanitize_text(words), rows=cells, more=more + len(rows) - len(cells))
+
+
+def _sanitize_text(text: str) -> str:
+    """One line: nothing on the page depends on where a stranger's text breaks."""
+    shown = show_invisible(re.sub(r"\s+", " ", redact_start(text, 2 * MAX_TEXT_CHARS))).strip()
+    return shown if len(shown) <= MAX_TEXT_CHARS else f"{shown[:MAX_TEXT_CHARS]}… (+{max(len(shown), len(text)) - MAX_TEXT_CHARS:,})"
+
+
+def _cut_text(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… (+{len(text) - most:,})"
+
+
+def build_page_document(page: Page) -> dict[str, Any]:
+    """The shape that scripts rely on; pictures as base64 of PNG."""
+    return {
+        "schema": SCHEMA_VERSION,
+        "incident": page.incident,
+        "audience": page.audience,
+        "language": page.language,
+        "title": page.title,
+        "lead": page.lead,
+        "made": page.made.isoformat(),
+        "sections": [
+            {"title": one.title, "appendix": one.appendix, "parts": [_build_part_document(part) for part in one.parts]}
+            for one in page.sections
+        ],
+        "notes": list(page.notes),
+    }
+
+
+def _build_part_document(part: PagePart) -> dict[str, Any]:
+    match part:
+        case Paragraph(text, strong):
+            return {"kind": "paragraph", "text": text, "strong": strong}
+        case BulletList(rows):
+            return {"kind": "list", "rows": list(rows)}
+        case PageTable(head, rows):
+            return {"kind": "table", "head": list(head), "rows": [list(row) for row in rows]}
+        case QuotedLines(lines):
+            return {"kind": "quote", "lines": list(lines)}
+        case Figure(title, words, png, rows, more):
+            image = base64.b64encode(png).decode()
+            cells = [list(row) for row in rows]
+            return {"kind": "figure", "title": title, "words": words, "rows": cells, "more": more, "png": image}

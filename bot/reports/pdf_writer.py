@@ -1,0 +1,270 @@
+"""A page as PDF on A4, with fonts that are shipped: DejaVu (`bot/reports/charts/fonts`), which has Latin, Greek, Cyrillic, Hebrew and Arabic letters. What it
+lacks is drawn as □, and the page says which letters that were. Right-to-left words are put in order and joined by HarfBuzz. Pure."""
+
+import io
+import unicodedata
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any, Final
+
+from bot.reports.figure_tables import TABLES_TITLE as TABLES
+from bot.reports.figure_tables import build_tables_section
+from bot.reports.page import (
+    APPENDIX_TITLE,
+    BulletList,
+    Figure,
+    Page,
+    PagePart,
+    PageSection,
+    PageTable,
+    Paragraph,
+    QuotedLines,
+    find_first_appendix_section,
+)
+
+TEXT_FAMILY, MONO_FAMILY = "text", "mono"
+FONT_FILES: Final[Mapping[tuple[str, str], str]] = {
+    (TEXT_FAMILY, ""): "DejaVuSans.ttf",
+    (TEXT_FAMILY, "B"): "DejaVuSans-Bold.ttf",
+    (MONO_FAMILY, ""): "DejaVuSansMono.ttf",
+}
+MISSING_GLYPH = "□"
+MAX_NAMED_LETTERS, FIGURE_DPI = 12, 120
+"""Letters without a form that are named; dots in an inch of a picture."""
+PAPER_COLOUR, INK_COLOUR, QUIET_COLOUR, LINE_COLOUR, SOFT_COLOUR, HEADING_COLOUR = (
+    (255, 255, 255),
+    (29, 36, 48),
+    (76, 90, 109),
+    (181, 188, 198),
+    (243, 245, 248),
+    (11, 83, 148),
+)
+SHORT_CELL_CHARS, MAX_CELL_LINES = 300, 50
+"""Characters of a cell that fits any page, and the lines of the tallest."""
+MAX_NEUTRAL_RUN_CHARS, STRONG_DIRECTIONS, LEFT_TO_RIGHT_MARK = 100, frozenset({"L", "R", "AL"}), "\u200e"
+MARGIN_MM, NAME_COLUMN_MM = 15.0, 42.0
+"""Millimetres: around the page, and of a first column that names."""
+MAX_ACCENTS = 8
+"""Accents of one letter that are drawn. Hebrew and Tibetan need six; the library's work grows with the square of a letter's accents."""
+ACCENT_CATEGORIES = frozenset({"Mn", "Mc", "Me"})
+MISSING_LETTERS_TEXTS: Final[Mapping[str, tuple[str, str]]] = {
+    "en": ("Letters that the font of this file lacks, drawn as □", "and {rest} more"),
+    "de": ("Zeichen, die der Schrift dieser Datei fehlen, als □ gezeichnet", "und {rest} weitere"),
+}
+
+
+def write_pdf(page: Page) -> bytes:
+    """The file. Long work: beside the event loop."""
+    return _PdfDocument(page).render()
+
+
+def list_missing_letters(page: Page) -> list[str]:
+    """The letters of a page that the font has no form of."""
+    drawing = _PdfDocument(page)
+    drawing.render()
+    return list(drawing.missing)
+
+
+class _PdfDocument:
+    """One page description, drawn once from top to bottom."""
+
+    def __init__(self, page: Page) -> None:
+        from fpdf import FPDF  # fontTools and HarfBuzz with it: only whoever draws needs them
+
+        self._page, self.missing = page, dict[str, None]()
+        self._words = MISSING_LETTERS_TEXTS.get(page.language, MISSING_LETTERS_TEXTS["en"])
+        self._pdf: Any = FPDF(format="A4")
+        self._pdf.set_margin(MARGIN_MM)
+        self._pdf.set_auto_page_break(True, margin=MARGIN_MM)
+        folder = files("bot.reports.charts") / "fonts"
+        for (family, style), file in FONT_FILES.items():
+            self._pdf.add_font(family, style, str(folder / file))
+        self._pdf.set_text_shaping(True)
+        self._has = {family: frozenset(getattr(self._pdf.fonts[family], "cmap", ())) for family in (TEXT_FAMILY, MONO_FAMILY)}
+
+    def render(self) -> bytes:
+        """The bytes."""
+        self._set_metadata()
+        self._pdf.add_page()
+        self._draw_text(self._page.title, size=16, style="B", colour=INK_COLOUR)
+        self._draw_text(self._page.lead, size=10, style="B", colour=QUIET_COLOUR)
+        appendix, tables = find_first_appendix_section(self._page), build_tables_section(self._page)
+        for section in filter(None, (*self._page.sections, tables)):
+            if section is (appendix or tables):
+                self._begin_appendix()
+            self._draw_heading(section, self._measure_part(section.parts[0]))
+            for part in section.parts:
+                self._draw_part(part)
+        self._draw_notes()
+        return bytes(self._pdf.output())
+
+    def _set_metadata(self) -> None:
+        """Readers show and speak the title instead of the file's name, in the page's language."""
+        from fpdf import ViewerPreferences
+
+        self._pdf.set_title(self._prepare_text(self._page.title))
+        self._pdf.set_creator("RackMedic")
+        self._pdf.set_lang(self._page.language)
+        self._pdf.set_creation_date(self._page.made)
+        self._pdf.viewer_preferences = ViewerPreferences(display_doc_title=True)
+
+    def _begin_appendix(self) -> None:
+        """On a sheet of its own, so that the first one can be handed on alone."""
+        self._pdf.add_page()
+        self._pdf.start_section(APPENDIX_TITLE)
+        self._draw_text(APPENDIX_TITLE, size=14, style="B", colour=INK_COLOUR)
+
+    def _draw_heading(self, section: PageSection, below: float) -> None:
+        """On the next page where what follows would begin there."""
+        self._pdf.ln(3)
+        if self._pdf.will_page_break(12 + below):
+            self._pdf.add_page()
+        self._pdf.start_section(self._prepare_text(section.title), level=int(section.appendix))
+        self._draw_text(section.title, size=12, style="B", colour=HEADING_COLOUR)
+        self._pdf.set_draw_color(*LINE_COLOUR)
+        self._pdf.line(MARGIN_MM, self._pdf.get_y(), self._pdf.w - MARGIN_MM, self._pdf.get_y())
+        self._pdf.ln(1.5)
+
+    def _draw_part(self, part: PagePart) -> None:
+        match part:
+            case Paragraph(text, strong):
+                self._draw_text(text, style="B" if strong else "")
+            case BulletList(rows):
+                for row in rows:
+                    self._draw_text(f"• {row}")
+            case PageTable(head, rows):
+                self._draw_table(head, rows)
+            case QuotedLines(lines):
+                self._draw_quote(lines)
+            case Figure(title, words, png, rows, _):
+                self._draw_figure(title, words, png, tabled=bool(rows))
+
+    def _draw_text(self, text: str, *, size: float = 9.5, style: str = "", colour: tuple[int, int, int] = INK_COLOUR) -> None:
+        self._pdf.set_font(TEXT_FAMILY, style, size)
+        self._pdf.set_text_color(*colour)
+        self._pdf.multi_cell(0, size * 0.48, self._prepare_text(text), align="L", new_x="LMARGIN", new_y="NEXT", wrapmode="WORD")
+
+    def _draw_quote(self, lines: Sequence[str]) -> None:
+        """A line that the fixed font cannot write is in the other one, whole: the library's own fall-back garbles what follows."""
+        self._pdf.set_text_color(*INK_COLOUR)
+        self._pdf.set_fill_color(*SOFT_COLOUR)
+        for line in lines:
+            words = self._prepare_text(line)
+            self._pdf.set_font(MONO_FAMILY if self._has[MONO_FAMILY].issuperset(map(ord, words)) else TEXT_FAMILY, "", 7.5)
+            self._pdf.multi_cell(0, 3.6, words or " ", align="L", fill=True, new_x="LMARGIN", new_y="NEXT", wrapmode="CHAR", padding=(0, 1))
+        self._pdf.ln(1)
+
+    def _draw_table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        from fpdf.fonts import FontFace
+
+        self._pdf.set_font(TEXT_FAMILY, "", 8.5)
+        self._pdf.set_text_color(*INK_COLOUR)
+        self._pdf.set_draw_color(*LINE_COLOUR)
+        self._pdf.set_fill_color(*PAPER_COLOUR)
+        width = self._pdf.w - 2 * MARGIN_MM
+        columns = (NAME_COLUMN_MM, width - NAME_COLUMN_MM) if not head else _compute_widths(head, rows, width)
+        bold = FontFace(emphasis="BOLD", fill_color=SOFT_COLOUR, size_pt=8)
+        with self._pdf.table(
+            col_widths=columns, text_align="LEFT", line_height=4, padding=0.8, headings_style=bold,
+            v_align="TOP", first_row_as_headings=bool(head), borders_layout="HORIZONTAL_LINES",
+        ) as table:  # fmt: skip
+            for cells in (head, *rows) if head else rows:
+                row = table.row()
+                for at, cell in enumerate(cells):
+                    row.cell(
+                        self._fit_cell(cell, columns[at]),
+                        style=FontFace(color=QUIET_COLOUR, emphasis="BOLD") if not head and at == 0 else None,
+                    )
+        self._pdf.ln(1)
+
+    def _fit_cell(self, cell: str, width: float) -> str:
+        """As much of a cell as a page has room for: the library draws no row that is taller."""
+        words = self._prepare_text(cell)
+        if len(words) <= SHORT_CELL_CHARS:
+            return words
+        lines = self._pdf.multi_cell(width - 2, 4, words, align="L", dry_run=True, output="LINES")
+        kept = "".join(lines[:MAX_CELL_LINES])
+        return words if len(lines) <= MAX_CELL_LINES else f"{kept}… (+{len(words) - len(kept):,})"
+
+    def _draw_figure(self, title: str, words: str, png: bytes, *, tabled: bool) -> None:
+        """Beside its words, and where its rows are; on the next page where it would be cut here."""
+        wide, tall = self._measure_figure(png)
+        if self._pdf.will_page_break(tall + 10):
+            self._pdf.add_page()
+        self._pdf.image(io.BytesIO(png), w=wide, h=tall, alt_text=self._prepare_text(words))
+        self._draw_text(f"{title}: {words}", size=8, colour=QUIET_COLOUR)
+        self._draw_text(f"As a table: below {TABLES if tabled else 'Timeline'}.", size=8, colour=QUIET_COLOUR)
+
+    def _measure_figure(self, png: bytes) -> tuple[float, float]:
+        """As large as it was drawn, as wide as the page and half as tall at most."""
+        from PIL import Image
+
+        with Image.open(io.BytesIO(png)) as image:
+            wide, tall = image.size
+        scale = min((self._pdf.w - 2 * MARGIN_MM) / wide, self._pdf.h / 2 / tall, 25.4 / FIGURE_DPI)
+        return wide * scale, tall * scale
+
+    def _measure_part(self, part: PagePart) -> float:
+        """What a part needs at least below its heading."""
+        return self._measure_figure(part.png)[1] + 10 if isinstance(part, Figure) else 10
+
+    def _draw_notes(self) -> None:
+        self._pdf.ln(4)
+        for note in self._page.notes:
+            self._draw_text(note, size=7.5, colour=QUIET_COLOUR)
+        if self.missing:
+            lacks, more = self._words
+            named = ", ".join(f"U+{ord(char):04X}" for char in list(self.missing)[:MAX_NAMED_LETTERS])
+            rest = len(self.missing) - MAX_NAMED_LETTERS
+            said = f"{named} {more.format(rest=rest)}" if rest > 0 else named
+            self._draw_text(f"{lacks}: {said}.", size=7.5, colour=QUIET_COLOUR)
+
+    def _prepare_text(self, text: str) -> str:
+        """With what the font lacks as □, each noted, and bounded in all that makes the library's work more than its length."""
+        text = _limit_accents(text)
+        lacks = {char for char in text if ord(char) not in self._has[TEXT_FAMILY]}
+        self.missing |= dict.fromkeys(sorted(lacks))
+        return _insert_direction_marks(text.translate({ord(char): MISSING_GLYPH for char in lacks}) if lacks else text)
+
+
+def _limit_accents(text: str) -> str:
+    """With at most MOST_MARKS accents a letter; how many more there were stands where they were."""
+    if text.isascii():
+        return text
+    shown: list[str] = []
+    marks = 0
+    for char in text:
+        if unicodedata.category(char) in ACCENT_CATEGORIES:
+            marks += 1
+            if marks > MAX_ACCENTS:
+                continue
+        elif marks:
+            shown += _format_left_out(marks)
+            marks = 0
+        shown.append(char)
+    return "".join((*shown, *_format_left_out(marks)))
+
+
+def _format_left_out(marks: int) -> list[str]:
+    return [f"‹+{marks - MAX_ACCENTS:,} accents›"] if marks > MAX_ACCENTS else []
+
+
+def _insert_direction_marks(text: str) -> str:
+    """With a mark that nobody sees in every long run of signs that are written in no direction: the library looks for the end of one by calling
+    itself for each sign."""
+    if len(text) <= MAX_NEUTRAL_RUN_CHARS:
+        return text
+    shown, run = [], 0
+    for char in text:
+        run = 0 if unicodedata.bidirectional(char) in STRONG_DIRECTIONS else run + 1
+        if run > MAX_NEUTRAL_RUN_CHARS:
+            shown.append(LEFT_TO_RIGHT_MARK)
+            run = 1
+        shown.append(char)
+    return "".join(shown)
+
+
+def _compute_widths(head: Sequence[str], rows: Sequence[Sequence[str]], width: float) -> tuple[float, ...]:
+    """Columns as wide as what stands in them, none wider than half and none narrower than a range of hosts."""
+    longest = [min(50, max(18, *(len(row[at]) for row in (head, *rows)))) for at in range(len(head))]
+    return tuple(width * share / sum(longest) for share in longest)

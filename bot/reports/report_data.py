@@ -1,0 +1,58 @@
+"""Everything that an incident's page is made of, read by somebody else. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from bot.incidents.dispatch.metrics import IncidentMetrics
+from bot.reports.page import Figure
+from graph.incident_view import IncidentView
+from tools.ledger.history import ActionHistory
+from tools.ledger.record import ActionRecord, list_requesters
+
+BOT_USER = "rackmedic"
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentReportData:
+    """`records` is None where the ledger could not be read. `names`: a user's id → what people call them. `unread`: what could not be read and
+    why, in sentences."""
+
+    rows: IncidentView
+    made: datetime
+    records: tuple[ActionRecord, ...] | None = ()
+    history: ActionHistory = field(default_factory=ActionHistory)
+    course: IncidentMetrics | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """What labels are called."""
+    figures: tuple[Figure, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    def get_person_name(self, who: str) -> str:
+        """What people call a user (`U…`, `TEAM:U…`); RackMedic by its own."""
+        if who.lower() in ("", BOT_USER):
+            return "RackMedic"
+        user = who.rpartition(":")[2]
+        return self.names.get(user) or user
+
+
+def is_ended_by_person(row: ActionRecord) -> bool:
+    """Whether a person ended it, and `says` is theirs."""
+    return bool(row.ended_by) and ":" in row.ended_by
+
+
+def list_people(rows: IncidentView, records: tuple[ActionRecord, ...]) -> set[str]:
+    """The user ids of those who had a hand in it."""
+    return {user.rpartition(":")[2] for user in _list_users(rows, records) if user and user != BOT_USER}
+
+
+def _list_users(rows: IncidentView, records: tuple[ActionRecord, ...]) -> Iterator[str]:
+    ticket, word, origin = rows.ticket, rows.correction, rows.origin
+    yield from (rows.owner, origin.user if origin else "", word.by if word else "")
+    yield from (ticket.taken_by, ticket.closed_by) if ticket else ()
+    yield from (str(said.get("user") or "") for said in rows.messages)
+    for row in records:
+        yield from (vote.voter for vote in row.votes)
+        yield from list_requesters(row.action)
+        yield row.ended_by if ":" in row.ended_by else ""

@@ -1,0 +1,60 @@
+"""One picture of an incident, as somebody names it. Which numbers there are is what was kept. Pure."""
+
+from typing import Final, Literal, get_args
+
+from bot.refusal import Refusal
+from bot.reports.charts.drawing import Drawing, build_bandwidth_drawing, build_heatmap_drawing, build_timeline_drawing, build_trace_drawing
+from bot.reports.figures import FigureInputs, find_deciding_heatmaps
+from graph.search_trace import build_search_tree
+from graph.timeline import build_timeline
+from kb.fact_keys import find_key
+from tools.bandwidth import bandwidths
+from tools.fact import Status
+from tools.heatmap import Heatmap
+
+PictureName = Literal["heatmap", "bandwidth", "walk", "timeline"]
+PICTURES: Final[tuple[PictureName, ...]] = get_args(PictureName)
+MAX_NAMED_KEYS = 12
+"""Keys that a refusal names."""
+
+
+class NothingToDraw(Refusal):
+    """There is nothing of which that picture would be."""
+
+
+def build_single_drawing(name: PictureName, key: str, of: FigureInputs) -> Drawing:
+    """What is wanted, still to be drawn. `key`: of which number a heat map is, else of the one that decided. Raises NothingDrawn."""
+    match name:
+        case "timeline":
+            return build_timeline_drawing(build_timeline(of.rows, of.records).replace_user_ids(of.names))
+        case "walk":
+            return build_trace_drawing(build_search_tree(of.rows, of.titles))
+        case "bandwidth":
+            found = bandwidths(sorted({fact.host for fact in of.facts if fact.host}), of.facts, of.expected(of.facts))
+            if not found.curves:
+                raise NothingToDraw(
+                    f"{of.rows.id}: no bandwidth was measured, so there is none to draw; `--kind timeline` and `walk` always are"
+                )
+            return build_bandwidth_drawing(found)
+        case "heatmap":
+            return build_heatmap_drawing(_build_heatmap(key, of))
+
+
+def list_drawable_keys(of: FigureInputs) -> list[str]:
+    """Keys of which a heat map can be drawn, by their names."""
+    keys = {fact.key for fact in of.facts if fact.status is Status.OK and isinstance(fact.value, int | float)}
+    return sorted(key for key in keys if (row := find_key(key)) is not None and row.is_quantity and row.scope == "gpu")
+
+
+def _build_heatmap(key: str, of: FigureInputs) -> Heatmap:
+    decided = find_deciding_heatmaps(of.rows.report, of.facts)
+    if not key and decided:
+        return decided[0]
+    heat = Heatmap(key, sorted({fact.host for fact in of.facts if fact.key == key and fact.host}))
+    heat.add_facts(of.facts)
+    if heat.list_known_hosts():
+        return heat
+    known = list_drawable_keys(of)
+    more = f" and {len(known) - MAX_NAMED_KEYS} more" if len(known) > MAX_NAMED_KEYS else ""
+    names = f"name one with --key: {', '.join(known[:MAX_NAMED_KEYS])}{more}" if known else "no number of a GPU was read"
+    raise NothingToDraw(f"{of.rows.id}: {f'no value of {key!r:.80} was read' if key else 'no number of GPUs decided it'}; {names}")

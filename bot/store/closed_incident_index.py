@@ -1,0 +1,108 @@
+"""Closed incidents as rows that are found by host, device and cause. A row goes with its incident; what the indices still name then is dropped
+by whoever finds it gone."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import cast
+
+from pydantic import ValidationError
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from bot.store.keys import RedisKeys
+from graph.closed_incidents import ClosedIncident, ClosedIncidentMatches, ClosedIncidentQuery, DisclosureLevel, limit_closed_incident
+from graph.state import Origin
+from kb.redact import redact_stored_data
+
+MAX_IDS_PER_INDEX, MAX_ROWS_READ, MAX_OLDEST_READ = 200, 600, 100
+"""Newest incidents of one host, device or cause that are read; of all of these together; and how many of the oldest are asked how far back
+what is kept reaches."""
+
+
+class ClosedIncidentIndex:
+    """All of them on one Redis. `heard`: what a place may hear of an incident of another one; `keep`: how long closed incidents stay;
+    `most`: the newest that an index names, whether anybody ever asks for them or not."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        heard: Callable[[Origin, Origin], DisclosureLevel],
+        keep: timedelta,
+        names: RedisKeys | None = None,
+        *,
+        most: int = 10_000,
+    ) -> None:
+        self._redis, self._heard, self._keep, self._names, self._most = redis, heard, keep, names or RedisKeys(), most
+
+    async def save_incident(self, row: ClosedIncident) -> None:
+        """In the place of what was known of it."""
+        score, kinds = row.closed.timestamp(), _list_index_names(row.all_hosts, row.devices, row.labels)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.set(
+                self._get_row_key(row.incident),
+                json.dumps(redact_stored_data(row.model_dump(mode="json", exclude_defaults=True))),
+                px=self._keep,
+            )
+            for key in (self._names.closed_index_key("all"), *(self._names.closed_index_key(*kind) for kind in kinds)):
+                pipe.zadd(key, {row.incident: score})
+                pipe.zremrangebyrank(key, 0, -1 - self._most)
+                pipe.expire(key, self._keep)
+            await pipe.execute()
+
+    def _get_row_key(self, incident: str) -> str:
+        return self._names.incident_key(incident, "earlier")
+
+    async def remove_incident(self, incident: str) -> None:
+        """It lives again, or never was of the past."""
+        await self._redis.delete(self._get_row_key(incident))
+
+    async def find_incidents(self, sought: ClosedIncidentQuery) -> ClosedIncidentMatches:
+        """What is kept of the sought, as far as its reader may hear of it. Trouble is a value."""
+        try:
+            return await self._find_readable_incidents(sought)
+        except RedisError as why:
+            return ClosedIncidentMatches(could_not=f"my store did not answer ({type(why).__name__})")
+
+    async def _find_readable_incidents(self, sought: ClosedIncidentQuery) -> ClosedIncidentMatches:
+        keys = [self._names.closed_index_key(*kind) for kind in _list_index_names(sought.hosts, sought.devices, sought.labels)]
+        named = [cast(list[bytes], await self._redis.zrevrange(key, 0, MAX_IDS_PER_INDEX)) for key in keys]
+        cut = any(len(ids) > MAX_IDS_PER_INDEX for ids in named)
+        ids = dict.fromkeys(one.decode() for row in named for one in row[:MAX_IDS_PER_INDEX])
+        rows = await self._load_rows(list(ids)[:MAX_ROWS_READ], keys)
+        found = [told for row in rows if row.incident != sought.incident and (told := self._apply_visibility(row, sought))]
+        found.sort(key=lambda row: row.closed, reverse=True)
+        return ClosedIncidentMatches(tuple(found), await self._find_oldest_opened(sought), cut=cut or len(ids) > MAX_ROWS_READ)
+
+    async def _find_oldest_opened(self, sought: ClosedIncidentQuery) -> datetime | None:
+        """When the oldest was opened that the reader may hear of."""
+        key = self._names.closed_index_key("all")
+        ids = [one.decode() for one in cast(list[bytes], await self._redis.zrange(key, 0, MAX_OLDEST_READ - 1))]
+        told = [row for row in await self._load_rows(ids, [key]) if self._apply_visibility(row, sought)]
+        return min((row.opened for row in told), default=None)
+
+    def _apply_visibility(self, row: ClosedIncident, sought: ClosedIncidentQuery) -> ClosedIncident | None:
+        return limit_closed_incident(row, self._heard(sought.reader, row.origin), sought.visible)
+
+    async def _load_rows(self, incidents: Sequence[str], keys: Sequence[str]) -> list[ClosedIncident]:
+        """Those that are still there and can be read; what is gone leaves these indices."""
+        raw = cast(list[bytes | None], await self._redis.mget([self._get_row_key(one) for one in incidents])) if incidents else []
+        gone = [one for one, text in zip(incidents, raw, strict=True) if text is None]
+        if gone:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for key in keys:
+                    pipe.zrem(key, *gone)
+                await pipe.execute()
+        return [row for text in raw if text is not None and (row := _parse_row(text)) is not None]
+
+
+def _parse_row(text: bytes) -> ClosedIncident | None:
+    """Return None for a damaged row: one of them must not keep the others from being found."""
+    try:
+        return ClosedIncident.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def _list_index_names(hosts: Iterable[str], devices: Iterable[str], labels: Iterable[str]) -> list[tuple[str, str]]:
+    return [(kind, name) for kind, names in (("host", hosts), ("device", devices), ("label", labels)) for name in names]

@@ -1,0 +1,1 @@
+"""Cards that a customer sees, and the cards about customers that operators see. Pure."""

@@ -1,0 +1,108 @@
+"""What a customer asks, answered from what they may know already: one card, nothing looked at. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final, Literal
+
+from bot.cards.blocks import Card
+from bot.tenants.cards import tenant_card
+from bot.tenants.cards.phrases import get_phrase
+from bot.tenants.cards.view import TenantView
+from graph.dialogue.customers import TenantRequest
+from graph.dialogue.intents import Intent
+from graph.dialogue.news import has_complaint, is_empty_message
+from graph.dialogue.said import ParsedMessage
+from tools.inventory.host_ranges import fold_host_names
+
+AnswerKind = Literal["why", "why_when", "machines", "ours", "again", "pressed", "inside", "help", "thanks", "beyond", "report"]
+ANSWER_BY_INTENT: Final[Mapping[Intent, AnswerKind]] = {
+    Intent.EXPLAIN: "why",
+    Intent.WHY_NOT: "why",
+    Intent.HOST_STATE: "machines",
+    Intent.GROUP_STATE: "machines",
+    Intent.COMPARE: "machines",
+    Intent.WISH_REMEDY: "ours",
+    Intent.UNDO: "ours",
+    Intent.RUN_CHECK: "ours",
+    Intent.RUN_GUIDE: "ours",
+    Intent.TYPED_APPROVAL: "ours",
+    Intent.ON_APPROVE: "ours",
+    Intent.WHO_MAY_APPROVE: "ours",
+    Intent.ASSIGN: "ours",
+    Intent.WAITS: "inside",
+    Intent.SHOW_OUTPUT: "inside",
+    Intent.SHOW_PICTURE: "inside",
+    Intent.HAPPENED_BEFORE: "inside",
+    Intent.CHANGED_SINCE: "inside",
+    Intent.REPORT: "report",
+    Intent.HELP: "help",
+    Intent.META: "help",
+}
+"""What is answered so, by what was understood. Nothing of it is a command: what our people alone may do they read in their own thread."""
+ANSWER_BY_WANT: Final[Mapping[TenantRequest, AnswerKind]] = {
+    TenantRequest.CHANGE: "ours",
+    TenantRequest.FAULT: "why",
+    TenantRequest.WHY_WHEN: "why_when",
+    TenantRequest.AGAIN: "again",
+    TenantRequest.PRESSED: "pressed",
+}
+"""The same by what a customer's own words come to."""
+MACHINE_INTENTS: Final = frozenset({Intent.SAFE_TO, Intent.WIDEN, Intent.NARROW})
+"""What says something of machines by name. Where none of those is theirs there is nothing to look at, and they read so at once."""
+
+
+def classify_answer(said: ParsedMessage, at: datetime, *, facts: bool = False, want: TenantRequest | None = None) -> AnswerKind | None:
+    """How it is answered without a look; None where it is stored. `facts`: it answers our question or hands something in, whatever it says."""
+    if facts:
+        return None
+    if want is not None and want in ANSWER_BY_WANT:
+        return ANSWER_BY_WANT[want]
+    if said.intent in MACHINE_INTENTS and (said.unknown_hosts if not said.hosts else said.intent is Intent.SAFE_TO):
+        return "machines"
+    if is_empty_message(said, at):
+        return "thanks" if said.intent is Intent.THANKS else "help"
+    return ANSWER_BY_INTENT.get(said.intent) or ("beyond" if _is_unrelated_question(said, at) else None)
+
+
+def _is_unrelated_question(said: ParsedMessage, at: datetime) -> bool:
+    """A question that we do not understand and that names nothing of theirs: a look at their machines would answer it no better."""
+    named = said.hosts or said.unknown_hosts or said.job
+    return said.intent is Intent.NOT_UNDERSTOOD and said.text.rstrip().endswith("?") and not named and not has_complaint(said.text, at)
+
+
+def render_answer(kind: AnswerKind, view: TenantView, hosts: Sequence[str], unknown: Sequence[str]) -> Card:
+    """`hosts`: those of the customer's own that were named, as they call them; `unknown`: names that are none of theirs."""
+    match kind:
+        case "why":
+            return tenant_card.render_explanation(view)
+        case "why_when":
+            return tenant_card.render_explanation(view, when=True)
+        case "pressed":
+            return tenant_card.render_progress_answer(view, get_phrase("answer_pressed", view.language))
+        case "machines":
+            return tenant_card.render_text_card(*_format_machine_lines(view, hosts, unknown))
+        case other:
+            return tenant_card.render_text_card(get_phrase(f"answer_{other}", view.language))
+
+
+def _format_machine_lines(view: TenantView, hosts: Sequence[str], unknown: Sequence[str]) -> list[str]:
+    """A line for each thing that is known of them; what was not looked at is never called sound."""
+    rows = [get_phrase("unknown_hosts", view.language, names=_format_host_names(unknown))] if unknown else []
+    if view.stage == "received":
+        return [*rows, get_phrase("received", view.language)] if hosts or not unknown else rows
+    asked = list(dict.fromkeys(hosts or (() if unknown else view.hosts)))
+    for cause in view.causes:
+        if named := [host for host in asked if host in cause.hosts]:
+            rows.append(f"{_format_host_names(named)}: {cause.said.title}")
+    rest = [host for host in asked if all(host not in cause.hosts for cause in view.causes)]
+    told = {
+        "could_not_look": [host for host in rest if host in view.silent],
+        "host_clear": [host for host in rest if host in view.hosts and host not in view.silent],
+        "host_not_asked": [host for host in rest if host not in (*view.hosts, *view.silent)],
+    }
+    rows += [get_phrase(id_, view.language, names=_format_host_names(names)) for id_, names in told.items() if names]
+    return rows or [get_phrase("q_which", view.language)]
+
+
+def _format_host_names(names: Sequence[str]) -> str:
+    return fold_host_names(names)[: tenant_card.MAX_HOSTS_CHARS]

@@ -1,0 +1,37 @@
+"""What a block to paste says of the driver of the customer's machines. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from bot.tenants.cards.view import SlotValueLookup
+from tools.fact import Fact, Status
+
+DRIVER_VERSION_KEY, CUDA_VERSION_KEY = "driver.version", "driver.cuda_version"
+
+
+def add_driver_versions(known: SlotValueLookup, facts: Iterable[Fact], own: Collection[str]) -> SlotValueLookup:
+    """The same with the oldest driver of the cause's hosts, of all their `own` where it is no host's: what runs on that runs everywhere."""
+    read = [
+        fact
+        for fact in facts
+        if fact.key in (DRIVER_VERSION_KEY, CUDA_VERSION_KEY) and fact.status is Status.OK and not fact.stale and fact.host in own
+    ]
+
+    def filled(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
+        slots = {
+            slot: min(values, key=_parse_version)
+            for slot, key in (("driver", DRIVER_VERSION_KEY), ("cuda", CUDA_VERSION_KEY))
+            if (
+                values := [
+                    str(fact.value) for fact in read if fact.key == key and fact.host in (hosts or own) and _parse_version(str(fact.value))
+                ]
+            )
+        }
+        return {**slots, **known(label, hosts)}
+
+    return filled
+
+
+def _parse_version(version: str) -> tuple[int, ...]:
+    """Empty where it is no plain version."""
+    parts = version.split(".")
+    return tuple(map(int, parts)) if all(part.isascii() and part.isdigit() and len(part) < 8 for part in parts) else ()

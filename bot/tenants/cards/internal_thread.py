@@ -1,0 +1,120 @@
+"""What our own people are shown of a customer: the message that an internal thread begins with, what the customer says, the form to tell them
+something. The customer's words are quoted and evidence of low trust, never ours."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.buttons import (
+    MALFORMED_PAYLOAD_ERRORS,
+    BadForm,
+    ButtonClick,
+    StaleCard,
+    encode_button_value,
+    get_form_text,
+    parse_button_click,
+)
+from bot.cards.text import bold, channel_link, code, count_utf16_units, truncate_text
+from kb.scan import split_lines
+
+TELL_ACTION_ID = "customer.tell"
+BUTTONS = {TELL_ACTION_ID: "tell"}
+TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID, WORDS_BLOCK_ID = "customer_tell", "customer_tell_send", "words"
+FORM_CALLBACK_IDS = (TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID)
+"""What is written, and what it looks like before it is sent."""
+MAX_QUOTED_CHARS, MAX_MESSAGE_CHARS = 1500, 1500
+"""Characters of what a customer wrote, and of what they are told."""
+
+
+def render_root_message(incident: str, tenant: str, channel: str, words: str, files: Sequence[str]) -> Card:
+    """The first message of the internal thread."""
+    head = f"{tenant} reports"
+    return blocks.build_card(
+        f"{head}: {words[:200]}",
+        [
+            blocks.line_section(bold(head), " in ", channel_link(channel)),
+            *render_quoted_words(words, files),
+            blocks.actions(render_tell_button(incident)),
+            blocks.context(
+                ("What you write here stays here. ", "Their card follows by itself: received, taken, waiting, repaired, proved, closed.")
+            ),
+        ],
+    )
+
+
+def render_tenant_message(tenant: str, words: str, files: Sequence[str]) -> Card:
+    """What the customer wrote later."""
+    return blocks.build_card(f"{tenant}: {words[:200]}", [blocks.line_section(bold(f"{tenant}:")), *render_quoted_words(words, files)])
+
+
+def render_note(words: str) -> Card:
+    """One line about the customer's side."""
+    return blocks.build_card(words, [blocks.context((words,))])
+
+
+def render_visibility_note(tenant: str, internal: str) -> Card:
+    """For one of our own people who called in a customer's channel, and for nobody else."""
+    words = f"This is a channel of {tenant}: I take this as theirs, look at their machines alone, and they read the answer. All of it is in"
+    return blocks.build_card(words, [blocks.context((f"{words} ", channel_link(internal), "."))])
+
+
+def render_sent_message(by: str, words: str, *, fetched: bool = False) -> Card:
+    """What the customer was told, and by whom. `fetched`: their own RackMedic asks for it."""
+    later = [blocks.context(("Their own RackMedic fetches it when it asks next: every half minute, every ten once it is proved.",))]
+    head = [blocks.line_section(bold("Told the customer"), f" ({by}):"), blocks.code_section(split_lines(words))]
+    return blocks.build_card("The customer was told", [*head, *(later if fetched else [])])
+
+
+def render_quoted_words(words: str, files: Sequence[str]) -> list[Block]:
+    """Monospace, so that nothing in it is markup."""
+    made = [blocks.code_section(split_lines(words[:MAX_QUOTED_CHARS]))] if words.strip() else []
+    names = [blocks.context(("Attached: ", *(part for name in files[:10] for part in (code(name), " "))))] if files else []
+    return made + names
+
+
+def parse_tell_click(payload: Mapping[str, Any]) -> ButtonClick:
+    """A click on Tell the customer…"""
+    return parse_button_click(payload, BUTTONS)
+
+
+def render_tell_button(incident: str) -> Block:
+    """Opens the form."""
+    return blocks.button("Tell the customer…", TELL_ACTION_ID, encode_button_value(incident))
+
+
+def render_tell_form(incident: str, tenant: str, draft: str = "") -> Block:
+    """The form, with a draft of what their card says by now. Nothing is sent before it was seen as they will read it."""
+    words = blocks.input_block(
+        WORDS_BLOCK_ID,
+        f"To {tenant}",
+        blocks.text_input(initial=truncate_text(draft, MAX_MESSAGE_CHARS), multiline=True, most=MAX_MESSAGE_CHARS),
+        hint="Goes in RackMedic's name. Refused while it names other customers, machines that are not theirs, people or secrets.",
+    )
+    return blocks.modal(TELL_FORM_CALLBACK_ID, "Tell the customer", [words], submit="Preview", metadata=json.dumps({"incident": incident}))
+
+
+def render_tell_preview(incident: str, tenant: str, words: str, shown: Card) -> Block:
+    """What they will read, before it is sent. Raises BadForm for a text whose escapes have no room in a form of Slack's."""
+    carried = json.dumps({"incident": incident, "words": words}, ensure_ascii=False, separators=(",", ":"))
+    if count_utf16_units(carried) > blocks.MAX_METADATA_CHARS:
+        raise BadForm({WORDS_BLOCK_ID: "Too long for one message. Please shorten it."})
+    head = blocks.context((f"{tenant} reads this, and no name of yours. Nothing was sent yet.",))
+    return blocks.modal(TELL_SEND_CALLBACK_ID, "As they read it", [head, *shown.blocks], submit="Send", metadata=carried)
+
+
+def render_not_sent(why: Card) -> Block:
+    """In place of the preview, where it cannot be sent any more."""
+    return blocks.read_only_modal("Not sent", why.blocks)
+
+
+def parse_tell_form(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """(incident, what to tell), of the form or of the preview. Stale for a form that is not ours."""
+    try:
+        kept = json.loads(payload["view"]["private_metadata"])
+        incident, seen = str(kept["incident"]), str(kept.get("words") or "")
+        preview = payload["view"]["callback_id"] == TELL_SEND_CALLBACK_ID
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
+        raise StaleCard from wrong
+    return incident, seen[:MAX_MESSAGE_CHARS] if preview else get_form_text(payload, WORDS_BLOCK_ID)

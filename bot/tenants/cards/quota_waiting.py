@@ -1,0 +1,57 @@
+"""What our own people are shown of customers who are over their share: one line a customer, however much of theirs waits, and the button that lets
+the oldest in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
+from bot.cards.text import Line, Part, bold, format_slack_date, format_utc_time, italic
+
+LET_IN_ACTION_ID = "share.let_in"
+BUTTONS = {LET_IN_ACTION_ID: "let_in"}
+MAX_TENANTS, MAX_QUOTED_CHARS = 5, 120
+WAIT_REASONS: Final[Mapping[str, str]] = {
+    "incidents": "As many of their incidents are open as their share allows: the next begins when one ends or is handed over",
+    "mentions": "Their messages of this hour are used up",
+}
+"""By the limit that they are over."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTenantView:
+    """One customer's row. `oldest`: the incident that waits longest; `words`: what it says; `until`: when it goes on, where that is known."""
+
+    tenant: str
+    count: int
+    oldest: str
+    since: datetime
+    limit: str
+    until: datetime | None = None
+    words: str = ""
+
+
+def render_waiting_tenants(shown: Sequence[WaitingTenantView], *, buttons: bool = True) -> list[Block]:
+    """One line a customer and a button below it; nothing where nothing waits. `buttons`: where a press would be taken."""
+    parts: list[Block] = []
+    for row in shown[:MAX_TENANTS]:
+        parts.append(blocks.section(*_render_waiting_row(row)))
+        if buttons:
+            parts.append(blocks.actions(blocks.button("Let the oldest in", LET_IN_ACTION_ID, encode_button_value(row.oldest))))
+    rest = len(shown) - MAX_TENANTS
+    return [*parts, blocks.context((f"… and reports of {rest} more customers",))] if rest > 0 else parts
+
+
+def parse_let_in_click(payload: Mapping[str, Any]) -> ButtonClick:
+    """A click on Let the oldest in; its incident is the one that was the oldest when the line was drawn."""
+    return parse_button_click(payload, BUTTONS)
+
+
+def _render_waiting_row(row: WaitingTenantView) -> tuple[Line, ...]:
+    what = f": {row.count} reports wait, the oldest since " if row.count > 1 else ": 1 report waits since "
+    words: tuple[Part, ...] = (f": “{row.words[:MAX_QUOTED_CHARS]}”",) if row.words.strip() else ()
+    goes_on = f"; it goes on by itself at {format_utc_time(row.until)}" if row.until else ""
+    return (("⏳ ", bold(row.tenant), what, format_slack_date(row.since), *words), (italic(f"{WAIT_REASONS[row.limit]}{goes_on}."),))

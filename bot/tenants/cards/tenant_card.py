@@ -1,0 +1,285 @@
+"""The one message in a customer's thread: what it is, whose it is, what to do now, how far it is. Edited as the incident goes on."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
+from bot.cards.text import Line, bold, code
+from bot.tenants.cards.phrases import get_phrase
+from bot.tenants.cards.view import TenantCause, TenantView
+from kb.scan import split_lines
+from tools.inventory.host_ranges import fold_host_names
+
+BROKEN_ACTION_ID, WORKS_ACTION_ID, PERSON_ACTION_ID, WITHDRAW_ACTION_ID = (
+    "customer.broken",
+    "customer.works",
+    "customer.person",
+    "customer.withdraw",
+)
+BUTTONS = {BROKEN_ACTION_ID: "broken", WORKS_ACTION_ID: "works", PERSON_ACTION_ID: "person", WITHDRAW_ACTION_ID: "withdraw"}
+STAGE_MARKS: Mapping[str, str] = {
+    "received": "🔎",
+    "yours": "🛠",
+    "ours": "🔴",
+    "both": "🔴",
+    "healthy": "✅",
+    "asked": "❓",
+    "people": "🎫",
+    "proved": "✅",
+    "closed": "✅",
+}
+FINISHED_STATES = ("proved", "closed")
+"""States in which nothing is left to wait for."""
+MAX_HOSTS_CHARS = 300
+"""Characters of a list of hosts."""
+MAX_EXCLUDE_LINE_CHARS, MAX_EXCLUDE_LINES = 2100, 4
+"""Characters of a piece of the line to start again with, and pieces of it."""
+
+
+def render_tenant_card(view: TenantView) -> Card:
+    """The message as it is now."""
+    head = _format_headline(view)
+    return blocks.build_card(
+        head,
+        [
+            blocks.header(head),
+            *_render_state(view),
+            *_render_clear_hosts(view),
+            *_render_causes(view),
+            *_render_hosts_to_avoid(view),
+            *_render_rest(view),
+            *_render_buttons(view),
+        ],
+    )
+
+
+def parse_tenant_click(payload: Mapping[str, Any]) -> ButtonClick:
+    """A click on one of its buttons."""
+    return parse_button_click(payload, BUTTONS)
+
+
+def render_update(view: TenantView) -> Card:
+    """A short message of its own, for an edit tells nobody: that an answer is there, or how far our side is."""
+    words = get_phrase(f"state_{view.state}", view.language) if view.state else get_phrase(view.stage, view.language)
+    if has_open_reminder(view):
+        head = f"{_get_mark(view)} {get_phrase('reminded', view.language)}"
+        return blocks.build_card(head, [blocks.section((head,), *_format_questions(view))])
+    if view.unanswered and view.state == "received":
+        return render_text_card(f"{_get_mark(view)} {get_phrase('unanswered', view.language)}", words)
+    return blocks.build_card(words, [blocks.section((f"{_get_mark(view)} {words}",), *_format_unread_files(view))])
+
+
+def is_news(view: TenantView, stands: str, before: str, *, broken: bool) -> bool:
+    """Whether what stands now is to be said as news. What was proved is not proved anew to whoever says that it fails (`broken`)."""
+    if stands == before or (stands == "received/" and not before):
+        return False
+    return not (broken and view.state in FINISHED_STATES and before.endswith(f"/{view.state}"))
+
+
+def render_recheck_result(view: TenantView, *, broken: bool) -> Card:
+    """A look that they asked for changed nothing. Where it still fails (`broken`) and nothing shows it, they are offered a person."""
+    if broken and (view.state in FINISHED_STATES or (view.stage == "healthy" and not view.state)):
+        words = get_phrase("again_nothing", view.language)
+        person = blocks.button(get_phrase("button_person", view.language), PERSON_ACTION_ID, encode_button_value(view.incident))
+        return blocks.build_card(
+            words, [blocks.section((f"{STAGE_MARKS['received']} {words}",), *_format_unread_files(view)), blocks.actions(person)]
+        )
+    words, asks = get_phrase("again_before", view.language), _format_questions(view) if view.stage == "asked" else []
+    return blocks.build_card(
+        words, [blocks.section((f"{STAGE_MARKS['received']} {words}",), (_format_progress(view)[0],), *asks, *_format_unread_files(view))]
+    )
+
+
+def has_open_reminder(view: TenantView) -> bool:
+    """Whether they were reminded of what they were asked, and it is not said yet."""
+    return view.stage == "asked" and view.reminded
+
+
+def render_progress_answer(view: TenantView, *before: str) -> Card:
+    """The same for whoever asks how far it is; of what is not over, also that nobody knows how long it takes. `before`: lines that go ahead of it."""
+    first, *more = _format_progress(view)
+    return render_text_card(*before, f"{_get_mark(view)} {first}", *more)
+
+
+def _format_progress(view: TenantView) -> list[str]:
+    words = get_phrase(f"state_{view.state}", view.language) if view.state else get_phrase(view.stage, view.language)
+    return [words, *([get_phrase("how_long", view.language)] if view.state and view.state not in FINISHED_STATES else [])]
+
+
+def render_text_card(*words: str) -> Card:
+    """A line, or a few below each other."""
+    return blocks.build_card(" ".join(words), [blocks.section(*((line,) for line in words))])
+
+
+def render_explanation(view: TenantView, *, when: bool = False) -> Card:
+    """What is believed, and the lines of their own job that show it; where nothing is, what the message says of it. `when`: they also ask how
+    long it takes, which is answered after it."""
+    head = get_phrase("why", view.language) if view.causes else get_phrase(view.stage, view.language)
+    rows: list[Block] = []
+    for cause in view.causes:
+        where = f" ({fold_host_names(cause.hosts)[:MAX_HOSTS_CHARS]})" if cause.hosts else ""
+        rows.append(blocks.section((bold(cause.said.title), where), (cause.said.words,)))
+        rows += [blocks.section((bold(get_phrase("shows", view.language)),)), blocks.code_section(cause.shows)] if cause.shows else []
+    after = _format_duration_answer(view) if when else []
+    lines = [blocks.section(*((line,) for line in after))] if after else []
+    return blocks.build_card(" ".join((head, *after)), [blocks.line_section(head), *rows, *lines])
+
+
+def _format_duration_answer(view: TenantView) -> list[str]:
+    """How far it is and how long it takes, for whoever was told the stage already where nothing is found."""
+    told = _format_progress(view)
+    return (told if view.causes else told[1:]) or [get_phrase("how_long", view.language)]
+
+
+def render_operator_message(words: str, language: str) -> Card:
+    """What one of our people tells the customer, in the app's name: no person is named."""
+    head = get_phrase("from_people", language)
+    return blocks.build_card(f"{head} {words}", [blocks.section((bold(head),), *((line,) for line in split_lines(words) if line.strip()))])
+
+
+def build_operator_draft(view: TenantView) -> str:
+    """What our people may begin with when they tell the customer something: what their card says by now; empty where that is nothing."""
+    rows = [words for cause in view.causes for words in _build_cause_draft(cause)]
+    return "\n".join([*rows, *([get_phrase(f"state_{view.state}", view.language)] if view.causes and view.state else [])])
+
+
+def _build_cause_draft(cause: TenantCause) -> list[str]:
+    where = f" ({fold_host_names(cause.hosts)[:MAX_HOSTS_CHARS]})" if cause.hosts else ""
+    fix = None if cause.ours else cause.said.fix
+    return [f"{cause.said.words}{where}", *([fix.change, *([cause.block] if cause.block else []), fix.works] if fix else [])]
+
+
+def _get_mark(view: TenantView) -> str:
+    return STAGE_MARKS[view.state if view.state in FINISHED_STATES else view.stage]
+
+
+def _format_headline(view: TenantView) -> str:
+    if view.stage == "yours" and len(view.causes) == 1:
+        return f"{_get_mark(view)} {view.causes[0].said.title}"
+    return f"{_get_mark(view)} {get_phrase(view.stage, view.language)}"
+
+
+def _render_state(view: TenantView) -> list[Block]:
+    lines: list[Line] = [(bold(get_phrase(f"state_{view.state}", view.language)),)] if view.state else []
+    if view.withdrawn:
+        lines.append((get_phrase("withdrawn", view.language),))
+    return [blocks.section(*lines)] if lines else []
+
+
+def _render_clear_hosts(view: TenantView) -> list[Block]:
+    """What was asked comes first, where the fault is elsewhere."""
+    names = fold_host_names(view.clear)[:MAX_HOSTS_CHARS]
+    return [blocks.section((get_phrase("host_clear", view.language, names=names),))] if view.causes and view.clear else []
+
+
+def _render_causes(view: TenantView) -> list[Block]:
+    return [block for cause in view.causes for block in render_cause(cause, view.language)]
+
+
+def render_cause(cause: TenantCause, language: str) -> list[Block]:
+    """One cause: a sentence where it is ours; where it is theirs, what shows it, what to change, and how to see that it worked."""
+    return _render_provider_cause(cause) if cause.ours else _render_tenant_cause(cause, language)
+
+
+def _render_provider_cause(cause: TenantCause) -> list[Block]:
+    where: Line = (" ", code(fold_host_names(cause.hosts))) if cause.hosts else ()
+    return [blocks.section((cause.said.words, *where))]
+
+
+def _render_tenant_cause(cause: TenantCause, language: str) -> list[Block]:
+    made = [blocks.section((cause.said.words,))]
+    if cause.shows:
+        made += [blocks.section((bold(get_phrase("shows", language)),)), blocks.code_section(cause.shows)]
+    if cause.said.fix:
+        made += [
+            blocks.section((bold(get_phrase("change", language)), f" {cause.said.fix.change}")),
+            blocks.code_section(cause.block.split("\n")),
+        ]
+        made += [blocks.section((bold(get_phrase("works", language)), f" {cause.said.fix.works}"))]
+    return made
+
+
+def _render_hosts_to_avoid(view: TenantView) -> list[Block]:
+    """The line to start again with. What is repaired is not avoided."""
+    if not view.avoid or view.state in FINISHED_STATES:
+        return []
+    lines = build_exclude_lines(view.avoid)
+    try:
+        whole = [blocks.exact_code_section(row) for row in lines] if len(lines) <= MAX_EXCLUDE_LINES else []
+    except blocks.TooLong:  # a name of signs that are spelled out, each in nine characters
+        whole = []
+    if not whole:
+        return [blocks.section((get_phrase("avoid_many", view.language, count=str(len(view.avoid))),))]
+    return [blocks.section((bold(get_phrase("avoid", view.language)),)), *whole]
+
+
+def build_exclude_lines(hosts: Sequence[str]) -> list[str]:
+    """One line for a shell, in pieces of at most `LONGEST_LINE` characters, none of them cut: pasted below each other they are one."""
+    first, *more = _split_hosts(tuple(hosts))
+    pieces = [f"--exclude={first}", *more]
+    return [f"{piece},\\" for piece in pieces[:-1]] + pieces[-1:]
+
+
+def _split_hosts(hosts: Sequence[str]) -> list[str]:
+    """Folded whole, or else each half."""
+    if len(folded := fold_host_names(hosts)) <= MAX_EXCLUDE_LINE_CHARS or len(hosts) == 1:
+        return [folded]
+    half = len(hosts) // 2
+    return [*_split_hosts(hosts[:half]), *_split_hosts(hosts[half:])]
+
+
+def _render_rest(view: TenantView) -> list[Block]:
+    lines: list[Line] = []
+    if view.questions:
+        lines += [(bold(get_phrase("questions", view.language)),), *_format_questions(view)]
+    if view.stage in ("healthy", "people"):
+        lines.append((get_phrase(_get_next_phrase_id(view), view.language),))
+    lines += _format_unknown_names(view)
+    small = blocks.context((f"{get_phrase('ticket', view.language)} ", code(view.incident)))
+    return [*([blocks.section(*lines)] if lines else []), small]
+
+
+def _get_next_phrase_id(view: TenantView) -> str:
+    """The phrase that says what comes now."""
+    if view.unanswered:
+        return "unanswered"
+    return "unseen_next" if view.unseen and view.stage == "people" else f"{view.stage}_next"
+
+
+def _format_questions(view: TenantView) -> list[Line]:
+    return [(f"{n}. {get_phrase(id_, view.language)}",) for n, id_ in enumerate(view.questions, 1)]
+
+
+def _format_unread_files(view: TenantView) -> list[Line]:
+    """That a file of theirs was not read; said in a message of its own as well, for they wait for what it shows."""
+    return [(get_phrase("unread", view.language, names=", ".join(view.unread)[:MAX_HOSTS_CHARS]),)] if view.unread else []
+
+
+def _format_unknown_names(view: TenantView) -> list[Line]:
+    rows: Sequence[tuple[str, str]] = (
+        ("unknown_hosts", ", ".join(view.unknown_hosts)),
+        ("unknown_job", view.unknown_job),
+        ("could_not_look", fold_host_names(view.silent)),
+    )
+    return [
+        *((get_phrase(id_, view.language, names=names[:MAX_HOSTS_CHARS]),) for id_, names in rows if names),
+        *_format_unread_files(view),
+    ]
+
+
+def _render_buttons(view: TenantView) -> list[Block]:
+    if view.stage == "received":
+        return []
+    value, words = encode_button_value(view.incident), view.language
+    again = blocks.button(get_phrase("button_broken", words), BROKEN_ACTION_ID, value)
+    works = blocks.button(get_phrase("button_works", words), WORKS_ACTION_ID, value)
+    person = blocks.button(get_phrase("button_person", words), PERSON_ACTION_ID, value)
+    sure = blocks.confirm(
+        get_phrase("button_withdraw", words), get_phrase("sure_withdraw", words), get_phrase("yes", words), get_phrase("no", words)
+    )
+    back = blocks.button(get_phrase("button_withdraw", words), WITHDRAW_ACTION_ID, value, ask=sure)
+    asks = [again, works] if view.state in ("", *FINISHED_STATES) else [again]
+    people = [] if view.state or view.stage == "people" else [person]
+    return [blocks.actions(*asks, *people, *([] if view.withdrawn or view.state in FINISHED_STATES else [back]))]

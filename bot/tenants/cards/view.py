@@ -1,0 +1,227 @@
+"""What a customer may know of their incident, and nothing else: made of the stored rows by leaving out, never by cutting a card of ours. Pure.
+
+Only this crosses: the catalogue's own words for a cause, names of the tenant's own hosts, lines that the tenant's own job wrote, how far it is. A line of
+a file is the tenant's where its owner and job are established and that job runs on their machines alone; else our own people see it and they do not.
+Never a command, a person, another host, a scheduler's reason, a confidence or a word of the internal thread.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from graph.extraction.uploaded_files import MAX_NAME_CHARS
+from graph.incident.questions import list_tenant_question_ids
+from graph.incident_view import IncidentView
+from graph.ownership import TenantMachines
+from graph.report import Report
+from graph.state import SIDE_KEY, TENANT_SIDE, Evidence, Hypothesis, Remediation
+from kb.customers.cause_words import CauseWords, CustomerWords, remove_promises
+
+TenantStage = Literal["received", "yours", "ours", "both", "healthy", "asked", "people"]
+TenantState = Literal["", "received", "taken", "waiting", "repairing", "proved", "closed"]
+"""How far our side is with what is ours: empty where nothing is."""
+SlotValueLookup = Callable[[str, Sequence[str]], Mapping[str, str]]
+"""What a block of a cause may be filled with on these hosts: slot → value, of the site's profile."""
+MAX_CAUSES, MAX_EVIDENCE_LINES = 3, 2
+ALL_CHECKS_FAILED = "all"
+"""The check of a row that says that nothing could be looked at on its host."""
+HOST_NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
+"""What may be a host's name within a line."""
+TENANT_FACT_PREFIXES = ("job.", "env.", "vers.")
+"""Keys of what the customer's own job wrote: its log, its environment, its image."""
+
+
+APPROVED_STATES: frozenset[TenantState] = frozenset({"repairing", "proved", "closed"})
+"""States in which an approver has approved the fix of a provider-side cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantCause:
+    """One cause in the customer's words. `ours`: it is not theirs to mend. `block` is what they paste, where it is theirs."""
+
+    said: CauseWords
+    ours: bool
+    hosts: tuple[str, ...] = ()
+    shows: tuple[str, ...] = ()
+    block: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantView:
+    """All that a customer's card is made of."""
+
+    incident: str
+    stage: TenantStage
+    state: TenantState = ""
+    causes: tuple[TenantCause, ...] = ()
+    avoid: tuple[str, ...] = ()
+    """Their hosts that a new job should not start on."""
+    questions: tuple[str, ...] = ()
+    """Phrases' ids, at most three: what a customer can answer who knows nothing of the machines."""
+    unknown_hosts: tuple[str, ...] = ()
+    unknown_job: str = ""
+    hosts: tuple[str, ...] = ()
+    """Their hosts that it is about."""
+    silent: tuple[str, ...] = ()
+    """Their hosts that could not be looked at."""
+    language: str = "en"
+    withdrawn: bool = False
+    reminded: bool = False
+    """They were asked, and asked once more."""
+    unanswered: bool = False
+    """Our people got it because nobody answered."""
+    clear: tuple[str, ...] = ()
+    """Their hosts that they asked about and on which nothing was found, all of them looked at whole."""
+    unseen: bool = False
+    """Nothing was looked at: they asked for a person, and for nothing else."""
+    unread: tuple[str, ...] = ()
+    """Names of the files that came with what they said last and were not read."""
+
+
+def get_no_slot_values(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
+    """No value to fill in."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class TenantViewContext:
+    """For whom a view is made: the tenant's hosts, the words, the language, what blocks may be filled with."""
+
+    own: Collection[str]
+    words: CustomerWords
+    language: str = "en"
+    known: SlotValueLookup = get_no_slot_values
+    others: Collection[str] = ()
+    """Hosts of others. What our own side finds there is not the customer's to know."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Host → what the tenant calls it, where that is another name."""
+    nodes: Collection[str] = ()
+    """What the scheduler calls the tenant's hosts; their names where nothing stands here."""
+
+    @property
+    def machines(self) -> TenantMachines:
+        """Their machines, for whoever asks whose a fact is."""
+        return TenantMachines(self.own, self.nodes or self.own)
+
+    def is_visible_cause(self, row: Hypothesis) -> bool:
+        """Whether their own machines show this cause, or no machine does, and more than files that are not established as theirs."""
+        shown = row.hosts or tuple(found.host for found in row.evidence if found.host)
+        if shown and all(host in self.others for host in shown):
+            return False
+        return not row.evidence or not all(
+            self.machines.is_unowned_file_fact(found.host, found.check, found.source) for found in row.evidence
+        )
+
+    def is_tenant_evidence(self, found: Evidence) -> bool:
+        """Whether the customer's own job wrote the line, on a machine of theirs or in a file that they handed in."""
+        return (
+            bool(found.line)
+            and found.key.startswith(TENANT_FACT_PREFIXES)
+            and self.machines.may_see_fact(found.host, found.check, found.source)
+        )
+
+    def get_tenant_host_names(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """The hosts by the tenant's names, each once."""
+        return tuple(dict.fromkeys(self.names.get(host, host) for host in hosts))
+
+    def replace_host_names(self, line: str) -> str:
+        """A line of their own job, with their hosts by the tenant's names."""
+        return HOST_NAME_PATTERN.sub(lambda found: self.names.get(found[0], found[0]), line)
+
+
+def build_tenant_view(rows: IncidentView, reader: TenantViewContext, *, begun: Collection[str] = (), withdrawn: bool = False) -> TenantView:
+    """Of a stored incident. `begun`: the actions that somebody has approved."""
+    report, own = rows.report, reader.own
+    about = reader.get_tenant_host_names(host for host in rows.brief.hosts if host in own)
+    if report is None:
+        return TenantView(rows.id, "received", hosts=about, language=reader.language, withdrawn=withdrawn)
+    causes = tuple(
+        _build_cause(row, reader)
+        for row in report.tenant_root_causes
+        if row.label in reader.words.taxonomy.leaves and reader.is_visible_cause(row)
+    )[:MAX_CAUSES]
+    state = _get_state(rows, causes, [row for row in rows.remediations if row.target not in reader.others], begun)
+    if state not in APPROVED_STATES:
+        causes = tuple(replace(row, said=replace(row.said, words=remove_promises(row.said.words))) if row.ours else row for row in causes)
+    return TenantView(
+        rows.id,
+        _get_stage(rows, report, causes, asks := list_tenant_question_ids(rows, report)),
+        state,
+        causes,
+        avoid=tuple(dict.fromkeys(host for row in causes if row.ours for host in row.hosts)),
+        questions=() if causes or _is_handed_over(rows) else asks,
+        unknown_hosts=tuple(row.name for row in report.unknown_hosts),
+        unknown_job=report.unknown_job,
+        hosts=about,
+        silent=reader.get_tenant_host_names(
+            row.host for row in report.could_not_look if row.host in own and row.check == ALL_CHECKS_FAILED
+        ),
+        language=reader.language,
+        withdrawn=withdrawn,
+        reminded=rows.tenant_silence.reminded is not None and not rows.tenant_silence.handed,
+        unanswered=rows.tenant_silence.handed is not None,
+        clear=reader.get_tenant_host_names(host for host in report.about.hosts if host in own)
+        if report.about and report.about.found == "nothing"
+        else (),
+        unseen=_is_handed_over(rows) and rows.stats.checks == 0 and not report.root_causes,
+        unread=_list_unread_files(rows, report),
+    )
+
+
+def _list_unread_files(rows: IncidentView, report: Report) -> tuple[str, ...]:
+    """Of the files that the customer attached to the item that the report answers; a file of ours is not theirs to know."""
+    if not rows.stored.get("item") or rows.item.data.get(SIDE_KEY) != TENANT_SIDE or report.item != rows.item.id:
+        return ()
+    own = {given.name[:MAX_NAME_CHARS] for given in rows.item.attachments}
+    return tuple(dict.fromkeys(row.name for row in report.files if row.unread and row.name in own))
+
+
+def _get_stage(rows: IncidentView, report: Report, causes: Sequence[TenantCause], asks: Sequence[str]) -> TenantStage:
+    if causes:
+        ours = {row.ours for row in causes}
+        return "both" if len(ours) > 1 else "ours" if ours == {True} else "yours"
+    if asks and not _is_handed_over(rows):
+        return "asked"
+    if report.outcome == "no_fault":
+        return "healthy"
+    return "people"
+
+
+def _get_state(rows: IncidentView, causes: Sequence[TenantCause], ladders: Sequence[Remediation], begun: Collection[str]) -> TenantState:
+    """What is ours, and how far it is; nothing of what the customer mends. `ladders`: the fixes of their own machines."""
+    ticket = rows.ticket
+    if not (any(row.ours for row in causes) or ladders or _is_handed_over(rows)):
+        return ""
+    if rows.lifecycle == "closed":
+        return "closed"
+    if rows.lifecycle == "watching" and (ladders or not rows.remediations):
+        return "proved"
+    if any(_is_under_way(row, begun) for row in ladders):
+        return "repairing"
+    if ticket is not None and ticket.state == "waiting":
+        return "waiting"
+    return "taken" if (ticket is not None and ticket.state == "taken") or rows.owner else "received"
+
+
+def _is_handed_over(rows: IncidentView) -> bool:
+    """Whether people got it as a ticket."""
+    return rows.ticket is not None and rows.ticket.handed
+
+
+def _is_under_way(ladder: Remediation, begun: Collection[str]) -> bool:
+    return ladder.is_open and (
+        ladder.drained or ladder.rung > 0 or ladder.approval in begun or ladder.waiting_for in ("node_back", "proof")
+    )
+
+
+def _build_cause(row: Hypothesis, reader: TenantViewContext) -> TenantCause:
+    leaf, said = reader.words.taxonomy.get_leaf(row.label), reader.words.get_cause_words(row.label, reader.language)
+    hosts = tuple(host for host in row.hosts if host in reader.own)
+    named = reader.get_tenant_host_names(hosts)
+    if leaf.owner != "customer":
+        return TenantCause(said, True, named)
+    lines = tuple(dict.fromkeys(reader.replace_host_names(found.line) for found in row.evidence if reader.is_tenant_evidence(found)))[
+        :MAX_EVIDENCE_LINES
+    ]
+    return TenantCause(said, False, named, lines, said.fix.choose_block(reader.known(row.label, hosts)) if said.fix else "")

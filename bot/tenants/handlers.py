@@ -1,0 +1,326 @@
+"""What happens in a customer's channel → the inbox. Whoever is in that channel may report, reply and press; nobody there decides anything.
+
+Who somebody is comes from the payload's user and their workspace. A button counts only in the thread of its own incident. What a customer says
+is never a command: of all intents they have four, and the rest of it is evidence of low trust.
+"""
+
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from bot.cards.blocks import Card
+from bot.cards.buttons import OldButton
+from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.dispatch.fair_semaphore import FairSemaphore
+from bot.incidents.dispatch.thread_activity import AnswerPermit
+from bot.incidents.handlers import slack_markup
+from bot.incidents.handlers.messages import ALWAYS_ANSWERED_INTENTS, build_item, classify_message_addressing, parse_incoming_message
+from bot.policy import channels as policy
+from bot.policy.channels import SlackPlace
+from bot.refusal import Refusal
+from bot.slack.client import build_message_args as blocks_of
+from bot.slack.payloads import EditedMessage, IncomingMessage, Payload, get_thread_ts
+from bot.tenants.cards import internal_thread, tenant_card
+from bot.tenants.cards.answers import AnswerKind, classify_answer
+from bot.tenants.cards.phrases import get_phrase
+from bot.tenants.error_cards import TenantErrorCards
+from bot.tenants.tenant_cards import TenantCards, build_tenant_place
+from graph.dialogue.addressed import Addressing
+from graph.dialogue.customers import ANY_TIME, TenantRequest, apply_tenant_request
+from graph.dialogue.intents import Intent
+from graph.dialogue.news import has_complaint, is_empty_message
+from graph.dialogue.said import ParsedMessage
+from graph.incident.visibility import list_visible_hosts
+from graph.state import REPORT_WITHDRAWN, SIDE_KEY, TENANT_SIDE, InboxItem, InboxItemKind, Origin, TenantThread
+from tools.inventory.inventory import ChannelRow, Inventory
+
+WITHDRAWN_TEXT = "The customer took their report back. The incident stays open here until somebody closes it."
+
+TENANT_INTENTS: Final[Mapping[Intent, Intent]] = {
+    Intent.RECHECK: Intent.STILL_BROKEN,
+    Intent.STILL_BROKEN: Intent.STILL_BROKEN,
+    Intent.REOPEN: Intent.STILL_BROKEN,
+    Intent.FIXED: Intent.FIXED,
+    Intent.CLOSE: Intent.FIXED,
+    Intent.HAND_OFF: Intent.HAND_OFF,
+    Intent.STATUS: Intent.STATUS,
+    Intent.SAFE_TO: Intent.STATUS,
+    Intent.WHO_IS_ON_IT: Intent.STATUS,
+    Intent.WHAT_NOW: Intent.STATUS,
+    Intent.SUMMARY: Intent.STATUS,
+}
+"""What a customer may ask for, by what was understood. What `answered` has an answer to is answered; everything else is news."""
+BUTTON_INTENTS: Final[Mapping[str, Intent]] = {"broken": Intent.STILL_BROKEN, "works": Intent.FIXED, "person": Intent.HAND_OFF}
+"""What a button does → what is stored."""
+ACKNOWLEDGEMENT_PHRASES: Final[Mapping[Intent, str]] = {
+    Intent.STILL_BROKEN: "heard_broken",
+    Intent.FIXED: "heard_works",
+    Intent.HAND_OFF: "heard_person",
+    Intent.NEW_FACTS: "heard_broken",
+}
+"""What is stored → the phrase that answers it."""
+MAX_CONCURRENT_MESSAGES: Final = 16
+"""Messages that are taken in at one time. Whoever is at it is done before Slack's patience is; the others wait in turns, a customer having half
+of the places at most: of a storm that is begun all at once nothing would be stored in time, and another's one message would come last."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantHandlers:
+    """Handed to the listeners. Raises Refusal (to be said) and StoreAway (not to be acknowledged) as the operators' side does."""
+
+    surface: HandlerContext
+    cards: TenantCards
+    inventory: Inventory
+    places: FairSemaphore = field(default_factory=lambda: FairSemaphore(MAX_CONCURRENT_MESSAGES))
+
+    def is_tenant_channel(self, place: SlackPlace) -> bool:
+        """Whether it is a channel of a customer's, and set up."""
+        row = self.surface.bound.get(place.channel)
+        return row is not None and row.kind == "tenant"
+
+    async def handle_message(self, arrival: IncomingMessage) -> None:
+        """Store it, answer it, or pass it over."""
+        row = policy.require_tenant_channel(arrival.place, self.surface.bound)
+        if arrival.alert:
+            return
+        async with self.surface.in_order.acquire(f"{arrival.channel} {arrival.root}"), self.places.hold_slot(row.tenant):
+            async with guard_store():
+                incident = await self.surface.inbox.find_incident(arrival.team, arrival.channel, arrival.root)
+            if arrival.mention and not arrival.twin:
+                self.surface.tasks.spawn_task("as_they_see", self._notify_operator(arrival, row))
+            if incident is not None:
+                await self._handle_reply(arrival, row, incident)
+            elif arrival.mention:
+                await self._open_incident(arrival, row)
+
+    async def handle_edit(self, edit: EditedMessage, first: Callable[[str], bool]) -> None:
+        """Read it where it became a message for us, or began nothing yet; else say to its author, where `first` calls that said for the first
+        time, that it is not read again. Raises as `hear` does."""
+        row = policy.require_tenant_channel(edit.now.place, self.surface.bound)
+        async with guard_store():
+            incident = await self.surface.inbox.find_incident(edit.now.team, edit.now.channel, edit.now.root)
+        if incident is None or not edit.called_before:
+            await self.handle_message(edit.now)
+        elif first(f"{edit.now.key} is not read again"):
+            thread = edit.now.root if edit.now.in_thread else None
+            told = blocks_of(tenant_card.render_text_card(get_phrase("not_read_again", row.language)))
+            whisper = self.surface.client.chat_postEphemeral(channel=row.channel, user=edit.now.user, thread_ts=thread, **told)
+            self.surface.tasks.spawn_task("not_read_again", whisper)
+
+    def get_error_cards(self, channel: str) -> TenantErrorCards | None:
+        """What is read there where nothing came of what somebody did; None where it is no channel of a customer's."""
+        row = self.surface.bound.get(channel)
+        return TenantErrorCards(row.language) if row is not None and row.kind == "tenant" else None
+
+    # -- messages -----------------------------------------------------------------------------------------------------
+
+    async def _open_incident(self, arrival: IncomingMessage, row: ChannelRow) -> None:
+        origin = self._build_origin(arrival, row)
+        said = await parse_incoming_message(self.surface, arrival, origin)
+        if not (arrival.files or arrival.in_thread) and (not said.text or is_empty_message(said, arrival.at)):
+            await self._post_reply(arrival, tenant_card.render_text_card(get_phrase("say_more", row.language)))
+            return
+        async with guard_store():
+            kind, data = _classify_first_message(said, arrival)
+            make = partial(build_item, arrival, said, kind=kind, data={**data, SIDE_KEY: TENANT_SIDE})
+            received = await self.surface.inbox.open_or_join(origin, arrival.key, make)
+        if not received.duplicate:
+            self.surface.notify_stored(received.incident)
+            self.surface.tasks.spawn_task("customer_card", self.cards.post_first_card(received.incident, row.channel))
+
+    async def _handle_reply(self, arrival: IncomingMessage, row: ChannelRow, incident: str) -> None:
+        """What people say to each other there is quoted to our own people, and looked at by nobody."""
+        origin = await self._get_tenant_origin(arrival, incident)
+        if origin is None:
+            return
+        said, want = apply_tenant_request(
+            self._hide_foreign_hosts(await parse_incoming_message(self.surface, arrival, origin), origin), arrival.at
+        )
+        said = _normalize_hand_off(said)
+        async with guard_store():
+            before = await self.surface.pulse.record_message(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
+        heed = await classify_message_addressing(self.surface, arrival, said, before)
+        if heed is Addressing.SILENCE:
+            self._quote_internally(origin, incident, arrival)
+            return
+        always = arrival.mention or said.intent in ALWAYS_ANSWERED_INTENTS or want in ANY_TIME
+        if not await self._admit_answer(arrival, row, incident, always=always, alone=not before.others):
+            self._quote_internally(origin, incident, arrival)
+            return
+        facts = bool(arrival.files) or (heed is Addressing.TAKE and want not in ANY_TIME)
+        if want is TenantRequest.WITHDRAW and not facts:
+            self._quote_internally(origin, incident, arrival)
+            await self._withdraw_report(origin, incident, arrival.key)
+            await self._post_reply(arrival, tenant_card.render_text_card(get_phrase("withdrawn", row.language)))
+            return
+        if kind := classify_answer(said, arrival.at, facts=facts, want=want):
+            self._quote_internally(origin, incident, arrival)
+            self._spawn_reply(arrival, self._post_answer(arrival.key, origin, incident, said, kind))
+            return
+        intent = TENANT_INTENTS.get(said.intent, Intent.NEW_FACTS)
+        if intent is Intent.STATUS:
+            self._spawn_reply(arrival, self._post_status(arrival.key, incident))
+            return
+        told = ParsedMessage(intent=intent, text=said.text)
+        item = build_item(arrival, told, incident, kind=told.kind, data={**told.build_item_data(), SIDE_KEY: TENANT_SIDE})
+        async with guard_store():
+            new = await self.surface.inbox.enqueue(item, arrival.key)
+        if new:
+            self.surface.notify_stored(incident)
+            await self._post_reply(arrival, tenant_card.render_text_card(get_phrase(ACKNOWLEDGEMENT_PHRASES[intent], row.language)))
+
+    async def _admit_answer(self, arrival: IncomingMessage, row: ChannelRow, incident: str, *, always: bool, alone: bool) -> bool:
+        """Whether the thread gets one more answer now; that it does not is said in one."""
+        async with guard_store():
+            may = await self.surface.pulse.admit_answer(incident, arrival.ts, always=always, mention=arrival.mention, alone=alone)
+        if may is AnswerPermit.TRIP:
+            await self._post_reply(arrival, tenant_card.render_text_card(get_phrase("enough", row.language)))
+        return may is AnswerPermit.GO
+
+    async def _post_status(self, key: str, incident: str) -> None:
+        if answer := await self.cards.refresh_status(incident):
+            await self.surface.queue_reply(answer[0], key, answer[1])
+
+    async def _post_answer(self, key: str, origin: Origin, incident: str, said: ParsedMessage, kind: AnswerKind) -> None:
+        """In words; and the page that they may have into their thread, where that was asked for: one that is being written comes there already."""
+        if answer := await self.cards.answer_question(incident, said, kind):
+            await self.surface.queue_reply(answer[0], key, answer[1])
+        where = self.cards.get_tenant_place(origin)
+        if kind != "report" or self.surface.writing is None or where is None:
+            return
+        side, withdrawn = await self.cards.get_report_context(incident)
+        with contextlib.suppress(Refusal):
+            self.surface.writing.begin_tenant_report(incident, where, side, withdrawn=withdrawn)
+
+    async def _get_tenant_origin(self, arrival: IncomingMessage, incident: str) -> Origin | None:
+        """The incident's origin; None where the channel is by now somebody else's, who are refused when they call."""
+        async with guard_store():
+            origin = await self.surface.inbox.get_origin(incident)
+        if origin is not None and policy.find_tenant_channel(origin, self.surface.bound) is not None:
+            return origin
+        if arrival.mention:
+            raise policy.ChannelNotServed("tenant")
+        return None
+
+    def _hide_foreign_hosts(self, said: ParsedMessage, origin: Origin) -> ParsedMessage:
+        """A machine of somebody else's is one that nobody knows."""
+        own = list_visible_hosts(self.inventory, origin)
+        others = tuple(host for host in said.hosts if host not in own)
+        named = {"hosts": tuple(host for host in said.hosts if host in own), "unknown_hosts": (*said.unknown_hosts, *others)}
+        return said.model_copy(update=named) if others else said
+
+    def _build_origin(self, arrival: IncomingMessage, row: ChannelRow) -> Origin:
+        came = TenantThread(
+            team=arrival.team,
+            channel=arrival.channel,
+            thread_ts=arrival.root,
+            user=arrival.user,
+            user_team=arrival.user_team or arrival.team,
+        )
+        return Origin(kind="slack", team=arrival.team, channel=row.internal, user=arrival.user, tenant=row.tenant, customer=came)
+
+    def _quote_internally(self, origin: Origin, incident: str, arrival: IncomingMessage) -> None:
+        if origin.thread_ts and not arrival.twin:
+            names = [file.name for file in arrival.files]
+            words = slack_markup.render_plain_text(arrival.raw)
+            self.surface.tasks.spawn_task("customer_quote", self.cards.quote_message(origin, incident, arrival.key, words, names))
+
+    async def _post_reply(self, arrival: IncomingMessage, card: Card) -> None:
+        """In the thread, once. Of a mention's two events the other one speaks."""
+        if not arrival.twin:
+            place = Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
+            await self.surface.queue_reply(place, arrival.key, card)
+
+    def _spawn_reply(self, arrival: IncomingMessage, speaks: Coroutine[Any, Any, object]) -> None:
+        """Of a mention's two events the other one speaks."""
+        if arrival.twin:
+            speaks.close()
+        else:
+            self.surface.tasks.spawn_task("customer_answer", speaks)
+
+    async def _notify_operator(self, arrival: IncomingMessage, row: ChannelRow) -> None:
+        """One of our own people who calls us there is told, and nobody else, that they are answered as the customer is. Whom Slack does not
+        tell of is none of them."""
+        people = self.surface.people
+        try:
+            policy.require_colleague(await people.get_person(arrival.user), arrival.team)
+            ours = arrival.user_team in ("", arrival.team) and await people.is_in_any(arrival.user, (row.internal,))
+        except Refusal:
+            return
+        if ours:
+            thread = arrival.root if arrival.in_thread else None
+            shown = blocks_of(internal_thread.render_visibility_note(row.tenant, row.internal))
+            await self.surface.client.chat_postEphemeral(channel=arrival.channel, user=arrival.user, thread_ts=thread, **shown)
+
+    # -- clicks -------------------------------------------------------------------------------------------------------
+
+    async def handle_click(self, payload: Payload) -> None:
+        """A button on the customer's message."""
+        pressed = tenant_card.parse_tenant_click(payload)
+        origin, row = await self._check_click_thread(payload, pressed.incident)
+        if pressed.does == "withdraw":
+            await self._withdraw_report(origin, pressed.incident, _build_click_key(payload, row))
+            return
+        intent, user, key = BUTTON_INTENTS[pressed.does], payload["user"], _build_click_key(payload, row)
+        told = ParsedMessage(intent=intent)
+        data = {**told.build_item_data(), SIDE_KEY: TENANT_SIDE}
+        item = InboxItem(id=key, kind=told.kind, incident=pressed.incident, at=self.surface.clock.now(), user=str(user["id"]), data=data)
+        async with guard_store():
+            new = await self.surface.inbox.enqueue(item, key)
+        if new:
+            self.surface.notify_stored(pressed.incident)
+            where = build_tenant_place(origin.customer) if origin.customer else origin
+            shown = tenant_card.render_text_card(get_phrase(ACKNOWLEDGEMENT_PHRASES[intent], row.language))
+            await self.surface.queue_reply(where, key, shown)
+
+    async def _withdraw_report(self, origin: Origin, incident: str, key: str) -> None:
+        """They need it no more: from now on nobody reminds them, and whoever is at it decides what that means."""
+        item = InboxItem(id=key, kind="timer", incident=incident, at=self.surface.clock.now(), data={"why": REPORT_WITHDRAWN})
+        async with guard_store():
+            new = await self.surface.inbox.enqueue(item, key)
+        if new:
+            self.surface.notify_stored(incident)
+            self.surface.tasks.spawn_task("customer_withdraws", self._record_withdrawal(origin, incident))
+
+    async def _record_withdrawal(self, origin: Origin, incident: str) -> None:
+        await self.cards.withdraw_report(incident)
+        await self.cards.post_note(origin, internal_thread.render_note(WITHDRAWN_TEXT))
+
+    async def _check_click_thread(self, payload: Payload, incident: str) -> tuple[Origin, ChannelRow]:
+        """The incident's origin, where the click came from its customer's own thread; else OldButton."""
+        channel = str(payload["channel"]["id"])
+        row = policy.require_tenant_channel(SlackPlace("", channel), self.surface.bound)
+        async with guard_store():
+            origin = await self.surface.inbox.get_origin(incident)
+        if (
+            origin is None
+            or origin.customer is None
+            or policy.find_tenant_channel(origin, self.surface.bound) is None
+            or (origin.customer.channel, origin.customer.thread_ts) != (channel, get_thread_ts(payload))
+        ):
+            raise OldButton
+        return origin, row
+
+
+def _build_click_key(payload: Payload, row: ChannelRow) -> str:
+    """One click, however often it comes."""
+    action, user = payload["actions"][0], payload["user"]
+    return f"{user.get('team_id')}.{row.channel}.{action['action_id']}.{user['id']}.{action.get('action_ts') or payload.get('trigger_id')}"
+
+
+def _classify_first_message(said: ParsedMessage, arrival: IncomingMessage) -> tuple[InboxItemKind, dict[str, Any]]:
+    """What a first message is: a report, at which we look; or only the wish for a person, who is called without a look."""
+    wish = _normalize_hand_off(apply_tenant_request(said, arrival.at)[0])
+    named = said.hosts or said.unknown_hosts or said.job or said.device
+    if wish.intent is not Intent.HAND_OFF or named or arrival.files or arrival.in_thread or has_complaint(said.text, arrival.at):
+        return "mention", {}
+    told = ParsedMessage(intent=Intent.HAND_OFF, text=said.text)
+    return told.kind, told.build_item_data()
+
+
+def _normalize_hand_off(said: ParsedMessage) -> ParsedMessage:
+    """What nearly asks for a person does: there is always one behind a customer's thread, and too many cost less than one in vain."""
+    nearly = said.intent is Intent.NOT_UNDERSTOOD and Intent.HAND_OFF in said.suggestions
+    return said.model_copy(update={"intent": Intent.HAND_OFF, "sure": True}) if nearly else said

@@ -1,0 +1,383 @@
+"""What a text of ours must not carry to a customer, by name of what it is. Pure; a text with any of it is not sent.
+
+It is a net for slips, not a proof: what crosses by itself is made by leaving out (`bot.tenants.cards.view`), and a person reads what they send.
+"""
+
+import contextlib
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from ipaddress import IPv6Address
+from typing import Literal
+
+from graph.ticket_export.common_words import COMMON_WORDS
+from kb.names import FoldedText, NameMatcher, fold_text
+from kb.redact import redact
+from tools.inventory.inventory import Inventory
+
+LeakKind = Literal[
+    "another customer", "a machine that is not theirs", "a person", "a secret", "an internal word", "an address", "another incident"
+]
+MIN_NAME_CHARS = 3
+"""Shorter names would be found in any text."""
+MAX_READ_CHARS = 6000
+"""Characters; a text to a customer is shorter."""
+MAX_GPUS_PER_HOST = 16
+"""`GPU 3` is a device of a machine. From this number on, or written `003`, it is the machine of that name."""
+INTERNAL_WORDS = (
+    *("scontrol", "scancel", "sacctmgr", "ipmitool", "kubectl", "systemctl", "modprobe", "sudo", "rackmedic-act", "rackmedic-look"),
+    *(
+        "nvidia-smi -r",
+        "nvidia-smi --gpu-reset",
+        "bmc",
+        "idrac",
+        "approver",
+        "approved by",
+        "ipmi",
+        "break-glass",
+        "run-book",
+        "post-mortem",
+    ),
+    *("pager", "pagerduty", "confidence"),
+)
+"""Words of the inside: commands that we run, and how we decide."""
+_SEPARATOR_PATTERN = r"[ ._:/#-]{0,4}"
+"""What stands between the parts of a machine's name, as people write it."""
+_NUMBER_WORD_PATTERN = r"(?:(?:no|nr|number|nummer)[. ]{1,2})?"
+_RANGE_PATTERN = re.compile(r" {0,2}(?:\.{2,3}|-|~|\b(?:to|up to|upto|through|thru|until|bis)\b) {0,2}")
+_LIST_SEPARATOR_PATTERN = re.compile(r" {0,2}(?:[,;/&+]|\b(?:and|or|und|oder|sowie|et|y)\b){1,2} {0,2}-?(?:(?:and|or|und|oder) )?")
+_BRACKET_LIST_PATTERN = re.compile(r"(\d{0,6})[\[({]([\d,;. -]{1,80})[\])}]")
+_RANGE_ITEM_PATTERN = re.compile(r" *(\d{1,6})(?: *(?:-|\.{2,3}) *(\d{1,6}))? *")
+_WILDCARD_PATTERN = re.compile(r"(\d{0,5})(?:\*|x{1,4}(?!\w)|\?{1,4}(?![ \n]|$))")
+_NUMBER_PATTERN = re.compile(r"\d{1,9}")
+_WORD_CONTINUES_PATTERN = re.compile(r"[\w%]|:\d|\.\d")
+_MACHINE_NUMBER_PATTERN = re.compile(
+    r"\b(?:node|host|machine|server|box|knoten|rechner|maschine)[sn]?[ -]{1,2}(?:#|(?:no|nr)\.? )?(\d{2,6})(?!\w|[.:]\d)"
+)
+_LEAK_PATTERNS: tuple[tuple[LeakKind, re.Pattern[str]], ...] = (
+    (
+        "a person",
+        re.compile(
+            r"<@[A-Z0-9]{2,20}[^>]{0,80}>|(?<![\w.])[\w.+-]{1,64} ?(?:@|\(at\)|\[at\]) ?[\w-]{1,63}(?:(?:\.| ?[(\[]dot[)\]] ?)[\w-]{1,63}){1,4}",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "an address",
+        re.compile(
+            r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.|\[\.\])){3}(?:25[0-5]|2[0-4]\d|1?\d?\d|x)(?![\w]|\.\d)"
+            r"|(?<![\w:])fe80::[0-9a-f:]{1,30}|(?<![\w:-])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![\w:-])",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "an internal word",
+        re.compile(
+            r"(?<![\w-])apr[-_][0-9a-f]{6,}(?![\w-])|(?<![\w-])apr (?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{8,}|<!?subteam|<#[A-Z0-9]{2,20}"
+        ),
+    ),
+    (
+        "an address",
+        re.compile(
+            r"\bhttps?://(?:[\w-]{1,63}(?=[:/?#\s]|$)|(?:[\w-]{1,63}\.){1,6}(?:internal|intern|intra|local|lan|corp|home\.arpa)(?![\w.-]))"
+            r"|(?<![\w.-])(?:[a-z][\w-]{1,62}\.){1,6}(?:internal|intranet|intra|lan|corp|home\.arpa)(?!\w|[.-]\w)",
+            re.IGNORECASE,
+        ),
+    ),
+)
+_INCIDENT_ID_PATTERN = re.compile(
+    r"(?<![\w-])inc(?:ident)?(?:[-_#:]{1,2}|[ #:._-]{0,3}(?=[0-9a-f]{0,5}\d))([0-9a-f]{6})(?![\w-])", re.IGNORECASE
+)
+_IPV6_PATTERN = re.compile(r"(?<![\w:])[0-9a-f]{0,4}:[0-9a-f:]{4,38}(?![\w:])", re.IGNORECASE)
+_LEET_TRANSLATION = str.maketrans("01345", "oieas")
+_ON_CALL_PATTERN = re.compile(r"\bon-?call\b|\bon call\b(?! (?:to|of|for|order|stack|graph|number|site)\b)")
+
+
+def _compile_word_pattern(word: str) -> re.Pattern[str]:
+    parts = (re.escape(part).replace(r"\-", "[-_ ]?") if part[0] != "-" else re.escape(part) for part in word.split())
+    return re.compile(rf"(?<![\w.]){' {1,3}'.join(parts)}(?:'?s|d|\d{{1,2}})?(?!\w)")
+
+
+_INTERNAL_WORD_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    *((word, _compile_word_pattern(word)) for word in INTERNAL_WORDS),
+    ("on-call", _ON_CALL_PATTERN),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """One thing that must not cross: what it is, and the words as they stand in the text; a secret's are not repeated."""
+
+    kind: LeakKind
+    words: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.words})" if self.words else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class MachineName:
+    """What stands before the last number of a machine's name, in its letters and numbers alone, and that number as it is written."""
+
+    stem: tuple[str, ...]
+    number: str
+
+    @classmethod
+    def parse(cls, name: str) -> "MachineName | None":
+        """None for a name that does not end with a number."""
+        *stem, number = re.findall(r"[^\W\d_]+|\d+", fold_text(name).text) or [""]
+        if not stem or stem[0].isdigit() or not re.fullmatch(r"[0-9]{1,6}", number):
+            return None
+        return cls(tuple(part.lstrip("0") or "0" if part.isdigit() else part for part in stem), number)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedMachines:
+    """Machines whose names begin alike and end with a number, as people write them. `numbers`: those that are not the customer's, as written."""
+
+    begins: re.Pattern[str]
+    again: re.Pattern[str]
+    numbers: Mapping[int, str]
+    device: bool
+    """What they are called is also what a GPU is called."""
+    word: bool
+    """What they are called is a word of everybody's: after a space only a number that is written as in a name is one."""
+
+    @classmethod
+    def build(cls, stem: Sequence[str], numbers: Mapping[int, str]) -> "NumberedMachines":
+        parts = [rf"0{{0,4}}{part}" if part.isdigit() else re.escape(part) for part in stem]
+        body = _SEPARATOR_PATTERN.join(parts) + ("" if stem[-1].isdigit() else "s?")
+        begins = re.compile(rf"(?<!\w)(?<!\w[.-]){body}{_SEPARATOR_PATTERN}{_NUMBER_WORD_PATTERN}(?=[\d\[({{*?x])")
+        return cls(
+            begins,
+            re.compile(rf"{body}{_SEPARATOR_PATTERN}(?=\d)"),
+            numbers,
+            tuple(stem) == ("gpu",),
+            len(stem) == 1 and stem[0] in COMMON_WORDS,
+        )
+
+    def find_spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Start and end of each place that names one of the numbers: alone, in a list, in a range, or by a sign for any."""
+        at = 0
+        while found := self.begins.search(text, at):
+            at, named = self._parse_numbers(text, found.end())
+            if named:
+                yield found.start(), at
+
+    def _parse_numbers(self, text: str, at: int) -> tuple[int, bool]:
+        """Where the expression of numbers ends that begins there, and whether it names one of the numbers."""
+        if found := _BRACKET_LIST_PATTERN.match(text, at):
+            pieces = filter(None, (_RANGE_ITEM_PATTERN.fullmatch(piece) for piece in re.split("[,;]", found[2])))
+            spans = [(int(found[1] + piece[1]), int(found[1] + (piece[2] or piece[1]))) for piece in pieces]
+            return found.end(), self._contains_number(spans)
+        if found := _WILDCARD_PATTERN.match(text, at):
+            return found.end(), any(written.startswith(found[1]) for written in self.numbers.values())
+        first = _NUMBER_PATTERN.match(text, at)
+        if first is None or text[first.end() : first.end() + 1].isalpha() or self._is_not_machine(text, first):
+            return at, False
+        spans, end = [(int(first[0]), int(first[0]))], first.end()
+        while (more := self._match_next_number(text, end)) is not None:
+            through, number = more
+            if not through and not len(number[0]) == len(first[0]) > 1:
+                break
+            least, most = (spans[-1][0] if through else int(number[0])), int(number[0])
+            spans.append((most, least) if most < least and len(number[0]) == len(first[0]) else (least, most))
+            end = number.end()
+        return end, self._contains_number(spans)
+
+    def _is_not_machine(self, text: str, number: re.Match[str]) -> bool:
+        """`GPU 3` of a machine, `train 1 model`, `train 01:30 hours`."""
+        before = text[number.start() - 1]
+        if self.device:
+            return before not in "-_" and not number[0].startswith("0") and int(number[0]) < MAX_GPUS_PER_HOST
+        written = number[0] in self.numbers.values() and not re.match(r":\d", text[number.end() : number.end() + 2])
+        return self.word and before == " " and not written
+
+    def _match_next_number(self, text: str, end: int) -> tuple[bool, re.Match[str]] | None:
+        """The number after this one, and whether it ends a range."""
+        through = _RANGE_PATTERN.match(text, end)
+        sign = through or _LIST_SEPARATOR_PATTERN.match(text, end)
+        if sign is None:
+            return None
+        begins = again.end() if (again := self.again.match(text, sign.end())) else sign.end()
+        number = _NUMBER_PATTERN.match(text, begins)
+        return (through is not None, number) if number and not _WORD_CONTINUES_PATTERN.match(text, number.end()) else None
+
+    def _contains_number(self, spans: Iterable[tuple[int, int]]) -> bool:
+        return any(low <= number <= high for low, high in spans for number in self.numbers)
+
+
+@dataclass(frozen=True)
+class LeakDetector:
+    """What is inside for one tenant. `people`: names of our own people that may stand in a thread."""
+
+    inventory: Inventory
+    tenant: str
+    incident: str = ""
+    people: Collection[str] = field(default_factory=tuple)
+    ticket: str = ""
+    """What the customer's own RackMedic calls the incident."""
+
+    def find_leaks(self, text: str) -> tuple[Leak, ...]:
+        """Everything in a text that must not cross, each once, in the order of the kinds."""
+        said = fold_text(text[:MAX_READ_CHARS])
+        found = [
+            *self._find_names(said),
+            *self._find_hosts(said),
+            *_find_pattern_leaks(said.cased),
+            *_find_ipv6_addresses(said.text),
+            *self._find_incidents(said.text),
+        ]
+        secret = [Leak("a secret")] if redact(text) != text else []
+        return tuple(dict.fromkeys((*found, *secret)))
+
+    def _find_names(self, said: FoldedText) -> Iterator[Leak]:
+        others = self._blank_tenant_names(said)
+        yield from (Leak("another customer", name) for name in self._other_tenants if _is_tenant_named(name, others))
+        for name in dict.fromkeys(part for person in self.people for part in (person, *person.split())):
+            if len(name) >= MIN_NAME_CHARS and _is_person_named(name, said):
+                yield Leak("a person", name)
+        yield from (Leak("a person", name) for name in self._short_names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said.cased))
+        yield from (Leak("an internal word", word) for word, form in _INTERNAL_WORD_PATTERNS if form.search(said.text))
+        yield from (Leak("an internal word", name) for name in self._internal_channels if re.search(_build_word_pattern(name), said.text))
+
+    def _find_hosts(self, said: FoldedText) -> Iterator[Leak]:
+        """Names of machines in the text without the customer's own, and numbers in all of it: a range may begin with one of theirs."""
+        others = self._blank_tenant_names(said).text
+        letters = _strip_separators(others)
+        for name in self._foreign_machine_names:
+            if _strip_separators(fold_text(name).text) in letters and _compile_name_pattern(name).search(others):
+                yield Leak("a machine that is not theirs", name)
+        theirs = list(self._find_tenant_name_spans(said))
+        for machines in self._numbered_machines:
+            for start, end in machines.find_spans(said.text):
+                if not any(first <= start and end < last for first, last in theirs):
+                    yield Leak("a machine that is not theirs", said.cased[start:end])
+        for found in _MACHINE_NUMBER_PATTERN.finditer(said.text):
+            if found[1] in self._padded_machine_numbers:
+                yield Leak("a machine that is not theirs", found[0])
+
+    def _find_incidents(self, plain: str) -> Iterator[Leak]:
+        theirs = {number for name in (self.incident, self.ticket) for number in (name.casefold().rpartition("-")[2],) if number}
+        yield from (Leak("another incident", found[0]) for found in _INCIDENT_ID_PATTERN.finditer(plain) if found[1] not in theirs)
+
+    def _blank_tenant_names(self, said: FoldedText) -> FoldedText:
+        """Without the customer's own names, which may hold a shorter one of somebody else's."""
+        text = said.text
+        for start, end in self._find_tenant_name_spans(said):
+            text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
+        return FoldedText(text, said.cased, said.at)
+
+    def _find_tenant_name_spans(self, said: FoldedText) -> Iterator[tuple[int, int]]:
+        for name in (fold_text(one).text for one in self._tenant_names):
+            if name in said.text:
+                yield from (found.span() for found in re.finditer(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", said.text))
+
+    @cached_property
+    def _tenant_names(self) -> frozenset[str]:
+        named = (name for host in self.inventory.hosts.values() if host.tenant == self.tenant for name in (host.name, host.name_for_tenant))
+        return frozenset(name for name in (self.tenant, *named) if name)
+
+    @cached_property
+    def _other_tenants(self) -> tuple[str, ...]:
+        rows = (*(host.tenant for host in self.inventory.hosts.values()), *(row.tenant for row in self.inventory.channels))
+        return tuple(sorted({name for name in rows if len(name) >= MIN_NAME_CHARS and name.casefold() != self.tenant.casefold()}))
+
+    @cached_property
+    def _short_names(self) -> tuple[str, ...]:
+        """`Bo` as it is written: in lower case it could be a word."""
+        return tuple({part for name in self.people for part in name.split() if len(part) == MIN_NAME_CHARS - 1 and part[0].isupper()})
+
+    @cached_property
+    def _internal_channels(self) -> tuple[str, ...]:
+        """Ids and names of all channels but the customer's own. A name of several parts is known without its `#`."""
+        rows = [row for row in self.inventory.channels if row.tenant != self.tenant]
+        named = {row.name.lstrip("#") for row in rows if row.name}
+        return tuple(sorted({row.channel for row in rows} | {name if re.search(r"[-_]", name) else f"#{name}" for name in named}))
+
+    @cached_property
+    def _foreign_machines(self) -> frozenset[str]:
+        """Hosts of others and of ourselves, what they are reached by, and the switches above all of them."""
+        foreign = [host for host in self.inventory.hosts.values() if host.tenant != self.tenant]
+        shared = {name for host in self.inventory.hosts.values() for name in (host.leaf, host.controller, host.jump) if name}
+        named = {name for host in foreign for name in (host.name, host.address, host.alias) if name}
+        return frozenset(named | shared) - self._tenant_names
+
+    @cached_property
+    def _foreign_machine_names(self) -> tuple[str, ...]:
+        return tuple(sorted(name for name in self._foreign_machines if len(name) >= MIN_NAME_CHARS))
+
+    @cached_property
+    def _numbered_machines(self) -> tuple[NumberedMachines, ...]:
+        """By what stands before their numbers: how people write it, and the numbers that are not the customer's."""
+        rows: dict[tuple[str, ...], dict[int, str]] = defaultdict(dict)
+        for machine in filter(None, map(MachineName.parse, self._foreign_machines)):
+            rows[machine.stem][int(machine.number)] = machine.number
+        for machine in filter(None, map(MachineName.parse, self._tenant_names)):
+            rows[machine.stem].pop(int(machine.number), None)
+        return tuple(NumberedMachines.build(stem, numbers) for stem, numbers in rows.items() if numbers)
+
+    @cached_property
+    def _padded_machine_numbers(self) -> frozenset[str]:
+        """`001` of `gpu-001`, where no machine of the customer's has the same number."""
+        theirs = {int(one.number) for one in filter(None, map(MachineName.parse, self._tenant_names))}
+        found = {one.number for one in filter(None, map(MachineName.parse, self._foreign_machines))}
+        return frozenset(number for number in found if number.startswith("0") and int(number) not in theirs)
+
+
+def _strip_separators(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text)
+
+
+def _compile_name_pattern(name: str) -> re.Pattern[str]:
+    """A name with other signs between its parts, or none between two of which one is no number; `x-gpu-001` is another name."""
+    parts = re.split(r"([\W_]+)", fold_text(name).text)
+    form = re.escape(parts[0])
+    for before, _, after in zip(parts[0::2], parts[1::2], parts[2::2], strict=False):
+        form += ("[-_. ]" if before[-1:].isdigit() and after[:1].isdigit() else "[-_.]?") + re.escape(after)
+    return re.compile(rf"(?<!\w)(?<!\w[.-]){form}(?!\w)")
+
+
+def _is_tenant_named(name: str, said: FoldedText) -> bool:
+    """Whether a customer's name stands there: by itself, put together with other words, spaced out, or with digits that look like letters."""
+    names = NameMatcher((name,), COMMON_WORDS)
+    pattern = names.build_pattern()
+    if pattern is None:
+        return False
+    if any(names.iter_places(said, pattern)):
+        return True
+    letters = _strip_separators(fold_text(name).text)
+    if len(letters) <= MIN_NAME_CHARS:
+        return False
+    if letters.isalpha() and any(
+        letters in run.translate(_LEET_TRANSLATION) for run in re.findall(r"\w{4,80}", said.text) if not run.isalpha()
+    ):
+        return True
+    return re.search(rf"(?<!\w){'[ ._-]'.join(map(re.escape, letters))}(?!\w)", said.text) is not None
+
+
+def _is_person_named(name: str, said: FoldedText) -> bool:
+    """Whether a person is named. A name that is also a word of everybody's counts where it is written as a name."""
+    plain = fold_text(name).text
+    if plain in COMMON_WORDS:
+        return re.search(rf"(?<=[^.!?:\n] ){re.escape(name)}(?!\w)", said.cased) is not None
+    form = r"[^\w\n]{0,3}".join(map(re.escape, plain.split()))
+    return re.search(rf"(?<![^\W\d_]){form}s?(?![^\W\d_])", said.text) is not None
+
+
+def _build_word_pattern(name: str) -> str:
+    parts = re.split("[-_]", fold_text(name).text)
+    return rf"(?<![\w.-]){'[-_]'.join(map(re.escape, parts))}(?![\w-])"
+
+
+def _find_pattern_leaks(plain: str) -> Iterator[Leak]:
+    yield from (Leak(kind, found[0][:80]) for kind, shape in _LEAK_PATTERNS for found in shape.finditer(plain))
+
+
+def _find_ipv6_addresses(plain: str) -> Iterator[Leak]:
+    """Of IPv6; a time of day is none."""
+    for found in _IPV6_PATTERN.findall(plain):
+        with contextlib.suppress(ValueError):
+            yield Leak("an address", str(IPv6Address(found)))

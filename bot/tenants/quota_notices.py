@@ -1,0 +1,47 @@
+"""What a customer over their share is told in their thread: that it is kept, and when it goes on. Once for each thing that waits."""
+
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from bot.policy.quotas import ExceededLimit, Quota, QuotaLimit
+from bot.slack.client import SLACK_ERRORS
+from bot.slack.posted_messages import IdempotentPoster
+from bot.tenants.cards import tenant_card
+from bot.tenants.cards.phrases import get_phrase
+from bot.tenants.tenant_cards import TenantCards
+from graph.state import InboxItem, Origin
+
+log = structlog.get_logger()
+NOTICE_EVENT_TYPE: Final = "rackmedic_customer_waits"
+
+
+class QuotaNotices:
+    """Said with the customer's cards, in their language."""
+
+    def __init__(self, cards: TenantCards) -> None:
+        self._cards = cards
+
+    async def post_notice(self, origin: Origin, item: InboxItem, no: ExceededLimit, share: Quota) -> None:
+        """Slack's trouble is written down and no more: it waits as well unsaid."""
+        where = self._cards.get_tenant_place(origin)
+        if where is None:
+            return
+        said = tenant_card.render_text_card(render_notice(no, share, self._cards.get_language(origin)))
+        marked = {"event_type": NOTICE_EVENT_TYPE, "event_payload": {"about": item.id}}
+        once = IdempotentPoster(self._cards.client, self._cards.kept.cards)
+        try:
+            await once.post_once(where, item.incident, f"waits:{item.id}", said, marked)
+        except SLACK_ERRORS as trouble:
+            log.warning("customers.wait_not_told", incident=item.incident, error=str(trouble)[:200])
+
+
+def render_notice(no: ExceededLimit, share: Quota, language: str) -> str:
+    """One line: which limit, how much it is, when it goes on."""
+    most = {QuotaLimit.INCIDENTS: share.incidents, QuotaLimit.MENTIONS: share.mentions_per_hour}
+    return get_phrase(f"wait_{no.limit}", language, most=str(most[no.limit]), when=_format_clock(no.until))
+
+
+def _format_clock(at: datetime | None) -> str:
+    return f"{at:%H:%M} UTC" if at else ""

@@ -1,0 +1,307 @@
+"""The customer's side of an incident in Slack: their one message, and the thread of ours in which it is worked on.
+
+The internal thread is begun, and what the customer wrote quoted into it, as part of the turn that reads it, so that neither is lost nor twice.
+Trouble on the customer's side never stops our own: their message is painted again with the next news.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import structlog
+
+from bot.cards.blocks import Card
+from bot.incidents.dispatch.dispatcher import ReportPublisher
+from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.publishing.status_messages import UpdateInProgress, get_no_records, get_no_state
+from bot.incidents.publishing.thread_roots import ThreadRoots
+from bot.policy.channels import find_tenant_channel
+from bot.reports.incident_sources import TenantReportContext
+from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
+from bot.slack.people import People
+from bot.slack.posted_messages import EditableMessages, IdempotentPoster, PendingMessages
+from bot.tasks import KeyedLocks
+from bot.tenants.cards import answers, internal_thread, tenant_card, tenant_history
+from bot.tenants.cards.phrases import get_phrase
+from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, get_no_slot_values
+from bot.tenants.cards.view_context import build_tenant_view_context
+from graph.closed_incidents import ClosedIncidentMatches, ClosedIncidentQuery
+from graph.context import Progress, find_no_closed_incidents
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import ParsedMessage, get_parsed_message
+from graph.incident.visibility import list_visible_hosts
+from graph.incident_view import IncidentView
+from graph.report import Report
+from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, IncidentState, Origin, TenantThread
+from kb.customers.cause_words import CustomerWords
+from tools.fact import Fact
+from tools.inventory.inventory import ChannelRow, Inventory
+from tools.ledger.record import ActionRecord, Refused
+from tools.ledger.states import State
+
+log = structlog.get_logger()
+ROOT_EVENT_TYPE, QUOTE_EVENT_TYPE, STATUS_EVENT_TYPE, NEWS_EVENT_TYPE = (
+    "rackmedic_customer_root",
+    "rackmedic_customer_said",
+    "rackmedic_customer",
+    "rackmedic_customer_moved",
+)
+LOCK_WAIT = timedelta(seconds=12)
+WITHDRAWN_NOTE = "customer_withdrawn"
+"""Noted until they write again."""
+ANSWERED_NOTE = "customer_answered"
+"""The last item of theirs that was answered by a message."""
+QUIET_STATUS = "received/"
+"""What is shown on the message and told by no other."""
+RETRY_DELAYS_SECONDS = (2.0, 5.0, 15.0, 30.0, 60.0)
+"""Seconds after which a first card is tried again that Slack took not."""
+APPROVED_STATES = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
+
+
+async def get_no_facts(incident: str) -> Sequence[Fact]:
+    """Nothing was seen."""
+    return ()
+
+
+def build_tenant_place(thread: TenantThread) -> Origin:
+    """The customer's thread as a place to post to."""
+    return Origin(kind="slack", team=thread.team, channel=thread.channel, thread_ts=thread.thread_ts, user=thread.user)
+
+
+ClosedIncidentSearch = Callable[[ClosedIncidentQuery], Awaitable[ClosedIncidentMatches]]
+TenantAnswer = tuple[Origin, Card]  # where to post, and what
+
+
+@dataclass
+class TenantCards:
+    """`home` before a turn, `paint` after it and whenever an action moved. Incidents that no customer reported are passed over."""
+
+    client: SlackClient
+    kept: EditableMessages
+    inbox: Inbox
+    inventory: Inventory
+    words: CustomerWords
+    bound: Mapping[str, ChannelRow]
+    people: People
+    known: SlotValueLookup = get_no_slot_values
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _firsts: KeyedLocks = field(default_factory=KeyedLocks)
+    _state_of: Callable[[str], Awaitable[IncidentState]] = field(default=get_no_state)
+    _records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] = field(default=get_no_records)
+    _facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = field(default=get_no_facts)
+    _recall: ClosedIncidentSearch = field(default=find_no_closed_incidents)
+
+    def set_sources(
+        self,
+        *,
+        state_of: Callable[[str], Awaitable[IncidentState]] | None = None,
+        records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] | None = None,
+        facts_of: Callable[[str], Awaitable[Sequence[Fact]]] | None = None,
+        recall: ClosedIncidentSearch | None = None,
+    ) -> None:
+        """From where stored incidents, the ledger's records, what was seen last and closed incidents come."""
+        self._recall = recall or self._recall
+        self._state_of, self._records_of = state_of or self._state_of, records_of or self._records_of
+        self._facts_of = facts_of or self._facts_of
+
+    # -- the internal thread ------------------------------------------------------------------------------------------
+
+    async def resolve_thread(self, item: InboxItem) -> Origin | None:
+        """Where the incident lives, its thread begun; what a customer said in this item stands in it."""
+        origin = await self.inbox.get_origin(item.incident)
+        if origin is None or origin.customer is None:
+            return origin
+        if item.data.get(SIDE_KEY) == TENANT_SIDE:
+            await self.kept.cards.drop(item.incident, WITHDRAWN_NOTE)
+        if not origin.thread_ts:
+            return await self._begin_thread(item, origin, origin.customer)
+        if item.data.get(SIDE_KEY) == TENANT_SIDE and (item.text or _list_file_names(item)):
+            await self.quote_message(origin, item.incident, item.id, item.text, _list_file_names(item))
+        return origin
+
+    async def quote_message(self, origin: Origin, incident: str, key: str, words: str, files: Sequence[str]) -> None:
+        """What a customer wrote, in the internal thread, once; nothing where others can read that by now."""
+        if await self.people.is_shared(origin.channel):
+            return
+        marked = {"event_type": QUOTE_EVENT_TYPE, "event_payload": {"item": key}}
+        await IdempotentPoster(self.client, self.kept.cards).post_once(
+            origin, incident, f"said:{key}", internal_thread.render_tenant_message(origin.tenant, words, files), marked
+        )
+
+    async def post_note(self, origin: Origin, card: Card) -> None:
+        """A message in the internal thread, which is there by the first turn."""
+        if origin.thread_ts and not await self.people.is_shared(origin.channel):
+            await post_message(self.client, origin.channel, origin.thread_ts, card)
+
+    async def _begin_thread(self, item: InboxItem, origin: Origin, came: TenantThread) -> Origin:
+        """It quotes the item that it is begun for."""
+
+        async def first() -> Card:
+            return internal_thread.render_root_message(item.incident, origin.tenant, came.channel, item.text, _list_file_names(item))
+
+        roots = ThreadRoots(self.client, self.kept.cards, self.inbox, self.people)
+        return await roots.begin_thread(item.incident, origin, ROOT_EVENT_TYPE, first, stands_for=f"said:{item.id}")
+
+    # -- the customer's message ---------------------------------------------------------------------------------------
+
+    async def update_card(self, incident: str, state: IncidentState | None = None) -> None:
+        """Show where it stands; say it as well where that is news. Raises what Slack raises."""
+        origin = await self.inbox.get_origin(incident)
+        where = self.get_tenant_place(origin)
+        if origin is None or where is None:
+            return
+        async with self.kept.cards.hold_lock(incident, "customer", wait=LOCK_WAIT) as alone:
+            if not alone:
+                raise UpdateInProgress(UpdateInProgress.__doc__)
+            view = await self._build_view(incident, origin, state or await self._state_of(incident))
+            marked = {"event_type": STATUS_EVENT_TYPE, "event_payload": {"incident": incident}}
+            await self.kept.put_message(where, incident, "customer", tenant_card.render_tenant_card(view), marked)
+            await self._post_news(where, view, _get_asking_item(state) if state else None)
+
+    async def update_card_quietly(self, incident: str) -> None:
+        """The same between turns, where Slack's trouble is written down and no more."""
+        try:
+            await self.update_card(incident)
+        except (*SLACK_ERRORS, UpdateInProgress) as trouble:
+            log.warning("customers.not_painted", incident=incident, error=str(trouble)[:200])
+
+    async def post_first_card(self, incident: str, channel: str) -> None:
+        """That they were heard: one after another in a channel, which takes a message a second, and again where Slack had no turn for it. Whoever
+        waits for their share would else read nothing for an hour."""
+        async with self._firsts.acquire(channel):
+            for seconds in RETRY_DELAYS_SECONDS:
+                try:
+                    return await self.update_card(incident)
+                except (*SLACK_ERRORS, UpdateInProgress) as trouble:
+                    log.warning("customers.not_painted", incident=incident, error=str(trouble)[:200], again=seconds)
+                await self.pause(seconds)
+        return await self.update_card_quietly(incident)
+
+    async def refresh_status(self, incident: str) -> TenantAnswer | None:
+        """Bring their message up to date; return what to say where they ask how things stand, also where nothing was found yet."""
+        await self.update_card_quietly(incident)
+        origin = await self.inbox.get_origin(incident)
+        where = self.get_tenant_place(origin)
+        return (
+            None if origin is None or where is None else (where, tenant_card.render_progress_answer(await self.load_view(incident, origin)))
+        )
+
+    async def answer_question(self, incident: str, said: ParsedMessage, kind: answers.AnswerKind) -> TenantAnswer | None:
+        """Return what they asked, from what they may know already."""
+        origin = await self.inbox.get_origin(incident)
+        where = self.get_tenant_place(origin)
+        if origin is None or where is None:
+            return None
+        view = await self.load_view(incident, origin)
+        own = list_visible_hosts(self.inventory, origin)
+        named = tuple(self.inventory.hosts[host].name_for_tenant for host in said.hosts if host in own)
+        unknown = (*said.unknown_hosts, *(host for host in said.hosts if host not in own))
+        card = answers.render_answer(kind, view, named, unknown)
+        if kind == "again" and (seen := await self._list_past_reports(incident, origin)):
+            card = tenant_card.render_text_card(get_phrase("answer_again", view.language), *seen)
+        return where, card
+
+    async def _list_past_reports(self, incident: str, origin: Origin) -> list[str]:
+        """Their own earlier reports like this one, in lines; nothing where none is kept, or nobody could look."""
+        state = await self._state_of(incident)
+        reader = build_tenant_view_context(self.inventory, self.words, origin, self.get_language(origin), self.known, ())
+        asked = tenant_history.build_past_query(IncidentView({**state, "id": incident}), origin, reader)
+        return tenant_history.format_past_incidents((await self._recall(asked)).found, origin, reader)
+
+    async def get_report_context(self, incident: str) -> tuple[TenantReportContext, bool]:
+        """What a page for the customer is made with, and whether they took their report back."""
+        languages = {channel: row.language for channel, row in self.bound.items()}
+        withdrawn = bool(await self.kept.cards.get(incident, WITHDRAWN_NOTE))
+        return TenantReportContext(self.inventory, self.words, languages, self.known), withdrawn
+
+    async def withdraw_report(self, incident: str) -> None:
+        """The customer needs it no more; our side decides what that means."""
+        await self.kept.cards.set(incident, WITHDRAWN_NOTE, "yes")
+        await self.update_card_quietly(incident)
+
+    def get_tenant_place(self, origin: Origin | None) -> Origin | None:
+        """The customer's thread of an incident; None where no customer reported it, or where the channel is that customer's no more."""
+        bound = origin is not None and find_tenant_channel(origin, self.bound)
+        return build_tenant_place(origin.customer) if bound and origin and origin.customer else None
+
+    def get_language(self, origin: Origin) -> str:
+        """In which the customer of an incident is answered."""
+        row = self.bound.get(origin.customer.channel) if origin.customer else None
+        return row.language if row else "en"
+
+    async def _post_news(self, where: Origin, view: TenantView, item: InboxItem | None) -> None:
+        """A message of its own for what is news, and for each look that they asked for; each once. `item`: what of theirs a turn just answered."""
+        stands = f"{view.stage}/{view.state}{'/reminded' if tenant_card.has_open_reminder(view) else ''}"
+        before = await self.kept.cards.get(view.incident, "customer_told") or ""
+        broken = item is not None and _is_still_broken(item)
+        fresh = item is not None and item.id != await self.kept.cards.get(view.incident, ANSWERED_NOTE)
+        if not tenant_card.is_news(view, stands, before, broken=broken):
+            if item is None or not fresh or not before:
+                return
+            await self._post_message(where, tenant_card.render_recheck_result(view, broken=broken), stands)
+        elif stands != QUIET_STATUS:
+            await self._post_message(where, tenant_card.render_update(view), stands)
+        await self.kept.cards.set(view.incident, "customer_told", stands)
+        if item is not None:
+            await self.kept.cards.set(view.incident, ANSWERED_NOTE, item.id)
+
+    async def _post_message(self, where: Origin, card: Card, stands: str) -> None:
+        marked = {"event_type": NEWS_EVENT_TYPE, "event_payload": {"stands": stands}}
+        await post_message(self.client, where.channel, where.thread_ts, card, marked)
+
+    async def load_view(self, incident: str, origin: Origin) -> TenantView:
+        """What their message shows now."""
+        return await self._build_view(incident, origin, await self._state_of(incident))
+
+    async def _build_view(self, incident: str, origin: Origin, state: IncidentState) -> TenantView:
+        reader = build_tenant_view_context(
+            self.inventory, self.words, origin, self.get_language(origin), self.known, await self._facts_of(incident)
+        )
+        rows = IncidentView({**state, "id": incident})
+        withdrawn = rows.tenant_silence.withdrawn or bool(await self.kept.cards.get(incident, WITHDRAWN_NOTE))
+        return build_tenant_view(rows, reader, begun=await self._list_begun_approvals(incident), withdrawn=withdrawn)
+
+    async def _list_begun_approvals(self, incident: str) -> frozenset[str]:
+        try:
+            return frozenset(row.approval for row in await self._records_of(incident) if row.state in APPROVED_STATES)
+        except Refused as why:
+            log.warning("customers.records_unreadable", incident=incident, why=str(why)[:200])
+            return frozenset()
+
+
+class TenantCardObserver:
+    """A board whose reports customers see too, in their words and their thread. What their thread does not take is shown by a sweep (`unsettled`):
+    a customer who deletes it, or an archived channel, holds up nothing on our side."""
+
+    def __init__(self, board: ReportPublisher, customers: TenantCards, unsettled: PendingMessages) -> None:
+        self._board, self._customers, self._unsettled = board, customers, unsettled
+
+    async def publish_progress(self, p: Progress) -> None:
+        """News of a look are the operators'."""
+        await self._board.publish_progress(p)
+
+    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
+        """Ours first: whatever happens on the customer's side, on-call has it."""
+        await self._board.publish_report(incident, state, report)
+        try:
+            await self._customers.update_card(incident, state)
+        except (*SLACK_ERRORS, UpdateInProgress) as trouble:
+            log.warning("customers.follows_later", incident=incident, error=str(trouble)[:200])
+            await self._unsettled.add_pending(incident)
+
+
+def _list_file_names(item: InboxItem) -> tuple[str, ...]:
+    return tuple(str(row.get("name") or "file") for row in item.data.get("files", []))
+
+
+def _get_asking_item(state: IncidentState) -> InboxItem | None:
+    """The item that the turn answered, where a customer wants a look by it."""
+    row = state.get("item")
+    item = InboxItem.model_validate(row) if row else None
+    return item if item and item.data.get(SIDE_KEY) == TENANT_SIDE and item.kind != "hand_off" else None
+
+
+def _is_still_broken(item: InboxItem) -> bool:
+    said = get_parsed_message(item)
+    return said is None or said.intent is not Intent.FIXED

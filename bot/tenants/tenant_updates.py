@@ -1,0 +1,159 @@
+"""*Tell the customer…*: what our people write to a customer. A form with a draft, a leak check that names what it found, a preview, and then it goes:
+into the thread of their channel, or to their own RackMedic when that asks.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from bot.cards.blocks import Block, Card
+from bot.cards.buttons import BadForm, OldButton
+from bot.incidents.context import HandlerContext, guard_store
+from bot.policy import channels as policy
+from bot.policy.channels import SlackPlace
+from bot.provider.ticket_importer import PROVIDER_LINK_USER
+from bot.refusal import Refusal
+from bot.slack.payloads import Payload
+from bot.slack.posted_messages import IdempotentPoster, PostedCards
+from bot.tenants.cards import internal_thread, tenant_card
+from bot.tenants.cards.view import TenantView
+from bot.tenants.leak_detector import LeakDetector
+from bot.tenants.tenant_cards import build_tenant_place
+from graph.state import Origin
+from tools.inventory.inventory import Inventory
+
+MAX_PEOPLE_CHECKED = 60
+"""Members of the operators' channel whose names are looked for; each is asked of Slack once a minute at most."""
+MAX_FIELD_ERROR_CHARS = 900
+"""Characters of what Slack shows under a field."""
+UPDATE_EVENT_TYPE = "rackmedic_customer_told_by_people"
+NO_INTAKE_OPEN = "Nobody would fetch it: no intake is open here (RACKMEDIC_INTAKE_KEYS), so tell them another way."
+TICKET_CLOSED = (
+    "Their ticket is closed, and their RackMedic asks no more. Write in this thread what is new; it opens again, and then tell them."
+)
+UPDATE_LIMIT_REACHED = "Too much was said to this ticket already; tell them another way."
+TenantViewLoader = Callable[[str, Origin], Awaitable[TenantView | None]]
+
+
+class TenantUpdateStore(Protocol):
+    """Where what is told waits for a customer's own RackMedic."""
+
+    async def append_message(self, incident: str, key: str, words: str) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TenantUpdateHandlers:
+    """Its button and forms, handed to the listeners. `view_of`: what the customer's card says now. `kept`: where words for a ticket wait to be
+    fetched; none where no intake is open."""
+
+    surface: HandlerContext
+    cards: PostedCards
+    inventory: Inventory
+    view_of: TenantViewLoader
+    kept: TenantUpdateStore | None = None
+
+    async def handle_click(self, payload: Payload) -> None:
+        """Open the form. Raises Refusal."""
+        pressed = internal_thread.parse_tell_click(payload)
+        origin = await self._authorize_operator(
+            payload, pressed.incident, f"button.{internal_thread.TELL_ACTION_ID}", f"form.{internal_thread.TELL_FORM_CALLBACK_ID}"
+        )
+        self._require_delivery_path(origin)
+        view = await self.view_of(pressed.incident, origin)
+        form = internal_thread.render_tell_form(pressed.incident, origin.tenant, tenant_card.build_operator_draft(view) if view else "")
+        await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=form)
+
+    async def build_preview(self, payload: Payload) -> Block:
+        """What they would read. Raises BadForm while it carries what must not cross."""
+        incident, words = internal_thread.parse_tell_form(payload)
+        origin = await self._authorize_operator(payload, incident, f"form.{internal_thread.TELL_FORM_CALLBACK_ID}")
+        await self._check_for_leaks(payload, incident, origin, words)
+        return internal_thread.render_tell_preview(
+            incident, origin.tenant, words, tenant_card.render_operator_message(words, self._get_language(origin))
+        )
+
+    async def handle_send(self, payload: Payload) -> None:
+        """Send what the preview showed, once. Raises Refusal and BadForm: it is asked again, for names and people come and go."""
+        incident, words = internal_thread.parse_tell_form(payload)
+        origin = await self._authorize_operator(
+            payload, incident, f"form.{internal_thread.TELL_FORM_CALLBACK_ID}", f"form.{internal_thread.TELL_SEND_CALLBACK_ID}"
+        )
+        who = await self._check_for_leaks(payload, incident, origin, words)
+        key = str(payload["view"].get("root_view_id") or payload["view"]["id"])
+        if origin.customer is not None:
+            where, said = build_tenant_place(origin.customer), tenant_card.render_operator_message(words, self._get_language(origin))
+            await self._post_once(where, incident, f"told_by:{key}", said)
+        else:
+            await self._store_for_ticket(incident, key, words)
+        self.surface.tasks.spawn_task(
+            "customer_told",
+            self._post_internal_note(incident, origin, key, internal_thread.render_sent_message(who, words, fetched=not origin.customer)),
+        )
+
+    async def _store_for_ticket(self, incident: str, key: str, words: str) -> None:
+        if self.kept is None:
+            raise Refusal(NO_INTAKE_OPEN)
+        async with guard_store():
+            if await self.surface.inbox.get_lifecycle(incident) == "closed":
+                raise Refusal(TICKET_CLOSED)
+            if not await self.kept.append_message(incident, key, words):
+                raise Refusal(UPDATE_LIMIT_REACHED)
+
+    async def _post_internal_note(self, incident: str, origin: Origin, key: str, card: Card) -> None:
+        if origin.thread_ts and not await self.surface.people.is_shared(origin.channel):
+            await self._post_once(origin, incident, f"told_note:{key}", card)
+
+    async def _post_once(self, where: Origin, incident: str, name: str, card: Card) -> None:
+        marked = {"event_type": UPDATE_EVENT_TYPE, "event_payload": {"form": name}}
+        await IdempotentPoster(self.surface.client, self.cards).post_once(where, incident, name, card, marked)
+
+    async def _check_for_leaks(self, payload: Payload, incident: str, origin: Origin, words: str) -> str:
+        """Who tells it, where nothing of it must stay inside. Raises BadForm."""
+        if not words:
+            raise BadForm({internal_thread.WORDS_BLOCK_ID: "Nothing to send."})
+        who = await self.surface.people.get_name(str(payload["user"]["id"]))
+        names = {who, *(await self._list_people(incident, origin))}
+        theirs = origin.ticket.partition("/")[2]
+        if found := LeakDetector(self.inventory, origin.tenant, incident, names, theirs).find_leaks(words):
+            raise BadForm({internal_thread.WORDS_BLOCK_ID: f"Not sent. Take out: {'; '.join(map(str, found))}."[:MAX_FIELD_ERROR_CHARS]})
+        return who
+
+    async def _authorize_operator(self, payload: Payload, incident: str, *acts: str) -> Origin:
+        """The origin of a customer's incident, for one of our own people: a colleague, in the operators' channel, which nobody else reads at
+        this moment."""
+        async with guard_store():
+            origin = await self.surface.inbox.get_origin(incident)
+        if origin is None or not (origin.customer or origin.ticket):
+            raise OldButton
+        if origin.customer is not None and policy.find_tenant_channel(origin, self.surface.bound) is None:
+            raise OldButton
+        user = payload.get("user") or {}
+        team = origin.team or str((await self.surface.client.auth_test())["team_id"])  # a ticket's thread may be a moment old
+        if str(user.get("team_id") or "") != team:
+            raise policy.NotAllowed(policy.NOT_FULL_MEMBER_TEXT)
+        await self.surface.admit_user(SlackPlace(team, origin.channel), str(user["id"]), fresh=True)
+        for act in acts:
+            await self.surface.require_permission(act, str(user["id"]), origin.channel, origin)
+        return origin
+
+    def _require_delivery_path(self, origin: Origin) -> None:
+        if origin.customer is None and self.kept is None:
+            raise Refusal(NO_INTAKE_OPEN)
+
+    def _get_language(self, origin: Origin) -> str:
+        row = self.surface.bound.get(origin.customer.channel) if origin.customer else None
+        return row.language if row else "en"
+
+    async def _list_people(self, incident: str, origin: Origin) -> set[str]:
+        """Names of those who had a hand in it, none of which is told."""
+        state = await self.surface.state_of(incident)
+        ticket: Mapping[str, Any] = state.get("ticket") or {}
+        users = {str(state.get("owner") or ""), str(ticket.get("taken_by") or ""), *_list_authors(state.get("said") or [], origin)}
+        users |= set(sorted(await self.surface.people.list_channel_members(origin.channel))[:MAX_PEOPLE_CHECKED])
+        return {name for name in await asyncio.gather(*(self.surface.people.get_name(user) for user in users if user)) if name}
+
+
+def _list_authors(rows: Any, origin: Origin) -> set[str]:
+    theirs = origin.customer.user if origin.customer else PROVIDER_LINK_USER
+    return {str(row.get("user") or "") for row in rows} - {theirs}

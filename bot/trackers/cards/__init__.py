@@ -1,0 +1,1 @@
+"""Cards of tickets in external trackers. Pure."""

@@ -1,0 +1,124 @@
+"""A ticket elsewhere in its incident's thread: one message that is edited as it goes on, and a short one where something moved."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.buttons import encode_button_value
+from bot.cards.text import Line, Part, bold, code, format_slack_date, web_link
+from bot.incidents.cards.diagnosis import RECHECK_ACTION_ID
+from bot.trackers.cards.ticket_form import OPEN_ACTION_ID
+
+TicketStage = Literal["waiting", "doubt", "there", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedTicket:
+    """All that the message is made of. `words`: the tracker as people call it; `by`: a name; `shown`, `url` and `state` are theirs."""
+
+    incident: str
+    tracker: str
+    words: str
+    way: TicketStage
+    by: str = ""
+    shown: str = ""
+    url: str = ""
+    state: str = ""
+    done: bool = False
+    tells: bool = True
+    trouble: str = ""
+    tries: int = 0
+    closed: bool = False
+    """Our incident."""
+    unread: str = ""
+    """Why comments cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TicketComment:
+    """What somebody wrote below a ticket there, its text as lines that may be shown."""
+
+    kind: str
+    by: str
+    lines: tuple[str, ...]
+    at: datetime | None = None
+    url: str = ""
+
+
+def render_followed_ticket(view: FollowedTicket) -> Card:
+    """The message as it is now."""
+    head, lines = _format_status(view)
+    return blocks.build_card(
+        head, [blocks.line_section(bold(head)), *([blocks.section(*lines)] if lines else []), *_render_retry_button(view)]
+    )
+
+
+def render_state_change(view: FollowedTicket) -> Card:
+    """A message of its own, for an edit tells nobody. Their “done” proves nothing here: it asks for a look."""
+    head = f"{'✅' if view.done else '📨'} {view.words} {view.shown}: {view.state}"
+    if not view.done or view.closed:
+        return blocks.build_card(
+            head, [blocks.section((f"{'✅' if view.done else '📨'} {view.words} ", *_render_ticket_link(view), f": {view.state}"))]
+        )
+    ask = "That is said there; nothing was proved here, and this incident stays as it is. Shall I look again?"
+    return blocks.build_card(
+        head,
+        [
+            blocks.section((f"✅ {view.words} ", *_render_ticket_link(view), f": {view.state}"), (ask,)),
+            blocks.actions(blocks.button("Look again", RECHECK_ACTION_ID, encode_button_value(view.incident))),
+        ],
+    )
+
+
+def render_comment(view: FollowedTicket, said: TicketComment, beside: str = "") -> Card:
+    """Somebody's words, quoted, and what is said beside them. They are for people: nothing is read out of them, and nobody is called by them."""
+    head: tuple[Part, ...] = (bold(f"💬 {view.words} "), *_render_ticket_link(view), f" · {said.kind} by {said.by or 'somebody'}")
+    when: tuple[Part, ...] = (" · ", format_slack_date(said.at)) if said.at else ()
+    link: tuple[Part, ...] = (" · ", web_link(said.url, "there")) if said.url else ()
+    return blocks.build_card(
+        f"💬 {view.words} {view.shown}: a {said.kind} by {said.by or 'somebody'}",
+        [
+            blocks.section((*head, *when, *link)),
+            blocks.code_section(said.lines),
+            blocks.context(
+                ("Written there, for you to read. I do nothing on its word: answer there, or tell me here.",),
+                *([(beside,)] if beside else []),
+            ),
+        ],
+    )
+
+
+def _format_status(view: FollowedTicket) -> tuple[str, list[Line]]:
+    """The headline, and what stands below it."""
+    asked = f"Asked for by {view.by or 'somebody'}."
+    match view.way:
+        case "waiting":
+            held: list[Line] = [(f"Tried {view.tries} times: {view.trouble}. It goes on by itself.",)] if view.trouble else []
+            return f"On its way to {view.words}", [(asked,), *held]
+        case "doubt":
+            lost = "An answer was lost. I look for the ticket there before I send it again, so that there is one."
+            return f"I do not know whether {view.words} has it", [(f"{lost} {view.trouble}".strip(),), (asked,)]
+        case "refused":
+            return f"{view.words} did not take it", [(view.trouble,), (asked,)]
+        case "there":
+            return f"{view.words} has it: {view.shown}", _render_arrived_lines(view)
+
+
+def _render_arrived_lines(view: FollowedTicket) -> list[Line]:
+    unknown = "not asked yet" if view.tells else "it does not say how far it is"
+    state: Part = bold(view.state) if view.state else unknown
+    trouble: list[Line] = [(f"I cannot ask just now: {view.trouble}. What stands here is from before.",)] if view.trouble else []
+    unread: list[Line] = [(f"What people write there I cannot show: {view.unread}",)] if view.unread else []
+    return [(*_render_ticket_link(view), " · ", state, f" · sent by {view.by or 'somebody'}"), *trouble, *unread]
+
+
+def _render_ticket_link(view: FollowedTicket) -> tuple[Part, ...]:
+    return (web_link(view.url, view.shown),) if view.url else (code(view.shown),)
+
+
+def _render_retry_button(view: FollowedTicket) -> list[Block]:
+    if view.way != "refused" or view.closed:
+        return []
+    return [blocks.actions(blocks.button(f"Open in {view.words}…", OPEN_ACTION_ID, encode_button_value(view.incident, view.tracker)))]

@@ -1,0 +1,125 @@
+"""The buttons that open a ticket in a tracker, and the form that shows what would leave before anybody confirms it."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.buttons import (
+    MALFORMED_PAYLOAD_ERRORS,
+    BadForm,
+    ButtonClick,
+    OldButton,
+    encode_button_value,
+    parse_button_click,
+    parse_select_choice,
+)
+from bot.cards.text import Line, bold
+from kb.scan import split_lines
+
+OPEN_ACTION_ID, CHOOSE_ACTION_ID, CALLBACK_ID, TITLE_BLOCK_ID = "tracker.open", "tracker.choose", "tracker.send", "tracker.title"
+BUTTONS = {OPEN_ACTION_ID: "open", CHOOSE_ACTION_ID: "open"}
+MAX_PAGE_CHARS = 2000
+"""Escaped characters of the text in one block."""
+
+TrackerChoices = Sequence[tuple[str, str]]
+"""(name, words) of the trackers of this site."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerForm:
+    """What would leave: the title as it is proposed, the text whole, and every other field."""
+
+    incident: str
+    tracker: str
+    words: str
+    digest: str
+    title: str
+    text: str
+    fields: Mapping[str, str]
+    title_most: int = 255
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedTrackerForm:
+    """A form that somebody sent: what was shown, by its digest, and the title that they gave it."""
+
+    incident: str
+    tracker: str
+    digest: str
+    title: str
+
+
+def render_open_buttons(incident: str, trackers: TrackerChoices) -> list[Block]:
+    """What stands on a ticket's card: a button for one tracker, a choice for several."""
+    if not trackers:
+        return []
+    if len(trackers) == 1:
+        [(name, words)] = trackers
+        return [blocks.actions(blocks.button(f"Open in {words}…", OPEN_ACTION_ID, encode_button_value(incident, name)))]
+    return [blocks.select_row(CHOOSE_ACTION_ID, encode_button_value(incident), "Open in…", {"Trackers": trackers})]
+
+
+def parse_open_click(payload: Mapping[str, Any]) -> ButtonClick:
+    """A click on one of them; `item` is the tracker."""
+    try:
+        chooses = payload["actions"][0]["action_id"] == CHOOSE_ACTION_ID
+    except MALFORMED_PAYLOAD_ERRORS:
+        raise OldButton from None
+    if chooses:
+        chosen = parse_select_choice(payload, BUTTONS)
+        return ButtonClick(chosen.does, chosen.incident, chosen.chosen)
+    return parse_button_click(payload, BUTTONS)
+
+
+def render_tracker_form(form: TrackerForm) -> Block:
+    """The form. All of the text is in it, whatever its size: a draft is bounded so that it fits."""
+    rows: list[Line] = [(bold(name), f" {value}") for name, value in form.fields.items()]
+    return blocks.modal(
+        CALLBACK_ID,
+        f"Open in {form.words}",
+        [
+            blocks.input_block(
+                TITLE_BLOCK_ID,
+                "Title",
+                blocks.text_input(initial=form.title, most=form.title_most),
+                hint="Yours to change. Secrets are taken out of it once more.",
+            ),
+            blocks.line_section(bold(f"This, and nothing else, would leave for {form.words}. Nothing was sent yet.")),
+            blocks.section(*rows),
+            *(blocks.code_section(page) for page in _split_pages(form.text)),
+        ],
+        submit="Send it",
+        metadata=json.dumps({"incident": form.incident, "tracker": form.tracker, "digest": form.digest}),
+    )
+
+
+def parse_tracker_form(payload: Mapping[str, Any]) -> SubmittedTrackerForm:
+    """A submission. Raises BadForm for what the person can mend, OldButton for a form that is not ours."""
+    try:
+        view = payload["view"]
+        carried = json.loads(view["private_metadata"])
+        title = " ".join(str(view["state"]["values"][TITLE_BLOCK_ID][TITLE_BLOCK_ID].get("value") or "").split())
+        form = SubmittedTrackerForm(str(carried["incident"]), str(carried["tracker"]), str(carried["digest"]), title)
+    except MALFORMED_PAYLOAD_ERRORS as wrong:
+        raise OldButton from wrong
+    if not title:
+        raise BadForm({TITLE_BLOCK_ID: "Give it a title."})
+    return form
+
+
+def _split_pages(text: str) -> Iterator[list[str]]:
+    """Its lines, a block's worth at a time."""
+    page: list[str] = []
+    used = 0
+    for line in split_lines(text):
+        size = len(line) + 4 * sum(line.count(char) for char in "&<>") + 1
+        if page and used + size > MAX_PAGE_CHARS:
+            yield page
+            page, used = [], 0
+        page.append(line)
+        used += size
+    if page:
+        yield page

@@ -1,0 +1,195 @@
+"""The one place that calls a tracker: an HTTP request out, a bounded answer back, or why there is none."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from bot.cards.text import MAX_URL_CHARS, WEB_URL_PATTERN
+from bot.inbound.limited_body import IDENTITY_ENCODING_HEADERS, read_limited_body
+from bot.trackers.tracker import TrackerAnswerTooLong, TrackerRefused, TrackerTicketGone, TrackerUnavailable
+from kb.redact import redact_start, show_invisible
+from tools.clock import Clock
+
+TIMEOUT_SECONDS, MAX_ANSWER_BYTES, MAX_ERROR_CHARS = 20.0, 1 << 20, 300
+RETRY_STATUSES = frozenset({408, 425, 429})
+DEFAULT_RETRY_SECONDS = 60.0
+"""Seconds that a caller waits who is over a limit and is not told for how long."""
+MAX_RETRY_SECONDS = 6 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerResponse:
+    """An answer, whichever it is; `data` is None where it is no JSON."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerHttpClient:
+    """A tracker by its address. `words`: as people call it; `mends`: what to do about a status; `why`: their own words in an answer."""
+
+    words: str
+    base: str
+    clock: Clock
+    headers: Mapping[str, str]
+    mends: Mapping[int, str]
+    why: Callable[[Any], str]
+    seconds: float = field(default=TIMEOUT_SECONDS)
+
+    async def send_request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        gone: bool = False,
+    ) -> TrackerResponse:
+        """An answer that is none of trouble. Raises TrackerAway and TrackerRefused; `gone`: and TrackerGone for what is not there any more."""
+        answer = await self._fetch_response(method, path, params, None if body is None else json.dumps(body).encode(), headers or {})
+        if gone and answer.status in (404, 410):
+            raise TrackerTicketGone(f"{self.words} answers {answer.status}: it is not there any more, or not for us")
+        return self._check_response(method, answer)
+
+    async def send_signed_body(self, body: bytes, headers: Mapping[str, str]) -> TrackerResponse:
+        """The same of these very bytes, to the address itself."""
+        return self._check_response("POST", await self._fetch_response("POST", "", None, body, headers))
+
+    def _check_response(self, method: str, answer: TrackerResponse) -> TrackerResponse:
+        if answer.status < 300 or answer.status == 304:
+            return answer
+        raise self._build_error(method, answer)
+
+    async def _fetch_response(
+        self, method: str, path: str, params: Mapping[str, str] | None, body: bytes | None, headers: Mapping[str, str]
+    ) -> TrackerResponse:
+        """The answer, whatever it is. Raises TrackerAway where there is none."""
+        json_body = {"Content-Type": "application/json"} if body is not None else {}
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=self.seconds), auto_decompress=False) as session,
+                session.request(
+                    method,
+                    f"{self.base}{path}",
+                    params=params,
+                    data=body,
+                    headers={
+                        **IDENTITY_ENCODING_HEADERS,
+                        "Accept": "application/json",
+                        "User-Agent": "RackMedic",
+                        **json_body,
+                        **self.headers,
+                        **headers,
+                    },
+                    allow_redirects=False,
+                ) as answer,
+            ):
+                said = await read_limited_body(answer.content.iter_any(), MAX_ANSWER_BYTES)
+                if said is None:
+                    raise TrackerAnswerTooLong(f"{self.words} answers more than {MAX_ANSWER_BYTES >> 20} MiB", maybe=method != "GET")
+                return TrackerResponse(
+                    answer.status, {name.lower(): _replace_surrogates(value) for name, value in answer.headers.items()}, _parse_json(said)
+                )
+        except aiohttp.ClientConnectorError as why:
+            raise TrackerUnavailable(f"{self.words} cannot be reached: {str(why)[:160]}") from why
+        except (aiohttp.ClientError, TimeoutError, OSError) as why:
+            raise TrackerUnavailable(
+                f"{self.words} does not answer: {str(why)[:160] or type(why).__name__}", maybe=method != "GET"
+            ) from why
+
+    def _build_error(self, method: str, answer: TrackerResponse) -> TrackerUnavailable | TrackerRefused:
+        said = clean_remote_text(self.why(answer.data)) if answer.data is not None else ""
+        why = f"{self.words} answers {answer.status}{f': {said}' if said else ''}"
+        if _is_rate_limited(answer):
+            return TrackerUnavailable(why, parse_retry_after(answer.headers, self.clock.now()))
+        if answer.status in RETRY_STATUSES or answer.status >= 500:
+            return TrackerUnavailable(
+                why, parse_retry_after(answer.headers, self.clock.now(), least=0.0), maybe=method != "GET" and answer.status >= 500
+            )
+        mend = self.mends.get(answer.status) or (self.mends.get(301, "") if answer.status < 400 else "")
+        return TrackerRefused(f"{why}. {mend}".strip() if mend else why)
+
+
+def _is_rate_limited(answer: TrackerResponse) -> bool:
+    """Over a limit: said with 429, or with 403 and what that product says beside it."""
+    over = "retry-after" in answer.headers or answer.headers.get("x-ratelimit-remaining") == "0"
+    secondary = isinstance(answer.data, dict) and "rate limit" in str(answer.data.get("message", ""))[:400].lower()
+    return answer.status == 429 or (answer.status == 403 and (over or secondary))
+
+
+def parse_retry_after(headers: Mapping[str, str], now: datetime, least: float = DEFAULT_RETRY_SECONDS) -> float:
+    """For how many seconds to leave them alone: what they say, in seconds or as a time; else `least`."""
+    after = headers.get("retry-after", "")
+    if after.isascii() and after.isdigit() and len(after) < 8:
+        return min(float(after), MAX_RETRY_SECONDS)
+    try:
+        return min(max((parsedate_to_datetime(after[:60]).astimezone(UTC) - now).total_seconds(), 0.0), MAX_RETRY_SECONDS)
+    except (ValueError, TypeError, OverflowError):
+        pass  # no time either: another header may say it
+    return _parse_rate_limit_reset(headers, now) or least
+
+
+def _parse_rate_limit_reset(headers: Mapping[str, str], now: datetime) -> float:
+    """Until a limit is over that is used up, as GitHub says it (a moment), PagerDuty (seconds) or Jira (a time); 0 where nobody says it."""
+    seconds, moment = headers.get("ratelimit-reset", ""), headers.get("x-ratelimit-reset", "")
+    if headers.get("ratelimit-remaining") == "0" and seconds.isascii() and seconds.isdigit() and len(seconds) < 8:
+        return min(max(float(seconds), 1.0), MAX_RETRY_SECONDS)
+    if headers.get("x-ratelimit-remaining") != "0":
+        return 0.0
+    if moment.isascii() and moment.isdigit() and len(moment) < 12:
+        return min(max(float(moment) - now.timestamp(), 1.0), MAX_RETRY_SECONDS)
+    try:
+        return min(max((datetime.fromisoformat(moment[:40]).astimezone(UTC) - now).total_seconds(), 1.0), MAX_RETRY_SECONDS)
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def clean_remote_text(text: str, most: int = MAX_ERROR_CHARS) -> str:
+    """What they said, as it may be shown: one line, bounded, without secrets."""
+    return " ".join(show_invisible(redact_start(text, 2 * most)).split())[:most]
+
+
+def filter_remote_url(url: object, base: str, below: str = "") -> str:
+    """An address of theirs that may be linked, or empty: on the very host that we asked, on that of whose API it is, or below `below`."""
+    if not isinstance(url, str) or len(url) > MAX_URL_CHARS or not WEB_URL_PATTERN.fullmatch(url):
+        return ""
+    ours, theirs = _split_origin(base), _split_origin(url)
+    known = theirs == ours or theirs == (ours[0], ours[1].removeprefix("api."))
+    return url if known or (below and theirs[0] == "https" and theirs[1].endswith(f".{below}")) else ""
+
+
+def _split_origin(url: str) -> tuple[str, str]:
+    """Scheme and host with its port; the host of what is no address is nobody's."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url, ""
+    return parts.scheme, parts.netloc.lower()
+
+
+def get_text_at(data: Any, *way: str) -> str:
+    """A text inside an answer; empty where the answer has another shape."""
+    for step in way:
+        data = data.get(step) if isinstance(data, dict) else None
+    return _replace_surrogates(data) if isinstance(data, str) else str(data) if isinstance(data, int) and not isinstance(data, bool) else ""
+
+
+def _replace_surrogates(text: str) -> str:
+    """As it can be kept: half of a letter is none."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _parse_json(said: bytes) -> Any:
+    try:
+        return json.loads(said)
+    except (ValueError, RecursionError):
+        return None

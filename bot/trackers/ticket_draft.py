@@ -1,0 +1,254 @@
+"""What leaves for a tracker, made of a stored incident: bounded, without secrets, and without a customer's words or name. Pure."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from bot.incidents.cards import report_rows as shown
+from bot.incidents.cards.handoff import Handoff, TimelineEntry, build_handoff, build_timeline
+from bot.incidents.cards.report_rows import CauseTitles
+from graph.incident_view import IncidentView
+from graph.state import Hypothesis, IncidentState, Origin
+from graph.ticket_export.common_words import COMMON_WORDS
+from kb.names import NameMatcher, fold_text, split_name
+from kb.redact import redact_start, show_invisible
+from kb.schema import StrictModel
+
+MAX_TEXT_CHARS, MAX_LINE_CHARS, MAX_SECTION_LINES = 6000, 240, 12
+"""Characters of a draft, of a line of it, and lines of a part: the form shows all of it."""
+MAX_CAUSES, MAX_EVIDENCE_LINES, MAX_RIVALS = 3, 4, 6
+TENANT_PLACEHOLDER, DIGITS = "a customer", "0123456789"
+
+
+class DraftSection(StrictModel):
+    """A part under its heading. `printed`: lines as machines or people wrote them."""
+
+    head: str
+    lines: tuple[str, ...]
+    printed: bool = False
+
+
+class TrackerDraft(StrictModel):
+    """All that is told of an incident, whichever tracker it goes to. Which fields it takes there is the tracker's."""
+
+    incident: str
+    title: str
+    sections: tuple[DraftSection, ...]
+    thread: str = ""
+    """Where it is talked about in Slack."""
+    owner: str = ""
+    """Who should act: customer, provider or vendor."""
+    hosts: tuple[str, ...] = ()
+
+    def to_stored_bytes(self) -> bytes:
+        """As it is kept until it has arrived."""
+        return self.model_dump_json().encode()
+
+
+def build_draft(incident: str, state: IncidentState, origin: Origin, titles: CauseTitles, customers: Collection[str]) -> TrackerDraft:
+    """The draft of a stored incident. `customers`: names of tenants, none of which leaves."""
+    theirs = bool(origin.tenant or origin.customer or origin.ticket)
+    rows = IncidentView({**state, "id": incident, "said": []} if theirs else {**state, "id": incident})
+    whole = build_handoff(rows.stored)
+    told = _OutboundText(customers, whole.hosts)
+    parts = _select_fitting_sections(
+        told.build_section(head, lines, printed) for head, lines, printed in _list_parts(whole, build_timeline(rows), titles, theirs)
+    )
+    return TrackerDraft(
+        incident=incident,
+        title=told.clean_line(whole.headline),
+        sections=tuple(parts),
+        thread=build_thread_url(origin),
+        owner=told.clean_line(whole.ticket.owner),
+        hosts=tuple(told.clean_line(name) for name in whole.hosts[:64]),
+    )
+
+
+def replace_title(draft: TrackerDraft, title: str, customers: Collection[str]) -> TrackerDraft:
+    """With the title that a person gave it; what is typed may hold a secret or a customer's name too."""
+    return draft.model_copy(update={"title": _OutboundText(customers, draft.hosts).clean_line(title)})
+
+
+def format_outbound_line(text: str, most: int = MAX_LINE_CHARS) -> str:
+    """A line that may leave."""
+    line = " ".join(show_invisible(redact_start(text, 2 * MAX_LINE_CHARS)).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def redact_tenants(text: str, customers: Collection[str]) -> str:
+    """A line that may leave, with no name of a tenant."""
+    return _OutboundText(customers).clean_line(text)
+
+
+def build_thread_url(origin: Origin) -> str:
+    """The thread that the incident lives in; empty where it is in none."""
+    at = (origin.team, origin.channel, origin.thread_ts)
+    if origin.kind != "slack" or not all(re.fullmatch(r"[A-Z0-9.]{1,40}", word) for word in at):
+        return ""
+    return f"https://app.slack.com/client/{origin.team}/{origin.channel}/thread/{origin.channel}-{origin.thread_ts}"
+
+
+class _OutboundText:
+    """Words on their way out: no secret, no name of a customer, nothing that hides, no line too long."""
+
+    def __init__(self, customers: Collection[str], hosts: Collection[str] = ()) -> None:
+        self._names = NameMatcher(customers, COMMON_WORDS)
+        self._pattern = self._names.build_pattern()
+        known = _build_alternation(self._build_host_pattern(name.lower()) for name in hosts)
+        self._hosts = re.compile(rf"(?<!\w){known}") if known else None
+
+    def _build_host_pattern(self, name: str) -> str:
+        """The name, and its like with other numbers; not where a tenant's name and a number are all of it."""
+        stem = name.rstrip(DIGITS)
+        if stem == name or split_name(stem) in {split_name(one) for one in self._names.known}:
+            return rf"{re.escape(name)}(?!\w)"
+        return f"{re.escape(stem)}(?=[0-9[])"
+
+    def clean_line(self, text: str) -> str:
+        """Their names are found within words as well (`acme-train`, `acmetrain`), but for those of the hosts in question."""
+        return format_outbound_line(self._redact_tenant_names(redact_start(text, 8 * MAX_LINE_CHARS)))
+
+    def _redact_tenant_names(self, text: str) -> str:
+        if self._pattern is None:
+            return text
+        said = fold_text(text)
+        hosts = [found.span() for found in self._hosts.finditer(said.text)] if self._hosts else []
+        told, behind = list[str](), 0
+        for start, end in self._names.iter_places(said, self._pattern):
+            if any(first <= start and end <= last for first, last in hosts):
+                continue
+            at, until = said.get_original_span(start, end)
+            told += [
+                text[behind:at],
+                "-" * text[max(0, at - 1) : at].isalnum(),
+                TENANT_PLACEHOLDER,
+                "-" * text[until : until + 1].isalnum(),
+            ]
+            behind = until
+        return "".join((*told, text[behind:]))
+
+    def build_section(self, head: str, lines: Sequence[str], printed: bool) -> DraftSection:
+        rest = len(lines) - MAX_SECTION_LINES
+        kept = [self.clean_line(text) for text in lines[:MAX_SECTION_LINES]]
+        more = [f"… and {rest} more"] if rest > 0 else []
+        return DraftSection(head=head, lines=tuple(line for line in (*kept, *more) if line), printed=printed)
+
+
+def _build_alternation(patterns: Iterable[str]) -> str:
+    """A pattern of all of them, the longest first; empty for none."""
+    known = sorted(set(filter(None, patterns)), key=lambda one: (-len(one), one))
+    return f"(?:{'|'.join(known)})" if known else ""
+
+
+def _list_parts(whole: Handoff, when: Sequence[TimelineEntry], titles: CauseTitles, theirs: bool) -> Iterator[tuple[str, list[str], bool]]:
+    """(heading, lines, whether they are quoted), what matters most first."""
+    yield (
+        "What",
+        [whole.headline, f"Hosts: {shown.fold_hosts(whole.hosts) or 'none named'}", f"For: {whole.ticket.owner or 'nobody known'}"],
+        False,
+    )
+    yield (
+        "Reported",
+        ["by a customer; their words stay in the thread"] if theirs else [whole.reported] if whole.reported else [],
+        not theirs,
+    )
+    for cause in [row for row in whole.hypotheses if row.verdict == "confirmed"][:MAX_CAUSES]:
+        yield f"Root cause: {shown.get_cause_title(cause.label, titles)}", _list_cause_lines(cause), True
+    yield "Not decided", _list_hypotheses(whole, ("inconclusive", "open"), titles), False
+    yield "Ruled out", _list_hypotheses(whole, ("rejected",), titles), False
+    yield "Could not look", [f"{row.host} {row.check}: {row.why}" for row in whole.could_not_look], False
+    yield "Out of service on our account", [f"{row.host} {row.render_status()}" for row in whole.held], False
+    yield "Timeline (UTC)", [f"{moment.at:%Y-%m-%d %H:%M:%S}  {moment.what}" for moment in when], True
+
+
+def _list_cause_lines(cause: Hypothesis) -> list[str]:
+    where = f"{shown.format_cause_place(cause) or 'no machine at fault'}, {shown.format_confidence(cause.confidence)} sure, {cause.label}"
+    return [
+        where,
+        *([cause.because] if cause.because else []),
+        *(f"{row.host} {row.check}: {row.line}" for row in cause.evidence[:MAX_EVIDENCE_LINES]),
+    ]
+
+
+def _list_hypotheses(whole: Handoff, verdicts: Sequence[str], titles: CauseTitles) -> list[str]:
+    rows = [row for row in whole.hypotheses if row.verdict in verdicts]
+    rest = [f"… and {len(rows) - MAX_RIVALS} more"] if len(rows) > MAX_RIVALS else []
+    return [*(shown.get_cause_title(row.label, titles) for row in rows[:MAX_RIVALS]), *rest]
+
+
+def _select_fitting_sections(sections: Iterable[DraftSection]) -> Iterator[DraftSection]:
+    """Whole sections as long as they fit; what does not is said."""
+    room, left_out = MAX_TEXT_CHARS, 0
+    for section in (one for one in sections if one.lines):
+        room -= len(section.head) + sum(_measure_shown_chars(line) for line in section.lines)
+        if room < 0:
+            left_out += 1
+            continue
+        yield section
+    if left_out:
+        yield DraftSection(head="More", lines=(f"{left_out} more parts are in the thread",))
+
+
+def _measure_shown_chars(line: str) -> int:
+    """As the form shows it, escaped and under its heading."""
+    return len(line) + 4 * sum(line.count(char) for char in "&<>") + 2 * line.count("://") + 3
+
+
+def render_plain_text(draft: TrackerDraft, marker: str) -> str:
+    """For people who read it as it stands."""
+    parts = ["\n".join([section.head.upper(), *(f"  {line}" for line in section.lines)]) for section in draft.sections]
+    return "\n\n".join([*parts, _render_footer(draft, marker)])
+
+
+def render_markdown(draft: TrackerDraft, marker: str) -> str:
+    """For GitHub: every line of others stands in a fence, where nothing mentions anybody and nothing is a link."""
+    parts = [f"### {_sanitize_heading(section.head)}\n\n{_fence_lines(section.lines)}" for section in draft.sections]
+    return "\n\n".join([*parts, f"{_render_footer(draft, marker)}\n<!-- {marker} -->"])
+
+
+def render_adf(draft: TrackerDraft, marker: str) -> dict[str, object]:
+    """For Jira: Atlassian's document, in which text is text whatever stands in it."""
+    blocks: list[dict[str, object]] = []
+    for section in draft.sections:
+        blocks.append({"type": "heading", "attrs": {"level": 3}, "content": [_build_adf_text(section.head)]})
+        if section.printed:
+            blocks.append({"type": "codeBlock", "content": [_build_adf_text("\n".join(section.lines))]})
+        else:
+            blocks += [{"type": "paragraph", "content": [_build_adf_text(line)]} for line in section.lines]
+    return {
+        "type": "doc",
+        "version": 1,
+        "content": [*blocks, *({"type": "paragraph", "content": [_build_adf_text(line)]} for line in _list_footer_lines(draft, marker))],
+    }
+
+
+def build_adf_paragraph(words: str) -> dict[str, object]:
+    """A document of Atlassian's that is one paragraph."""
+    return {"type": "doc", "version": 1, "content": [{"type": "paragraph", "content": [_build_adf_text(words)]}]}
+
+
+def build_draft_data(draft: TrackerDraft, marker: str) -> Mapping[str, object]:
+    """For programs."""
+    return {**draft.model_dump(mode="json"), "marker": marker}
+
+
+def _build_adf_text(words: str) -> dict[str, object]:
+    """Atlassian refuses an empty text."""
+    return {"type": "text", "text": words or "–"}
+
+
+def _sanitize_heading(head: str) -> str:
+    return re.sub(r"[^\w ().,:/-]", " ", head)
+
+
+def _fence_lines(lines: Sequence[str]) -> str:
+    text = "\n".join(lines)
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def _render_footer(draft: TrackerDraft, marker: str) -> str:
+    return "\n".join(_list_footer_lines(draft, marker))
+
+
+def _list_footer_lines(draft: TrackerDraft, marker: str) -> list[str]:
+    return [f"Sent by RackMedic after a person's click: incident {draft.incident} ({marker})", *([draft.thread] if draft.thread else [])]

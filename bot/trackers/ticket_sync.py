@@ -1,0 +1,232 @@
+"""Takes what was clicked to its tracker, once, and asks how far it is from then on. Any number of processes may do so.
+
+A try is noted before it is made. Whoever finds one noted does not know whether it arrived (the process died, the answer was lost): where the
+tracker tells the same by its marker it is sent again, and else looked for first, until it would be found for certain.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from redis.exceptions import RedisError
+
+from bot.store.outbox import MAX_RETRY_DELAY, Outbox, OutboxRow, compute_retry_delay
+from bot.tasks import run_periodically
+from bot.trackers.comments import format_closing_comment
+from bot.trackers.ticket_draft import TrackerDraft
+from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, Tracker, TrackerRefused, TrackerTicketGone, TrackerUnavailable
+from tools.clock import Clock
+
+log = structlog.get_logger()
+SWEEP_INTERVAL_SECONDS, MAX_CONCURRENT_ROWS = 2.0, 8
+"""Seconds between sweeps; rows at once."""
+STEP_LEASE_RATIO = 5 / 6
+"""Share of the outbox's lease that one step with a row may take: less than the time after which another process takes the row over."""
+BEGAN_KEY, CHANGED_KEY, URL_KEY, SHOWN_KEY, SEEN_KEY, DONE_KEY, CLOSE_SENT_KEY = (
+    "began",
+    "changed",
+    "url",
+    "shown",
+    "seen",
+    "done",
+    "told_closed",
+)
+"""What is noted of a row."""
+HANDLED_COMMENTS_KEY, COMMENT_COUNT_KEY, COMMENTS_UNREAD_KEY, STUCK_COMMENT_KEY = "remarked", "remarks", "unread", "stuck"
+"""The same of comments: signs of those that are dealt with, how many were shown, why they cannot be read, and which one Slack does not take."""
+MAX_COMMENTS_PER_POLL, MAX_COMMENTS_PER_TICKET, MAX_KEPT_COMMENT_HASHES, MAX_COMMENT_TRIES = 5, 100, 100, 12
+"""Comments of one look that are shown, the newest; of one ticket; signs that are kept, many more than are looked at; and tries of one, some hours."""
+FIRST_POLL_DELAY = timedelta(seconds=5)
+POLL_INTERVAL = timedelta(minutes=1)
+"""Interval between two looks at a ticket that changed lately. The default of the setting `tracker_poll_seconds`."""
+POLL_BACKOFF: tuple[tuple[timedelta, int], ...] = ((timedelta(hours=1), 1), (timedelta(days=1), 5), (timedelta(days=90), 30))
+"""Time since the last change, and by what the interval is multiplied until then. After the last row a ticket is not looked at any more."""
+DONE_POLL_PERIOD, DONE_POLL_MULTIPLE = timedelta(days=7), 30
+"""How long a ticket that is done there is still looked at, because it may be opened again, and the multiple of the interval."""
+UNCERTAIN_DELIVERY_TEXT = "whether it arrived is not known: it is looked for before it is sent again"
+
+
+def compute_next_poll(since: timedelta, poll: timedelta, *, done: bool, over: bool) -> timedelta | None:
+    """Return the time until the next look, `since` the last change; None: never. `over`: closed here, and nothing more can come from there."""
+    if done or over:
+        return poll * DONE_POLL_MULTIPLE if since < DONE_POLL_PERIOD and not over else None
+    return next((poll * times for until, times in POLL_BACKOFF if since < until), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TicketSync:
+    """`paint` shows where a row stands; `tell` shows what somebody wrote there, once however often it is asked to, with words of ours, and says
+    whether it did; `closing` says with what cause an incident was closed, None while it is not."""
+
+    outbox: Outbox
+    trackers: Mapping[str, Tracker]
+    clock: Clock
+    paint: Callable[[str], Awaitable[None]]
+    closing: Callable[[str], Awaitable[str | None]]
+    tell: Callable[[str, RemoteComment, str], Awaitable[bool]]
+    poll: timedelta = POLL_INTERVAL
+    every: float = SWEEP_INTERVAL_SECONDS
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def run(self) -> None:
+        """Until cancelled. The first look is at once: a restart finds what was clicked before the crash."""
+        await run_periodically("trackers", self.sweep, self.every, pause=self.pause)
+
+    async def sweep(self) -> int:
+        """Send and ask what is due; how many."""
+        due = await self.outbox.claim_due(MAX_CONCURRENT_ROWS)
+        for failed in await asyncio.gather(*map(self._lease_and_process, due), return_exceptions=True):
+            if isinstance(failed, BaseException):
+                raise failed
+        return len(due)
+
+    async def _lease_and_process(self, name: str) -> None:
+        try:
+            async with asyncio.timeout(self.outbox.lease.total_seconds() * STEP_LEASE_RATIO):
+                if row := await self.outbox.begin_sending(name):
+                    await self._process_row(row)
+        except RedisError:
+            raise
+        except Exception:
+            log.exception("trackers.step_failed", row=name)  # one bad row must not hide the others
+
+    async def _process_row(self, row: OutboxRow) -> None:
+        tracker = self.trackers.get(row.place)
+        if not row.document or tracker is None:
+            log.warning("trackers.forgotten", row=row.name, configured=tracker is not None)
+            await self.outbox.remove_due(row.name)
+            return
+        try:
+            await (self._send_ticket(row, tracker) if row.pending else self._poll_ticket(row, tracker))
+        except TrackerUnavailable as away:
+            log.warning("trackers.away", row=row.name, tries=row.tries + 1, why=str(away))
+            await self.outbox.postpone_row(row, str(away), max(compute_retry_delay(row.tries), timedelta(seconds=away.after)))
+        except TrackerTicketGone as gone:
+            log.warning("trackers.gone", row=row.name, why=str(gone))
+            await self.outbox.mark_refused(row, str(gone), ticket="", began="")
+        except TrackerRefused as no:
+            log.warning("trackers.refused", row=row.name, why=str(no))
+            await self._handle_refusal(row, str(no))
+        await self.paint(row.name)
+
+    async def _send_ticket(self, row: OutboxRow, tracker: Tracker) -> None:
+        draft = TrackerDraft.model_validate_json(row.document)
+        began = _parse_moment(row.notes.get(BEGAN_KEY, ""))
+        if not tracker.repeatable and (found := await self._find_earlier_ticket(row, tracker, draft, began)):
+            await self._record_arrival(row, tracker, found)
+            return
+        await self.outbox.record_notes(row, **{BEGAN_KEY: self.clock.now().isoformat()})
+        try:
+            made = await tracker.create_ticket(draft)
+        except TrackerUnavailable as away:
+            if not away.maybe:
+                await self.outbox.record_notes(row, **{BEGAN_KEY: ""})
+            raise
+        except TrackerRefused:
+            await self.outbox.record_notes(row, **{BEGAN_KEY: ""})
+            raise
+        await self._record_arrival(row, tracker, made)
+
+    async def _find_earlier_ticket(
+        self, row: OutboxRow, tracker: Tracker, draft: TrackerDraft, began: datetime | None
+    ) -> RemoteTicket | None:
+        """What an earlier try made. Raises TrackerAway as long as it cannot be told for certain that it made nothing."""
+        found = await tracker.find_ticket(draft, began or row.at or self.clock.now())
+        if found is None and began is not None and (left := tracker.settles - (self.clock.now() - began)) > timedelta():
+            raise TrackerUnavailable(UNCERTAIN_DELIVERY_TEXT, left.total_seconds())
+        return found
+
+    async def _record_arrival(self, row: OutboxRow, tracker: Tracker, made: RemoteTicket) -> None:
+        log.info("trackers.sent", row=row.name, ticket=made.shown)
+        notes = {
+            URL_KEY: made.url,
+            SHOWN_KEY: made.shown,
+            CHANGED_KEY: self.clock.now().isoformat(),
+            BEGAN_KEY: "",
+            SEEN_KEY: "",
+            DONE_KEY: "",
+            HANDLED_COMMENTS_KEY: "",
+        }
+        again = min(FIRST_POLL_DELAY, self.poll) if tracker.tells or tracker.on_close != "nothing" else None
+        await self.outbox.mark_arrived(row, made.id, "", again, **notes)
+
+    async def _poll_ticket(self, row: OutboxRow, tracker: Tracker) -> None:
+        cause = await self.closing(row.incident)
+        if cause is not None and tracker.on_close != "nothing" and not row.notes.get(CLOSE_SENT_KEY):
+            await self.outbox.record_notes(row, **{CLOSE_SENT_KEY: "1"})  # before it is told: twice is worse than never
+            await tracker.close_ticket(row.ticket, format_closing_comment(row.incident, cause))
+        now = await tracker.fetch_status(row.ticket, row.notes.get(SEEN_KEY, "")) if tracker.tells else None
+        state, done = (now.state, now.done) if now else (row.state, row.notes.get(DONE_KEY) == "1")
+        changed = self.clock.now() if state != row.state else _parse_moment(row.notes.get(CHANGED_KEY, "")) or self.clock.now()
+        untold = await self._post_new_comments(row, now) if now else None
+        over = cause is not None and (done or not tracker.tells)
+        again = untold or compute_next_poll(self.clock.now() - changed, self.poll, done=done, over=over)
+        notes = {CHANGED_KEY: changed.isoformat(), DONE_KEY: "1" if done else "", **_build_status_notes(now, whole=untold is None)}
+        await self.outbox.record_state(row, state, again, **notes)
+
+    async def _post_new_comments(self, row: OutboxRow, now: RemoteStatus) -> timedelta | None:
+        """Show what is new of what people wrote there, and note each before the next; when to ask again where that is not through. What stood there
+        before comments were read at all stays there."""
+        known = row.notes.get(HANDLED_COMMENTS_KEY)
+        signs, count = (known or "").split(), int(row.notes.get(COMMENT_COUNT_KEY, "0"))
+        fresh = [remark for remark in now.remarks if remark.id_hash not in signs]
+        theirs = [remark for remark in fresh if not remark.is_own] if known is not None else []
+        shown = theirs[-MAX_COMMENTS_PER_POLL:]
+        signs += [remark.id_hash for remark in fresh if remark not in shown]
+        for remark in shown:
+            if count < MAX_COMMENTS_PER_TICKET:
+                count += 1
+                beside = _format_omission(count, len(theirs) - len(shown) if remark is shown[0] else 0)
+                took = await self.tell(row.name, remark, beside)
+                if not took and (again := await self._note_stuck_comment(row, remark.id_hash)):
+                    return again
+            signs.append(remark.id_hash)
+            await self.outbox.record_notes(
+                row, **{HANDLED_COMMENTS_KEY: " ".join(signs[-MAX_KEPT_COMMENT_HASHES:]), COMMENT_COUNT_KEY: str(count)}
+            )
+        if fresh or known is None:
+            await self.outbox.record_notes(row, **{HANDLED_COMMENTS_KEY: " ".join(signs[-MAX_KEPT_COMMENT_HASHES:])})
+        return None
+
+    async def _note_stuck_comment(self, row: OutboxRow, sign: str) -> timedelta | None:
+        """Slack did not take a comment: when to try again; None where it never will, so that it hides no other."""
+        before, _, count = row.notes.get(STUCK_COMMENT_KEY, "").partition(" ")
+        tries = 1 + (int(count) if before == sign else 0)
+        await self.outbox.record_notes(row, **{STUCK_COMMENT_KEY: f"{sign} {tries}"})
+        if tries < MAX_COMMENT_TRIES:
+            return compute_retry_delay(tries)
+        log.warning("trackers.comment_left", row=row.name, tries=tries)
+        return None
+
+    async def _handle_refusal(self, row: OutboxRow, why: str) -> None:
+        """A ticket that was not made is over; how far one is may be asked again later."""
+        if row.pending:
+            await self.outbox.mark_refused(row, why)
+        else:
+            await self.outbox.postpone_row(row, why, MAX_RETRY_DELAY)
+
+
+def _format_omission(count: int, earlier: int) -> str:
+    """What a reader should know of comments that are not shown."""
+    if count == MAX_COMMENTS_PER_TICKET:
+        return f"That was number {MAX_COMMENTS_PER_TICKET}: from here on comments are shown there alone."
+    return f"{earlier} more that came before it {'stands' if earlier == 1 else 'stand'} there alone." if earlier else ""
+
+
+def _build_status_notes(now: RemoteStatus | None, *, whole: bool) -> Mapping[str, str]:
+    """`seen` is kept once all of it was shown: what was not is asked for again, whether or not something changes."""
+    if now is None:
+        return {}
+    whole = whole and not now.unread
+    return {
+        COMMENTS_UNREAD_KEY: now.unread,
+        SEEN_KEY: now.seen if whole else "",
+        SHOWN_KEY: now.ticket.shown,
+        **({URL_KEY: now.ticket.url} if now.ticket.url else {}),
+    }
+
+
+def _parse_moment(text: str) -> datetime | None:
+    return datetime.fromisoformat(text).astimezone(UTC) if text else None

@@ -1,0 +1,1 @@
+"""LangGraph checkpoints on core Redis commands, fenced by a lease; whether a run was interrupted."""

@@ -1,0 +1,339 @@
+"""Whether a message in an incident's thread is said to us: an answer, the answer to our question, or none of our business. Pure.
+
+A message that is none of our business goes nowhere: no turn, no evidence, no ticket, no model.
+"""
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Literal, NamedTuple
+
+from graph.dialogue.cues import list_cue_words
+from graph.dialogue.intents import Intent
+from graph.dialogue.real_words import REAL
+from graph.dialogue.said import ParsedMessage
+from graph.dialogue.spelling import compute_edit_distance
+from graph.dialogue.words import NEUTRAL
+
+LONGEST = 400
+"""Characters at the beginning of a message that are read for whom it is said to."""
+
+CallPosition = Literal["", "first", "inside"]
+"""Whether somebody else is called: at the beginning, or somewhere in the text."""
+PreviousSpeaker = Literal["us", "self", "person", "nobody"]
+"""Who had the last word before: we, whoever speaks now, somebody else, or nobody that we know of."""
+
+
+class Addressing(StrEnum):
+    """What becomes of a message. `TAKE` takes it, whatever it says, as new facts: the answer to our question, or what was handed in."""
+
+    ANSWER = "answer"
+    TAKE = "take"
+    SILENCE = "silence"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSituation:
+    """How a message stands in its thread, as the surface knows it."""
+
+    mentioned: bool = False
+    """We are called by name, or it is a direct message."""
+    called: CallPosition = ""
+    follows: PreviousSpeaker = "nobody"
+    after_question: bool = False
+    """The last word of somebody else was a question."""
+    asked: bool = False
+    """Our own question is the last word, but for what whoever speaks now has said since."""
+    mention_only: bool = False
+    """In this channel we speak only when we are mentioned."""
+    paused: bool = False
+    """Somebody asked us to be quiet, and the time is not up."""
+    closed: bool = False
+    """The incident is closed."""
+    files: bool = False
+    """Files came with the message."""
+    alone: bool = False
+    """Nobody else spoke in the thread lately, so a question or request can only be meant for us."""
+
+
+OF_A_PERSON: Final = frozenset({Intent.ASSIGN, Intent.HAND_OFF})
+"""Name somebody without being said to them: “assign it to @priya”."""
+POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
+IN_A_PAUSE: Final = frozenset({Intent.STOP, Intent.PAUSE, Intent.HAND_OFF})
+AFTER_CLOSING: Final = frozenset(
+    {
+        Intent.REOPEN,
+        Intent.STILL_BROKEN,
+        Intent.CORRECT,
+        Intent.RECHECK,
+        Intent.STATUS,
+        Intent.SUMMARY,
+        Intent.REPORT,
+        Intent.HELP,
+        Intent.META,
+        Intent.THANKS,
+        Intent.HOST_STATE,
+        Intent.GROUP_STATE,
+        Intent.SHOW_OUTPUT,
+        Intent.SHOW_PICTURE,
+        Intent.EXPLAIN,
+        Intent.WHY_NOT,
+        Intent.COMPARE,
+        Intent.CHANGED_SINCE,
+        Intent.HAPPENED_BEFORE,
+        Intent.SAFE_TO,
+        Intent.WHAT_NOW,
+        Intent.WHO_IS_ON_IT,
+        Intent.TYPED_APPROVAL,
+        Intent.UNDO,
+        Intent.WISH_REMEDY,
+        Intent.RUN_CHECK,
+        Intent.RUN_GUIDE,
+    }
+)
+"""What is answered in the thread of a closed incident without a mention: what opens it again, and questions about it. What people tell
+each other about it then is no news."""
+
+
+class AddressingRule(NamedTuple):
+    """The first rule that holds decides."""
+
+    why: str
+    holds: Callable[[ParsedMessage, ThreadSituation], bool]
+    heed: Addressing
+
+
+def _known(said: ParsedMessage) -> bool:
+    return said.sure and said.intent is not Intent.NOT_UNDERSTOOD
+
+
+def _to_somebody_else(said: ParsedMessage, here: ThreadSituation) -> bool:
+    names_them = _known(said) and said.intent in OF_A_PERSON and here.called == "inside"
+    return bool(here.called) and not here.mentioned and not names_them and not _calls_a_group(said, here)
+
+
+def _calls_a_group(said: ParsedMessage, here: ThreadSituation) -> bool:
+    """`recheck @train` names hosts and nobody, unless somebody is called beside it."""
+    return (
+        here.called == "inside"
+        and bool(said.group)
+        and said.text.casefold().count("@") == said.text.casefold().count(f"@{said.group}".casefold()) > 0
+    )
+
+
+def _answers_us(said: ParsedMessage, here: ThreadSituation) -> bool:
+    return here.asked and (not _known(said) or is_yes_or_no(said.text)) and can_answer(said.text)
+
+
+def _asks_us(said: ParsedMessage, here: ThreadSituation) -> bool:
+    """Return whether a text that no rule reads asks something of us: a question about the work right after our own word, and any question or
+    host's name where nobody else could be meant."""
+    if _known(said):
+        return False
+    if here.follows == "us" and is_work_question(said):
+        return True
+    return here.alone and here.follows in ("us", "self") and (is_question(said.text) or bool(said.hosts or said.unknown_hosts))
+
+
+def _among_people(said: ParsedMessage, here: ThreadSituation) -> bool:
+    """Thanks for somebody else, or a yes to somebody else's question."""
+    polite = said.intent in POLITE and here.follows != "us"
+    return polite or (said.intent is Intent.TYPED_APPROVAL and here.follows == "person" and here.after_question)
+
+
+def _wants_quiet(said: ParsedMessage, here: ThreadSituation) -> bool:
+    return here.paused and not (_known(said) and said.intent in IN_A_PAUSE)
+
+
+def _not_after_closing(said: ParsedMessage, here: ThreadSituation) -> bool:
+    unread_request = not _known(said) and (commands_machines(said) or _asks_us(said, here))
+    return here.closed and said.intent not in AFTER_CLOSING and not unread_request
+
+
+# fmt: off
+RULES: Final = (
+    AddressingRule("said to somebody else",         _to_somebody_else,                                                     Addressing.SILENCE),
+    AddressingRule("our question, by name",         lambda said, here: here.mentioned and _answers_us(said, here),         Addressing.TAKE),
+    AddressingRule("said to us",                    lambda said, here: here.mentioned,                                     Addressing.ANSWER),
+    AddressingRule("only mentions here",            lambda said, here: here.mention_only,                                  Addressing.SILENCE),
+    AddressingRule("quiet, but for a stop",         _wants_quiet,                                                          Addressing.SILENCE),
+    AddressingRule("closed, and no question of it", _not_after_closing,                                                    Addressing.SILENCE),
+    AddressingRule("a command in unread words",     lambda said, here: not _known(said) and commands_machines(said),       Addressing.ANSWER),
+    AddressingRule("our question",                  _answers_us,                                                           Addressing.TAKE),
+    AddressingRule("something handed in",           lambda said, here: here.files and not _known(said),                    Addressing.TAKE),
+    AddressingRule("asks us",                       _asks_us,                                                              Addressing.ANSWER),
+    AddressingRule("nothing that we know",          lambda said, here: not _known(said),                                   Addressing.SILENCE),
+    AddressingRule("among people",                  _among_people,                                                         Addressing.SILENCE),
+    AddressingRule("something that we know",        lambda said, here: True,                                               Addressing.ANSWER),
+)
+# fmt: on
+
+
+def classify_addressing(said: ParsedMessage, here: ThreadSituation) -> Addressing:
+    """What becomes of the message."""
+    return next(rule.heed for rule in RULES if rule.holds(said, here))
+
+
+def mark_as_new_facts(said: ParsedMessage) -> ParsedMessage:
+    """A message that is taken: new facts."""
+    return said.model_copy(update={"intent": Intent.NEW_FACTS, "sure": True, "suggestions": ()})
+
+
+def _each(words: str, between: str | None = None) -> frozenset[str]:
+    return frozenset(words.split(between))
+
+
+_WORDS = re.compile(r"[^\W_][\w'’-]{0,40}")
+_CALL = re.compile(r"(?:^|(?<=[\s(,;:/]))(?:<@[A-Z0-9]{1,20}(?:\|[^<>\n]{0,80})?>|<![^<>\n]{1,120}>|@[^\W_][\w.-]{0,80})")
+_LIKE_A_HOST = re.compile(r"\b[a-z]{1,20}[-.]?[\[{]?\d|\b\d{1,3}(?:\.\d{1,3}){3}\b", re.IGNORECASE)
+"""A name with a number, a range of them, or an address."""
+_GREETING = _each("hey hi hello yo ok okay thanks thx so and well sorry please morning")
+_NO_NAMES = _each("yes no nope yep yeah sure right fine great good cool nice hmm hm oh ah btw fyi also but then now again")
+"""Words that may stand before a comma and call nobody."""
+_DO = _each("do did can could would will have")
+_YOU = _each("you your u ya du dir dich ihr euch vous tu te toi usted ustedes")
+
+
+def find_call(text: str, us: Collection[str] = (), names: Collection[str] = ()) -> CallPosition:
+    """Whether somebody else than us is called in a message: a mention, a name of `names` (who speaks in the thread) at the beginning, or
+    a `word,` there that is followed by “you”. `us`: how we are mentioned, as ids or names."""
+    head = text[:LONGEST]
+    ours = {name.casefold() for name in us}
+    for found in _CALL.finditer(head):
+        if _name_of(found.group()) not in ours:
+            before = {word.casefold() for word in _WORDS.findall(head[: found.start()])}
+            return "first" if before <= _GREETING | ours else "inside"
+    return "first" if _begins_with_a_name(head, ours, {name.casefold() for name in names} - ours) else ""
+
+
+def is_mentioned(text: str, us: Collection[str]) -> bool:
+    """Whether we are called: as `@name` anywhere, or by a name at the beginning or before the end."""
+    ours, head = {name.casefold() for name in us}, text[:LONGEST]
+    if any(_name_of(found.group()) in ours for found in _CALL.finditer(head)):
+        return True
+    words = [word.casefold() for word in _WORDS.findall(head)]
+    first = next((word for word in words if word not in _GREETING), "")
+    return bool(words) and (first in ours or words[-1] in ours)
+
+
+def _name_of(call: str) -> str:
+    return call.strip("<>").partition("|")[0].lstrip("@!").rstrip(".-").casefold()
+
+
+def _begins_with_a_name(head: str, ours: Collection[str], names: Collection[str]) -> bool:
+    words = [(found.group().casefold(), head[found.end() : found.end() + 1]) for found in _WORDS.finditer(head)]
+    first, after = next(((word, after) for word, after in words if word not in _GREETING), ("", ""))
+    if first in ours:
+        return False
+    unknown_name = after == "," and first.isalpha() and first not in _NO_NAMES and any(word in _YOU for word, _ in words)
+    return first in names or unknown_name or _asks_a_person([word for word, _ in words])
+
+
+def _asks_a_person(words: Sequence[str]) -> bool:
+    """“anton do you remember…”: a word that is none of ours and no everyday one, and then “do you”."""
+    first, asks, you = [*(row for at, row in enumerate(words) if row not in _GREETING or at > 2), "", "", ""][:3]
+    slip = any(len(word) > 3 and compute_edit_distance(first, word, 1) <= 1 for word in _ASKING)
+    return (
+        asks in _DO
+        and you in _YOU
+        and first.isalpha()
+        and not slip
+        and first not in _ASKING | _NO_NAMES | NEUTRAL | REAL | list_cue_words()
+    )
+
+
+_YES_NO = _each(
+    "yes,yes please,yes it did,yes it does,yes we did,yep,yeah,yup,no,no it did not,no it didn't,no we did not,no we didn't,nope,never,"
+    "not yet,not that i know,not that i know of,first time,no first time,only these,only there,both,all of them,none,i think so,"
+    "i don't think so,i don't know,no idea,don't know,ja,nein,oui,non,si,sí",
+    ",",
+)
+_ASIDES = _each(
+    "let's,lets,let us,let me,i'll,i will,we'll,we will,one sec,one moment,one minute,give me,gimme,brb,afk,lol,haha,lunch,coffee,folks,"
+    "guys,team,all,everyone,everybody,anyone,anybody,can someone,can you,could you,can somebody,should we,shall we,did you,do you,have you",
+    ",",
+)
+"""How asides and promises begin: they answer nothing."""
+
+
+_ASKING = _each(
+    "what whats what's which who whose when where why how is are was were does did do can could may should would will any has have "
+    "show give tell list print get find compare diff check run pause look explain describe write send count "
+    "was welche welcher wer wann wo warum wieso wie ist sind kann zeig gib sag quel quelle que qui quand où pourquoi comment montre donne "
+    "qué cuál quién cuándo dónde cómo muestra dame"
+)
+_THE_WORK = _each(
+    "gpu gpus node nodes host hosts machine machines server servers job jobs training rank ranks cause fault error errors log logs card "
+    "cards fix incident ticket network fabric cable link port ports switch driver memory temperature temps power waiting blocked impact "
+    "munge slurm slurmd scheduler nccl dmesg kernel ecc xid nvlink nvswitch infiniband ib hca mlx5 pcie dcgm fabricmanager clock chrony certificate "
+    "firmware bios bmc ipmi disk filesystem storage memory nvidia cuda container docker "
+    "update progress eta knoten maschine fehler ursache ausfall nœud nœuds machine erreur panne nodo nodos máquina fallo causa"
+)
+
+
+def is_work_question(said: ParsedMessage) -> bool:
+    """Whether a text asks, and about something of ours: what it names, or a word of the trade."""
+    words = _plain(said.text[:LONGEST]).split()
+    asks = said.text.rstrip().endswith("?") or bool(words and words[0] in _ASKING)
+    named = said.hosts or said.unknown_hosts or said.labels or said.category or said.check or said.remedy or said.device or said.job
+    return asks and (bool(named) or not _THE_WORK.isdisjoint(words))
+
+
+_DO_TO_MACHINES = _each(
+    "drain undrain cordon uncordon reboot restart reset power powercycle shutdown resume return isolate exclude quarantine evict kill cancel ssh "
+    "reseat replace swap unload reload reinstall fix repair recheck check test probe ping run execute mount remount clear"
+)
+_OF_MACHINES = _each(
+    "everything all them both node nodes host hosts machine machines server servers gpu gpus hca job fabricmanager driver others rest bmc"
+)
+_CALL_AND_PLEASE = _GREETING | _each("rackmedic please pls plz just now then also can could would you we i to want need go and")
+
+
+def commands_machines(said: ParsedMessage) -> bool:
+    """Return whether a text begins with a command for machines and names one, in whatever notation: `drain everything except gpu-002 pls`."""
+    words = _plain(said.text[:LONGEST]).split()
+    first = _command_at(words)
+    if first is None:
+        return False
+    named = said.hosts or said.unknown_hosts or said.group or said.remedy or said.check
+    return bool(named) or not _OF_MACHINES.isdisjoint(words[first + 1 :]) or _LIKE_A_HOST.search(said.text[:LONGEST]) is not None
+
+
+def begins_with_command(text: str) -> bool:
+    """Return whether a text begins with a verb for what is done to machines, after a greeting or a please."""
+    return _command_at(_plain(text[:LONGEST]).split()) is not None
+
+
+def _command_at(words: Sequence[str]) -> int | None:
+    first = next((at for at, word in enumerate(words) if word not in _CALL_AND_PLEASE), len(words))
+    return first if first < len(words) and words[first] in _DO_TO_MACHINES else None
+
+
+def is_question(text: str) -> bool:
+    """Return whether a text asks: a question mark at the end, or a question word at the beginning."""
+    words = _plain(text[:LONGEST]).split()
+    first = next((word for word in words if word not in _GREETING), "")
+    return text.rstrip().endswith("?") or first in _ASKING
+
+
+def is_request(said: ParsedMessage) -> bool:
+    """Return whether a text wants an answer or an action of whoever reads it."""
+    wants = _known(said) and said.intent not in POLITE | {Intent.NEW_FACTS}
+    return wants or commands_machines(said) or is_question(said.text)
+
+
+def is_yes_or_no(text: str) -> bool:
+    """A bare answer, which by itself asks for nothing."""
+    return len(text) <= LONGEST and _plain(text) in _YES_NO
+
+
+def can_answer(text: str) -> bool:
+    """Whether a text can be the answer to a question of ours: words, no question of its own, and no aside."""
+    head = _plain(text[:LONGEST])
+    return bool(head) and not text.rstrip().endswith("?") and not any(head == aside or head.startswith(f"{aside} ") for aside in _ASIDES)
+
+
+def _plain(text: str) -> str:
+    """Lower case words with a blank between."""
+    return " ".join(word.casefold().replace("’", "'") for word in _WORDS.findall(text))

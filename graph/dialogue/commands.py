@@ -1,0 +1,52 @@
+"""The post-incident report and guides by their names, `hosts …` and `recheck …` with names of groups, which no other words of a language look like, and
+`narrow it down to …`. Pure."""
+
+import re
+
+from graph.dialogue.customers import normalize_text
+from graph.dialogue.intents import Intent
+from graph.dialogue.rules.page import is_report_request
+from graph.dialogue.said import ParsedMessage, Vocabulary
+from graph.extraction.host_groups import find_group, is_near_group_name, resolve_hosts_and_groups
+from kb.guides.guide import slugify_guide_name
+
+LONGEST = 400
+_COMMAND = re.compile(
+    r"(?:please )?(?:(?P<narrow>hosts?|(?P<down>nar{1,3}ow (?:(?:it|this|that) )?down to)) ?[:=]?|re-?check|(?:look|check) again) "
+    r"(?:(?:on|at) )?(?P<names>\S.*?)(?: please)?[ .!]*",
+    re.IGNORECASE,
+)
+
+_GUIDE = re.compile(
+    r"(?:please )?(?:run|start|follow|try) (?:the )?(?:guide (?P<name>[\w -]{1,48}?)|(?P<called>[\w -]{1,48}?) guide)"
+    r"(?: (?:on|for) (?P<names>\S.*?))?(?: please)?[ .!]*",
+    re.IGNORECASE,
+)
+
+
+def parse_guide_request(text: str) -> tuple[str, str] | None:
+    """The name of a guide and the names of hosts, where a text asks for one and for nothing else."""
+    found = _GUIDE.fullmatch(" ".join(text[:LONGEST].split())) if len(text) <= LONGEST else None
+    return (found["name"] or found["called"], found["names"] or "") if found else None
+
+
+def parse_command(text: str, names: Vocabulary) -> ParsedMessage | None:
+    """The command, where it asks for the report, or names a group or almost one; None leaves the text to be read as any other."""
+    if len(text) <= LONGEST and is_report_request(normalize_text(text)):
+        return ParsedMessage(intent=Intent.REPORT, text=text)
+    if (guide := parse_guide_request(text)) is not None:
+        hosts = resolve_hosts_and_groups(guide[1], names.hosts, names.groups, names.domains, strict=False)
+        return ParsedMessage(
+            intent=Intent.RUN_GUIDE, text=text, guide=slugify_guide_name(guide[0]), hosts=hosts.hosts, unknown_hosts=hosts.unknown
+        )
+    found = _COMMAND.fullmatch(" ".join(text[:LONGEST].split()))
+    if found is None:
+        return None
+    words = [word.strip("`'\"*,") for word in found["names"].split()]
+    named = resolve_hosts_and_groups(found["names"], names.hosts, names.groups, names.domains, strict=bool(found["narrow"]))
+    groups = any(word.startswith("@") or find_group(word, names.groups) or is_near_group_name(word, names.groups) for word in words)
+    if not (groups or (found["down"] and named.hosts)):  # “down” would else be read as a complaint
+        return None
+    group = next((group for word in words if (group := find_group(word.removeprefix("@"), names.groups))), "")
+    intent = Intent.NARROW if found["narrow"] else Intent.RECHECK
+    return ParsedMessage(intent=intent, text=text, hosts=named.hosts, unknown_hosts=named.unknown, group=group)

@@ -1,0 +1,119 @@
+"""Everything that people can ask for in an incident's thread, as a closed table: what each intent is called, how it is said, what it does.
+
+What a text means is read by `graph.dialogue.read`; what is answered stands in `graph.incident.answers`.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, Literal, NamedTuple
+
+from graph.state import InboxItemKind
+
+
+class Intent(StrEnum):
+    """The ids that a reader, of rules or a model, may choose among. Stored with messages: names stay."""
+
+    HOST_STATE = "host_state"
+    GROUP_STATE = "group_state"
+    SHOW_OUTPUT = "show_output"
+    SHOW_PICTURE = "show_picture"
+    EXPLAIN = "explain"
+    WHY_NOT = "why_not"
+    COMPARE = "compare"
+    CHANGED_SINCE = "changed_since"
+    HAPPENED_BEFORE = "happened_before"
+    SAFE_TO = "safe_to"
+    WHAT_NOW = "what_now"
+    ON_APPROVE = "on_approve"
+    WHO_MAY_APPROVE = "who_may_approve"
+    WHO_IS_ON_IT = "who_is_on_it"
+    TAKE = "take"
+    ASSIGN = "assign"
+    WAITS = "waits"
+    HAND_OFF = "hand_off"
+    SUMMARY = "summary"
+    REPORT = "report"
+    RECHECK = "recheck"
+    NARROW = "narrow"
+    WIDEN = "widen"
+    RUN_CHECK = "run_check"
+    RUN_GUIDE = "run_guide"
+    WISH_REMEDY = "wish_remedy"
+    UNDO = "undo"
+    CORRECT = "correct"
+    FIXED = "fixed"
+    STILL_BROKEN = "still_broken"
+    CLOSE = "close"
+    REOPEN = "reopen"
+    STOP = "stop"
+    PAUSE = "pause"
+    STATUS = "status"
+    HELP = "help"
+    THANKS = "thanks"
+    SMALL_TALK = "small_talk"
+    META = "meta"
+    TYPED_APPROVAL = "typed_approval"
+    NEW_FACTS = "new_facts"
+    NOT_UNDERSTOOD = "not_understood"
+
+
+Predicate = Literal["", "usable", "changeable", "happened"]
+"""What a question asks of hosts or of a cause; empty where yes or no would answer something that was not understood."""
+
+
+class IntentRow(NamedTuple):
+    """`item`: what the message becomes in the inbox; `ask` is answered from what is known, and looks at nothing."""
+
+    form: str
+    """How it is said, as the help card shows it; empty where it needs no showing."""
+    means: str
+    item: InboxItemKind = "ask"
+
+
+# fmt: off
+INTENTS: Final[Mapping[Intent, IntentRow]] = {
+    Intent.HOST_STATE:      IntentRow("what about gpu-002?", "what I know of a host, and when it was read"),
+    Intent.GROUP_STATE:     IntentRow("how are the others?", "the same of several hosts, a group, or all"),
+    Intent.SHOW_OUTPUT:     IntentRow("show dmesg of gpu-002", "what a check printed, as text, file or picture"),
+    Intent.SHOW_PICTURE:    IntentRow("show the timeline", "the timeline, the bandwidth, or the tree of what was ruled out, as a picture and as text"),
+    Intent.EXPLAIN:         IntentRow("why?", "the evidence behind the cause, or behind one that you name", "why"),
+    Intent.WHY_NOT:         IntentRow("why not the network?", "what speaks against a cause"),
+    Intent.COMPARE:         IntentRow("compare gpu-001 and gpu-002", "what differs between hosts"),
+    Intent.CHANGED_SINCE:   IntentRow("what changed since 02:00?", "what happened or was found since then"),
+    Intent.HAPPENED_BEFORE: IntentRow("has this happened before?", "earlier incidents like this one"),
+    Intent.SAFE_TO:         IntentRow("is it safe to restart the job?", "what speaks for and against it"),
+    Intent.WHAT_NOW:        IntentRow("what should I do now?", "the next step"),
+    Intent.ON_APPROVE:      IntentRow("what happens if I approve?", "what would run, where, and how it is proved"),
+    Intent.WHO_MAY_APPROVE: IntentRow("who may approve?", "the approvers, and how many it takes"),
+    Intent.WHO_IS_ON_IT:    IntentRow("who is on it?", "who took this incident"),
+    Intent.TAKE:            IntentRow("I take it", "note you as the one who is on it"),
+    Intent.ASSIGN:          IntentRow("assign it to @name", "note somebody else"),
+    Intent.WAITS:           IntentRow("waiting for the vendor", "note that whoever has the ticket waits for others"),
+    Intent.HAND_OFF:        IntentRow("hand off", "make this thread a ticket for a human", "hand_off"),
+    Intent.SUMMARY:         IntentRow("summary for my manager", "the incident in a few lines; also “for a ticket”"),
+    Intent.REPORT:          IntentRow("post-incident report", "the incident on one page, with an appendix, as a file"),
+    Intent.RECHECK:         IntentRow("recheck [HOSTS]", "look again, or on these hosts or this group only", "recheck"),
+    Intent.NARROW:          IntentRow("hosts RANGE", "the hosts that are concerned, as gpu-[017-020] or a group’s name", "reply"),
+    Intent.WIDEN:           IntentRow("check gpu-[005-008] too", "look at more hosts", "reply"),
+    Intent.RUN_CHECK:       IntentRow("run nccl1 on gpu-002", "put a test that needs idle GPUs up for decision"),
+    Intent.RUN_GUIDE:       IntentRow("run guide gpu_lost on gpu-002", "look in the order of a troubleshooting guide, and tell its steps", "recheck"),
+    Intent.WISH_REMEDY:     IntentRow("drain gpu-002", "put a fix up for decision, or say why not"),
+    Intent.UNDO:            IntentRow("undo that", "put the way back up for decision"),
+    Intent.CORRECT:         IntentRow("no, it was the cable", "note what it really was"),
+    Intent.FIXED:           IntentRow("it works again", "look once more, and close if it is so", "recheck"),
+    Intent.STILL_BROKEN:    IntentRow("still broken", "look once more at what was found", "recheck"),
+    Intent.CLOSE:           IntentRow("close, it was the cable", "close the incident with its cause"),
+    Intent.REOPEN:          IntentRow("reopen", "open it again"),
+    Intent.STOP:            IntentRow("stop", "stop looking; nothing is lost", "stop"),
+    Intent.PAUSE:           IntentRow("be quiet for 2 hours", "say nothing in this thread until then, unless I am mentioned"),
+    Intent.STATUS:          IntentRow("status", "what I know and what I am doing", "status"),
+    Intent.HELP:            IntentRow("help", "this list"),
+    Intent.THANKS:          IntentRow("", "somebody is polite"),
+    Intent.SMALL_TALK:      IntentRow("", "somebody greets or jokes"),
+    Intent.META:            IntentRow("what can you see?", "who I am and what I may look at"),
+    Intent.TYPED_APPROVAL:  IntentRow("", "somebody writes “approve”: only the button approves"),
+    Intent.NEW_FACTS:       IntentRow("anything else", "new facts, or the answer to my question; logs can be attached", "reply"),
+    Intent.NOT_UNDERSTOOD:  IntentRow("", "none of these"),
+}
+# fmt: on
+assert set(INTENTS) == set(Intent)

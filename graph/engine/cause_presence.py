@@ -1,0 +1,49 @@
+"""Whether a host shows a cause, is rid of it, or could not be looked at: the verdict of a proof, and of the last look before a claim. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from graph.engine.assessment import Assessment
+from graph.engine.belief import Belief
+from graph.engine.reference_data import is_tenant_writable
+from graph.engine.verdict import MIN_SUSPICION_POSTERIOR
+from kb.taxonomy.taxonomy import Leaf
+
+
+@dataclass(frozen=True, slots=True)
+class CausePresence:
+    """`shown`: something decides for it; `likely`: something speaks for it; `gone`: what would decide was looked at and says no; `unseen`:
+    it could not be looked at, which proves nothing. `says` is the reason in words."""
+
+    answer: Literal["shown", "likely", "gone", "unseen"]
+    says: str
+
+
+def assess_presence(leaf: Leaf, devices: Sequence[str], now: Assessment) -> CausePresence:
+    """What the facts of one host say of a cause on some of its devices (`host/gpuN`); on all of them where none is named."""
+    rows = [row for row in now.by_label.get(leaf.label, ()) if can_concern_devices(devices, row.subject.named_devices)]
+    still = next((row for row in rows if row in now.roots), None) or next(
+        (row for row in rows if row.proven or is_stated_by_host(row)), None
+    )
+    if still is not None:
+        return CausePresence("shown", still.deciding[0].says)
+    blind, _ = now.coverage.find_gaps(leaf)
+    if blind:
+        return CausePresence("unseen", blind[0])
+    if not now.coverage.is_decidable(leaf):
+        return CausePresence("unseen", "no check that was run can decide it")
+    likely = next((row for row in rows if row.posterior >= MIN_SUSPICION_POSTERIOR and row.support), None)
+    if likely is not None:
+        return CausePresence("likely", f"still likely: {likely.support[0].says}")
+    return CausePresence("gone", f"{leaf.title} shows no more on {', '.join(devices) or ', '.join(now.hosts)}")
+
+
+def is_stated_by_host(row: Belief) -> bool:
+    """Whether the host itself still says what decides for it, however rare the fault: alone, a host has nobody to be compared with."""
+    return any(not is_tenant_writable(match.fact.key) for match in row.deciding)
+
+
+def can_concern_devices(devices: Sequence[str], named: Sequence[str]) -> bool:
+    """Whether two sets of devices may be about the same thing; an empty one is the whole host."""
+    return not devices or not named or bool(set(named) & set(devices))

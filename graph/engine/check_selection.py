@@ -1,0 +1,103 @@
+"""Which look to buy next: the first wave of everything cheap, then one exclusive check at a time by what it tells a second. Pure."""
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from graph.engine.assessment import Assessment
+from graph.engine.belief import Belief, has_only_old_events
+from graph.engine.hidden_causes import MIN_HOSTS_BY_SCOPE
+from graph.engine.reference_data import ReferenceData
+from kb.fact_keys import find_key
+from tools.checks.check import Check
+
+MIN_TEST_POSTERIOR = 0.1
+"""Posterior from which a cause deserves a check that takes a machine for itself."""
+MIN_SUSPECTED_POSTERIOR = 0.5
+"""The same where a cause is proven already: only strong suspicions are tested beside it."""
+
+DEVICE_SCOPES = ("gpu", "hca")
+"""Scopes whose device has to be known before anybody can mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOffer:
+    """A check on some hosts, and the bits it is expected to settle a second."""
+
+    check: str
+    hosts: tuple[str, ...]
+    gain: float
+
+
+def list_first_wave(lens: ReferenceData, hosts: Iterable[str]) -> list[tuple[str, str]]:
+    """Every passive check on every host: cheap, in parallel, shared by all hypotheses."""
+    return [(host, check.id) for host in hosts for check in lens.list_passive_checks()]
+
+
+def rank_exclusive_offers(now: Assessment) -> list[CheckOffer]:
+    """Exclusive checks that could still decide something, best gain a second first; then those that tell which device of a host it is."""
+    checks = [check for check in now.lens.checks.values() if check.exclusive]
+    offers = [offer for check in checks if (offer := _build_offer(check, now))]
+    placing = [offer for check in checks if (offer := _build_locating_offer(check, now))]
+    return sorted(offers, key=lambda offer: (-offer.gain, offer.check)) + sorted(placing, key=lambda offer: (-offer.gain, offer.check))
+
+
+def _build_offer(check: Check, now: Assessment) -> CheckOffer | None:
+    open_rows = [row for row in _list_unsettled(now) if list_hosts_to_test(row, check, now)]
+    hosts = dict.fromkeys(host for row in open_rows for host in list_hosts_to_test(row, check, now))
+    unasked = tuple(host for host in hosts if (host, check.id) not in now.coverage.asked)
+    if check.scope != "host":
+        unasked = select_comparison_hosts(check, hosts, now) if len(unasked) == len(hosts) else ()
+    gain = sum(_compute_entropy(row.posterior) for row in open_rows) / max(check.seconds, 1.0)
+    return CheckOffer(check.id, unasked, gain) if unasked and gain else None
+
+
+def _build_locating_offer(check: Check, now: Assessment) -> CheckOffer | None:
+    """For a proven fault of one device of which only the host is known: a check that states such a fault of each device by itself."""
+    rows = [row for row in now.roots if row.leaf.scope in DEVICE_SCOPES and not row.subject.device and check.id in row.leaf.confirms]
+    rows = [row for row in rows if any(_can_locate_device(row.leaf.scope, key, check) for key in now.lens.list_decisive_keys(row.leaf))]
+    hosts = tuple(dict.fromkeys(h for row in rows for h in row.subject.hosts if (h, check.id) not in now.coverage.asked))
+    return CheckOffer(check.id, hosts, len(rows) / max(check.seconds, 1.0)) if hosts and check.scope == "host" else None
+
+
+def _can_locate_device(scope: str, key: str, check: Check) -> bool:
+    row = find_key(key)
+    return row is not None and row.scope == scope and key in check.establishes
+
+
+def _list_unsettled(now: Assessment) -> list[Belief]:
+    """Neither proven nor set aside."""
+    aside = {id(row.belief) for row in now.settled.aside}
+    return [row for row in now.rows if not row.proven and id(row) not in aside]
+
+
+def list_hosts_to_test(row: Belief, check: Check, now: Assessment) -> tuple[str, ...]:
+    """Return the hosts where a belief asks for a check that takes GPUs for itself; none where no finding does.
+
+    A finding is a fact seen on a host that makes the cause likely enough, or a complaint about named hosts that fits it; or a cause that fits
+    the complaint and that nothing but this check can show. Words about no host, and old events, ask for none.
+    """
+    if check.id not in row.leaf.confirms:
+        return ()
+    if hidden := [one for one in now.open_hidden_causes if one.leaf.label == row.label and check in one.checks]:
+        return hidden[0].hosts
+    if row.posterior < (MIN_SUSPECTED_POSTERIOR if now.roots else MIN_TEST_POSTERIOR) or has_only_old_events(
+        match.fact for match in row.support
+    ):
+        return ()
+    if row.subject.hosts or row.shown:
+        return row.subject.hosts or now.hosts
+    complains = not set(row.leaf.symptoms).isdisjoint(now.symptoms)
+    return tuple(host for host in now.asked if host in now.hosts) if complains else ()
+
+
+def select_comparison_hosts(check: Check, hosts: Collection[str], now: Assessment) -> tuple[str, ...]:
+    """Return the hosts for a check of several: those complained of, else all of the incident's, the good ones to compare with."""
+    complained = any(check in one.checks and set(one.hosts) == set(hosts) for one in now.open_hidden_causes)
+    whole = tuple(hosts) if complained else tuple(now.hosts)
+    return whole if len(whole) >= MIN_HOSTS_BY_SCOPE[check.scope] else ()
+
+
+def _compute_entropy(p: float) -> float:
+    """Entropy of a coin that lands heads with probability p."""
+    return 0.0 if p <= 0 or p >= 1 else -(p * math.log2(p) + (1 - p) * math.log2(1 - p))

@@ -1,0 +1,77 @@
+"""Error counters that rose between two looks: a link that flaps shows it although every look finds it up. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from graph.engine.event_age import get_last_seen
+from tools.fact import Fact, Status
+
+MIN_COUNTER_RISES: Final[Mapping[str, int]] = {
+    "ib.link_downed": 1,
+    "ib.link_error_recovery": 1,
+    "ib.symbol_error": 10,
+    "ib.link_integrity_errors": 10,
+    "ib.port_rcv_errors": 10,
+    "ib.ack_timeouts": 10,
+    "ib.roce_adp_retrans": 100,
+    "net.rx_errors": 10,
+    "nvlink.crc_errors": 10,
+    "nvlink.replay_errors": 10,
+    "gpu.pcie.replay": 10,
+    "gpu.ecc.dram_uncorrectable": 1,
+    "gpu.ecc.sram_uncorrectable": 1,
+    "kernel.aer": 3,
+}
+"""Counter → the least rise between two looks that is abnormal. Healthy links count a bit error now and then."""
+MIN_READING_GAP: Final = timedelta(seconds=20)
+"""Looks that follow each other sooner are one reading."""
+MAX_READING_GAP: Final = timedelta(hours=1)
+"""Readings further apart say nothing of now."""
+
+
+def has_risen(fact: Fact) -> bool:
+    """Whether a counter rose since the look before."""
+    return bool(fact.attrs) and "before" in fact.attrs and fact.key in MIN_COUNTER_RISES
+
+
+def mark_counter_rises(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
+    """Return the new facts; counters that rose are given `before`, the older reading, and `seconds`, how long before that was."""
+    before = {_get_counter_key(fact): fact for fact in old if fact.key in MIN_COUNTER_RISES and fact.status is Status.OK}
+    if not before:
+        return list(new)
+    return [
+        _compare_readings(before[_get_counter_key(fact)], fact)
+        if fact.key in MIN_COUNTER_RISES and _get_counter_key(fact) in before
+        else fact
+        for fact in new
+    ]
+
+
+def format_rise(fact: Fact) -> str:
+    """`rose from 12 to 14 in 60 s`; empty where it did not."""
+    return f"rose from {fact.attrs['before']} to {_get_reading(fact)} in {fact.attrs['seconds']} s" if has_risen(fact) else ""
+
+
+def _compare_readings(was: Fact, now: Fact) -> Fact:
+    earlier, later = (get_last_seen(was) or was.time, get_last_seen(now) or now.time)
+    reading, since = _get_reading(now), _get_reading(was)
+    if now.status is not Status.OK or earlier is None or later is None or reading is None or since is None:
+        return now
+    seconds = later - earlier
+    if has_risen(was) and seconds < MIN_READING_GAP:  # the same look once more: what it is compared with stays
+        seconds, since = seconds + timedelta(seconds=int(was.attrs["seconds"])), int(was.attrs["before"])
+    if not MIN_READING_GAP <= seconds <= MAX_READING_GAP or reading - since < MIN_COUNTER_RISES[now.key]:
+        return now
+    return replace(now, attrs={**now.attrs, "before": since, "seconds": round(seconds.total_seconds())})
+
+
+def _get_reading(fact: Fact) -> int | None:
+    """The counter, or how often an event came."""
+    value = fact.attrs.get("count") if fact.key.startswith("kernel.") else fact.value
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _get_counter_key(fact: Fact) -> tuple[str, ...]:
+    return fact.host, fact.check, fact.key, fact.device or "", str(fact.value) if fact.key.startswith("kernel.") else ""

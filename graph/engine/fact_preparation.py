@@ -1,0 +1,142 @@
+"""Facts made ready for weighing: one name per GPU, what many share marked as shared, what is old marked as old. Pure.
+
+Adds to the `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` and `chronic`
+(`graph.engine.event_age`), `elsewhere` (of a device that the host does not have); to those of adapters `elsewhere` (on another kind of network than
+most of the host's).
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from graph.engine.derived_facts import add_daily_rates, derive_facts
+from graph.engine.event_age import EVENT_KEY_PREFIXES, mark_age
+from graph.engine.unlisted_devices import KnownDevices, mark_unlisted_devices
+from kb.pci_address import normalize_bdf
+from tools.checks.services import FABRIC_MANAGER, NEEDED_UNITS
+from tools.fact import Fact, Status
+
+MIN_ADAPTERS = 3
+"""Adapters of a host it takes to speak of most of them."""
+
+PORT_KEYS = ("ib.state", "ib.phys_state", "ib.rate", "ib.sm_lid", "ib.pkeys")
+"""What a port says of the network behind it."""
+
+HCA_EVENT_KEY_PREFIXES = ("kernel.mlx5", "kernel.ib_link")
+"""What the kernel says of adapters, which it may know by their address only."""
+
+
+def prepare_facts(
+    facts: Iterable[Fact],
+    opened: datetime | None = None,
+    bus: Callable[[str], Sequence[str]] = lambda host: (),
+    adapters: Callable[[str], object] = lambda host: None,
+    kind: Callable[[str], str] = lambda host: "",
+) -> list[Fact]:
+    """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table, `adapters(host)` how many it has;
+    hosts of one `kind` should be alike."""
+    listed = _mark_stopped_services(list(facts), kind)
+    named = _mark_other_networks(_name_hcas(_name_gpus(listed)))
+    named = add_daily_rates(mark_unlisted_devices(named, KnownDevices.from_facts(listed, bus, adapters)))
+    return mark_age(_mark_shared_events([*named, *derive_facts(named, bus, kind)]), opened)
+
+
+def _mark_stopped_services(facts: list[Fact], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
+    """A service that stands still on few hosts and runs on most of their kind is stopped, whether or not it would start at boot; so is the daemon of
+    a scheduler that counts on the host. A host that the scheduler does not know needs none of its services; a fabric manager that says that it has
+    nothing to do ends by itself."""
+    needless = {fact.host for fact in facts if fact.key == "service.event" and fact.value == "fm_nothing_to_do"}
+    ended = {
+        id(f) for f in facts if f.key == "service.state" and f.device == FABRIC_MANAGER and f.value == "inactive" and f.host in needless
+    }
+    states = [fact for fact in facts if fact.key == "service.state" and fact.device in NEEDED_UNITS and fact.status is Status.OK]
+    idle = [fact for fact in states if fact.value == "inactive" and not fact.attrs.get("trouble") and id(fact) not in ended]
+    known = {fact.host: fact.status is Status.OK and str(fact.value).isupper() for fact in facts if fact.key == "sched.state"}
+    counts = Counter((kind(fact.host), fact.device, fact.value == "active") for fact in states)
+
+    def is_missed(fact: Fact) -> bool:
+        runs, stands = (counts[kind(fact.host), fact.device, active] for active in (True, False))
+        return known.get(fact.host, True) and ((fact.device == "slurmd" and fact.host in known) or runs > max(1, stands))
+
+    marks: dict[int, dict[str, object]] = {key: {"needless": True} for key in ended}
+    marks |= {id(fact): {"trouble": "stopped"} for fact in idle if is_missed(fact)}
+    return [replace(f, attrs={**f.attrs, **marks[id(f)]}) if id(f) in marks else f for f in facts] if marks else facts
+
+
+def _name_gpus(facts: Sequence[Fact]) -> list[Fact]:
+    """A PCI address becomes gpuN where any fact of the host says which GPU it is."""
+    names = {(f.host, str(f.value).lower()): f.device for f in facts if f.key == "gpu.bdf" and f.device}
+    return [replace(f, device=names[(f.host, f.device.lower())]) if f.device and (f.host, f.device.lower()) in names else f for f in facts]
+
+
+def _name_hcas(facts: Sequence[Fact]) -> list[Fact]:
+    """The kernel may know an HCA by its address only. Its name is what the hosts call the adapter of that address, where all agree,
+    else the one name that is missing."""
+    listed: dict[str, set[str]] = defaultdict(set)
+    for fact in facts:
+        if fact.key == "ib.state" and fact.device and fact.host:
+            listed[fact.host].add(fact.device)
+    everywhere = set().union(*listed.values())
+    missing = {host: everywhere - names for host, names in listed.items()}
+    lone = {host: next(iter(names)) for host, names in missing.items() if len(names) == 1}
+    alike = _find_names_by_address(facts)
+
+    def name(fact: Fact) -> str:
+        return (alike.get(fact.device or "") or lone.get(fact.host, "")) if normalize_bdf(fact.device or "") is not None else ""
+
+    return [
+        replace(f, device=called, attrs={**f.attrs, "bdf": f.device})
+        if f.key.startswith(HCA_EVENT_KEY_PREFIXES) and (called := name(f))
+        else f
+        for f in facts
+    ]
+
+
+def _find_names_by_address(facts: Sequence[Fact]) -> dict[str, str]:
+    names: dict[str, set[str]] = defaultdict(set)
+    for fact in facts:
+        if fact.key == "ib.bdf" and fact.status is Status.OK and fact.device:
+            names[str(fact.value)].add(fact.device)
+    return {address: next(iter(called)) for address, called in names.items() if len(called) == 1}
+
+
+def _mark_other_networks(facts: Sequence[Fact]) -> list[Fact]:
+    """An Ethernet adapter among InfiniBand ones is no part of the network that jobs compute over, nor the other way round: whether its
+    port is up says nothing of them.
+    """
+    layers: dict[str, dict[str, str]] = defaultdict(dict)
+    for fact in facts:
+        if fact.key == "ib.link_layer" and fact.host and fact.device and fact.status is Status.OK:
+            layers[fact.host][fact.device] = str(fact.value)
+    other = {
+        (host, device)
+        for host, rows in layers.items()
+        for device, layer in rows.items()
+        if len(rows) >= MIN_ADAPTERS and 2 * list(rows.values()).count(layer) < len(rows)
+    }
+    return [
+        replace(f, attrs={**f.attrs, "elsewhere": True}) if f.key in PORT_KEYS and (f.host, f.device or "") in other else f for f in facts
+    ]
+
+
+def _mark_shared_events(facts: Sequence[Fact]) -> list[Fact]:
+    hosts: dict[tuple[str, str], set[str]] = defaultdict(set)
+    devices: dict[tuple[str, str], set[tuple[str, str | None]]] = defaultdict(set)
+    kinds = [_get_event_key(fact) if _is_shareable(fact) else None for fact in facts]
+    for fact, kind in zip(facts, kinds, strict=True):
+        if kind:
+            hosts[kind].add(fact.host)
+            devices[kind].add((fact.host, fact.device))
+    return [
+        replace(f, attrs={**f.attrs, "hosts_with_same": len(hosts[kind]), "devices_with_same": len(devices[kind])}) if kind else f
+        for f, kind in zip(facts, kinds, strict=True)
+    ]
+
+
+def _is_shareable(fact: Fact) -> bool:
+    return fact.key.startswith(EVENT_KEY_PREFIXES) and fact.status is Status.OK and not fact.stale and not fact.attrs.get("elsewhere")
+
+
+def _get_event_key(fact: Fact) -> tuple[str, str]:
+    return fact.key, repr(fact.value)

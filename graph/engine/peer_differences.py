@@ -1,0 +1,267 @@
+"""What hosts have otherwise than most of their kind: the baseline of each, compared row by row with the group's. Pure.
+
+Difference is a hint and no proof: what most hosts have may be as wrong, and what all share is no finding here.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tools.checks.baseline import NAME_VALUE_SEPARATOR
+from tools.fact import Fact, Status
+
+BASELINE_ROWS_KEY, PEER_DIFFERS_KEY, PAST_DIFFERS_KEY, ABSENT = "base.rows", "peer.differs", "past.differs", "absent"
+MIN_PEERS = 3
+"""Hosts it takes to speak of most of them."""
+MAX_DIFFERENCES_PER_KIND = 8
+"""Differences of one kind that are told one by one; of more, that there are more."""
+MAX_RELATIVE_SIZE_DIFFERENCE = 0.02
+"""Sizes that differ by less are the same: they follow from a machine's memory, which firmware takes a little of."""
+TELLING_KINDS = ("service", "daemon", "mount", "route", "link", "resolver", "hosts", "device", "library", "answer", "limit", "program")
+"""Kinds in which hosts of a group are alike because they have to be. Other differences (packages, settings) are told and accuse nobody."""
+TELLING_NAMES = ("system memory", "system cpus")
+CHECKED_SERVICE_PATTERN = re.compile(r"(service|daemon) (nvidia-|nv-|chrony|docker|openibd|slurmd|munge|ntp|systemd-timesyn)")
+"""What the check of services asks about by name: it says itself what of it is abnormal."""
+_TRANSIENT_UNIT_PATTERN = re.compile(
+    r"service (apt|dpkg|dnf|yum|unattended|logrotate|man-db|fstrim|motd|systemd-(tmpfiles|update|timedated|hostnamed|localed|binfmt|hwdb|fsck|journal-flush)"
+    r"|e2scrub|anacron|phpsessionclean|update-notifier|fwupd|packagekit|PackageKit|sysstat|plocate|mlocate|ua-|esm-|snap|udisks2|upower|user@|rpc-statd-notify"
+    r"|ldconfig|emergency|rescue|plymouth|kmod|nvidia-suspend|nvidia-resume|initrd|dracut|cleanup|raid-check|mdcheck|mdmonitor|pollinate|cloud-)"
+)
+"""Units that come and go by themselves."""
+_SIZE_PATTERN = re.compile(r"(?<![\w.])\d{4,19}(?![\w.])|(?<![\w.])\d{1,9}(?= GiB)")
+
+
+@dataclass(frozen=True, slots=True)
+class HostBaseline:
+    """What a host looked like when it was last seen well: rows by kind."""
+
+    at: datetime
+    rows: Mapping[str, Sequence[str]]
+
+
+@dataclass(slots=True)
+class _GroupMajority:
+    """What most hosts of a group have in one kind: name → value and how many have it; and how many have a row of that name at all."""
+
+    most: dict[str, tuple[str, int]]
+    names: Counter[str]
+    of: int
+    personal: bool
+    """Most hosts have rows that no other one has: there nobody is alone for that."""
+
+
+def find_peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> list[Fact]:
+    """One fact for each thing in which a host differs from most hosts of its `kind`."""
+    by_host: dict[str, dict[str, Fact]] = defaultdict(dict)
+    partial: set[str] = set()
+    for fact in facts:
+        if fact.key == BASELINE_ROWS_KEY and fact.status is Status.OK and fact.host and fact.device and isinstance(fact.value, list):
+            by_host[fact.host][fact.device] = fact
+        elif fact.check == "base" and fact.status.blind:
+            partial.add(fact.host)
+    groups: dict[str, list[str]] = defaultdict(list)
+    for host in by_host:
+        groups[kind(host)].append(host)
+    return _without_limits_of_the_absent(
+        [found for hosts in groups.values() if len(hosts) >= MIN_PEERS for found in _compare_group(hosts, by_host, partial)]
+    )
+
+
+def _without_limits_of_the_absent(found: list[Fact]) -> list[Fact]:
+    """Leave out limits of daemons that do not run on a host: it has none to compare, and that the daemon is absent stands beside."""
+    absent = {(fact.host, str(fact.device).removeprefix("daemon ")) for fact in found if fact.value == ABSENT and fact.device}
+    return [
+        fact
+        for fact in found
+        if not (fact.value == ABSENT and str(fact.device).startswith("limit ") and (fact.host, str(fact.device).split(" ")[1]) in absent)
+    ]
+
+
+def build_baselines(facts: Iterable[Fact]) -> dict[str, HostBaseline]:
+    """What each host looks like now, of those that could be read whole."""
+    found: dict[str, dict[str, Fact]] = defaultdict(dict)
+    partial: set[str] = set()
+    for fact in facts:
+        if (
+            fact.key == BASELINE_ROWS_KEY
+            and fact.status is Status.OK
+            and fact.host
+            and fact.device
+            and fact.time
+            and isinstance(fact.value, list)
+        ):
+            found[fact.host][fact.device] = fact
+        elif fact.check == "base" and fact.status.blind:
+            partial.add(fact.host)
+    return {
+        host: HostBaseline(
+            max(fact.time for fact in rows.values() if fact.time), {name: tuple(_get_rows(fact)) for name, fact in rows.items()}
+        )
+        for host, rows in found.items()
+        if host not in partial
+    }
+
+
+def find_past_differences(facts: Sequence[Fact], remembered: Mapping[str, HostBaseline], kind: Callable[[str], str]) -> list[Fact]:
+    """What hosts have otherwise than they had when they were last seen well, and than peers that were seen in earlier incidents alone, where
+    too few were looked at in this one to speak of most of them."""
+    now = [fact for fact in facts if fact.key == BASELINE_ROWS_KEY and fact.status is Status.OK and fact.host]
+    here = {fact.host for fact in now}
+    few = {name for name, count in Counter(map(kind, here)).items() if count < MIN_PEERS}
+    others = [
+        Fact("base", BASELINE_ROWS_KEY, list(values), name, host=host, time=row.at)
+        for host, row in remembered.items()
+        if host not in here and kind(host) in few
+        for name, values in row.rows.items()
+    ]
+    beside = find_peer_differences([*(fact for fact in now if kind(fact.host) in few), *others], kind) if others else []
+    return [
+        *(fact for fact in beside if fact.host in here),
+        *(found for fact in now for found in _find_changes_since(fact, remembered.get(fact.host))),
+    ]
+
+
+def _find_changes_since(fact: Fact, before: HostBaseline | None) -> Iterator[Fact]:
+    kind = str(fact.device)
+    if before is None or kind not in before.rows:
+        return
+    was, own = _parse_rows(before.rows[kind]), _parse_rows(_get_rows(fact))
+    names = [
+        name
+        for name in {**was, **own}
+        if not _is_alike(own.get(name, ABSENT), was.get(name, ABSENT)) and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}")
+    ]
+    day = before.at.date().isoformat()
+    for name in names[:MAX_DIFFERENCES_PER_KIND]:
+        attrs = {"before": was.get(name, ABSENT), "since": day}
+        line = f"{kind} {name}: {own.get(name, ABSENT)} now, {attrs['before']} when it was last seen well on {day}"[:400]
+        yield replace(fact, key=PAST_DIFFERS_KEY, value=own.get(name, ABSENT), device=f"{kind} {name}", line=line, attrs=attrs)
+
+
+def _get_rows(fact: Fact) -> Sequence[str]:
+    return fact.value if isinstance(fact.value, list) else ()
+
+
+def _compare_group(hosts: Sequence[str], by_host: Mapping[str, Mapping[str, Fact]], partial: Collection[str]) -> Iterator[Fact]:
+    """A host that shows no row of a kind has none, unless a part of it could not be read."""
+    for device in dict.fromkeys(device for host in hosts for device in by_host[host]):
+        rows = [
+            by_host[host].get(device) or _build_empty_fact(by_host[host], device)
+            for host in hosts
+            if device in by_host[host] or host not in partial
+        ]
+        if len(rows) >= MIN_PEERS:
+            yield from _compare_kind(rows)
+
+
+def _build_empty_fact(rows: Mapping[str, Fact], device: str) -> Fact:
+    return replace(next(iter(rows.values())), device=device, value=[], line="")
+
+
+def _compare_kind(facts: Sequence[Fact]) -> Iterator[Fact]:
+    alike: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
+    for fact in facts:
+        alike[tuple(_get_rows(fact))].append(fact)
+    if len(alike) == 1:
+        return
+    held = {rows: _parse_rows(rows) for rows in alike}
+    shared = _count_majority(held, {rows: len(members) for rows, members in alike.items()})
+    for rows, members in alike.items():
+        found = list(_find_differences(str(members[0].device), held[rows], shared))
+        for fact in members:
+            yield from _build_difference_facts(fact, found, shared.of)
+
+
+def _parse_rows(rows: Iterable[str]) -> dict[str, str]:
+    """Name → value; of a name that stands more than once all of its values."""
+    found: dict[str, str] = {}
+    for row in rows:
+        name, _, value = row.partition(NAME_VALUE_SEPARATOR)
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
+
+
+def _count_majority(held: Mapping[tuple[str, ...], Mapping[str, str]], counts: Mapping[tuple[str, ...], int]) -> _GroupMajority:
+    pairs, names = Counter[tuple[str, str]](), Counter[str]()
+    for rows, own in held.items():
+        for pair in own.items():
+            pairs[pair] += counts[rows]
+            names[pair[0]] += counts[rows]
+    of = sum(counts.values())
+    most = {name: (value, count) for (name, value), count in pairs.items() if 2 * count > of}
+    alone = sum(counts[rows] for rows, own in held.items() if any(names[name] == 1 for name in own))
+    return _GroupMajority(most, names, of, 2 * alone > of)
+
+
+def _find_differences(kind: str, own: Mapping[str, str], shared: _GroupMajority) -> Iterator[tuple[str, str, str, int]]:
+    """(KIND NAME, own value, what most have, how many of them)."""
+    for name, (value, count) in shared.most.items():
+        if not _is_alike(own.get(name, ABSENT), value) and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}"):
+            yield f"{kind} {name}", own.get(name, ABSENT), value, count
+    for name, value in own.items():
+        if (
+            name not in shared.most
+            and 2 * shared.names[name] < shared.of
+            and not shared.personal
+            and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}")
+        ):
+            yield f"{kind} {name}", value, ABSENT, shared.of - shared.names[name]
+
+
+def _is_alike(one: str, other: str) -> bool:
+    """Whether two values are the same but for sizes that hardly differ."""
+    if one == other:
+        return True
+    if _SIZE_PATTERN.sub("#", one) != _SIZE_PATTERN.sub("#", other):
+        return False
+    pairs = zip(map(int, _SIZE_PATTERN.findall(one)), map(int, _SIZE_PATTERN.findall(other)), strict=True)
+    return all(abs(a - b) <= MAX_RELATIVE_SIZE_DIFFERENCE * max(a, b) for a, b in pairs)
+
+
+def _build_difference_facts(fact: Fact, found: Sequence[tuple[str, str, str, int]], of: int) -> Iterator[Fact]:
+    for name, own, most, count in found[:MAX_DIFFERENCES_PER_KIND]:
+        line = f"{name}: {own} here, {most} on {count} of {of} hosts"[:400]
+        yield replace(fact, key=PEER_DIFFERS_KEY, value=own, device=name, line=line, attrs={"most": most, "hosts": count, "of": of})
+    if len(found) > MAX_DIFFERENCES_PER_KIND:
+        line = f"{fact.device}: {len(found) - MAX_DIFFERENCES_PER_KIND} more differ from most of {of} hosts, first {found[MAX_DIFFERENCES_PER_KIND][0]}"[
+            :400
+        ]
+        attrs = {"most": "", "hosts": found[MAX_DIFFERENCES_PER_KIND][3], "of": of}
+        yield replace(
+            fact,
+            key=PEER_DIFFERS_KEY,
+            value=f"{len(found) - MAX_DIFFERENCES_PER_KIND} more",
+            device=f"{fact.device} (more)",
+            line=line,
+            attrs=attrs,
+        )
+
+
+def is_telling(device: str) -> bool:
+    """Whether a difference is of a kind that is worth asking about while nothing else explains what people see."""
+    return (device.partition(" ")[0] in TELLING_KINDS and not CHECKED_SERVICE_PATTERN.match(device)) or device in TELLING_NAMES
+
+
+def sort_rarest_first(facts: Iterable[Fact], words: Iterable[str] = ()) -> list[Fact]:
+    """Differences by how well they fit what was reported, then by what kind they are, then by how few hosts have them."""
+    said = {word for text in words for word in _find_words(text)}
+
+    def order(fact: Fact) -> tuple[int, bool, float, str, str]:
+        fits = len(said & _find_words(f"{fact.device} {fact.value} {fact.attrs.get('most', '')}"))
+        share = 1 - int(fact.attrs.get("hosts", 0)) / max(1, int(fact.attrs.get("of", 1)))
+        return -fits, not is_telling(fact.device or ""), share, fact.host, fact.device or ""
+
+    return sorted((fact for fact in facts if fact.key in (PEER_DIFFERS_KEY, PAST_DIFFERS_KEY)), key=order)
+
+
+def _find_words(text: str) -> set[str]:
+    return {word for word in re.findall(r"[a-z]{3,24}", text[:4000].lower()) if word not in _COMMON_WORDS}
+
+
+_COMMON_WORDS = frozenset(
+    {"the", "and", "for", "with", "not", "are", "was", "has", "have", "from", "that", "this", "via", "dev", "gpu", "job"}
+    | {"host", "hosts", "node", "nodes", "active", "loaded", "absent"}
+)
+"""Words that stand in every report or every difference."""

@@ -1,0 +1,141 @@
+"""The walk down the taxonomy: depth first, likeliest child first, irrelevant branches pruned, exhausted ones backtracked from. Pure.
+
+Algorithm 1 of AidAI with the posterior in the model's place, with one difference: facts are never forgotten between
+siblings, so most leaves are decided by what another leaf had looked at. The walk is plain JSON and may stop at any leaf.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graph.engine.assessment import Assessment
+from graph.engine.verdict import LabelVerdict
+
+MIN_RELEVANT_POSTERIOR = 0.015
+"""Posterior under which a leaf that nothing speaks for is not worth a look."""
+
+MAX_LOG_ENTRIES, MAX_REASON_CHARS = 40, 60
+"""Visits, and characters of why each went as it did. Of what was rejected there are many, and a state is written at every step: why stands with
+the hypotheses, as far as those are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeafVisit:
+    """A leaf that needs to be looked at before the walk can go on: (host, check) pairs."""
+
+    label: str
+    asks: tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class TaxonomySearch:
+    """Where a walk stands. `stack` holds a path and its children still to visit; the log is what the card draws."""
+
+    stack: list[tuple[str, list[str]]] = field(default_factory=list)
+    started: bool = False
+    found: list[str] = field(default_factory=list)
+    exhausted: list[str] = field(default_factory=list)
+    log: list[tuple[str, str, str]] = field(default_factory=list)
+    """(path, what was done, why)."""
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any]) -> "TaxonomySearch":
+        return cls(
+            stack=[(path, list(todo)) for path, todo in state.get("stack", ())],
+            started=bool(state.get("started")),
+            found=list(state.get("found", ())),
+            exhausted=list(state.get("exhausted", ())),
+            log=[(path, did, why) for path, did, why in state.get("log", ())],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain JSON."""
+        return {
+            "stack": [[path, list(todo)] for path, todo in self.stack],
+            "started": self.started,
+            "found": self.found,
+            "exhausted": self.exhausted,
+            "log": [list(entry) for entry in self.log],
+        }
+
+    def log_step(self, path: str, did: str, why: str = "") -> None:
+        if len(self.log) < MAX_LOG_ENTRIES:
+            self.log.append((path, did, why[:MAX_REASON_CHARS]))
+
+
+def advance_search(walk: TaxonomySearch, now: Assessment) -> tuple[TaxonomySearch, LeafVisit | None]:
+    """The walk gone on with until a leaf must be looked at, or every branch worth it is explored (None)."""
+    walk = TaxonomySearch.from_json(walk.to_json())
+    if not walk.started:
+        walk.started = True
+        walk.stack.append(("", _select_children(walk, "", now)))
+    while walk.stack:
+        path, todo = walk.stack[-1]
+        if not todo:
+            _leave_branch(walk, path)
+            continue
+        child = todo[0]
+        if child in now.label_verdicts:
+            visit = _visit_leaf(walk, child, now)
+            if visit:
+                return walk, visit
+        else:
+            walk.stack.append((child, _select_children(walk, child, now)))
+        todo.pop(0)
+    return walk, None
+
+
+def _select_children(walk: TaxonomySearch, path: str, now: Assessment) -> list[str]:
+    """Children by the likelihood of the best leaf below, without the irrelevant; none at all is an early stop."""
+    children = now.lens.taxonomy.list_children(path)
+    worth = {child: _compute_interest(_list_verdicts_below(child, now)) for child in children}
+    kept = sorted((child for child in children if worth[child] > 0), key=lambda child: (-worth[child], child))
+    pruned = [child for child in children if worth[child] <= 0]
+    if not kept and path:
+        walk.log_step(path, "stopped early", _format_prune_reason(_list_verdicts_below(path, now)))
+    elif pruned and not path:
+        for child in pruned:
+            walk.log_step(child, "pruned", _format_prune_reason(_list_verdicts_below(child, now)))
+    return kept
+
+
+def _list_verdicts_below(path: str, now: Assessment) -> list[LabelVerdict]:
+    labels: Iterable[str] = (label for label in now.label_verdicts if label == path or label.startswith(f"{path}."))
+    return [now.label_verdicts[label] for label in labels]
+
+
+def _compute_interest(standings: Sequence[LabelVerdict]) -> float:
+    return max((_compute_leaf_interest(standing) for standing in standings), default=0.0)
+
+
+def _compute_leaf_interest(standing: LabelVerdict) -> float:
+    if standing.verdict == "confirmed":
+        return 1 + standing.confidence
+    if standing.verdict == "rejected" and not standing.best.support:
+        return 0.0
+    return standing.confidence if standing.confidence >= MIN_RELEVANT_POSTERIOR or standing.best.support else 0.0
+
+
+def _format_prune_reason(standings: Sequence[LabelVerdict]) -> str:
+    rejected = [standing for standing in standings if standing.verdict == "rejected"]
+    return f"{len(rejected)} of {len(standings)} rejected, the rest unlikely"
+
+
+def _visit_leaf(walk: TaxonomySearch, label: str, now: Assessment) -> LeafVisit | None:
+    """Judge a leaf; a Visit when it cannot be judged before more is looked at."""
+    standing = now.label_verdicts[label]
+    if standing.verdict == "open" and standing.unasked:
+        return LeafVisit(label, standing.unasked)
+    if standing.verdict == "confirmed":
+        walk.found.append(label)
+    did = "could not look" if standing.unseen else standing.verdict
+    walk.log_step(label, did, "" if standing.verdict == "rejected" else standing.because)
+    return None
+
+
+def _leave_branch(walk: TaxonomySearch, path: str) -> None:
+    walk.stack.pop()
+    if path:
+        walk.exhausted.append(path)
+        if not any(label.startswith(f"{path}.") for label in walk.found):
+            walk.log_step(path, "backtracked")

@@ -1,0 +1,158 @@
+"""Events of devices that a machine does not have: they speak for nothing, and are told as a note. Pure.
+
+Which devices there are, nvidia-smi, lspci and ibstat say, and the profile of a machine that fits what they list: a GPU that fell off the bus is
+one that it has. NVSwitches lspci lists, and of what may report a PCIe error it says on which buses anything can be. A line that names any other
+address, whoever wrote it, must not convict a healthy machine.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from kb.fact_keys import find_key
+from kb.pci_address import normalize_bdf
+from tools.fact import Fact, Status
+
+KERNEL_KEY_PREFIX = "kernel."
+ELSEWHERE_ATTRIBUTE = "elsewhere"
+"""The attribute of facts that say nothing of this machine's part in the incident."""
+
+
+UNLISTED: Final = "unlisted"
+DEVICE_LIST_KEYS = ("gpu.bdf", "pcie.rev_ff", "ib.bdf")
+"""Keys of what tools list, one a device."""
+WHOLE_LIST_KEYS = ("pcie.nvswitches", "pcie.buses")
+"""Keys of what lspci lists as a whole, one a host."""
+
+
+@dataclass(slots=True)
+class ListedDevices:
+    """What one host's tools list, by address."""
+
+    smi: set[str] = field(default_factory=set)
+    pci: set[str] = field(default_factory=set)
+    hcas: set[str] = field(default_factory=set)
+    whole: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def list_gpu_addresses(self, table: frozenset[str], everywhere: frozenset[str]) -> frozenset[str] | None:
+        """All addresses at which it may have GPUs; None where that is not known: a GPU that is gone is listed by no tool."""
+        seen = self.smi | self.pci
+        if seen and table and seen <= table:
+            return table
+        return frozenset(seen | table | everywhere) if self.pci else None
+
+
+KnownAddresses = frozenset[str] | None
+"""Addresses; None where they are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDevices:
+    """What there is of GPUs and adapters, host by host, and under "" on all hosts together."""
+
+    gpus: Mapping[str, KnownAddresses]
+    hcas: Mapping[str, KnownAddresses]
+    whole: frozenset[str]
+    """Hosts whose profile says all that they may have. Of any other, what no tool lists may have gone."""
+    switches: Mapping[str, KnownAddresses] = field(default_factory=dict)
+    buses: Mapping[str, KnownAddresses] = field(default_factory=dict)
+    complete: frozenset[tuple[str, str]] = frozenset()
+    """(host, key) of whole lists from which nothing is missing that another host's has."""
+
+    @classmethod
+    def from_facts(cls, facts: Iterable[Fact], bus: Callable[[str], Sequence[str]], adapters: Callable[[str], object]) -> "KnownDevices":
+        """`bus(host)` is the SKU's bus table, `adapters(host)` how many its SKU has."""
+        hosts: dict[str, ListedDevices] = defaultdict(ListedDevices)
+        for fact in facts:
+            if fact.host and fact.status is Status.OK:
+                _collect_addresses(hosts[fact.host], fact)
+        everywhere = frozenset().union(*(row.smi | row.pci for row in hosts.values()))
+        tables = {host: frozenset(filter(None, map(normalize_bdf, bus(host)))) for host in hosts}
+        gpus = {host: row.list_gpu_addresses(tables[host], everywhere) for host, row in hosts.items()}
+        hcas = {host: frozenset(row.hcas) if row.hcas and adapters(host) == len(row.hcas) else None for host, row in hosts.items()}
+        whole = frozenset(host for host, places in gpus.items() if places is not None and places == tables[host])
+        switches, buses = (_list_addresses_by_host(hosts, key) for key in WHOLE_LIST_KEYS)
+        complete = frozenset((host, key) for key in WHOLE_LIST_KEYS for host in _find_complete_lists(hosts, key))
+        return cls(
+            {**gpus, "": _merge_addresses(gpus.values())}, {**hcas, "": _merge_addresses(hcas.values())}, whole, switches, buses, complete
+        )
+
+    def is_unknown_device(self, fact: Fact) -> bool:
+        """Whether the fact is of a device, known by its address alone, that its host does not have; of no host: that none of them has."""
+        row = find_key(fact.key)
+        known = self._get_known_addresses(row.scope).get(fact.host) if row is not None and fact.device else None
+        address = normalize_bdf(_get_address(fact)) if known is not None else None
+        if known is None or address is None:
+            return False
+        return address not in known and address.rpartition(":")[0] not in known
+
+    def _get_known_addresses(self, scope: str) -> Mapping[str, KnownAddresses]:
+        return {"gpu": self.gpus, "hca": self.hcas, "nvswitch": self.switches, "bridge": self.buses}.get(scope, {})
+
+    def get_certainty(self, fact: Fact) -> Literal[True, "unlisted"]:
+        """True where a host has no other devices; UNLISTED where it lists no others. Such an event convicts nobody, but it is not nothing."""
+        row = find_key(fact.key)
+        key = {"nvswitch": "pcie.nvswitches", "bridge": "pcie.buses"}.get(row.scope if row else "")
+        sure = (fact.host, key) in self.complete if key else fact.host in self.whole
+        return True if sure or not fact.host else UNLISTED
+
+
+def _get_address(fact: Fact) -> str:
+    """An NVSwitch goes by its number, and says its address beside it."""
+    return str(fact.attrs.get("bdf", "")) if fact.key == "kernel.sxid" else fact.device or ""
+
+
+def _list_addresses_by_host(hosts: Mapping[str, ListedDevices], key: str) -> dict[str, KnownAddresses]:
+    """Host by host what its list and all others' hold, for what a host lost is on other hosts' still; None where it has no list."""
+    every = frozenset().union(*(row.whole.get(key, frozenset()) for row in hosts.values()))
+    found: dict[str, KnownAddresses] = {host: every if key in row.whole else None for host, row in hosts.items()}
+    return {**found, "": _merge_addresses(found.values())}
+
+
+def _find_complete_lists(hosts: Mapping[str, ListedDevices], key: str) -> list[str]:
+    lists = {host: row.whole[key] for host, row in hosts.items() if key in row.whole}
+    every = frozenset().union(*lists.values())
+    return [host for host, own in lists.items() if own == every] if len(lists) > 1 else []
+
+
+def _merge_addresses(places: Collection[KnownAddresses]) -> KnownAddresses:
+    known = [one for one in places if one is not None]
+    return frozenset().union(*known) if known and len(known) == len(places) else None
+
+
+def _collect_addresses(listed: ListedDevices, fact: Fact) -> None:
+    if fact.key in WHOLE_LIST_KEYS and isinstance(fact.value, list | tuple):
+        listed.whole[fact.key] = listed.whole.get(fact.key, frozenset()) | frozenset(map(str, fact.value))
+    elif fact.key in DEVICE_LIST_KEYS:
+        where = {"gpu.bdf": listed.smi, "ib.bdf": listed.hcas, "pcie.rev_ff": listed.pci}[fact.key]
+        address = normalize_bdf(str(fact.attrs.get("bdf", fact.device) if fact.key == "pcie.rev_ff" else fact.value))
+        if address is not None:
+            where.add(address)
+
+
+def mark_unlisted_devices(facts: Sequence[Fact], devices: KnownDevices) -> list[Fact]:
+    """Events of devices that no such machine has, marked."""
+    return [
+        replace(fact, attrs={**fact.attrs, ELSEWHERE_ATTRIBUTE: devices.get_certainty(fact)})
+        if fact.key.startswith(KERNEL_KEY_PREFIX) and devices.is_unknown_device(fact)
+        else fact
+        for fact in facts
+    ]
+
+
+def list_uncounted_events(facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
+    """(host, check, what was not counted), one a host and check."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for fact in facts:
+        if fact.host and fact.key.startswith(KERNEL_KEY_PREFIX) and fact.attrs.get(ELSEWHERE_ATTRIBUTE):
+            found[fact.host, fact.check].add(_get_address(fact))
+    return [
+        (host, check, f"events at {_format_addresses(names)} count for nothing: it has no such device")
+        for (host, check), names in found.items()
+    ]
+
+
+def _format_addresses(names: set[str]) -> str:
+    first = sorted(names)[:2]
+    return f"{', '.join(first)}{f' and {len(names) - 2} other addresses' if len(names) > 2 else ''}"

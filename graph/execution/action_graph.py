@@ -1,0 +1,185 @@
+"""The action graph: ask, act, prove; one LangGraph thread for each action. It is progress only: what may run and what ran is the ledger's to say.
+
+`ask` holds the interrupt and nothing else. Every node begins by reading the ledger, so that whatever crashed, and wherever, is found out
+and never run again.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, TypedDict
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Command, interrupt
+
+from graph.checkpoints.checkpoint import RedisSaver
+from graph.checkpoints.run_status import has_pending_tasks
+from graph.execution.execution import (
+    ActionGraphContext,
+    ApprovalOutdated,
+    StillRunning,
+    claim_action,
+    estimate_claim_time,
+    execute_claim,
+    has_started,
+    supersede_action,
+)
+from graph.execution.verification import verify_outcome
+from tools.ledger import record
+from tools.ledger.record import ActionRecord
+from tools.ledger.states import State
+
+ACTION_GRAPH_VERSION = 1
+"""Bump when a node is renamed. A thread of another version is begun anew: the ledger knows what happened."""
+
+
+class ActionProgress(TypedDict, total=False):
+    """Plain JSON. `state` is the ledger's when a node last looked, `why` the reason of a supersession as a word."""
+
+    approval: str
+    incident: str
+    version: int
+    state: str
+    why: str
+    ran: bool
+    since: str
+    facts: str
+    says: str
+    new: list[str]
+
+
+ActionGraph = CompiledStateGraph[ActionProgress, ActionGraphContext, ActionProgress, ActionProgress]
+
+
+async def await_decision(state: ActionProgress) -> ActionProgress:
+    """Wait for a decision. What it was is read from the ledger."""
+    interrupt({"approval": state["approval"]})
+    return {}
+
+
+async def execute_action(state: ActionProgress, runtime: Runtime[ActionGraphContext]) -> ActionProgress:
+    """Begin what is approved; of what somebody else began, find out how it ended."""
+    ports = runtime.context
+    seen = await ports.ledger.get_record(state["approval"])
+    if seen.state is State.APPROVED:
+        return await _start_action(seen, ports)
+    if seen.state is State.EXECUTING:
+        return await _adopt_action(seen, ports)
+    since = state.get("since") or estimate_claim_time(seen, ports.reading.clock.now()).isoformat()
+    return {"state": seen.state.value, "ran": has_started(seen), "since": since}
+
+
+async def _start_action(seen: ActionRecord, ports: ActionGraphContext) -> ActionProgress:
+    since = ports.reading.clock.now()
+    try:
+        claim = await claim_action(seen, ports)
+    except ApprovalOutdated as why:
+        after = await supersede_action(seen.approval, why, ports)
+        return {"state": after.state.value, "why": why.why}
+    except record.VersionChanged:
+        return {"state": State.SUPERSEDED.value, "why": "versions"}
+    except (record.NotOpen, record.TooLate):
+        return {"state": (await ports.ledger.get_record(seen.approval)).state.value}
+    await ports.began(seen.approval)
+    after = await execute_claim(claim, ports)
+    return {"state": after.state.value, "ran": has_started(after), "since": since.isoformat()}
+
+
+async def _adopt_action(seen: ActionRecord, ports: ActionGraphContext) -> ActionProgress:
+    claim = await ports.ledger.adopt(seen.approval, ports.worker)
+    if claim is None:
+        raise StillRunning(seen.approval)
+    after = await execute_claim(claim, ports)
+    return {
+        "state": after.state.value,
+        "ran": has_started(after),
+        "since": estimate_claim_time(seen, ports.reading.clock.now()).isoformat(),
+    }
+
+
+async def verify_action(state: ActionProgress, runtime: Runtime[ActionGraphContext]) -> ActionProgress:
+    """Look again at the target, and keep what it shows. An outcome that is kept already is not judged twice."""
+    ports = runtime.context
+    seen = await ports.ledger.get_record(state["approval"])
+    if seen.outcome:
+        return {"says": state.get("says", "")}
+    proof, facts = await verify_outcome(seen, datetime.fromisoformat(state["since"]), ports)
+    await ports.ledger.record_outcome(seen.approval, proof.outcome)
+    sha = await ports.reading.evidence.put_facts(seen.action.incident, facts) if facts else ""
+    return {"says": proof.says, "facts": sha, "new": list(proof.new)}
+
+
+def route_after_act(state: ActionProgress) -> str:
+    """A proof follows a command that ran; anything else is over."""
+    return "prove" if state.get("ran") and state.get("state") in (State.DONE.value, State.FAILED.value) else END
+
+
+def build_action_graph(checkpointer: BaseCheckpointSaver[Any]) -> ActionGraph:
+    """Ports are given with each call."""
+    graph = StateGraph(ActionProgress, context_schema=ActionGraphContext)
+    graph.add_node("ask", await_decision)
+    graph.add_node("act", execute_action)
+    graph.add_node("prove", verify_action)
+    graph.add_edge(START, "ask")
+    graph.add_edge("ask", "act")
+    graph.add_conditional_edges("act", route_after_act, ["prove", END])
+    graph.add_edge("prove", END)
+    return graph.compile(checkpointer=checkpointer, name="action")
+
+
+def build_thread_id(approval: str) -> str:
+    return f"action:{approval}"
+
+
+class ActionThreads:
+    """The threads as the driver needs them: each call brings one to where the ledger says it should be."""
+
+    def __init__(self, saver: RedisSaver, ports: ActionGraphContext) -> None:
+        self._saver = saver
+        self._graph = build_action_graph(saver)
+        self._ports = ports
+
+    async def ensure_waiting(self, seen: ActionRecord) -> None:
+        """Make sure that the thread stands before its decision."""
+        config = _build_config(seen.approval)
+        snapshot = await self._graph.aget_state(config)
+        if not snapshot.values:
+            await self._graph.ainvoke(_build_initial_state(seen), config, context=self._ports, durability="sync")
+
+    async def resume_action(self, seen: ActionRecord) -> ActionProgress:
+        """Past the decision, to the end or to where it cannot go on now (NotNow, StillRunning, LostClaim)."""
+        config = _build_config(seen.approval)
+        snapshot = await self._graph.aget_state(config)
+        if not snapshot.values or snapshot.values.get("version") != ACTION_GRAPH_VERSION:
+            await self._graph.ainvoke(_build_initial_state(seen), config, context=self._ports, durability="sync")
+            snapshot = await self._graph.aget_state(config)
+        if snapshot.interrupts:
+            await self._graph.ainvoke(Command(resume={"state": seen.state.value}), config, context=self._ports, durability="sync")
+        elif has_pending_tasks(snapshot):
+            await self._graph.ainvoke(None, config, context=self._ports, durability="sync")
+        elif _was_resolved_by_human(snapshot.values, seen):
+            await self._graph.aupdate_state(config, {"state": seen.state.value, "ran": has_started(seen)}, as_node="act")
+            await self._graph.ainvoke(None, config, context=self._ports, durability="sync")
+        return (await self._graph.aget_state(config)).values  # type: ignore[return-value]
+
+    async def prune_thread(self, approval: str, keep: timedelta) -> None:
+        """The thread is at its end: one checkpoint is enough, and that for a while."""
+        await self._saver.aprune([build_thread_id(approval)])
+        await self._saver.expire(build_thread_id(approval), int(keep.total_seconds()))
+
+
+def _was_resolved_by_human(values: Any, seen: ActionRecord) -> bool:
+    """The thread ended without a proof, and a human has since said what happened."""
+    return (
+        seen.state in (State.DONE, State.FAILED) and not seen.outcome and values.get("state") not in (State.DONE.value, State.FAILED.value)
+    )
+
+
+def _build_initial_state(seen: ActionRecord) -> ActionProgress:
+    return {"approval": seen.approval, "incident": seen.action.incident, "version": ACTION_GRAPH_VERSION}
+
+
+def _build_config(approval: str) -> RunnableConfig:
+    return RunnableConfig(configurable={"thread_id": build_thread_id(approval)}, recursion_limit=10)

@@ -1,0 +1,217 @@
+"""What the action graph does to the world, step by step: read the conditions, claim, run, write down. The ledger alone decides what may run.
+
+Nothing here runs a remedy without the ledger's claim, nothing is started twice, and what changed since people looked is refused.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from graph.context import GraphContext
+from graph.execution.fault_check import check_fault
+from tools.action import Action
+from tools.execution.conditions import find_unmet_conditions
+from tools.execution.identity import read_boot_id, read_host_key_fingerprint
+from tools.execution.runner import ContactCallback, ExecutionResult, ignore_contact_change, run_action
+from tools.fact import Fact
+from tools.fleet.answers import CheckRequest
+from tools.ledger import record
+from tools.ledger.claim import Claim
+from tools.ledger.ledger import Ledger
+from tools.ledger.record import ActionRecord, Refused, is_digest, list_targets
+from tools.ledger.states import State, Transition
+from tools.transport import Transport, Unreachable
+
+T = TypeVar("T")
+RETRYABLE_REFUSALS = (
+    *(record.KillSwitchOn, record.TargetBusy, record.FleetLimit, record.BreakerOpen, record.BlastRadius, record.NonDurableStore),
+    *(record.StoreDown, record.ClockSkew, record.Contention, record.TamperedRecord),
+)
+"""Refusals that may pass before the time to start is over."""
+
+
+class ActionDeferred(Exception):
+    """Approved, and not started: something outside keeps it back. It is tried again until its time to start is over."""
+
+
+class StillRunning(Exception):
+    """Another worker holds the action and lives."""
+
+
+class ApprovalOutdated(Exception):
+    """What people approved is not what is there any more. `why` is a word for the ladder, the text a sentence for people."""
+
+    def __init__(self, why: str, says: str) -> None:
+        super().__init__(says)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class ActionGraphContext:
+    """The outside world of an action. `reading` is the incident's half of it."""
+
+    reading: GraphContext
+    ledger: Ledger
+    transport: Transport
+    catalogue: str
+    policy: Callable[[], str]
+    """The policy's hash now."""
+    authorised: Callable[[ActionRecord], Awaitable[frozenset[str]]]
+    """Who may approve this action now, as `TEAM:USER`."""
+    facts_of: Callable[[str], Awaitable[list[Fact]]]
+    """What the incident knows."""
+    worker: str
+    began: Callable[[str], Awaitable[None]]
+    """Hears of an approval once it is claimed. Must not raise."""
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    beat_seconds: float = 8.0
+    contact: ContactCallback = ignore_contact_change
+    """Hears that contact with the host of a running action is lost, or is there again."""
+
+
+async def claim_action(seen: ActionRecord, ports: ActionGraphContext) -> Claim:
+    """The claim, after everything that can be read beforehand was read. Raises Changed, NotNow or a Refused."""
+    action = seen.action
+    try:
+        await _verify_host_identity(action, ports)
+    except Unreachable as why:
+        raise ActionDeferred(f"{why.host} cannot be asked: {why.why}") from why
+    for one in await find_unmet_conditions(action, ports.transport, controller=_get_controller(action, ports)):
+        if one.ok is None:
+            raise ActionDeferred(f"could not see whether {one.says}: {one.saw}")
+        raise ApprovalOutdated("conditions", f"not so any more: {one.says} (it says {one.saw[:80]!r})")
+    await _verify_fault_present(seen, ports)
+    if held := await ports.ledger.explain_held_back(seen):
+        raise ActionDeferred(held)  # before Slack is asked, which answers a few such questions a minute
+    try:
+        authorised = await ports.authorised(seen)
+        return await ports.ledger.claim(
+            seen.approval, seen.digest, ports.worker, policy=ports.policy(), catalogue=ports.catalogue, authorised=authorised
+        )
+    except RETRYABLE_REFUSALS as why:
+        raise ActionDeferred(str(why)) from why
+    except record.NoQuorum as why:
+        raise ApprovalOutdated("approvers", "somebody who approved may not approve any more") from why
+
+
+async def _verify_host_identity(action: Action, ports: ActionGraphContext) -> None:
+    """The machine, by its key and its boot, is the one that was looked at."""
+    if action.host_key:
+        key = await read_host_key_fingerprint(action.via, ports.transport)
+        if key != action.host_key:
+            raise ApprovalOutdated(
+                "host_key", f"{action.via} shows another host key than when this was proposed: find out why before anything is done to it"
+            )
+    if action.boot_id:
+        boot = await read_boot_id(action.via, ports.transport)
+        if boot != action.boot_id:
+            raise ApprovalOutdated("rebooted", f"{action.via} was rebooted since this was proposed")
+
+
+async def _verify_fault_present(seen: ActionRecord, ports: ActionGraphContext) -> None:
+    """The fault that people approved this for is there now: a remedy for what is mended already could only harm."""
+    fault = seen.action.fault
+    if fault is None:
+        return
+    incident = seen.action.incident
+    found = await check_fault(fault, incident, seen.proposed_at, await ports.facts_of(incident), ports.reading, ports.transport)
+    if found.answer == "unseen":
+        raise ActionDeferred(f"could not see whether the fault is still there: {found.says}")
+    if found.answer == "gone":
+        raise ApprovalOutdated("fault_gone", f"the fault is gone, so nothing is done about it: {found.says}")
+
+
+def _get_controller(action: Action, ports: ActionGraphContext) -> str:
+    """Where the scheduler of the target is asked; empty without one."""
+    row = ports.reading.inventory.hosts.get(action.target)
+    return row.controller if row else ""
+
+
+async def execute_claim(claim: Claim, ports: ActionGraphContext) -> ActionRecord:
+    """Run (or, for an adopted claim, find out) under the claim, and write down how it ended. LostClaim: somebody else goes on."""
+    settled = await _run_claim(claim, ports)
+    sha = settled.output if is_digest(settled.output) else await _store_output(claim.action.incident, settled.output, ports)
+    return await ports.ledger.finish(claim, settled.state, exit_status=settled.exit_status, output=sha, says=settled.says)
+
+
+async def _store_output(incident: str, output: str, ports: ActionGraphContext) -> str:
+    return await ports.reading.evidence.put_text(incident, output) if output.strip() else ""
+
+
+async def _run_claim(claim: Claim, ports: ActionGraphContext) -> ExecutionResult:
+    action = claim.action
+    for host in list_targets(action):
+        ports.reading.fleet.forget_host(host)
+    if action.remedy != "run_check":
+        return await run_action(
+            claim, ports.transport, clock=ports.reading.clock, beat=_LedgerHeartbeat(ports.ledger), pause=ports.pause, contact=ports.contact
+        )
+    return await _run_with_heartbeat(claim, _run_check(claim, ports), ports)
+
+
+@dataclass(frozen=True, slots=True)
+class _LedgerHeartbeat:
+    """The ledger's heartbeat as `tools.execution.runner` wants it."""
+
+    ledger: Ledger
+
+    async def __call__(self, claim: Claim) -> None:
+        await self.ledger.send_heartbeat(claim)
+
+
+async def _run_check(claim: Claim, ports: ActionGraphContext) -> ExecutionResult:
+    """An exclusive check under its claim; its output is the digest of the facts."""
+    action = claim.action
+    if not claim.may_start:
+        return ExecutionResult("failed", says="the worker that ran it died; it changed nothing and may be run again")
+    wave = await ports.reading.fleet.run_checks(
+        action.incident, [CheckRequest(host, action.args["check"]) for host in list_targets(action)], fresh=True, permitted=True
+    )
+    facts = [fact for fact in wave.facts if fact.key and fact.key != "check.skipped"]
+    blind = "; ".join(f"{answer.host}: {answer.could_not}" for answer in wave.answers if answer.could_not)
+    sha = await ports.reading.evidence.put_facts(action.incident, wave.facts)
+    return ExecutionResult("done" if facts else "failed", 0 if facts else 1, output=sha, says=blind[:300])
+
+
+async def _run_with_heartbeat(claim: Claim, work: Coroutine[Any, Any, T], ports: ActionGraphContext) -> T:
+    """Beside `work` the ledger hears that we live; when it says that we are not the holder any more, `work` is cut off."""
+    task, keeper = asyncio.create_task(work), asyncio.create_task(_send_heartbeats(claim, ports))
+    try:
+        await asyncio.wait({task, keeper}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        keeper.result()
+        raise record.LostClaim(record.LostClaim.__doc__)
+    finally:
+        for one in (task, keeper):
+            one.cancel()
+            with suppress(asyncio.CancelledError, Refused):
+                await one
+
+
+async def _send_heartbeats(claim: Claim, ports: ActionGraphContext) -> None:
+    while True:
+        await asyncio.sleep(ports.beat_seconds)
+        with suppress(record.StoreDown, record.ClockSkew, record.Contention):
+            await ports.ledger.send_heartbeat(claim)
+
+
+async def supersede_action(approval: str, why: ApprovalOutdated, ports: ActionGraphContext) -> ActionRecord:
+    """End what must not run any more."""
+    with suppress(record.NotOpen):
+        await ports.ledger.end_action(approval, Transition.SUPERSEDE, "rackmedic", str(why))
+    return await ports.ledger.get_record(approval)
+
+
+def estimate_claim_time(seen: ActionRecord, now: datetime) -> datetime:
+    """A moment not later than the claim, for whoever did not see it: when the last vote was cast."""
+    votes = [datetime.fromisoformat(vote.at) for vote in seen.votes]
+    return max(votes, default=now - timedelta(seconds=seen.terms.start_seconds))
+
+
+def has_started(seen: ActionRecord) -> bool:
+    """Whether the command began, as far as the record tells."""
+    return seen.state is State.DONE or (seen.state is State.FAILED and seen.exit_status is not None)

@@ -1,0 +1,90 @@
+"""The last look before a claim: whether the fault that people approved a remedy for is still there. Passive checks only; it changes nothing.
+
+The verdict is the proof's own (`graph.engine.cause_presence`): what would end a repair as "passes now" keeps it from starting.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from graph.context import GraphContext
+from graph.engine.assessment import assess_facts
+from graph.engine.cause_presence import CausePresence
+from graph.engine.event_age import EVENT_KEY_PREFIXES
+from graph.engine.reference_data import ReferenceData
+from graph.engine.stale_facts import find_clock_skews, mark_stale_after_repairs
+from graph.incident.context import build_reference_data
+from graph.remediation.fault_condition import judge_fault
+from tools.action import FaultCondition
+from tools.execution.identity import read_boot_id
+from tools.fact import Fact
+from tools.fleet.answers import CheckRequest
+from tools.transport import Transport, Unreachable
+
+
+async def check_fault(
+    fault: FaultCondition,
+    incident: str,
+    since: datetime,
+    known: Sequence[Fact],
+    reading: GraphContext,
+    transport: Transport,
+    *,
+    changed: bool = False,
+) -> CausePresence:
+    """What a fault is at this moment. Lines of a log count from `since` on. `known` is what the incident knows; `changed`: something was done
+    to the host since, so that neither its old boot nor the old proof speaks for the fault."""
+    if fault.lasts == "boot" and not changed and (mended := await _find_last_repair(fault, since, reading)):
+        since, changed = mended, True  # its line is of before that
+    if fault.lasts == "proved" and not changed:
+        return CausePresence("shown", f"{fault.says}, as it was proved; no check that disturbs nobody can tell more")
+    if fault.lasts in ("boot", "silence") and not changed:
+        return await _check_by_boot(fault, transport)
+    for _ in range(fault.reads):
+        seen = await _check_by_reading(fault, incident, since, known, reading)
+        if seen.answer != "gone":
+            break
+    return seen
+
+
+async def _find_last_repair(fault: FaultCondition, since: datetime, reading: GraphContext) -> datetime | None:
+    """When some incident last mended its devices after `since`, where it did."""
+    names = [name.rpartition("/")[2] for name in fault.devices] or [""]
+    rows = [row for row in await reading.treated([fault.host]) if row.at > since and all(map(row.covers_device, names))]
+    return max((row.at for row in rows), default=None)
+
+
+async def _check_by_boot(fault: FaultCondition, transport: Transport) -> CausePresence:
+    """What stands for its boot, and what consists in not answering."""
+    try:
+        boot = await read_boot_id(fault.host, transport)
+    except Unreachable as why:
+        return CausePresence("shown" if fault.lasts == "silence" else "unseen", f"{fault.host} does not answer: {why.why}")
+    if fault.lasts == "silence":
+        return CausePresence("gone", f"{fault.host} answers again")
+    if boot != fault.boot_id:
+        return CausePresence("gone", f"{fault.host} has booted since: {fault.says} was of the boot before")
+    return CausePresence("shown", f"{fault.says}, in this boot")
+
+
+async def _check_by_reading(
+    fault: FaultCondition, incident: str, since: datetime, known: Sequence[Fact], reading: GraphContext
+) -> CausePresence:
+    asks = [CheckRequest(fault.host, check) for check in list_fault_checks(fault, build_reference_data(reading, known))]
+    facts = (await reading.fleet.run_checks(incident, asks, fresh=True)).facts
+    if not any(not fact.status.blind for fact in facts):
+        return CausePresence("unseen", facts[0].line if facts else f"nothing on {fault.host} could be looked at")
+    lens = build_reference_data(reading, [*known, *facts])
+    own = [fact for fact in facts if fact.host == fault.host]
+    told = mark_stale_after_repairs(
+        [fact for fact in own if fact.key.startswith(EVENT_KEY_PREFIXES)], {fault.host: since}, find_clock_skews([*known, *facts])
+    )
+    return judge_fault(
+        fault, assess_facts([*(fact for fact in own if not fact.key.startswith(EVENT_KEY_PREFIXES)), *told], lens, [fault.host])
+    )
+
+
+def list_fault_checks(fault: FaultCondition, lens: ReferenceData) -> tuple[str, ...]:
+    """Those that told the fault, and every other that disturbs nobody and can decide for its cause."""
+    leaf = lens.taxonomy.leaves.get(fault.label)
+    deciding = [check.id for check in lens.list_deciding_checks(leaf)] if leaf else []
+    return tuple(name for name in dict.fromkeys((*fault.checks, *deciding)) if name in lens.checks and not lens.checks[name].exclusive)

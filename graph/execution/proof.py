@@ -1,0 +1,121 @@
+"""What a remedy changed: the engine's view of the target before and after. Pure.
+
+`passes_now` needs that what decides for the label was looked at and does not show it. Not being able to look is never a pass.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.cause_presence import assess_presence
+from graph.engine.reference_data import ReferenceData
+from graph.engine.stale_facts import find_clock_skews, mark_stale_after_repairs
+from graph.remediation.build import HOST_SCOPES
+from tools.action import Action, Condition
+from tools.execution.conditions import fill_condition
+from tools.fact import Fact
+from tools.ledger.record import Outcome
+from tools.remedies import REMEDIES, REMEDY_VARIANTS
+from tools.remedies.conditions import KUBE_CORDONED, KUBE_EMPTY, KUBE_SCHEDULABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The outcome and the reason in one sentence. `new` are labels proven now that were not before."""
+
+    outcome: Outcome
+    says: str
+    new: tuple[str, ...] = ()
+    looked: bool = True
+    """False where nobody could look: that is no proof of anything."""
+
+
+SLURM_IN_SERVICE_STATES = "idle*|mixed*|allocated*|completing*|planned*|reserved*"
+SCHEDULER_PROOFS: Mapping[str, Condition] = {
+    "drain_node": Condition("controller", "the node takes no new jobs", ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), "drain*|inval*"),
+    "resume_node": Condition(
+        "controller", "the node is in service", ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), SLURM_IN_SERVICE_STATES
+    ),
+    "cancel_job": Condition("controller", "the job has ended", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "|COMPLETING|CANCELLED"),
+    "cordon_node": KUBE_CORDONED,
+    "uncordon_node": KUBE_SCHEDULABLE,
+    "evict_pods": KUBE_EMPTY,
+}
+"""What the scheduler must say after a remedy that it carries out, by the row that was carried out."""
+
+DEVICE_PROOF_KEYS: Mapping[str, str] = {"restart_container": "container.nvml"}
+"""What each treated device itself must have told afterwards: of many containers only some are asked, and one that ended says nothing."""
+
+
+def get_scheduler_proof(action: Action) -> Condition | None:
+    """The reading that proves the action, where a scheduler proves it."""
+    way = action.argv[0] if action.argv and action.argv[0] in REMEDY_VARIANTS else action.remedy
+    row = SCHEDULER_PROOFS.get(way)
+    return fill_condition(row, action.args) if row else None
+
+
+def list_proof_checks(action: Action, lens: ReferenceData) -> tuple[str, ...]:
+    """What is looked at: the proof that was approved, and every passive check that can decide for the label."""
+    leaf = lens.taxonomy.leaves.get(action.proves)
+    deciding = [check.id for check in lens.list_deciding_checks(leaf)] if leaf else []
+    return tuple(dict.fromkeys(name for name in (*action.proof, *deciding) if name in lens.checks))
+
+
+def judge_outcome(action: Action, before: Sequence[Fact], after: Sequence[Fact], lens: ReferenceData, since: datetime) -> Proof:
+    """The verdict on the action's label on its target. Only what happened after `since` counts."""
+    target = action.target
+    seen = [fact for fact in mark_stale_after_repairs(after, {target: since}, find_clock_skews([*before, *after])) if fact.host == target]
+    if not any(not fact.status.blind for fact in seen):
+        return Proof("worse", f"{target} does not answer: {seen[0].line if seen else 'nothing could be looked at'}", looked=False)
+    was = assess_facts([fact for fact in before if fact.host == target], lens, [target])
+    now = assess_facts(seen, lens, [target])
+    if lost := _describe_lost_gpus(before, seen, target):
+        return Proof("worse", lost)
+    if new := _list_new_root_causes(action, was, now, lens):
+        return Proof("worse", f"new on {target}: {', '.join(lens.taxonomy.get_title(label) for label in new)}", new)
+    if silent := _find_unobserved_device(action, seen):
+        return Proof("unchanged", f"could not be proved: {silent} gave no answer", looked=False)
+    return _judge_label(action, now, lens)
+
+
+def _find_unobserved_device(action: Action, seen: Sequence[Fact]) -> str:
+    """The first treated device that should have answered, and did not."""
+    key = DEVICE_PROOF_KEYS.get(action.remedy, "")
+    told = {f"{fact.host}/{fact.device}" for fact in seen if fact.key == key and not fact.status.blind}
+    return next((device for device in action.devices if key and device not in told), "")
+
+
+def _describe_lost_gpus(before: Sequence[Fact], after: Sequence[Fact], target: str) -> str:
+    had, has = (_count_gpus(rows, target) for rows in (before, after))
+    return f"nvidia-smi sees {has} GPUs of {target}, it saw {had}" if had is not None and has is not None and has < had else ""
+
+
+def _count_gpus(facts: Sequence[Fact], target: str) -> int | None:
+    counts = [fact.value for fact in facts if fact.host == target and fact.key == "gpu.count" and isinstance(fact.value, int)]
+    return counts[-1] if counts else None
+
+
+def _list_new_root_causes(action: Action, was: Assessment, now: Assessment, lens: ReferenceData) -> tuple[str, ...]:
+    """Proven of the host now and not before. What was proven then, though another cause explained it, is not new; our own label is judged by
+    itself; and what is wrong with a job, a switch or the storage, no remedy of a host has done: the next run of the job meets it again."""
+    known = {(row.label, row.subject) for row in was.rows if row.proven} | {(action.proves, row.subject) for row in now.roots}
+    own = [row for row in now.roots if lens.taxonomy.leaves[row.label].scope in HOST_SCOPES]
+    return tuple(dict.fromkeys(row.label for row in own if (row.label, row.subject) not in known))
+
+
+def _judge_label(action: Action, now: Assessment, lens: ReferenceData) -> Proof:
+    leaf = lens.taxonomy.leaves.get(action.proves)
+    if leaf is None:
+        return Proof("passes_now", "the command succeeded")
+    seen = assess_presence(leaf, action.devices, now)
+    match seen.answer:
+        case "shown":
+            later = REMEDIES[action.remedy].then if action.remedy in REMEDIES else ""
+            return Proof("unchanged", f"as expected, it counts from {later} on" if later else f"still there: {seen.says}")
+        case "likely":
+            return Proof("unchanged", seen.says)
+        case "unseen":
+            return Proof("unchanged", f"could not be proved: {seen.says}", looked=False)
+        case "gone":
+            return Proof("passes_now", seen.says)

@@ -1,0 +1,57 @@
+"""Looking at an action's target again, outside its thread and in it: whether it helped, and whether its fault is there."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from graph.engine.cause_presence import CausePresence
+from graph.execution.execution import ActionGraphContext
+from graph.execution.fault_check import check_fault
+from graph.execution.proof import Proof, get_scheduler_proof, list_proof_checks
+from graph.execution.proof import judge_outcome as verdict
+from graph.incident.context import build_reference_data
+from tools.action import FaultCondition
+from tools.execution.conditions import is_job_forgotten, read_condition
+from tools.fact import Fact
+from tools.fleet.answers import CheckRequest
+from tools.ledger.record import ActionRecord
+
+
+async def verify_outcome(seen: ActionRecord, since: datetime, ports: ActionGraphContext) -> tuple[Proof, list[Fact]]:
+    """The verdict on the action's target as it is now, and what was seen."""
+    action = seen.action
+    if action.remedy == "run_check":
+        return Proof("passes_now", "the check has answered"), await _load_check_facts(seen, ports)
+    if asked := get_scheduler_proof(action):
+        answer = await read_condition(asked, action.via, ports.transport)
+        if is_job_forgotten(answer):
+            return Proof("passes_now", "the scheduler does not know the job any more"), []
+        saw = f"the scheduler says {answer.saw or 'nothing'}" if answer.ok is not None else f"could not be proved: {answer.saw}"
+        return Proof("passes_now" if answer.ok else "unchanged", saw), []
+    before = await ports.facts_of(action.incident)
+    lens = build_reference_data(ports.reading, before)
+    ports.reading.fleet.forget_host(action.target)
+    wave = await ports.reading.fleet.run_checks(
+        action.incident, [CheckRequest(action.target, check) for check in list_proof_checks(action, lens)], fresh=True, permitted=True
+    )
+    facts = wave.facts
+    return verdict(action, before, facts, build_reference_data(ports.reading, [*before, *facts]), since), facts
+
+
+async def _load_check_facts(seen: ActionRecord, ports: ActionGraphContext) -> list[Fact]:
+    return await ports.reading.evidence.get_facts(seen.output) if seen.output else []
+
+
+@dataclass(frozen=True, slots=True)
+class ActionVerifier:
+    """For those who tend what actions wait for, and need none of their threads."""
+
+    ports: ActionGraphContext
+
+    async def verify_again(self, seen: ActionRecord, since: datetime) -> tuple[Proof, list[Fact]]:
+        """Prove a finished action once more, outside its thread."""
+        return await verify_outcome(seen, since, self.ports)
+
+    async def check_fault(self, fault: FaultCondition, incident: str, since: datetime, *, changed: bool = False) -> CausePresence:
+        """What a fault is at this moment, as a claim would see it."""
+        known = await self.ports.facts_of(incident)
+        return await check_fault(fault, incident, since, known, self.ports.reading, self.ports.transport, changed=changed)

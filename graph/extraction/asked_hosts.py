@@ -1,0 +1,35 @@
+"""Whom a text asks about: hosts for their own sake, or a job that happens to run on them. Pure.
+
+Who asks about a host reads about that host first; in a job's trouble the guilty host comes first, whichever was named.
+"""
+
+import re
+
+from graph.extraction.reports import ParsedReport
+
+MAX_CHARS = 4000
+"""Characters of a text that are read for what it asks."""
+_JOB_PATTERN = re.compile(
+    r"\b(?:jobs?|training|trainings?|runs?|ranks?|nccl|all-?reduce|collectives?|epochs?|steps?|workload)\b", re.IGNORECASE
+)
+_HOST_PATTERN = r"(?:the )?(?:hosts? |nodes? |machines? |servers? |box )?[`*'\"]?[A-Za-z][A-Za-z0-9._\[\],-]{0,80}[\d\]][`*'\"]?"
+_CONDITION_PATTERN = r"(?:healthy|ok(?:ay)?|fine|all ?right|good|well|sane|up|alive|sick|broken|bad)"
+_QUESTION_PATTERN = re.compile(
+    r"(?:^|[.!?,:;\n]|@[\w-]{1,40}|\b(?:and|but|so|please|you|know|me|tell|if|whether))\s{0,3}"
+    r"(?:is|are|was|how(?:'s| is| are| about)|what(?:'s| is)? (?:about|with|wrong with|up with|the (?:state|status|health) of)|"
+    rf"check(?: on| out)?|look (?:at|into)|anything (?:wrong|odd|off|new) (?:with|on)|status of|state of|health of)\s{{1,3}}{_HOST_PATTERN}|"
+    rf"\b(?:if|whether) {_HOST_PATTERN} (?:is|are)\b|{_HOST_PATTERN} {_CONDITION_PATTERN} ?\?",
+    re.IGNORECASE,
+)
+
+
+def is_host_health_question(text: str) -> bool:
+    """Whether it is asked how a host is, as in "is gpu-002 healthy?"."""
+    return bool(_QUESTION_PATTERN.search(text[:MAX_CHARS]))
+
+
+def find_asked_hosts(text: str, read: ParsedReport) -> tuple[str, ...]:
+    """The hosts that the text is about for their own sake; none where it speaks of a job."""
+    if is_host_health_question(text) or not (read.job or "nccl_timeout" in read.symptoms or _JOB_PATTERN.search(text[:MAX_CHARS])):
+        return read.hosts
+    return ()

@@ -1,0 +1,43 @@
+"""Which of the facts in a text that people handed in are kept: those that may be of this incident's machines, and not more than it can weigh. Pure.
+
+Anybody can write a text with a million events, and each would be weighed against every cause.
+"""
+
+from collections.abc import Sequence
+
+from graph.extraction.pasted_text import PastedFacts
+from kb.fact_keys import find_key
+from kb.pci_address import normalize_bdf
+from tools.fact import Fact
+
+MAX_SHOWN_CHARS = 80
+MAX_TEXT_FACTS = 4096
+"""Facts from texts that an incident keeps."""
+
+
+def select_own_facts(pasted: PastedFacts, others: Sequence[Fact], addresses: frozenset[str]) -> tuple[tuple[Fact, ...], int]:
+    """The facts to keep, and how many things that the text says are left out. `others` were kept before; `addresses` are those of every GPU
+    that there may be, none where that is not known. Events at any other address speak for nothing; one fact names them."""
+    places = {"", *addresses}
+    may_be = tuple(fact for fact in pasted.facts if not addresses or _get_gpu_address(fact) in places)
+    foreign = [fact for fact in pasted.facts if addresses and _get_gpu_address(fact) not in places]
+    room = max(0, MAX_TEXT_FACTS - sum(not fact.host for fact in others))
+    kept = may_be[:room]
+    return (*kept, *_build_foreign_facts(foreign)), pasted.left_out + len(may_be) - len(kept)
+
+
+def _build_foreign_facts(facts: Sequence[Fact]) -> list[Fact]:
+    """One fact for events of GPUs that no host of the incident has: a log of another host, or of another cluster."""
+    if not facts:
+        return []
+    first = facts[0].format_sentence()[:MAX_SHOWN_CHARS]
+    others = f" and {len(facts) - 1} more" if len(facts) > 1 else ""
+    line = f"{first}{others}: no GPU of these hosts has that address. Another host?"
+    return [Fact(facts[0].check, "check.foreign", len(facts), line=line, attrs={"bdf": _get_gpu_address(facts[0])})]
+
+
+def _get_gpu_address(fact: Fact) -> str:
+    """The address of the GPU that it is an event of; "" where it is no such thing, and counts as at a known place."""
+    row = find_key(fact.key)
+    of_gpu = row is not None and row.scope == "gpu" and fact.key.startswith("kernel.")
+    return (normalize_bdf(fact.device or "") or "") if of_gpu else ""

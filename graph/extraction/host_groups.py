@@ -1,0 +1,78 @@
+"""Which hosts a command names: hosts and ranges as everywhere, and groups of the inventory, `train` or `@train`. Pure.
+
+A group that nobody knows is said like a host that nobody knows. Whoever asks gives the groups that may be spoken of, with those of their hosts
+that may be.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+
+from graph.extraction.host_lists import LIST_WORDS
+from graph.extraction.hosts import NamedHosts, find_hosts
+from tools.inventory.name_suggestions import find_nearest_hosts
+
+MAX_CHARS, MAX_NAMES = 4000, 256
+"""Characters of a command that are read, and names in it."""
+MIN_GROUP_CHARS = 3
+"""Letters of a word that may be a group's name with a slip of the finger."""
+_NAME_PATTERN = re.compile(r"(?:[^\s,;\[\]]|\[[^\]\[\s]*\])+")
+_FILLER_WORDS = LIST_WORDS | {
+    "again",
+    "all",
+    "at",
+    "group",
+    "groups",
+    "hosts",
+    "in",
+    "it",
+    "node",
+    "nodes",
+    "now",
+    "of",
+    "on",
+    "please",
+    "the",
+    "this",
+}
+
+
+def resolve_hosts_and_groups(
+    words: str,
+    known: Collection[str],
+    groups: Mapping[str, Collection[str]],
+    domains: Collection[str] | None = None,
+    *,
+    strict: bool = True,
+) -> NamedHosts:
+    """The hosts of these names, those of groups first, and what of them is neither. `strict`: every word is meant as a name; otherwise only
+    what is known, almost a group's name, or written `@name`."""
+    of_groups: dict[str, None] = {}
+    lost: list[str] = []
+    rest = words[:MAX_CHARS]
+    for match in list(_NAME_PATTERN.finditer(rest))[:MAX_NAMES]:
+        name = match[0].strip("`'\"*.:!?")
+        bare = name.removeprefix("@")
+        if (group := find_group(bare, groups)) is not None:
+            of_groups.update(dict.fromkeys(groups[group]))
+        elif name.startswith("@") or (_is_word(name) and name not in known and (strict or is_near_group_name(name, groups))):
+            lost.append(bare)
+        else:
+            continue
+        rest = f"{rest[: match.start()]}{';' * len(match[0])}{rest[match.end() :]}"
+    named = find_hosts(rest, known, domains)
+    return NamedHosts(tuple(dict.fromkeys((*of_groups, *named.hosts))), tuple(dict.fromkeys((*lost, *named.unknown))))
+
+
+def find_group(name: str, groups: Collection[str]) -> str | None:
+    """The group of this name, in any case of letters."""
+    return next((group for group in groups if group.casefold() == name.casefold()), None)
+
+
+def is_near_group_name(name: str, groups: Collection[str]) -> bool:
+    """Whether it is a group's name but for a slip of the finger."""
+    return len(name) >= MIN_GROUP_CHARS and bool(find_nearest_hosts(name, groups))
+
+
+def _is_word(name: str) -> bool:
+    """Letters alone, and none of the words between names."""
+    return any(map(str.isalpha, name)) and not any(char.isdigit() or char == "[" for char in name) and name.lower() not in _FILLER_WORDS

@@ -1,0 +1,186 @@
+"""Which hosts and which job a text names. Hosts match as whole words against those that are known; ranges may be written in any way. Pure.
+
+What looks like a host and is none of the known ones is named as such, in the spelling of the text: it is never taken for another. Only a reader who says
+so (`lenient`) gets one host's name in other separators as that host, with the spelling of the text beside it.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from graph.extraction.host_index import NON_HOST_PATTERN, HostIndex
+from graph.extraction.host_lists import BRACKET_RANGE_PATTERN, HOST_NAME_PATTERN, MAX_RANGE_HOSTS, parse_bracket_range, parse_host_list
+
+_NODE_NUMBERS_PATTERN = re.compile(
+    r"(?<!\d )\b(?:nodes?|hosts?|machines?|servers?|knoten|rechner|n[oœ]uds?|nodos?) #?(?P<first>\d{1,6})(?![\w:%])"
+    r"(?P<more>(?: ?(?:-|–|…|\.\.\.?|,|/|&|\+|\b(?:to|through|thru|until|till?|bis|und|and|or|et|y|à)\b)(?: (?:and|or|und))? ?#?\d{1,6}(?![\w:%])){0,64}+)"
+    r"(?!\.\d)(?! ?(?:gpu|node|rank|times|x\b|minute|hour))",
+    re.IGNORECASE,
+)
+_NUMBER_STEP_PATTERN = re.compile(r"([^\d#]{1,12})#?(\d{1,6})")
+_RANGE_WORD_PATTERN = re.compile(r" ?(?:-|–|…|\.\.\.?|to|through|thru|until|till?|bis|à) ?", re.IGNORECASE)
+_CALLED_HOST_PATTERN = re.compile(
+    r"\b(?:nodes?|hosts?|machines?|servers?|box) (?:called |named )?[`*'\"]?(?P<name>[a-z][a-z0-9._-]{0,60}\d[a-z0-9._-]{0,60})|"
+    r"(?<![\w.-])(?P<before>[a-z][a-z0-9._-]{0,60}\d) (?:box|node|host|machine|server)\b",
+    re.IGNORECASE,
+)
+_JOB_PATTERNS = (
+    re.compile(
+        r"\b(?:slurm[ _-]?)?job[ _-]?(?:id|number|no\.?|nr\.?)?[ ]?[:=#`'\"]{0,3} ?(?:is |was )?[#`*'\"]{0,2}"
+        r"(?P<job>\d{2,12}(?:_\d{1,6})?)(?![\w-])",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\b(?:slurm[ _-]?)?job [#`*'\"]{0,2}(?P<job>\d)(?![\w%:-]|\.\d)"
+        r"(?! ?(?:of|x|times?|gpus?|nodes?|hosts?|ranks?|tasks?|steps?|seconds?|minutes?|hours?|days?|weeks?|more|other)\b)",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\b(?:slurm[ _]?)?job[ _-]?id[ ]?[:=]? ?[`'\"]?(?P<job>[A-Za-z0-9][A-Za-z0-9._-]{0,63}\d[A-Za-z0-9._-]{0,20}|\d{1,12})",
+        re.IGNORECASE,
+    ),
+    re.compile(r"\bjob(?: called| named)?[ :=]{1,2}[`'\"](?P<job>[A-Za-z0-9][A-Za-z0-9._-]{1,63})[`'\"]", re.IGNORECASE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedHosts:
+    """Hosts in the order of the text."""
+
+    hosts: tuple[str, ...]
+    unknown: tuple[str, ...]
+    read_as: tuple[tuple[str, str], ...] = ()
+    """Names as they were written, each with the host that it was taken for."""
+
+
+class HostSpan(NamedTuple):
+    """A name, list or range in a text."""
+
+    start: int
+    end: int
+    names: list[str]
+
+
+def find_hosts(
+    text: str, known: "Collection[str] | HostIndex", domains: Collection[str] | None = None, *, lenient: bool = False
+) -> NamedHosts:
+    """Return the hosts that the text names, and names and ranges that look like hosts but are not known. Who reads many texts gives a book, with
+    its domains in it. `lenient`: `gpu_003` is gpu-003 where no other host can be meant.
+
+    `domains` are those of the known hosts: a full name of another domain is another host. None where any is believed, as in what
+    our own machines print.
+    """
+    book = known if isinstance(known, HostIndex) else HostIndex(known, domains)
+    return resolve_names([name for span in find_host_spans(text, book) for name in span.names], book, lenient=lenient)
+
+
+def find_host_spans(text: str, book: HostIndex) -> list[HostSpan]:
+    """Return the names, lists and ranges that the text holds, in its order."""
+    found: list[HostSpan] = []
+
+    def take(match: re.Match[str]) -> str:
+        names = parse_bracket_range(match[0], book)
+        found.extend([HostSpan(match.start(), match.end(), names)] if names else [])
+        return " " * len(match[0]) if names else match[0]
+
+    rest = BRACKET_RANGE_PATTERN.sub(take, text) if book else text
+    at = 0
+    while match := HOST_NAME_PATTERN.search(rest, at):
+        row = parse_host_list(rest, match, book)
+        found += [HostSpan(match.start(), row.end, row.names)] if row else []
+        at = row.end if row else match.end()
+    found += [
+        HostSpan(match.start(), match.end(), names)
+        for match in _NODE_NUMBERS_PATTERN.finditer(rest)
+        if (names := _parse_numbered_hosts(match, book))
+    ]
+    taken = {span.start for span in found}
+    for match in _CALLED_HOST_PATTERN.finditer(rest):
+        start, end = match.span(match.lastgroup or 0)
+        if start not in taken and (name := _parse_called_host(match, book)):
+            found.append(HostSpan(start, end, [name]))
+    return sorted(found, key=lambda span: span.start)
+
+
+_BARE_NUMBER_PATTERN = re.compile(r"(?<![\w.:/#\[,-])0\d{2,5}(?![\w.:%\]-])")
+
+_BARE_RANGE = re.compile(r"(?<![\w.:/#\[,-])(?P<first>0\d{2,5})(?:-|\.\.| to )(?P<last>\d{1,6})(?![\w.:%\]-])")
+"""`001-3`: from a number with zeros before it to another."""
+
+
+_OTHER_COUNT_PATTERN = re.compile(
+    r"\b(?:jobs?|ranks?|steps?|epochs?|iterations?|batch|tickets?|incidents?|codes?|s?xids?|pids?|errors?|runs?|rooms?|racks?|ports?|lanes?|"
+    r"tasks?|arrays?|users?|versions?|attempts?|lines?|ids?|nr|no|number)\W{0,3}(?:is |was )?(?:\d{1,8}(?:, ?| and | or | ?/ ?)){0,4}$",
+    re.IGNORECASE,
+)
+"""What stands before a number that counts no hosts."""
+_MAX_COUNT_CHARS = 64
+MAX_EXPANDED_HOSTS = 32
+"""Hosts that are written out for a range of numbers."""
+
+
+def expand_host_numbers(text: str, known: "Collection[str] | HostIndex") -> str:
+    """The text with `003` written as `gpu-003`, where the numbers of the known hosts are written so and only one has it, and `nodes 3-5` as
+    `gpu-003, gpu-004, gpu-005`. A bare number with zeros before it is hardly anything else among people who look at numbered hosts."""
+    book = known if isinstance(known, HostIndex) else HostIndex(known)
+
+    def full(found: re.Match[str]) -> str:
+        before = found.string[max(0, found.start() - _MAX_COUNT_CHARS) : found.start()]
+        return found[0] if _OTHER_COUNT_PATTERN.search(before) else book.find_by_digits(found[0]) or found[0]
+
+    def all_of(found: re.Match[str]) -> str:
+        names = _parse_numbered_hosts(found, book)
+        written = "hosts " if found[0].lower().startswith("hosts") else ""
+        return f"{written}{', '.join(names)}" if 0 < len(names) <= MAX_EXPANDED_HOSTS and all(map(book.find_host, names)) else found[0]
+
+    def between(found: re.Match[str]) -> str:
+        before = found.string[max(0, found.start() - _MAX_COUNT_CHARS) : found.start()]
+        first, last, width = int(found["first"]), int(found["last"]), len(found["first"])
+        if _OTHER_COUNT_PATTERN.search(before) or not first < last < first + MAX_EXPANDED_HOSTS:
+            return found[0]
+        names = [book.find_by_digits(f"{number:0{width}}") for number in range(first, last + 1)]
+        return ", ".join(filter(None, names)) if all(names) else found[0]
+
+    return _BARE_NUMBER_PATTERN.sub(full, _BARE_RANGE.sub(between, _NODE_NUMBERS_PATTERN.sub(all_of, text)))
+
+
+def find_job_id(text: str) -> str:
+    """The job id, or nothing."""
+    found = next((found for pattern in _JOB_PATTERNS if (found := pattern.search(text))), None)
+    return found["job"].rstrip(".-") if found else ""
+
+
+def _parse_called_host(match: re.Match[str], book: HostIndex) -> str:
+    """The name before or after a word for a host; a device's name only where a host of that number is known."""
+    name = (match["name"] or match["before"]).rstrip(".-_")
+    return name if book and (not NON_HOST_PATTERN.match(name) or (match["before"] and book.find_similar_host(name))) else ""
+
+
+def _parse_numbered_hosts(match: re.Match[str], book: HostIndex) -> list[str]:
+    """The hosts of `nodes 3-6` or `hosts 1, 3 and 5`."""
+    numbers = [int(match["first"])]
+    for step, number in _NUMBER_STEP_PATTERN.findall(match["more"]):
+        spans = _RANGE_WORD_PATTERN.fullmatch(step) and numbers[-1] < int(number) < numbers[-1] + MAX_RANGE_HOSTS
+        numbers += range(numbers[-1] + 1, int(number) + 1) if spans else [int(number)]
+    known = [host for number in numbers if (host := book.find_by_number(number))]
+    if not known or len(numbers) == 1:
+        return known
+    return [name for number in numbers[:MAX_RANGE_HOSTS] if (name := book.find_by_number(number) or book.build_name(number))]
+
+
+def resolve_names(names: Iterable[str], book: HostIndex, *, lenient: bool = False) -> NamedHosts:
+    """Return which of the names are known. `lenient`: a name that is one known host's but for its separators is that host's, and it is kept how
+    it was read."""
+    hosts: dict[str, None] = {}
+    unknown: list[str] = []
+    read_as: list[tuple[str, str]] = []
+    for name in dict.fromkeys(names):
+        if host := book.find_host(name):
+            hosts[host] = None
+        elif lenient and (host := book.find_similar_host(name)):
+            hosts[host] = None
+            read_as.append((name, host))
+        else:
+            unknown.append(name)
+    return NamedHosts(tuple(hosts), tuple(unknown), tuple(read_as))

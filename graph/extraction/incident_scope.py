@@ -1,0 +1,61 @@
+"""Which hosts and job an item makes the incident's, and which of its names nobody knows. Pure.
+
+A name that nobody knows replaces nothing and is never taken for another; what a command names it means exactly.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graph.extraction.reports import ParsedReport
+from graph.state import InboxItem, IncidentBrief
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentScope:
+    """`looked_at` is what this turn alone looks at; empty where that is as usual. `unknown` is said in this turn."""
+
+    hosts: tuple[str, ...]
+    job: str
+    unknown: tuple[str, ...] = ()
+    unknown_job: str = ""
+    looked_at: tuple[str, ...] = ()
+    refused: bool = False
+    """What the item names is all unknown: there is nothing to look at."""
+
+
+def get_job_to_look_up(old: IncidentBrief, new: ParsedReport) -> str:
+    """The job whose hosts must be known to read the item; empty where none is."""
+    return (new.job or old.job) if _names_other_job(old, new) or not (old.hosts or new.hosts) else ""
+
+
+def resolve_scope(
+    item: InboxItem, old: IncidentBrief, new: ParsedReport, of_job: Sequence[str], *, scheduled: bool = False
+) -> IncidentScope:
+    """`of_job`: visible hosts of the job that `get_job_to_look_up` named; `scheduled`: there is a scheduler that could be asked."""
+    asked = _names_other_job(old, new) or (scheduled and get_job_to_look_up(old, new))
+    lost_job = (new.job or old.job) if asked and not of_job else ""
+    hosts = _select_hosts(item, old, new, () if lost_job else of_job)
+    nameless = bool(new.unknown_hosts or (lost_job and "job" in item.data)) and not (new.hosts or of_job)
+    return IncidentScope(
+        hosts=hosts,
+        job=(old.job or new.job) if lost_job else (new.job or old.job),
+        unknown=new.unknown_hosts or (() if hosts else old.unknown_hosts),
+        unknown_job=lost_job,
+        looked_at=new.hosts if item.kind == "recheck" or {"hosts", "wider"} & set(item.data) else (),
+        refused=nameless and not item.attachments,
+    )
+
+
+def _names_other_job(old: IncidentBrief, new: ParsedReport) -> bool:
+    """Another job than the incident's is named, or a first one beside hosts that are known already."""
+    return bool(new.job) and new.job != old.job and bool(old.job or old.hosts)
+
+
+def _select_hosts(item: InboxItem, old: IncidentBrief, new: ParsedReport, of_job: Sequence[str]) -> tuple[str, ...]:
+    if item.kind == "recheck" and new.hosts:
+        return old.hosts
+    if "hosts" in item.data and new.hosts and not item.data.get("wider"):
+        return new.hosts
+    if "job" in item.data and of_job:
+        return tuple(of_job)
+    return tuple(dict.fromkeys((*old.hosts, *new.hosts, *of_job)))

@@ -1,0 +1,61 @@
+"""One text that people handed in: its facts, and its templates where it is a long log. Pure, and of a large text not for the event loop."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from graph.extraction.log_digests import digest_log
+from graph.extraction.pasted_text import PastedFacts, extract_pasted_facts
+from graph.state import LogDigest
+from kb.logs.templates.filters import FILTERS, FilterRule
+from tools.checks import CHECKS
+from tools.checks.check import Check
+from tools.process_pool import run_in_parallel
+
+
+@dataclass(frozen=True, slots=True)
+class TextExtraction:
+    """What was read of it."""
+
+    pasted: PastedFacts
+    digest: LogDigest | None = None
+
+
+class TextReader(Protocol):
+    """Reads a text without holding up the loop; None where it takes longer than anybody would wait for."""
+
+    async def __call__(self, name: str, sha256: str, text: str, now: datetime) -> TextExtraction | None: ...
+
+
+def extract_text(name: str, sha256: str, text: str, now: datetime, checks: Mapping[str, Check]) -> TextExtraction:
+    """All of it."""
+    return TextExtraction(extract_pasted_facts(text, checks), digest_log(name, sha256, text, now))
+
+
+def extract_text_with_site(
+    folders: tuple[Path, ...], rules: tuple[Path, ...], filters: tuple[Path, ...], programs: tuple[str, ...],
+    name: str, sha256: str, text: str, now: datetime,
+) -> TextExtraction:  # fmt: skip
+    """As `extract_text`, in a process that knows nothing yet: facts and templates beside each other. `folders`: those of the site's own
+    checks, which may know what others do not; `rules` and `filters`: those of its rules and filters for lines of logs; `programs`: the folders
+    of programs that checks may name. Raises BadChecks, BadRules and BadFilters."""
+    checks: Mapping[str, Check] = CHECKS
+    if folders:
+        from tools.checks.site.loader import load_site_checks  # brings half a second of imports, which a site without any does without
+
+        checks = {**CHECKS, **load_site_checks(*folders, known=CHECKS, programs=programs)}
+    if rules:
+        from tools.checks.site.rule_matching import add_rules
+        from tools.checks.site.rules import load_rules
+
+        checks = add_rules(checks, load_rules(*rules))
+    regular: Sequence[FilterRule] = FILTERS
+    if filters:
+        from tools.checks.site.filters import load_filters, select_filter_rules
+
+        regular = select_filter_rules(text, load_filters(*filters))
+    return TextExtraction(
+        *run_in_parallel(lambda: extract_pasted_facts(text, checks), lambda: digest_log(name, sha256, text, now, regular))
+    )

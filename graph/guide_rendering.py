@@ -1,0 +1,58 @@
+"""A guide's run in a few lines with their marks, as people read it: what needs no reading for itself is put together. Pure."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from graph.report import GuideRun, GuideStepRow
+
+STEP_MARKS: Final[Mapping[str, str]] = {
+    "done": "✓",
+    "skipped": "✗",
+    "unsure": "?",
+    "waiting": "⏳",
+    "next": "·",
+    "later": "·",
+    "people": "☐",
+}
+MARK_PRIORITY: Final = ("waiting", "unsure", "next", "done", "people", "skipped", "later")
+NOTHING_ABNORMAL: Final = "nothing abnormal"
+GROUPED_MARK_TEXTS: Final[Mapping[str, str]] = {"done": NOTHING_ABNORMAL, "skipped": "not needed", "later": "later"}
+"""Marks of which several steps share a line, and what it says."""
+
+
+def count_answered_steps(run: GuideRun) -> int:
+    """How many steps have an answer, whatever it is."""
+    return sum(row.mark in ("done", "skipped", "unsure", "people") for row in run.steps)
+
+
+def render_guide_summary(run: GuideRun, most: int) -> list[str]:
+    """At most so many lines: first what says something, in the guide's order, then what is alike in one line each. Where there is no room for
+    all, what waits for somebody goes before what was seen."""
+    told = [row for row in run.steps if not _is_groupable(row)]
+    grouped = [
+        _render_step_group(run, mark) for mark in GROUPED_MARK_TEXTS if any(_is_groupable(row) and row.mark == mark for row in run.steps)
+    ]
+    room = most - len(grouped)
+    if len(told) <= room:
+        return [*map(_render_step, told), *grouped]
+    kept = sorted(told, key=lambda row: MARK_PRIORITY.index(row.mark))[: room - 1]
+    shown = [_render_step(row) for row in told if row in kept]
+    return [*shown, f"… {len(told) - len(kept)} more steps", *grouped]
+
+
+def render_guide_steps(run: GuideRun) -> list[str]:
+    """One line a step."""
+    return [_render_step(row) for row in run.steps]
+
+
+def _is_groupable(row: GuideStepRow) -> bool:
+    return row.mark in ("skipped", "later") or (row.mark == "done" and row.says == NOTHING_ABNORMAL)
+
+
+def _render_step(row: GuideStepRow) -> str:
+    return f"{STEP_MARKS[row.mark]} {row.does}{f': {row.says}' if row.says else ''}"
+
+
+def _render_step_group(run: GuideRun, mark: str) -> str:
+    names = [row.id.replace("_", " ") for row in run.steps if row.mark == mark and _is_groupable(row)]
+    return f"{STEP_MARKS[mark]} {GROUPED_MARK_TEXTS[mark]}: {', '.join(names)}"

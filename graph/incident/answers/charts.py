@@ -1,0 +1,123 @@
+"""What is drawn of an incident where somebody asks for it: its timeline, the tree of what was looked into, bandwidth by message size. The rows of each
+come with it as text. Pure."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from graph.incident.answers.answer_context import (
+    AnswerContext,
+    build_answer,
+    clean_text,
+    format_age,
+    get_check_name,
+    render_citation,
+    render_counter_evidence,
+    render_recheck_offer,
+    render_unknown_names,
+    resolve_target_hosts,
+)
+from graph.incident.turn_result import TurnResult
+from graph.report import AttachedChart
+from graph.search_trace import SearchBranch, build_search_tree
+from graph.search_trace import summarize_search_tree as walk_in_words
+from graph.timeline import build_timeline
+from tools.bandwidth import Bandwidths, bandwidths, format_size
+from tools.bandwidth import summarize_bandwidths as bandwidth_in_words
+from tools.fact import Value
+from tools.inventory.host_ranges import fold_host_names
+
+MAX_LATEST_EVENTS, MAX_RULED_OUT = 5, 6
+CHART_INTRO: Final = "As a picture and as text:"
+
+
+async def show_chart(asked: AnswerContext) -> TurnResult:
+    """The one that is named, else the tree."""
+    return HANDLERS_BY_CHART.get(asked.message.picture, _answer_search_tree)(asked)
+
+
+def _answer_timeline(asked: AnswerContext) -> TurnResult:
+    """The last moments in words; whoever decided about actions is known to the ledger, and on the picture."""
+    events = build_timeline(asked.case).events
+    last = [
+        f"{row.at:%H:%M:%S} {row.kind}: {clean_text(row.says, 120)}{_render_event_basis(asked, row.says)}"
+        for row in events
+        if row.kind not in ("logged", "said")
+    ][-MAX_LATEST_EVENTS:]
+    if not events:
+        return build_answer(asked, ["No moment of this incident is known yet, so there is nothing to draw."])
+    head = f"{len(events)} moments since {events[0].at:%Y-%m-%d %H:%M} UTC. {CHART_INTRO}"
+    return build_answer(asked, [head, *last], pictures=(AttachedChart(kind="timeline"),))
+
+
+def _render_event_basis(asked: AnswerContext, says: str) -> str:
+    """Of a moment at which a cause was found: what it rests on."""
+    return next((render_citation(row) for row in asked.root_causes if asked.get_title(row.label) in says), "")
+
+
+def _render_counter_evidence(asked: AnswerContext, branch: SearchBranch) -> str:
+    return render_counter_evidence(asked, branch.path) if branch.path in asked.now.label_verdicts else clean_text(branch.reason, 60)
+
+
+def _answer_search_tree(asked: AnswerContext) -> TurnResult:
+    """What was found and what is out."""
+    tree = build_search_tree(asked.case, asked.now.lens.taxonomy.titles)
+    if not (asked.case.search_steps or asked.case.report):
+        return build_answer(asked, ["I have looked into nothing yet, so nothing is ruled out."])
+    out = [f"{branch.title} ({_render_counter_evidence(asked, branch)})" for branch in tree.find_leaves("ruled out")]
+    blind = [branch.title for branch in tree.find_leaves("could not look")]
+    lines = [
+        f"{walk_in_words(tree)} {CHART_INTRO}",
+        *(f"{asked.get_title(row.label)}{render_citation(row)}." for row in asked.root_causes[:3]),
+        f"Ruled out: {_join_titles(out)}." if out else "Nothing of what I went into is ruled out.",
+        f"Could not look: {_join_titles(blind)}." if blind else "",
+    ]
+    return build_answer(asked, lines, pictures=(AttachedChart(kind="walk"),))
+
+
+def _join_titles(titles: list[str]) -> str:
+    rest = len(titles) - MAX_RULED_OUT
+    return ", ".join(titles[:MAX_RULED_OUT]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def answer_bandwidth(asked: AnswerContext) -> TurnResult:
+    """How fast hosts were at each message size."""
+    here = resolve_target_hosts(asked)
+    hosts = here.hosts if here.named else asked.case.visible
+    found = measured(asked, hosts)
+    if not found.curves:
+        how = f"Say `run nccl1 on {fold_host_names(hosts[:1])}` to put the test up for decision." if hosts else ""
+        return build_answer(
+            asked,
+            [*render_unknown_names(asked), f"No bandwidth by message size was measured on {fold_host_names(hosts) or 'any host'}.", how],
+        )
+    span = f"{format_size(found.sizes[0])} to {format_size(found.sizes[-1])}"
+    lines = [
+        *render_unknown_names(asked),
+        f"{clean_text(bandwidth_in_words(found), 400)} · {_format_bandwidth_checks(asked)} · messages of {span}. {CHART_INTRO}",
+        render_recheck_offer(asked, [row.host for row in found.curves]),
+    ]
+    return build_answer(asked, lines, pictures=(AttachedChart(kind="bandwidth", hosts=tuple(hosts) if here.named else ()),))
+
+
+def _format_bandwidth_checks(asked: AnswerContext) -> str:
+    """The tests that measured it, and how long ago."""
+    facts = [fact for fact in asked.case.facts if fact.key.startswith("nccl.") and fact.check]
+    latest = max((fact.time for fact in facts if fact.time), default=None)
+    return f"{', '.join(dict.fromkeys(get_check_name(fact.check) for fact in facts))} · read {format_age(latest, asked.current_time)}"
+
+
+def measured(asked: AnswerContext, hosts: tuple[str, ...]) -> Bandwidths:
+    """The curves of those of these hosts of which there are any; hosts that nobody asked to test are not missing."""
+
+    def expected(host: str) -> Value:
+        return asked.now.lens.expected(host, "nccl.busbw_max", None) if host else None
+
+    whole = bandwidths(hosts, asked.case.facts, expected)
+    return whole if asked.message.hosts else Bandwidths(whole.curves)
+
+
+HANDLERS_BY_CHART: Final[Mapping[str, Callable[[AnswerContext], TurnResult]]] = {
+    "timeline": _answer_timeline,
+    "walk": _answer_search_tree,
+    "bandwidth": answer_bandwidth,
+}

@@ -1,0 +1,126 @@
+"""What closed incidents say of this one: the same cause on the same device, on the same host, elsewhere; and other trouble of the host. Pure but
+for asking the port. Not found and could not look are told apart."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from graph.closed_incidents import ClosedIncident, ClosedIncidentMatches, ClosedIncidentQuery
+from graph.incident.answers.answer_context import AnswerContext, resolve_target_hosts
+from graph.report import ClosedIncidentLink
+from graph.state import Origin
+from tools.inventory.host_ranges import fold_host_names
+
+MAX_SHOWN_INCIDENTS = 5
+MAX_QUERY_HOSTS, MAX_QUERY_DEVICES, MAX_QUERY_LABELS = 32, 32, 8
+"""So many are looked for."""
+
+
+class IncidentProximity(StrEnum):
+    """How near an earlier incident is to this one, in words behind its place."""
+
+    DEVICE = "same device"
+    HOST = "same host"
+    CAUSE = "elsewhere"
+    OTHER = "another cause"
+
+
+CLOSURE_TEXTS: Final = {
+    "cured": "proved twice",
+    "passed": "passed its proof once",
+    "in_part": "proved for part of it alone",
+    "in_vain": "what ran is not proved to have helped",
+    "person": "closed by a person, nothing of mine ran",
+    "well": "nothing was broken",
+    "quiet": "nobody said anything more, nothing of mine ran",
+}
+"""How it ended, in words."""
+
+
+def build_query(asked: AnswerContext) -> ClosedIncidentQuery:
+    """By what the message names, else by what was found."""
+    named = resolve_target_hosts(asked)
+    hosts = named.hosts if named.named or asked.faulty_hosts else asked.case.brief.hosts
+    roots = asked.root_causes
+    devices = [name for row in roots for name in row.devices if name.partition("/")[0] in hosts]
+    labels = asked.message.labels or tuple(row.label for row in roots)
+    reader = asked.case.origin or Origin()
+    visible = asked.case.visible
+    return ClosedIncidentQuery(
+        asked.case.id, reader, visible, hosts[:MAX_QUERY_HOSTS], tuple(devices[:MAX_QUERY_DEVICES]), labels[:MAX_QUERY_LABELS]
+    )
+
+
+def classify_proximity(row: ClosedIncident, of: ClosedIncidentQuery) -> IncidentProximity:
+    """The nearest that it is."""
+    same = [cause for cause in row.causes if cause.label in of.labels]
+    if any(set(cause.devices) & set(of.devices) for cause in same):
+        return IncidentProximity.DEVICE
+    if any(set(cause.hosts) & set(of.hosts) for cause in same):
+        return IncidentProximity.HOST
+    return IncidentProximity.CAUSE if same else IncidentProximity.OTHER
+
+
+def render_matches(
+    asked: AnswerContext, of: ClosedIncidentQuery, seen: ClosedIncidentMatches
+) -> tuple[list[str], tuple[ClosedIncidentLink, ...]]:
+    """The lines of the answer, and which incidents they tell of."""
+    if seen.could_not:
+        return [f"I could not look for earlier incidents: {seen.could_not}."], ()
+    if not (of.hosts or of.labels):
+        return ["Name a host, and I look for its earlier incidents; nothing is found here yet."], ()
+    rows = [(classify_proximity(row, of), row) for row in seen.found]
+    shown = sorted(rows, key=lambda pair: pair[0] is IncidentProximity.OTHER)[:MAX_SHOWN_INCIDENTS]
+    lines = [*_render_headings(asked, of, rows, cut=seen.cut), *(f"• {_render_incident(asked, how, row, of)}" for how, row in shown)]
+    lines += [f"… and {len(rows) - MAX_SHOWN_INCIDENTS} more."] if len(rows) > MAX_SHOWN_INCIDENTS else []
+    return [*lines, _render_retention(seen.since)], tuple(ClosedIncidentLink(incident=row.incident, opened=row.opened) for _, row in shown)
+
+
+def _render_headings(
+    asked: AnswerContext, of: ClosedIncidentQuery, rows: Sequence[tuple[IncidentProximity, ClosedIncident]], *, cut: bool
+) -> list[str]:
+    same = [row for how, row in rows if how is not IncidentProximity.OTHER]
+    others = [row for how, row in rows if how is IncidentProximity.OTHER]
+    what = " or ".join(asked.get_title(label) for label in of.labels[:2])
+    heads = []
+    if same:
+        counted = [
+            (how, sum(found is how for found, _ in rows))
+            for how in (IncidentProximity.DEVICE, IncidentProximity.HOST, IncidentProximity.CAUSE)
+        ]
+        parts = ", ".join(f"{count} {'on the ' if how is not IncidentProximity.CAUSE else ''}{how}" for how, count in counted if count)
+        least = "at least " if cut else ""
+        there = not asked.message.hosts or any(how in (IncidentProximity.DEVICE, IncidentProximity.HOST) for how, _ in rows)
+        yes = "Yes: " if asked.message.predicate == "happened" and there else ""
+        heads.append(f"{yes}{what} {least}{format_times(len(same))} since {min(row.opened for row in same):%Y-%m-%d} ({parts}).")
+    elif of.labels:
+        heads.append(f"None of the closed incidents that I keep was {what}.")
+    where = fold_host_names(of.hosts)
+    if others:
+        least = "at least " if cut else ""
+        heads.append(f"{where} had {'something else' if of.labels else 'an incident'} {least}{format_times(len(others))} before.")
+    elif of.hosts and not of.labels:
+        heads.append(f"None of the closed incidents that I keep was about {where}.")
+    return heads
+
+
+def _render_incident(asked: AnswerContext, how: IncidentProximity, row: ClosedIncident, of: ClosedIncidentQuery) -> str:
+    """`2026-11-02 gpu-003 (same device): GPU fell off the bus; gpu reset, proved twice`."""
+    causes = [cause for cause in row.causes if cause.label in of.labels] or list(row.causes)
+    hosts = [host for cause in causes for host in cause.hosts] or list(row.hosts)
+    what = " and ".join(dict.fromkeys(asked.get_title(cause.label) for cause in causes[:2])) or "no cause found"
+    where = f" {fold_host_names(dict.fromkeys(hosts))}" if hosts else ""
+    did = f"{' and '.join(row.did[:2]).replace('_', ' ')}, " if row.did else ""
+    return f"{row.opened:%Y-%m-%d}{where} ({how}): {what}; {did}{CLOSURE_TEXTS[row.ended]}"
+
+
+def _render_retention(since: datetime | None) -> str:
+    if since is None:
+        return "Closed incidents that may be told here: none is kept yet."
+    return f"What is kept reaches back to {since:%Y-%m-%d}."
+
+
+def format_times(count: int) -> str:
+    """`once`, `3 times`."""
+    return "once" if count == 1 else f"{count} times"

@@ -1,0 +1,143 @@
+"""What happened since a time, and whether the like happened before. The past is what was read and recorded; what nobody kept is said so."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from graph.engine.event_age import EVENT_KEY_PREFIXES
+from graph.engine.reference_data import is_tenant_writable
+from graph.incident.answers import closed_incidents
+from graph.incident.answers.answer_context import (
+    AnswerContext,
+    build_answer,
+    clean_text,
+    format_age,
+    format_log_line,
+    get_check_name,
+    render_recheck_offer,
+    render_source,
+    render_unknown_names,
+    resolve_target_hosts,
+)
+from graph.incident.turn_result import TurnResult
+from graph.remediation.outcomes import format_current_step
+from tools.fact import Fact, Status
+from tools.inventory.host_ranges import fold_host_names
+
+MAX_EVENTS, MAX_SIMILAR_INCIDENTS, MAX_LINES = 5, 2, 16
+MIN_SIMILARITY, MIN_SIMILARITY_SAME_CAUSE = 0.2, 0.05
+"""How much alike a recorded incident must be to be worth telling; one with the same cause less so."""
+MAX_PAST_INCIDENTS = 12
+DEFAULT_LOOKBACK = timedelta(hours=6)
+"""How long before the report one looks for what changed, where nobody names a time."""
+
+
+LOG_CHECKS = frozenset({"dmesg", "sysd", "ipmi", "joblog"})
+"""Checks that read what was logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastEvent:
+    """One thing that happened at a time, in words."""
+
+    at: datetime
+    says: str
+
+
+async def answer_changes_since(asked: AnswerContext) -> TurnResult:
+    """What hosts logged and what we did after a time; without one, since the incident was opened."""
+    named = resolve_target_hosts(asked)
+    hosts = named.hosts if named.named else asked.observed_hosts
+    since = asked.message.at or asked.case.brief.since or asked.case.opened - DEFAULT_LOOKBACK
+    rows = sorted(
+        (row for row in (*_iter_logged_events(asked, set(hosts)), *_iter_our_actions(asked, set(hosts))) if row.at >= since),
+        key=lambda row: row.at,
+    )
+    when = f"{since:%H:%M}" if since.date() == asked.current_time.date() else f"{since:%Y-%m-%d %H:%M}"
+    if not asked.observed_hosts:
+        return build_answer(asked, [*render_unknown_names(asked), "I have looked at no machine yet, so I cannot tell what changed."])
+    head = f"Since {when} UTC on {fold_host_names(hosts)}{':' if rows else ' nothing new was logged, as far as it was read.'}"
+    lines = [f"• {row.at:%H:%M:%S} {row.says}" for row in rows[:MAX_EVENTS]]
+    lines += [f"• … and {len(rows) - MAX_EVENTS} more"] if len(rows) > MAX_EVENTS else []
+    settings = "Settings that were changed without a log line do not show in one reading." if not rows else ""
+    return build_answer(asked, [*render_unknown_names(asked), head, *lines, settings, render_recheck_offer(asked, hosts)])
+
+
+def _iter_logged_events(asked: AnswerContext, hosts: set[str]) -> Iterable[PastEvent]:
+    """Events with a time of their own, each kind once a host and device."""
+    seen: set[tuple[str, str, str, str]] = set()
+    for fact in asked.case.facts:
+        name = (fact.host, fact.key, fact.device or "", repr(fact.value))
+        if fact.host in hosts and _is_logged_event(fact) and name not in seen and fact.time:
+            seen.add(name)
+            yield PastEvent(
+                fact.time, f"{render_source(asked, fact.host, fact.check)}: {format_log_line(fact.line, f'{fact.key} {fact.value}')[:110]}"
+            )
+        elif fact.host in hosts and fact.key == "host.booted_at" and isinstance(fact.value, str) and (at := _parse_timestamp(fact.value)):
+            yield PastEvent(at, f"{render_source(asked, fact.host, fact.check)}: {fact.host} was started")
+
+
+def _is_logged_event(fact: Fact) -> bool:
+    """Logged at a time of its own. What a look merely read bears the time of that look, and its whole check does."""
+    return (
+        fact.status is Status.OK
+        and fact.key.startswith(EVENT_KEY_PREFIXES)
+        and fact.check in LOG_CHECKS
+        and not is_tenant_writable(fact.key)
+    )
+
+
+def _parse_timestamp(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo else None
+
+
+def _iter_our_actions(asked: AnswerContext, hosts: set[str]) -> Iterable[PastEvent]:
+    """What we did to hosts."""
+    for row in asked.case.remediations:
+        if row.target in hosts and row.drained_at:
+            yield PastEvent(row.drained_at, f"{row.target} was drained by RackMedic for {asked.get_title(row.label)}")
+        if row.target in hosts and row.since:
+            yield PastEvent(
+                row.since, f"{row.target}: last remedy begun for {asked.get_title(row.label)}; {row.says or format_current_step(row)}"
+            )
+
+
+async def answer_happened_before(asked: AnswerContext) -> TurnResult:
+    """What came back in this one, closed incidents of the same host or cause, and recorded ones like it."""
+    back = [row for row in asked.case.remediations if row.outcome == "recurred"]
+    yes = "Yes, in this incident" if asked.message.predicate == "happened" else "In this incident"
+    lines = [f"{yes}: {asked.get_title(row.label)} on {row.target} came back after a fix." for row in back[:2]]
+    of = closed_incidents.build_query(asked)
+    kept, threads = closed_incidents.render_matches(asked, of, await asked.ports.earlier(of))
+    concluded = build_answer(asked, [*lines, *kept, *_render_old_log_line(asked), *await _render_past_incidents(asked)], most=MAX_LINES)
+    return replace(concluded, report=concluded.report.model_copy(update={"threads": threads}))
+
+
+def _render_old_log_line(asked: AnswerContext) -> list[str]:
+    old = [fact for fact in (*asked.now.old, *asked.now.odd) if fact.attrs.get("aged") and fact.host]
+    return [
+        f"On {fact.host} the {get_check_name(fact.check)} shows it {format_age(fact.time, asked.current_time)} too: {clean_text(fact.line, 100)}"
+        for fact in old[:1]
+    ]
+
+
+async def _render_past_incidents(asked: AnswerContext) -> list[str]:
+    """Incidents that RackMedic brings along or that exports told of: those with the same cause, else those that sound alike. A lesson of a
+    closed incident is left out: closed incidents are told by themselves, with their hosts, and this one's own is no earlier one."""
+    causes, titles = asked.root_causes, asked.get_title
+    words = " ".join(filter(None, (asked.case.brief.text, *(titles(row.label) for row in causes))))
+    known = await asked.ports.history.find_similar(words, MAX_PAST_INCIDENTS, asked.case.audience_tenant) if words else []
+    alike = [row for row in known if not row.learnt or row.learnt == row.lesson]
+    labels = {row.label for row in causes}
+    same = [row for row in alike if row.label in labels and row.score >= MIN_SIMILARITY_SAME_CAUSE]
+    found = [row for row in alike if row.score >= MIN_SIMILARITY]
+    head = f"Of the recorded incidents that I know from elsewhere, {'the same cause' if same else 'those that sound alike'}:"
+    rows = [
+        f"• {clean_text(row.title, 120) or titles(row.label)}{'' if row.label in labels else f' (it was: {titles(row.label)})'}"
+        for row in (same or found)[:MAX_SIMILAR_INCIDENTS]
+    ]
+    return [head, *rows] if rows else []

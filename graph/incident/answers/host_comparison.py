@@ -1,0 +1,140 @@
+"""What differs between hosts, of what was read of them; what rightly differs is left out. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from graph.incident.answers.answer_context import (
+    AnswerContext,
+    build_answer,
+    build_host_knowledge,
+    clean_text,
+    format_age,
+    get_check_name,
+    get_read_time,
+    render_recheck_offer,
+    render_unknown_names,
+    resolve_target_hosts,
+)
+from graph.incident.turn_result import TurnResult
+from kb.fact_keys import find_key
+from tools.differences import ValuesByHost, is_comparable
+from tools.fact import Fact, Status
+from tools.inventory.host_ranges import fold_host_names
+
+MAX_LINES, MAX_COMPARED_HOSTS, MAX_VALUE_CHARS = 6, 64, 48
+
+ABSENT_VALUE = "nothing"
+"""In the place of a value: it was looked for and is not there. What a lost device cannot say is no difference of its own."""
+
+
+async def compare_hosts(asked: AnswerContext) -> TurnResult:
+    """Hosts with each other; one with the rest; none named: those at fault with the rest."""
+    hosts, others = _choose_sides(asked)
+    known = [build_host_knowledge(asked, host) for host in (*hosts, *others)]
+    dark = [row.host for row in known if row.is_unobserved]
+    compared = [row.host for row in known if not row.is_unobserved][:MAX_COMPARED_HOSTS]
+    if len(compared) < 2:
+        lacking = (
+            f"{fold_host_names(dark)}: not looked at. Say `recheck {fold_host_names(dark)}`."
+            if dark
+            else "I have looked at fewer than two hosts."
+        )
+        return build_answer(asked, [*render_unknown_names(asked), f"There is nothing to compare yet. {lacking}"])
+    lines = _list_differences(asked, compared)
+    head = f"{_format_hosts(compared)}: " + (
+        f"{len(lines)} thing{'s' * (len(lines) != 1)} differ{'s' * (len(lines) == 1)}."
+        if lines
+        else f"nothing differs in what was read with {max(len(row.looked) for row in known)} checks."
+    )
+    shown = lines[:MAX_LINES] if len(lines) <= MAX_LINES else [*lines[: MAX_LINES - 1], f"• … and {len(lines) - MAX_LINES + 1} more"]
+    read = min((at for host in compared if (at := get_read_time(asked, host))), default=None)
+    left = [f"{fold_host_names(dark)}: not looked at. Say `recheck {fold_host_names(dark)}`."] if dark else []
+    blind = sorted({f"{get_check_name(check)} on {row.host}" for row in known for check, _ in row.blind if not row.is_unobserved})
+    left += [f"Could not look: {', '.join(blind[:4])}."] if blind else []
+    return build_answer(
+        asked,
+        [
+            *render_unknown_names(asked),
+            head,
+            *shown,
+            *left,
+            f"Read {format_age(read, asked.current_time)}. {render_recheck_offer(asked, compared)}".strip(),
+        ],
+        most=11,
+    )
+
+
+def _choose_sides(asked: AnswerContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    named = resolve_target_hosts(asked)
+    seen = asked.observed_hosts
+    if not named.named:
+        first = asked.faulty_hosts or seen
+        return first, tuple(host for host in seen if host not in first)
+    if len(named.hosts) == 1:
+        return named.hosts, tuple(host for host in seen if host not in named.hosts)
+    return named.hosts, ()
+
+
+def _format_hosts(hosts: Sequence[str]) -> str:
+    return " and ".join(hosts) if len(hosts) == 2 else fold_host_names(hosts)
+
+
+def _collect_values(asked: AnswerContext, hosts: Sequence[str]) -> ValuesByHost:
+    """What hosts say, check by check. What cannot be compared is left out unless it is abnormal; so are counters and keys that a site made up."""
+    odd = {(fact.host, fact.check, fact.key, fact.device or "") for fact in asked.now.odd}
+    found: dict[str, dict[str, dict[tuple[str, str], set[str]]]] = {host: {} for host in hosts}
+    for fact in asked.case.facts:
+        slot = (fact.key, fact.device or "")
+        if fact.host not in found or fact.status is not Status.OK or fact.stale:
+            continue
+        if (fact.host, fact.check, *slot) in odd or _is_setting(fact):
+            found[fact.host].setdefault(fact.check, {}).setdefault(slot, set()).add(_format_value(fact))
+    table = ValuesByHost()
+    for host, by_check in found.items():
+        looked = build_host_knowledge(asked, host).looked
+        for check in dict.fromkeys((*by_check, *looked)):  # in the order in which they were read
+            if check in looked:
+                table.add_host(check, host, by_check.get(check, {}))
+    return table
+
+
+def _is_setting(fact: Fact) -> bool:
+    row = find_key(fact.key)
+    return is_comparable(fact) and row is not None and not row.name.endswith(".*") and "counter" not in row.means
+
+
+def _format_value(fact: Fact) -> str:
+    text = ", ".join(map(str, fact.value)) if isinstance(fact.value, list) else str(fact.value)
+    return clean_text({"True": "yes", "False": "no"}.get(text, text), MAX_VALUE_CHARS)
+
+
+def _list_differences(asked: AnswerContext, hosts: Sequence[str]) -> list[str]:
+    """A line a setting, devices that differ alike folded; what is abnormal first."""
+    abnormal = {fact.key for fact in asked.now.odd if fact.host in hosts}
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    table = _collect_values(asked, hosts)
+    for (check, key, device), values in table.iter_settings():
+        if len(values) > 1 and (all(values) or key in abnormal):
+            sides = {", ".join(sorted(said)) or ABSENT_VALUE: table.list_hosts(mask) for said, mask in values.items()}
+            rows.setdefault((check, key, _format_sides(sides)), []).append(device)
+    cited = {line.key for row in asked.root_causes for line in row.evidence}
+    order = sorted(rows.items(), key=lambda item: (item[0][1] not in cited, item[0][1] not in abnormal))
+    return [
+        f"• {_describe_key(key)}{_format_devices(devices)} · {get_check_name(check)} · {sides}" for (check, key, sides), devices in order
+    ]
+
+
+def _describe_key(key: str) -> str:
+    """A key in words."""
+    row = find_key(key)
+    return row.means.partition(";")[0].strip() if row and row.means else key
+
+
+def _format_devices(devices: Sequence[str]) -> str:
+    names = [device for device in devices if device]
+    return f", {fold_host_names(names[:16])}" if names else ""
+
+
+def _format_sides(hosts_of: Mapping[str, Sequence[str]]) -> str:
+    """`gpu-001: yes; gpu-[002-004]: no`, the rarest first."""
+    parts = [f"{fold_host_names(hosts)}: {value}" for value, hosts in sorted(hosts_of.items(), key=lambda row: (len(row[1]), row[0]))]
+    return "; ".join(parts[:3]) + (" …" if len(parts) > 3 else "")

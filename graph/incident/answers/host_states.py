@@ -1,0 +1,133 @@
+"""How a host is, and how several are: from what was read, with its age. What nobody looked at is said to be so. Pure."""
+
+from collections.abc import Sequence
+
+from graph.incident.answers.answer_context import (
+    AnswerContext,
+    HostKnowledge,
+    build_answer,
+    build_host_knowledge,
+    clean_text,
+    format_age,
+    format_confidence,
+    format_location,
+    render_basis,
+    render_citation,
+    render_coverage,
+    render_evidence,
+    render_fact,
+    render_recheck_offer,
+    render_unknown_names,
+    resolve_target_hosts,
+)
+from graph.incident.answers.unproven import CLEARED, told
+from graph.incident.turn_result import TurnResult
+from tools.inventory.host_ranges import fold_host_names
+
+MAX_QUOTES, MAX_SEPARATE_HOSTS = 3, 5
+NOTHING_READ = "nothing abnormal in what I read"
+PARTLY_CHECKED_TEXT = "nothing abnormal in what could be looked at, but not all was"
+
+
+async def answer_host_state(asked: AnswerContext) -> TurnResult:
+    """One host in full; of several each in a line."""
+    hosts = resolve_target_hosts(asked).hosts
+    if len(hosts) != 1:
+        return _answer_hosts(asked, hosts)
+    known = build_host_knowledge(asked, hosts[0])
+    if known.is_unobserved:
+        against = told((*known.unproven, *known.unplaced))
+        return build_answer(
+            asked, [*render_unknown_names(asked), render_not_checked(asked, known), f"{known.host}: {against}." if against else ""]
+        )
+    return build_answer(asked, [*render_unknown_names(asked), *_render_host_details(asked, known), render_recheck_offer(asked, hosts)])
+
+
+async def answer_group_state(asked: AnswerContext) -> TurnResult:
+    """Several hosts, those with something to say first."""
+    return _answer_hosts(asked, resolve_target_hosts(asked).hosts)
+
+
+def render_not_checked(asked: AnswerContext, known: HostKnowledge) -> str:
+    """Why nothing is known of a host, with the offer."""
+    if known.blind:
+        why, found = known.blind[0][1], "".join(f"{asked.get_title(row.label)}, {format_confidence(row)}; " for row in known.causes[:1])
+        return f"{known.host}: {found}could not be looked at ({clean_text(why, 80)}), tried {format_age(known.read, asked.current_time)}. Say `recheck {known.host}` to try again."
+    return f"{known.host}: not looked at. Say `recheck {known.host}` and I look."
+
+
+def _render_host_details(asked: AnswerContext, known: HostKnowledge) -> list[str]:
+    lines = [f"{known.host}: {render_host_summary(asked, known, quoted_below=True)}."]
+    if known.causes or known.shows:
+        lines += [f"Also {told(against)}."] if (against := (*known.unproven, *known.unplaced)) else []
+    if any(row.reported for row in (*known.unproven, *known.unplaced)):
+        lines.append(CLEARED)
+    device = asked.message.device
+    for row in (*known.causes, *known.shows)[:2]:
+        own = [line for line in row.evidence if line.host in (known.host, "")]
+        lines += [render_evidence(asked, line) for line in own[:MAX_QUOTES]]
+    if not known.causes and not known.shows:
+        odd = [fact for fact in known.odd if not device or fact.device in (device, None, "")] or list(known.odd)
+        lines += [render_fact(asked, fact) for fact in odd[:MAX_QUOTES]]
+    if known.blind:
+        lines.append(f"Could not look with {', '.join(check for check, _ in known.blind[:6])}: {clean_text(known.blind[0][1], 80)}.")
+    return lines
+
+
+def render_host_summary(asked: AnswerContext, known: HostKnowledge, *, quoted_below: bool = False) -> str:
+    """One host in a clause, with how much was looked at and when; and what a cause rests on, unless its lines stand below."""
+    looked, by = render_coverage(asked, known), (lambda row: "") if quoted_below else render_citation
+    if known.causes:
+        found = "; ".join(
+            f"{asked.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{by(row)}" for row in known.causes[:2]
+        )
+        return f"{found}; {looked}"
+    if known.shows:
+        return f"{looked}, nothing wrong with the machine itself; it shows {asked.get_title(known.shows[0].label)}, {format_confidence(known.shows[0])}{by(known.shows[0])}"
+    but = f"; but {told(against)}" if (against := (*known.unproven, *known.unplaced)) else ""
+    if known.odd:
+        return f"{looked}: something is abnormal and no cause is proven {'' if quoted_below else f' ({render_basis(known.odd)})'}{but}"
+    if not known.whole:
+        return f"{looked}: {PARTLY_CHECKED_TEXT}{but}"
+    return f"{looked}, {NOTHING_READ}{but}" if but else f"{looked}, nothing abnormal"
+
+
+def _answer_hosts(asked: AnswerContext, hosts: Sequence[str]) -> TurnResult:
+    if not hosts:
+        nothing = "" if asked.message.unknown_hosts else "I have looked at no machine yet. Name hosts, for example `recheck gpu-[001-004]`."
+        return build_answer(asked, [*render_unknown_names(asked), nothing or "I looked at nothing."])
+    known = [build_host_knowledge(asked, host) for host in hosts]
+    sick = [row for row in known if row.causes and not row.is_unobserved]
+    odd = [row for row in known if not row.causes and (row.odd or row.shows or row.unproven) and not row.is_unobserved]
+    rest = [row for row in known if row not in sick and row not in odd and not row.is_unobserved]
+    partly, well = [row for row in rest if not row.whole], [row for row in rest if row.whole]
+    dark = [row for row in known if row.is_unobserved]
+    head = f"{len(hosts)} hosts: " if len(hosts) > 1 else ""
+    parts = [
+        f"{len(sick)} with a fault" if sick else "",
+        f"{len(odd)} with something to say" if odd else "",
+        f"{len(well)} {'without a finding of their own' if well[0].unplaced else 'well'}" if well else "",
+    ]
+    shut, dark = [row for row in dark if row.blind], [row for row in dark if not row.blind]
+    parts += [f"{len(partly)} not wholly looked at" if partly else ""]
+    parts += [f"{len(shut)} that could not be looked at" if shut else "", f"{len(dark)} not looked at" if dark else ""]
+    lines = [f"{head}{', '.join(filter(None, parts))}."] if len(list(filter(None, parts))) > 1 else []
+    lines += [f"{row.host}: {render_host_summary(asked, row)}." for row in (*sick, *odd)[:MAX_SEPARATE_HOSTS]]
+    lines += [render_not_checked(asked, row) for row in shut[:MAX_SEPARATE_HOSTS]]
+    lines += (
+        [f"{fold_host_names([row.host for row in shut[MAX_SEPARATE_HOSTS:]])}: could not be looked at either."]
+        if len(shut) > MAX_SEPARATE_HOSTS
+        else []
+    )
+    lines += [f"… and {len(sick) + len(odd) - MAX_SEPARATE_HOSTS} more."] if len(sick) + len(odd) > MAX_SEPARATE_HOSTS else []
+    lines += [f"{fold_host_names([row.host for row in well])}: {render_host_summary(asked, well[0])}."] if well else []
+    lines += [f"{fold_host_names([row.host for row in partly])}: {render_host_summary(asked, partly[0])}."] if partly else []
+    lines += (
+        [f"{fold_host_names([row.host for row in dark])}: not looked at. Say `recheck {fold_host_names([row.host for row in dark])}`."]
+        if dark
+        else []
+    )
+    lines += [f"{row.host}: {told(row.unproven)}." for row in dark if row.unproven][:MAX_SEPARATE_HOSTS]
+    return build_answer(
+        asked, [*render_unknown_names(asked), *lines, render_recheck_offer(asked, [row.host for row in known if not row.is_unobserved])]
+    )

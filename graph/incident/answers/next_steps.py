@@ -1,0 +1,95 @@
+"""What comes next: the step that waits for people, and what an approval would do."""
+
+from graph.incident.answers.answer_context import AnswerContext, build_answer, clean_text, get_check_name, render_recheck_offer
+from graph.incident.answers.people import render_approval_status, render_step_summary
+from graph.incident.remediations import build_plan_context
+from graph.incident.turn_result import TurnResult
+from graph.remediation.drained_nodes import will_return_node
+from graph.remediation.outcomes import describe_remediation, format_current_step
+from graph.remediation.preview import build_planned_action
+from graph.state import Remediation
+from tools.remedies import REMEDIES
+from tools.remedies.remedy import Remedy
+
+NOTHING_RUNS_TEXT = "Nothing runs before somebody presses Approve."
+
+
+def list_pending_approvals(asked: AnswerContext) -> list[Remediation]:
+    """Fixes that are up for decision."""
+    return [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
+
+
+async def answer_next_step(asked: AnswerContext) -> TurnResult:
+    """The step that waits for people, else what we wait for, else the cause's own next step."""
+    case, report = asked.case, asked.case.report
+    if case.lifecycle == "closed":
+        return build_answer(asked, ["Nothing: this incident is closed. Say “reopen” if it is not over."])
+    if asks := list_pending_approvals(asked):
+        lines = [f"Decide on the card: {render_step_summary(row)}. “What happens if I approve?” tells more." for row in asks[:2]]
+        lines += [f"… and {len(asks) - 2} more cards."] if len(asks) > 2 else []
+        return build_answer(asked, [*lines, *(report.by_hand[:2] if report else ())])
+    if going := [row for row in case.remediations if row.is_open]:
+        return build_answer(
+            asked, ["Nothing to do for you now.", *(f"• {describe_remediation(row, asked.get_title(row.label))}" for row in going[:3])]
+        )
+    if report and report.questions:
+        return build_answer(asked, ["Answer what I asked:", *(f"• {question}" for question in report.questions)])
+    if report and report.by_hand:
+        return build_answer(asked, ["This is for people to do:", *(f"• {row}" for row in report.by_hand[:4])])
+    if report and report.next_step:
+        return build_answer(asked, [report.next_step, render_recheck_offer(asked, asked.faulty_hosts)])
+    return build_answer(asked, ["Nothing is open. Tell me anything new, or say `recheck`."])
+
+
+async def answer_on_approve(asked: AnswerContext) -> TurnResult:
+    """What runs where, what must hold, how it is proved and what comes next."""
+    asks = [
+        row for row in list_pending_approvals(asked) if not asked.message.hosts or row.target in asked.message.hosts
+    ] or list_pending_approvals(asked)
+    if not asks:
+        going = [row for row in asked.case.remediations if row.is_open]
+        later = f" {describe_remediation(going[0], asked.get_title(going[0].label))}." if going else ""
+        return build_answer(asked, [f"Nothing is up for decision now, so there is nothing to approve.{later}"])
+    row = asks[0]
+    action, remedy = (
+        build_planned_action(row, build_plan_context(asked.case, asked.ports)),
+        REMEDIES[row.current_step.remedy] if row.current_step else None,
+    )
+    if action is None or remedy is None:
+        return build_answer(asked, [f"{render_step_summary(row)}; the card says the rest."])
+    via = "" if action.via == action.target else f", by way of {action.via}"
+    holds = [one.says for one in action.conditions] + (
+        [f"the fault is still there: {clean_text(action.fault.says, 80)}"] if action.fault else []
+    )
+    lines = [
+        f"If approved: {render_step_summary(row)}{via}. It affects {remedy.blast}.",
+        f"Before it starts this must hold: {'; '.join(holds)}." if holds else "",
+        f"Afterwards I look again with {', '.join(get_check_name(check) for check in action.proof)}; only that calls it mended."
+        if action.proof
+        else "",
+        f"Then: {_render_following_step(row)}.",
+        _render_undo(remedy),
+        f"{len(asks) - 1} more card{'s' * (len(asks) > 2)} wait{'s' * (len(asks) == 2)}; ask with a host's name." if len(asks) > 1 else "",
+    ]
+    live = await asked.ports.decisions(asked.case.id)
+    lines += [line for one in live or () if one.open and one.approval == row.approval for line in render_approval_status(one)]
+    return build_answer(asked, [*lines, NOTHING_RUNS_TEXT])
+
+
+def _render_following_step(row: Remediation) -> str:
+    """The rung after the present one, as far as the plan goes."""
+    later = [
+        rung for rung in row.rungs[row.rung + 1 :] if row.current_step and rung.plan == row.current_step.plan and rung.part != "restore"
+    ]
+    if later:
+        return f"{format_current_step(row.model_copy(update={'rung': row.rungs.index(later[0], row.rung + 1)}))}, with a card of its own"
+    if row.current_step and row.current_step.remedy == "run_check":
+        return "the diagnosis is made anew with what it shows"
+    back = "the node is offered back into service, and " if will_return_node(row) else ""
+    return f"if that helps {back}I look once more later; if not, something heavier or people"
+
+
+def _render_undo(remedy: Remedy) -> str:
+    if remedy.undo:
+        return f"The way back: {REMEDIES[remedy.undo].does.replace('{node}', 'the node')}, with a card of its own."
+    return f"The way back: {remedy.back}." if remedy.back else ""

@@ -1,0 +1,305 @@
+"""What people wish for: a test, a fix, or its way back. It becomes a card through the same ladders as what we propose, or the reason why not.
+
+Nothing is wished that no cause asks for, and nothing runs before somebody presses Approve.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from graph.incident.answers.answer_context import (
+    AnswerContext,
+    build_answer,
+    build_host_knowledge,
+    get_check_name,
+    render_citation,
+    render_coverage,
+    render_unknown_names,
+    resolve_target_hosts,
+)
+from graph.incident.answers.host_states import render_not_checked
+from graph.incident.answers.people import render_step_summary
+from graph.incident.answers.unproven import told
+from graph.incident.lifecycle import get_next_lifecycle, get_remediation_event
+from graph.incident.remediations import build_plan_context, derive_fault_condition
+from graph.incident.turn_result import TurnResult
+from graph.remediation.build import PlanContext, build_remediations
+from graph.remediation.drained_nodes import get_return_blocker, is_returning, list_unresolved_on_host
+from graph.remediation.exclusive_checks import MAX_TEST_HOSTS, build_requested_check
+from graph.remediation.outcomes import describe_remediation
+from graph.remediation.plan_steps import parse_plan
+from graph.remediation.preview import list_planned_actions
+from graph.remediation.transitions import RETURN_EVENT, RemediationEvent, advance
+from graph.state import Hypothesis, Remediation
+from tools.inventory.host_ranges import expand_host_range, fold_host_names
+from tools.remedies import REMEDIES
+
+MAX_REQUESTED_HOSTS = 8
+ON_APPROVE_TEXT = "starts only when somebody presses Approve."
+NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX = "I put up no card", "There is nothing to undo"
+"""What a refusal begins with."""
+WHICH_HOSTS_QUESTION = "Which hosts do you mean?"
+"""What is asked where a wish names hosts and speaks of others, too: “drain everything, leave gpu-003”."""
+_MAX_REQUEST_CHARS = 400
+"""Characters of a wish in which words for other hosts are looked for."""
+_OTHER_HOSTS_PATTERN = re.compile(
+    r"\b(?:(?:all|every|each|any)\b(?!(?: of)?(?: the| its| \d{1,2})? (?:gpus?|cards?|devices?|jobs?|process\w*|ranks?)\b)"
+    r"|everything|anything|everyone|others?|rest|remaining|instead of|rather than|without|minus|leave|keep|spare|unless"
+    r"|(?:don['’]?t|do not|never|not) (?:drain|reboot|reset|restart|touch|cycle|power|cancel|kill|run|test|return|undo|resume)\w*)\b",
+    re.IGNORECASE,
+)
+REOPENABLE_OUTCOMES = frozenset({"undecided", "denied", "stopped", "withdrawn"})
+"""Ends after which a fix may be put up once more."""
+
+
+def propose_remediations(asked: AnswerContext, lines: Sequence[str], ladders: Sequence[Remediation]) -> TurnResult:
+    """The answer with ladders that have changed; whoever tends them puts up what waits for a decision."""
+    case, yard = asked.case, build_plan_context(asked.case, asked.ports)
+    told = build_answer(asked, lines)
+    report = told.report.model_copy(update={"actions": tuple(list_planned_actions(ladders, yard))})
+    return replace(told, report=report, ladders=list(ladders), lifecycle=get_next_lifecycle(case.lifecycle, get_remediation_event(ladders)))
+
+
+async def request_check(asked: AnswerContext) -> TurnResult:
+    """A test that needs idle GPUs, put up for decision on the hosts named."""
+    checks, named = asked.now.lens.checks, resolve_target_hosts(asked)
+    if unclear := ask_which_hosts(asked):
+        return build_answer(asked, unclear)
+    hosts = named.hosts[:MAX_TEST_HOSTS] if named.named else ()  # whose GPUs are taken is nobody's guess
+    row = checks.get(asked.message.check)
+    able = ", ".join(check.id for check in checks.values() if check.exclusive)
+    if row is None:
+        return build_answer(
+            asked, [*render_unknown_names(asked), f"Which test? I know {able}. For example “run nccl1 on {next(iter(hosts), 'gpu-002')}”."]
+        )
+    if not row.exclusive:
+        free = f"{get_check_name(row.id)} disturbs nobody, so it needs no card: say `recheck {fold_host_names(hosts or named.hosts)}` and it is read now."
+        return build_answer(asked, [*render_unknown_names(asked), free])
+    if not hosts:
+        return build_answer(asked, [*render_unknown_names(asked), f"On which hosts? For example “run {row.id} on gpu-[001-002]”."])
+    if row.scope != "host" and len(hosts) < 2:
+        return build_answer(asked, [*render_unknown_names(asked), f"{row.id} measures between hosts, so it needs at least two."])
+    target = ",".join(sorted(hosts))
+    if any(
+        one.is_open and one.target == target and one.current_step and one.current_step.args.get("check") == row.id
+        for one in asked.case.remediations
+    ):
+        return build_answer(asked, [f"{row.id} on {fold_host_names(hosts)} is up for decision already; its card is above."])
+    ladder = build_requested_check(row, hosts, asked.now, build_plan_context(asked.case, asked.ports), asked.case.remediations)
+    ladder = ladder.model_copy(update={"asked_by": _get_requester(asked)})
+    lines = [
+        f"Put up for decision: {row.id} on {fold_host_names(hosts)}. {row.asks}",
+        f"It takes about {row.seconds:.0f} s and whole GPUs; it {ON_APPROVE_TEXT}",
+    ]
+    return propose_remediations(asked, [*render_unknown_names(asked), *lines], [*asked.case.remediations, ladder])
+
+
+async def request_remedy(asked: AnswerContext) -> TurnResult:
+    """A fix: its card where something found asks for it, else the reason why not."""
+    remedy = REMEDIES.get(asked.message.remedy)
+    if remedy is None or remedy.at == "fleet":
+        return (
+            await request_check(asked)
+            if remedy
+            else build_answer(
+                asked, ["Which fix do you mean? I can propose only what something found asks for; say “what should I do now?”."]
+            )
+        )
+    if remedy.id == "resume_node":
+        return await request_undo(asked)
+    if unclear := ask_which_hosts(asked):
+        return build_answer(asked, unclear)
+    hosts = resolve_target_hosts(asked).hosts
+    if not hosts:
+        return build_answer(
+            asked, [*render_unknown_names(asked), f"On which host? Nothing was found yet that {format_remedy_name(remedy.id)} would mend."]
+        )
+    ladders, lines = list(asked.case.remediations), render_unknown_names(asked)
+    well = [
+        host
+        for host in hosts
+        if not [row for row in asked.root_causes if host in row.hosts] and not build_host_knowledge(asked, host).is_unobserved
+    ]
+    well = [host for host in well if not any(row.target == host for row in ladders)]
+    lines += [_render_refusal(asked, remedy.id, fold_host_names(well), ())] if well else []
+    for host in [one for one in hosts if one not in well][:MAX_REQUESTED_HOSTS]:
+        ladders, line = _request_for_host(asked, remedy.id, host, ladders)
+        lines.append(line)
+    return propose_remediations(asked, lines, ladders) if ladders != asked.case.remediations else build_answer(asked, lines)
+
+
+def ask_which_hosts(asked: AnswerContext) -> list[str]:
+    """A question back where the hosts named may be those to spare; empty where it is clear."""
+    hosts = asked.message.hosts
+    if not hosts or not _OTHER_HOSTS_PATTERN.search(asked.message.text[:_MAX_REQUEST_CHARS]):
+        return []
+    named = fold_host_names(hosts)
+    return [
+        f"{WHICH_HOSTS_QUESTION} You name {named} and speak of others, too. Say it again with only the hosts to change, as one list of names."
+    ]
+
+
+def _get_requester(asked: AnswerContext) -> str:
+    """Who wishes, as the ledger knows people; empty where nobody can approve anyhow."""
+    team, user = asked.case.origin.team if asked.case.origin else "", asked.case.item.user
+    return f"{team}:{user}" if team and user else ""
+
+
+def _request_again(asked: AnswerContext, row: Remediation, ladders: Sequence[Remediation], news: RemediationEvent) -> list[Remediation]:
+    """The ladders after one of them is wished for once more."""
+    moved = advance(ladders, news, build_plan_context(asked.case, asked.ports))
+    return [one.model_copy(update={"asked_by": _get_requester(asked)}) if one.id == row.id else one for one in moved]
+
+
+def format_remedy_name(remedy: str) -> str:
+    """A remedy in a sentence."""
+    words = {
+        "drain_node": "a drain",
+        "reboot": "a reboot",
+        "gpu_reset": "a GPU reset",
+        "cancel_job": "cancelling the job",
+        "power_cycle": "a power cycle",
+    }
+    return words.get(remedy, f"“{remedy.replace('_', ' ')}”")
+
+
+def _request_for_host(asked: AnswerContext, remedy: str, host: str, ladders: list[Remediation]) -> tuple[list[Remediation], str]:
+    """The ladders after one wish for one host, and what is said of it."""
+    own = [row for row in ladders if row.target == host and any(rung.remedy == remedy for rung in row.rungs)]
+    yard = build_plan_context(asked.case, asked.ports)
+    if row := next((one for one in own if one.is_open), None):
+        return ladders, _render_open_step(asked, remedy, row)
+    if row := next(
+        (one for one in own if one.outcome in REOPENABLE_OUTCOMES and one.current_step and one.current_step.remedy == remedy), None
+    ):
+        again = _request_again(asked, row, ladders, RemediationEvent("again", ladder=row.id))
+        return (
+            again,
+            f"Put up again: {render_step_summary(row)}. It {ON_APPROVE_TEXT}",
+        )
+    known = build_host_knowledge(asked, host)
+    if known.is_unobserved:
+        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: a fix is put up only for a fault that a look has shown. {render_not_checked(asked, known)}"
+        return ladders, f"{why} {_render_alternative(remedy, host, yard)}"
+    causes = [row for row in asked.root_causes if host in row.hosts]
+    fitting = [row for row in causes if remedy in _list_remedies(asked, row.label)]
+    if not fitting:
+        return ladders, _render_refusal(asked, remedy, host, causes)
+    return _start_remediation(asked, remedy, host, fitting[0], ladders, yard)
+
+
+def _render_alternative(remedy: str, host: str, yard: PlanContext) -> str:
+    """What people can do about a host that does not let us look."""
+    row = yard.inventory.hosts.get(host)
+    controller = row.controller if row else ""
+    if remedy == "drain_node" and controller:
+        how = f'`scontrol update NodeName={host} State=DRAIN Reason="does not answer"` on {controller}'
+        return f"To keep jobs off it until somebody has seen to it, drain it yourselves: {how}. Whoever does returns it, too; I do not."
+    if remedy == "drain_node":
+        return "To keep jobs off it until somebody has seen to it, take it out of service where they are scheduled."
+    if remedy in ("reboot", "power_cycle"):
+        return f"I come in by SSH alone: ask its BMC from outside, or go there. Once it answers, say `recheck {host}`."
+    return f"Once it answers, say `recheck {host}`."
+
+
+def _start_remediation(
+    asked: AnswerContext, remedy: str, host: str, cause: Hypothesis, ladders: list[Remediation], yard: PlanContext
+) -> tuple[list[Remediation], str]:
+    """A new ladder for a cause that has none there, or whose last one people ended."""
+    only = cause.model_copy(update={"hosts": (host,), "devices": tuple(name for name in cause.devices if name.partition("/")[0] == host)})
+    built = build_remediations([only], yard, ladders, anew=True)
+    if not built.ladders:
+        why = " ".join(built.by_hand) or "; ".join(
+            row.says for row in ladders if row.target == host and row.label == cause.label and row.says
+        )
+        return ladders, f"{host}: no card, for this is left to people. {why}".strip()
+    row = built.ladders[0].model_copy(
+        update={"fault": derive_fault_condition(built.ladders[0], asked.case, asked.ports), "asked_by": _get_requester(asked)}
+    )
+    follows = (
+        ""
+        if row.current_step and row.current_step.remedy == remedy
+        else f" {format_remedy_name(remedy).capitalize()} follows if it is needed."
+    )
+    waits = "Put up for decision" if row.waiting_for == "approval" else "Planned"
+    return (
+        [*ladders, row],
+        f"{waits}: {render_step_summary(row)}, for {asked.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
+    )
+
+
+def _list_remedies(asked: AnswerContext, label: str) -> set[str]:
+    leaf = asked.now.lens.taxonomy.leaves.get(label)
+    return {step.name for plan in leaf.remedies for step in parse_plan(plan)} if leaf else set()
+
+
+def _render_open_step(asked: AnswerContext, remedy: str, row: Remediation) -> str:
+    if row.current_step and row.current_step.remedy == remedy and row.waiting_for == "approval":
+        return f"{render_step_summary(row)}: it is up for decision already; press Approve on its card."
+    at = next((n for n, rung in enumerate(row.rungs) if rung.remedy == remedy), 0)
+    when = "was done before" if at < row.rung else "comes later, if it is still needed"
+    return f"{row.target}: {format_remedy_name(remedy)} {when}. Now: {describe_remediation(row, asked.get_title(row.label))}."
+
+
+def _render_refusal(asked: AnswerContext, remedy: str, host: str, causes: Sequence[Hypothesis]) -> str:
+    known = [build_host_knowledge(asked, one) for one in expand_host_range(host)] if not causes else []
+    against = list(dict.fromkeys(line for row in known for line in (*row.unproven, *row.unplaced)))
+    if against:
+        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: a fix is put up only for a fault that a look has shown. Of {host} I have, without such a look: {told(against)}."
+        return f"{why} {_render_alternative(remedy, expand_host_range(host)[0], build_plan_context(asked.case, asked.ports))} Say `recheck {host}` and I look again."
+    if not causes:
+        looked = render_coverage(asked, build_host_knowledge(asked, expand_host_range(host)[0]))
+        return f"{NO_CARD_PREFIX}: nothing was found on {host} that {format_remedy_name(remedy)} would mend ({looked}). Tell me what you see there, or say `recheck {host}`."
+    row = causes[0]
+    step = asked.now.lens.taxonomy.get_leaf(row.label).next_step
+    return f"{NO_CARD_PREFIX}: {asked.get_title(row.label)} on {host}{render_citation(row)} is not mended by {format_remedy_name(remedy)}. {step}"
+
+
+async def request_undo(asked: AnswerContext) -> TurnResult:
+    """The way back of what was done: a node's return as a card where it may go back, else the reason; of other remedies what people do."""
+    if unclear := ask_which_hosts(asked):
+        return build_answer(asked, unclear)
+    hosts, case = resolve_target_hosts(asked), asked.case
+    rows = [row for row in case.remediations if not hosts.named or row.target in hosts.hosts]
+    held = [row for row in rows if row.drained]
+    ladders, lines = list(case.remediations), render_unknown_names(asked)
+    for row in held[:4]:
+        ladders, line = _request_return(asked, row, ladders)
+        lines.append(line)
+    if not held:
+        lines += _render_undo_instructions([row for row in rows if row.since or row.proven]) or [
+            _render_nothing_to_undo(asked, hosts.hosts if hosts.named else ())
+        ]
+    return propose_remediations(asked, lines, ladders) if ladders != case.remediations else build_answer(asked, lines)
+
+
+def _render_nothing_to_undo(asked: AnswerContext, hosts: Sequence[str]) -> str:
+    waiting = [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
+    what = f" {render_step_summary(waiting[0])} was only put up for decision: reject its card." if waiting else ""
+    return f"{NOTHING_TO_UNDO_PREFIX}{f' on {fold_host_names(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{what}"
+
+
+def _request_return(asked: AnswerContext, row: Remediation, ladders: list[Remediation]) -> tuple[list[Remediation], str]:
+    """The ladders after somebody asked for a held node, and what is said: whoever tends them looks once more before it is put up."""
+    if is_returning(row) and row.waiting_for == "approval":
+        return ladders, f"Returning {row.target} to service is up for decision already; press Approve on its card."
+    if why := get_return_blocker(row, ladders):
+        return ladders, f"{row.target} is not returned: {why}."
+    if list_unresolved_on_host(row, ladders):
+        return (
+            ladders,
+            f"{row.target} had more than one fix: press “Ask for it back” where it is listed as held, and I look at all of it first.",
+        )
+    again = _request_again(asked, row, ladders, RemediationEvent(RETURN_EVENT, ladder=row.id))
+    return again, f"I look at {row.target} once more; if its fault shows no more, its return is put up for decision."
+
+
+def _render_undo_instructions(rows: Sequence[Remediation]) -> list[str]:
+    """Of remedies that changed something: how people take them back."""
+    lines: list[str] = []
+    for row in rows[:3]:
+        fixes = [rung for rung in row.rungs[: row.rung + 1] if rung.part == "fix"]
+        for rung in fixes[-1:]:
+            back = REMEDIES[rung.remedy].back or "nothing takes it back"
+            lines.append(f"{row.target}, {rung.remedy.replace('_', ' ')}: {back}.")
+    return lines

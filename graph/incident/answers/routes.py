@@ -1,0 +1,102 @@
+"""Which handler answers what: messages of people by their intent, all other items by their kind."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from graph.context import GraphContext
+from graph.dialogue.intents import Intent
+from graph.engine.assessment import Assessment
+from graph.incident.answers import (
+    amounts,
+    attached,
+    charts,
+    closing,
+    effects,
+    history,
+    host_comparison,
+    host_states,
+    next_steps,
+    outputs,
+    people,
+    reasons,
+    remedy_requests,
+    safety,
+    summaries,
+)
+from graph.incident.answers.answer_context import AnswerContext
+from graph.incident.answers.item_answers import HANDLERS_BY_KIND, answer_unknown_names
+from graph.incident.context import IncidentContext
+from graph.incident.turn_result import TurnResult
+from graph.state import InboxItemKind
+
+AnswerHandler = Callable[[AnswerContext], Awaitable[TurnResult]]
+
+HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
+    Intent.HOST_STATE: host_states.answer_host_state,
+    Intent.GROUP_STATE: host_states.answer_group_state,
+    Intent.SHOW_OUTPUT: outputs.show_output,
+    Intent.SHOW_PICTURE: charts.show_chart,
+    Intent.EXPLAIN: reasons.explain_cause,
+    Intent.WHY_NOT: reasons.explain_why_not,
+    Intent.COMPARE: host_comparison.compare_hosts,
+    Intent.CHANGED_SINCE: history.answer_changes_since,
+    Intent.HAPPENED_BEFORE: history.answer_happened_before,
+    Intent.SAFE_TO: safety.answer_is_safe,
+    Intent.WHAT_NOW: next_steps.answer_next_step,
+    Intent.ON_APPROVE: next_steps.answer_on_approve,
+    Intent.WHO_MAY_APPROVE: people.answer_approvers,
+    Intent.WHO_IS_ON_IT: people.answer_owner,
+    Intent.TAKE: people.take_incident,
+    Intent.ASSIGN: people.assign_incident,
+    Intent.WAITS: people.mark_waiting,
+    Intent.SUMMARY: summaries.answer_summary,
+    Intent.REPORT: summaries.answer_report,
+    Intent.RUN_CHECK: remedy_requests.request_check,
+    Intent.WISH_REMEDY: remedy_requests.request_remedy,
+    Intent.UNDO: remedy_requests.request_undo,
+    Intent.CORRECT: closing.correct_cause,
+    Intent.CLOSE: closing.close_incident,
+    Intent.REOPEN: closing.reopen_incident,
+    Intent.PAUSE: closing.pause_thread,
+    Intent.HELP: summaries.answer_help,
+    Intent.THANKS: summaries.answer_thanks,
+    Intent.SMALL_TALK: summaries.answer_small_talk,
+    Intent.META: summaries.answer_about_bot,
+    Intent.TYPED_APPROVAL: summaries.answer_typed_approval,
+    Intent.NOT_UNDERSTOOD: summaries.answer_not_understood,
+}
+"""Every intent whose item is an `ask`."""
+
+HANDLERS_BY_QUESTION_KIND: Final[Mapping[InboxItemKind, AnswerHandler]] = {"why": reasons.explain_cause, "status": summaries.answer_status}
+"""Questions that are items of their own: buttons stand for them too."""
+
+
+async def answer_item(case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
+    """The answer to the turn's item."""
+    if case.keeps_last_report:
+        return answer_unknown_names(case)
+    asked = AnswerContext(case, now, ports)
+    if files := attached.asked_about(asked):
+        return await attached.show_attached(asked, files)
+    if case.kind in HANDLERS_BY_QUESTION_KIND:
+        return await HANDLERS_BY_QUESTION_KIND[case.kind](asked)
+    if case.kind == "ask":
+        return await _handler(asked)(asked)
+    return HANDLERS_BY_KIND[case.kind](case, now)
+
+
+READS_ONLY = frozenset(
+    {Intent.SAFE_TO, Intent.WHAT_NOW, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.NOT_UNDERSTOOD}
+)
+"""Intents of questions whose words may ask for a number, or for what a fix does to the job."""
+
+
+def _handler(asked: AnswerContext) -> AnswerHandler:
+    """The handler of the intent, or the one of what exactly the question asks."""
+    said = asked.message
+    if said.intent in READS_ONLY and effects.asks_what_a_fix_does_to_the_job(said):
+        return effects.effect_on_the_job
+    states_of = READS_ONLY - {Intent.SAFE_TO, Intent.WHAT_NOW}
+    if said.intent in states_of and (amounts.asks_how_much(asked) or amounts.asks_of_what_was_mended(asked)):
+        return amounts.how_much
+    return HANDLERS_BY_INTENT.get(said.intent, summaries.answer_not_understood)

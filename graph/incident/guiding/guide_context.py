@@ -1,0 +1,133 @@
+"""What a guide's conditions and steps come to by the facts, the fixes and the clock of an incident. Pure."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from graph.engine.abnormal_facts import is_abnormal
+from graph.engine.reference_data import ReferenceData
+from graph.incident.guiding.guide_run import GuideRunState
+from graph.state import Remediation
+from kb.guides.guide import GuideStep, StepCondition
+from kb.guides.step_status import MarkReason
+from kb.taxonomy.taxonomy import Clue
+from tools.fact import Fact
+from tools.inventory.host_ranges import fold_host_names
+
+SKIPPED_KEY = "check.skipped"
+NO_CARD_REASON = "nothing found asks for it, so there is no card"
+
+
+@dataclass(frozen=True)
+class GuideContext:
+    """`running`: the run that somebody called, None where a guide is only held against what is known; `planned`: remedies that what was
+    found by now would have put up."""
+
+    facts: Sequence[Fact]
+    hosts: tuple[str, ...]
+    lens: ReferenceData
+    now: datetime
+    running: GuideRunState | None = None
+    ladders: Sequence[Remediation] = ()
+    planned: Collection[str] = ()
+
+    @cached_property
+    def _facts_by_key(self) -> dict[str, list[Fact]]:
+        found: dict[str, list[Fact]] = defaultdict(list)
+        for fact in self.facts:
+            if not fact.host or fact.host in self.hosts:
+                found[fact.key].append(fact)
+        return found
+
+    @cached_property
+    def _facts_by_check(self) -> dict[str, list[Fact]]:
+        found: dict[str, list[Fact]] = defaultdict(list)
+        for fact in self.facts:
+            if fact.host in self.hosts:
+                found[fact.check].append(fact)
+        return found
+
+    def is_condition_met(self, condition: StepCondition) -> bool | None:
+        """Found is found on any host; not found is said only where every host was looked at."""
+        clue = Clue("", condition.key, condition.expression.source, 1.0, "", condition.expression)
+        if any(clue.matches(fact, self._get_expected_value(fact)) for fact in self._facts_by_key.get(condition.key, ())):
+            return condition.quantifier == "any"
+        checks = [check.id for check in self.lens.list_establishing_checks(condition.key)]
+        if all(any(host in self._get_observed_hosts(check) for check in checks) for host in self.hosts):
+            return condition.quantifier == "none"
+        return None
+
+    def get_look_status(self, step: GuideStep) -> MarkReason:
+        """What was seen, or why nothing was; `next` where it was not looked yet."""
+        if step.approve:
+            return self._get_approval_status(step)
+        if step.id not in self.running.looked if self.running else self._has_unasked_checks(step):
+            return MarkReason("next")
+        return self._render_findings(step)
+
+    def get_remedy_status(self, step: GuideStep) -> MarkReason:
+        """Where the cards of this change stand; only a cause that was proven has one put up."""
+        own = [row for row in self.ladders if row.target in self.hosts and any(rung.remedy == step.remedy for rung in row.rungs)]
+        if not own:
+            return MarkReason("waiting", "a cause asks for it") if step.remedy in self.planned else MarkReason("people", NO_CARD_REASON)
+        if waits := [row.target for row in own if row.is_open]:
+            here = any(
+                row.is_open and row.waiting_for == "approval" and row.current_step and row.current_step.remedy == step.remedy for row in own
+            )
+            return MarkReason(
+                "waiting", f"{fold_host_names(waits)}: {'its card is up for decision' if here else 'it is part of a fix under way'}"
+            )
+        cured = [row.target for row in own if row.outcome == "cured"]
+        return (
+            MarkReason("done", f"{fold_host_names(cured)}: proved")
+            if cured
+            else MarkReason("people", f"{own[-1].target}: {own[-1].says or own[-1].outcome}")
+        )
+
+    def get_wait_start(self, step: GuideStep) -> datetime | None:
+        return self.running.began.get(step.id) if self.running else None
+
+    def _get_approval_status(self, step: GuideStep) -> MarkReason:
+        """Of looks that need GPUs for themselves one card a look, one after the other."""
+        left = [check for check in step.look if not self.was_answered(check)]
+        if not left:
+            return self._render_findings(step)
+        if self.lens.checks[left[0]].scope != "host" and len(self.hosts) < 2:
+            return MarkReason("unsure", f"{left[0]} measures between hosts, so it needs at least two")
+        cards = [row for row in self.ladders if any(rung.args.get("check") == left[0] for rung in row.rungs)]
+        cards = [row for row in cards if set(row.target.split(",")) & set(self.hosts) and row.outcome != "withdrawn"]
+        if any(row.is_open for row in cards):
+            return MarkReason("waiting", f"the card of {left[0]} is up for decision")
+        if self.running and cards:
+            return MarkReason("people", f"{left[0]}: {cards[-1].says or cards[-1].outcome}")
+        return MarkReason("next", f"{left[0]} needs GPUs for itself")
+
+    def was_answered(self, check: str) -> bool:
+        """Whether a look that needs GPUs for itself was taken and not only skipped."""
+        return any(fact.key != SKIPPED_KEY for fact in self._facts_by_check.get(check, ()))
+
+    def _has_unasked_checks(self, step: GuideStep) -> bool:
+        """Whether one of its looks was never taken on one of the hosts."""
+        asked = {(fact.host, fact.check) for check in step.look for fact in self._facts_by_check.get(check, ())}
+        return any((host, check) not in asked for host in self.hosts for check in step.look)
+
+    def _render_findings(self, step: GuideStep) -> MarkReason:
+        """The first that is abnormal, how many more are, and where nobody could look."""
+        facts = [fact for check in step.look for fact in self._facts_by_check.get(check, ())]
+        blind = [fact for fact in facts if fact.status.blind]
+        if not any(not fact.status.blind for fact in facts):
+            return MarkReason("unsure", f"could not look: {blind[0].line[:80]}" if blind else "nobody answered")
+        odd = list(
+            dict.fromkeys(f"{fact.host}: {fact.format_sentence()}" for fact in facts if is_abnormal(fact, self._get_expected_value(fact)))
+        )
+        more = f", and {len(odd) - 1} more" if len(odd) > 1 else ""
+        unseen = f"; could not look on {fold_host_names({fact.host for fact in blind})}" if blind else ""
+        return MarkReason("done", (odd[0] + more if odd else "nothing abnormal") + unseen)
+
+    def _get_observed_hosts(self, check: str) -> set[str]:
+        return {fact.host for fact in self._facts_by_check.get(check, ()) if not fact.status.blind}
+
+    def _get_expected_value(self, fact: Fact) -> bool | int | float | str | list[str] | None:
+        return self.lens.expected(fact.host, fact.key, fact.device) if fact.host else None

@@ -1,0 +1,172 @@
+"""The question asked comes first: what is said of the hosts that somebody asked about, before what was seen elsewhere. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from types import MappingProxyType
+
+from graph.engine.assessment import Assessment
+from graph.engine.event_age import format_old_event
+from graph.engine.peer_differences import sort_rarest_first
+from graph.engine.reference_data import is_tenant_writable
+from graph.extraction.hosts import find_hosts
+from graph.extraction.pasted_text import MAX_TEXT_CHARS, writer_of
+from graph.extraction.unknown_names import format_unknown_hosts
+from graph.incident.answers.unproven import told, unproven
+from graph.incident.context import IncidentContext
+from graph.report import HostFinding, HostsSummary
+from graph.state import Hypothesis
+from kb.scan import split_lines
+from tools.fact import Fact
+from tools.inventory.host_ranges import expand_host_range, fold_host_names
+
+MAX_LINE_CHARS = 160
+STOPPED_PROCESS_KEYS = ("proc.stopped", "proc.blocked")
+"""Keys of processes that do not run, whatever they call themselves."""
+KEPT_OUT = ("host.reachable", "host.access")
+"""Keys of facts that say that no session reached a host."""
+MOST_FOREIGN = 4
+MAX_DIFFERENCES, MAX_DIFFERENCE_CHARS = 5, 240
+
+
+def list_primary_hosts(case: IncidentContext) -> tuple[str, ...]:
+    """Return the hosts asked about, or of a job's trouble the hosts that the report names, if there are several.
+
+    Where a report of a job names one host, it is where the trouble was noticed: another host of the job may be guilty.
+    """
+    return tuple(expand_host_range(case.turn.about)) or (case.brief.hosts if len(case.brief.hosts) > 1 else ())
+
+
+def foreign_said(case: IncidentContext) -> str:
+    """Return a sentence about hosts that nobody knows here and whose lines the item quotes; "" where there are none."""
+    return format_unknown_hosts(case.find_unknown_names(foreign_writers(case)))
+
+
+def foreign_writers(case: IncidentContext) -> tuple[str, ...]:
+    """The hosts whose lines the item quotes and that nobody knows here."""
+    names = dict.fromkeys(filter(None, map(writer_of, split_lines(case.item.text[:MAX_TEXT_CHARS]))))
+    return tuple(name for name in names if not find_hosts(name, case.names).hosts and any(map(str.isdigit, name)))[:MOST_FOREIGN]
+
+
+def partition_causes(case: IncidentContext, now: Assessment) -> tuple[list[Hypothesis], list[Hypothesis]]:
+    """Return the causes that concern the hosts asked about, those of the whole cluster first, and the causes elsewhere."""
+    named = list_primary_hosts(case)
+    asked = named or case.asked_hosts
+    here, elsewhere = partition_causes_by_hosts(now.list_root_causes(), asked, now.hosts_by_cause, now.list_common_causes(asked))
+    if not named and not here:
+        return elsewhere, []
+    return sorted(here, key=lambda row: not now.is_cluster_cause(row.label)), elsewhere
+
+
+def partition_causes_by_hosts(
+    roots: Sequence[Hypothesis],
+    hosts: Iterable[str],
+    shown: Mapping[str, Collection[str]] = MappingProxyType({}),
+    shared: Collection[str] = (),
+) -> tuple[list[Hypothesis], list[Hypothesis]]:
+    """Causes on these hosts, and those elsewhere, each in their order. All are on them where nobody asked about any. `shown`: label → hosts
+    that show it, of which the evidence cites some; `shared`: labels of causes that these hosts have in common with others."""
+    asked = set(hosts)
+    here = [row for row in roots if not asked or row.label in shared or _concerns_hosts(row, asked, shown.get(row.label, ()))]
+    return here, [row for row in roots if row not in here]
+
+
+def _concerns_hosts(row: Hypothesis, asked: set[str], shown: Collection[str]) -> bool:
+    """A cause without a guilty machine concerns those that show it; what people handed in is about what they ask."""
+    where = set(row.hosts) or {cited.host for cited in row.evidence} | set(shown)
+    return not where or bool(where & (asked if row.hosts else asked | {""}))
+
+
+def summarize_hosts(case: IncidentContext, now: Assessment) -> HostsSummary | None:
+    """What is known of the hosts asked about. None where nobody asked about any, or where their trouble is told as a diagnosis anyhow."""
+    hosts = list_primary_hosts(case)
+    here, elsewhere = partition_causes(case, now)
+    if not hosts or not (elsewhere or case.turn.question):
+        return None
+    closed = kept_out(now, hosts)
+    names = frozenset(hosts) - closed.keys()
+    coverage = replace(now.coverage, hosts=[host for host in hosts if host in names])
+    looked = {check for host, check in coverage.asked if host in names and check in now.lens.checks and coverage.has_observed(host, check)}
+    blind = {check for host, check, _ in coverage.list_unobserved_checks() if host in names}
+    blind |= {row.check_names for row in now.open_hidden_causes if names & set(row.hosts)}
+    odd = _find_abnormal_line(case, now, names)
+    found: HostFinding = "fault" if here else "odd" if odd or closed else "blind" if blind or coverage.has_unasked_check() else "nothing"
+    return HostsSummary(
+        hosts=hosts,
+        found=found,
+        checks=len(looked),
+        read=_get_oldest_read_time(case, names),
+        blind=tuple(sorted(blind)),
+        line=odd,
+        differs="".join(render_differences(case, now, names)[:1]) if names else "",
+        kept_out=tuple(closed),
+        why_kept_out="".join(fact.line or fact.format_sentence() for fact in [*closed.values()][:1])[:MAX_LINE_CHARS],
+    )
+
+
+def kept_out(now: Assessment, hosts: Iterable[str]) -> dict[str, Fact]:
+    """Return those of the hosts that no session reached in their latest look, each with the fact that says why."""
+    shut = {fact.host: fact for fact in now.odd if fact.key in KEPT_OUT}
+    return {host: shut[host] for host in hosts if host in shut}
+
+
+def _find_abnormal_line(case: IncidentContext, now: Assessment, hosts: Collection[str]) -> str:
+    """What is abnormal there and no cause explains, or what is likely there and not proven. What a job prints there says nothing of the host;
+    that the kernel or a signal holds a process does. What all hosts share comes last, and is told as that."""
+    here = [fact for fact in now.odd if fact.host in hosts and (not is_tenant_writable(fact.key) or fact.key in STOPPED_PROCESS_KEYS)]
+    lines = [fact.format_sentence() for fact in here if fact.key not in now.fleetwide_keys]
+    against = [row for row in unproven(case, now) if any(map(row.concerns, hosts))]
+    lines += [told(against)] if against else []
+    lines += [
+        f"as on all {len(now.hosts)} hosts that were looked at: {fact.format_sentence()}" for fact in here if fact.key in now.fleetwide_keys
+    ]
+    return lines[0][:MAX_LINE_CHARS] if lines else ""
+
+
+def _get_oldest_read_time(case: IncidentContext, hosts: Collection[str]) -> datetime | None:
+    """When the one that was looked at longest ago was last looked at. A log's lines have times of their own."""
+    latest: dict[str, datetime] = {}
+    for fact in case.facts:
+        if fact.host in hosts and fact.time and not is_tenant_writable(fact.key):
+            latest[fact.host] = max(fact.time, latest.get(fact.host, fact.time))
+    return min(latest.values(), default=None)
+
+
+def render_differences(case: IncidentContext, now: Assessment, hosts: Collection[str] = ()) -> tuple[str, ...]:
+    """What these hosts, else those asked about, have otherwise, in a few lines."""
+    asked = set(hosts or expand_host_range(case.turn.about) or case.hosts)
+    rows = sort_rarest_first((fact for fact in now.differing if fact.host in asked), (case.brief.text,))
+    return tuple(f"{fact.host}: {fact.format_sentence()}"[:MAX_DIFFERENCE_CHARS] for fact in rows[:MAX_DIFFERENCES])
+
+
+def render_old_events(case: IncidentContext, now: Assessment) -> tuple[str, ...]:
+    """Return what logs say of long ago, in a few lines."""
+    rows = (f"{fact.host or 'in what was handed in'}: {format_old_event(fact, case.item.at)}" for fact in now.old[:MAX_DIFFERENCES])
+    return tuple(row[:MAX_DIFFERENCE_CHARS] for row in rows)
+
+
+def render_hosts_summary(about: HostsSummary, today: datetime) -> str:
+    """`gpu-002: 22 checks, read 08:17, nothing abnormal.`, and before it the hosts that do not let us in."""
+    closed = f"{fold_host_names(about.kept_out)}: could not be looked at ({about.why_kept_out})." if about.kept_out else ""
+    rest = tuple(host for host in about.hosts if host not in about.kept_out)
+    return " ".join(filter(None, (closed, _looked_in_words(about, rest, today) if rest else "")))
+
+
+def _looked_in_words(about: HostsSummary, hosts: Sequence[str], today: datetime) -> str:
+    """The hosts that let us in."""
+    if not about.checks:
+        return f"{fold_host_names(hosts)}: could not be looked at."
+    when = f", read {about.read:{'%H:%M' if about.read.date() == today.date() else '%m-%d %H:%M'}}" if about.read else ""
+    what = (
+        f"abnormal: {about.line}"
+        if about.line and about.found == "odd"
+        else f"nothing abnormal{f', but {about.differs}' if about.differs else ''}"
+    )
+    blind = (
+        f"; could not look with {', '.join(about.blind[:6])}"
+        if about.blind
+        else "; not all was looked at"
+        if about.found == "blind"
+        else ""
+    )
+    return f"{fold_host_names(hosts)}: {about.checks} check{'s' * (about.checks != 1)}{when}, {what}{blind}."

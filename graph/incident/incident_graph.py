@@ -1,0 +1,153 @@
+"""The incident graph as a table, and how one inbox item becomes exactly one turn of it.
+
+The graph never waits: a turn ends, and the next item starts the next one. A turn that a crash cut off is continued first.
+Node names are stored with every checkpoint, so they stay; when the shape changes GRAPH_VERSION is bumped.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+
+from graph.checkpoints.run_status import has_pending_tasks
+from graph.checkpoints.serde import build_plain_serde
+from graph.context import GraphContext
+from graph.extraction.pasted_text import store_attachments
+from graph.incident.conclude import conclude
+from graph.incident.execute import execute
+from graph.incident.plan import plan, route_after_plan
+from graph.incident.reflect import reflect, route_after_reflect
+from graph.incident.summarise import route_after_summarise, summarise
+from graph.incident_view import parse_remediations, serialize_remediations
+from graph.remediation.outcomes import end_outdated_remediations
+from graph.report import Report
+from graph.state import GRAPH_VERSION, InboxItem, IncidentState, Origin
+
+IncidentGraph = CompiledStateGraph[IncidentState, GraphContext, IncidentState, IncidentState]
+MAX_TURN_STEPS = 60
+"""Nodes in one turn; rounds are bounded in `plan`, so this is only ever hit by a bug."""
+
+
+class NodeFunction(Protocol):
+    """State in, what changes out."""
+
+    __name__: str
+
+    def __call__(self, state: IncidentState, *, runtime: Runtime[GraphContext]) -> Awaitable[dict[str, Any]]: ...
+
+
+class GraphNode(NamedTuple):
+    """A node and where it leads: a name, or a choice among names."""
+
+    node: NodeFunction
+    then: str | Callable[[IncidentState], str]
+    among: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.node.__name__
+
+
+# fmt: off
+GRAPH_NODES = (
+    #    node       then             among
+    GraphNode(summarise, route_after_summarise, ("plan", "conclude")),
+    GraphNode(plan,      route_after_plan,      ("execute", "conclude")),
+    GraphNode(execute,   "reflect"),
+    GraphNode(reflect,   route_after_reflect,   ("plan", "conclude")),
+    GraphNode(conclude,  END),
+)
+# fmt: on
+
+
+def build_incident_graph(checkpointer: BaseCheckpointSaver[Any]) -> IncidentGraph:
+    """The graph, compiled. Ports are given with each call."""
+    graph = StateGraph(IncidentState, context_schema=GraphContext)
+    for step in GRAPH_NODES:
+        graph.add_node(step.name, step.node)
+        if callable(step.then):
+            graph.add_conditional_edges(step.name, step.then, list(step.among))
+        else:
+            graph.add_edge(step.name, step.then)
+    graph.add_edge(START, GRAPH_NODES[0].name)
+    return graph.compile(checkpointer=checkpointer, name="incident")
+
+
+async def run_turn(graph: IncidentGraph, ports: GraphContext, item: InboxItem, origin: Origin | None = None) -> Report:
+    """The report of `item`'s turn. A turn left unfinished is completed first; an item already answered is not answered twice."""
+    config = RunnableConfig(configurable={"thread_id": item.incident}, recursion_limit=MAX_TURN_STEPS)
+    state = await _finish_open_turn(graph, ports, config)
+    if item.id not in state.get("done_items", []):
+        given = _build_turn_input(state, await store_attachments(item, ports.evidence), origin)
+        state = await graph.ainvoke(given, config, context=ports, durability="sync")  # type: ignore[assignment]
+    return Report.model_validate(state["report"])
+
+
+class EphemeralTurns:
+    """Turns of incidents that nothing outlives: LangGraph's own memory keeps them."""
+
+    def __init__(self, ports: GraphContext) -> None:
+        self._graph, self._ports = build_incident_graph(InMemorySaver(serde=build_plain_serde())), ports
+
+    async def run(self, item: InboxItem, origin: Origin) -> tuple[IncidentState, Report]:
+        """The incident as this item's turn leaves it, and the turn's report."""
+        report = await run_turn(self._graph, self._ports, item, origin)
+        state = await self._graph.aget_state(RunnableConfig(configurable={"thread_id": item.incident}))
+        return cast(IncidentState, state.values), report
+
+
+async def run_single_turn(ports: GraphContext, item: InboxItem, origin: Origin) -> tuple[IncidentState, Report]:
+    """The same of an incident's only turn."""
+    return await EphemeralTurns(ports).run(item, origin)
+
+
+async def _finish_open_turn(graph: IncidentGraph, ports: GraphContext, config: RunnableConfig) -> IncidentState:
+    """The stored state, after whatever turn was under way has ended."""
+    snapshot = await graph.aget_state(config)
+    state: IncidentState = snapshot.values  # type: ignore[assignment]
+    if not state or not state.get("item"):
+        return state
+    if state.get("version") != GRAPH_VERSION:
+        return await _replan(graph, ports, config, state)
+    if has_pending_tasks(snapshot):
+        return await graph.ainvoke(None, config, context=ports, durability="sync")  # type: ignore[return-value]
+    return state
+
+
+async def _replan(graph: IncidentGraph, ports: GraphContext, config: RunnableConfig, state: IncidentState) -> IncidentState:
+    """Stored by another shape of the graph: what was said and seen stays, plans are made anew; an unfinished item is answered again."""
+    anew: IncidentState = {
+        "version": GRAPH_VERSION,
+        "walk": {},
+        "hypotheses": [],
+        "to_look": [],
+        "tier": "history",
+        "rounds": 0,
+        "turn": {},
+    }
+    if state.get("ladders"):
+        anew["ladders"] = serialize_remediations(end_outdated_remediations(parse_remediations(state["ladders"])))
+    if state["item"]["id"] in state.get("done_items", []):
+        return {**state, **anew}
+    given: IncidentState = {**anew, "item": state["item"]}
+    return await graph.ainvoke(given, config, context=ports, durability="sync")  # type: ignore[return-value]
+
+
+def _build_turn_input(state: IncidentState, item: InboxItem, origin: Origin | None) -> IncidentState:
+    """What a turn starts with."""
+    given: IncidentState = {"id": item.incident, "version": GRAPH_VERSION, "item": item.model_dump(mode="json"), "to_look": [], "rounds": 0}
+    if not state.get("opened_at"):
+        given["opened_at"] = item.at.isoformat()
+        given["lifecycle"] = "open"
+    if origin is not None and not state.get("origin"):
+        given["origin"] = origin.model_dump(mode="json", exclude_defaults=True)
+    if (state and state.get("version") != GRAPH_VERSION) or not state.get("turn"):
+        given |= {"walk": {}, "turn": {}}
+        if state.get("ladders"):
+            given["ladders"] = state["ladders"]
+    return given

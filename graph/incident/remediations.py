@@ -1,0 +1,326 @@
+"""Fixes as part of a turn: a diagnosis builds ladders, the result of an action moves one, a human who takes over ends them.
+
+Touches nothing but the evidence store; proposing and running is for those who tend the ladders between turns.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from graph.context import GraphContext
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.stale_facts import find_repair_cursors, mark_stale_after_repairs
+from graph.incident.context import IncidentContext, build_reference_data, merge_facts
+from graph.incident.handoff_tickets import build_handoff_ticket
+from graph.incident.lifecycle import TurnEvent, all_cured, get_next_lifecycle, get_remediation_event
+from graph.incident.turn_result import TurnResult
+from graph.remediation.build import PlanContext, build_remediations, find_remediation_hosts, list_manual_work
+from graph.remediation.cause_ownership import (
+    CauseLocation,
+    find_owned_elsewhere,
+    list_causes_owned_elsewhere,
+    map_cause_locations,
+    map_remediation_locations,
+)
+from graph.remediation.drained_nodes import is_returning, list_returnable_nodes, render_drained_nodes
+from graph.remediation.exclusive_checks import build_check_remediations
+from graph.remediation.fault_condition import build_fault_condition, is_contradicted
+from graph.remediation.outcomes import (
+    describe_remediation,
+    end_remediation,
+    release_finished_nodes,
+    stop_remediations,
+    withdraw_disbelieved,
+    withdraw_owned_elsewhere,
+)
+from graph.remediation.preview import list_planned_actions
+from graph.remediation.transitions import RemediationEvent, advance
+from graph.report import CauseOwnedElsewhere, Report
+from graph.state import HandoffTicket, Hypothesis, InboxItem, Remediation
+from tools.action import FaultCondition
+from tools.fact import Fact
+
+TAKEOVER_REASONS = {
+    "hand_off": "handed to a human",
+    "take": "taken by a human",
+    "wait": "taken by a human",
+    "close": "the incident was closed",
+    "stop": "somebody said stop",
+}
+RETURN_OFFERING_KINDS = frozenset({"stop", "status", "action_result"})
+"""Kinds of items whose answers offer what is held; where there is a ticket, its card does."""
+HANG_SYMPTOMS = frozenset({"hang", "nccl_timeout"})
+MAX_STORED_REMEDIATIONS = 80
+"""Ladders that are remembered: whether the first of many passed decides about those that wait."""
+QUIET_EVENT = "quiet"
+
+
+async def add_remediations(concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
+    """The same with what it means for the fixes, and with what is held where fixes are told of."""
+    after = await _update_remediations(concluded, case, now, ports)
+    ladders = case.remediations if after.ladders is None else after.ladders
+    offered = list_returnable_nodes(ladders) if case.kind in RETURN_OFFERING_KINDS and after.report.reply else ()
+    return after if after.report.held == offered else replace(after, report=after.report.model_copy(update={"held": offered}))
+
+
+async def _update_remediations(concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
+    """As it was for an incident without any."""
+    kind = case.kind
+    if is_check_result(case.item):
+        return await _apply_diagnosis(
+            concluded,
+            advance(case.remediations, RemediationEvent.from_item_data(case.item.data), build_plan_context(case, ports)),
+            case,
+            now,
+            ports,
+        )
+    if kind == "action_result":
+        return _apply_action_result(concluded, case, now, ports)
+    if kind in TAKEOVER_REASONS:
+        return (
+            _apply_takeover(concluded, stop_remediations(case.remediations, TAKEOVER_REASONS[kind]), ports)
+            if case.remediations
+            else concluded
+        )
+    if kind == "timer" and concluded.lifecycle == "closed" and case.remediations:
+        return _apply_takeover(concluded, stop_remediations(case.remediations, "nobody said anything for days"), ports)
+    if kind == "timer" and concluded.lifecycle == "handed_off" and case.remediations:
+        return _apply_takeover(concluded, stop_remediations(case.remediations, TAKEOVER_REASONS["hand_off"]), ports)
+    if kind == "timer" or concluded.hypotheses is None:
+        return concluded
+    return await _apply_diagnosis(concluded, case.remediations, case, now, ports)
+
+
+def is_renewed_request(case: IncidentContext) -> bool:
+    """Return whether people asked for this look after they ended a fix. A look because another incident let a cause go is not asked for."""
+    return case.looks_at_hosts and "why" not in case.item.data and (case.kind == "recheck" or case.is_stopped)
+
+
+def is_check_result(item: InboxItem) -> bool:
+    """Whether an exclusive check has answered: then the diagnosis is made anew."""
+    return item.kind == "action_result" and item.data.get("remedy") == "run_check" and item.data.get("event") == "done"
+
+
+async def add_action_facts(case: IncidentContext, ports: GraphContext) -> IncidentContext:
+    """The case with what the proof or check of its item saw. What a host said before it was changed is of the past."""
+    if case.item.kind != "action_result":
+        return case
+    news = RemediationEvent.from_item_data(case.item.data)
+    try:
+        seen = await ports.evidence.get_facts(str(case.item.data.get("facts") or ""))
+    except KeyError:
+        seen = []
+    since = find_repair_cursors(case.remediations)
+    about = next((row for row in case.remediations if news.approval and row.approval == news.approval), None)
+    if about and about.current_step and about.current_step.part == "fix" and news.since:
+        since[about.target] = news.since
+    if not seen and not since:
+        return case
+    facts = mark_stale_after_repairs(merge_facts(case.facts, seen), since)
+    return replace(case, facts=facts, snapshot=await ports.evidence.put_facts(case.id, facts))
+
+
+def build_plan_context(case: IncidentContext, ports: GraphContext) -> PlanContext:
+    """What this incident's ladders are built from."""
+    return PlanContext(
+        incident=case.id,
+        now=ports.clock.now(),
+        inventory=ports.inventory,
+        taxonomy=ports.taxonomy,
+        facts=case.facts,
+        job=case.brief.job,
+        stuck=bool(HANG_SYMPTOMS & set(case.brief.symptoms)),
+        waits=ports.waits,
+    )
+
+
+async def _apply_diagnosis(
+    concluded: TurnResult, known: Sequence[Remediation], case: IncidentContext, now: Assessment, ports: GraphContext
+) -> TurnResult:
+    report, yard = concluded.report, build_plan_context(case, ports)
+    believed = {(cause.label, host) for cause in report.root_causes for host in find_remediation_hosts(cause, yard)}
+    kept, wanted = (
+        withdraw_disbelieved(known, believed | _list_undenied_causes(known, report, case, now, ports)),
+        list_remediable_causes(report, case),
+    )
+    elsewhere = await _find_owned_elsewhere(report, wanted, kept, case, ports, now)
+    kept = withdraw_owned_elsewhere(kept, elsewhere)
+    asked = is_renewed_request(case)
+    built = build_remediations(wanted, yard, kept, anew=asked, elsewhere=elsewhere)
+    looks = build_check_remediations(now, yard, kept) if report.outcome == "abstained" else []
+    ladders = release_finished_nodes(_refresh_fault_conditions([*kept, *built.ladders], believed, case, ports) + looks, yard)
+    aside = [row for row in report.root_causes if row not in wanted and row.label in report.also_seen]
+    known_there = await _find_known_elsewhere(aside, yard, ports)
+    shared = (*list_causes_owned_elsewhere(wanted, elsewhere), *list_causes_owned_elsewhere(aside, known_there, waits=False))
+    report = _report_released_causes(_add_owned_elsewhere(report, shared), case, ports)
+    if not ladders and not built.by_hand:
+        return replace(concluded, report=report)
+    by_hand = tuple(dict.fromkeys((*built.by_hand, *list_manual_work(kept, ports.taxonomy))))
+    report = report.model_copy(update={"actions": tuple(list_planned_actions(ladders, yard)), "by_hand": by_hand})
+    return replace(
+        concluded,
+        report=report,
+        ladders=_drop_old_remediations(ladders),
+        lifecycle=get_next_lifecycle(concluded.lifecycle or "open", get_remediation_event(ladders)),
+    )
+
+
+def list_remediable_causes(report: Report, case: IncidentContext) -> tuple[Hypothesis, ...]:
+    """The causes whose fixes are put up, in their order. Who only asks how a host is calls nobody to what is wrong elsewhere, and what
+    people say it was not is put up again by nobody but them."""
+    only_asked = case.turn.question and not case.brief.job
+    denied = case.correction.denied if case.correction else ()
+    return tuple(row for row in report.root_causes if not (only_asked and row.label in report.also_seen) and row.label not in denied)
+
+
+async def _find_owned_elsewhere(
+    report: Report, wanted: Sequence[Hypothesis], kept: Sequence[Remediation], case: IncidentContext, ports: GraphContext, now: Assessment
+) -> Mapping[CauseLocation, str]:
+    """Which of these causes another incident keeps. Ours stays what we treat, and what this turn could not look at."""
+    yard = build_plan_context(case, ports)
+    spots = map_cause_locations(wanted, yard)
+    before = case.report.root_causes if case.report and report.outcome == "abstained" else ()
+    unseen = [row for row in before if (standing := now.label_verdicts.get(row.label)) is None or standing.verdict != "rejected"]
+    ours = {**{spot: names for spot, names in map_cause_locations(unseen, yard).items() if not spot[1]}, **map_remediation_locations(kept)}
+    names = dict.fromkeys(name for row in (*spots.values(), *ours.values()) for name in row)
+    return find_owned_elsewhere(spots, await ports.keep(case.id, tuple(names)))
+
+
+async def _find_known_elsewhere(aside: Sequence[Hypothesis], yard: PlanContext, ports: GraphContext) -> Mapping[CauseLocation, str]:
+    """Which of the causes that nobody asked this incident about others keep. It keeps none of them itself."""
+    spots = map_cause_locations(aside, yard)
+    names = dict.fromkeys(name for row in spots.values() for name in row)
+    return find_owned_elsewhere(spots, await ports.keepers(yard.incident, tuple(names))) if names else {}
+
+
+def _add_owned_elsewhere(report: Report, shared: tuple[CauseOwnedElsewhere, ...]) -> Report:
+    """The report with the causes that others keep. Where that is all of them, there is nothing to do here."""
+    if not shared:
+        return report
+    all_theirs = {row.label for row in report.root_causes} == {row.label for row in shared}
+    return report.model_copy(update={"shared": shared, "next_step": "" if all_theirs else report.next_step})
+
+
+def _report_released_causes(report: Report, case: IncidentContext, ports: GraphContext) -> Report:
+    """The report of a look because another incident let go of a cause, with what became of it as this one sees it: of the other thread nothing
+    is told but that."""
+    was = case.report.shared if case.report and case.kind == "recheck" and "why" in case.item.data else ()
+    labels = list(dict.fromkeys(row.label for row in was if row.waits and row.label not in {kept.label for kept in report.shared}))
+    shown = {row.label for row in report.root_causes}
+    unseen = "I could not see whether it is gone" if report.outcome == "abstained" else "it does not show here any more"
+    left = "it still shows here, so it is decided here now"
+    ends = [f"{ports.taxonomy.get_title(label)}: {left if label in shown else unseen}." for label in labels]
+    if not ends:
+        return report
+    says = " ".join(["The other thread that worked on it has let go.", *ends])
+    return report.model_copy(update={"reply": f"{says}\n{report.reply}"} if report.reply else {"changed": says})
+
+
+def _list_undenied_causes(
+    known: Sequence[Remediation], report: Report, case: IncidentContext, now: Assessment, ports: GraphContext
+) -> set[tuple[str, str]]:
+    """Causes that were not shown in this turn, and that nothing denies: where one could not look, what was found before stands."""
+    sure = report.outcome in ("diagnosed", "no_fault")
+    return {(row.label, row.target) for row in known if row.is_open and not (_is_denied(row, case, now, ports) if row.fault else sure)}
+
+
+def _is_denied(ladder: Remediation, case: IncidentContext, now: Assessment, ports: GraphContext) -> bool:
+    """Whether the facts contradict a cause: on all hosts (something else explains it, or nothing shows it), or on its own."""
+    standing = now.label_verdicts.get(ladder.label)
+    rejected = standing is not None and standing.verdict == "rejected"
+    return rejected or is_contradicted(ladder, assess_host_alone(ladder.target, case, ports)[1])
+
+
+def _refresh_fault_conditions(
+    ladders: Sequence[Remediation], believed: Collection[tuple[str, str]], case: IncidentContext, ports: GraphContext
+) -> list[Remediation]:
+    """Those whose cause this turn has shown, with what it rests on."""
+    return [
+        row.model_copy(update={"fault": derive_fault_condition(row, case, ports)})
+        if row.is_open and (row.label, row.target) in believed
+        else row
+        for row in ladders
+    ]
+
+
+def derive_fault_condition(ladder: Remediation, case: IncidentContext, ports: GraphContext) -> FaultCondition:
+    """The fault that a ladder is for, as the facts show it."""
+    facts, alone = assess_host_alone(ladder.target, case, ports)
+    return build_fault_condition(ladder, alone, facts)
+
+
+def assess_host_alone(host: str, case: IncidentContext, ports: GraphContext) -> tuple[list[Fact], Assessment]:
+    """What a host says of itself, as a later look at it alone will be judged."""
+    facts = [fact for fact in case.facts if fact.host == host]
+    return facts, assess_facts(facts, build_reference_data(ports, case.facts), [host])
+
+
+def _apply_action_result(concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
+    news = RemediationEvent.from_item_data(case.item.data)
+    if news.kind == QUIET_EVENT:
+        return _close_if_quiet(concluded, case)
+    yard = build_plan_context(case, ports)
+    ladders = advance(case.remediations, news, yard)
+    if case.lifecycle == "closed":
+        ladders = [
+            row if is_returning(row) or not row.is_open else end_remediation(row, "stopped", "the incident is closed") for row in ladders
+        ]
+    changed = [row for row in ladders if row not in case.remediations]
+    after = get_next_lifecycle(case.lifecycle, get_remediation_event(ladders))
+    if not changed:
+        return replace(concluded, lifecycle=case.lifecycle)
+    said = [describe_remediation(row, ports.taxonomy.get_title(row.label)) for row in changed]
+    actions = tuple(list_planned_actions(ladders, yard))
+    by_hand = () if after == "closed" else _list_remaining_manual_work(concluded.report, case, ladders, yard)
+    report = concluded.report.model_copy(update={"reply": "\n".join(said), "actions": actions, "by_hand": by_hand})
+    ticket = _add_remediation_lines(build_handoff_ticket(case, now, report), ladders, ports) if after == "handed_off" else concluded.ticket
+    return replace(concluded, report=report, ladders=_drop_old_remediations(ladders), lifecycle=after, ticket=ticket)
+
+
+def _list_remaining_manual_work(
+    report: Report, case: IncidentContext, ladders: Sequence[Remediation], yard: PlanContext
+) -> tuple[str, ...]:
+    """What is left to people after an action: of fixes what their plan says, of other causes what was left to them before."""
+    done = {(row.label, row.target) for row in ladders} | {(row.label, host) for row in report.shared for host in row.hosts or ("",)}
+    others = build_remediations(list_remediable_causes(report, case), yard, ladders, elsewhere=done).by_hand
+    return tuple(dict.fromkeys((*others, *list_manual_work(ladders, yard.taxonomy))))
+
+
+def _apply_takeover(concluded: TurnResult, ladders: Sequence[Remediation], ports: GraphContext) -> TurnResult:
+    """A hand-off lists what is still held."""
+    held = render_drained_nodes(ladders, ports.taxonomy)
+    lines = _render_section("Held:", held) if concluded.report.reply else []
+    reply = "\n".join((concluded.report.reply, *lines))
+    report = concluded.report.model_copy(update={"reply": reply, "actions": (), "by_hand": tuple(held)})
+    ticket = _append_summary_lines(concluded.ticket, _render_section("Held:", held)) if concluded.ticket else None
+    return replace(concluded, report=report, ladders=_drop_old_remediations(ladders), ticket=ticket)
+
+
+def _add_remediation_lines(ticket: HandoffTicket, ladders: Sequence[Remediation], ports: GraphContext) -> HandoffTicket:
+    fixes = [describe_remediation(row, ports.taxonomy.get_title(row.label)) for row in ladders]
+    return _append_summary_lines(
+        ticket, [*_render_section("Fixes:", fixes), *_render_section("Held:", render_drained_nodes(ladders, ports.taxonomy))]
+    )
+
+
+def _render_section(title: str, rows: Sequence[str]) -> list[str]:
+    return [title, *(f"  {row}" for row in rows)] if rows else []
+
+
+def _append_summary_lines(ticket: HandoffTicket, lines: Sequence[str]) -> HandoffTicket:
+    return ticket.model_copy(update={"summary": "\n".join((ticket.summary, *lines))})
+
+
+def _close_if_quiet(concluded: TurnResult, case: IncidentContext) -> TurnResult:
+    """Cured and nobody said anything since: the incident ends by itself."""
+    after = get_next_lifecycle(case.lifecycle, TurnEvent.CURED_QUIET if all_cured(case.remediations) else None)
+    over = after != case.lifecycle
+    reply = "Closed by itself: the fix was proved twice and all has been quiet since." if over else ""
+    report = concluded.report.model_copy(update={"reply": reply})
+    return replace(concluded, report=report, lifecycle=after)
+
+
+def _drop_old_remediations(ladders: Sequence[Remediation]) -> list[Remediation]:
+    """All open ladders, those whose nodes we hold, and the latest of the others."""
+    over = [row.id for row in ladders if not row.is_open and not row.drained]
+    gone = set(over[: max(0, len(ladders) - MAX_STORED_REMEDIATIONS)])
+    return [row for row in ladders if row.id not in gone]

@@ -1,0 +1,110 @@
+"""A second look after minutes, where a report found no cause: a fault that comes and goes falls between two looks. Pure.
+
+The incident keeps when it is due; the dispatcher's timer wakes it. Each kind of second look is made at most once per incident, with passive
+checks alone, and `stop`, `close` or a new report takes it back.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from graph.context import IncidentTimeouts
+from graph.engine.assessment import Assessment
+from graph.engine.belief import CONFIRMED_POSTERIOR
+from graph.engine.counter_rises import MIN_COUNTER_RISES
+from graph.extraction.intermittent import is_intermittent
+from graph.incident.context import IncidentContext
+from graph.incident.turn_result import TurnResult
+from graph.report import Report
+from graph.state import COUNTERS_RECHECK, FULL_RECHECK, Lifecycle, ScheduledRecheck
+from tools.fact import Status
+
+MAX_SEEN_FINDINGS: Final = 64
+
+
+def get_due_recheck(case: IncidentContext) -> str:
+    """Return which second look the item is, if it is still due; empty where it is none."""
+    why = str(case.item.data.get("why") or "") if case.item.kind == "timer" else ""
+    due = case.scheduled_recheck
+    return why if why in (COUNTERS_RECHECK, FULL_RECHECK) and due.due is not None and due.why == why else ""
+
+
+def list_counter_checks(case: IncidentContext, now: Assessment) -> list[tuple[str, str]]:
+    """Return (host, check) pairs that read error counters and disturb nobody."""
+    checks = [check.id for check in now.lens.list_passive_checks() if MIN_COUNTER_RISES.keys() & set(check.establishes)]
+    return [(host, check) for host in case.hosts for check in checks]
+
+
+def schedule_next_recheck(
+    case: IncidentContext, now: Assessment, report: Report, lifecycle: Lifecycle, looked: bool, waits: IncidentTimeouts, at: datetime
+) -> ScheduledRecheck:
+    """Return which second look is due after a turn. `looked`: the turn made a diagnosis."""
+    before, done = case.scheduled_recheck, get_due_recheck(case)
+    came = (*before.done, done) if done else before.done
+    none = ScheduledRecheck(done=came)
+    if lifecycle not in ("open", "waiting") or case.turn.cut or (case.kind in ("stop", "close") and not looked):
+        return none
+    if not looked:
+        return before
+    asks_only = case.turn.question and not case.turn.only  # "how is gpu-001?" is answered; "recheck gpu-001" is a look
+    seen = any(fact.host for fact in case.facts)
+    if asks_only or not seen or not _is_undecided(report) or (case.origin and (case.origin.customer or case.origin.ticket)):
+        return none
+    delays = {COUNTERS_RECHECK: waits.counters if is_intermittent(case.brief.text) else timedelta(), FULL_RECHECK: waits.look_again}
+    why = next((name for name, delay in delays.items() if delay and name not in came), "")
+    return ScheduledRecheck(why=why, due=at + delays[why], done=came, seen=_list_abnormal_findings(now)) if why else none
+
+
+def add_recheck_result(concluded: TurnResult, case: IncidentContext, now: Assessment, after: ScheduledRecheck, at: datetime) -> TurnResult:
+    """Return the conclusion with when the next look is, and a second look that found nothing new as one line."""
+    report, done = concluded.report, get_due_recheck(case)
+    announced = render_recheck_notice(after)
+    if done and case.report is not None and not _has_new_findings(case, now, report):
+        says = " ".join(filter(None, (_render_nothing_new(case, now, done, at), announced)))
+        return replace(concluded, report=report.model_copy(update={"reply": says, "look_again": ""}))
+    changed = f"Looked again at {at:%H:%M} UTC, and something is new." if done and not report.changed else report.changed
+    return replace(concluded, report=report.model_copy(update={"look_again": announced, "changed": changed}))
+
+
+def render_recheck_notice(row: ScheduledRecheck) -> str:
+    """Return when the next look is, in a sentence; empty where none is due."""
+    if row.due is None:
+        return ""
+    does = "read the error counters again" if row.why == COUNTERS_RECHECK else "look again"
+    return f"I {does} at {row.due:%H:%M} UTC; say stop to leave it."
+
+
+def _is_undecided(report: Report) -> bool:
+    if report.outcome == "diagnosed":
+        return min((row.confidence for row in report.root_causes), default=1.0) < CONFIRMED_POSTERIOR
+    return report.outcome in ("abstained", "no_fault")
+
+
+def _list_abnormal_findings(now: Assessment) -> tuple[str, ...]:
+    """Return what is abnormal or likely, by names that stay the same while it does."""
+    odd = (f"{fact.host} {fact.key} {fact.device or ''}" for fact in now.odd)
+    return tuple(dict.fromkeys((*odd, *_iter_likely_findings(now))))[:MAX_SEEN_FINDINGS]
+
+
+def _iter_likely_findings(now: Assessment) -> Iterable[str]:
+    return (f"{row.label} {' '.join(row.subject.hosts)} {row.subject.device}" for row in (*now.roots, *now.suspects))
+
+
+def _has_new_findings(case: IncidentContext, now: Assessment, report: Report) -> bool:
+    """Whether something is abnormal or likely that was not before."""
+    known = set(case.scheduled_recheck.seen)
+    new = [name for name in _list_abnormal_findings(now) if name not in known]
+    return (bool(new) and len(known) < MAX_SEEN_FINDINGS) or (case.report is not None and report.outcome != case.report.outcome)
+
+
+def _render_nothing_new(case: IncidentContext, now: Assessment, done: str, at: datetime) -> str:
+    hosts = f"{len(case.hosts)} host{'s' * (len(case.hosts) != 1)}"
+    blind = len(now.coverage.list_unobserved_checks())
+    missed = f"; {blind} looks failed" if blind else ""
+    if done == FULL_RECHECK:
+        return f"Looked again at {at:%H:%M} UTC: nothing has changed on {hosts}{missed}."
+    read = sum(fact.key in MIN_COUNTER_RISES and fact.status is Status.OK and not fact.key.startswith("kernel.") for fact in case.facts)
+    if not read:
+        return f"Could not read any error counter of {hosts} again{missed}."
+    return f"Read {read} error counters again at {at:%H:%M} UTC: none rose on {hosts}{missed}."

@@ -1,0 +1,134 @@
+"""Third tier: where no cause of the taxonomy is proven, a model thinks of others. What they rest on is checked, looks that disturb nobody are taken for
+them at once, what comes back is weighed, and a second reading attacks what is left. Nothing of it becomes a diagnosis or a remedy.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from graph.context import GraphContext
+from graph.engine.assessment import Assessment
+from graph.incident.context import IncidentContext, TurnState
+from graph.incident.questions import list_logs, list_questions
+from graph.incident.thinking.likely_causes import is_possible
+from graph.incident.thinking.material import MAX_OFFERED_LABELS, build_material, list_corrections, list_finding_lines
+from graph.model.reasoner import DeclinedAnswer, Idea, IdeaChoices
+from graph.state import Conjecture, Exploration
+from tools.inventory.host_ranges import fold_host_names
+
+MAX_ROUNDS = 3
+"""Turns in which ideas are made anew; then people go on."""
+MAX_ASKS, MAX_RULED_OUT = 24, 12
+"""Looks that are taken for the ideas of a round, and causes that are shown as ruled out."""
+MIN_KNOWN_PROBABILITY = 0.7
+"""A label of the taxonomy of which the last reading is as sure: what keeps it unproven is a look, and no other cause is sought."""
+EXPLORE_QUESTION, CRITIQUE_QUESTION = "explore", "critique"
+HostChecks = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorationResult:
+    """What comes of it: how the turn stands, what is thought by now, and what is looked at for it."""
+
+    turn: TurnState
+    explored: Exploration
+    asks: HostChecks = ()
+
+
+async def explore_causes(case: IncidentContext, now: Assessment, ports: GraphContext) -> ExplorationResult:
+    """One step: ideas and their looks; or, once those were taken, what they say of the ideas."""
+    turn, before, again = case.turn, case.exploration, EXPLORE_QUESTION in case.turn.asked_model
+    asking = replace(turn, questions=turn.questions or tuple(list_questions(case, now)))
+    over = turn.asked_model.count(EXPLORE_QUESTION) > 1 or (before.rounds >= MAX_ROUNDS and not again)
+    if ports.model is None or over or _is_known_already(turn, now):
+        return ExplorationResult(asking, before)
+    lines = list_finding_lines(now, list_corrections(case, list(now.label_verdicts)[:MAX_OFFERED_LABELS], ports))
+    material = await build_material(case.brief, list_logs(case), case, ports)
+    answer = await ports.model.propose_ideas(case.id, material, lines, _build_idea_choices(case, now, ports))
+    if isinstance(answer, DeclinedAnswer):
+        return ExplorationResult(asking.with_model_declined(answer.reason), before)
+    asked = tuple(question for question in answer.questions if question not in turn.asked)
+    turn = replace(asking, asked_model=(*turn.asked_model, EXPLORE_QUESTION), questions=asked or asking.questions)
+    taken = {idea.title: idea.looks for idea in before.ideas} if again else {}
+    looks = {} if again else list_idea_checks(answer.ideas, case, now)
+    ideas = tuple(
+        _build_conjecture(idea, lines, taken.get(idea.title, ()) or _fold_checks(looks.get(idea.title, ()))) for idea in answer.ideas
+    )
+    explored = Exploration(rounds=before.rounds + (not again), ideas=ideas)
+    if asks := list(dict.fromkeys(ask for rows in looks.values() for ask in rows))[:MAX_ASKS]:
+        return ExplorationResult(replace(turn, hosts=fold_host_names((*case.hosts, *(host for host, _ in asks)))), explored, asks)
+    return await _critique_ideas(ExplorationResult(turn, explored), lines, case, ports)
+
+
+def _is_known_already(turn: TurnState, now: Assessment) -> bool:
+    """Whether a reading is sure of a label that no fact contradicts."""
+    return any(p >= MIN_KNOWN_PROBABILITY and is_possible(label, now) for label, p in turn.reading.items())
+
+
+def _build_idea_choices(case: IncidentContext, now: Assessment, ports: GraphContext) -> IdeaChoices:
+    """What ideas may be made of."""
+    title = ports.taxonomy.get_title
+    looks = {check.id: check.asks for check in now.lens.list_passive_checks()}
+    branches = {branch: title(branch) for branch in dict.fromkeys(label.rpartition(".")[0] for label in ports.taxonomy.leaves)}
+    out = [title(row.label) for row in now.label_verdicts.values() if row.verdict == "rejected" and row.best.support][:MAX_RULED_OUT]
+    earlier = [f"{idea.title} ({idea.standing}): {idea.cause}" for idea in case.exploration.ideas]
+    return IdeaChoices(_list_allowed_hosts(case), looks, branches, out, earlier)
+
+
+def _list_allowed_hosts(case: IncidentContext) -> tuple[str, ...]:
+    """Hosts that may be looked at: those in question first."""
+    return case.hosts if case.turn.only else tuple(dict.fromkeys((*case.hosts, *case.visible)))
+
+
+def list_idea_checks(ideas: Sequence[Idea], case: IncidentContext, now: Assessment) -> Mapping[str, HostChecks]:
+    """For each idea by its title what it wants to see and nobody has looked at: passive looks, on hosts that may be looked at."""
+    passive, places = {check.id for check in now.lens.list_passive_checks()}, set(_list_allowed_hosts(case))
+    wanted = {idea.title: [(host, look) for host in idea.hosts or case.hosts for look in idea.looks] for idea in ideas}
+    return {
+        title: [(host, look) for host, look in rows if host in places and look in passive and (host, look) not in now.coverage.asked]
+        for title, rows in wanted.items()
+    }
+
+
+def _fold_checks(asks: HostChecks) -> tuple[str, ...]:
+    checks = dict.fromkeys(check for _, check in asks)
+    return tuple(f"{check} on {fold_host_names(host for host, of in asks if of == check)}" for check in checks)
+
+
+def _build_conjecture(idea: Idea, lines: Sequence[str], looks: tuple[str, ...]) -> Conjecture:
+    return Conjecture(
+        title=idea.title,
+        cause=idea.cause,
+        branch=idea.branch,
+        rests=(*(lines[at][:160] for at in idea.cites if at < len(lines)), *idea.quotes),
+        confirms=idea.confirms,
+        refutes=idea.refutes,
+        looks=looks,
+        suggestions=idea.suggestions,
+        standing=idea.standing,
+    )
+
+
+async def _critique_ideas(now: ExplorationResult, lines: Sequence[str], case: IncidentContext, ports: GraphContext) -> ExplorationResult:
+    """With what a second reading holds against the ideas: what a finding contradicts is refuted."""
+    standing = [idea for idea in now.explored.ideas if idea.standing != "refuted"]
+    if ports.model is None or not standing:
+        return now
+    answer = await ports.model.critique_claims(case.id, [f"{idea.title}: {idea.cause}" for idea in standing], lines)
+    turn = replace(now.turn, asked_model=(*now.turn.asked_model, CRITIQUE_QUESTION))
+    if isinstance(answer, DeclinedAnswer):
+        return replace(now, turn=turn.with_model_declined(answer.reason))
+    against = {idea.title: row for idea, row in zip(standing, answer, strict=True)}
+    ideas = tuple(
+        idea.model_copy(
+            update={"doubt": row.because, "standing": "refuted" if row.verdict == "contradicted" else idea.standing}
+            if (row := against.get(idea.title)) and row.verdict != "holds"
+            else {}
+        )
+        for idea in now.explored.ideas
+    )
+    return replace(now, turn=turn, explored=now.explored.model_copy(update={"ideas": ideas}))
+
+
+def has_exhausted_ideas(case: IncidentContext) -> bool:
+    """Whether ideas were made as often as may be, and an answer came that makes no new ones."""
+    return case.exploration.rounds >= MAX_ROUNDS and EXPLORE_QUESTION not in case.turn.asked_model and case.kind in ("reply", "attach")

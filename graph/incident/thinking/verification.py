@@ -1,0 +1,200 @@
+"""A diagnosis is kept with its reasoning, and holds only if every contract over that does: where one is broken the turn abstains and says so."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from graph.context import GraphContext
+from graph.engine.assessment import Assessment
+from graph.incident.context import MANY_FACTS, IncidentContext, build_reference_data
+from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
+from graph.incident.turn_result import TurnResult
+from graph.provenance.belief_shifts import parse_shifts
+from graph.provenance.build import TurnReasoning, build_reason_graph
+from graph.provenance.invariants import (
+    InvariantInputs,
+    InvariantViolation,
+    VerificationResult,
+    compute_catalogue_digest,
+    is_quoted_in,
+    list_output_digests,
+    verify_reasoning,
+)
+from graph.provenance.reason_graph import ReasonGraph
+from graph.provenance.receipts import Receipts
+from graph.report import Report
+from graph.state import Hypothesis, IncidentState
+from tools.evidence import EvidenceStore
+from tools.fact import Fact
+from tools.inventory.host_ranges import expand_host_range
+
+log = structlog.get_logger()
+MAX_OUTPUTS, MAX_OUTPUT_CHARS = 8, 1 << 20
+"""Cited outputs that are read once more at the end of a turn, and how long one may be; `rackmedic explain --verify` reads them all."""
+MAX_SHOWN_VIOLATIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningInputs:
+    """What a kept reasoning stands on: digests of facts and receipts, and the turn as it was."""
+
+    facts: str = ""
+    receipts: str = ""
+    hosts: str = ""
+    priors: Mapping[str, float] = field(default_factory=dict)
+    moves: str = ""
+    asked: Mapping[str, int] = field(default_factory=dict)
+    opened: str = ""
+
+
+async def verify_conclusion(
+    concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext
+) -> tuple[TurnResult, dict[str, Any]]:
+    """The same with its reasoning kept, or an abstention where that does not hold; and what the incident keeps of it."""
+    turn, brought = case.turn, await _merge_action_receipts(case, ports)
+    receipts, asked = brought.get("receipts", case.stored.get("receipts", "")), dict(Counter(turn.asked_model))
+    under = ReasoningInputs(case.snapshot, receipts, turn.hosts, dict(turn.priors), turn.moves, asked, case.onset.isoformat())
+    graph = build_reason_graph(
+        TurnReasoning(
+            incident=case.id,
+            report=concluded.report,
+            now=now,
+            taxonomy=ports.taxonomy,
+            moves=parse_shifts(turn.moves, turn.priors),
+            catalogue=_get_catalogue_digest(ports),
+            ground=asdict(under),
+            earlier={(row.label, row.target) for row in case.remediations},
+        )
+    )
+    ground = await _build_invariant_inputs(graph, under, case.facts, concluded.report.root_causes, ports)
+    large = len(case.facts) > MANY_FACTS or any(ground.outputs.values())
+    came = await asyncio.to_thread(verify_reasoning, graph, ground) if large else verify_reasoning(graph, ground)
+    kept = {"reasoning": await ports.evidence.put_text(case.id, graph.serialize()), **brought}
+    if not came.broken:
+        return concluded, kept
+    log.error("reasoning.broken", incident=case.id, contracts=[str(row)[:200] for row in came.broken[:MAX_SHOWN_VIOLATIONS]])
+    return abstain_for_violations(concluded, case, came.broken), kept
+
+
+def _get_catalogue_digest(ports: GraphContext) -> str:
+    """Digest of the catalogue; worked out once for one."""
+    name = ("catalogue", id(ports.taxonomy))
+    if name not in ports.recent:
+        ports.recent[name] = compute_catalogue_digest(ports.taxonomy)
+    return str(ports.recent[name])
+
+
+async def _merge_action_receipts(case: IncidentContext, ports: GraphContext) -> dict[str, str]:
+    """The receipts with what an approved check brought in this turn, as a new digest; nothing where it brought none."""
+    brought = str(case.item.data.get("facts") or "") if case.item.kind == "action_result" else ""
+    if not brought:
+        return {}
+    try:
+        receipts = (await _load_receipts(case.stored.get("receipts", ""), ports)).with_facts(await ports.evidence.get_facts(brought))
+    except KeyError:
+        return {}
+    return {"receipts": await ports.evidence.put_text(case.id, receipts.serialize())}
+
+
+async def _load_receipts(sha256: str, ports: GraphContext) -> Receipts:
+    return Receipts.parse((await ports.evidence.get_text(sha256) if sha256 else None) or "")
+
+
+async def _build_invariant_inputs(
+    graph: ReasonGraph,
+    under: ReasoningInputs,
+    facts: Sequence[Fact],
+    causes: Sequence[Hypothesis] | None,
+    ports: GraphContext,
+    *,
+    whole: bool = False,
+) -> InvariantInputs:
+    """What its contracts are checked against; `whole`: with every output that it cites, however long."""
+    lens = build_reference_data(ports, facts)
+
+    def read_again(check: str, texts: Sequence[str]) -> Sequence[Fact]:
+        row = lens.checks.get(check)
+        read = [fact for text in texts for fact in row.parse_output(text)] if row else []
+        return row.settle(read) if row and row.settle else read
+
+    return InvariantInputs(
+        facts=facts,
+        lens=lens,
+        taxonomy=ports.taxonomy,
+        hosts=expand_host_range(under.hosts),
+        causes=causes,
+        moves=parse_shifts(under.moves, under.priors),
+        priors=under.priors,
+        receipts=await _load_receipts(under.receipts, ports),
+        outputs=await _load_cited_outputs(graph, facts, ports, whole=whole),
+        read_again=read_again,
+        asked=under.asked,
+        opened=datetime.fromisoformat(under.opened) if under.opened else None,
+    )
+
+
+async def _load_cited_outputs(graph: ReasonGraph, facts: Sequence[Fact], ports: GraphContext, *, whole: bool) -> Mapping[str, str | None]:
+    """Texts of what is cited; where a line does not stand in its own, also of what else its check printed there."""
+    decides = {edge.source for edge in graph.edges if edge.kind == "decides" or whole}
+    cited = [node for node in graph.list_nodes("verification") if node.sha256 and node.id in decides]
+    cited = cited if whole else cited[:MAX_OUTPUTS]
+    texts = {sha256: await _load_text(sha256, ports, whole=whole) for sha256 in dict.fromkeys(node.sha256 for node in cited)}
+    apart = [node for node in cited if (text := texts[node.sha256]) is not None and not is_quoted_in(node.line, text)]
+    for sha256 in dict.fromkeys(one for node in apart for one in list_output_digests(facts, node.host, node.check)):
+        if sha256 not in texts:
+            texts[sha256] = await _load_text(sha256, ports, whole=whole)
+    return texts
+
+
+async def _load_text(sha256: str, ports: GraphContext, *, whole: bool) -> str | None:
+    text = await ports.evidence.get_text(sha256)
+    return text if whole or text is None or len(text) <= MAX_OUTPUT_CHARS else None
+
+
+def abstain_for_violations(concluded: TurnResult, case: IncidentContext, broken: Sequence[InvariantViolation]) -> TurnResult:
+    """An abstention in the place of what does not hold: nothing is claimed and nothing is proposed; fixes that were there before wait as they did."""
+    said = tuple(str(row) for row in broken[:MAX_SHOWN_VIOLATIONS])
+    report = Report(
+        item=concluded.report.item,
+        outcome="abstained",
+        headline=f"I do not trust what I concluded and claim nothing: {said[0]}.",
+        could_not_look=concluded.report.could_not_look,
+        without_model=concluded.report.without_model,
+        broken=said,
+        next_step="This is a fault of mine, not of your machines: say recheck, or hand the incident over.",
+    )
+    unsure = [row.model_copy(update={"verdict": "inconclusive"}) for row in concluded.hypotheses or ()]
+    return replace(
+        concluded,
+        report=report,
+        hypotheses=unsure,
+        ladders=None,
+        ticket=None,
+        lifecycle=get_next_lifecycle(case.lifecycle, TurnEvent.QUESTION),
+    )
+
+
+async def load_reasoning(state: IncidentState, evidence: EvidenceStore) -> ReasonGraph | None:
+    """The graph of the latest diagnosis; None where nothing was diagnosed or it is not kept any more."""
+    sha256 = state.get("reasoning", "")
+    text = await evidence.get_text(sha256) if sha256 else None
+    try:
+        return ReasonGraph.parse(text) if text else None
+    except ValueError:
+        return None
+
+
+async def verify_stored_reasoning(graph: ReasonGraph, ports: GraphContext) -> VerificationResult:
+    """Every contract of a kept reasoning, against everything that is still kept. Its facts gone, it cannot be checked."""
+    known = {row.name for row in fields(ReasoningInputs)}
+    under = ReasoningInputs(**{name: value for name, value in graph.ground.items() if name in known})
+    try:
+        facts = await ports.evidence.get_facts(under.facts)
+    except KeyError:
+        return VerificationResult(unchecked=("the facts behind it are not kept any more, or not on this machine",))
+    return await asyncio.to_thread(verify_reasoning, graph, await _build_invariant_inputs(graph, under, facts, None, ports, whole=True))

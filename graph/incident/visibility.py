@@ -1,0 +1,113 @@
+"""Who may see which hosts, and what may be named where they live. Pure."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import ALL, OTHERS, Vocabulary, get_parsed_message
+from graph.extraction.host_groups import resolve_hosts_and_groups
+from graph.extraction.hosts import find_hosts
+from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, Origin
+from kb.taxonomy.taxonomy import Taxonomy
+from tools.inventory.inventory import Inventory
+from tools.remedies import REMEDIES
+
+MAX_NAMED_CHARS = 4000
+"""Characters of a message that are read for hosts which it names."""
+
+
+def list_visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
+    """Hosts that the place where an incident lives may speak of. A channel bound to a tenant sees that tenant's only, and so does an incident
+    that a tenant reported, wherever it lives: of those of its own channel's groups, where that names some."""
+    spoken_of = _list_channel_hosts(inventory, origin)
+    came = next((row for row in inventory.channels if row.channel == origin.customer.channel), None) if origin.customer else None
+    if not (origin.tenant and came and came.groups):
+        return spoken_of
+    within = frozenset(inventory.list_group_hosts(came.groups))
+    return tuple(name for name in spoken_of if name in within)
+
+
+def _list_channel_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
+    bound = next((row for row in inventory.channels if row.channel == origin.channel), None) if origin.channel else None
+    if bound is not None and bound.kind == "operators":
+        own = inventory.list_group_hosts(bound.groups)
+        return tuple(name for name in own if inventory.hosts[name].tenant == origin.tenant) if origin.tenant else own
+    tenant = bound.tenant if bound else origin.tenant
+    if tenant:
+        own = inventory.list_group_hosts(bound.groups) if bound and bound.groups else inventory.workers
+        return tuple(name for name in own if inventory.hosts[name].tenant == tenant)
+    return inventory.workers if origin.kind != "slack" or not inventory.channels else ()
+
+
+def list_nameable_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
+    """Hosts that may be named in the place where an incident lives: those that it may speak of, and where that is no channel and no tenant's the
+    schedulers' controllers too, which nobody looks at unless somebody names them."""
+    own = list_visible_hosts(inventory, origin)
+    anywhere = not origin.tenant and not any(row.channel == origin.channel for row in inventory.channels)
+    return (*own, *(name for name in inventory.hosts if name not in inventory.workers)) if own == inventory.workers and anywhere else own
+
+
+@dataclass(frozen=True, slots=True)
+class HostScope:
+    """What one item of an incident may look at, and what it may name."""
+
+    hosts: tuple[str, ...]
+    names: Mapping[str, str]
+    groups: Mapping[str, tuple[str, ...]]
+
+
+def build_host_scope(inventory: Inventory, origin: Origin, item: InboxItem, looked_at: Collection[str]) -> HostScope:
+    """The hosts of its place. In an incident that a customer reported our own side may name others, by host, group or as all of them: those are
+    looked at from then on (`looked_at`: what the incident is about by now). The customer never names them, nor sees what was found there."""
+    own, nameable = list_visible_hosts(inventory, origin), list_nameable_hosts(inventory, origin)
+    names, groups = map_visible_names(inventory, nameable), map_visible_groups(inventory, nameable)
+    if not (origin.tenant and origin.customer):
+        beside = {host: host for host in nameable[len(own) :]}
+        spoken = f"{item.data.get('hosts') or ''}\n{item.text[:MAX_NAMED_CHARS]}" if beside else ""
+        named = {*looked_at, *find_hosts(spoken, beside).hosts}
+        return HostScope((*own, *(host for host in beside if host in named)), names, groups)
+    ours = list_visible_hosts(inventory, origin.model_copy(update={"tenant": ""}))
+    kept = tuple(host for host in ours if host in looked_at)
+    if item.data.get(SIDE_KEY) == TENANT_SIDE or item.kind == "mention":  # what opened it was theirs, whatever it lacks
+        return HostScope(tuple(dict.fromkeys((*own, *kept))), names, groups)
+    names, groups = map_visible_names(inventory, ours), map_visible_groups(inventory, ours)
+    return HostScope(tuple(dict.fromkeys((*own, *kept, *_find_named_hosts(item, names, groups)))), names, groups)
+
+
+def _find_named_hosts(item: InboxItem, names: Mapping[str, str], groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The hosts that a message of ours names."""
+    said = get_parsed_message(item)
+    if said is None:
+        return ()
+    if said.intent is Intent.WIDEN and said.group in (ALL, OTHERS) and not item.data.get("hosts"):
+        return tuple(dict.fromkeys(names.values()))
+    given = resolve_hosts_and_groups(str(item.data.get("hosts") or ""), names, groups, strict=False).hosts
+    return (*(host for host in said.hosts if host in names), *given, *find_hosts(item.text[:MAX_NAMED_CHARS], names).hosts)
+
+
+def map_visible_groups(inventory: Inventory, hosts: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """The groups that have any of these hosts, each with those of them."""
+    seen = frozenset(hosts)
+    return {name: own for name, members in inventory.groups.items() if (own := tuple(host for host in members if host in seen))}
+
+
+def map_visible_names(inventory: Inventory, hosts: Iterable[str]) -> Mapping[str, str]:
+    """Every name under which people may speak of these hosts, theirs and what their tenants call them → the host. What two tenants call their
+    own hosts means neither where both are seen."""
+    own = {name: inventory.hosts[name] for name in hosts}
+    aliases = Counter(host.alias.lower() for host in own.values() if host.alias)
+    return {name: name for name in own} | {host.alias: name for name, host in own.items() if aliases[host.alias.lower()] == 1}
+
+
+def build_vocabulary(inventory: Inventory, taxonomy: Taxonomy, checks: Iterable[str], origin: Origin) -> Vocabulary:
+    """What a message may name in the place where an incident lives."""
+    hosts = list_nameable_hosts(inventory, origin)
+    return Vocabulary(
+        hosts=map_visible_names(inventory, hosts),
+        domains=inventory.list_domains(hosts),
+        groups=map_visible_groups(inventory, hosts),
+        titles={label: leaf.title for label, leaf in taxonomy.leaves.items()},
+        checks=tuple(checks),
+        remedies={row.id: row.id.replace("_", " ") for row in REMEDIES.values() if row.at != "fleet"},
+    )

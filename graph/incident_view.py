@@ -1,0 +1,199 @@
+"""An incident's stored rows, each read here and nowhere else: plain JSON in, typed rows out, and back. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from graph.report import Report
+from graph.state import (
+    Exploration,
+    HandoffTicket,
+    HumanCorrection,
+    Hypothesis,
+    InboxItem,
+    IncidentBrief,
+    IncidentCosts,
+    IncidentState,
+    Lifecycle,
+    LogDigest,
+    Milestone,
+    Origin,
+    Remediation,
+    ScheduledRecheck,
+    TenantSilence,
+    Tier,
+)
+from tools.action import FaultCondition
+
+
+@dataclass(frozen=True)
+class IncidentView:
+    """The rows of a stored incident. Each is read when it is first wanted, so that a row of long ago that nobody needs any more stops
+    nothing; what is not stored reads as None or as its row's defaults.
+    """
+
+    stored: IncidentState
+
+    @property
+    def id(self) -> str:
+        return self.stored.get("id", "")
+
+    @cached_property
+    def item(self) -> InboxItem:
+        """The inbox item that its latest turn answers. KeyError before the first turn."""
+        return InboxItem.model_validate(self.stored["item"])
+
+    @cached_property
+    def origin(self) -> Origin | None:
+        row = self.stored.get("origin")
+        return Origin.model_validate(row) if row else None
+
+    @cached_property
+    def brief(self) -> IncidentBrief:
+        return IncidentBrief.model_validate(self.stored.get("brief") or {})
+
+    @cached_property
+    def logs(self) -> tuple[LogDigest, ...]:
+        """Long logs that were handed in."""
+        return tuple(LogDigest.model_validate(row) for row in self.stored.get("logs", []))
+
+    @cached_property
+    def opened_at(self) -> datetime | None:
+        text = self.stored.get("opened_at")
+        return datetime.fromisoformat(text) if text else None
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        return self.stored.get("lifecycle", "open")
+
+    @property
+    def tier(self) -> Tier:
+        return self.stored.get("tier", "taxonomy")
+
+    @property
+    def rounds(self) -> int:
+        """Waves that `plan` chose in the latest turn."""
+        return self.stored.get("rounds", 0)
+
+    @property
+    def done_items(self) -> Sequence[str]:
+        return self.stored.get("done_items", [])
+
+    @property
+    def messages(self) -> Sequence[Mapping[str, Any]]:
+        """What people said: {user, text, at, attachments}."""
+        return self.stored.get("said", [])
+
+    @cached_property
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        """As they were judged last."""
+        return tuple(Hypothesis.model_validate(row) for row in self.stored.get("hypotheses", []))
+
+    @cached_property
+    def exploration(self) -> Exploration:
+        """What a model thought of beyond the taxonomy."""
+        return Exploration.model_validate(self.stored.get("explored") or {})
+
+    @property
+    def search_steps(self) -> list[tuple[str, str, str]]:
+        """The steps of the taxonomy walk: (path, what was done, why)."""
+        return [(str(path), str(did), str(why)) for path, did, why in (self.stored.get("walk") or {}).get("log", ())]
+
+    @cached_property
+    def report(self) -> Report | None:
+        """What was reported last."""
+        row = self.stored.get("report")
+        return Report.model_validate(row) if row else None
+
+    @cached_property
+    def remediations(self) -> list[Remediation]:
+        return parse_remediations(self.stored.get("ladders", []))
+
+    @cached_property
+    def ticket(self) -> HandoffTicket | None:
+        row = self.stored.get("ticket")
+        return HandoffTicket.model_validate(row) if row else None
+
+    @property
+    def owner(self) -> str:
+        """Who took the incident or was named for it; empty while it is nobody."""
+        return self.stored.get("owner", "")
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was stopped and has not looked at anything since."""
+        return self.stored.get("stopped", False)
+
+    @property
+    def quiet_until(self) -> datetime | None:
+        """Until when only a mention is answered."""
+        text = self.stored.get("quiet_until")
+        return datetime.fromisoformat(text) if text else None
+
+    @cached_property
+    def tenant_silence(self) -> TenantSilence:
+        """How long a customer has not answered."""
+        return TenantSilence.model_validate(self.stored.get("silence") or {})
+
+    @cached_property
+    def scheduled_recheck(self) -> ScheduledRecheck:
+        """The look after minutes that is due."""
+        return ScheduledRecheck.model_validate(self.stored.get("second_look") or {})
+
+    @property
+    def is_timer_recheck(self) -> bool:
+        """Whether the latest turn is a look that a timer began."""
+        return self.item.kind == "timer" and (self.stored.get("turn") or {}).get("kind") == "recheck"
+
+    def is_muted(self, now: datetime) -> bool:
+        """Whether people asked for quiet, and it is not over."""
+        return self.quiet_until is not None and self.quiet_until > now
+
+    @cached_property
+    def correction(self) -> HumanCorrection | None:
+        """What people say it really was."""
+        row = self.stored.get("correction")
+        return HumanCorrection.model_validate(row) if row else None
+
+    @cached_property
+    def milestones(self) -> tuple[Milestone, ...]:
+        """What it came to, and when."""
+        return tuple(Milestone.from_row(row) for row in self.stored.get("milestones", []))
+
+    @cached_property
+    def stats(self) -> IncidentCosts:
+        """What the incident has cost so far."""
+        return IncidentCosts.model_validate(self.stored.get("stats") or {})
+
+
+def parse_remediations(rows: Sequence[Mapping[str, Any]]) -> list[Remediation]:
+    """As stored → as rows."""
+    return [_parse_remediation(row) for row in rows]
+
+
+def _parse_remediation(row: Mapping[str, Any]) -> Remediation:
+    if not row.get("fault"):
+        return Remediation.model_validate(row)
+    own = {"label": row["label"], "host": row["target"], "devices": row.get("devices", [])}
+    return Remediation.model_validate({**row, "fault": {**own, **row["fault"]}})
+
+
+def serialize_remediations(ladders: Iterable[Remediation]) -> list[dict[str, object]]:
+    """Plain JSON, defaults left out, and of a fault what its ladder says already: a host's many ladders must stay small."""
+    return [_serialize_remediation(ladder) for ladder in ladders]
+
+
+def _serialize_remediation(ladder: Remediation) -> dict[str, Any]:
+    row: dict[str, Any] = ladder.model_dump(mode="json", exclude_defaults=True)
+    if ladder.fault is not None:
+        usual = asdict(FaultCondition("", "", "")) | {"label": ladder.label, "host": ladder.target, "devices": ladder.devices}
+        kept = {name: value for name, value in asdict(ladder.fault).items() if value != usual[name]}
+        row["fault"] = {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+    return row
+
+
+def serialize_hypotheses(rows: Iterable[Hypothesis]) -> list[dict[str, Any]]:
+    """As the state holds them: the evidence is in the report."""
+    return [row.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for row in rows]

@@ -1,0 +1,146 @@
+"""The third and the fourth pass over an export: what is new as a leaf, what was typed by hand as a check of the site, what stays true as a page.
+
+All of it are drafts in the form that a site's folder has. A clue only orders looks: none is decisive, so nothing that was built can prove a cause.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from graph.learning.cause_discovery import NewCause, find_shared_words
+from graph.learning.rule_labelling import LabelledRow
+from kb.taxonomy.taxonomy import CATEGORIES, Taxonomy
+from tools.checks.check import Check
+
+CLUE_WEIGHT: Final = 3.0
+MIN_CLUE_SHARE, MAX_OTHER_SHARE = 2 / 3, 0.1
+"""Share of a cause's threads that quote what becomes a clue, and of all others."""
+MIN_COMMAND_THREADS: Final = 2
+"""Threads in which a command was typed before it is drafted as a check."""
+MAX_PAGE_SENTENCES: Final = 40
+"""Sentences of a page."""
+_PLAIN_VALUE_PATTERN: Final = re.compile(r"[A-Za-z0-9_.:-]{1,60}")
+
+
+def draft_leaves(new: Sequence[NewCause], rows: Sequence[LabelledRow], taxonomy: Taxonomy, checks: Mapping[str, Check]) -> dict[str, Any]:
+    """Category → the content of a taxonomy file."""
+    files: dict[str, Any] = {}
+    for cause in new:
+        category, branch, name = cause.label.split(".", 2)
+        file = files.setdefault(category, {"category": category, "branches": {}, "leaves": {}})
+        if f"{category}.{branch}" not in taxonomy.branches:
+            file["branches"][branch] = branch.replace("_", " ").capitalize()
+        file["leaves"][f"{branch}.{name}"] = _draft_leaf(cause, rows, taxonomy, checks)
+    return {name: {key: part for key, part in file.items() if part} for name, file in files.items() if name in CATEGORIES}
+
+
+def draft_checks(rows: Sequence[LabelledRow], known: Mapping[str, Check]) -> list[dict[str, Any]]:
+    """A check for each command that several threads typed, that only reads and that no check of ours runs. Its lines are shown as they are."""
+    typed = Counter(command for row in rows for command in row.used.commands)
+    found: dict[str, dict[str, Any]] = {}
+    for command, times in typed.items():
+        name = re.sub(r"[^a-z0-9]+", "_", command.lower()).strip("_")[:32].rstrip("_")
+        if times >= MIN_COMMAND_THREADS and re.fullmatch(r"[a-z][a-z0-9_]{1,31}", name) and name not in known and name not in found:
+            found[name] = {
+                "id": name,
+                "asks": f"What does {command} say? People of {times} past incidents typed it.",
+                "command": command.split(),
+                "timeout": 20,
+                "cap_bytes": 65536,
+                "facts": [{"key": f"site.{name}", "kind": "str", "regex": "^(?P<value>.{1,200})$"}],
+            }
+    return [found[name] for name in sorted(found)]
+
+
+def draft_pages(rows: Sequence[LabelledRow], taxonomy: Mapping[str, str]) -> dict[str, str]:
+    """Name of a page → its text: what threads of one label say that stays true, and where they tell to look. `taxonomy`: label → its title."""
+    by: dict[str, list[LabelledRow]] = {}
+    for row in rows:
+        if row.verdict == "labelled" and row.used.lasting:
+            by.setdefault(row.label, []).append(row)
+    return {f"threads-{_slugify_label(label)}": _render_page(label, taxonomy.get(label, label), told) for label, told in sorted(by.items())}
+
+
+def find_common_checks(rows: Iterable[LabelledRow]) -> dict[str, tuple[str, int, int]]:
+    """Label, and branch of labels → the look that most of their threads took, in how many, and of how many."""
+    asked: dict[str, Counter[str]] = {}
+    all_of: Counter[str] = Counter()
+    for row in rows:
+        if row.verdict == "labelled":
+            for name in (row.label, row.label.rpartition(".")[0]):
+                all_of[name] += 1
+                asked.setdefault(name, Counter()).update(row.used.looks)
+    return {name: (*looks.most_common(1)[0], all_of[name]) for name, looks in sorted(asked.items()) if looks}
+
+
+def _draft_leaf(cause: NewCause, rows: Sequence[LabelledRow], taxonomy: Taxonomy, checks: Mapping[str, Check]) -> dict[str, Any]:
+    near = [taxonomy.leaves[row.others[0]] for row in cause.of if row.others and row.others[0] in taxonomy.leaves]
+    symptoms = [one for one, _ in Counter(symptom for row in cause.of for symptom in row.used.symptoms).most_common(3)]
+    clue = _draft_clue(cause, rows, checks)
+    return {
+        "title": cause.title,
+        "description": " ".join(dict.fromkeys(row.root_cause for row in cause.of[:3])),
+        "scope": _find_most_common(one.scope for one in near) or "node",
+        "owner": _find_most_common(one.owner for one in near) or "provider",
+        "symptoms": symptoms or ["vague"],
+        "words": find_shared_words(cause.of) or [cause.title.lower()],
+        **(clue or {"only_words": True}),
+        "next_step": _draft_next_step(cause),
+        "share": round(min(0.05, max(0.002, len(cause.of) / max(len(rows), 1))), 4),
+        "share_from": f"{len(cause.of)} of {len(rows)} incidents of one build",
+        "sources": list(dict.fromkeys(row.url or row.id for row in cause.of))[:5],
+    }
+
+
+def _draft_clue(cause: NewCause, rows: Sequence[LabelledRow], checks: Mapping[str, Check]) -> dict[str, Any]:
+    """What most of its threads quote and others hardly do, and the look that shows it; nothing where there is no such line."""
+    mine = {row.id for row in cause.of}
+    quoted = Counter(error for row in cause.of for error in row.used.errors)
+    others = [row for row in rows if row.id not in mine]
+    for error, times in sorted(quoted.items(), key=lambda one: (-one[1], one[0])):
+        key, _, value = error.partition("=")
+        look = next((name for name, check in checks.items() if key in check.establishes and not check.exclusive), "")
+        elsewhere = sum(error in row.used.errors for row in others)
+        if (
+            look
+            and times >= max(2, MIN_CLUE_SHARE * len(cause.of))
+            and elsewhere <= MAX_OTHER_SHARE * len(others)
+            and _PLAIN_VALUE_PATTERN.fullmatch(value)
+        ):
+            when = f"value == {value}" if value.isdigit() else f"value == '{value}'"
+            row = {"id": "quoted", "key": key, "when": when, "weight": CLUE_WEIGHT, "says": f"{value}, as {times} past incidents quote"}
+            return {
+                "evidence": [row],
+                "checks": [look],
+                "remedies": ["none"],
+                "customer_words": "This was seen before; our people look at it.",
+            }
+    return {}
+
+
+def _draft_next_step(cause: NewCause) -> str:
+    """The look that its threads tell of, for a person."""
+    typed = Counter(command for row in cause.of for command in row.used.commands).most_common(1)
+    told = next((sentence for row in cause.of for sentence in row.used.told), "")
+    if typed and typed[0][1] >= MIN_COMMAND_THREADS:
+        return f"Look at what {typed[0][0]} says."
+    return told or f"Compare it with {', '.join(row.id for row in cause.of[:3])}; no look of ours shows it."
+
+
+def _render_page(label: str, title: str, rows: Sequence[LabelledRow]) -> str:
+    facts = dict.fromkeys((sentence, row.id) for row in rows for sentence in row.used.lasting)
+    told = dict.fromkeys((sentence, row.id) for row in rows for sentence in row.used.told)
+    head = ["---", f"title: {' '.join(title.split())}: what threads say", f"labels: {label}", f"source: {len(rows)} past incidents", "---"]
+    lines = [f"- {sentence} ({name})" for sentence, name in list(facts)[:MAX_PAGE_SENTENCES]]
+    looks = [f"- {sentence} ({name})" for sentence, name in list(told)[: MAX_PAGE_SENTENCES // 2]]
+    return "\n".join([*head, *lines, *(["", "Where people looked:", "", *looks] if looks else [])]) + "\n"
+
+
+def _slugify_label(label: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+
+
+def _find_most_common(found: Iterable[str]) -> str:
+    counted = Counter(found)
+    return min(counted, key=lambda one: (-counted[one], one)) if counted else ""

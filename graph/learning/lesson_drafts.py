@@ -1,0 +1,154 @@
+"""A closed incident becomes the draft of a lesson: what was seen, what it was, what decided it, what mended it, what misled. Pure."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+
+from graph.incident_view import IncidentView
+from graph.ownership import FILE_READING_CHECKS
+from graph.state import ABSTAIN, NO_FAULT, TENANT_SIDE, Conjecture, Evidence, Hypothesis, IncidentState
+from kb.history.lessons import MAX_NAME_CHARS, MAX_SYMPTOMS, MAX_TEXT_CHARS, MAX_TITLE_CHARS, Lesson, shorten_text
+from kb.history.search_terms import extract_terms
+from tools.inventory.host_ranges import BadRange, expand_host_range
+
+HostTenantsLookup = Callable[[Iterable[str]], frozenset[str]]
+"""Of hosts: the customers who have any of them; empty for none."""
+NodeTenantLookup = Callable[[str], str | None]
+"""Of a host by the scheduler's name: whose it is, "" for nobody's; None for one that is not known."""
+_HOST_NAME_PATTERN = re.compile(r"[\w.\-]+(?:\[[\d,\-]{1,200}\])?")
+_HOST_PLACEHOLDER = "a host"
+_WORD_PATTERN = re.compile(r"[A-Za-z0-9]+")
+MIN_SUPPORT_SHARE, MAX_LABEL_WORDS = 0.5, 5
+"""Share of a person's words that an idea must hold to be what they found; words of a new label."""
+
+
+def draft_lesson(
+    state: IncidentState,
+    now: datetime,
+    leaves: Collection[str],
+    tenants_of: HostTenantsLookup,
+    tenant_of_node: NodeTenantLookup | None = None,
+) -> Lesson | None:
+    """What a closed incident teaches; None while it is open, where nothing was broken, and where nobody and no cure says what it was. `tenant_of_node`:
+    given where the site has tenants: then what a file of an unknown owner says is our own people's alone."""
+    rows = IncidentView(state)
+    if rows.lifecycle != "closed" or rows.origin is None:
+        return None
+    label, words = _find_leaf_below(rows, get_established_cause(rows)), _get_stated_cause(rows)
+    if label == NO_FAULT or not (label in leaves or words):
+        return None
+    found = [row for row in (rows.report.root_causes if rows.report else ()) if row.label == label]
+    hosts = {*rows.brief.hosts, *(host for row in found for host in row.hosts)}
+    whose = {*tenants_of(hosts), *filter(None, (rows.origin.tenant,))}
+    said = _mask_hosts(rows.brief.text, hosts)
+    proposed, called = ("", "") if label in leaves else find_new_cause(rows.exploration.ideas, words, leaves)
+    return Lesson(
+        id=f"les-{rows.id.removeprefix('inc-')}",
+        title=shorten_text(said.partition("\n")[0] or words or label, MAX_TITLE_CHARS),
+        description=shorten_text(said, MAX_TEXT_CHARS),
+        symptoms=_cut_names(rows.brief.symptoms),
+        signatures=_cut_names(_mask_hosts(one, hosts) for one in rows.brief.signatures),
+        label=label if label in leaves else "",
+        new_cause=proposed,
+        new_title=shorten_text(_mask_hosts(called, hosts), MAX_TITLE_CHARS),
+        root_cause=shorten_text(_mask_hosts(words or (found[0].because if found else ""), hosts), MAX_TEXT_CHARS),
+        deciding_check=_find_deciding_check(found),
+        resolution=shorten_text(_format_resolution(rows), MAX_TEXT_CHARS),
+        misled=_cut_names(_list_misleading_causes(rows, label)),
+        tenant=next(iter(whose)) if len(whose) == 1 else "",
+        inside=len(whose) > 1 or (tenant_of_node is not None and _is_operator_only(rows, found, next(iter(whose), ""), tenant_of_node)),
+        incident=rows.id,
+        on=now.date(),
+    )
+
+
+def _is_operator_only(rows: IncidentView, found: Iterable[Hypothesis], whose: str, tenant_of_node: NodeTenantLookup) -> bool:
+    """Return whether something of the cause was read in a file that is not established as this customer's."""
+    if rows.report is not None and rows.report.crossing is not None:
+        return True
+    return any(_is_foreign_evidence(row, whose, tenant_of_node) for cause in found for row in cause.evidence)
+
+
+def _is_foreign_evidence(row: Evidence, whose: str, tenant_of_node: NodeTenantLookup) -> bool:
+    source = row.source
+    if row.host and row.check not in FILE_READING_CHECKS:
+        return False
+    if source is None or source.by == TENANT_SIDE:
+        return source is None
+    try:
+        nodes = expand_host_range(source.nodes) if source.uid and source.job else []
+    except BadRange:
+        return True
+    return {tenant_of_node(node) for node in nodes} != {whose}
+
+
+def find_new_cause(ideas: Sequence[Conjecture], words: str, leaves: Collection[str]) -> tuple[str, str]:
+    """A new cause, as a model thought of it and a person's words bear it out: the label that is proposed, and its title. Empty where they are not alike, or
+    the label is taken."""
+    said = frozenset(extract_terms(words))
+    alike = {idea: len(said & frozenset(extract_terms(f"{idea.title} {idea.cause}"))) / max(len(said), 1) for idea in ideas if idea.branch}
+    best = max(alike, key=lambda idea: alike[idea], default=None)
+    if best is None or alike[best] < MIN_SUPPORT_SHARE:
+        return "", ""
+    name = "_".join(word[:1].upper() + word[1:] for word in _WORD_PATTERN.findall(best.title)[:MAX_LABEL_WORDS])
+    label = f"{best.branch}.{name}"
+    return (shorten_text(label, MAX_NAME_CHARS), best.title) if name and label not in leaves else ("", "")
+
+
+def get_established_cause(rows: IncidentView) -> str:
+    """The cause by a person's word, else by a cure that was proved twice; empty where neither is there."""
+    word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
+    cured = [row.label for row in rows.remediations if row.outcome == "cured"]
+    return word or (cured[0] if cured else "")
+
+
+def _find_leaf_below(rows: IncidentView, word: str) -> str:
+    """A branch of the taxonomy that a person named is the only cause that was found below it."""
+    below = {row.label for row in (rows.report.root_causes if rows.report else ()) if word and row.label.startswith(f"{word}.")}
+    return below.pop() if len(below) == 1 else word
+
+
+def _get_stated_cause(rows: IncidentView) -> str:
+    """What a person said that it was."""
+    return (rows.ticket.true_cause if rows.ticket else "") or (rows.correction.words if rows.correction else "")
+
+
+def _find_deciding_check(found: Iterable[Hypothesis]) -> str:
+    """The look that showed it."""
+    looks = (check for row in found for check in (*(line.check for line in row.evidence), *row.checks))
+    return next((check[:MAX_NAME_CHARS] for check in looks if check), "")
+
+
+def _format_resolution(rows: IncidentView) -> str:
+    """The remedies after which the proof passed."""
+    ran = (
+        rung.remedy
+        for row in rows.remediations
+        if row.proven and row.outcome != "recurred"
+        for rung in row.rungs[: row.rung + 1]
+        if rung.part == "fix" and rung.plan == row.tried
+    )
+    return ", ".join(dict.fromkeys(ran))
+
+
+def _list_misleading_causes(rows: IncidentView, label: str) -> list[str]:
+    """Causes that were reported or denied, and that it was not."""
+    reported = [row.label for row in rows.report.root_causes] if rows.report else []
+    denied = rows.correction.denied if rows.correction else ()
+    return [one for one in (*reported, *denied) if label and one not in (label, NO_FAULT, ABSTAIN) and not one.startswith(f"{label}.")]
+
+
+def _cut_names(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(shorten_text(one, MAX_NAME_CHARS) for one in texts if one))[:MAX_SYMPTOMS]
+
+
+def _mask_hosts(text: str, hosts: Collection[str]) -> str:
+    """A text without the names of these hosts: it is to fit others, and to name nobody's."""
+    lower = tuple(host.lower() for host in hosts)
+
+    def named(found: re.Match[str]) -> str:
+        name = found[0].lower().rstrip(".")
+        head, bracket, _ = name.partition("[")
+        return _HOST_PLACEHOLDER if name in lower or (bracket and any(host.startswith(head) for host in lower)) else found[0]
+
+    return _HOST_NAME_PATTERN.sub(named, text) if lower else text

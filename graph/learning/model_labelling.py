@@ -1,0 +1,118 @@
+"""Past incidents labelled with a model: it is given the causes that there are and numbered sentences, and chooses ids and numbers. What it cannot
+be asked, declines or answers out of shape stays as the rules have it, and says so."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from graph.learning.rule_labelling import MAX_QUOTE_CHARS, LabelledRow, RuleLabeller, split_sentences
+from graph.learning.thread_contents import MAX_PER_KIND
+from graph.learning.thread_contents import MAX_SENTENCE_CHARS as STAYS
+from graph.model.budget import estimate_tokens
+from graph.model.client import build_past_question
+from graph.model.reasoner import DeclinedAnswer, ModelSpend, PastGuess, PastLabeller
+from kb.exports.row import ExportRow
+from kb.schema import squash_blanks
+
+BUDGET_ID: Final = "kb build"
+HEAD_CHARS, TAIL_CHARS = 3_000, 9_000
+"""Characters of sentences from the beginning and from the end of a thread that are shown: what it was is mostly said late."""
+ANSWER_TOKENS: Final = 250
+"""Tokens of an answer, for the estimate."""
+
+
+@dataclass(slots=True)
+class ModelLabeller:
+    """`most`: questions at the same time. `declined` counts why rows stayed with the rules."""
+
+    rules: RuleLabeller
+    model: PastLabeller
+    name: str
+    most: int = 8
+    declined: dict[str, int] = field(default_factory=dict)
+
+    async def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
+        """In the order of the rows."""
+        turns = asyncio.Semaphore(self.most)
+
+        async def one(row: ExportRow) -> LabelledRow:
+            async with turns:
+                return await self._label_row(row)
+
+        return list(await asyncio.gather(*map(one, rows)))
+
+    async def _label_row(self, row: ExportRow) -> LabelledRow:
+        ruled = await asyncio.to_thread(self.rules.label_row, row)
+        if not needs_model(row, ruled, self.rules):
+            return ruled
+        said = select_sentences(row)
+        guess = await self.model.label_past_incident(
+            BUDGET_ID, format_opening(row), [words for words, _ in said], get_label_titles(self.rules)
+        )
+        if isinstance(guess, DeclinedAnswer):
+            self.declined[guess.reason] = self.declined.get(guess.reason, 0) + 1
+            return replace(ruled, why="; ".join(filter(None, (ruled.why, f"by rules: {guess.reason}"))))
+        return apply_guess(ruled, guess, said, self.name)
+
+    @property
+    def spend(self) -> ModelSpend:
+        return self.model.get_spend(BUDGET_ID)
+
+
+def needs_model(row: ExportRow, ruled: LabelledRow, rules: RuleLabeller) -> bool:
+    """Not where it says too little, or names a label of ours."""
+    return ruled.verdict != "dropped" and row.label not in rules.taxonomy.leaves
+
+
+def get_label_titles(rules: RuleLabeller) -> Mapping[str, str]:
+    """The causes to choose from."""
+    return {label: leaf.title for label, leaf in rules.taxonomy.leaves.items()}
+
+
+def format_opening(row: ExportRow) -> str:
+    """What is shown as a whole: the title and the first message."""
+    return f"{row.title}\n{row.messages[0].text if row.messages else ''}"
+
+
+def select_sentences(row: ExportRow) -> list[tuple[str, str]]:
+    """The sentences that can be chosen, and who said each; from a long thread those at its beginning and at its end."""
+    said = split_sentences(row)
+    said += [(squash_blanks(one)[:MAX_QUOTE_CHARS], "") for one in (row.root_cause, row.resolution) if one]
+    head = _select_first(said, HEAD_CHARS)
+    tail = _select_first(said[len(head) :][::-1], TAIL_CHARS)
+    return [*head, *tail[::-1]]
+
+
+def _select_first(said: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
+    taken: list[tuple[str, str]] = []
+    for one in said:
+        most -= len(one[0])
+        if most < 0:
+            break
+        taken.append(one)
+    return taken
+
+
+def apply_guess(ruled: LabelledRow, guess: PastGuess, said: Sequence[tuple[str, str]], by: str) -> LabelledRow:
+    """The row with what the model chose. A cause that nobody said makes it doubtful, as without a model."""
+    if not guess.relevant:
+        return LabelledRow(ruled.id, "dropped", f"no incident, says {by}", ruled.title)
+    cause, who = said[guess.cause] if guess.cause >= 0 else (ruled.root_cause, ruled.said_by)
+    fix = said[guess.fix][0] if guess.fix >= 0 else ruled.resolution
+    row = replace(ruled, root_cause=cause, said_by=who, resolution=fix, description=guess.summary or ruled.description, by=by)
+    stays = tuple(squash_blanks(said[at][0])[:STAYS] for at in guess.lasting)[:MAX_PER_KIND]
+    row = replace(row, used=replace(row.used, lasting=stays), named=row.named if guess.label else guess.title or row.named)
+    if not guess.label:
+        why = f"no label that there is comes near, says {by}"
+        return replace(row, verdict="doubtful", why=why, branch=guess.branch, by=by if guess.title else "")
+    near = (ruled.label, *ruled.others)
+    row = replace(row, label=guess.label, others=tuple(one for one in near if one != guess.label)[:2], confidence=0.0)
+    if not cause:
+        return replace(row, verdict="doubtful", why="nobody says what the cause was")
+    return replace(row, verdict="labelled", why="" if guess.label in near else f"by words it would be {ruled.label}")
+
+
+def estimate_question_tokens(row: ExportRow, labels: Mapping[str, str]) -> int:
+    """About how many a question about it has."""
+    return estimate_tokens(build_past_question(format_opening(row), [words for words, _ in select_sentences(row)], labels).size)

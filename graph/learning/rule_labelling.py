@@ -1,0 +1,163 @@
+"""The first pass over an export: each past incident by itself becomes a labelled one, or a row with the reason why it does not. Pure, no model.
+
+Rules find who said what the cause was, words and quoted errors find the label, and where those are not sure a person is asked instead.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal
+
+from graph.extraction.text_classifier import rank_labels_by_text
+from graph.learning.thread_contents import NO_CONTENTS, UNKNOWN_TIME, ThreadContents, ThreadReader
+from kb.exports.row import ExportRow
+from kb.history.label_ranking import LabelRanker
+from kb.history.search_terms import extract_terms
+from kb.schema import squash_blanks
+from kb.taxonomy.taxonomy import Taxonomy
+from tools.checks.check import Check
+
+RowVerdict = Literal["labelled", "doubtful", "dropped"]
+MIN_LABEL_SHARE: Final = 0.12
+"""Share of all labels from which the nearest one is taken; below it a person chooses. The labels are more than a hundred."""
+MIN_GUIDE_SHARE: Final = 0.3
+"""Share from which a guide is about one label: it is shown wherever that is found, so a guess is worse than none."""
+MIN_TERMS: Final = 6
+MAX_READ_CHARS, MAX_KEPT_CHARS, MAX_QUOTE_CHARS, MAX_NAME_CHARS = 6_000, 600, 300, 80
+"""Characters of a thread that are read for its label, that are kept of it, that a quote and the name of a cause may have."""
+CAUSE_PATTERNS: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\broot[ -]cause\b",
+        r"\bturn(?:s|ed) out\b|\bculprit\b",
+        r"\b(?:was|were|is|been) (?:caused by|due to)\b|\bthe (?:cause|problem|issue|reason) (?:was|is)\b",
+        r"\bbecause\b|\bcaused by\b|\bdue to\b",
+    )
+)
+"""How people say a cause, the plainest first."""
+FIX_PATTERNS: Final = (
+    re.compile(r"\b(?:fixed|solved|resolved|cured|went away)\b", re.IGNORECASE),
+    re.compile(r"\b(?:replac|reseat|reboot|upgrad|downgrad|restart|set)\w{0,3}\b", re.IGNORECASE),
+)
+_SENTENCE_END_PATTERN = re.compile(r"(?<=[.!?])\s|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRow:
+    """What became of one row of an export."""
+
+    id: str
+    verdict: RowVerdict
+    why: str
+    title: str
+    time: str = ""
+    url: str = ""
+    label: str = ""
+    """The nearest, also of a doubtful one."""
+    confidence: float = 0.0
+    others: tuple[str, ...] = ()
+    description: str = ""
+    root_cause: str = ""
+    """As somebody of the thread said it."""
+    said_by: str = ""
+    resolution: str = ""
+    check: str = ""
+    by: str = ""
+    """The model that chose the label; empty where rules did."""
+    named: str = ""
+    """What it is called where no label of ours names it, by the export or by a model."""
+    branch: str = ""
+    """`CATEGORY.BRANCH` into which that belongs; empty where nobody says."""
+    used: ThreadContents = NO_CONTENTS
+
+
+@dataclass(frozen=True)
+class RuleLabeller:
+    """What labels are found with."""
+
+    taxonomy: Taxonomy
+    nearest: LabelRanker
+    checks: Mapping[str, Check]
+
+    @cached_property
+    def thread_reader(self) -> ThreadReader:
+        """What is read of a thread beside its label."""
+        return ThreadReader.from_checks(self.checks, self.taxonomy)
+
+    def label_row(self, row: ExportRow) -> LabelledRow:
+        """Labelled where the words are sure and somebody said the cause; dropped where it says too little."""
+        about: dict[str, Any] = {
+            "id": row.id,
+            "title": squash_blanks(row.title)[:MAX_KEPT_CHARS],
+            "time": row.time,
+            "url": _sanitize_url(row.url),
+        }
+        if len(set(extract_terms(row.text))) < MIN_TERMS:
+            return LabelledRow(**about, verdict="dropped", why="says too little")
+        cause, who = find_statement(row, CAUSE_PATTERNS) if not row.root_cause else (squash_blanks(row.root_cause)[:MAX_QUOTE_CHARS], "")
+        ranked = rank_labels_by_text(_build_label_text(row, cause), self.taxonomy, self.nearest, self.checks, UNKNOWN_TIME)[:3]
+        label, confidence = ranked[0]
+        given, used = row.label in self.taxonomy.leaves, self.thread_reader.read_thread(row)
+        label = row.label if given else label
+        about |= {
+            "label": label,
+            "confidence": 1.0 if given else round(confidence, 4),
+            "others": tuple(name for name, _ in ranked[1:]),
+            "description": squash_blanks(" ".join(one.text for one in row.messages))[:MAX_KEPT_CHARS],
+            "root_cause": cause,
+            "said_by": who,
+            "resolution": squash_blanks(row.resolution)[:MAX_QUOTE_CHARS] or find_statement(row, FIX_PATTERNS)[0],
+            "check": row.check if row.check in self.checks else self._find_deciding_check(label, used),
+            "named": "" if given else squash_blanks(row.label)[:MAX_NAME_CHARS],
+            "used": used,
+        }
+        verdict, why = self._decide_verdict(row, cause, confidence, given=given)
+        return LabelledRow(**about, verdict=verdict, why=why)
+
+    def find_guide_label(self, guide: ExportRow) -> str:
+        """The label that a guide is about; empty where its words are of none, or of several."""
+        label, confidence = rank_labels_by_text(_build_label_text(guide, ""), self.taxonomy, self.nearest, self.checks, UNKNOWN_TIME)[0]
+        return label if confidence >= MIN_GUIDE_SHARE else ""
+
+    def _find_deciding_check(self, label: str, used: ThreadContents) -> str:
+        """The look that somebody of the thread took and that shows this cause."""
+        return next((one for one in used.looks if one in self.taxonomy.leaves[label].checks), "")
+
+    def _decide_verdict(self, row: ExportRow, cause: str, confidence: float, *, given: bool) -> tuple[RowVerdict, str]:
+        if not cause:
+            return "doubtful", "nobody says what the cause was"
+        if given:
+            return "labelled", "the export names the label"
+        if row.label:
+            return "doubtful", f"the export calls it {row.label[:80]}, which is no label here"
+        return ("labelled", "") if confidence >= MIN_LABEL_SHARE else ("doubtful", "no label is near enough")
+
+
+def find_statement(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[str, str]:
+    """The sentence in which somebody says it, word for word, and who; of several that say it as plainly the last, which knew most."""
+    every = split_sentences(row)
+    for way in ways:
+        found = [said for said in every if way.search(said[0]) and "?" not in said[0][-2:]]
+        if found:
+            return found[-1]
+    return "", ""
+
+
+def split_sentences(row: ExportRow) -> list[tuple[str, str]]:
+    """Each with who said it, in the order of the thread."""
+    return [
+        (squash_blanks(part)[:MAX_QUOTE_CHARS], one.author)
+        for one in row.messages
+        for part in _SENTENCE_END_PATTERN.split(one.text[:MAX_READ_CHARS])
+        if part.strip()
+    ]
+
+
+def _build_label_text(row: ExportRow, cause: str) -> str:
+    """What is read for the label: the report from its beginning, and what was said of the cause."""
+    return f"{row.title}\n{row.messages[0].text[:MAX_READ_CHARS] if row.messages else ''}\n{cause}"
+
+
+def _sanitize_url(url: str) -> str:
+    return url if url.startswith("https://") and not set(url) & set(" \"'<>`") else ""

@@ -1,0 +1,86 @@
+"""What the site's own pages say about an incident: found by cause, host group, model of server and words. It is shown beside what was found, orders
+where one looks, and proves nothing. Pure.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from graph.report import Report, SiteNote
+from kb.history.bm25 import BM25Corpus
+from kb.history.site_pages import SitePage
+from kb.scan import split_lines
+from kb.schema import squash_blanks
+from tools.inventory.inventory import Host
+
+MIN_LIKENESS: Final = 0.15
+"""How much alike a page without a cause and without hosts must be, 0 to 1."""
+HINT_WEIGHT: Final = 0.5
+"""What a page of a cause counts, against a past incident that is as much alike."""
+MAX_NOTES, MAX_NOTE_LINES, MAX_LINE_CHARS = 2, 2, 200
+"""Pages of a report, lines of a page and letters of a line that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentSubject:
+    """What an incident is about. `labels`: its causes, or where none was found those that are likeliest."""
+
+    text: str
+    labels: Collection[str]
+    groups: frozenset[str]
+    skus: frozenset[str]
+
+    @classmethod
+    def from_hosts(cls, text: str, labels: Collection[str], hosts: Iterable[Host]) -> "IncidentSubject":
+        rows = list(hosts)
+        return cls(text, labels, frozenset(row.group for row in rows), frozenset(row.sku for row in rows if row.sku))
+
+
+def find_site_notes(pages: Sequence[SitePage], about: IncidentSubject) -> tuple[SiteNote, ...]:
+    """The few pages that fit best, each with the lines that do: one of these hosts and causes before one of words alone."""
+    words = BM25Corpus.build({page.id: f"{page.title} {page.text}" for page in pages})
+    ranked = sorted(((_score_page(page, about, words), page.id, page) for page in pages), key=lambda one: (-one[0], one[1]))
+    return tuple(_build_note(page, about, words) for fits, _, page in ranked[:MAX_NOTES] if fits > 0)
+
+
+def add_site_notes(report: Report, pages: Sequence[SitePage], text: str, likely: Sequence[str], hosts: Mapping[str, Host]) -> Report:
+    """The report with what the site's pages say of its causes and their hosts; of the incident's `hosts` where it found none."""
+    found = [cause.label for cause in report.root_causes]
+    accused = {host for cause in report.root_causes for host in cause.hosts} or hosts.keys()
+    about = IncidentSubject.from_hosts(text, found or likely, [hosts[name] for name in accused if name in hosts])
+    notes = find_site_notes(pages, about) if pages and report.outcome != "no_fault" else ()
+    return report.model_copy(update={"notes": notes}) if notes else report
+
+
+def find_page_hints(pages: Sequence[SitePage], text: str) -> list[tuple[str, float]]:
+    """Causes of pages that a report sounds like, and how much: less than a past incident would."""
+    words = BM25Corpus.build({page.id: f"{page.title} {page.text}" for page in pages if page.labels})
+    alike = ((page, words.compute_similarity(text, f"{page.title} {page.text}")) for page in pages if page.labels)
+    return [(label, HINT_WEIGHT * score) for page, score in alike if score >= MIN_LIKENESS for label in page.labels]
+
+
+def _score_page(page: SitePage, about: IncidentSubject, words: BM25Corpus) -> float:
+    """0 where it is of other hosts or causes."""
+    if (page.groups and not about.groups & {*page.groups}) or (page.skus and not about.skus & {*page.skus}):
+        return 0.0
+    alike = words.compute_similarity(about.text, f"{page.title} {page.text}")
+    if page.labels:
+        return 2 + alike if any(_covers_label(label, about.labels) for label in page.labels) else 0.0
+    return 1 + alike if page.groups or page.skus else alike * (alike >= MIN_LIKENESS)
+
+
+def _covers_label(label: str, labels: Collection[str]) -> bool:
+    """Whether it is one of these causes, or a branch above one."""
+    return any(f"{one}.".startswith(f"{label}.") for one in labels)
+
+
+def _build_note(page: SitePage, about: IncidentSubject, words: BM25Corpus) -> SiteNote:
+    lines = [
+        squash_blanks(line.lstrip("-*# \t"))[:MAX_LINE_CHARS]
+        for line in split_lines(page.text)
+        if line.strip() and not line.startswith("#")
+    ]
+    best = sorted(range(len(lines)), key=lambda at: (-words.compute_similarity(about.text, lines[at]), at))[:MAX_NOTE_LINES]
+    return SiteNote(
+        page=page.id[:80], title=squash_blanks(page.title)[:120], says=tuple(lines[at] for at in sorted(best)), source=page.source[:120]
+    )

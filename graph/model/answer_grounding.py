@@ -1,0 +1,117 @@
+"""Answers into values: what stands in what was shown is kept, what a model made up beside it is dropped, and several answers become one. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+from typing import TypeVar
+
+from graph.model.answer_schemas import BadAnswer, CritiqueAnswer, ExploreAnswer, IdeaAnswer, ObjectionAnswer, ReadAnswer, sanitize_line
+from graph.model.reasoner import Idea, Ideas, Objection, PromptMaterial, ReportExtraction
+from kb.schema import squash_blanks
+
+MAX_LINE_CHARS, MAX_TITLE_CHARS, MAX_SENTENCE_CHARS = 240, 80, 160
+MAX_CAUSES, MAX_IDEAS, MAX_CITES, MAX_QUOTES, MAX_SUGGESTIONS, MAX_QUESTIONS, MAX_LOOKS = 3, 3, 4, 3, 2, 3, 4
+MAX_SIGNATURES, MAX_TIMES = 5, 2
+NO_OBJECTION = Objection("holds")
+T = TypeVar("T")
+
+
+def build_extraction(answer: ReadAnswer, material: PromptMaterial) -> ReportExtraction:
+    """Ids were checked; of the words only those that stand in what was read are kept."""
+    report, all_read = material.report, f"{material.report}\n{material.logs}\n{material.findings}"
+    likely: dict[str, float] = {}
+    for row in sorted(answer.causes, key=lambda row: -row.p):
+        likely.setdefault(row.cause, round(row.p, 3))
+    return ReportExtraction(
+        symptoms=remove_duplicates(answer.symptoms),
+        hosts=remove_duplicates(answer.hosts),
+        job=answer.job.strip() if answer.job.strip() in report else "",
+        times=keep_verbatim_quotes(answer.times, report)[:MAX_TIMES],
+        signatures=keep_verbatim_quotes(answer.signatures, all_read)[:MAX_SIGNATURES],
+        category=answer.category,
+        causes=tuple(likely.items())[:MAX_CAUSES],
+        outside=sanitize_line(answer.outside, MAX_LINE_CHARS),
+    )
+
+
+def build_ideas(answer: ExploreAnswer, material: PromptMaterial) -> Ideas:
+    """Those that rest on something that was shown. Raises Unheard where nothing is left of ideas and questions."""
+    ideas = [_build_idea(row, material) for row in answer.ideas]
+    resting = {idea.title.lower(): idea for idea in reversed(ideas) if idea.title and idea.cause and (idea.cites or idea.quotes)}
+    asked = remove_duplicates(sanitize_line(one, MAX_LINE_CHARS) for one in answer.questions if one.strip().endswith("?"))
+    kept = tuple(idea for idea in ideas if resting.get(idea.title.lower()) is idea)[:MAX_IDEAS]
+    if not kept and not asked:
+        raise BadAnswer("it has no idea that rests on what was shown, and asks nothing")
+    return Ideas(kept, asked[:MAX_QUESTIONS])
+
+
+def _build_idea(row: IdeaAnswer, material: PromptMaterial) -> Idea:
+    cites = remove_duplicates(row.cites)[:MAX_CITES]
+    return Idea(
+        title=sanitize_line(row.title, MAX_TITLE_CHARS).rstrip("."),
+        cause=sanitize_line(row.cause, MAX_LINE_CHARS),
+        branch=row.branch,
+        cites=cites,
+        quotes=keep_verbatim_quotes(row.quotes, f"{material.report}\n{material.logs}", MAX_SENTENCE_CHARS)[:MAX_QUOTES],
+        confirms=sanitize_line(row.confirms, MAX_SENTENCE_CHARS),
+        refutes=sanitize_line(row.refutes, MAX_SENTENCE_CHARS),
+        hosts=remove_duplicates(row.hosts),
+        looks=remove_duplicates(row.looks)[:MAX_LOOKS],
+        suggestions=remove_duplicates(sanitize_line(one, MAX_SENTENCE_CHARS) for one in row.suggestions if one.strip())[:MAX_SUGGESTIONS],
+        standing=row.standing if cites else "open",
+    )
+
+
+def build_objections(answer: CritiqueAnswer, claims: int) -> tuple[Objection, ...]:
+    """One for each claim; what cites nothing that was shown counts for nothing."""
+    first: dict[int, ObjectionAnswer] = {}
+    for row in answer.objections:
+        first.setdefault(row.claim, row)
+    return tuple(_build_objection(first[at]) if at in first else NO_OBJECTION for at in range(claims))
+
+
+def _build_objection(row: ObjectionAnswer) -> Objection:
+    if row.verdict == "holds" or not row.cites:
+        return NO_OBJECTION
+    return Objection(row.verdict, sanitize_line(row.because, MAX_LINE_CHARS), remove_duplicates(row.cites)[:MAX_CITES])
+
+
+def merge_extractions(readings: Sequence[ReportExtraction]) -> ReportExtraction:
+    """Several readings as one: each cause by its mean probability, category and `outside` by most of them, the words of the first."""
+    if len(readings) == 1:
+        return readings[0]
+    labels = remove_duplicates(label for reading in readings for label, _ in reading.causes)
+    means = {label: round(fmean(dict(reading.causes).get(label, 0.0) for reading in readings), 3) for label in labels}
+    outside = [reading.outside for reading in readings if reading.outside]
+    first = readings[0]
+    return ReportExtraction(
+        first.symptoms,
+        first.hosts,
+        first.job,
+        first.times,
+        first.signatures,
+        Counter(reading.category for reading in readings).most_common(1)[0][0],
+        tuple(sorted(means.items(), key=lambda row: (-row[1], row[0])))[:MAX_CAUSES],
+        outside[0] if len(outside) * 2 > len(readings) else "",
+    )
+
+
+def merge_objections(answers: Sequence[tuple[Objection, ...]]) -> tuple[Objection, ...]:
+    """For each claim the objection that more than half of them made, else that it holds."""
+    return tuple(_select_majority([answer[at] for answer in answers]) for at in range(len(answers[0])))
+
+
+def _select_majority(objections: Sequence[Objection]) -> Objection:
+    verdict, votes = Counter(one.verdict for one in objections).most_common(1)[0]
+    return next(one for one in objections if one.verdict == verdict) if votes * 2 > len(objections) else NO_OBJECTION
+
+
+def keep_verbatim_quotes(quotes: Iterable[str], text: str, most: int = MAX_LINE_CHARS) -> tuple[str, ...]:
+    """Of these pieces of a text those that do stand there, whatever blanks are between their words; cut to so many characters."""
+    said = squash_blanks(text)
+    return remove_duplicates(one for quote in quotes if (one := squash_blanks(quote)[:most].strip()) and one in said)
+
+
+def remove_duplicates(values: Iterable[T]) -> tuple[T, ...]:
+    """Each once, in the order in which they came."""
+    return tuple(dict.fromkeys(values))

@@ -1,0 +1,101 @@
+"""A recording of what a model answered, a line an answer, known by the digest of the whole question. It holds no question and no key.
+
+Rule it keeps: an answer is found again only where model, prompt, data and shape are the same to the letter; trouble is not recorded, so that
+it is asked for again.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from graph.model.endpoint import ChatEndpoint, EndpointFailure, ModelReply
+from graph.model.prompts import ModelQuestion
+from kb.redact import redact_once
+from kb.scan import split_lines
+
+SCHEMA_VERSION: Final = 1
+MIN_SECRET_CHARS: Final = 6
+MAX_RECORDING_BYTES: Final = 1 << 30
+_MARK_PATTERN: Final = re.compile(r'"<<([0-9a-f]{16})"')
+"""A call's own marks around data are drawn at random; they are no part of what is asked."""
+
+
+class BadRecording(Exception):
+    """A file that is no recording, or is one of another model."""
+
+
+class RecordedEndpoint:
+    """An endpoint behind its recording; without an endpoint only what is recorded is answered."""
+
+    def __init__(self, endpoint: ChatEndpoint | None, model: str, path: Path, key: str = "") -> None:
+        self.model = model
+        self._endpoint, self._path, self._key = endpoint, path, key
+        self._answers = _load_answers(path, model)
+
+    async def aclose(self) -> None:
+        if self._endpoint is not None:
+            await self._endpoint.aclose()
+
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
+        """As recorded, else asked for and recorded."""
+        digest = compute_question_digest(self.model, name, asked, schema)
+        if digest in self._answers:
+            return self._answers[digest]
+        if self._endpoint is None:
+            return EndpointFailure("the recording holds no answer to this question", provider=False)
+        answer = await self._endpoint.ask(asked, name, schema)
+        if isinstance(answer, ModelReply):
+            hidden = answer.text.replace(self._key, "[key]") if len(self._key) >= MIN_SECRET_CHARS else answer.text
+            answer = ModelReply(redact_once(hidden), answer.tokens_in, answer.tokens_out, answer.by)
+            self._answers[digest] = answer
+            _append_row(
+                self._path, {"asked": digest, "text": answer.text, "in": answer.tokens_in, "out": answer.tokens_out, "by": answer.by}
+            )
+        return answer
+
+
+def compute_question_digest(model: str, name: str, asked: ModelQuestion, schema: Mapping[str, Any]) -> str:
+    """Of everything that could change an answer."""
+    mark = _MARK_PATTERN.search(asked.system)
+    texts = [text.replace(mark[1], "{mark}") if mark else text for text in (asked.system, asked.user)]
+    whole = json.dumps([SCHEMA_VERSION, model, name, *texts, schema], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()
+
+
+def _append_row(path: Path, row: Mapping[str, Any]) -> None:
+    """One more line, in one write."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(handle, (json.dumps(row) + "\n").encode())
+    finally:
+        os.close(handle)
+
+
+def _load_answers(path: Path, model: str) -> dict[str, ModelReply]:
+    """What a file holds; a new one is begun. A last line that a crash cut off is left out. Raises NoRecording."""
+    head = json.dumps({"answers": SCHEMA_VERSION, "model": model})
+    try:
+        if not path.exists() or not path.stat().st_size:
+            path.write_text(head + "\n")
+            return {}
+        if path.stat().st_size > MAX_RECORDING_BYTES:
+            raise BadRecording(f"{path}: is larger than {MAX_RECORDING_BYTES >> 20} MiB")
+        whole = path.read_bytes()
+        kept = whole[: whole.rfind(b"\n") + 1]
+        if kept != whole:
+            path.write_bytes(kept)
+    except OSError as why:
+        raise BadRecording(f"{path}: {why.strerror}") from why
+    try:
+        first, *lines = split_lines(kept.decode().rstrip("\n"))
+        begun = json.loads(first)
+        if begun["answers"] != SCHEMA_VERSION or begun["model"] != model:
+            raise BadRecording(f"{path}: holds answers of {str(begun['model'])[:80]}, not of {model}; name another file")
+        rows = [json.loads(line) for line in lines]
+        return {str(row["asked"]): ModelReply(str(row["text"]), int(row["in"]), int(row["out"]), str(row["by"])) for row in rows}
+    except (ValueError, KeyError, TypeError, RecursionError) as why:
+        raise BadRecording(f"{path}: is no recording of answers (schema {SCHEMA_VERSION})") from why

@@ -1,0 +1,219 @@
+"""From what a turn weighed and reports to its graph. Pure: the same facts, moves and report give the same graph, byte by byte."""
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graph.engine.assessment import Assessment
+from graph.engine.belief import Belief, ClueMatch
+from graph.provenance.belief_shifts import MODEL_SOURCES, BeliefShift
+from graph.provenance.reason_graph import EdgeKind, ReasonEdge, ReasonGraph, ReasonNode, deduplicate_nodes, shorten_text
+from graph.report import Report
+from graph.state import Hypothesis
+from kb.taxonomy.taxonomy import Taxonomy
+
+CHECK_REMEDY = "run_check"
+"""The remedy that only looks: an exclusive check needs leave, and no cause."""
+MAX_BELIEFS, MAX_SUPPORTING_FACTS, MAX_OPPOSING_FACTS, MAX_OTHER_CAUSES, MAX_UNOBSERVED_CHECKS = 8, 4, 2, 8, 12
+"""Of one cause: places, and facts for and against it at each; other causes than the proven ones; looks that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReasoning:
+    """Everything that a turn came to."""
+
+    incident: str
+    report: Report
+    now: Assessment
+    taxonomy: Taxonomy
+    moves: Sequence[BeliefShift] = ()
+    catalogue: str = ""
+    ground: Mapping[str, Any] = field(default_factory=dict)
+    earlier: Collection[tuple[str, str]] = ()
+    """Causes and targets of fixes that were there before this turn."""
+
+
+@dataclass(slots=True)
+class ReasonGraphBuilder:
+    """A graph as it grows."""
+
+    nodes: list[ReasonNode] = field(default_factory=list)
+    edges: list[ReasonEdge] = field(default_factory=list)
+
+    def add_node(self, node: ReasonNode, target: str, kind: EdgeKind, weight: float = 0.0) -> None:
+        self.nodes.append(node)
+        self.edges.append(ReasonEdge(node.id, target, kind, round(weight, 2)))
+
+
+def build_reason_graph(thought: TurnReasoning) -> ReasonGraph:
+    """The graph of a turn that diagnosed."""
+    sketch = ReasonGraphBuilder()
+    for cause in list_propositions(thought):
+        sketch.nodes.append(_build_proposition(cause))
+        _add_verifications(cause, thought.now, sketch)
+        _add_unobserved(cause, thought, sketch)
+        _add_critiques(cause, thought, sketch)
+        _add_refinements(cause, thought, sketch)
+    _add_conjectures(thought.report, sketch)
+    _add_remedies(thought, sketch)
+    known = deduplicate_nodes(sketch.nodes)
+    edges = tuple(dict.fromkeys(sketch.edges))
+    return ReasonGraph(thought.incident, thought.report.item, thought.report.outcome, thought.catalogue, known, edges, thought.ground)
+
+
+def list_propositions(thought: TurnReasoning) -> list[Hypothesis]:
+    """Causes found, then what else was on the table: what is likely, what a reading named, what was ruled out."""
+    report, now = thought.report, thought.now
+    rows = [*report.root_causes, *now.list_root_causes(), *(now.build_hypothesis(row.label) for row in now.suspects[:3])]
+    if report.likely and report.likely.label in now.label_verdicts:
+        rows.append(now.build_hypothesis(report.likely.label))
+    elif report.likely:
+        rows.append(Hypothesis(label=report.likely.label, verdict="inconclusive", because=report.likely.because))
+    rows += [*(now.build_hypothesis(row.leaf.label) for row in now.open_hidden_causes), *report.ruled_out]
+    moved = dict.fromkeys(move.label for move in thought.moves if move.label in now.label_verdicts)
+    rows += [now.build_hypothesis(label) for label in moved]
+    found = len(report.root_causes) + len(now.list_root_causes())
+    first: dict[str, Hypothesis] = {}
+    for row in rows:
+        first.setdefault(row.label, row)
+    return list(first.values())[: found + MAX_OTHER_CAUSES]
+
+
+def _build_id(prefix: str, *parts: str) -> str:
+    return f"{prefix}:{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:10]}"
+
+
+def _build_proposition_id(label: str) -> str:
+    return f"p:{label}"
+
+
+def _build_proposition(cause: Hypothesis) -> ReasonNode:
+    return ReasonNode(
+        _build_proposition_id(cause.label),
+        "proposition",
+        shorten_text(cause.because),
+        label=cause.label,
+        verdict=cause.verdict,
+        confidence=round(cause.confidence, 3),
+        hosts=cause.hosts,
+        devices=cause.devices,
+    )
+
+
+def _list_beliefs(cause: Hypothesis, now: Assessment) -> Sequence[Belief]:
+    """The beliefs that stand behind a verdict."""
+    roots = [row for row in now.roots if row.label == cause.label]
+    return roots[:MAX_BELIEFS] or now.by_label.get(cause.label, [])[:1]
+
+
+def _add_verifications(cause: Hypothesis, now: Assessment, sketch: ReasonGraphBuilder) -> None:
+    """Facts for and against it."""
+    for row in _list_beliefs(cause, now):
+        deciding = {id(match.fact) for match in row.deciding}
+        for match in row.support[:MAX_SUPPORTING_FACTS]:
+            kind: EdgeKind = "decides" if id(match.fact) in deciding else "supports"
+            sketch.add_node(_build_verification(match), _build_proposition_id(cause.label), kind, match.weight)
+        for match in row.against[:MAX_OPPOSING_FACTS]:
+            sketch.add_node(_build_verification(match), _build_proposition_id(cause.label), "contradicts", match.weight)
+
+
+def _build_verification(match: ClueMatch) -> ReasonNode:
+    fact = match.fact
+    line = fact.line or match.says
+    return ReasonNode(
+        _build_id("v", fact.host, fact.check, fact.key, fact.device or "", line),
+        "verification",
+        shorten_text(match.says),
+        by="facts",
+        verdict="seen",
+        host=fact.host,
+        device=fact.device or "",
+        check=fact.check,
+        key=fact.key,
+        line=line[:400],
+        sha256=fact.sha256,
+    )
+
+
+def _add_unobserved(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
+    """Add the refused looks that would have decided this cause. The report may show fewer of them, so all that failed are read here."""
+    leaf = thought.taxonomy.leaves.get(cause.label)
+    deciding = {check.id for check in thought.now.lens.list_deciding_checks(leaf)} if leaf else set()
+    for row in [blind for blind in thought.now.list_unobserved() if blind.check in deciding or blind.check == "all"][
+        :MAX_UNOBSERVED_CHECKS
+    ]:
+        node = ReasonNode(
+            _build_id("b", row.host, row.check, row.why),
+            "verification",
+            shorten_text(row.why),
+            by="facts",
+            verdict="could not look",
+            host=row.host,
+            check=row.check,
+        )
+        sketch.add_node(node, _build_proposition_id(cause.label), "leaves open")
+
+
+def _add_critiques(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
+    """What is held against it, by the engine or by a second reading."""
+    for says, by in _iter_objections(cause, thought):
+        sketch.add_node(
+            ReasonNode(_build_id("c", cause.label, says), "critique", shorten_text(says), by=by),
+            _build_proposition_id(cause.label),
+            "objects to",
+        )
+
+
+def _iter_objections(cause: Hypothesis, thought: TurnReasoning) -> Iterator[tuple[str, str]]:
+    now, title = thought.now, thought.taxonomy.get_title(cause.label)
+    yield from ((row.because, "engine") for row in now.settled.aside if row.belief.label == cause.label)
+    yield from ((says, "engine") for says in now.settled.contradictions if title in says)
+    yield from ((doubt.removeprefix(f"{title}: "), "model:critique") for doubt in thought.report.doubts if doubt.startswith(f"{title}: "))
+
+
+def _add_refinements(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
+    for number, move in enumerate(thought.moves):
+        if move.label == cause.label:
+            by = f"model:{move.by}" if move.by in MODEL_SOURCES else move.by
+            says = f"{move.by} {'for' if move.weight > 0 else 'against'} it"
+            node = ReasonNode(_build_id("r", str(number), move.by, move.label), "refinement", says, by=by, weight=round(move.weight, 2))
+            sketch.add_node(node, _build_proposition_id(cause.label), "moves", move.weight)
+
+
+def _add_conjectures(report: Report, sketch: ReasonGraphBuilder) -> None:
+    """What a model thought of where no cause is proven: never more than that."""
+    for idea in report.ideas:
+        place = _build_id("i", idea.title, idea.cause)
+        sketch.nodes.append(
+            ReasonNode(place, "proposition", shorten_text(f"{idea.title}: {idea.cause}"), by="model:explore", verdict=idea.standing)
+        )
+        for line in idea.rests:
+            sketch.add_node(
+                ReasonNode(_build_id("q", idea.title, line), "refinement", shorten_text(line), by="model:explore", line=line[:400]),
+                place,
+                "moves",
+            )
+        if idea.doubt:
+            sketch.add_node(
+                ReasonNode(_build_id("c", idea.title, idea.doubt), "critique", shorten_text(idea.doubt), by="model:critique"),
+                place,
+                "objects to",
+            )
+
+
+def _add_remedies(thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
+    """The steps that would be put up for decision, each with the cause that it is for."""
+    for row in thought.report.actions:
+        known = "earlier" if (row.label, row.target) in thought.earlier else "new"
+        node = ReasonNode(
+            _build_id("a", row.label, row.remedy, row.target, str(row.rung)),
+            "remedy",
+            shorten_text(f"{row.remedy} on {row.target}"),
+            label=row.label,
+            verdict="look" if row.remedy == CHECK_REMEDY else known,
+            host=row.target,
+        )
+        sketch.nodes.append(node)
+        if _build_proposition_id(row.label) in {one.id for one in sketch.nodes}:
+            sketch.edges.append(ReasonEdge(_build_proposition_id(row.label), node.id, "calls for"))

@@ -1,0 +1,354 @@
+"""What must hold of a turn's reasoning, as a table: each contract is checked against what was really seen, at the end of every turn and whenever
+somebody asks. A broken one is a bug of ours: the turn abstains. Pure."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.belief import Belief
+from graph.engine.reference_data import ReferenceData
+from graph.provenance.belief_shifts import MAX_SHIFT_LOG_ODDS, ROUNDING_TOLERANCE, BeliefShift
+from graph.provenance.reason_graph import ReasonGraph, ReasonNode
+from graph.provenance.receipts import Receipts
+from graph.state import Hypothesis
+from kb.taxonomy.taxonomy import Taxonomy
+from tools.fact import Fact
+
+MAX_MODEL_QUESTIONS: Final[Mapping[str, int]] = {"explore": 2, "critique": 2}
+"""How often one turn may put a question to the model; every other one once. What an incident may spend is `graph.model.budget`'s."""
+MACHINE_SCOPES: Final = frozenset({"node", "gpu", "hca"})
+"""Scopes of causes that accuse the machines that they name."""
+
+
+@dataclass(frozen=True)
+class InvariantInputs:
+    """What a graph is checked against. `causes`: those reported, None where nobody knows any more; `outputs`: stored texts by digest, None where one
+    is gone; `read_again(check, texts)`: what the check's own formats make of its outputs; `asked`: how often this turn put each question to
+    the model.
+    """
+
+    facts: Sequence[Fact]
+    lens: ReferenceData
+    taxonomy: Taxonomy
+    hosts: Sequence[str]
+    causes: Sequence[Hypothesis] | None = None
+    moves: Sequence[BeliefShift] = ()
+    priors: Mapping[str, float] = field(default_factory=dict)
+    receipts: Receipts = field(default_factory=Receipts)
+    outputs: Mapping[str, str | None] = field(default_factory=dict)
+    read_again: Callable[[str, Sequence[str]], Sequence[Fact]] = lambda check, texts: ()
+    asked: Mapping[str, int] = field(default_factory=dict)
+    opened: datetime | None = None
+
+    def reassess(self, labels: frozenset[str]) -> Assessment:
+        """The facts weighed once more, for these causes alone, from what is stored."""
+        leaves = {label: leaf for label, leaf in self.lens.taxonomy.leaves.items() if label in labels}
+        return assess_facts(
+            self.facts, replace(self.lens, taxonomy=replace(self.lens.taxonomy, leaves=leaves)), self.hosts, self.priors, self.opened
+        )
+
+
+@dataclass(frozen=True)
+class InvariantContext:
+    """A graph before its ground, with what several contracts need."""
+
+    graph: ReasonGraph
+    ground: InvariantInputs
+
+    @cached_property
+    def reassessment(self) -> Assessment:
+        return self.ground.reassess(frozenset(node.label for node in self.graph.list_nodes("proposition") if node.label))
+
+    @cached_property
+    def observed_keys(self) -> frozenset[tuple[str, str, str]]:
+        """(host, check, key) of everything that was really looked at."""
+        ready = (match.fact for row in self.reassessment.rows for match in (*row.support, *row.against))
+        return frozenset((fact.host, fact.check, fact.key) for fact in (*self.ground.facts, *ready))
+
+    def list_proven_beliefs(self, label: str) -> list[Belief]:
+        """What the facts prove of a cause, weighed afresh."""
+        return [row for row in self.reassessment.by_label.get(label, ()) if row.proven]
+
+
+REASSESSING_INVARIANTS: Final = frozenset(
+    {"confirmed_is_verified", "rejected_is_not_proven", "found_again", "silence_is_earned", "verification_was_seen"}
+)
+"""Contracts that weigh the facts once more."""
+
+
+def compute_catalogue_digest(taxonomy: Taxonomy) -> str:
+    """Of every cause with its evidence: what the same facts are read by."""
+    rows = (
+        f"{leaf.label} {leaf.prior} {clue.id} {clue.key} {clue.when} {clue.weight}"
+        for leaf in taxonomy.leaves.values()
+        for clue in leaf.evidence
+    )
+    return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
+
+
+InvariantChecker = Callable[[InvariantContext], Iterator[str]]
+"""Yields what breaks the promise, a sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonInvariant:
+    """A promise, and how it is checked."""
+
+    id: str
+    promise: str
+    check: InvariantChecker
+
+
+@dataclass(frozen=True, slots=True)
+class InvariantViolation:
+    """A promise that does not hold, and of what."""
+
+    contract: str
+    promise: str
+    says: str
+
+    def __str__(self) -> str:
+        return f"{self.promise}: {self.says}"
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationResult:
+    """What came of checking. `unchecked`: what could not be looked at any more, in words."""
+
+    broken: tuple[InvariantViolation, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    held: int = 0
+
+
+def verify_reasoning(graph: ReasonGraph, ground: InvariantInputs) -> VerificationResult:
+    """Every contract that can still be checked: with other causes in the catalogue than then the same facts may mean something else."""
+    trial = InvariantContext(graph, ground)
+    same = graph.catalogue == compute_catalogue_digest(ground.taxonomy)
+    able = [one for one in INVARIANTS if same or one.id not in REASSESSING_INVARIANTS]
+    broken = tuple(InvariantViolation(one.id, one.promise, says) for one in able for says in one.check(trial))
+    failed = {row.contract for row in broken}
+    other = () if same else (f"{len(INVARIANTS) - len(able)} contracts: the catalogue of causes is not the one that it was reasoned with",)
+    return VerificationResult(broken, (*other, *_iter_missing_outputs(trial)), sum(one.id not in failed for one in able))
+
+
+def _check_well_formed(trial: InvariantContext) -> Iterator[str]:
+    graph = trial.graph
+    if len(graph.by_id) != len(graph.nodes):
+        yield "two steps have one id"
+    yield from (
+        f"{edge.source} → {edge.target} leads nowhere" for edge in graph.edges if not {edge.source, edge.target} <= graph.by_id.keys()
+    )
+
+
+def _check_known_labels(trial: InvariantContext) -> Iterator[str]:
+    known = trial.ground.taxonomy.leaves
+    yield from (f"{node.label} is none" for node in trial.graph.nodes if node.label and node.label not in known)
+
+
+def _check_confirmed_is_verified(trial: InvariantContext) -> Iterator[str]:
+    for node in _list_confirmed(trial.graph):
+        proven = trial.list_proven_beliefs(node.label)
+        if not trial.graph.list_incoming(node, "decides"):
+            yield f"{node.label} rests on no fact that decides"
+        elif not proven:
+            yield f"{node.label}: the stored facts do not prove it"
+        else:
+            yield from _iter_unaccused_targets(node, proven)
+
+
+def _iter_unaccused_targets(node: ReasonNode, proven: Sequence[Belief]) -> Iterator[str]:
+    """Accused machines and parts that no fact accuses."""
+    hosts = {host for row in proven for host in row.accused}
+    devices = {name for row in proven for name in row.subject.named_devices}
+    yield from (f"{node.label}: no fact accuses {host}" for host in node.hosts if host not in hosts)
+    yield from (f"{node.label}: no fact accuses {device}" for device in node.devices if device not in devices)
+
+
+def _check_rejected_is_not_proven(trial: InvariantContext) -> Iterator[str]:
+    roots = {row.label for row in trial.reassessment.roots}
+    for node in trial.graph.list_nodes("proposition"):
+        if node.verdict == "rejected" and node.label in roots:
+            yield f"{node.label} is said to be ruled out, and the stored facts prove it"
+
+
+def _check_found_again(trial: InvariantContext) -> Iterator[str]:
+    """Every fact that is said to speak for or against a cause does so when the stored facts are weighed once more, with the same weight."""
+    weights: dict[str, dict[tuple[str, str, str, str], set[float]]] = {}
+    for row in trial.reassessment.rows:
+        known = weights.setdefault(row.label, {})
+        for match in (*row.support, *row.against):
+            fact = match.fact
+            known.setdefault((fact.host, fact.check, fact.key, fact.device or ""), set()).add(round(match.weight, 2))
+    for edge in trial.graph.edges:
+        node, cause = trial.graph.by_id.get(edge.source), trial.graph.by_id.get(edge.target)
+        if node is None or cause is None or edge.kind not in ("decides", "supports", "contradicts"):
+            continue
+        if edge.weight not in weights.get(cause.label, {}).get((node.host, node.check, node.key, node.device), set()):
+            yield f"“{node.says[:80]}” does not speak {edge.weight:+.1f} for {cause.label}"
+
+
+def _check_no_fault_is_earned(trial: InvariantContext) -> Iterator[str]:
+    if trial.graph.outcome != "no_fault":
+        return
+    yield from (f"{row.label} is proven, and no fault was reported" for row in trial.reassessment.roots)
+
+
+def _check_verification_was_seen(trial: InvariantContext) -> Iterator[str]:
+    for node in trial.graph.list_nodes("verification"):
+        if node.verdict == "seen" and (node.host, node.check, node.key) not in trial.observed_keys:
+            yield f"{node.check} on {node.host or 'what was handed in'} never said {node.key}"
+
+
+def _check_answer_is_its_hosts(trial: InvariantContext) -> Iterator[str]:
+    yield from trial.ground.receipts.list_misattributed(trial.ground.facts)
+
+
+def _check_nothing_is_lost(trial: InvariantContext) -> Iterator[str]:
+    for host, check in trial.ground.receipts.list_dropped(trial.ground.facts):
+        yield f"{check} on {host} was answered, and nothing of it was weighed"
+
+
+def _iter_quotes(trial: InvariantContext) -> Iterator[tuple[ReasonNode, str]]:
+    """Cited lines with the output that they are said to stand in, where that is still there. What follows from several outputs, as a GPU that is missing
+    from a list, stands in none: it is derived anew from the stored facts (`verification_was_seen`)."""
+    stored = {(fact.host, fact.check, fact.key) for fact in trial.ground.facts}
+    for node in trial.graph.list_nodes("verification"):
+        text = trial.ground.outputs.get(node.sha256) if node.sha256 else None
+        if text is not None and node.verdict == "seen" and node.line and (node.host, node.check, node.key) in stored:
+            yield node, text
+
+
+def _check_quote_is_in_output(trial: InvariantContext) -> Iterator[str]:
+    for node, text in _iter_quotes(trial):
+        if not is_quoted_in(node.line, text) and not _is_confirmed_by_reparse(node, trial.ground):
+            yield f"“{node.line[:80]}” is not in what {node.host or 'people'} showed ({node.check})"
+
+
+def is_quoted_in(line: str, text: str) -> bool:
+    """Whether a line stands in an output, however its blanks are squashed."""
+    return line in text or _strip_whitespace(line) in _strip_whitespace(text)
+
+
+def list_output_digests(facts: Sequence[Fact], host: str, check: str) -> list[str]:
+    """Digests of everything that a check printed on a host: some lines are put together from several commands."""
+    return list(dict.fromkeys(fact.sha256 for fact in facts if fact.sha256 and (fact.host, fact.check) == (host, check)))
+
+
+def _is_confirmed_by_reparse(node: ReasonNode, ground: InvariantInputs) -> bool:
+    """Whether what the check printed there, read once more, says this; so it is taken where a part of that was not read again."""
+    texts = [ground.outputs.get(sha256) for sha256 in list_output_digests(ground.facts, node.host, node.check)]
+    if None in texts:
+        return True
+    again = ground.read_again(node.check, [text for text in texts if text is not None])
+    return any(
+        fact.key == node.key and (not fact.line or _strip_whitespace(fact.line)[:400] == _strip_whitespace(node.line)[:400])
+        for fact in again
+    )
+
+
+def _strip_whitespace(text: str) -> str:
+    return "".join(text.split())
+
+
+def _iter_missing_outputs(trial: InvariantContext) -> Iterator[str]:
+    for node in trial.graph.list_nodes("verification"):
+        if node.sha256 and node.verdict == "seen" and trial.ground.outputs.get(node.sha256) is None:
+            yield f"the output behind “{node.line[:60]}” ({node.check} on {node.host or 'what was handed in'}) is not kept any more"
+
+
+def _check_shifts_are_bounded(trial: InvariantContext) -> Iterator[str]:
+    summed: dict[str, float] = {}
+    for move in trial.ground.moves:
+        if abs(move.weight) > MAX_SHIFT_LOG_ODDS[move.by] + ROUNDING_TOLERANCE:
+            yield f"{move.by} moved {move.label} by {move.weight:+.2f}, and may by {MAX_SHIFT_LOG_ODDS[move.by]}"
+        summed[move.label] = summed.get(move.label, 0.0) + move.weight
+    for label, prior in trial.ground.priors.items():
+        if abs(prior) > abs(summed.get(label, 0.0)) + ROUNDING_TOLERANCE * 4:
+            yield f"{label} was moved by {prior:+.2f}, and only {summed.get(label, 0.0):+.2f} is accounted for"
+
+
+def _check_model_is_named(trial: InvariantContext) -> Iterator[str]:
+    for node in trial.graph.nodes:
+        if node.by.startswith("model") and node.kind in ("verification", "remedy"):
+            yield f"a model stands as what was looked at: {node.says}"
+        if node.by.startswith("model") and node.verdict == "confirmed":
+            yield f"a model's idea stands as confirmed: {node.says}"
+
+
+def _check_remedy_has_its_cause(trial: InvariantContext) -> Iterator[str]:
+    confirmed = {node.label: node for node in _list_confirmed(trial.graph)}
+    for node in trial.graph.list_nodes("remedy"):
+        if node.verdict != "new":
+            continue
+        cause = confirmed.get(node.label)
+        if cause is None:
+            yield f"{node.says} is put up for {node.label}, which is not confirmed"
+        elif _accuses_machines(cause, trial.ground) and node.host in trial.ground.hosts and node.host not in cause.hosts:
+            yield f"{node.says} is put up, and {node.label} accuses {', '.join(cause.hosts)}"
+
+
+def _accuses_machines(cause: ReasonNode, ground: InvariantInputs) -> bool:
+    leaf = ground.taxonomy.leaves.get(cause.label)
+    return leaf is not None and leaf.scope in MACHINE_SCOPES
+
+
+def _check_refusals_are_shown(trial: InvariantContext) -> Iterator[str]:
+    told = {(node.host, node.check) for node in trial.graph.list_nodes("verification") if node.verdict == "could not look"}
+    everything = {host for host, check in told if check == "all"}
+    for node in trial.graph.list_nodes("proposition"):
+        leaf = trial.ground.lens.taxonomy.leaves.get(node.label)
+        if leaf is None or node.verdict != "inconclusive" or not node.says.startswith("could not look"):
+            continue
+        deciding = {check.id for check in trial.ground.lens.list_deciding_checks(leaf)}
+        if not any(check in deciding for _, check in told) and not everything:
+            yield f"{node.label} could not be looked at, and the failed look is not shown"
+
+
+def _check_budget_is_kept(trial: InvariantContext) -> Iterator[str]:
+    for question, times in trial.ground.asked.items():
+        if times > MAX_MODEL_QUESTIONS.get(question, 1):
+            yield f"“{question}” was asked {times} times in one turn"
+
+
+def _list_confirmed(graph: ReasonGraph) -> list[ReasonNode]:
+    return [node for node in graph.list_nodes("proposition") if node.verdict == "confirmed"]
+
+
+def _check_confirmed_is_reported(trial: InvariantContext) -> Iterator[str]:
+    causes = trial.ground.causes
+    if causes is None:
+        return
+    drawn, told = {node.label for node in _list_confirmed(trial.graph)}, {row.label for row in causes}
+    yield from (f"{row.label} is reported as {row.verdict}" for row in causes if row.verdict != "confirmed")
+    yield from (f"{label} is reported and not confirmed" for label in sorted(told - drawn))
+    yield from (f"{label} is confirmed and not reported" for label in sorted(drawn - told))
+
+
+INVARIANTS: Final[tuple[ReasonInvariant, ...]] = (
+    ReasonInvariant("well_formed", "every step has one place, and every edge two ends", _check_well_formed),
+    ReasonInvariant("known_labels", "every cause is one of the catalogue", _check_known_labels),
+    ReasonInvariant(
+        "confirmed_is_verified",
+        "nothing is confirmed without a fact that decides, of the accused machine and part",
+        _check_confirmed_is_verified,
+    ),
+    ReasonInvariant("confirmed_is_reported", "what is reported as found is what was confirmed", _check_confirmed_is_reported),
+    ReasonInvariant("rejected_is_not_proven", "what is ruled out is not what the facts prove", _check_rejected_is_not_proven),
+    ReasonInvariant("found_again", "weighed once more, the stored facts say the same", _check_found_again),
+    ReasonInvariant("silence_is_earned", "no fault is said where none is proven", _check_no_fault_is_earned),
+    ReasonInvariant("verification_was_seen", "what is cited was looked at", _check_verification_was_seen),
+    ReasonInvariant("answer_is_its_hosts", "what a host is said to have answered is what it answered", _check_answer_is_its_hosts),
+    ReasonInvariant("nothing_is_lost", "what was answered was weighed", _check_nothing_is_lost),
+    ReasonInvariant("quote_is_in_output", "every quoted line is in the output that it cites", _check_quote_is_in_output),
+    ReasonInvariant("moves_are_bounded", "words, history and models move a belief by no more than they may", _check_shifts_are_bounded),
+    ReasonInvariant("model_is_named", "a model's word is marked as one, looks at nothing and confirms nothing", _check_model_is_named),
+    ReasonInvariant(
+        "remedy_has_its_cause", "no step is put up without its confirmed cause, on the machine that it accuses", _check_remedy_has_its_cause
+    ),
+    ReasonInvariant("refusals_are_told", "a look that was refused is shown where it keeps something undecided", _check_refusals_are_shown),
+    ReasonInvariant("budget_is_kept", "the model is asked no more often than a turn may", _check_budget_is_kept),
+)

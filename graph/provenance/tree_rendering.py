@@ -1,0 +1,107 @@
+"""The reasoning of a turn as a tree that people read: each cause with what decides, speaks for and against it, what moved it, and what it calls for. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from graph.extraction.stat_text import format_confidence_percent
+from graph.provenance.invariants import VerificationResult
+from graph.provenance.reason_graph import EdgeKind, ReasonEdge, ReasonGraph, ReasonNode
+from tools.inventory.host_ranges import fold_host_names
+
+VERDICT_MARKS: Final[Mapping[str, str]] = {
+    "confirmed": "✓",
+    "rejected": "✗",
+    "inconclusive": "?",
+    "open": "·",
+    "supported": "◐",
+    "refuted": "✗",
+}
+"""What a cause came to, in signs that differ in shape."""
+EDGE_TEXTS: Final[Mapping[EdgeKind, str]] = {
+    "decides": "proof",
+    "supports": "for",
+    "contradicts": "against",
+    "leaves open": "could not look",
+    "objects to": "objection",
+    "moves": "moved by",
+    "calls for": "calls for",
+}
+SOURCE_TEXTS: Final[Mapping[str, str]] = {
+    "words": "the words of the report",
+    "history": "past incidents like it",
+    "mistakes": "corrected diagnoses of incidents like it",
+    "read": "a model that read the report",
+    "judge": "a model that compared the causes",
+    "critique": "a model that doubted the cause",
+}
+EDGE_ORDER: Final = tuple(EDGE_TEXTS)
+CauseTitles = Mapping[str, str]
+
+
+def build_tree_lines(graph: ReasonGraph, titles: CauseTitles) -> list[tuple[int, str]]:
+    """(depth, line), from top to bottom."""
+    return [row for node in graph.list_nodes("proposition") for row in ((0, _render_cause(node, titles)), *_iter_child_lines(graph, node))]
+
+
+def render_tree(graph: ReasonGraph, titles: CauseTitles) -> list[str]:
+    """The same drawn with branches."""
+    rows = build_tree_lines(graph, titles)
+    drawn: list[str] = []
+    for at, (depth, line) in enumerate(rows):
+        last = at + 1 == len(rows) or rows[at + 1][0] == 0
+        drawn.append(line if not depth else f"{'└' if last else '├'} {line}")
+    return drawn
+
+
+def list_other_influences(graph: ReasonGraph, label: str) -> list[str]:
+    """What went into a cause beside the facts that prove it: what speaks against it, could not look, was objected, moved it."""
+    node = next((one for one in graph.list_nodes("proposition") if one.label == label), None)
+    kinds: tuple[EdgeKind, ...] = ("contradicts", "leaves open", "objects to", "moves")
+    return [_render_edge(edge, source) for edge, source in graph.list_incoming(node, *kinds)] if node else []
+
+
+def _render_edge(edge: ReasonEdge, source: ReasonNode) -> str:
+    """A line for people: a belief that was moved is told in words, for its numbers mean nothing to them."""
+    if edge.kind != "moves" or source.line:
+        return f"{EDGE_TEXTS[edge.kind]}: {_render_node(edge, source)}"
+    by = SOURCE_TEXTS[source.by.removeprefix("model:")]
+    return f"{'likelier' if edge.weight > 0 else 'less likely'} by {by}"
+
+
+def _render_cause(node: ReasonNode, titles: CauseTitles) -> str:
+    mark = VERDICT_MARKS.get(node.verdict, "·")
+    if not node.label:
+        return f"{mark} a model's idea, {node.verdict}: {node.says}"
+    where = ", ".join(node.devices[:4]) or fold_host_names(node.hosts)
+    place = f" ({where})" if where else ""
+    said = f"{node.verdict} {format_confidence_percent(node.confidence)}" if node.verdict == "confirmed" else node.verdict
+    return f"{mark} {titles.get(node.label, node.label)}{place}: {said}{f', {node.says}' if node.says else ''}"
+
+
+def _iter_child_lines(graph: ReasonGraph, node: ReasonNode) -> Iterator[tuple[int, str]]:
+    rows = [(edge, source) for edge, source in graph.list_incoming(node)]
+    for edge, source in sorted(rows, key=lambda row: EDGE_ORDER.index(row[0].kind)):
+        yield 1, f"{EDGE_TEXTS[edge.kind]}: {_render_node(edge, source)}"
+    for edge in graph.edges:
+        if edge.source == node.id and edge.kind == "calls for":
+            yield 1, f"{EDGE_TEXTS[edge.kind]}: {graph.by_id[edge.target].says}"
+
+
+def _render_node(edge: ReasonEdge, node: ReasonNode) -> str:
+    if node.kind == "verification":
+        source = f" ({node.check} on {node.host or 'what was handed in'})"
+        return f"{node.says}{source}{f' {edge.weight:+.1f}' if edge.weight else ''}"
+    if node.kind == "refinement" and not node.line:
+        return f"{node.by} {edge.weight:+.2f}"
+    return f"{node.says} ({node.by})" if node.by.startswith("model") else node.says
+
+
+def render_verification(came: VerificationResult) -> list[str]:
+    """What checking came to, a line each."""
+    lines = [f"✗ {row.promise}: {row.says}" for row in came.broken]
+    lines += [f"? {says}" for says in came.unchecked]
+    whole = f"{came.held} contracts hold"
+    return [
+        *lines,
+        f"{whole}." if not came.broken else f"{whole}, {len({row.contract for row in came.broken})} broken: a fault of RackMedic's.",
+    ]

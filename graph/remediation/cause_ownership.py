@@ -1,0 +1,76 @@
+"""Causes that several incidents find: where each is, in words that all of them would use, and which of them another one keeps. Pure.
+
+A cause on a host is known by its devices there, one behind a switch or in a rack by that place, one of the whole cluster by the groups of
+the hosts that show it, a job's by the job. Where nothing tells the place, a cause is nobody else's.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from graph.remediation.build import PlanContext, find_remediation_hosts
+from graph.report import CauseOwnedElsewhere, Report
+from graph.state import Hypothesis, Remediation
+
+CauseLocation = tuple[str, str]
+"""(label, host): what one ladder is for; without a host what people mend."""
+
+
+def map_cause_locations(causes: Iterable[Hypothesis], yard: PlanContext) -> dict[CauseLocation, tuple[str, ...]]:
+    """Each place of these causes, and by which names it is known."""
+    found: dict[CauseLocation, tuple[str, ...]] = {}
+    for cause in causes:
+        hosts = [host for host in find_remediation_hosts(cause, yard) if host in yard.inventory.hosts]
+        for host in hosts:
+            found[cause.label, host] = _build_location_names(cause.label, host, cause.devices)
+        if not hosts:
+            found[cause.label, ""] = tuple(f"{cause.label} {place}" for place in _list_places(cause, yard))
+    return found
+
+
+def map_remediation_locations(ladders: Iterable[Remediation]) -> dict[CauseLocation, tuple[str, ...]]:
+    """The places that open ladders are for. An exclusive check is for none."""
+    rows = [row for row in ladders if row.is_open and not any(rung.remedy == "run_check" for rung in row.rungs)]
+    return {(row.label, row.target): _build_location_names(row.label, row.target, row.devices) for row in rows}
+
+
+def find_owned_elsewhere(spots: Mapping[CauseLocation, Sequence[str]], holders: Mapping[str, str]) -> dict[CauseLocation, str]:
+    """The incident that keeps each place. A host's is kept by another one only with all its devices; what people mend, wherever it is known."""
+    found: dict[CauseLocation, str] = {}
+    for (label, host), names in spots.items():
+        theirs = [holders[name] for name in names if name in holders]
+        if theirs and (not host or len(theirs) == len(names)):
+            found[label, host] = theirs[0]
+    return found
+
+
+def is_owned_elsewhere(report: Report) -> bool:
+    """Whether other incidents keep every cause that this one found."""
+    found = {row.label for row in report.root_causes}
+    return bool(report.shared) and {row.label for row in report.shared} >= found
+
+
+def list_causes_owned_elsewhere(
+    causes: Iterable[Hypothesis], elsewhere: Mapping[CauseLocation, str], *, waits: bool = True
+) -> tuple[CauseOwnedElsewhere, ...]:
+    """What a report says of them: one row a cause and the incident that keeps it. `waits`: this one goes on where that one lets go."""
+    rows: list[CauseOwnedElsewhere] = []
+    for cause in causes:
+        mine = {host: incident for (label, host), incident in elsewhere.items() if label == cause.label}
+        for incident in dict.fromkeys(mine.values()):
+            hosts = tuple(host for host, other in mine.items() if host and other == incident)
+            rows.append(CauseOwnedElsewhere(label=cause.label, hosts=hosts, incident=incident, waits=waits))
+    return tuple(rows)
+
+
+def _build_location_names(label: str, host: str, devices: Iterable[str]) -> tuple[str, ...]:
+    own = [name for name in devices if name.partition("/")[0] == host]
+    return tuple(f"{label} {name}" for name in own or [host])
+
+
+def _list_places(cause: Hypothesis, yard: PlanContext) -> tuple[str, ...]:
+    leaf = yard.taxonomy.leaves.get(cause.label)
+    if cause.devices or cause.hosts:
+        return cause.devices or cause.hosts
+    if leaf is not None and leaf.scope == "cluster":
+        rows = (yard.inventory.hosts.get(cited.host) for cited in cause.evidence)
+        return tuple(dict.fromkeys(f"group:{row.group}" for row in rows if row and row.group))
+    return (f"job:{yard.job}",) if yard.job else ()

@@ -1,0 +1,269 @@
+"""A step of a taxonomy plan → a rung with its arguments, or words for people. Pure.
+
+Arguments come from facts that a machine stated of itself, never from anybody's text. A value that cannot be had is no rung but a sentence.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from graph.state import Hypothesis, RemediationStep
+from tools.execution.build import NoController, find_execution_host
+from tools.fact import Fact, Status
+from tools.inventory.inventory import Host
+from tools.remedies import REMEDIES, get_scheduler_variant
+from tools.remedies.remedy import ARGUMENT_KINDS, fill_slots
+
+StepPart = Literal["prepare", "fix", "restore"]
+
+BRACKET_ARGUMENT_KINDS: Mapping[str, str] = {"restart_service": "service"}
+"""Remedies that a plan gives an argument, and its kind. Any other remedy with something in brackets is people's work."""
+
+OLD_FILE_HOURS = "72"
+"""Files that nobody wrote to for so long go first; the catalogue knows what is harder."""
+
+MANUAL_STEP_TEXTS: Mapping[str, str] = {
+    "none": "",
+    "escalate_rma": "open a replacement case with the vendor",
+    "escalate_hw": "have the hardware team look at it",
+    "escalate_cable": "have cable and optics checked and replaced",
+    "escalate_cooling": "have its cooling checked",
+    "escalate_facility": "tell the facility",
+    "escalate_fabric": "tell the fabric team",
+    "escalate_network": "tell the network team",
+    "escalate_storage": "tell the storage team",
+    "escalate_service": "tell whoever runs that service",
+    "report_user": "tell the owner of the job",
+    "restart_job": "start the job again",
+    "enlarge_shm": "start the container again with more shared memory (--shm-size), which only its owner can give it",
+    "raise_memlock": (
+        "set LimitMEMLOCK=infinity in the unit that starts jobs (slurmd, docker, containerd), then restart that unit; where only the job's "
+        "own processes are limited, set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, or start the container with --ulimit memlock=-1"
+    ),
+    "raise_nofile": "raise LimitNOFILE in the unit that starts jobs, then restart that unit",
+    "set_mtu": "set the interface's MTU as everywhere else, in the network configuration, so that it stays",
+    "fix_resolver": "mend the name service of the node (resolv.conf, systemd-resolved)",
+    "mend_host": "have an administrator mend it on the node",
+    "boot_previous_kernel": "boot the previous kernel",
+    "driver_upgrade": "upgrade the NVIDIA driver",
+    "install_fabricmanager": "install the fabric manager of the driver's version",
+    "disable_acs": "turn ACS off on the PCIe bridges, in firmware or at every boot",
+}
+"""Steps that people do. One that is not listed here is said as it is spelt."""
+
+_STEP_PATTERN = re.compile(r"([a-z0-9_]+)(?:\((.*)\))?")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One step of a plan: the id of a remedy, or a name of people's work; `detail` is what stands in its brackets."""
+
+    name: str
+    detail: str = ""
+
+    @property
+    def kind(self) -> Literal["remedy", "people"]:
+        """Who does it: a remedy of the catalogue, or people."""
+        if self.name not in ARGUMENT_BUILDERS:
+            return "people"
+        bracket = BRACKET_ARGUMENT_KINDS.get(self.name)
+        fits = re.fullmatch(ARGUMENT_KINDS[bracket].pattern, self.detail) is not None if bracket else not self.detail
+        return "remedy" if fits else "people"
+
+    @property
+    def manual_text(self) -> str:
+        """What people have to do; empty for `none`."""
+        words = MANUAL_STEP_TEXTS.get(self.name, self.name.replace("_", " "))
+        return f"{words} ({self.detail})" if words and self.detail else words
+
+
+def parse_plan(plan: str) -> tuple[PlanStep, ...]:
+    """`drain_node > restart_service(docker)` as its steps."""
+    found = ((text, _STEP_PATTERN.fullmatch(text)) for text in map(str.strip, plan.split(">")))
+    return tuple(PlanStep(match[1], match[2] or "") if match else PlanStep(text) for text, match in found)
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What the steps of one cause on one host stand on."""
+
+    host: Host
+    hosts: Mapping[str, Host]
+    facts: Sequence[Fact]
+    """Of this host, nothing stale."""
+    cause: Hypothesis
+    job: str = ""
+    """The job as people named it; counts only when the host shows it."""
+    detail: str = ""
+    """What stands in the brackets of the step."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The guilty devices of this host, without its name."""
+        return tuple(name.partition("/")[2] for name in self.cause.devices if name.partition("/")[0] == self.host.name)
+
+
+class StepUnavailable(Exception):
+    """This step cannot be offered. The text is a sentence for people."""
+
+
+def build_remediation_steps(step: PlanStep, ground: StepContext, plan: int) -> list[RemediationStep]:
+    """The rungs of a step that is a remedy: one for each device where it takes one. NoRung says what people should do instead."""
+    remedy = REMEDIES[step.name]
+    try:
+        via = find_execution_host(remedy, ground.host, ground.hosts)
+    except NoController as why:
+        lacks = str(why) if ground.host.controller else "its group has no Slurm controller in the inventory"
+        raise StepUnavailable(f"{_format_remedy_verb(remedy.id)} {ground.host.name} by hand: {lacks}") from why
+    filled = ARGUMENT_BUILDERS[remedy.id](replace(ground, detail=step.detail))
+    if not via.kit:
+        words = get_scheduler_variant(remedy, ground.host.scheduler).command
+        commands = "; ".join(
+            f"`{' '.join(fill_slots(word, _build_command_slots(args, ground.host)) for word in words)}`" for args, _ in filled
+        )
+        raise StepUnavailable(f"run {commands} on {via.name} by hand: it has no node kit")
+    part = PARTS_BY_REMEDY.get(remedy.id, "prepare" if remedy.then else "fix")
+    return [RemediationStep(remedy=remedy.id, args=args, devices=devices, plan=plan, part=part) for args, devices in filled]
+
+
+PARTS_BY_REMEDY: Mapping[str, StepPart] = {
+    "drain_node": "prepare",
+    "cancel_job": "prepare",
+    "evict_pods": "prepare",
+    "resume_node": "restore",
+}
+
+StepArguments = list[tuple[dict[str, str], tuple[str, ...]]]
+"""Arguments and the devices they change, one pair a rung."""
+
+
+def _build_node_arguments(ground: StepContext) -> StepArguments:
+    return [({"node": ground.host.name}, ())]
+
+
+def _build_no_arguments(ground: StepContext) -> StepArguments:
+    return [({}, ())]
+
+
+def _build_bdf_arguments(ground: StepContext) -> StepArguments:
+    if not ground.devices:
+        raise StepUnavailable(f"find out which GPU of {ground.host.name} it is: no check could tell")
+    return [({"bdf": _find_pci_address(ground, device)}, (f"{ground.host.name}/{device}",)) for device in ground.devices]
+
+
+def _find_pci_address(ground: StepContext, device: str) -> str:
+    """The PCI address of a GPU as the host tells it; two different ones are none."""
+    if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, device):
+        return device
+    own = [fact for fact in ground.facts if fact.device == device and fact.status is Status.OK]
+    said = {str(fact.value).lower() for fact in own if fact.key == "gpu.bdf"}
+    said = said or {str(fact.attrs["bdf"]).lower() for fact in own if fact.key.startswith(("kernel.", "pcie.")) and fact.attrs.get("bdf")}
+    known = {address for address in said if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, address)}
+    if len(known) != 1:
+        raise StepUnavailable(
+            f"find the PCI address of {ground.host.name}/{device}: " + ("no check told it" if not known else "the checks disagree")
+        )
+    return known.pop()
+
+
+def _build_power_limit_arguments(ground: StepContext) -> StepArguments:
+    told = {fact.value for fact in ground.facts if fact.key == "gpu.power.default" and isinstance(fact.value, int | float)}
+    if len(told) != 1:
+        why = "nvidia-smi does not tell it" if not told else "its GPUs have different ones"
+        raise StepUnavailable(f"set the default power limit of {ground.host.name} by hand: {why}")
+    return [({"watts": f"{told.pop():g}"}, ground.cause.devices)]
+
+
+def _build_process_arguments(ground: StepContext) -> StepArguments:
+    """Every orphan on the guilty GPUs. One that the kernel does not list, or that is dead already, no signal reaches."""
+    rows = {
+        int(fact.attrs["pid"]): fact
+        for fact in ground.facts
+        if fact.key == "proc.orphan"
+        and fact.status is Status.OK
+        and "pid" in fact.attrs
+        and (not ground.devices or fact.device in ground.devices)
+    }
+    living = {pid: fact for pid, fact in rows.items() if not str(fact.attrs.get("why", "")).startswith(("a zombie", "the process is gone"))}
+    if not living:
+        raise StepUnavailable(
+            f"free the GPU memory of {ground.host.name} by hand: "
+            + ("no signal reaches what holds it" if rows else "its holder is not known")
+        )
+    return [
+        ({"pid": str(pid), "ticks": "0", "signal": "TERM"}, (f"{ground.host.name}/{fact.device}",) if fact.device else ())
+        for pid, fact in sorted(living.items())
+    ]
+
+
+def _build_job_arguments(ground: StepContext) -> StepArguments:
+    """The job that the host itself shows on its GPUs, or else the scheduler there; of several only the one that people named."""
+    shown = {str(fact.attrs["job"]) for fact in ground.facts if fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
+    queued = {job for fact in ground.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
+    jobs = {job for job in shown if re.fullmatch(ARGUMENT_KINDS["job"].pattern, job)} or queued
+    if ground.job in jobs:
+        return [({"job": ground.job}, ())]
+    if len(jobs) != 1:
+        raise StepUnavailable(f"find out which job holds {ground.host.name}")
+    return [({"job": jobs.pop()}, ())]
+
+
+def _build_service_arguments(ground: StepContext) -> StepArguments:
+    return [({"service": ground.detail}, ())]
+
+
+def _build_cleanup_arguments(ground: StepContext) -> StepArguments:
+    return [({"hours": OLD_FILE_HOURS}, ())]
+
+
+def _build_container_arguments(ground: StepContext) -> StepArguments:
+    """Those in which NVML fails as it does after a daemon-reload; the kit asks each again before it touches it."""
+    lost = [fact for fact in ground.facts if (fact.key, fact.value, fact.status) == ("container.nvml", "unknown_error", Status.OK)]
+    ids = {str(fact.attrs.get("id", "")): fact.device for fact in lost}
+    whole = {name: device for name, device in sorted(ids.items()) if re.fullmatch(ARGUMENT_KINDS["container"].pattern, name)}
+    if not whole:
+        raise StepUnavailable(f"restart the container on {ground.host.name} by hand: no check saw which one lost its GPUs")
+    return [({"container": name}, (f"{ground.host.name}/{device}",)) for name, device in whole.items()]
+
+
+ARGUMENT_BUILDERS: Mapping[str, Callable[[StepContext], StepArguments]] = {
+    "drain_node": _build_node_arguments,
+    "resume_node": _build_node_arguments,
+    "cancel_job": _build_job_arguments,
+    "evict_pods": _build_node_arguments,
+    "gpu_reset": _build_bdf_arguments,
+    "reset_clocks": _build_bdf_arguments,
+    "power_limit_default": _build_power_limit_arguments,
+    "kill_gpu_process": _build_process_arguments,
+    "restart_fabricmanager": _build_no_arguments,
+    "modprobe_peermem": _build_no_arguments,
+    "reboot": _build_no_arguments,
+    "power_cycle": _build_no_arguments,
+    "reload_driver": _build_no_arguments,
+    "dkms_rebuild": _build_no_arguments,
+    "configure_runtime": _build_no_arguments,
+    "chrony_makestep": _build_no_arguments,
+    "governor_performance": _build_no_arguments,
+    "persistence_on": _build_no_arguments,
+    "compute_mode_default": _build_bdf_arguments,
+    "mig_off": _build_bdf_arguments,
+    "restart_service": _build_service_arguments,
+    "restart_container": _build_container_arguments,
+    "cleanup": _build_cleanup_arguments,
+}
+
+
+def _format_remedy_verb(remedy: str) -> str:
+    words = {
+        "drain_node": "drain",
+        "resume_node": "return to service",
+        "cancel_job": "cancel the job on",
+        "evict_pods": "evict the pods of",
+    }
+    return words.get(remedy, remedy)
+
+
+def _build_command_slots(args: Mapping[str, str], host: Host) -> Mapping[str, str]:
+    """For showing a command before it has an approval."""
+    return {"approval": "incident", **args, "node": host.node_name}

@@ -1,0 +1,172 @@
+"""The way through the taxonomy as a tree: which branches were gone down, what was found there, and which were passed by. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from graph.incident_view import IncidentView
+
+BranchResult = Literal["found", "ruled out", "passed by", "could not look", "not decided", "not reached"]
+RESULT_MARKS: Final[Mapping[BranchResult, str]] = {
+    "found": "✓",
+    "ruled out": "✗",
+    "passed by": "⊘",
+    "could not look": "!",
+    "not decided": "?",
+    "not reached": "·",
+}
+RESULT_TEXTS: Final[Mapping[BranchResult, str]] = {
+    "found": "found, with proof",
+    "ruled out": "looked at and ruled out",
+    "passed by": "passed by: the facts reject it or make it unlikely",
+    "could not look": "could not be looked at, so it is not ruled out",
+    "not decided": "looked at, not decided",
+    "not reached": "not looked into",
+}
+_LOG_RESULTS: Final[Mapping[str, BranchResult]] = {
+    "confirmed": "found",
+    "rejected": "ruled out",
+    "inconclusive": "not decided",
+    "could not look": "could not look",
+    "open": "not decided",
+    "pruned": "passed by",
+    "stopped early": "passed by",
+    "backtracked": "passed by",
+}
+_DEFAULT_REASONS: Final[Mapping[BranchResult, str]] = {
+    "ruled out": "what would show it was looked at, and does not",
+    "passed by": "gone down to its end, and nothing was found there",
+}
+"""Where nobody noted more."""
+_RESULT_PRIORITY: Final[tuple[BranchResult, ...]] = ("found", "could not look", "not decided", "ruled out", "passed by", "not reached")
+MAX_CHILDREN = 10
+"""Of one branch that are shown, the most telling first."""
+MAX_REASON_CHARS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class SearchBranch:
+    """A category, a branch or a leaf. `children` are those that were gone into, `left_out` how many more there are."""
+
+    path: str
+    title: str
+    sign: BranchResult
+    why: str = ""
+    children: "tuple[SearchBranch, ...]" = ()
+    left_out: int = 0
+
+    @property
+    def reason(self) -> str:
+        """Why, of a branch that nobody judged itself by that of its parts which says it first. What is ruled out or passed by always has one."""
+        if self.why or self.sign not in _DEFAULT_REASONS:
+            return self.why
+        telling = next((row for row in self.children if row.sign == self.sign), None)
+        if telling is None:
+            return _DEFAULT_REASONS[self.sign]
+        return telling.reason if telling.children else f"{telling.title}: {telling.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTree:
+    """All categories, in the order in which they were walked."""
+
+    branches: tuple[SearchBranch, ...]
+
+    def list_rows(self) -> list[tuple[int, SearchBranch]]:
+        """(depth, branch), as they are read from top to bottom."""
+        return [pair for branch in self.branches for pair in _iter_rows(branch, 0)]
+
+    def to_table(self) -> list[tuple[str, ...]]:
+        """The same in cells, a head first."""
+        cells = [(branch.path, branch.title, branch.sign, _format_reason(branch)) for _, branch in self.list_rows()]
+        return [("where", "what", "came to", "why"), *cells]
+
+    def find_leaves(self, sign: BranchResult) -> list[SearchBranch]:
+        """The lowest branches with a sign."""
+        return [branch for _, branch in self.list_rows() if branch.sign == sign and not branch.children]
+
+
+def _iter_rows(branch: SearchBranch, depth: int) -> Iterable[tuple[int, SearchBranch]]:
+    yield depth, branch
+    for child in branch.children:
+        yield from _iter_rows(child, depth + 1)
+
+
+def _format_reason(branch: SearchBranch) -> str:
+    rest = f"{branch.left_out} more below, not looked into" if branch.left_out else ""
+    return "; ".join(filter(None, (branch.reason, rest)))
+
+
+def build_search_tree(incident: IncidentView, titles: Mapping[str, str]) -> SearchTree:
+    """From the stored incident: the log of the walk first, over it what was judged last. `titles` are those of every path of the taxonomy."""
+    signs, order = _collect_results(incident)
+    roots = sorted({path.partition(".")[0] for path in titles}, key=lambda path: (order.get(path, len(order)), path))
+    below: dict[str, set[str]] = {}
+    for path in titles:
+        for step in _list_path_prefixes(path):
+            below.setdefault(step.rpartition(".")[0], set()).add(step)
+    return SearchTree(tuple(_build_branch(root, signs, order, below, titles) for root in roots))
+
+
+def _collect_results(incident: IncidentView) -> tuple[dict[str, tuple[BranchResult, str]], dict[str, int]]:
+    """Path → its sign and why; and path → when it was come to."""
+    signs: dict[str, tuple[BranchResult, str]] = {}
+    order: dict[str, int] = {}
+    for path, did, why in incident.search_steps:
+        signs[path] = (_LOG_RESULTS.get(did, "not decided"), why[:MAX_REASON_CHARS])
+        for step in _list_path_prefixes(path):
+            order.setdefault(step, len(order))
+    report = incident.report
+    judged = (*(report.ruled_out if report else ()), *incident.hypotheses, *(report.root_causes if report else ()))
+    for row in judged:
+        signs[row.label] = (_get_final_result(row.verdict, signs.get(row.label)), row.because[:MAX_REASON_CHARS])
+        for step in _list_path_prefixes(row.label):
+            order.setdefault(step, len(order))
+    return signs, order
+
+
+def _get_final_result(verdict: str, before: tuple[BranchResult, str] | None) -> BranchResult:
+    """A verdict knows no look that failed: where it is still undecided, what the walk noted counts."""
+    blind = verdict == "inconclusive" and before is not None and before[0] == "could not look"
+    return "could not look" if blind else _LOG_RESULTS.get(verdict, "not decided")
+
+
+def _list_path_prefixes(path: str) -> list[str]:
+    """The path and every one above it, from the top."""
+    steps = path.split(".")
+    return [".".join(steps[: n + 1]) for n in range(len(steps))]
+
+
+def _build_branch(
+    path: str,
+    signs: Mapping[str, tuple[BranchResult, str]],
+    order: Mapping[str, int],
+    below: Mapping[str, set[str]],
+    titles: Mapping[str, str],
+) -> SearchBranch:
+    known = [_build_branch(child, signs, order, below, titles) for child in below.get(path, ()) if child in order]
+    first = sorted(known, key=lambda row: (_RESULT_PRIORITY.index(row.sign), order[row.path]))
+    own, why = signs.get(path, ("not reached", ""))
+    told = _summarize_children(first, whole=len(known) == len(below.get(path, ())))
+    if path not in signs and first:
+        own = told or "not decided"
+    elif told and _RESULT_PRIORITY.index(told) < _RESULT_PRIORITY.index(own):
+        own, why = told, ""  # a cause was found below it after it had been left
+    shown = tuple(sorted(first[:MAX_CHILDREN], key=lambda row: order[row.path]))
+    left = len(below.get(path, ())) - len(shown)
+    return SearchBranch(path, titles.get(path, path), own, why, shown, left if shown else 0)
+
+
+def _summarize_children(first: Sequence[SearchBranch], *, whole: bool) -> BranchResult | None:
+    """What the most telling of them says of the branch; None where a part is ruled out: what nobody went into is not."""
+    sign = first[0].sign if first else None
+    return None if sign == "ruled out" and not whole else sign
+
+
+def summarize_search_tree(tree: SearchTree) -> str:
+    """The same in a line, for the words beside a picture and for who cannot see it."""
+    found = [branch.title for branch in tree.find_leaves("found")]
+    counts = {sign: len(tree.find_leaves(sign)) for sign in _RESULT_PRIORITY if sign != "found"}
+    rest = ", ".join(f"{count} {sign}" for sign, count in counts.items() if count)
+    head = f"Found: {'; '.join(found[:4])}{f' and {len(found) - 4} more' if len(found) > 4 else ''}" if found else "Nothing found"
+    return f"{head}. Of the branches gone into: {rest}." if rest else f"{head}."

@@ -1,0 +1,178 @@
+"""What may leave a customer's site as it is written, and what leaves as a signature: only words that everybody knows pass. Pure.
+
+A text is taken apart into chunks. A chunk passes as a number, as the name of a device or a host in question, or where it stands in our own
+public tables; everything else (paths, models, data sets, scripts, people, addresses) becomes `~` and twelve digits of HMAC-SHA256 under the
+site's salt. So what nobody has thought of does not leave.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from graph.ticket_export.common_words import COMMON_WORDS
+from graph.ticket_export.document import PseudonymKind
+from kb.redact import redact_start
+from tools.inventory.host_ranges import BadRange, expand_host_range
+
+SIGNATURE_HEX_DIGITS = 12
+MAX_TEXT_CHARS = 4000
+"""Characters of one text that are read."""
+_CHUNK_PATTERN = re.compile(r"[^\s\"'`(){}\[\]<>,;|=!?*\\]+")
+_RANGE_PATTERN = r"[A-Za-z][\w.-]{0,40}\[\d[\d,-]{0,80}\][\w.-]{0,40}"
+_PIECE_PATTERN = re.compile(rf"(?P<range>{_RANGE_PATTERN})|{_CHUNK_PATTERN.pattern}")
+_EDGE_CHARS = ".:-+"
+_INNER_PATTERN = re.compile(r"[^:@]+")
+_PUBLIC_SHAPE_PATTERN: Final = re.compile(
+    r"""(?ix:
+      [+-]?\d+(?:\.\d+){0,2}(?:%|[kmgt]i?b(?:/s)?|[kmg]hz|gt/s|gb/s|ms|us|ns|s|m|h|d|w|c|x|th|nd|rd|st)? # numbers and their units
+    | \d+x                                                        # of a template
+    | \d{1,4}[-/]\d{1,2}[-/]\d{1,4}(?:t\d{1,2})?                  # days
+    | t?\d{1,6}(?:\.\d{1,9})?(?:[+-]\d{2})?z?                      # parts of a time
+    | rank\d{1,5}
+    | 0x[0-9a-f]{1,16}
+    | ~[0-9a-f]{12}                                               # what was signed already
+    | [0-9a-f]{2,8}\.[0-9a-f]                                     # the end of a PCI address
+    | (?:gpu|nv|sm_|compute_|nvme|sd[a-z]|eth|ib|mlx[45]_|nvswitch|numa|cpu|dimm|psu|fan|xid|sxid|cuda|cu|rc)
+      \d{1,3}(?:[a-z_]\d{1,3}){0,2}                               # devices and their numbers
+    | gpu-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}             # the UUID of a GPU
+    | v?\d+(?:\.\d+){1,2}(?:[+-](?:cu|cuda|rc)\d*(?:\.\d+)?){0,2}    # versions
+    | \d+(?:\.\d+){2}(?:-\d+){1,2}(?:-(?:generic|nvidia|nvidia-64k|aws|azure|gcp|oracle|amd64|cloud-amd64|lowlatency))?  # of kernels
+    | [0-9a-f]{2}(?:\.[0-9a-f]{2}){4}                              # of a VBIOS
+    )"""
+)
+_BDF_PATTERN = re.compile(r"(?i)\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b")
+_KIND_PATTERNS: Mapping[PseudonymKind, re.Pattern[str]] = {
+    "model": re.compile(r"(?i)\.(?:safetensors|ckpt|pt|pth|onnx|gguf)$|(?:^|[-_/])\d+(?:x\d+)?b(?:$|[-_/])|checkpoint|model"),
+    "data": re.compile(r"(?i)\.(?:parquet|jsonl?|csv|tar|zst|arrow|tfrecord|idx|bin|mds)$|data"),
+    "code": re.compile(r"(?i)\.(?:py|sh|cu|cpp|cc|h|so|ya?ml|toml|sif|sqsh)(?:$|\.\d)|[a-z0-9]/[a-z0-9].*|\w\.\w"),
+}
+"""Looked at in this order; what looks like none of them is `other`."""
+
+
+def collect_public_chunks(texts: Iterable[str]) -> frozenset[str]:
+    """Every chunk of texts that everybody may read: the packaged catalogues. In lower case."""
+    found = (piece for text in texts for chunk in _CHUNK_PATTERN.findall(text) for piece in (chunk, *_INNER_PATTERN.findall(chunk)))
+    return frozenset(word for piece in found if (word := piece.strip(_EDGE_CHARS).lower())) | COMMON_WORDS
+
+
+@dataclass(frozen=True)
+class Pseudonymizer:
+    """Texts of one incident made fit to leave. `public`: chunks that everybody knows. `hosts`: those in question, by the site's own names.
+    `names`: names of the workload that were learnt, which are signed even where they are everybody's words."""
+
+    salt: bytes
+    public: Collection[str]
+    hosts: Collection[str] = ()
+    names: Collection[str] = ()
+
+    def pseudonymize_text(self, said: str, most: int = 400) -> str:
+        """The text with nothing in it but what may leave, in one line of at most so many characters."""
+        pieces: list[str] = []
+        room = most
+        for piece in self._iter_pieces(said):
+            room -= len(piece)
+            if room < 0:
+                pieces.append("…" if room + len(piece) > 0 else "")
+                break
+            pieces.append(piece)
+        return "".join(pieces).strip()[:most]
+
+    def pseudonymize_name(self, said: str, most: int = 80) -> str:
+        """One name: as it is where everybody knows it, else its signature."""
+        return self.pseudonymize_text(said, most) if self._is_public(said) or not said else self.sign_name(said)
+
+    def sign_name(self, name: str) -> str:
+        """The signature of a name."""
+        digest = hmac.new(self.salt, name.casefold().encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+        return f"~{digest[:SIGNATURE_HEX_DIGITS]}"
+
+    def find_signatures(self, texts: Iterable[str]) -> dict[str, PseudonymKind]:
+        """Signature → what the name looks like, for every name in these texts that does not leave."""
+        found: dict[str, PseudonymKind] = {}
+        for text in texts:
+            for chunk in _split_chunks(text):
+                found |= {self.sign_name(name): guess_name_kind(name) for name in self._list_hidden_names(chunk)}
+        return found
+
+    def _iter_pieces(self, said: str) -> Iterator[str]:
+        text = " ".join(redact_start(said, MAX_TEXT_CHARS).split())
+        at = 0
+        for found in _PIECE_PATTERN.finditer(text):
+            yield _keep_ascii(text[at : found.start()])
+            yield (
+                found[0]
+                if found["range"] and self._is_own_range(found[0])
+                else self._pseudonymize_range(found[0])
+                if found["range"]
+                else self._pseudonymize_chunk(found[0])
+            )
+            at = found.end()
+        yield _keep_ascii(text[at:])
+
+    def _pseudonymize_range(self, text: str) -> str:
+        """Brackets that hold no hosts in question: taken apart like any text."""
+        return _CHUNK_PATTERN.sub(lambda found: self._pseudonymize_chunk(found[0]), text)
+
+    def _is_own_range(self, text: str) -> bool:
+        try:
+            return {name.lower() for name in expand_host_range(text)} <= self._hosts
+        except BadRange:
+            return False
+
+    def _pseudonymize_chunk(self, chunk: str) -> str:
+        if self._is_public(chunk):
+            return chunk
+        body = chunk.strip(_EDGE_CHARS)
+        before, after = chunk[: chunk.find(body)] if body else "", chunk[chunk.find(body) + len(body) :] if body else chunk
+        if "/" in body or "@" in body or ":" not in body:
+            return f"{before}{self.sign_name(body)}{after}" if body else chunk
+        return before + ":".join(part if not part or self._is_public(part) else self.sign_name(part) for part in body.split(":")) + after
+
+    def _list_hidden_names(self, chunk: str) -> list[str]:
+        """The names in a chunk that `_chunk` signs."""
+        body = chunk.strip(_EDGE_CHARS)
+        if not body or self._is_public(chunk):
+            return []
+        if "/" in body or "@" in body or ":" not in body:
+            return [body]
+        return [part for part in body.split(":") if part and not self._is_public(part)]
+
+    def _is_public(self, chunk: str) -> bool:
+        body = chunk.strip(_EDGE_CHARS)
+        lower = body.lower()
+        if not body or lower in self._hosts:
+            return True
+        if lower in self._names or not body.isascii():
+            return False
+        host, _, device = lower.partition("/")
+        if device and host in self._hosts:
+            return self._is_public(device)
+        if _PUBLIC_SHAPE_PATTERN.fullmatch(body) or _BDF_PATTERN.fullmatch(body) or lower in self.public:
+            return True
+        return ":" in body and "@" not in body and "/" not in body and all(self._is_public(part) for part in body.split(":") if part)
+
+    @cached_property
+    def _hosts(self) -> frozenset[str]:
+        return frozenset(name.lower() for name in self.hosts)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(name.lower() for name in self.names if name)
+
+
+def _keep_ascii(between: str) -> str:
+    """What stands between chunks: signs of ASCII alone."""
+    return "".join(char for char in between if char.isascii())
+
+
+def _split_chunks(text: str) -> list[str]:
+    return _CHUNK_PATTERN.findall(" ".join(redact_start(text, MAX_TEXT_CHARS).split()))
+
+
+def guess_name_kind(name: str) -> PseudonymKind:
+    """What a name may be a name of, by its look."""
+    return next((kind for kind, look in _KIND_PATTERNS.items() if look.search(name)), "other")

@@ -1,0 +1,119 @@
+"""Bytes of a stranger → the document, or what is wrong with it by the names of its fields. Pure.
+
+What is read is bounded, and has passed `redact`; it is somebody's word all the same. A version that we do not know is refused, a field that we do
+not know is passed over and named.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from graph.ticket_export.document import DOCUMENT_FORMAT, MAX_DOCUMENT_BYTES, TicketDocument
+from kb.redact import redact, show_invisible
+from kb.schema import iter_complaints
+
+MAX_PROBLEMS, MAX_IGNORED_FIELDS, MAX_DEPTH = 20, 20, 12
+_VERSION_PATTERN = re.compile(r"rackmedic-ticket/(\d{1,6})")
+
+
+class BadTicket(Exception):
+    """No ticket that can be read: `problems` name the fields."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)[:MAX_PROBLEMS]
+        super().__init__("\n".join(self.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTicket:
+    """The document, and the fields of it that this version does not know."""
+
+    document: TicketDocument
+    ignored: tuple[str, ...] = ()
+
+
+def parse_ticket(raw: bytes) -> ParsedTicket:
+    """Raises BadTicket."""
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise BadTicket([f"the document has {len(raw):,} bytes; at most {MAX_DOCUMENT_BYTES:,} are read"])
+    loaded = _load_json(raw)
+    _verify_format(loaded.get("format"))
+    try:
+        document = TicketDocument.model_validate_json(json.dumps(_redact_texts(loaded)))
+    except ValidationError as why:
+        raise BadTicket([said for _, said in iter_complaints(why, TicketDocument)]) from why
+    return ParsedTicket(document, tuple(_iter_unknown_fields(loaded, TicketDocument, ""))[:MAX_IGNORED_FIELDS])
+
+
+def _load_json(raw: bytes) -> dict[str, Any]:
+    try:
+        loaded = json.loads(raw.decode("utf-8"), parse_constant=_reject_constant)
+    except UnicodeDecodeError as why:
+        raise BadTicket([f"no UTF-8: byte {why.start} cannot be read"]) from why
+    except (ValueError, RecursionError) as why:
+        raise BadTicket([f"no JSON: {' '.join(str(why).split())[:160]}"]) from why
+    if not isinstance(loaded, dict):
+        raise BadTicket(["the document is no mapping"])
+    if _measure_depth(loaded) > MAX_DEPTH:
+        raise BadTicket([f"the document is nested deeper than {MAX_DEPTH} levels"])
+    return loaded
+
+
+def _reject_constant(constant: str) -> float:
+    raise ValueError(f"{constant} is no number")
+
+
+def _verify_format(said: object) -> None:
+    if said == DOCUMENT_FORMAT:
+        return
+    found = _VERSION_PATTERN.fullmatch(said) if isinstance(said, str) else None
+    if found:
+        raise BadTicket(
+            [
+                f"format: version {int(found[1])} is not known here, only {DOCUMENT_FORMAT}; upgrade RackMedic or write it again with that version"
+            ]
+        )
+    raise BadTicket([f"format: {said!r:.60} is none of {DOCUMENT_FORMAT}"])
+
+
+def _measure_depth(value: object) -> int:
+    """Without recursion: how deep lists and mappings lie in each other, as far as it matters."""
+    level, depth = [value], 0
+    while level and depth <= MAX_DEPTH:
+        level = [part for one in level if isinstance(one, dict | list) for part in (one.values() if isinstance(one, dict) else one)]
+        depth += 1
+    return depth
+
+
+def _redact_texts(value: Any) -> Any:
+    """Every text redacted, names of fields too."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [_redact_texts(part) for part in value]
+    if isinstance(value, dict):
+        return {redact(name): _redact_texts(part) for name, part in value.items()}
+    return value
+
+
+def _iter_unknown_fields(value: Any, model: type[BaseModel], where: str) -> Iterator[str]:
+    """Fields that the model does not have, by their way from the top."""
+    for name, part in value.items():
+        inside = model.model_fields.get(name)
+        if inside is None:
+            yield show_invisible(redact(f"{where}{name}"))[:120]
+            continue
+        below = _find_model(inside.annotation)
+        for row in part if isinstance(part, list) else ():
+            if below is not None and isinstance(row, dict):
+                yield from _iter_unknown_fields(row, below, f"{where}{name}.")
+
+
+def _find_model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _find_model(part))), None)

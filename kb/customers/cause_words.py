@@ -1,0 +1,125 @@
+"""The words for one cause in one language. English stands with the leaves of the taxonomy, other languages in a file each beside this one.
+
+A leaf of a site's own has its English everywhere: better the wrong language than none.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from kb.schema import StrictModel, Text
+from kb.taxonomy.customer_fix import CustomerFix
+from kb.taxonomy.taxonomy import Taxonomy
+from kb.yaml_files import Problems, list_yaml_files, read_document, validate_document
+
+FOLDER = Path(__file__).parent
+ENGLISH = "en"
+_PART_PATTERN = re.compile(r", (?=your|Ihre?\b)")
+_PROMISE_PATTERN = re.compile(r"\b(?:(?:is|are) (?:being|taken|replaced|restarted)|will be|wird|werden)\b")
+_MUST_PATTERN = re.compile(r"\b(?:muss|müssen|sollten?)\b")
+"""Needs to be done, and nobody says that it is."""
+_COMMENT_PATTERN = re.compile(r"(?<!\S)# ([^#\s][^#\n]*)$")
+
+
+class BadWords(Exception):
+    """Files that are refused; `problems` are `file:line: reason`, all of them."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class CauseWords:
+    """What a customer reads about one cause. `fix` is there where the cause is theirs to mend."""
+
+    title: str
+    words: str
+    fix: CustomerFix | None = None
+
+
+class _CauseModel(StrictModel):
+    words: Text
+    title: Text = ""
+    change: Text = ""
+    works: Text = ""
+
+
+class _LanguageModel(StrictModel):
+    language: Annotated[Text, Field(pattern=r"^[a-z]{2}$")]
+    comments: dict[str, Text] = Field(default_factory=dict)
+    """What the comments in blocks to paste say, by their English."""
+    causes: dict[str, _CauseModel]
+
+
+@dataclass(frozen=True)
+class CustomerWords:
+    """All causes in all languages: `in_language[language][label]`."""
+
+    taxonomy: Taxonomy
+    in_language: Mapping[str, Mapping[str, _CauseModel]]
+    comments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Language → a comment of a block in English → the same."""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """English first."""
+        return (ENGLISH, *sorted(self.in_language))
+
+    def get_cause_words(self, label: str, language: str = ENGLISH) -> CauseWords:
+        """The words for a leaf, in English where that language has none. Raises KeyError for what is no leaf."""
+        leaf = self.taxonomy.get_leaf(label)
+        said = self.in_language.get(language, {}).get(label)
+        if said is None:
+            return CauseWords(leaf.title, leaf.customer_words or f"{leaf.title}.", leaf.customer_fix)
+        fix = leaf.customer_fix
+        if fix is None:
+            return CauseWords(said.title or leaf.title, said.words)
+        paste = tuple(_translate_comments(block, self.comments.get(language, {})) for block in fix.paste)
+        return CauseWords(said.title or leaf.title, said.words, CustomerFix(said.change or fix.change, paste, said.works or fix.works))
+
+
+def remove_promises(words: str) -> str:
+    """Return the words without what the provider does about the cause, for the time before anybody approved that. The first clause stays."""
+    first, *rest = words.removesuffix(".").split("; ")
+    kept = [first]
+    for clause in rest:
+        said = [part for part in _PART_PATTERN.split(clause) if _MUST_PATTERN.search(part) or not _PROMISE_PATTERN.search(part)]
+        kept += [", ".join(said)] if said else []
+    return f"{'; '.join(kept)}."
+
+
+def extract_comments(block: str) -> list[str]:
+    """What stands behind the last `# ` of each line, for whoever reads it."""
+    return [found[1] for line in block.split("\n") if (found := _COMMENT_PATTERN.search(line))]
+
+
+def _translate_comments(block: str, comments: Mapping[str, str]) -> str:
+    """The block with its comments in another language; what runs stays as it is."""
+    return "\n".join(_COMMENT_PATTERN.sub(lambda found: f"# {comments.get(found[1], found[1])}", line) for line in block.split("\n"))
+
+
+def load_customer_words(taxonomy: Taxonomy, folder: Path = FOLDER) -> CustomerWords:
+    """Every language of the folder. Raises BadWords with all problems: an unknown leaf or comment, a missing word, no shape of a file."""
+    problems = Problems()
+    languages: dict[str, Mapping[str, _CauseModel]] = {}
+    comments: dict[str, Mapping[str, str]] = {}
+    fixes = [leaf.customer_fix for leaf in taxonomy.leaves.values() if leaf.customer_fix]
+    written = {words for fix in fixes for block in fix.paste for words in extract_comments(block)}
+    for document in filter(None, (read_document(path, problems) for path in list_yaml_files(folder))):
+        if (file := validate_document(document, _LanguageModel, problems)) is None:
+            continue
+        languages[file.language], comments[file.language] = file.causes, file.comments
+        for words in file.comments:
+            if words not in written:
+                problems.add(document.find_position("comments", words), f"{words} is no comment of a block")
+        for label in file.causes:
+            if label not in taxonomy.leaves:
+                problems.add(document.find_position("causes", label), f"{label} is no leaf")
+    if problems.found:
+        raise BadWords(tuple(problems.found))
+    return CustomerWords(taxonomy, languages, comments)

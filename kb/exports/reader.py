@@ -1,0 +1,129 @@
+"""`rows_of`: every past incident and guide of an export, whatever wrote it, one by one."""
+
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, Final
+
+import yaml
+
+from kb.exports.file_trees import READ_ERRORS, open_file_tree
+from kb.exports.row import ExportMessage, ExportRow, NotAnIncident, UnreadRow, parse_export_row
+from kb.exports.slack import is_slack_export, iter_slack_rows
+from kb.exports.streams import iter_json_values, iter_lines, open_text, parse_json_value
+from kb.redact import redact_once
+from kb.yaml_files import load_plain
+
+NumberedValues = Iterator[tuple[int, Any]]
+MAX_PAGE_CHARS: Final = 1 << 20
+"""Characters of a guide or of a file of YAML that are read."""
+
+
+def iter_export_rows(path: Path, mapped: Mapping[str, str] | None = None) -> Iterator[ExportRow | UnreadRow]:
+    """Of a file, a folder or a zip, in the order of names and lines; UnreadRow for what is none. Never holds a file whole. Raises NoExport."""
+    tree = open_file_tree(path)
+    names = [*tree.iter_names()]
+    if is_slack_export(frozenset(names)):
+        yield from iter_slack_rows(tree, lambda name: f"{path.name}/{name}")
+        return
+    for name in names:
+        where = name if name == path.name else f"{path.name}/{name}"
+        form = FILE_READERS.get(Path(name).suffix.lower())
+        if form is None:
+            yield UnreadRow(where, f"files of this kind are not read, only {', '.join(FILE_READERS)}")
+            continue
+        try:
+            with tree.open_file(name) as raw, open_text(raw) as text:
+                yield from _build_rows(form(text), where, mapped or {})
+        except READ_ERRORS as why:
+            yield UnreadRow(where, f"cannot be read: {why}")
+
+
+def _build_rows(found: NumberedValues, where: str, mapped: Mapping[str, str]) -> Iterator[ExportRow | UnreadRow]:
+    for line, value in found:
+        place = f"{where}:{line}"
+        if isinstance(value, ExportRow):
+            yield value if value.messages else UnreadRow(place, "says nothing")
+            continue
+        if isinstance(value, ValueError):
+            yield UnreadRow(place, redact_once(str(value)))
+            continue
+        try:
+            yield parse_export_row(value, place, mapped)
+        except NotAnIncident as why:
+            yield UnreadRow(place, redact_once(str(why)))
+
+
+def _read_json(text: IO[str]) -> NumberedValues:
+    return iter_json_values(text)
+
+
+def _read_jsonl(text: IO[str]) -> NumberedValues:
+    """A line each, so that a broken one takes no other with it."""
+    for number, line in iter_lines(text):
+        if line is None or line.strip():
+            yield number, parse_json_value(line)
+
+
+def _read_csv(text: IO[str]) -> NumberedValues:
+    """Columns that stand twice (Jira's comments) are one list. A row with fewer columns than named is told: half a file ends in one."""
+    lines = (line for _, line in iter_lines(text) if line is not None)
+    first = next(lines, "")
+    parts = max(",;\t", key=first.count)
+    columns = next(csv.reader([first], delimiter=parts), [])
+    reader = csv.reader(lines, delimiter=parts)
+    while True:
+        line = reader.line_num + 2
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as why:
+            yield line, ValueError(f"it is no row: {why}")
+            continue
+        if cells:
+            few = len(cells) < len(columns)
+            yield line, ValueError(f"has {len(cells)} of {len(columns)} columns") if few else _name_cells(columns, cells)
+
+
+def _name_cells(columns: list[str], cells: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, cell in zip(columns, cells, strict=False):
+        if not cell:
+            continue
+        before = found.get(name)
+        found[name] = cell if before is None else [*(before if isinstance(before, list) else [before]), cell]
+    return found
+
+
+def _read_markdown(text: IO[str]) -> NumberedValues:
+    said = redact_once(text.read(MAX_PAGE_CHARS)).strip()
+    title = next((line.lstrip("# ").strip() for line in said.split("\n", 50)[:50] if line.startswith("#")), "")
+    name = title or " ".join(said[:120].split())
+    yield 1, ExportRow(id=name[:120], title=name[:300], messages=(ExportMessage("", said),) if said else (), guide=True)
+
+
+def _read_yaml(text: IO[str]) -> NumberedValues:
+    """Our own files: one incident, or `incidents:` with a list of them."""
+    try:
+        found = load_plain(text.read(MAX_PAGE_CHARS))
+    except yaml.YAMLError as why:
+        yield 1, ValueError(f"is not YAML: {' '.join(str(why).split())[:120]}")
+        return
+    inside = found.get("incidents") if isinstance(found, dict) else found
+    for one in inside if isinstance(inside, list) else [found]:
+        yield 1, one
+
+
+FILE_READERS: Final[Mapping[str, Callable[[IO[str]], NumberedValues]]] = {
+    ".jsonl": _read_jsonl,
+    ".ndjson": _read_jsonl,
+    ".json": _read_json,
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".md": _read_markdown,
+    ".markdown": _read_markdown,
+    ".yaml": _read_yaml,
+    ".yml": _read_yaml,
+}
+"""A file's ending → its reader, which gives each value with its line."""

@@ -1,0 +1,111 @@
+"""Which label a text sounds like, without looking at anything: the words of each leaf and of its past incidents, by BM25. Pure and fast.
+
+Words are a hint and never evidence: what comes out orders hypotheses and confirms none.
+"""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from kb.history.bm25 import BM25Corpus, compute_term_weights
+from kb.history.incidents import PastIncident
+from kb.history.search_terms import extract_terms, join_texts, strip_boilerplate
+from kb.taxonomy.taxonomy import Leaf, Taxonomy
+
+PROBABILITY_SHARPNESS = 0.3
+"""How fast probability falls with a worse score."""
+MAX_PHRASE_SCORE, HALF_SCORE_PHRASES, SYMPTOM_SCORE = 11.0, 1.5, 1.5
+"""What all whole phrases of a leaf together may add to a score, how many add half of that, and what a symptom class of the ticket adds."""
+MAX_WHOLE_WORD_CHARS = 6
+"""Letters up to which a phrase counts as a whole word alone."""
+_DENIED_PATTERN = re.compile(r"\b(?:(?:no|not|never|nor|without)\s+(?:any\s+)?|non[ -]?)$")
+
+
+@dataclass(frozen=True)
+class LabelRanker:
+    """Ready to rank. Build one and keep it: building costs more than ranking."""
+
+    leaves: tuple[Leaf, ...]
+    labels: BM25Corpus
+    """By label: its own text, and what was told of its past incidents."""
+    told: Mapping[str, Mapping[str, str]]
+    """Label → past incident → its text."""
+
+    @classmethod
+    def build(cls, taxonomy: Taxonomy, past: Iterable[PastIncident] = ()) -> "LabelRanker":
+        told: dict[str, dict[str, str]] = {label: {} for label in taxonomy.leaves}
+        for incident in past:
+            if incident.label in told:
+                told[incident.label][incident.id] = incident.text
+        leaves = tuple(taxonomy.leaves.values())
+        return cls(leaves, _build_corpus(tuple((leaf.label, _build_label_text(leaf, told[leaf.label].values())) for leaf in leaves)), told)
+
+    def without_incidents(self, past: Collection[str]) -> "LabelRanker":
+        """The same, ignorant of these past incidents; how rare a word is stays as it was."""
+        told, documents = dict(self.told), dict(self.labels.documents)
+        for leaf in self.leaves:
+            if told[leaf.label].keys() & set(past):
+                told[leaf.label] = {name: text for name, text in told[leaf.label].items() if name not in past}
+                documents[leaf.label] = compute_term_weights(
+                    extract_terms(_build_label_text(leaf, told[leaf.label].values())), self.labels.average
+                )
+        return replace(self, told=told, labels=replace(self.labels, documents=documents))
+
+    def rank_labels(self, text: str, symptoms: Collection[str] = (), most: int = 10) -> list[tuple[str, float]]:
+        """Labels and their probabilities among all labels, best first. Nothing in common with any label gives an empty list."""
+        scores = self._compute_scores(text, symptoms)
+        if not scores:
+            return []
+        top = max(scores.values())
+        mass = {label: math.exp(PROBABILITY_SHARPNESS * (score - top)) for label, score in scores.items()}
+        total = sum(mass.values()) + (len(self.leaves) - len(mass)) * math.exp(-PROBABILITY_SHARPNESS * top)
+        ranked = sorted(mass, key=lambda label: (-mass[label], label))
+        return [(label, mass[label] / total) for label in ranked[:most]]
+
+    def _compute_scores(self, text: str, symptoms: Collection[str]) -> dict[str, float]:
+        text = strip_boilerplate(text)
+        scores = self.labels.score_documents(text)
+        lower = text.lower()
+        for leaf in self.leaves:
+            said = count_phrases(leaf, lower)
+            extra = MAX_PHRASE_SCORE * said / (said + HALF_SCORE_PHRASES) + SYMPTOM_SCORE * bool(set(leaf.symptoms) & set(symptoms))
+            if extra:
+                scores[leaf.label] = scores.get(leaf.label, 0.0) + extra
+        return scores
+
+
+def count_phrases(leaf: Leaf, text: str) -> int:
+    """Return how many of a leaf's phrases stand in a text in lower case and are not denied there."""
+    return sum(_contains_phrase(text, word) for word in leaf.words if word in text)
+
+
+def count_separate_phrases(leaf: Leaf, text: str) -> int:
+    """Return `count_phrases` without phrases that are part of another one that is said."""
+    said = [word for word in leaf.words if word in text and _contains_phrase(text, word)]
+    return sum(not any(word != other and word in other for other in said) for word in said)
+
+
+def _contains_phrase(text: str, word: str) -> bool:
+    """Whether a phrase stands there and is not denied, a short one as a word of its own: `ray` is not in `array`, nor `ost` in `host`."""
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        whole = len(word) > MAX_WHOLE_WORD_CHARS or not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum())
+        if whole and not _DENIED_PATTERN.search(text[max(0, at - 16) : at]):
+            return True
+        at = text.find(word, end)
+    return False
+
+
+@lru_cache(maxsize=8)
+def _build_corpus(texts: tuple[tuple[str, str], ...]) -> BM25Corpus:
+    """Ready to be ranked. Texts change with the taxonomy, and that hardly ever: each turn of an incident asks for the same ones."""
+    return BM25Corpus.build(dict(texts))
+
+
+def _build_label_text(leaf: Leaf, told: Iterable[str] = ()) -> str:
+    name = leaf.label.replace(".", " ").replace("_", " ")
+    says = (clue.says for clue in leaf.evidence if clue.weight > 0)
+    return join_texts((name, leaf.plain or leaf.title, leaf.description, *leaf.words, *leaf.words, *says, leaf.customer_words, *told))

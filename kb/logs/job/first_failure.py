@@ -1,0 +1,90 @@
+"""Who failed first: of all ranks' errors, which is the cause and which are its echoes."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from kb.logs.event import LogEvent
+from kb.logs.job.error_rules import AMBIGUOUS_CAUSES, CONSEQUENCE_CAUSES, HINT_CAUSES, NON_FATAL_CAUSES
+
+_MAX_CLOCK_SKEW = timedelta(seconds=120)
+"""Clocks of two nodes may differ this much before their order says anything."""
+
+
+def mark_first_error(events: Sequence[LogEvent]) -> list[LogEvent]:
+    """The events, each with `first` (it is the cause) and `consequence` (it follows from the first)."""
+    events = _keep_outliers(events)
+    events = [*events, *_find_desync(events)]
+    first = _prefer_rank_error(_find_first(events), events)
+    return [
+        replace(event, attrs={**event.attrs, "first": event is first, "consequence": _is_consequence(event, first)}) for event in events
+    ]
+
+
+def _find_first(events: Sequence[LogEvent]) -> LogEvent | None:
+    """By time, then by order. An error of its own beats one that may be an echo, unless the clock says that the echo came first."""
+    errors = [event for event in events if event.value not in HINT_CAUSES]
+    firm = [event for event in errors if event.value not in NON_FATAL_CAUSES and not event.attrs.get("warning")]
+    own = _find_earliest([event for event in firm if event.value not in CONSEQUENCE_CAUSES | AMBIGUOUS_CAUSES])
+    either = _find_earliest([event for event in firm if event.value in AMBIGUOUS_CAUSES])
+    if own and either:
+        return either if own.time and either.time and either.time < own.time else own
+    soft = _find_earliest([event for event in errors if event.value in NON_FATAL_CAUSES])
+    return own or either or soft or _find_earliest(firm) or _find_earliest(errors)
+
+
+def _prefer_rank_error(first: LogEvent | None, events: Sequence[LogEvent]) -> LogEvent | None:
+    """A launcher says how a rank ended without its number, and has the time that the rank's own word lacks: that word then is the cause."""
+    if first is None or first.value != "crash_signal" or first.attrs.get("rank") is not None:
+        return first
+    signal = first.attrs.get("signal")
+    named = (
+        event
+        for event in events
+        if event.value == first.value and event.attrs.get("signal") == signal and event.attrs.get("rank") is not None
+    )
+    return next(named, first)
+
+
+def _find_earliest(events: Sequence[LogEvent]) -> LogEvent | None:
+    return min(events, key=lambda event: (event.time is None, event.time.timestamp() if event.time else 0.0), default=None)
+
+
+def _is_consequence(event: LogEvent, first: LogEvent | None) -> bool:
+    if first is None or event is first or event.value not in CONSEQUENCE_CAUSES | AMBIGUOUS_CAUSES:
+        return False
+    if event.value == first.value and event.attrs.get("rank") != first.attrs.get("rank"):
+        return bool(event.value == "nccl_remote_exited")
+    return not _is_before(event.time, first.time)
+
+
+def _is_before(one: datetime | None, other: datetime | None) -> bool:
+    return one is not None and other is not None and one < other - _MAX_CLOCK_SKEW
+
+
+def _keep_outliers(events: Sequence[LogEvent]) -> list[LogEvent]:
+    """A flight recorder lists what every rank was doing: only the ranks in the minority say something, and what the others did."""
+    rows = [event for event in events if event.value == "collective_desync" and "op" in event.attrs and "others" not in event.attrs]
+    usual = Counter(event.attrs["op"] for event in rows).most_common(1)
+    if len(rows) < 2 or not usual:
+        return list(events)
+    listed = {id(event) for event in rows}
+    return [
+        replace(event, attrs={**event.attrs, "others": usual[0][0]}) if id(event) in listed else event
+        for event in events
+        if id(event) not in listed or event.attrs["op"] != usual[0][0]
+    ]
+
+
+def _find_desync(events: Sequence[LogEvent]) -> list[LogEvent]:
+    """Watchdogs that name the same sequence number but not the same operation: the rank in the minority left the common path."""
+    if any(event.value == "collective_desync" for event in events):
+        return []
+    waits = [event for event in events if event.value == "nccl_timeout" and {"seq", "op"} <= event.attrs.keys()]
+    usual = Counter((event.attrs["seq"], event.attrs["op"]) for event in waits).most_common(1)
+    if not usual or usual[0][1] < 2:
+        return []
+    (seq, op), _ = usual[0]
+    odd = next((event for event in waits if event.attrs["seq"] == seq and event.attrs["op"] != op), None)
+    return [replace(odd, value="collective_desync", attrs={**odd.attrs, "others": op})] if odd else []

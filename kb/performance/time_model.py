@@ -1,0 +1,196 @@
+"""The time that a shape takes, from what it computes, reads and moves, and how these overlap.
+
+In a task of several resources matrix units and memory work one after the other, and ports beside both: so says section 4.2.2 of arXiv 2411.05349, and so
+it is added up here. The interval spans what healthy machines reach of each peak; at its upper end ports hide behind nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from kb.catalogues.accelerators import Accelerator, Precision
+from kb.performance import efficiency
+from kb.performance.efficiency import Efficiency
+from kb.performance.job_amounts import compute_job_amounts, compute_peer_bytes
+from kb.performance.workloads import AllReduce, BadWorkload, Copy, Gemm, JobShape, Workload
+
+Resource = Literal["compute", "memory", "nvlink", "network", "host link"]
+BYTES_PER_NUMBER: dict[Precision, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "tf32": 4.0}
+"""Bytes of a number of each precision."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimePart:
+    """The time one resource works, at the centre and at both ends of its range. `beside`: it works beside the others."""
+
+    resource: Resource
+    seconds: float
+    least: float
+    most: float
+    beside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedTime:
+    """A time with its interval, its parts, and `work` in `unit` x s: divided by a time it is a rate that people compare."""
+
+    says: str
+    gpu: str
+    seconds: float
+    least: float
+    most: float
+    parts: tuple[TimePart, ...]
+    work: float
+    unit: str
+    stretch: float = 1.0
+    """By how much the whole is longer for a pipeline that fills and drains."""
+    peers: int = 0
+    """How many measured ones the time comes from; 0 where it comes from peaks and efficiencies."""
+
+    @property
+    def rate(self) -> float:
+        return self.work / self.seconds
+
+    @property
+    def bound(self) -> Resource:
+        """What would have to be faster for the whole to be."""
+        inside, ports = [part for part in self.parts if not part.beside], [part for part in self.parts if part.beside]
+        longest = max(ports, key=lambda part: part.seconds, default=None)
+        if longest is not None and longest.seconds > sum(part.seconds for part in inside):
+            return longest.resource
+        return max(inside, key=lambda part: part.seconds).resource
+
+
+def compute_expected_time(shape: Workload, gpu: Accelerator, mhz: float | None = None) -> ExpectedTime:
+    """How long it takes on such GPUs, at an SM clock or at the usual one. BadShape where they cannot do it."""
+    match shape:
+        case JobShape():
+            return _model_job(shape, gpu, mhz)
+        case AllReduce():
+            return _model_all_reduce(shape, gpu)
+        case Gemm():
+            return _model_gemm(shape, gpu, mhz)
+        case Copy():
+            return _model_copy(shape, gpu)
+    assert_never(shape)
+
+
+def compute_overlapped_time(parts: Sequence[TimePart], stretch: float = 1.0) -> tuple[float, float, float]:
+    """The whole at the centre and at both ends of the interval. Where there are ports alone they work at the same time at any end."""
+    inside, ports = [part for part in parts if not part.beside], [part for part in parts if part.beside]
+
+    def hidden(of: Callable[[TimePart], float]) -> float:
+        return max(sum(map(of, inside)), *map(of, ports), 0.0) * stretch
+
+    apart = sum(part.most for part in parts) * stretch if inside else hidden(lambda part: part.most)
+    return hidden(lambda part: part.seconds), hidden(lambda part: part.least), apart
+
+
+def _build_part(
+    resource: Resource, amount: float, peak: float, reached: Efficiency, *, beside: bool = False, delay: float = 0.0
+) -> TimePart:
+    ideal = amount / peak
+    return TimePart(resource, delay + ideal / reached.centre, delay + ideal / reached.most, delay + ideal / reached.least, beside)
+
+
+def _build_expected(
+    shape: Workload, gpu: Accelerator, parts: Sequence[TimePart], work: float, unit: str, stretch: float = 1.0
+) -> ExpectedTime:
+    seconds, least, most = compute_overlapped_time(parts, stretch)
+    kept = tuple(part for part in parts if part.most > 0)
+    return ExpectedTime(shape.describe(), gpu.name, seconds, least, most, kept, work, unit, stretch)
+
+
+def get_peak_at_clock(gpu: Accelerator, precision: Precision, mhz: float | None) -> float:
+    """FLOP/s of its matrix units at a clock."""
+    peak = gpu.get_peak_flops(precision)
+    if peak is None:
+        raise BadWorkload(
+            "precision", f"{gpu.title} has no matrix units for {precision}; it has {', '.join(name for name, _ in gpu.flops)}"
+        )
+    return peak * gpu.get_clock_share(mhz)
+
+
+def _model_gemm(shape: Gemm, gpu: Accelerator, mhz: float | None) -> ExpectedTime:
+    """A task of one resource, the one that it needs more of: within one product its operands come while others are multiplied."""
+    operations = 2.0 * shape.m * shape.n * shape.k
+    moved = BYTES_PER_NUMBER[shape.precision] * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
+    parts = [
+        _build_part(
+            "compute",
+            operations,
+            get_peak_at_clock(gpu, shape.precision, mhz),
+            efficiency.get_product_efficiency(shape.precision),
+            beside=True,
+        ),
+        _build_part("memory", moved, gpu.memory, efficiency.MEMORY, beside=True),
+    ]
+    return _build_expected(shape, gpu, parts, operations / 1e12, "TFLOP/s")
+
+
+def _model_copy(shape: Copy, gpu: Accelerator) -> ExpectedTime:
+    if shape.kind == "host":
+        parts = [_build_part("host link", shape.size, gpu.host, efficiency.HOST)]
+    elif shape.kind == "memory":
+        parts = [_build_part("memory", 2 * shape.size, gpu.memory, efficiency.MEMORY)]
+    elif gpu.nvlink:
+        parts = [_build_part("nvlink", shape.size, gpu.nvlink, efficiency.PEER)]
+    else:
+        parts = [_build_part("host link", shape.size, gpu.host, efficiency.HOST)]
+    return _build_expected(shape, gpu, parts, shape.size / 1e9, "GB/s")
+
+
+def _model_all_reduce(shape: AllReduce, gpu: Accelerator) -> ExpectedTime:
+    moved = compute_peer_bytes(shape.size, shape.gpus)
+    return _build_expected(shape, gpu, _build_ring_parts(moved, shape, gpu), moved / 1e9, "GB/s")
+
+
+def _build_ring_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> list[TimePart]:
+    """NVLinks and adapters work at the same time: the slower is the time of both."""
+    here = min(shape.gpus, gpu.domain)
+    delay = 2 * (here - 1) * efficiency.STEP_NVLINK
+    reached = efficiency.IN_SWITCH if gpu.in_switch else efficiency.RING
+    near = [_build_part("nvlink", moved, gpu.nvlink, reached, beside=True, delay=delay)] if here > 1 else []
+    if shape.gpus <= gpu.domain:
+        return near
+    if gpu.domain > gpu.node:
+        raise BadWorkload(
+            "gpus", f"{shape.gpus} are more than the {gpu.domain} that NVLink joins, beyond which nothing is modelled for {gpu.title}"
+        )
+    if gpu.domain < gpu.node:
+        near = [_build_part("host link", moved, gpu.host, efficiency.HOST, beside=True, delay=delay)]
+    return [*near, *_build_network_parts(moved, shape, gpu)]
+
+
+def _build_network_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> list[TimePart]:
+    servers = -(-shape.gpus // gpu.node)
+    if servers == 1:
+        return []
+    rate = shape.network or gpu.network * gpu.node
+    if not rate:
+        raise BadWorkload("network", f"servers with {gpu.title} differ: say what the adapters of one reach together")
+    sent = moved / 2 if servers == 2 and gpu.in_switch else moved  # of two servers each sends its own sum once
+    return [_build_part("network", sent, rate, efficiency.NETWORK, beside=True, delay=2 * (servers - 1) * efficiency.STEP_NETWORK)]
+
+
+def _model_job(shape: JobShape, gpu: Accelerator, mhz: float | None) -> ExpectedTime:
+    amounts = compute_job_amounts(shape, gpu)
+    if amounts.network and not gpu.network:
+        raise BadWorkload(
+            "gpus", f"servers with {gpu.title} differ in their adapters: a job on one server of {gpu.node} is all that is modelled"
+        )
+    if amounts.nvlink and not gpu.nvlink:
+        raise BadWorkload("tensor", f"{gpu.title} has no NVLink: tensor parallelism over PCIe is not modelled")
+    parts = [
+        _build_part(
+            "compute", amounts.flops, get_peak_at_clock(gpu, shape.precision, mhz), efficiency.get_training_efficiency(gpu, shape.precision)
+        ),
+        _build_part("memory", amounts.memory, gpu.memory, efficiency.MEMORY),
+    ]
+    if amounts.nvlink:
+        delay = amounts.nvlink_steps * efficiency.STEP_NVLINK
+        parts.append(_build_part("nvlink", amounts.nvlink, gpu.nvlink, efficiency.RING, beside=True, delay=delay))
+    if amounts.network:
+        parts.append(_build_part("network", amounts.network, gpu.network, efficiency.NETWORK, beside=True))
+    bubble = 1 + (shape.pipeline - 1) / (shape.micros * shape.interleave)
+    return _build_expected(shape, gpu, parts, amounts.model_flops / 1e12, "TFLOP/s of each GPU", bubble)

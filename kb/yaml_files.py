@@ -1,0 +1,257 @@
+"""YAML files read into pydantic models. All problems of a file are told at once, each with its file and line, in words for who wrote it.
+
+A model says the shape, a validator of a type what one field can say for itself; what needs its neighbours is noted by the reader, with the
+place of what it is about.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from kb.schema import iter_complaints, squash_blanks
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePosition:
+    """Where something stands. Reads `file:line`."""
+
+    file: Path
+    line: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(slots=True)
+class Problems:
+    """What is wrong with the files read so far. Readers note and go on; the caller refuses once, with everything."""
+
+    found: list[str] = field(default_factory=list)
+
+    def add(self, where: FilePosition, what: str) -> None:
+        self.found.append(f"{where}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One file: its plain value, and the places of what is in it."""
+
+    file: Path
+    plain: Any
+    root: yaml.Node
+
+    def find_position(self, *loc: str | int) -> FilePosition:
+        """Where a part stands, a named one at its name; for what is not there, the nearest thing around it."""
+        node, line = self.root, self.root.start_mark.line
+        for step in loc:
+            found = _find_child(node, step)
+            if found is None:
+                break
+            line, node = found
+        return FilePosition(self.file, line + 1)
+
+    def note_taken_ids(self, rows: str, taken: set[str], problems: Problems, says: str) -> None:
+        """Notes each row of a list whose `id` is taken already, also of a file that is refused; the ids of the others are taken now."""
+        given = self.plain.get(rows) if isinstance(self.plain, dict) else None
+        for at, row in enumerate(given if isinstance(given, list) else []):
+            name = row.get("id") if isinstance(row, dict) else None
+            if isinstance(name, str) and name in taken:
+                problems.add(self.find_position(rows, at, "id"), says.format(name))
+            taken |= {name} if isinstance(name, str) else set()
+
+
+def list_yaml_files(folder: Path) -> list[Path]:
+    """The YAML files of a folder, in the order of their names."""
+    return sorted(folder.glob("*.y*ml"))
+
+
+def read_document(path: Path, problems: Problems, only: Callable[[str], str] = str) -> Document | None:
+    """The document of a file, or None with the reason noted. Names that stand twice and values that are not plain data are noted too. `only`
+    makes YAML of what the file holds, each line where it stood."""
+    try:
+        root = yaml.compose(_require_bounded(only(path.read_text(encoding="utf-8"))), Loader=_LOADER)
+        if root is not None:
+            return Document(path, _PlainConverter(path, problems).convert(root), root)
+        problems.add(FilePosition(path), "the file is empty")
+    except UnicodeDecodeError as why:
+        line = bytes(why.object)[: why.start].count(b"\n") + 1
+        problems.add(FilePosition(path, line), f"cannot be read: it is not UTF-8 text (byte {why.start} is {why.object[why.start]:#04x})")
+    except OSError as why:
+        problems.add(FilePosition(path), f"cannot be read: {why.strerror or why}")
+    except yaml.YAMLError as why:
+        mark = getattr(why, "problem_mark", None)
+        problems.add(
+            FilePosition(path, mark.line + 1 if mark else 1), f"is not YAML: {getattr(why, 'problem', None) or squash_blanks(str(why))}"
+        )
+    return None
+
+
+MAX_DEPTH = 64
+"""Levels that may lie in each other. Measured: libyaml's composer ends the whole process somewhere above 20,000."""
+
+
+MAX_REPORTED_PROBLEMS = 200
+"""Problems of one file that are told; the rest is told once these are mended."""
+MAX_ALIAS_VALUES = 200_000
+"""Values that aliases may stand for, counted as often as they are repeated: nine lines of nine aliases each stand for a milliard."""
+
+MAX_VALUES = 100_000
+"""Names and values that a file may write down. Measured: 400,000 took fifteen seconds to become values with their lines."""
+
+
+@dataclass(slots=True)
+class _ContainerSize:
+    """What has been read of one container: its values, with what aliases repeat, and the levels below it."""
+
+    anchor: str | None = None
+    values: int = 1
+    levels: int = 0
+
+    def add_values(self, values: int, levels: int) -> None:
+        self.values += values
+        self.levels = max(self.levels, levels)
+
+
+def _require_bounded(text: str) -> str:
+    """The same text. Raises YAMLError at the line where it is nested too deeply, holds too much, or where its aliases repeat too much."""
+    open_, known, repeated = [_ContainerSize()], dict[str, _ContainerSize](), 0
+    for event in _iter_events(text):
+        levels = len(open_) - 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_.append(_ContainerSize(event.anchor))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            done = open_.pop()
+            known |= {done.anchor: done} if done.anchor else {}
+            open_[-1].add_values(done.values, done.levels + 1)
+        elif isinstance(event, yaml.AliasEvent):
+            meant = known.get(str(event.anchor), _ContainerSize())
+            open_[-1].add_values(meant.values, meant.levels + 1)
+            levels, repeated = levels + meant.levels, repeated + meant.values
+        elif isinstance(event, yaml.ScalarEvent):
+            open_[-1].add_values(1, 0)
+        if max(levels, len(open_) - 1) > MAX_DEPTH:
+            raise _build_marked_error(event, f"nested more than {MAX_DEPTH} levels deep")
+        if repeated > MAX_ALIAS_VALUES:
+            raise _build_marked_error(event, f"its aliases repeat more than {MAX_ALIAS_VALUES} values")
+    return text
+
+
+def _iter_events(text: str) -> Iterator[yaml.Event]:
+    written = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        written += isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
+        if written > MAX_VALUES:
+            raise _build_marked_error(event, f"it holds more than {MAX_VALUES} names and values")
+        yield event
+
+
+def _build_marked_error(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
+    mark: Any = event.start_mark  # libyaml's own mark, which the stubs take for another
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+
+_SCALAR_ERRORS = (ValueError, OverflowError, AttributeError, TypeError, LookupError)
+"""What PyYAML's own constructors raise beside YAMLError: `2026-13-45`, `!!timestamp no`, `!!bool 7`, a number of five thousand digits."""
+
+
+def load_plain(text: str) -> Any:
+    """What a text says, where nobody needs to know which line said it. Raises YAMLError, also for what is too deep or repeats too much."""
+    try:
+        return yaml.load(_require_bounded(text), Loader=_LOADER)  # noqa: S506  # a safe loader, libyaml's where there is one
+    except _SCALAR_ERRORS as why:
+        raise yaml.YAMLError(f"a value cannot be read: {squash_blanks(str(why))[:120]}") from why
+
+
+def validate_document(document: Document, model: type[AnyModel], problems: Problems, context: Any = None) -> AnyModel | None:
+    """A document as `model`, or None with every reason noted."""
+    try:
+        return model.model_validate(document.plain, context=context)
+    except ValidationError as why:
+        for loc, what in islice(iter_complaints(why, model), MAX_REPORTED_PROBLEMS):  # finding a place costs as much as its mapping is long
+            problems.add(document.find_position(*loc), what)
+        return None
+
+
+def _find_child(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
+    """The line and the node of one step down. Of a name that stands twice the last; a merged-in name where it was written."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step].start_mark.line, node.value[step]
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    for key, value in reversed(node.value):
+        if isinstance(key, yaml.ScalarNode) and key.value == str(step) and key.tag != _MERGE:
+            return key.start_mark.line, value
+    return next((found for base in _list_merged_nodes(node) if (found := _find_child(base, step))), None)
+
+
+_MERGE = "tag:yaml.org,2002:merge"
+_STR = "tag:yaml.org,2002:str"
+_CONTAINERS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+
+def _list_merged_nodes(node: yaml.MappingNode) -> list[yaml.Node]:
+    """What `<<:` brings into a mapping."""
+    merged = [value for key, value in node.value if key.tag == _MERGE]
+    return [base for value in merged for base in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
+
+
+class _PlainConverter:
+    """Turns the YAML nodes of one file into plain values, noting what is none."""
+
+    def __init__(self, path: Path, problems: Problems) -> None:
+        self._path, self._problems, self._scalars = path, problems, yaml.SafeLoader("")
+        self._done: dict[int, Any] = {}
+        self._open: set[int] = set()
+
+    def convert(self, node: yaml.Node) -> Any:
+        """The value of a node; an alias has the value of its anchor."""
+        if isinstance(node, yaml.ScalarNode):
+            return node.value if node.tag == _STR else self._convert_scalar(node)
+        if id(node) in self._open:
+            return self._note_refused(node, "it contains itself")
+        if id(node) not in self._done:
+            self._open.add(id(node))
+            self._done[id(node)] = self._convert_container(node)
+            self._open.remove(id(node))
+        return self._done[id(node)]
+
+    def _convert_container(self, node: yaml.Node) -> Any:
+        if node.tag not in _CONTAINERS:
+            return self._note_refused(node, f"the tag {node.tag} is not known")
+        return [self.convert(item) for item in node.value] if isinstance(node, yaml.SequenceNode) else self._convert_mapping(node)
+
+    def _convert_mapping(self, node: yaml.Node) -> dict[str, Any]:
+        own: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                continue
+            name = self.convert(key)
+            if not isinstance(name, str):
+                self._problems.add(self._get_position(key), f"a name must be text, not {name!r}")
+            elif name in own:
+                self._problems.add(self._get_position(key), f"{name} stands twice")
+            own[str(name)] = self.convert(value)
+        for base in _list_merged_nodes(node) if isinstance(node, yaml.MappingNode) else ():
+            given = self.convert(base)
+            own = {**given, **own} if isinstance(given, dict) else own
+        return own
+
+    def _convert_scalar(self, node: yaml.ScalarNode) -> Any:
+        try:
+            return self._scalars.construct_object(node)
+        except (yaml.YAMLError, *_SCALAR_ERRORS) as why:
+            return self._note_refused(node, squash_blanks(str(why))[:120])
+
+    def _note_refused(self, node: yaml.Node, why: str) -> None:
+        self._problems.add(self._get_position(node), f"not a plain value: {why}")
+
+    def _get_position(self, node: yaml.Node) -> FilePosition:
+        return FilePosition(self._path, node.start_mark.line + 1)

@@ -1,0 +1,52 @@
+"""A card is painted until it shows the truth: once where Slack takes it, again after each trouble, and not for ever."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from bot.remediation.card_retry import RETRY_DELAYS_SECONDS, update_card_with_retries
+from bot.slack.rate_limits import SlackTurnTimeout
+from tests.bot.cards.test_approval_views import record_of
+
+
+class Painter:
+    """Fails with each of these in turn, then paints."""
+
+    def __init__(self, *troubles: Exception) -> None:
+        self.troubles, self.painted = list(troubles), 0
+
+    async def changed(self, record: Any) -> None:
+        if self.troubles:
+            raise self.troubles.pop(0)
+        self.painted += 1
+
+
+class Pauses(list[float]):
+    async def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+@pytest.mark.parametrize("troubles", [0, 1, 3, len(RETRY_DELAYS_SECONDS)])
+async def test_it_is_painted_once_after_as_many_troubles_as_there_are_pauses(troubles: int) -> None:
+    painter, pauses = Painter(*(SlackTurnTimeout("later") for _ in range(troubles))), Pauses()
+    assert await update_card_with_retries(painter, record_of(), pause=pauses)  # type: ignore[arg-type]  # the part of Show that is used
+    assert (painter.painted, pauses) == (1, list(RETRY_DELAYS_SECONDS[:troubles]))
+
+
+async def test_it_is_not_tried_for_ever_and_ends_without_raising() -> None:
+    painter, pauses = Painter(*(OSError("no route to Slack") for _ in range(99))), Pauses()
+    assert not await update_card_with_retries(painter, record_of(), pause=pauses)  # type: ignore[arg-type]  # likewise
+    assert (painter.painted, pauses) == (0, list(RETRY_DELAYS_SECONDS))
+    assert len(painter.troubles) == 99 - len(RETRY_DELAYS_SECONDS) - 1
+
+
+async def test_whatever_the_trouble_is_it_may_pass() -> None:
+    troubles: Sequence[Exception] = (ZeroDivisionError("a bug"), KeyError("ts"), TimeoutError())
+    painter, pauses = Painter(*troubles), Pauses()
+    assert await update_card_with_retries(painter, record_of(), pause=pauses)  # type: ignore[arg-type]  # likewise
+
+
+def test_a_card_is_tried_for_a_minute_which_slacks_worst_rest_is_within() -> None:
+    assert sum(RETRY_DELAYS_SECONDS) >= 60
+    assert list(RETRY_DELAYS_SECONDS) == sorted(RETRY_DELAYS_SECONDS)

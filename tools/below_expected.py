@@ -1,0 +1,136 @@
+"""What GPUs and their links reach beside what such ones should: facts `expect.*` of those that stay well below it, and of no others. Pure.
+
+Of what a host is expected to reach nothing is made up: no fact where the model of the GPU is not known, where its link is none that is modelled, or
+where fewer than three others ran the same product.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from statistics import median
+
+from kb.catalogues.accelerators import Accelerator, find_accelerator
+from kb.performance.comparison import MIN_PEERS
+from kb.performance.time_model import compute_expected_time
+from kb.performance.workloads import AllReduce, BadWorkload, Copy, Gemm
+from tools.fact import Fact, Status
+
+MIN_EXPECTED_RATIO = 0.75
+"""Of what is expected: what stays below it is outside of every interval that healthy machines have."""
+LARGE_MESSAGE_BYTES, MATRIX_EDGE = 8 << 30, 8192
+"""Bytes of a message that is large, and the edge of a matrix."""
+_COPY_KEYS = {"bw.h2d": "expect.h2d", "bw.d2h": "expect.d2h"}
+_READ_KEYS = frozenset({"gpu.product", "gpu.clock.sm", "gpu.throttle.idle", "gemm.tflops", "nccl.busbw_max", "nccl.ranks", *_COPY_KEYS})
+FactsByKey = dict[str, list[Fact]]
+DevicePlace = tuple[str, str]
+
+
+def find_below_expected(facts: Iterable[Fact]) -> list[Fact]:
+    """Every GPU and host that stays below, each fact with the source's line, time and digest; its value is the part of the expected that was seen."""
+    by_key: FactsByKey = defaultdict(list)
+    for fact in facts:
+        if fact.key in _READ_KEYS and fact.status is Status.OK and fact.host and not fact.stale:
+            by_key[fact.key].append(fact)
+    models = {_get_place(fact): gpu for fact in by_key["gpu.product"] if (gpu := find_accelerator(str(fact.value)[:100]))}
+    if not models:
+        return []
+    return [
+        *_find_low_clocks(by_key, models),
+        *_find_slow_products(by_key, models),
+        *_find_slow_copies(by_key, models),
+        *_find_slow_all_reduces(by_key, models),
+    ]
+
+
+def _find_low_clocks(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
+    """GPUs that compute at a low SM clock. An idle one rests, and one that does not say whether it is idle may."""
+    busy = {_get_place(fact) for fact in by_key["gpu.throttle.idle"] if fact.value is False}
+    found = []
+    for fact in by_key["gpu.clock.sm"]:
+        gpu, mhz = models.get(_get_place(fact)), _get_number(fact)
+        if gpu is not None and mhz and _get_place(fact) in busy and gpu.get_clock_share(mhz) < MIN_EXPECTED_RATIO:
+            want = compute_expected_time(Gemm(MATRIX_EDGE, MATRIX_EDGE, MATRIX_EDGE, gpu.flops[0][0]), gpu).rate
+            found.append(
+                _build_expected_fact(
+                    fact, "expect.compute", want * gpu.get_clock_share(mhz), want, {"clock": round(mhz), "usual": gpu.max_mhz}
+                )
+            )
+    return found
+
+
+def _find_slow_products(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
+    """GPUs that multiply slower than most of the same model. How fast is right depends on how the tool was built, so peers alone say it."""
+    ran: dict[str, list[Fact]] = defaultdict(list)
+    for fact in by_key["gemm.tflops"]:
+        if _get_place(fact) in models and _get_number(fact) > 0:
+            ran[models[_get_place(fact)].name].append(fact)
+    clocks = {_get_place(fact): round(_get_number(fact)) for fact in by_key["gpu.clock.sm"]}
+    return [
+        _build_expected_fact(
+            fact, "expect.gemm", _get_number(fact), want, {"clock": clocks.get(_get_place(fact)), "usual": models[_get_place(fact)].max_mhz}
+        )
+        for rows in ran.values()
+        if len(rows) > MIN_PEERS and (want := median(map(_get_number, rows)))
+        for fact in rows
+        if _get_number(fact) < MIN_EXPECTED_RATIO * want
+    ]
+
+
+def _find_slow_copies(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
+    """Copies that stay below what the GPU's PCIe link carries."""
+    found = []
+    for key, name in _COPY_KEYS.items():
+        for fact in by_key[key]:
+            gpu = models.get(_get_place(fact))
+            if (
+                gpu is not None
+                and gpu.host_link.startswith("PCIe")
+                and 0 < _get_number(fact) < MIN_EXPECTED_RATIO * (want := compute_expected_time(Copy(LARGE_MESSAGE_BYTES), gpu).rate)
+            ):
+                found.append(_build_expected_fact(fact, name, _get_number(fact), want, {"link": gpu.host_link}))
+    return found
+
+
+def _find_slow_all_reduces(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
+    """All-reduces within one host that stay below what its NVLinks carry."""
+    ranks = {fact.host: round(_get_number(fact)) for fact in by_key["nccl.ranks"] if fact.check == "nccl1"}
+    of_host = {host: gpu for (host, _), gpu in models.items()}
+    found = []
+    for fact in by_key["nccl.busbw_max"]:
+        gpu = of_host.get(fact.host)
+        if fact.check != "nccl1" or gpu is None or not gpu.nvlink or ranks.get(fact.host, 0) < 2:
+            continue
+        want = _get_expected_busbw(gpu, ranks[fact.host])
+        if want and 0 < _get_number(fact) < MIN_EXPECTED_RATIO * want:
+            found.append(_build_expected_fact(fact, "expect.busbw", _get_number(fact), want, {"ranks": ranks[fact.host]}))
+    return found
+
+
+def _get_expected_busbw(gpu: Accelerator, ranks: int) -> float:
+    try:
+        return compute_expected_time(AllReduce(LARGE_MESSAGE_BYTES, ranks), gpu).rate if ranks <= gpu.domain else 0.0
+    except BadWorkload:
+        return 0.0
+
+
+def _build_expected_fact(fact: Fact, key: str, seen: float, want: float, more: Mapping[str, object]) -> Fact:
+    attrs = {
+        "seen": _round_to_three_figures(seen),
+        "expected": _round_to_three_figures(want),
+        **{name: value for name, value in more.items() if value is not None},
+    }
+    return replace(fact, key=key, value=round(seen / want, 3), unit="", attrs=attrs)
+
+
+def _round_to_three_figures(value: float) -> float | int:
+    """Three figures: 23, 8.25."""
+    return round(value) if value >= 100 else float(f"{value:.3g}")
+
+
+def _get_place(fact: Fact) -> DevicePlace:
+    return fact.host, fact.device or ""
+
+
+def _get_number(fact: Fact) -> float:
+    known = isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
+    return float(fact.value) if known else 0.0  # type: ignore[arg-type]  # a number, as the line above says

@@ -1,0 +1,150 @@
+"""Ring buffer and journal of one host as one log: doubles merged, other boots marked stale, errors that keep coming from one place recognised."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kb.catalogues import xid
+from kb.logs.event import LogEvent
+from tools.checks.unknown_kernel_errors import merge_unknown_counts
+from tools.fact import Fact, Status
+
+IDENTITY_ATTRS = ("cgroup", "fatal", "severity")
+"""Attributes that make two events two facts: a kill by a job's limit is another thing than a kill by a full host."""
+EVENT_KEY_PREFIXES = ("kernel.", "site.log.")
+"""What lines of a log say: the kernel's own, and what a rule of the site finds in them."""
+_MAX_LISTED_VALUES = 20
+_SPAN_REDUCERS: Mapping[str, Callable[..., str]] = {"first": min, "last": max}
+_KEEP_LAST_ATTRS = ("recovery",)
+"""The driver's newest word is the one that holds."""
+_KEEP_FIRST_ATTRS = ("detail", "process", "seconds", "cpu", "error")
+
+
+def get_occurrence_count(attrs: Mapping[str, Any]) -> int:
+    """How often an event came."""
+    said = attrs.get("count", 1)
+    return said if isinstance(said, int) else 1
+
+
+def merge_attrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """An attribute on which all agree stays as it is; others become a list under the plural name. A consequence is one only if all are."""
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        distinct = {repr(row[name]): row[name] for row in rows if name in row}
+        first = next(iter(distinct.values()))
+        if name == "sympathetic" and not all(name in row for row in rows):
+            continue
+        if len(distinct) == 1:
+            found[name] = first
+        elif isinstance(first, list):
+            found[name] = list({repr(item): item for row in distinct.values() for item in row}.values())[:_MAX_LISTED_VALUES]
+        elif name not in ("count", "uptime", *_SPAN_REDUCERS):
+            found[f"{name}s"] = list(distinct.values())[:_MAX_LISTED_VALUES]
+            found |= {name: first} if name in _KEEP_FIRST_ATTRS else {}
+            found |= {name: next(row[name] for row in reversed(rows) if name in row)} if name in _KEEP_LAST_ATTRS else {}
+    return found
+
+
+def normalize_boot_id(text: str) -> str:
+    """A boot id as journald writes it: without dashes."""
+    return text.replace("-", "").lower()
+
+
+def merge_kernel_logs(facts: Sequence[Fact], boot_id: str = "", booted_at: datetime | None = None) -> list[Fact]:
+    """Ring and journal as one; facts of another boot (or older than this one) are stale.
+
+    A ring fact has no boot id: the ring belongs to the boot that runs. Without `boot_id` the journal's latest boot counts as that.
+    """
+    current = normalize_boot_id(boot_id) or _find_latest_boot(facts)
+    kept: dict[tuple[object, ...], Fact] = {}
+    for fact in facts:
+        name = _build_merge_key(fact, current) if fact.key.startswith(EVENT_KEY_PREFIXES) else (id(fact),)
+        kept[name] = _join_facts(kept[name], fact) if name in kept else fact
+    aged = _drop_empty_logs([_mark_stale(fact, current, booted_at) for fact in merge_unknown_counts(list(kept.values()), current)])
+    return aged + find_repeated_xids(aged)
+
+
+def merge_host_kernel_logs(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """`settle` with the boot id and boot time that stand among the facts."""
+
+    def told(key: str) -> str:
+        return next((str(fact.value) for fact in facts if fact.key == key and fact.value), "")
+
+    try:
+        booted = datetime.fromisoformat(told("host.booted_at"))
+    except ValueError:
+        return merge_kernel_logs(facts, told("host.boot_id"))
+    return merge_kernel_logs(facts, told("host.boot_id"), booted if booted.tzinfo else booted.replace(tzinfo=UTC))
+
+
+def find_repeated_xids(facts: Sequence[Fact]) -> list[Fact]:
+    """Whether Xid 13 and 31 of this boot come from one place, one GPU, or several."""
+    xids = [fact for fact in facts if fact.key == "kernel.xid" and fact.status is Status.OK and not fact.stale]
+    said = xid.classify_repeats([LogEvent(fact.key, fact.value, fact.device, fact.time, "", fact.line, fact.attrs) for fact in xids])
+    found = []
+    for device, how in said.items():
+        own = [fact for fact in xids if fact.device == device and fact.value in (13, 31)]
+        most = max(own, key=lambda fact: get_occurrence_count(fact.attrs))
+        attrs = {name: most.attrs[name] for name in ("gpc", "tpc", "pids", "names") if name in most.attrs}
+        attrs |= {"xid": most.value, "count": sum(get_occurrence_count(fact.attrs) for fact in own), "gpus": len(said)}
+        found.append(replace(most, key="kernel.xid_repeat", value=how, attrs=attrs))
+    return found
+
+
+def _build_merge_key(fact: Fact, current: str) -> tuple[object, ...]:
+    apart = tuple(str(fact.attrs.get(name)) for name in IDENTITY_ATTRS)
+    return fact.key, fact.device, repr(fact.value), fact.status, normalize_boot_id(fact.boot_id) or current, *apart
+
+
+def _drop_empty_logs(facts: Sequence[Fact]) -> list[Fact]:
+    """ "No Xid here" falls away where the other log has one of this boot; so does an empty journal where the ring was read."""
+    logs = [fact for fact in facts if fact.key.startswith(EVENT_KEY_PREFIXES)]
+    xids = any(fact.key == "kernel.xid" and fact.status is Status.OK and not fact.stale for fact in logs)
+    return [
+        fact
+        for fact in facts
+        if not (xids and fact.key == "kernel.xid" and fact.status is Status.ABSENT)
+        and not (logs and not fact.key and fact.status is Status.UNREADABLE and fact.line.startswith("empty output"))
+    ]
+
+
+def _join_facts(one: Fact, other: Fact) -> Fact:
+    """The same thing seen in both logs: the larger count, the wider span, every process."""
+    attrs = merge_attrs([one.attrs, other.attrs])
+    attrs["count"] = max(get_occurrence_count(one.attrs), get_occurrence_count(other.attrs))
+    for name, pick in _SPAN_REDUCERS.items():
+        told = [str(row[name]) for row in (one.attrs, other.attrs) if name in row]
+        attrs |= {name: pick(told, key=datetime.fromisoformat)} if told else {}
+    for name in ("pid", "name", "tpc", "gpc"):
+        distinct = list(dict.fromkeys([*_list_attr_values(one.attrs, name), *_list_attr_values(other.attrs, name)]))
+        if len(distinct) > 1:
+            attrs.pop(name, None)
+            attrs[f"{name}s"] = distinct[:_MAX_LISTED_VALUES]
+    moments = [fact.time for fact in (one, other) if fact.time and "first" in fact.attrs]
+    return replace(one, attrs=attrs, time=min(moments, default=one.time), boot_id=one.boot_id or other.boot_id)
+
+
+def _list_attr_values(attrs: Mapping[str, Any], name: str) -> Iterable[Any]:
+    return [*attrs.get(f"{name}s", []), *([attrs[name]] if name in attrs else [])]
+
+
+def _mark_stale(fact: Fact, current: str, booted_at: datetime | None) -> Fact:
+    if not fact.key.startswith(EVENT_KEY_PREFIXES) or fact.status is not Status.OK:
+        return fact
+    boot = normalize_boot_id(fact.boot_id)
+    if boot and current:
+        return replace(fact, stale=boot != current)
+    last = fact.attrs.get("last")
+    if booted_at and isinstance(last, str) and datetime.fromisoformat(last) < booted_at:
+        return replace(fact, stale=True)
+    return fact
+
+
+def _find_latest_boot(facts: Sequence[Fact]) -> str:
+    dated = [
+        (str(fact.attrs.get("last", "")), normalize_boot_id(fact.boot_id))
+        for fact in facts
+        if fact.boot_id and fact.key.startswith(EVENT_KEY_PREFIXES)
+    ]
+    return max(dated, default=("", ""))[1]

@@ -1,0 +1,123 @@
+"""The checks that read logs, with a site's rules: they find what they found, and what the rules find in lines that no reader of ours knows. Pure.
+
+Without rules the checks are the very same. A line is looked at by a rule only where it holds that rule's needle.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kb.logs.kernel.reader import has_prefixes
+from kb.logs.timestamps import split_prefix
+from kb.redact import redact
+from kb.scan import Needles, cut_lines
+from tools.checks.check import Check, Format
+from tools.checks.fact_limits import build_left_out_fact
+from tools.checks.site.rules import MAX_LINE_CHARS, LogKind, LogRule, RuleHit
+from tools.fact import Fact
+
+LOG_READERS: Mapping[LogKind, tuple[str, str]] = {"job": ("joblog", "job log"), "kernel": ("dmesg", "kernel log")}
+"""Which check reads a log, and in which of its formats."""
+LOG_READING_CHECKS = frozenset(check for check, _ in LOG_READERS.values())
+MAX_EVENTS_PER_RULE = 32
+"""Facts of one rule in one log that are told apart, by value, rank and boot; others are counted with the last of them."""
+MAX_MATCH_COST = 400_000_000
+"""What all rules together may cost in one log: characters of the lines times the ways in which they may be tried, and EACH for every try. Measured:
+a few seconds at worst, which no log takes that is not made for it."""
+COST_PER_TRY = 5_000
+
+
+def add_rules(checks: Mapping[str, Check], rules: Sequence[LogRule]) -> Mapping[str, Check]:
+    """The same checks; those that read a log for which there are rules know these too."""
+    changed: dict[str, Check] = {}
+    for log, (name, shape) in LOG_READERS.items():
+        own = tuple(rule for rule in rules if rule.log == log)
+        if own and name in checks:
+            check = checks[name]
+            formats = tuple(_extend_format(check.id, one, own) if one.name == shape else one for one in check.formats)
+            keys = tuple(rule.key for rule in own)
+            changed[name] = replace(check, formats=formats, establishes=(*check.establishes, *keys))
+    return {**checks, **changed} if changed else checks
+
+
+def _extend_format(check: str, shape: Format, rules: Sequence[LogRule]) -> Format:
+    search = build_rule_search(check, rules)
+
+    def parse(text: str) -> Sequence[Fact]:
+        return [*shape.parse(text), *search(text)]
+
+    return replace(shape, parse=parse)
+
+
+def build_rule_search(check: str, rules: Sequence[LogRule]) -> Callable[[str], list[Fact]]:
+    """What finds the facts of rules for one kind of log in a text."""
+    needles = Needles(rule.pattern.needle for rule in rules)
+    kernel = rules[0].log == "kernel"
+
+    def search(text: str) -> list[Fact]:
+        found = _RuleFindings(check)
+        prefixed = kernel and has_prefixes(text)
+        for line, held in _iter_needle_lines(text, needles):
+            if prefixed and not split_prefix(line).found:
+                continue  # the continuation of a message above, whatever it says
+            for rule in rules:
+                if rule.pattern.needle in held:
+                    found.try_rule(rule, line)
+        return found.build_facts()
+
+    return search
+
+
+def _iter_needle_lines(text: str, needles: Needles) -> Iterator[tuple[str, set[str]]]:
+    """The lines that hold any needle, and which; what a progress bar drew over is not read."""
+    spans = needles.find_in_text(text)
+    for (_, line), held in zip(cut_lines(text, list(spans)), spans.values(), strict=True):
+        yield (line.rpartition("\r")[2] if "\r" in line else line), held
+
+
+@dataclass(slots=True)
+class _RuleFindings:
+    """What the rules found in one log so far. `work`: what it cost; `unread`: lines that were not tried any more."""
+
+    check: str
+    rows: dict[str, dict[tuple[str, str | None, str], Fact]] = field(default_factory=dict)
+    work: int = 0
+    unread: int = 0
+
+    def try_rule(self, rule: LogRule, line: str) -> None:
+        """Tries a rule on a line that holds its needle."""
+        cost = COST_PER_TRY + rule.pattern.ways * min(len(line), MAX_LINE_CHARS)
+        if self.work + cost > MAX_MATCH_COST:
+            self.unread += 1
+            return
+        self.work += cost
+        if said := rule.match_line(line):
+            self._add_hit(rule, said, line)
+
+    def _add_hit(self, rule: LogRule, said: RuleHit, line: str) -> None:
+        rows = self.rows.setdefault(rule.id, {})
+        name = (said.value, said.rank, said.boot_id)
+        if name not in rows and len(rows) >= MAX_EVENTS_PER_RULE:
+            name = next(reversed(rows))
+        rows[name] = _count_repeat(rows[name], said) if name in rows else _build_first_fact(self.check, rule, said, line)
+
+    def build_facts(self) -> list[Fact]:
+        """All of them, those of one rule together."""
+        lost = [build_left_out_fact(self.check, self.unread)] if self.unread else []
+        return [fact for rows in self.rows.values() for fact in rows.values()] + lost
+
+
+def _build_first_fact(check: str, rule: LogRule, said: RuleHit, line: str) -> Fact:
+    attrs: dict[str, Any] = {"count": 1, "wrong": rule.says, **_build_time_span(said)}
+    if said.rank is not None:
+        attrs["rank"] = said.rank
+    return Fact(check, rule.key, said.value, line=redact(line)[:MAX_LINE_CHARS].strip(), attrs=attrs, time=said.time, boot_id=said.boot_id)
+
+
+def _count_repeat(fact: Fact, said: RuleHit) -> Fact:
+    last = {"last": said.time.isoformat()} if said.time else {}
+    return replace(fact, attrs={**fact.attrs, "count": fact.attrs["count"] + 1, **last})
+
+
+def _build_time_span(said: RuleHit) -> dict[str, str]:
+    return {"first": said.time.isoformat(), "last": said.time.isoformat()} if said.time else {}

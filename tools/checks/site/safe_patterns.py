@@ -1,0 +1,183 @@
+"""Regular expressions that a site writes, and which of them a hostile line could keep busy: those are refused when the file is read. Pure."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from re import _parser as sre  # type: ignore[attr-defined]  # the standard library's own reading of a pattern
+from typing import Any
+
+MAX_UNBOUNDED_REPEATS = 6
+MAX_PATTERN_CHARS = 2_000
+"""Characters. Python's own compiler takes four times as long for a pattern of twice the classes."""
+MAX_MATCH_WAYS = 1_000_000
+"""In which a text may be tried. Measured: a third of a second."""
+_UNBOUNDED_REPEAT_COUNT = 64
+"""A repetition that may go on longer than this counts as endless."""
+_MAX_EXPONENT = 40
+"""Powers beyond this are too many ways of whatever they are; a float holds MOST_WAYS so often."""
+
+
+class BadPattern(ValueError):
+    """A pattern that cannot be used, or that could take for ever."""
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """The compiled pattern. Refused: what is nested or repeated so that a hostile line could keep it busy, and what is very long."""
+    tree, compiled = _parse_pattern(text)
+    _refuse_endless(list(_iter_repeats(tree)))
+    if _count_nested_ways(tree) > MAX_MATCH_WAYS:
+        raise BadPattern("a choice or repetition inside a repetition can take for ever; write it flat")
+    return compiled
+
+
+def compile_whole_pattern(text: str, longest: int) -> re.Pattern[str]:
+    """The compiled pattern, for whole values of at most so many characters. Refused: what could be tried in more than MOST_WAYS."""
+    tree, compiled = _parse_pattern(text)
+    if _count_ways(tree, longest + 1) > MAX_MATCH_WAYS:
+        raise BadPattern("can take for ever: at most two endless repetitions (such as .*) behind each other, and none inside another")
+    return compiled
+
+
+MAX_LINE_MATCH_WAYS = 1_000
+"""In which a line of a log may be tried at each of its characters: a tenant prints as many lines as it likes."""
+MIN_NEEDLE_CHARS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LinePattern:
+    """A pattern for lines that anybody can print. `needle`: what every line that matches holds; `ways`: how much a try can cost, a character."""
+
+    compiled: re.Pattern[str]
+    needle: str
+    ways: int
+
+
+def compile_line_pattern(text: str, longest: int) -> LinePattern:
+    """For lines cut at so many characters. Refused: what is not linear with a small bound, what finds nothing, and what no fixed word tells of."""
+    compiled = compile_pattern(text)
+    tree, _ = _parse_pattern(text)
+    if compiled.search(""):
+        raise BadPattern("matches the empty line")
+    if compiled.flags & (re.IGNORECASE | re.LOCALE):
+        raise BadPattern("has flags that hide its fixed words; write [Ee]rror instead of (?i)error")
+    if (ways := _count_ways(tree, longest + 1)) > MAX_LINE_MATCH_WAYS:
+        raise BadPattern(
+            f"can be tried in more than {MAX_LINE_MATCH_WAYS} ways at one place; bound its repetitions like {{1,10}}, or leave some out"
+        )
+    needle = max("".join(_iter_literals(tree)).split("\n"), key=len)
+    if len(needle.strip()) < MIN_NEEDLE_CHARS:
+        raise BadPattern(f"holds no fixed text of {MIN_NEEDLE_CHARS} characters outside choices and repetitions")
+    return LinePattern(compiled, needle, int(ways))
+
+
+def _iter_literals(tree: Iterable[Any]) -> Iterator[str]:
+    """The characters that every match holds, in order; a new line where something else may stand in between."""
+    for operation, argument in tree:
+        name = str(operation)
+        if name == "LITERAL":
+            yield chr(argument)
+        elif name == "SUBPATTERN" and not argument[1] and not argument[2]:
+            yield from _iter_literals(argument[3])
+        elif name != "AT":
+            yield "\n"
+
+
+def _parse_pattern(text: str) -> tuple[Any, re.Pattern[str]]:
+    if len(text) > MAX_PATTERN_CHARS:
+        raise BadPattern(f"is longer than {MAX_PATTERN_CHARS} characters")
+    try:
+        return sre.parse(text), re.compile(text)
+    except (re.error, RecursionError, OverflowError) as why:
+        raise BadPattern(f"is no regular expression: {why}") from why
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeat:
+    """One repetition of a pattern. `times`: how often it can itself be repeated; `nested`: without end."""
+
+    what: str
+    times: int
+    nested: bool
+
+
+def _refuse_endless(repeats: Sequence[_Repeat]) -> None:
+    if any(repeat.what == "backreference" for repeat in repeats):
+        raise BadPattern("refers back to a group, which can take for ever")
+    if any(repeat.nested for repeat in repeats):
+        raise BadPattern("a choice or repetition inside an unbounded repetition can take for ever; write it flat")
+    if sum(repeat.times for repeat in repeats if repeat.what == "unbounded") > MAX_UNBOUNDED_REPEATS:
+        raise BadPattern(f"has more than {MAX_UNBOUNDED_REPEATS} unbounded repetitions; bound them like {{0,40}}")
+
+
+def _iter_repeats(tree: Iterable[Any], times: int = 1, nested: bool = False) -> Iterator[_Repeat]:
+    """What can make a search go back and try again: everything of a variable length, choices inside repetitions, back references."""
+    for operation, argument in tree:
+        name = str(operation)
+        if name.endswith("_REPEAT"):
+            least, most, body = argument[0], int(argument[1]), argument[2]
+            unbounded = most > _UNBOUNDED_REPEAT_COUNT
+            if unbounded or (nested and least != most):
+                yield _Repeat("unbounded" if unbounded else "bounded", times, nested)
+            yield from _iter_repeats(body, times * (1 if unbounded else max(1, most)), nested or unbounded)
+        elif name.startswith("GROUPREF"):
+            yield _Repeat("backreference", times, nested)
+        else:
+            if name == "BRANCH" and nested:
+                yield _Repeat("choice", times, nested)
+            yield from _iter_repeats(_list_operations(argument), times, nested)
+
+
+def _count_nested_ways(tree: Iterable[Any]) -> float:
+    """In how many ways the worst of the bounded repetitions can be tried whose body can itself be tried in several."""
+    worst = 1.0
+    for operation, argument in tree:
+        if str(operation).endswith("_REPEAT"):
+            body, most = argument[2], int(argument[1])
+            inside = _count_ways(body, 1)
+            worst = max(
+                worst, _count_nested_ways(body), _multiply_ways(inside, 0, most) if inside > 1 and most <= _UNBOUNDED_REPEAT_COUNT else 1
+            )
+        else:
+            worst = max(worst, _count_nested_ways(_list_operations(argument)))
+    return worst
+
+
+def _count_ways(tree: Iterable[Any], endless: int) -> float:
+    """In how many ways a pattern can be tried at one place, never fewer than there are. `endless`: those of an endless repetition."""
+    found = 1.0
+    for operation, argument in tree:
+        name = str(operation)
+        if name.startswith("GROUPREF"):
+            return inf
+        if name == "BRANCH":
+            found *= sum(_count_ways(branch, endless) for branch in argument[1])
+        elif name.endswith("_REPEAT"):
+            found *= _count_repeated_ways(int(argument[0]), int(argument[1]), _count_ways(argument[2], endless), endless)
+        else:
+            found *= _count_ways(_list_operations(argument), endless)
+    return found
+
+
+def _count_repeated_ways(least: int, most: int, inside: float, endless: int) -> float:
+    if most > _UNBOUNDED_REPEAT_COUNT:
+        return float(endless) if inside == 1 else inf
+    return _multiply_ways(inside, least, most)
+
+
+def _multiply_ways(inside: float, least: int, most: int) -> float:
+    """The ways of what stands so often behind itself; inf where they are too many anyway."""
+    if inside == 1:
+        return float(most - least + 1)
+    if inside > MAX_MATCH_WAYS and most:
+        return inf
+    return sum(inside ** min(times, _MAX_EXPONENT) for times in range(least, most + 1))
+
+
+def _list_operations(argument: Any) -> list[Any]:
+    """The operations that lie in an argument of the parsed pattern, however it keeps them."""
+    if isinstance(argument, sre.SubPattern):
+        return list(argument)
+    if isinstance(argument, (list, tuple)):
+        return [row for part in argument for row in _list_operations(part)]
+    return []

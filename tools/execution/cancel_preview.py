@@ -1,0 +1,53 @@
+"""What the cancelling of a job would end, read before anybody decides: how many tasks in which states, whose, and on which hosts.
+
+`4711` of an array or a job of several parts is all of its tasks; Slurm is asked on the controller and nothing is changed.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kb.scan import split_lines
+from tools.action import Action
+from tools.inventory.host_ranges import BadRange, expand_host_range
+from tools.transport import Transport, Unreachable
+
+QUERY_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES, MAX_TASKS = 15.0, 1 << 20, 10_000
+SQUEUE_COMMAND = ("squeue", "-h", "-r", "-j", "{job}", "-o", "%i|%T|%u|%N")
+
+
+@dataclass(frozen=True, slots=True)
+class CancelPreview:
+    """What would end. `states` counts the tasks by state; `why` says why it could not be read."""
+
+    states: Mapping[str, int] = field(default_factory=dict)
+    owners: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    why: str = ""
+
+
+async def preview_cancel(action: Action, transport: Transport) -> CancelPreview | None:
+    """What this action would end if it began now; None where it cancels nothing."""
+    if action.remedy != "cancel_job":
+        return None
+    argv = tuple(word.format(job=action.args["job"]) for word in SQUEUE_COMMAND)
+    try:
+        ran = await transport.run(action.via, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+    except Unreachable as why:
+        return CancelPreview(why=why.why)
+    complaint = ran.stderr.decode("utf-8", "replace").strip()
+    if ran.timed_out or ran.truncated or ran.exit_status is None:
+        return CancelPreview(why="no whole answer in time")
+    if ran.exit_status != 0:
+        return CancelPreview(why=complaint[:200] or f"exit status {ran.exit_status}")
+    return parse_cancel_preview(ran.text)
+
+
+def parse_cancel_preview(text: str) -> CancelPreview:
+    """`4711_3|RUNNING|alice|gpu-[001-002]`, a row for each task or part."""
+    rows = [parts for line in split_lines(text)[:MAX_TASKS] if len(parts := line.strip().split("|")) == 4]
+    try:
+        hosts = tuple(dict.fromkeys(host for *_, nodes in rows if nodes for host in expand_host_range(nodes)))
+    except BadRange as why:
+        return CancelPreview(why=f"squeue: {why}")
+    return CancelPreview(Counter(state for _, state, _, _ in rows), tuple(dict.fromkeys(user for _, _, user, _ in rows)), hosts)

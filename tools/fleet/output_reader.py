@@ -1,0 +1,137 @@
+"""From what commands printed to dated facts: outputs kept as evidence, read by their check, and trouble told beside what was read."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from kb.redact import RedactedText, redact, redact_once
+from tools.checks.check import Check, Command
+from tools.evidence import EvidenceStore
+from tools.fact import Fact, Status, build_unobserved_fact
+from tools.fleet.answers import CheckAnswer
+from tools.fleet.output_trouble import build_truncated_fact, find_trouble, is_incomplete
+from tools.fleet.skipped_checks import is_missing_program
+from tools.transport import AccessBarrier, CommandResult
+
+MIN_THREAD_CHARS = 1 << 20
+"""Characters whose reading takes long enough for others to notice."""
+
+
+class OutputReader:
+    """Reads outputs for one incident, whose evidence they become."""
+
+    def __init__(self, evidence: EvidenceStore, incident: str) -> None:
+        self._evidence, self._incident = evidence, incident
+
+    async def read_command_facts(
+        self, host: str, check: Check, command: Command, ran: CommandResult, now: datetime, boot_id: str = ""
+    ) -> Sequence[Fact]:
+        """What one command said."""
+        sha, facts = await self._read_command(check, command, ran)
+        return [fact.locate(host, time=now, boot_id=fact.boot_id or boot_id, sha256=sha) for fact in facts]
+
+    async def read_check_facts(
+        self, host: str, check: Check, rans: Mapping[Command, CommandResult], now: datetime, boot_id: str
+    ) -> list[Fact]:
+        """What all commands of a check said. Where the stand-in of a cut output was read, that speaks for the whole: of the cut one remains
+        what it holds, and not what it lacks."""
+        said = {command: await self.read_command_facts(host, check, command, ran, now, boot_id) for command, ran in rans.items()}
+        for command, stand_in in ((command, check.find_stand_in(command)) for command in rans):
+            if stand_in and stand_in in rans and _stand_in_was_read(said[stand_in], command, stand_in, rans[stand_in]):
+                whole = not any(fact.status.blind for fact in said[stand_in])
+                cut = build_truncated_fact(check, command, stand_in).locate(
+                    host, time=now, boot_id=boot_id, sha256=_find_digest(said[command])
+                )
+                said[command] = [*(fact for fact in said[command] if fact.status is Status.OK), *([cut] if whole else [])]
+        return [fact for facts in said.values() for fact in facts]
+
+    async def _read_command(self, check: Check, command: Command, ran: CommandResult) -> tuple[str, Iterable[Fact]]:
+        trouble = _redact_trouble(find_trouble(check, command, ran))
+        text = await _redact_output(ran.text + ("\n" + ran.stderr.decode("utf-8", "replace") if ran.stderr else ""))
+        sha = await self._evidence.put_text(self._incident, text) if text.strip() else ""
+        if command.silence and not text.strip() and ran.exit_status == 0:
+            return sha, check.parse_output(command.silence)
+        facts = [trouble] if trouble else []
+        if check.statuses is not None and (trouble or ran.exit_status not in check.statuses):
+            why = f"{check.id}.{command.name}: exit status {ran.exit_status}: {text.strip()[:200]}"
+            return sha, facts or [build_unobserved_fact(check.id, Status.UNREADABLE, why)]
+        if is_incomplete(ran) and not check.exclusive:
+            facts += (
+                await _parse_output(check, await _redact_output(ran.text[: ran.text.rfind("\n") + 1]))
+                if check.partial and "\n" in ran.text
+                else ()
+            )
+        elif ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status != 126 and not is_missing_program(ran)):
+            facts += await _parse_output(check, text)
+        return sha, facts
+
+
+async def _redact_output(text: str) -> RedactedText:
+    """Without secrets before anything is made of it: facts go into evidence, to the store, to a model and onto cards."""
+    return await asyncio.to_thread(redact_once, text) if len(text) > MIN_THREAD_CHARS else redact_once(text)
+
+
+def _redact_trouble(trouble: Fact | None) -> Fact | None:
+    """Trouble quotes what a host complained of."""
+    return replace(trouble, line=redact(trouble.line)) if trouble else None
+
+
+async def _parse_output(check: Check, text: RedactedText) -> Sequence[Fact]:
+    """What the check's formats make of it; of a long text apart from the loop, which others wait for."""
+    return await asyncio.to_thread(check.parse_output, text) if len(text) > MIN_THREAD_CHARS else check.parse_output(text)
+
+
+def _stand_in_was_read(facts: Sequence[Fact], command: Command, stand_in: Command, ran: CommandResult) -> bool:
+    """Whether a stand-in said something. That there is nothing is believed of the program which printed the cut output: it has the log."""
+    nothing = not facts and bool(ran.stdout.strip()) and command.argv[0] == stand_in.argv[0]
+    return nothing or any(fact.key for fact in facts)
+
+
+def _find_digest(facts: Sequence[Fact]) -> str:
+    return next((fact.sha256 for fact in facts if fact.sha256), "")
+
+
+def build_answer(
+    host: str, check: Check, found: Sequence[Fact], now: datetime, known_boot: str, seconds: float, lacking: Fact | None = None
+) -> CheckAnswer:
+    """The answer that all facts of a check make together, dated by the boot that they name, else by the one known so far. `lacking`: that
+    none of its programs is there. A check that established nothing could not look."""
+    facts = (
+        check.settle(drop_duplicates(found)) if check.settle and not lacking else drop_duplicates([*found, *([lacking] if lacking else ())])
+    )
+    facts = facts or [build_unobserved_fact(check.id, Status.UNREADABLE, f"{check.id}: its commands said nothing")]
+    boot = find_boot_id(facts) or known_boot
+    dated = tuple(
+        fact if fact.host and (fact.boot_id or not boot) else fact.locate(host, time=now, boot_id=fact.boot_id or boot, sha256=fact.sha256)
+        for fact in facts
+    )
+    blinds = [fact.line for fact in dated if (not fact.key and fact.status.blind) or is_unobserved_fact(fact)]
+    return CheckAnswer(host, check.id, dated, seconds, could_not="; ".join(dict.fromkeys(blinds)))
+
+
+def is_unobserved_fact(fact: Fact) -> bool:
+    """Whether a fact only says that there was nothing to look at or nobody to ask: no tool, no device, no log of a job."""
+    return fact.key == "check.skipped" or (fact.key == "job.log" and fact.value is False)
+
+
+def find_boot_id(facts: Iterable[Fact]) -> str:
+    """The boot id that stands among the facts, or ""."""
+    return next((str(fact.value) for fact in facts if fact.key == "host.boot_id" and fact.value), "")
+
+
+def drop_duplicates(facts: Sequence[Fact]) -> list[Fact]:
+    """Without the repeats that come of several commands printing the same thing."""
+    seen: dict[tuple[object, ...], Fact] = {}
+    for fact in facts:
+        attrs = repr(fact.attrs) if fact.attrs else ""
+        seen.setdefault((fact.key, fact.device, repr(fact.value), fact.status, fact.line, fact.time, fact.boot_id, attrs), fact)
+    return list(seen.values())
+
+
+def build_unobserved_answer(
+    host: str, check: Check, status: Status, why: str, now: datetime, barrier: AccessBarrier = AccessBarrier.OTHER
+) -> CheckAnswer:
+    """The answer of a host that could not be asked. What kept us out is told where it is known."""
+    attrs = {} if barrier is AccessBarrier.OTHER else {"barrier": barrier.value}
+    return CheckAnswer(host, check.id, (replace(build_unobserved_fact(check.id, status, why, host), time=now, attrs=attrs),), could_not=why)

@@ -1,0 +1,86 @@
+"""Why the answer of a command cannot be trusted whole, or was not had: what the transport, sudo, a missing program or setting left behind."""
+
+import re
+
+from kb.scan import split_lines
+from tools.checks.check import Check, Command
+from tools.checks.clean_output import clean_output
+from tools.fact import Fact, Status, build_unobserved_fact
+from tools.fleet.skipped_checks import explain_not_started, is_missing_program
+from tools.transport import CommandResult
+
+REFUSAL_TEXTS = (
+    "a password is required",
+    "not allowed to execute",
+    "is not in the sudoers",
+    "permission denied",
+    "operation not permitted",
+    "access denied",
+)
+
+
+OLD_KIT_PATTERN = re.compile(r"rackmedic-look: no such question: this kit is ([0-9a-f]{12})")
+"""What the node kit says of a question that came into the catalogue after it was installed."""
+
+
+def build_no_target_fact(check: Check, setting: str) -> Fact:
+    """The fact that a question was not asked because the site names nobody to ask. Neither healthy nor sick."""
+    return Fact(check.id, "check.no_target", setting, line=f"could not look: no target is set ({setting} in the inventory)")
+
+
+def build_truncated_fact(check: Check, command: Command, stand_in: Command) -> Fact:
+    """The fact that an output was longer than its cap and what matters of it was read whole: what else it said nobody has looked at."""
+    line = f"{check.id}.{command.name} is longer than {check.cap} bytes: read were only {stand_in.only}; all else was left out"
+    return Fact(check.id, "check.left_out", command.name, line=line)
+
+
+def is_incomplete(ran: CommandResult) -> bool:
+    """Whether the output may end anywhere: half a table counts wrong."""
+    return ran.timed_out or ran.truncated or ran.exit_status is None
+
+
+def find_trouble(check: Check, command: Command, ran: CommandResult) -> Fact | None:
+    """Why a command's answer cannot be trusted whole; None when it can. Exit statuses of tools that print their error are the parser's business."""
+    name = f"{check.id}.{command.name}"
+    if ran.timed_out:
+        return build_unobserved_fact(check.id, Status.TIMEOUT, f"{name}: no answer within {check.timeout:g} s")
+    if ran.exit_status is None and not ran.truncated:
+        return build_unobserved_fact(check.id, Status.UNREACHABLE, f"{name}: connection lost before the command ended")
+    if ran.truncated:
+        kept = "; what is older was left out" if command.stands_in_for else ""
+        return build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: output cut at {check.cap} bytes{kept}")
+    return _explain_failure(check, command, ran, name)
+
+
+def find_telling_line(complaint: str) -> str:
+    """The first line of a complaint that says why: a refusal where one stands there, and never what ssh, sudo and the shell say around it."""
+    lines = [line.strip() for line in split_lines(clean_output(complaint)) if line.strip()]
+    refusal = (line for line in lines if any(word in line.lower() for word in REFUSAL_TEXTS))
+    return next(refusal, lines[0] if lines else "no reason given")[:200]
+
+
+def _explain_failure(check: Check, command: Command, ran: CommandResult, name: str) -> Fact | None:
+    silent = not ran.stdout.strip()
+    complaint = ran.stderr.decode("utf-8", "replace").strip()
+    if old := OLD_KIT_PATTERN.search(complaint):
+        why = f"its node kit is {old[1]}, another than this RackMedic's, and does not know this question: install the newest (`rackmedic node-kit`)"
+        return build_unobserved_fact(check.id, Status.DENIED, f"{name}: {why}")
+    if is_missing_program(ran):
+        return (
+            None if command.optional else build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: {explain_not_started(command, ran)}")
+        )
+    if ran.exit_status and silent and any(word in complaint.lower() for word in REFUSAL_TEXTS):
+        return build_unobserved_fact(check.id, Status.DENIED, f"{name}: {find_telling_line(complaint)}")
+    if ran.exit_status == 126:
+        return (
+            None
+            if command.optional
+            else build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: cannot be run: {find_telling_line(complaint)}")
+        )
+    if silent and not complaint:
+        return (
+            None
+            if command.optional
+            else build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: no output (exit status {ran.exit_status})")
+        )
+    return None

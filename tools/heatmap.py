@@ -1,0 +1,141 @@
+"""A number of every GPU, hosts × GPUs, or of every pair of hosts, hosts × hosts. What is not known is not known, never zero."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Literal, TypeGuard
+
+from kb.fact_keys import find_key
+from tools.fact import Fact, Status, Value
+
+MAX_ROWS = 40
+"""Hosts that are shown: those that stand out most."""
+
+WORSE_DIRECTIONS: Mapping[str, Literal["more", "less"]] = {
+    "gpu.temp.core": "more",
+    "gpu.temp.memory": "more",
+    "gpu.ecc.dram_uncorrectable_total": "more",
+    "gpu.ecc.dram_correctable_total": "more",
+    "nvlink.crc_errors": "more",
+    "nvlink.speed": "less",
+    "pcie.width": "less",
+    "pcie.speed": "less",
+    "gpu.clock.sm": "less",
+    "nccl.pair_busbw": "less",
+}
+"""Of numbers that are worse in one direction alone: nobody looks for the coolest GPU. Any other stands out in both."""
+MIN_DEVIATION_DIVISOR, MIN_DEVIATION, MIN_DEVIATION_WIDTHS = 8, 0.5, 4
+"""A value stands out that is an eighth of the median away from it, and so much at least, and four times as far as half of the values are."""
+
+MAX_VALUE = 10**18
+"""Above it a number is none that a GPU counts or measures."""
+
+
+@dataclass(slots=True)
+class Heatmap:
+    """The values of one key. GPUs are columns, in the order of their numbers; of a pair of hosts the other host is the column."""
+
+    key: str
+    hosts: Sequence[str]
+    _values: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def add_facts(self, facts: Iterable[Fact]) -> None:
+        """Take what these facts say of the key; where several do, the largest counts."""
+        for fact in facts:
+            if fact.key == self.key and fact.status is Status.OK and not fact.stale and _can_be_drawn(fact.value):
+                for column in self._list_columns(fact):
+                    place = (fact.host, column)
+                    self._values[place] = max(float(fact.value), self._values.get(place, float("-inf")))
+
+    def _list_columns(self, fact: Fact) -> Sequence[str]:
+        """Where its value stands: below its GPU, or below each of these hosts that was tested with it."""
+        mates = fact.attrs.get("with")
+        return [str(mate) for mate in mates if mate in self.hosts] if isinstance(mates, (list, tuple)) else [fact.device or ""]
+
+    @property
+    def columns(self) -> list[str]:
+        """GPUs, or the hosts that others were paired with."""
+        shown = set(self.hosts)
+        return sorted({column for host, column in self._values if host in shown}, key=lambda name: (len(name), name))
+
+    @property
+    def unit(self) -> str:
+        row = find_key(self.key)
+        return row.unit if row else ""
+
+    @property
+    def says(self) -> str:
+        """What the number is, in words."""
+        row = find_key(self.key)
+        return row.means.partition(";")[0] if row else self.key
+
+    def get_row(self, host: str, columns: Sequence[str] | None = None) -> list[float | None]:
+        """One host's values, of all columns or of these; None where nothing is known."""
+        return [self._values.get((host, column)) for column in (self.columns if columns is None else columns)]
+
+    def list_known_hosts(self) -> list[str]:
+        """Hosts of which any value is known, in their order."""
+        having = {host for host, _ in self._values}
+        return [host for host in self.hosts if host in having]
+
+    def build_table(self) -> list[tuple[str, ...]]:
+        """The same in cells, a head first: every host, those that are not known too."""
+        columns = self.columns
+        rows = [(host, *("?" if value is None else f"{value:g}" for value in self.get_row(host))) for host in self.hosts]
+        return [("host", *columns), *rows]
+
+    def compute_spread(self) -> tuple[float, float, float] | None:
+        """Least, median and largest value; None where nothing is known."""
+        shown = set(self.hosts)
+        values = [value for (host, _), value in self._values.items() if host in shown]
+        return (min(values), median(values), max(values)) if values else None
+
+    def find_outlier(self) -> tuple[str, str, float] | None:
+        """Host, column and value that stand out most, on the side that is worse; None where none does."""
+        if (spread := self.compute_spread()) is None:
+            return None
+        hosts, middle = set(self.hosts), spread[1]
+        shown = sorted((place, value) for place, value in self._values.items() if place[0] in hosts)
+        (host, column), value = max(shown, key=lambda one: self._compute_deviation(one[1], middle))
+        usual = median(abs(other - middle) for _, other in shown)
+        return (
+            (host, column, value)
+            if self._compute_deviation(value, middle)
+            > max(abs(middle) / MIN_DEVIATION_DIVISOR, MIN_DEVIATION, MIN_DEVIATION_WIDTHS * usual)
+            else None
+        )
+
+    def _compute_deviation(self, value: float, middle: float) -> float:
+        """How far from the median, as far as that is worth a word."""
+        sides = {"more": value - middle, "less": middle - value}
+        return sides[WORSE_DIRECTIONS[self.key]] if self.key in WORSE_DIRECTIONS else abs(value - middle)
+
+    def list_outlier_hosts(self, most: int = MAX_ROWS) -> list[str]:
+        """The hosts that stand out most, in their own order."""
+        spread = self.compute_spread()
+        if spread is None:
+            return []
+        known = self.list_known_hosts()
+        far = dict.fromkeys(known, 0.0)
+        for (host, _), value in self._values.items():
+            if host in far:
+                far[host] = max(far[host], abs(value - spread[1]))
+        first = sorted(known, key=lambda host: -far[host])[:most]
+        return [host for host in known if host in set(first)]
+
+
+def _can_be_drawn(value: Value) -> TypeGuard[int | float]:
+    """Hosts may print any number of digits, and no number at all: neither has a place on a scale."""
+    return isinstance(value, (int, float)) and abs(value) <= MAX_VALUE
+
+
+def summarize_heatmap(heat: Heatmap) -> str:
+    """The same in a line, for the words beside a picture and for who cannot see it; empty where nothing is known."""
+    spread, far = heat.compute_spread(), heat.find_outlier()
+    if spread is None:
+        return ""
+    unit = f" {heat.unit}" if heat.unit else ""
+    low, middle, high = spread
+    hosts = len(heat.list_known_hosts())
+    one = f"{'/'.join(part for part in far[:2] if part)} with {far[2]:g} stands out most" if far else "none stands out"
+    return f"{heat.says} of {hosts} host{'s' if hosts != 1 else ''}: {low:g} to {high:g}{unit}, median {middle:g}; {one}"

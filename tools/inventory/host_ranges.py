@@ -1,0 +1,105 @@
+"""Host ranges as operators write them: `gpu-[001-004,7]`, `n1,n3`, folded back for reading. Pure; caps what a range may expand to."""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import product
+
+MAX_HOSTS = 20_000
+HOST_NAME_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+"""What a host name may look like: it never starts with a dash, so it can never be read as an option."""
+
+
+class BadRange(ValueError):
+    """A host range that cannot be read. The message quotes the part at fault."""
+
+
+def expand_host_range(text: str) -> list[str]:
+    """`gpu-[001-003],n5` → `gpu-001 gpu-002 gpu-003 n5`, in order, without repeats. Width of the first number is kept.
+
+    Raises BadRange for unbalanced brackets, descending ranges, ends that are padded to different widths, names that are no host names, or
+    more than MOST hosts.
+    """
+    names: dict[str, None] = {}
+    for part in _split_range(text):
+        for name in _expand_one(part, MAX_HOSTS - len(names)):
+            if not re.fullmatch(HOST_NAME_PATTERN, name):
+                raise BadRange(f"{name!r} is not a host name")
+            names[name] = None
+    return list(names)
+
+
+def _split_range(text: str) -> list[str]:
+    """Commas and blanks outside brackets separate names."""
+    parts, depth, word = [], 0, ""
+    for char in text:
+        depth += {"[": 1, "]": -1}.get(char, 0)
+        if depth not in (0, 1):
+            raise BadRange(f"unbalanced brackets in {text[:80]!r}")
+        if depth == 0 and (char == "," or char.isspace()):
+            parts.append(word)
+            word = ""
+        else:
+            word += char
+    if depth:
+        raise BadRange(f"unbalanced brackets in {text[:80]!r}")
+    return [part for part in (*parts, word) if part]
+
+
+def _expand_one(part: str, room: int) -> Iterable[str]:
+    pieces = re.split(r"\[([^\]]*)\]", part)
+    choices = [_expand_numbers(piece, room) if i % 2 else [piece] for i, piece in enumerate(pieces)]
+    total = 1
+    for choice in choices:
+        total *= len(choice)
+    if total > room:
+        raise BadRange(f"{part!r} names more than {MAX_HOSTS} hosts")
+    return ("".join(words) for words in product(*choices))
+
+
+def _expand_numbers(body: str, room: int) -> list[str]:
+    found: list[str] = []
+    for part in body.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", part)
+        if match is None:
+            raise BadRange(f"cannot read {part!r} in [{body[:60]}]")
+        first, last = match.group(1), match.group(2) or match.group(1)
+        if int(last) < int(first):
+            raise BadRange(f"{part!r} runs backwards")
+        if last.startswith("0") and len(last) != len(first):
+            raise BadRange(f"the ends of {part!r} are not written with the same number of digits")
+        if int(last) - int(first) >= room:
+            raise BadRange(f"[{body[:60]}] names more than {MAX_HOSTS} hosts")
+        found += [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
+    return found
+
+
+def _split_name(name: str) -> tuple[str, str, str]:
+    """Prefix, last number as written, rest; no number leaves the name whole."""
+    match = re.fullmatch(r"(.*?)(\d{1,9})(\D*)", name)
+    return (match.group(1), match.group(2), match.group(3)) if match else (name, "", "")
+
+
+def fold_host_names(names: Iterable[str]) -> str:
+    """The inverse of `expand` for reading: `gpu-001 gpu-002 n5` → `gpu-[001-002],n5`."""
+    numbers: dict[tuple[str, str, bool], list[str]] = {}
+    for name in sorted(set(names)):
+        prefix, digits, rest = _split_name(name)
+        numbers.setdefault((prefix, rest, bool(digits)), []).append(digits)
+    return ",".join(_fold_one(prefix, found, rest) for (prefix, rest, _), found in numbers.items())
+
+
+def _fold_one(prefix: str, found: list[str], rest: str) -> str:
+    return (
+        f"{prefix}{found[0]}{rest}" if len(found) == 1 else f"{prefix}[{_format_runs(sorted(found, key=lambda d: (int(d), len(d))))}]{rest}"
+    )
+
+
+def _format_runs(numbers: Sequence[str]) -> str:
+    """`001 002 007` → `001-002,007`. A run goes on only while the first number's width does."""
+    runs: list[list[str]] = []
+    for number in numbers:
+        if runs and number == str(int(runs[-1][-1]) + 1).zfill(len(runs[-1][0])):
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -1,0 +1,360 @@
+"""Which hosts there are, how they are reached, and which Slack channels speak of them. A name that is not in here is never contacted."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from kb.schema import Loc, iter_complaints
+from kb.yaml_files import Document, Problems, read_document
+from tools.checks.check import SLOT_PATTERNS, URL_PATTERN
+from tools.inventory.aliases import ALIAS_PATTERN, HostAlias, find_alias_problems
+from tools.inventory.host_ranges import BadRange, expand_host_range
+from tools.inventory.name_suggestions import find_suggestions, format_unknown_names
+from tools.inventory.scheduler_names import ScheduledHost, find_scheduling_problems
+
+Scheduler = Literal["slurm", "kubernetes", "none"]
+
+
+class BadInventory(ValueError):
+    """The inventory cannot be used. `problems` holds every fault found, each naming its field and the mend, and its line where a file has it."""
+
+    def __init__(self, source: str, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.source, self.problems = source, tuple(problems)
+
+
+class HostSettings(BaseModel):
+    """How to reach a host. Set under `defaults`, narrowed by group, then by host."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    user: str | None = None
+    port: int | None = Field(default=None, ge=1, le=65535)
+    key: str | None = None
+    certificate: str | None = None
+    known_hosts: str | None = None
+    jump: str | None = None
+    """`[user@]host[:port]` of a bastion; its host key is verified with the same known_hosts."""
+    kit: bool | None = None
+    job_logs: str | None = None
+    nccl_tests: str | None = None
+    gpu_burn: str | None = None
+    leaf: str | None = None
+    """The leaf switch its adapters hang on, where that is known: tells a slow switch from a slow node."""
+    rack: str | None = None
+    """The rack it stands in, where that is known: hosts of one rack share its air and its power."""
+    launcher: Literal["mpi", "srun", "torchrun"] | None = None
+    """How a test over several hosts is started."""
+    sku: str | None = None
+    object_store: str | None = None
+    """The address of the object store that jobs read; asked for headers only. Unset: it is not looked at."""
+    tracker: str | None = None
+    """The address of the experiment tracker that jobs report to; the same."""
+    controller: str | None = None
+    """The host (of this inventory) on which the scheduler's commands run; without one nothing is drained, evicted or cancelled."""
+    scheduler: Scheduler | None = None
+    """Whose commands those are; Slurm's where nothing is said. `none`: nobody schedules these hosts, whatever `defaults` say."""
+
+    @field_validator("job_logs", "nccl_tests", "gpu_burn")
+    @classmethod
+    def _validate_path(cls, value: str | None) -> str | None:
+        if value is not None and (not re.fullmatch(SLOT_PATTERNS["job_logs"], value) or ".." in value):
+            raise ValueError("must be an absolute path of letters, digits, '.', '_', '-' and '/'")
+        return value
+
+    @field_validator("object_store", "tracker")
+    @classmethod
+    def _validate_address(cls, value: str | None) -> str | None:
+        if value is not None and (not re.fullmatch(URL_PATTERN, value) or ".." in value):
+            raise ValueError("must be an address as https://host:port/path, without a name, a password or a query")
+        return value
+
+    def merge_over(self, under: "HostSettings") -> "HostSettings":
+        """These settings where set, `under` elsewhere."""
+        return HostSettings(**{**under.model_dump(), **self.model_dump(exclude_none=True)})
+
+
+class HostRow(HostSettings):
+    """One host's own settings."""
+
+    address: str | None = None
+    host_key_alias: str | None = None
+    node: str | None = None
+    """What its scheduler calls it, where that is not its name here."""
+    alias: str | None = Field(default=None, pattern=ALIAS_PATTERN)
+    """What its tenant calls it; shown on their side instead of its name here, and understood there beside it."""
+
+
+class GroupRow(HostSettings):
+    """A group: a host range and what its hosts share."""
+
+    hosts: str
+    tenant: str | None = None
+
+
+class ChannelRow(BaseModel):
+    """A Slack channel bound to the operators, or to a tenant together with the operators' channel of its internal threads."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    channel: str
+    name: str = ""
+    kind: Literal["operators", "tenant"] = "operators"
+    groups: tuple[str, ...] = ()
+    tenant: str = ""
+    internal: str = ""
+    approvers: str = ""
+    """Slack user-group id that approval cards mention."""
+    language: str = Field(default="en", pattern=r"^[a-z]{2}$")
+    """In which a tenant is answered."""
+    mention_only: bool = False
+    """Nothing is answered there but what mentions us: for a channel where people talk much among themselves."""
+
+
+class _InventoryFile(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    defaults: HostSettings = HostSettings()
+    groups: dict[str, GroupRow]
+    hosts: dict[str, HostRow] = {}
+    channels: tuple[ChannelRow, ...] = ()
+    slurm: tuple[str, ...] = ()
+
+
+class Host(BaseModel):
+    """One host, everything resolved."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    address: str
+    port: int = 22
+    user: str = "rackmedic"
+    key: str = ""
+    certificate: str = ""
+    known_hosts: str = ""
+    host_key_alias: str = ""
+    jump: str = ""
+    kit: bool = False
+    job_logs: str = "/var/log/jobs"
+    nccl_tests: str = "/usr/local/nccl-tests/build"
+    gpu_burn: str = "/opt/gpu-burn"
+    object_store: str = ""
+    tracker: str = ""
+    leaf: str = ""
+    rack: str = ""
+    launcher: Literal["mpi", "srun", "torchrun"] = "mpi"
+    sku: str = ""
+    controller: str = ""
+    scheduler: Scheduler = "slurm"
+    node: str = ""
+    alias: str = ""
+    group: str = ""
+    tenant: str = ""
+
+    @property
+    def node_name(self) -> str:
+        """What its scheduler calls it."""
+        return self.node or self.name
+
+    @property
+    def slurm_name(self) -> str:
+        """What Slurm calls it."""
+        return self.node or self.name.partition(".")[0]
+
+    @property
+    def name_for_tenant(self) -> str:
+        """What its tenant calls it."""
+        return self.alias or self.name
+
+
+class Inventory(BaseModel):
+    """The fleet as one frozen value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hosts: Mapping[str, Host]
+    groups: Mapping[str, tuple[str, ...]]
+    channels: tuple[ChannelRow, ...] = ()
+    slurm: tuple[str, ...] = ()
+    """Where Slurm can be asked: names of hosts, "" for the machine RackMedic runs on."""
+
+    def select_hosts(self, ranges: str) -> tuple[Host, ...]:
+        """Hosts of a range or of group names; BadRange names what is not in the inventory."""
+        wanted: dict[str, None] = {}
+        for name in expand_host_range(ranges):
+            wanted.update(dict.fromkeys(self.groups.get(name, (name,))))
+        unknown = [name for name in wanted if name not in self.hosts]
+        if unknown:
+            raise BadRange(format_unknown_names(find_suggestions(unknown, (*self.hosts, *self.groups))))
+        return tuple(self.hosts[name] for name in wanted)
+
+    def list_domains(self, names: Iterable[str]) -> frozenset[str]:
+        """The domains that these hosts have by name or address, as `dc1.example`; none where all are short names or numbers."""
+        written = [text.lower() for name in names for text in (name, self.hosts[name].address)]
+        found = {text.partition(".")[2] for text in written}
+        return frozenset(domain for domain in found if domain and not domain.rpartition(".")[2].isdigit())
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Hosts that jobs run on: all but the schedulers' controllers."""
+        controllers = {host.controller for host in self.hosts.values()}
+        return tuple(name for name in self.hosts if name not in controllers)
+
+    def list_group_hosts(self, groups: Iterable[str]) -> tuple[str, ...]:
+        """Names of the hosts of these groups; of all groups when none is named."""
+        names = list(groups) or list(self.groups)
+        return tuple(dict.fromkeys(host for group in names for host in self.groups.get(group, ())))
+
+
+def read_inventory(path: Path) -> Document:
+    """The file's document. Raises BadInventory."""
+    problems = Problems()
+    document = read_document(path, problems)
+    if document is None or problems.found:
+        raise BadInventory(str(path), problems.found)
+    return document
+
+
+def parse_inventory(raw: Any, source: str = "inventory", document: Document | None = None) -> Inventory:
+    """The inventory of plain data. `document`: the file it is from, whole or in part; then problems name its lines. Raises BadInventory."""
+
+    def refuse(problems: Iterable[tuple[Loc, str]]) -> BadInventory:
+        return BadInventory(source, [f"{document.find_position(*loc)}: {what}" if document else what for loc, what in problems])
+
+    try:
+        file = _InventoryFile.model_validate(raw)
+    except ValidationError as why:
+        first = list(iter_complaints(why, _InventoryFile))
+        raise refuse([*first, *_find_other_problems(raw, [row["loc"] for row in why.errors()])]) from why
+    members, groups_of, problems = _resolve_groups(file)
+    if problems:
+        raise refuse(problems)
+    hosts = {name: _resolve_host(name, groups, file) for name, groups in groups_of.items()}
+    asked = dict.fromkeys((*file.slurm, *(host.controller for host in hosts.values() if host.controller and host.scheduler == "slurm")))
+    return Inventory(hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels, slurm=tuple(asked))
+
+
+Problem = tuple[Loc, str]
+"""What is wrong, and the field that it is about."""
+
+
+def _resolve_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], dict[str, list[str]], list[Problem]]:
+    """Hosts by group and groups by host, and what is wrong between rows that are well by themselves."""
+    members, problems = _expand_groups(file)
+    groups_of: dict[str, list[str]] = {}
+    for group, names in members.items():
+        for name in names:
+            groups_of.setdefault(name, []).append(group)
+    problems += [*_find_unknown_hosts(groups_of.keys(), file), *_find_channel_problems(file), *_find_tenant_problems(groups_of, file)]
+    problems += find_scheduling_problems(_iter_scheduled_hosts(groups_of, file))
+    problems += find_alias_problems(_iter_aliases(groups_of, file), groups_of)
+    return members, groups_of, problems
+
+
+def _find_other_problems(raw: Any, wrong: Sequence[Loc]) -> list[Problem]:
+    """What else is wrong, with the fields left out that cannot be read; nothing where there is too little left to tell."""
+    rest = deepcopy(raw)
+    for loc in wrong:
+        _remove_field(rest, loc)
+    try:
+        _, _, problems = _resolve_groups(_InventoryFile.model_validate(rest))
+    except ValidationError:
+        return []
+    return [(loc, what) for loc, what in problems if not any(loc[: len(bad)] == bad[: len(loc)] for bad in wrong)]
+
+
+def _remove_field(rest: Any, loc: Loc) -> None:
+    """Take one field out of plain data."""
+    for part in loc[:-1]:
+        if isinstance(rest, dict):
+            rest = rest.get(part)
+        elif isinstance(rest, list) and isinstance(part, int) and part < len(rest):
+            rest = rest[part]
+        else:
+            return
+    if loc and isinstance(rest, dict):
+        rest.pop(loc[-1], None)
+
+
+def _expand_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], list[Problem]]:
+    found: dict[str, list[str]] = {}
+    problems: list[Problem] = []
+    for name, row in file.groups.items():
+        try:
+            found[name] = expand_host_range(row.hosts)
+        except BadRange as why:
+            found[name] = []
+            problems.append((("groups", name, "hosts"), f"groups.{name}.hosts: {why}"))
+    return found, problems
+
+
+def _find_unknown_hosts(known: Collection[str], file: _InventoryFile) -> Iterator[Problem]:
+    """Rows of hosts that no group has, and controllers that are none of the hosts."""
+    for name in file.hosts:
+        if name not in known:
+            yield ("hosts", name), f"hosts.{name}: is in no group"
+    rows: dict[Loc, HostSettings] = {("defaults",): file.defaults, **{("groups", name): row for name, row in file.groups.items()}}
+    for loc, row in rows.items():
+        if row.controller and row.controller not in known:
+            yield (*loc, "controller"), f"{'.'.join(map(str, loc))}.controller: {row.controller!r} is not a host of this inventory"
+        if row.controller and row.scheduler == "none":
+            yield (*loc, "scheduler"), f"{'.'.join(map(str, loc))}.scheduler: is none, and `controller:` names who is asked; leave one out"
+
+
+def _iter_scheduled_hosts(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[ScheduledHost]:
+    """Where all is Slurm's and by its own name, there is nothing to look at."""
+    rows = (file.defaults, *file.groups.values(), *file.hosts.values())
+    if any(row.scheduler for row in rows) or any(row.node for row in file.hosts.values()):
+        hosts = (_resolve_host(name, groups, file) for name, groups in groups_of.items())
+        yield from (ScheduledHost(h.name, h.group, h.scheduler, h.controller, h.node_name, bool(h.node)) for h in hosts)
+
+
+def _iter_aliases(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[HostAlias]:
+    for name, row in file.hosts.items():
+        if row.alias and name in groups_of:
+            yield HostAlias(name, row.alias, _find_tenant(groups_of[name], file))
+
+
+def _find_tenant(groups: Iterable[str], file: _InventoryFile) -> str:
+    return next((tenant for group in groups if (tenant := file.groups[group].tenant)), "")
+
+
+def _find_channel_problems(file: _InventoryFile) -> Iterator[Problem]:
+    for i, row in enumerate(file.channels):
+        for group in row.groups:
+            if group not in file.groups:
+                yield ("channels", i, "groups"), f"channels.{i}.groups: there is no group {group!r}"
+        if row.kind == "tenant" and not row.tenant:
+            yield ("channels", i), f"channels.{i}.tenant: a tenant channel names its tenant"
+
+
+def _find_tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[Problem]:
+    """A host belongs to one tenant, or secrets of one would be shown to another."""
+    for name, groups in groups_of.items():
+        tenants = {tenant for group in groups if (tenant := file.groups[group].tenant)}
+        if len(tenants) > 1:
+            yield ("groups", groups[-1]), f"hosts.{name}: is in groups of several tenants ({', '.join(sorted(tenants))})"
+
+
+def _resolve_host(name: str, groups: Sequence[str], file: _InventoryFile) -> Host:
+    """Its own settings, over those of its groups (the later one wins), over the defaults."""
+    row, settings = file.hosts.get(name, HostRow()), file.defaults
+    for layer in (*(file.groups[group] for group in groups), row):
+        settings = HostSettings(**layer.model_dump(include=set(HostSettings.model_fields))).merge_over(settings)
+    if settings.scheduler == "none":
+        settings = settings.model_copy(update={"controller": None})
+    return Host(
+        name=name,
+        address=row.address or name,
+        host_key_alias=row.host_key_alias or "",
+        node=row.node or "",
+        alias=row.alias or "",
+        group=groups[-1],
+        tenant=_find_tenant(groups, file),
+        **settings.model_dump(exclude_none=True),
+    )

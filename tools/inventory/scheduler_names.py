@@ -1,0 +1,54 @@
+"""What each scheduler calls the hosts, and what is wrong with that: a name that it cannot have, or one that two hosts share. Pure."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kb.schema import Loc
+from tools.checks.check import SLOT_PATTERNS
+
+NODE_NAME_RULES: Mapping[str, tuple[str, str]] = {
+    "slurm": (SLOT_PATTERNS["node"], "a NodeName of Slurm: letters, digits, '_' and '-'"),
+    "kubernetes": (SLOT_PATTERNS["kube_node"], "a node name of Kubernetes: small letters, digits, '.' and '-'"),
+}
+"""What a node may be called, and how that is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledHost:
+    """A host as its scheduler has it. `named`: its row gives it a name of its own there."""
+
+    host: str
+    group: str
+    scheduler: str
+    controller: str
+    node: str
+    named: bool
+
+
+def find_scheduling_problems(hosts: Iterable[ScheduledHost]) -> Iterator[tuple[Loc, str]]:
+    """One of two hosts that are one node would be drained for the other."""
+    rows = list(hosts)
+    controllers = {row.controller for row in rows}
+    told: set[str] = set()
+    taken: dict[tuple[str, str], str] = {}
+    for row in rows:
+        if row.scheduler == "kubernetes" and not row.controller and row.host not in controllers and row.group not in told:
+            told.add(row.group)
+            yield (
+                ("groups", row.group, "scheduler"),
+                f"groups.{row.group}.scheduler: kubernetes needs `controller:`, a host of this inventory with kubectl",
+            )
+        yield from _find_name_problem(row)
+        if (other := taken.setdefault((row.controller, row.node), row.host)) != row.host and row.controller:
+            yield ("hosts", row.host), f"hosts.{row.host}.node: {row.node!r} is {other} already"
+
+
+def _find_name_problem(row: ScheduledHost) -> Iterator[tuple[Loc, str]]:
+    pattern, says = NODE_NAME_RULES.get(row.scheduler, ("", ""))
+    if not (row.named or row.scheduler == "kubernetes") or not pattern or re.fullmatch(pattern, row.node):
+        return
+    if row.named:
+        yield ("hosts", row.host, "node"), f"hosts.{row.host}.node: {row.node[:80]!r} is not {says}"
+    else:
+        yield ("groups", row.group, "hosts"), f"hosts.{row.host}: is not {says}; set its `node:`"

@@ -1,0 +1,146 @@
+"""Inventories from anywhere: a YAML file, and what it takes from Slurm, Kubernetes or Ansible. Readers are pure, only this module fetches.
+
+`sources:` of an inventory file, or a source's name where a file is expected: `slurm:`, `slurm:LOGIN_HOST`, `slurm:FILE`, `kubernetes:`,
+`kubernetes:FILE`, `ansible:FILE`. An Ansible FILE is an inventory, of which `ansible-inventory --list` is asked here, or its saved answer;
+only a row of a file may name an ansible.cfg that counts: `{ansible: FILE, config: /etc/ansible/ansible.cfg}`.
+Nothing is ever guessed: a source that cannot be read is refused as a whole, by field or line.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kb.yaml_files import Document
+from tools.inventory.inventory import BadInventory, Inventory, parse_inventory, read_inventory
+from tools.inventory.sources import ansible, kubernetes, slurm
+from tools.inventory.sources.commands import run_here, run_on_host, run_process_here
+from tools.inventory.sources.source_rows import BadSource, SourceRows, merge_rows
+from tools.transport import Transport
+
+SOURCE_KINDS = ("slurm", "kubernetes", "ansible")
+TransportFactory = Callable[[Inventory], Transport]
+
+
+async def open_inventory(where: Path, reach: TransportFactory) -> Inventory:
+    """The inventory of a file or a source, with everything its sources say; `reach` opens what leads to its hosts. Raises BadInventory."""
+    kind, colon, rest = str(where).partition(":")
+    if colon and kind in SOURCE_KINDS:
+        return await _parse_with_sources({"sources": [{kind: rest}]}, str(where), reach, None)
+    document = read_inventory(where)
+    return await _parse_with_sources(document.plain, str(where), reach, document)
+
+
+async def _parse_with_sources(raw: Any, name: str, reach: TransportFactory, document: Document | None) -> Inventory:
+    if not isinstance(raw, dict) or "sources" not in raw:
+        return parse_inventory(raw, name, document)
+    own = {part: value for part, value in raw.items() if part != "sources"}
+    rows, problems = raw["sources"], list[str]()
+    found, asked = list[dict[str, Any]](), list[str]()
+    if not isinstance(rows, list):
+        rows, problems = (
+            [],
+            [_locate_problem("sources: must be a list, like [{slurm: ''}, {ansible: /etc/ansible/hosts}]", document, "sources")],
+        )
+    for place, row in enumerate(rows):
+        try:
+            source = Source.parse(row)
+            found.append((await _read_source(source, own, name, reach)).to_raw())
+            asked += [source.where] if source.kind == "slurm" and "/" not in source.where else []
+        except BadSource as why:
+            problems += [_locate_problem(f"sources.{place}: {problem}", document, "sources", place) for problem in why.problems]
+    if problems:
+        raise BadInventory(name, problems)
+    merged = merge_rows(own, found)
+    return parse_inventory({**merged, "slurm": asked} if asked else merged, name, document)
+
+
+def _locate_problem(problem: str, document: Document | None, *loc: str | int) -> str:
+    return f"{document.find_position(*loc)}: {problem}" if document else problem
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One row of `sources:`. `where` is a file, a host, or "" for this machine; `config` the ansible.cfg that counts, "" for none."""
+
+    kind: str
+    where: str
+    config: str = ""
+
+    @classmethod
+    def parse(cls, row: Any) -> "Source":
+        """Raises BadSource."""
+        kinds = [name for name in row if name in SOURCE_KINDS] if isinstance(row, dict) else []
+        if len(kinds) != 1 or set(row) - {kinds[0], *(("config",) if kinds == ["ansible"] else ())}:
+            raise BadSource([f"must be one of {', '.join(SOURCE_KINDS)} with a file, a host or nothing, not {row!r}"])
+        return cls(kinds[0], str(row[kinds[0]] or ""), str(row.get("config") or ""))
+
+
+async def _read_source(source: Source, own: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
+    if source.kind == "ansible":
+        return await _read_ansible(source)
+    if source.kind == "kubernetes":
+        return kubernetes.parse_nodes(await (_read_file(source.where) if source.where else run_here(kubernetes.NODES_COMMAND)))
+    if "/" in source.where:
+        return slurm.parse_nodes(await _read_file(source.where))
+    return await _read_slurm(source.where, own, name, reach)
+
+
+async def _read_ansible(source: Source) -> SourceRows:
+    """Saved output as it stands; else what Ansible makes of the inventory."""
+    if not source.where:
+        raise BadSource(["ansible: name the inventory file"])
+    text, argv = await asyncio.to_thread(_read_saved_or_build_argv, source)
+    if argv:
+        status, out, err = await run_process_here(argv)
+        if why := ansible.find_complaint(status or 0, err.decode("utf-8", "replace")):
+            raise BadSource([f"ansible-inventory: {why}"])
+        text = out.decode("utf-8", "replace")
+    return ansible.parse_list(text)
+
+
+async def _read_slurm(host: str, own: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
+    """JSON where this Slurm can print it, else one line a node; on this machine or on a host of the file's own rows."""
+    async with contextlib.AsyncExitStack() as stack:
+        if host:
+            transport = reach(_parse_own_hosts(host, own, name))
+            stack.push_async_callback(transport.aclose)
+
+        async def ask(argv: Sequence[str]) -> str:
+            return await (run_on_host(transport, host, argv) if host else run_here(argv))
+
+        try:
+            return slurm.parse_nodes(await ask(slurm.NODES_JSON_COMMAND))
+        except BadSource:
+            return slurm.parse_nodes(await ask(slurm.NODES_PLAIN_COMMAND))
+
+
+def _parse_own_hosts(host: str, own: dict[str, Any], name: str) -> Inventory:
+    inventory = parse_inventory({"groups": {}, **own}, name)
+    if host not in inventory.hosts:
+        raise BadSource([f"slurm: {host!r} is not among the file's own hosts; add it to a group, or name a file by its path"])
+    return inventory
+
+
+def _read_saved_or_build_argv(source: Source) -> tuple[str, tuple[str, ...]]:
+    """The saved answer that a file is; else the question about the inventory that it, or the folder, is. Raises BadSource."""
+    file = Path(source.where).expanduser().absolute()
+    config = Path(source.config).expanduser().absolute() if source.config else ansible.EMPTY_CONFIG_PATH
+    try:
+        text = "" if file.is_dir() else file.read_text("utf-8", "replace")
+    except OSError as why:
+        raise BadSource([f"{source.where}: cannot be read: {why}"]) from why
+    return (text, ()) if ansible.is_saved_list(text) else ("", ansible.build_list_argv(file, config))
+
+
+def _read_text(where: str) -> str:
+    return Path(where).expanduser().read_text("utf-8")
+
+
+async def _read_file(where: str) -> str:
+    try:
+        return await asyncio.to_thread(_read_text, where)
+    except (OSError, UnicodeDecodeError) as why:
+        raise BadSource([f"{where}: cannot be read: {why}"]) from why

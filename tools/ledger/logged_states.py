@@ -1,0 +1,129 @@
+"""What the audit log says of each approval. Stored rows are signed one by one, so that an older row of ours is as genuine as the newest: which of
+them is the newest, the log alone tells."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from redis.asyncio import Redis
+
+from tools.ledger import audit
+from tools.ledger.record import ActionRecord, TamperedRecord
+from tools.ledger.redis_replies import decode_text, decode_texts, parse_line, translate_redis_errors
+from tools.ledger.seal import Seal
+from tools.ledger.states import State
+
+MAX_KEPT_ENTRIES = 20_000
+"""Entries that are kept in memory by what they said; those before them are read again where somebody asks."""
+PAGE_ENTRIES = 200
+PROPOSAL_TIME_MARGIN = timedelta(seconds=1)
+"""How much earlier than its record, which counts in milliseconds, a proposal's entry may seem."""
+
+_STATES: Final[Mapping[str, State]] = {
+    "propose": State.PENDING,
+    "claim": State.EXECUTING,
+    "adopt": State.EXECUTING,
+    "finish_done": State.DONE,
+    "finish_failed": State.FAILED,
+    "finish_unknown": State.UNKNOWN,
+    "expire": State.EXPIRED,
+    "supersede": State.SUPERSEDED,
+    "revoke": State.REVOKED,
+}
+
+
+def get_states_after(line: str) -> dict[str, str]:
+    """The approvals that an entry changes, with the state that each has after it."""
+    row = parse_line(line)
+    event, approval, covered = str(row.get("event")), str(row.get("approval") or ""), row.get("supersedes")
+    found = {str(one): State.SUPERSEDED.value for one in covered} if isinstance(covered, list) else {}
+    if event.startswith("vote_"):
+        found[approval] = str(row.get("becomes"))
+    elif event == "reconcile":
+        found[approval] = (State.DONE if row.get("ran") is True else State.FAILED).value
+    elif event in _STATES:
+        found[approval] = _STATES[event].value
+    return found
+
+
+class LoggedStates:
+    """The state that the log last gave to each approval: read from the signed end of the log as far back as asked, then followed as it grows.
+
+    Entries are read in pairs, each signed after the one before it, so none can be left out, altered or put elsewhere."""
+
+    def __init__(self, redis: Redis, seal: Seal, prefix: str) -> None:
+        self._redis, self._seal, self._prefix = redis, seal, prefix
+        self._reset()
+
+    def _reset(self) -> None:
+        self._first = self._end = 0
+        self._before = self._head = ""  # heads: of the entry before the first that is known, and of the newest
+        self._oldest: datetime | None = None
+        self._newest = dict[str, str]()
+
+    async def confirms_state(self, seen: ActionRecord) -> bool:
+        """Whether the log gives the state that a record has. The caller looks again before it calls that tampered: it may just have moved."""
+        await self._read_new_entries()
+        since = seen.proposed_at - PROPOSAL_TIME_MARGIN
+        while seen.approval not in self._newest and self._first > 0 and not (self._oldest and self._oldest < since):
+            await self._read_earlier_page()
+        return self._newest.get(seen.approval) == seen.state
+
+    async def _read_new_entries(self) -> None:
+        """Everything that was appended since."""
+        if self._end - self._first > MAX_KEPT_ENTRIES:
+            self._reset()
+        while self._end:
+            begun = self._end
+            rows = await self._read_rows(begun - 1, begun - 1 + audit.PAGE_ENTRIES)
+            if begun != self._end:
+                continue  # another caller was quicker
+            if not rows or rows[0][0] != self._head:
+                self._reset()  # another log: whether it went back in time is for the journal to say
+                break
+            for head, line in rows[1:]:
+                self._check_signature(self._head, head, line)
+                self._newest.update(get_states_after(line))
+                self._head, self._end = head, self._end + 1
+            if len(rows) <= audit.PAGE_ENTRIES:
+                return
+        await self._start_at_newest()
+
+    async def _start_at_newest(self) -> None:
+        """Begin behind the newest entry: what is before it is read back."""
+        async with translate_redis_errors():
+            pipe = self._redis.pipeline(transaction=True)
+            pipe.llen(f"{self._prefix}audit")
+            pipe.lindex(f"{self._prefix}audit", -1)
+            length, row = await pipe.execute()
+        if not self._end:  # no other caller was quicker
+            self._first = self._end = int(length)
+            self._before = self._head = decode_text(row).partition(" ")[0]
+
+    async def _read_earlier_page(self) -> None:
+        """One page before the first that is known."""
+        first, start = self._first, max(0, self._first - PAGE_ENTRIES)
+        rows = await self._read_rows(max(0, start - 1), first - 1)
+        if first != self._first:
+            return
+        begins = before = rows.pop(0)[0] if start and rows else ""
+        if len(rows) != first - start or rows[-1][0] != self._before:
+            self._reset()
+            return
+        for head, line in rows:
+            self._check_signature(before, head, line)
+            before = head
+        for _, line in reversed(rows):
+            for approval, state in get_states_after(line).items():
+                self._newest.setdefault(approval, state)
+        self._first, self._before, self._oldest = start, begins, audit.get_entry_time(rows[0][1])
+
+    async def _read_rows(self, first: int, last: int) -> list[tuple[str, str]]:
+        async with translate_redis_errors():
+            found = decode_texts(await self._redis.lrange(f"{self._prefix}audit", first, last))
+        return [(head, line) for head, _, line in (row.partition(" ") for row in found)]
+
+    def _check_signature(self, before: str, head: str, line: str) -> None:
+        if not audit.find_signer(self._seal, before, line, head):
+            self._reset()
+            raise TamperedRecord(f"{TamperedRecord.__doc__} (the audit log has an entry that we did not sign there)")

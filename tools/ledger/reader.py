@@ -1,0 +1,308 @@
+"""The ledger as it is read, and its brakes as people pull them: records with every signature checked, the due index, the audit log,
+kill switch and breakers. What changes the state of an action is in `tools.ledger.ledger`.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, cast
+
+from redis.asyncio import Redis
+
+from kb.redact import redact
+from tools.action import Action
+from tools.clock import Clock
+from tools.ledger import audit, record
+from tools.ledger.brakes import BREAKER_PREFIX, STOP_BRAKE, Brakes, BrakeStatus, BrakeUsage
+from tools.ledger.history import ActionHistory, read_action_history
+from tools.ledger.journal import (
+    ChainRewound,
+    ClockChoice,
+    Journal,
+    JournalHead,
+    KeyParts,
+    build_key_parts,
+    format_refusal,
+    retry_until_settled,
+)
+from tools.ledger.logged_states import LoggedStates
+from tools.ledger.record import ActionRecord, list_targets
+from tools.ledger.redis_replies import decode_hash, decode_text, decode_texts, translate_redis_errors
+from tools.ledger.seal import Seal, parse_record, to_milliseconds
+from tools.ledger.states import OPEN_STATES, TERMINAL_STATES
+
+MAX_NOTE_CHARS = 500
+MAX_SCORE = 10**13
+BRAKES_CHANGED_TEXT = (
+    "kill switch, breakers or held hosts were changed in Redis by somebody else. Compare them with the audit log before resuming"
+)
+
+
+def ignore_head(length: int, head: str) -> None:
+    """Where no log is kept of audit heads."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerKeyStatus:
+    """The ledger's keys by their ids. `newest` signed the newest entry of the audit log: None where there is none, empty where no key of ours did."""
+
+    current: str
+    older: tuple[str, ...]
+    newest: str | None
+    waiting: tuple[str, ...]
+    """Approvals signed with an earlier key that wait for a decision or a start: nobody can decide them."""
+    running: tuple[str, ...]
+    """Those that run or are in doubt: they end under the key that they began with."""
+
+    @property
+    def changing(self) -> bool:
+        """Whether a change of the key was begun and is not through."""
+        return self.newest in self.older or bool(self.waiting)
+
+
+class LedgerReader:
+    """`distrust` says why no remedy may run on this store (it forgets), empty when it may; a function is asked at every claim.
+    `anchor` gets the length and the head of the audit chain whenever it grows; `seen` is what was kept of it outside Redis: a chain that does not
+    hold that any more was restored from an older copy, and everything stops until a human looked. `load_older_keys`: with which earlier records are signed."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        key: bytes,
+        clock: Clock,
+        *,
+        brakes: Brakes | None = None,
+        distrust: str | Callable[[], Awaitable[str]] = "",
+        anchor: Callable[[int, str], None] = ignore_head,
+        seen: tuple[int, str] = (0, ""),
+        older_keys: Sequence[bytes] = (),
+        prefix: str = "rm:ledger:",
+    ) -> None:
+        self._redis, self._seal, self._clock = redis, Seal(key, older_keys), clock
+        self._brakes, self._distrust, self._prefix = brakes or Brakes(), distrust, prefix
+        self._journal = Journal(redis, self._seal, clock, anchor, prefix, seen)
+        self._logged = LoggedStates(redis, self._seal, prefix)
+
+    @property
+    def brakes(self) -> Brakes:
+        """How much may be changed before somebody has to look."""
+        return self._brakes
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    async def get_record(self, approval: str) -> ActionRecord:
+        """One action, every signature checked. NotFound; Tampered when the store was written by somebody else."""
+        async with translate_redis_errors():
+            pipe = self._redis.pipeline(transaction=True)
+            pipe.hgetall(f"{self._prefix}apr:{approval}")
+            pipe.hgetall(f"{self._prefix}votes:{approval}")
+            found, votes = await pipe.execute()
+        if not found:
+            raise record.NotFound(f"{record.NotFound.__doc__} ({approval[:80]})")
+        return parse_record(approval, decode_hash(found), decode_hash(votes), self._seal)
+
+    async def list_incident_records(self, incident: str) -> list[ActionRecord]:
+        """Every action of an incident, oldest first."""
+        async with translate_redis_errors():
+            ids = decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}of:{incident}")))
+        return sorted([await self.get_record(approval) for approval in ids], key=lambda row: (row.proposed_at, row.approval))
+
+    async def list_due(self, limit: int = 100) -> list[str]:
+        """Approvals whose time to decide, to start or to beat has come."""
+        async with translate_redis_errors():
+            now = to_milliseconds(self._clock.now())
+            return decode_texts(await self._redis.zrangebyscore(f"{self._prefix}due", "-inf", now, start=0, num=limit))
+
+    async def verify_audit(self, posted: Iterable[str] = ()) -> audit.AuditReport:
+        """Walk the audit chain; `posted` are heads that were kept elsewhere."""
+        return await audit.verify_chain(self._redis, self._prefix, self._seal, posted)
+
+    async def is_own_chain(self) -> bool:
+        """Whether the audit chain was begun with a key of ours, or is yet to begin."""
+        return await audit.is_begun_with(self._redis, self._prefix, self._seal)
+
+    async def get_key_state(self) -> Literal["ours", "earlier", "strange"]:
+        """Which key signed the newest entry: ours, which also an empty log goes by; an earlier one, so that ours is yet to be brought in; or none
+        that we have."""
+        newest = await audit.find_newest_signer(self._redis, self._prefix, self._seal)
+        if newest == "":
+            return "strange"
+        return "ours" if newest in (None, self._seal.current) else "earlier"
+
+    async def get_key_status(self) -> LedgerKeyStatus:
+        """Which keys sign here, and what is not over and signed with an earlier one."""
+        newest = await audit.find_newest_signer(self._redis, self._prefix, self._seal)
+        async with translate_redis_errors():
+            names = decode_texts(await self._redis.zrange(f"{self._prefix}due", 0, -1))
+            names += decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held")))
+        waiting, running = list[str](), list[str]()
+        for approval in sorted(set(names)):
+            with suppress(record.NotFound, record.TamperedRecord):  # nothing will ever run on it
+                seen = await self.get_record(approval)
+                if seen.old_key and seen.state not in TERMINAL_STATES:
+                    (waiting if seen.state in OPEN_STATES else running).append(approval)
+        return LedgerKeyStatus(self._seal.current, self._seal.ids[1:], newest, tuple(waiting), tuple(running))
+
+    def export_audit(self) -> AsyncIterator[str]:
+        """Audit entries as JSON lines, oldest first."""
+        return audit.export_entries(self._redis, self._prefix)
+
+    async def get_history(self, incident: str, since: datetime) -> ActionHistory:
+        """When what happened to the actions of an incident that was opened at `since`."""
+        return await read_action_history(self._redis, self._prefix, incident, since)
+
+    # -- brakes -----------------------------------------------------------------------------------------------------
+
+    async def stop(self, who: str, why: str) -> None:
+        """The kill switch: from now on no claim is given. What runs goes on and is reported."""
+        why = redact_note(why) or "no reason given"
+        await self._set_brake("stop", who, "stop", f"{who}: {why}", why=why)
+
+    async def has_altered_brakes(self) -> bool:
+        """Whether somebody else changed the brakes in Redis, and no human resumed since."""
+        return (await self._journal.read_head("whatever")).altered
+
+    async def resume(self, who: str) -> None:
+        """Take the kill switch off. The brakes count from now on as they are: whoever resumes has looked."""
+        await self._set_brake("resume", who, "stop", "")
+
+    async def reset_breaker(self, group: str, who: str) -> None:
+        """A human looked at the group and lets changes go on. The window is counted anew."""
+        await self._set_brake("breaker_reset", who, f"breaker:{group}", "", group)
+
+    async def record_continuation(self, incident: str, label: str, hosts: Sequence[str], who: str) -> None:
+        """Somebody looked at the hosts on which a fix did not pass, and wants it put up on more: written down, before it is."""
+
+        async def attempt() -> str:
+            look = await self._read_head()
+            line = audit.build_entry("wave_let_go", "", who, look.at, incident=incident, label=label, after=sorted(hosts))
+            return await self._journal.run_script("note", look, KeyParts("-", incident=incident), line)
+
+        await retry_until_settled(attempt)
+
+    async def record_seen_in_service(self, incident: str, host: str, state: str) -> None:
+        """A node that we held was returned by somebody else: written down, before it is listed as held no more."""
+
+        async def attempt() -> str:
+            look = await self._read_head()
+            line = audit.build_entry("held_node_in_service", "", "rackmedic", look.at, incident=incident, target=host, state=state[:60])
+            return await self._journal.run_script("note", look, KeyParts("-", incident=incident), line)
+
+        await retry_until_settled(attempt)
+
+    async def _set_brake(self, event: str, who: str, brake: str, value: str, group: str = "", why: str = "") -> None:
+        async def attempt() -> str:
+            look = await self._read_head("whatever")
+            line = audit.build_entry(event, "", who, look.at, brake=brake, value=value)
+            return await self._journal.run_script("switch", look, KeyParts("-", group=group), line, brake, value, who, why)
+
+        await retry_until_settled(attempt)
+
+    async def get_brake_status(self) -> BrakeStatus:
+        """Kill switch, breakers, and what runs or is in doubt."""
+        async with translate_redis_errors():
+            brakes = decode_hash(await cast(Any, self._redis.hgetall(f"{self._prefix}brakes")))
+            held = sorted(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
+            states = [decode_text(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held]
+        executing, unknown = (tuple(n for n, s in zip(held, states, strict=True) if s == state) for state in ("executing", "unknown"))
+        breakers = sorted(name.removeprefix(BREAKER_PREFIX) for name in brakes if name.startswith(BREAKER_PREFIX))
+        who, why = (brakes.get("stopped_by", "unknown"), brakes.get("stopped_why", "")) if STOP_BRAKE in brakes else ("", "")
+        return BrakeStatus(who, why, tuple(breakers), executing, unknown)
+
+    async def explain_held_back(self, seen: ActionRecord) -> str:
+        """Which brake would keep this action from its claim now, in the words of the refusal; empty where none would. The claim alone decides:
+        this spares whoever waits for a brake the questions that are asked on the way to a claim. What trips the breaker is left to the claim."""
+        now, terms, hosts = await self.get_brake_status(), seen.terms, set(list_targets(seen.action))
+        if now.stopped_by:
+            return format_refusal("stopped", now.stopped)
+        if terms.group in now.breakers:
+            return format_refusal("breaker")
+        async with translate_redis_errors():
+            holders = [decode_text(await self._redis.get(f"{self._prefix}target:{host}")) for host in sorted(hosts)]
+        if holder := next(filter(None, holders), ""):
+            return format_refusal("busy", holder)
+        used, brakes = await self.get_brake_usage(seen.action.incident, terms.group), self._brakes
+        if terms.changes and len(hosts | set(used.blast)) > brakes.blast_hosts:
+            return format_refusal("blast")
+        return format_refusal("fleet") if terms.changes and len(hosts | used.busy) > brakes.get_max_at_once(terms.group_size) else ""
+
+    async def get_brake_usage(self, incident: str, group: str) -> BrakeUsage:
+        """What counts now against the brakes of an incident and of a group, as the claim script would count it."""
+        async with translate_redis_errors():
+            pipe = self._redis.pipeline(transaction=True)
+            for name in (f"blast:{incident}", f"window:{group}", f"busy:{group}"):
+                pipe.zrange(f"{self._prefix}{name}", 0, -1, withscores=True)
+            blast, window, busy = await pipe.execute()
+        now, brakes = self._clock.now(), self._brakes
+        return BrakeUsage(
+            _filter_counting_hosts(blast, timedelta(seconds=brakes.blast_seconds), now),
+            _filter_counting_hosts(window, timedelta(seconds=brakes.window_seconds), now),
+            frozenset(decode_text(host) for host, _ in busy),
+        )
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    async def _read_head(self, clock: ClockChoice = "the later") -> JournalHead:
+        """Where the journal stands. When Redis lost what it had acknowledged, or somebody else changed the brakes in it, everything stops until a
+        human looked."""
+        try:
+            look = await self._journal.read_head(clock)
+        except ChainRewound as why:
+            return await self._stop_with_reason(f"{why}. Compare the hosts' own records with the ledger before resuming", clock)
+        return (
+            await self._stop_with_reason(BRAKES_CHANGED_TEXT, clock)
+            if look.altered and STOP_BRAKE not in look.brakes.pulled and clock != "whatever"
+            else look
+        )
+
+    async def _stop_with_reason(self, why: str, clock: ClockChoice) -> JournalHead:
+        await self.stop("rackmedic", why)
+        return await self._journal.read_head(clock)
+
+    async def _is_confirmed(self, seen: ActionRecord) -> bool:
+        """Whether the audit log says of an action what its record says; False where it moved meanwhile. Tampered where an older record was put in
+        the place of the newest: its signatures are as good as they ever were."""
+        if await self._logged.confirms_state(seen):
+            return True
+        before = (await self._read_head()).head
+        again = await self.get_record(seen.approval)
+        if not await self._logged.confirms_state(again) and (await self._read_head()).head == before:
+            raise record.TamperedRecord(
+                f"{record.TamperedRecord.__doc__} ({seen.approval} is {again.state} there, and the audit log says otherwise)"
+            )
+        return False
+
+    async def _run_script(self, script: str, seen: ActionRecord, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
+        look = await self._read_head()
+        return await self._journal.run_script(
+            script, look, get_key_parts(seen), build_audit_line(event, seen.action, by, look, **more), *rest
+        )
+
+
+def _filter_counting_hosts(rows: Iterable[tuple[Any, float]], lasts: timedelta, now: datetime) -> dict[str, datetime]:
+    """Hosts that still count, and until when."""
+    moments = {decode_text(host): _parse_score_time(score) for host, score in rows}
+    return {host: at + lasts for host, at in moments.items() if at + lasts > now}
+
+
+def _parse_score_time(score: float) -> datetime:
+    """A moment in a sorted set. Tampered where it is none."""
+    if not 0 <= score < MAX_SCORE:
+        raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} ({score!r} is no moment)")
+    return datetime.fromtimestamp(score / 1000, UTC)
+
+
+def get_key_parts(seen: ActionRecord) -> KeyParts:
+    """What a verified record's keys are made of."""
+    return build_key_parts(seen.action, seen.terms.group)
+
+
+def build_audit_line(event: str, action: Action, by: str, look: JournalHead, **more: Any) -> str:
+    """An audit line about an action."""
+    return audit.build_entry(event, action.approval, by, look.at, incident=action.incident, **more)
+
+
+def redact_note(text: str) -> str:
+    """What people or tools said, as it may be kept: without secrets, and not endless."""
+    return redact(text)[:MAX_NOTE_CHARS]
