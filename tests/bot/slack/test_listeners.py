@@ -590,6 +590,7 @@ async def test_a_report_joins_only_an_incident_that_is_worked_on(
 async def test_a_report_right_after_stop_does_not_wait_for_the_turn_of_the_stop(bot: Behind) -> None:
     _, ts = await opened(bot)
     await bot.slack.say("olga", OPS, "stop", thread_ts=ts)
+    await bot.settled()  # Slack's events of two threads are heard in any order
     again = await bot.slack.say("priya", OPS, "@rackmedic gpu-018 does not answer")
     await bot.settled()
     assert await bot.inbox.find_incident(TEAM, OPS, again)
