@@ -311,7 +311,7 @@ class Life(RuleBasedStateMachine):
             await self._stale_starts_nothing(stale)
 
     async def _stale_is_fenced(self, stale: Any) -> None:
-        for attempt in (self.books[0].beat(stale), self.books[0].finish(stale, "done")):
+        for attempt in (self.books[0].send_heartbeat(stale), self.books[0].finish(stale, "done")):
             try:
                 await attempt
             except self.desk.refusals.LostClaim:
@@ -501,7 +501,7 @@ class Life(RuleBasedStateMachine):
         assert await self._refused_by(self.books[process], agreed) == {"OldKey"}, "I5: what an earlier key signed is not started"
         await self._nothing_is_put_up(self.books[process], here)
         self.high = self.now()
-        await retry_until_settled(lambda: self.books[0]._takes_over("T1:BOB"))
+        await retry_until_settled(lambda: self.books[0]._record_key_change("T1:BOB"))
         assert await self._refused_by(self.books[process], agreed) == {"OldKey"}, "I5: nor once it was"
         before = await self.desk.dump()
         for replica in old:
@@ -509,7 +509,7 @@ class Life(RuleBasedStateMachine):
         assert await self.desk.dump() == before
         await self.change_is_finished()
         assert {waits.state, agreed.state, runs.state} == {"superseded", "executing"}
-        assert (await self.books[1].keys()).running == (runs.action.approval,)
+        assert (await self.books[1].get_key_status()).running == (runs.action.approval,)
         self.held[runs.action.approval] = held
         await self.perform(runs)
         await self._made_up_with(self.keys[1], where, process)
@@ -536,12 +536,12 @@ class Life(RuleBasedStateMachine):
     async def change_is_finished(self) -> None:
         """Whoever asks for it again goes on where it was left."""
         now = self.now()
-        await self.books[0].rotate("T1:BOB")
+        await self.books[0].rotate_key("T1:BOB")
         self.high = now
         for card in self.cards:
             if card.state in OPEN:
                 card.state = "superseded"
-        assert not (await self.books[0].keys()).changing
+        assert not (await self.books[0].get_key_status()).changing
 
     async def _refused_by(self, book: Any, card: Card) -> set[str]:
         """What a claim and a vote are refused with."""
@@ -595,7 +595,7 @@ class Life(RuleBasedStateMachine):
         self.high, self.stopped = now, True
         await self.change_is_finished()
         await self.switch(False)
-        report = await self.books[0].verify()
+        report = await self.books[0].verify_audit()
         assert report.good, f"I8: the chain must verify: {report}"
 
     async def i6_late(self, where: str, incident: str, process: int) -> None:
@@ -631,7 +631,7 @@ class Life(RuleBasedStateMachine):
         if event == "deny":
             return await self.click(card, "T1:ANN", "deny")
         now = self.now()
-        await self.books[0].end(card.action.approval, self.desk.states.Transition(event), "T1:BOB", "")
+        await self.books[0].end_action(card.action.approval, self.desk.states.Transition(event), "T1:BOB", "")
         card.state, self.high = f"{event}d", now
         return None
 
@@ -644,7 +644,7 @@ class Life(RuleBasedStateMachine):
         rows = cast(list[bytes], await self.redis.lrange(log, 0, -1))
         for edited in edits(rows):
             await self._store(log, edited)
-            assert not (await self.books[process].verify()).good, "I8: an edited audit log verified"
+            assert not (await self.books[process].verify_audit()).good, "I8: an edited audit log verified"
         await self._store(log, rows)
         self.seen("edited audit logs")
 
@@ -658,7 +658,7 @@ class Life(RuleBasedStateMachine):
         await self.claim(running)
         await self.switch(True)
         assert await self.claim(card, process) is None
-        assert running.action.approval in (await self.books[1].status()).executing, "I9: what runs is reported"
+        assert running.action.approval in (await self.books[1].get_brake_status()).executing, "I9: what runs is reported"
         await self.perform(running)
         await self.switch(False)
         assert await self.claim(card) is not None
@@ -709,16 +709,16 @@ class Life(RuleBasedStateMachine):
 
     async def looked_at(self, book: Any, incident: str) -> None:
         """Everything that a book can be asked."""
-        for asked in (book.status, book.verify, book.due, book.keys, book.key_state, book.ours):
+        for asked in (book.get_brake_status, book.verify_audit, book.list_due, book.get_key_status, book.get_key_state, book.is_own_chain):
             await asked()
-        await book.used(incident, "h100")
-        assert [line async for line in book.export()]
+        await book.get_brake_usage(incident, "h100")
+        assert [line async for line in book.export_audit()]
         for card in (card for card in self.cards if not card.forged):
-            row = await book.record(card.action.approval)
-            await book.held_back(row)
+            row = await book.get_record(card.action.approval)
+            await book.explain_held_back(row)
             self.seen("looked at something late" if card.state == "pending" and self.now() > card.decide_by else "looked at something")
         if not any(card.forged for card in self.cards if card.action.incident == incident):
-            await book.of_incident(incident)
+            await book.list_incident_records(incident)
 
     async def i15_a_click_is_delivered_again(self, where: str, incident: str, process: int) -> None:
         for quorum in (1, 2):
@@ -793,11 +793,11 @@ class Life(RuleBasedStateMachine):
         assert set(self.desk.host.effects) <= claimed, "I1 I2: nothing runs without a claim"
 
     async def _agrees_to_the_end(self) -> None:
-        report = await self.books[1].verify(head for _, head in self.desk.heads)
+        report = await self.books[1].verify_audit(head for _, head in self.desk.heads)
         assert report.good, f"I8: the chain must verify: {report}"
         for card in self.cards:
             if not card.forged:
-                row = await self.books[1].record(card.action.approval)
+                row = await self.books[1].get_record(card.action.approval)
                 assert row.state == card.state, "the ledger and the model agree to the end"
 
 

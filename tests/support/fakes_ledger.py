@@ -158,7 +158,7 @@ class Desk:
         async def pause(seconds: float) -> None:
             self.clock.go(seconds=seconds)
 
-        ended = await act.run_action(held, self.host, clock=self.clock, beat=book.beat, pause=pause)
+        ended = await act.run_action(held, self.host, clock=self.clock, beat=book.send_heartbeat, pause=pause)
         return await book.finish(held, ended.state, exit_status=ended.exit_status, output=ended.output, says=ended.says)
 
     async def ran(self, row: Any, **more: Any) -> Any:

@@ -679,7 +679,7 @@ async def test_a_vote_for_another_action_is_not_a_vote_for_this_one(desk: Desk) 
 async def test_an_action_swapped_by_hand_is_noticed(desk: Desk) -> None:
     card = await desk.approved()
     worse = dataclasses.replace(card.action, command=("rm", "-rf", "/"))
-    await desk.redis.hset(desk.key("apr", card.approval), mapping={"action": worse.canonical(), "digest": worse.digest})
+    await desk.redis.hset(desk.key("apr", card.approval), mapping={"action": worse.to_canonical_json(), "digest": worse.digest})
     for digest in (card.digest, worse.digest):
         with pytest.raises(desk.refusals.TamperedRecord):
             await desk.ledger.claim(card.approval, digest, "w", policy="policy-1", catalogue="catalogue-1", authorised=PEOPLE)
@@ -687,7 +687,7 @@ async def test_an_action_swapped_by_hand_is_noticed(desk: Desk) -> None:
 
 async def test_a_quorum_lowered_by_hand_is_noticed(desk: Desk) -> None:
     card = await desk.ask(quorum=2)
-    lower = card.terms.canonical().replace('"quorum":2', '"quorum":1')
+    lower = card.terms.to_canonical_json().replace('"quorum":2', '"quorum":1')
     await desk.redis.hset(desk.key("apr", card.approval), "request", lower)
     with pytest.raises(desk.refusals.TamperedRecord):
         await desk.click(card)

@@ -118,7 +118,7 @@ async def test_what_an_earlier_key_signs_after_a_later_one_breaks_the_chain(desk
 
 async def test_the_key_is_changed_once_by_however_many_and_again_later(desk: Desk) -> None:
     await desk.ask()
-    await asyncio.gather(*(with_new(desk).rotate("T1:ANN") for _ in range(4)))
+    await asyncio.gather(*(with_new(desk).rotate_key("T1:ANN") for _ in range(4)))
     assert (await events(desk)).count("key_changed") == 1
     ledger = with_new(desk, key=NEWEST, older_keys=(NEW, KEY))
     card = await with_new(desk).propose(desk.action(), desk.terms())
@@ -137,14 +137,14 @@ class Mortal:
     def __init__(self, journal: Any, writes: int, after: bool) -> None:
         self._journal, self._left, self._after = journal, writes, after
 
-    async def look(self, *args: Any, **more: Any) -> Any:
-        return await self._journal.look(*args, **more)
+    async def read_head(self, *args: Any, **more: Any) -> Any:
+        return await self._journal.read_head(*args, **more)
 
-    async def run(self, *args: Any) -> str:
+    async def run_script(self, *args: Any) -> str:
         self._left -= 1
         if self._left == 0 and not self._after:
             raise Dies
-        word = await self._journal.run(*args)
+        word = await self._journal.run_script(*args)
         if self._left == 0:
             raise Dies
         return str(word)
@@ -157,7 +157,7 @@ async def test_whoever_dies_on_the_way_is_followed_by_the_next(desk: Desk, write
     dying = with_new(desk)
     dying._journal = Mortal(dying._journal, writes, after)
     with pytest.raises(Dies):
-        await dying.rotate("T1:ANN")
+        await dying.rotate_key("T1:ANN")
     ledger = with_new(desk)
     for card in cards:
         with pytest.raises((desk.refusals.OldKey, desk.refusals.NotOpen)):
