@@ -27,7 +27,7 @@ WRITERS: Mapping[str, str] = {
     "bot/incidents/dispatch/lease_renewer.py": "the lease, by id",
     "bot/incidents/dispatch/cause_ownership.py": "labels and ids",
     "bot/incidents/dispatch/metrics_store.py": "ids and times",
-    "bot/incidents/dispatch/inbox.py": "`_element` gives each item whole to `without_secrets`",
+    "bot/incidents/dispatch/inbox.py": "`_element` gives each item whole to `redact_stored_data`",
     "bot/incidents/dispatch/lease.py": "ids and times",
     "bot/incidents/dispatch/thread_activity.py": "ids and times",
     "bot/provider/intake.py": "signs of messages that were heard, and counts",
@@ -37,7 +37,7 @@ WRITERS: Mapping[str, str] = {
     "bot/lessons/store.py": "`kb.history.lessons.shorten_text` redacts each text of a draft, of an edit and of a file",
     "bot/slack/posted_messages.py": "ids, times and signs of what was posted, and rows of the ledger that `approval_view` redacts",
     "bot/store/closed_incidents.py": "the report of a state that was clean when it was stored",
-    "bot/store/closed_incident_index.py": "a row of a report, whole through `without_secrets`",
+    "bot/store/closed_incident_index.py": "a row of a report, whole through `redact_stored_data`",
     "bot/store/replay_guard.py": "signs of messages that were heard",
     "bot/store/model_costs.py": "numbers",
     "bot/store/outbox.py": "documents that `graph.ticket_export.pseudonymizer` or `bot.trackers.ticket_draft` cleaned, and why one did not arrive: "
@@ -47,7 +47,7 @@ WRITERS: Mapping[str, str] = {
     "bot/store/quota_store.py": "ids, times and numbers",
     "bot/store/slack_rate_slots.py": "times",
     "bot/store/version.py": "a number",
-    "graph/checkpoints/checkpoint.py": "`_dump` gives every value to `without_secrets`, whoever wrote what is in it; what a step raised passes `said_by`",
+    "graph/checkpoints/checkpoint.py": "`_dump` gives every value to `redact_stored_data`, whoever wrote what is in it; what a step raised passes `said_by`",
     "tools/ledger/journal.py": "`book` redacts words of people; outputs never get there",
 }
 CLEANS: Mapping[str, str] = {
@@ -106,7 +106,7 @@ FILES: Mapping[str, str] = {
     "bot/cli/incident_report.py": "`bot.reports.page.sanitize_page` redacts every text of a page",
     "bot/cli/ticket.py": "`graph.ticket_export.pseudonymizer` cleans every text of a ticket",
     "tools/process_pool.py": "a pipe to the process that it is a copy of",
-    "tools/evidence.py": "`cleaned`, or `Clean` already",
+    "tools/evidence.py": "`redact_once`, or `RedactedText` already",
     "tools/ssh/keys.py": "a key pair that is made for the site",
 }
 
@@ -129,10 +129,10 @@ def test_no_text_is_cut_or_joined_before_it_is_clean() -> None:
     ("line", "is_one"),
     [
         ("redact(text[:80])", True),
-        ("cleaned(' '.join(text.split()))", True),
+        ("redact_once(' '.join(text.split()))", True),
         ("redact(text)[:80]", False),
-        ("cleaned_start(text, 80)", False),
-        ("' '.join(cleaned(text).split())", False),
+        ("redact_start(text, 80)", False),
+        ("' '.join(redact_once(text).split())", False),
         ("redact(rows[0])", False),
     ],
 )
@@ -156,7 +156,7 @@ def test_files_are_written_by_those_who_say_why_they_are_clean() -> None:
 
 def test_a_model_is_asked_in_one_place() -> None:
     assert modules_with("ChatOpenAI") == {"graph/model/endpoint.py"}
-    assert modules_with("Endpoint") == {"graph/model/client.py"}
+    assert modules_with("OpenAIEndpoint") == {"graph/model/client.py"}
     assert modules_with("OpenAI", "AsyncOpenAI") == {"graph/model/embeddings.py"}
 
 
@@ -220,7 +220,7 @@ def _cleaning(call: ast.Call) -> Iterator[str]:
     if _named(call) not in FUNCTIONS or not call.args:
         return
     yield f"cleans with {_named(call)}"
-    within = list(ast.walk(call.args[0])) if _named(call) in ("redact", "cleaned") else []
+    within = list(ast.walk(call.args[0])) if _named(call) in ("redact", "redact_once") else []
     if any(isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) for node in within):
         yield "cuts before it cleans"
     if any(isinstance(node, ast.Call) and _named(node) == "split" for node in within):

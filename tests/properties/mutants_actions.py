@@ -13,7 +13,7 @@ ACTION_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the fault is not read again",
         "I11",
-        (Edit(claim_action, "await _still_there(seen, ports)"),),
+        (Edit(claim_action, "await _verify_fault_present(seen, ports)"),),
         stories.test_what_is_mended_before_the_start_is_not_treated,
     ),
     Mutant(
@@ -25,7 +25,7 @@ ACTION_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a line of the log stands for every boot",
         "I11",
-        (Edit(_check_by_boot, "boot != fault.read_boot_id", "False"),),
+        (Edit(_check_by_boot, "boot != fault.boot_id", "False"),),
         stories.test_a_line_of_the_log_is_no_fault_of_another_boot,
     ),
 )

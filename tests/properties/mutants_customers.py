@@ -31,7 +31,7 @@ STORIES = (*STORIES_WITHOUT_SLACK, *STORIES_IN_SLACK)
 
 _ALL_CROSS = Edit(
     TenantViewContext.is_visible_cause,
-    "not row.evidence or not all((self.machines.withholds(found.host, found.check, found.source) for found in row.evidence))",
+    "not row.evidence or not all((self.machines.is_unowned_file_fact(found.host, found.check, found.source) for found in row.evidence))",
     "True",
 )
 _ANY_FILE = Edit(
@@ -42,7 +42,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a customer widens the look by naming a host",
         "I27",
-        (Edit(build_host_scope, "item.data.get(SIDE) == CUSTOMER", "False"),),
+        (Edit(build_host_scope, "item.data.get(SIDE_KEY) == TENANT_SIDE", "False"),),
         i27_scope,
     ),
     Mutant(
@@ -81,8 +81,8 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 build_host_scope,
-                "Scope(tuple(dict.fromkeys((*own, *kept))), names, groups)",
-                "Scope(tuple(dict.fromkeys((*own, *kept))), visible_names(inventory, (*own, *kept)), groups)",
+                "HostScope(tuple(dict.fromkeys((*own, *kept))), names, groups)",
+                "HostScope(tuple(dict.fromkeys((*own, *kept))), map_visible_names(inventory, (*own, *kept)), groups)",
             ),
         ),
         i27_scope,
@@ -102,7 +102,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "another customer's name passes the check of words",
         "I27",
-        (Edit(LeakDetector._find_names, "self._others", "()"),),
+        (Edit(LeakDetector._find_names, "self._other_tenants", "()"),),
         i27_words,
     ),
     Mutant(
@@ -111,8 +111,8 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (Edit(LeakDetector._foreign_machines, "(host.name, host.address, host.alias)", "(host.name, host.address)"),),
         i27_words,
     ),
-    Mutant("a host within a range passes it", "I27", (Edit(LeakDetector._find_hosts, "machines.found(said.text)", "()"),), i27_words),
-    Mutant("an invisible letter hides a host from it", "I27", (Edit(_fold_char, "kind not in _UNSEEN", "True"),), i27_words),
+    Mutant("a host within a range passes it", "I27", (Edit(LeakDetector._find_hosts, "machines.find_spans(said.text)", "()"),), i27_words),
+    Mutant("an invisible letter hides a host from it", "I27", (Edit(_fold_char, "kind not in _INVISIBLE_CATEGORIES", "True"),), i27_words),
     Mutant(
         "whose workspace somebody is of is where the app is",
         "I27",
@@ -144,7 +144,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 handle_click,
-                "(str((payload.get('channel') or {}).get('id', '')), _thread(payload)) != (on.origin.channel, on.origin.thread_ts)",
+                "(str((payload.get('channel') or {}).get('id', '')), _get_thread_ts(payload)) != (on.origin.channel, on.origin.thread_ts)",
                 "False",
             ),
         ),
@@ -156,7 +156,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 TenantHandlers._check_click_thread,
-                "(origin.customer.channel, origin.customer.thread_ts) != (channel, thread_of(payload))",
+                "(origin.customer.channel, origin.customer.thread_ts) != (channel, get_thread_ts(payload))",
                 "False",
             ),
         ),
@@ -171,19 +171,19 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a channel that others read by now is served",
         "I27",
-        (Edit(HandlerContext.admit_user, "await self.people.shared(place.channel)", "False"),),
+        (Edit(HandlerContext.admit_user, "await self.people.is_shared(place.channel)", "False"),),
         i27_shared,
     ),
     Mutant(
         "a process that remembers a channel does not hear that it turned shared",
         "I27",
-        (Edit(People.is_shared, "await self._heard(channel)", "None"),),
+        (Edit(People.is_shared, "await self._get_sharing_mark(channel)", "None"),),
         i27_shared,
     ),
     Mutant(
         "a log on a customer's machine is theirs whoever owns it",
         "I27",
-        (Edit(TenantMachines.may_see_fact, "check not in READS_FILES or self.owns(source)", "True"),),
+        (Edit(TenantMachines.may_see_fact, "check not in FILE_READING_CHECKS or self.owns_file(source)", "True"),),
         i27_files,
     ),
     Mutant(
@@ -213,7 +213,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "what our own people hand in is told to the customer",
         "I27",
-        (Edit(TenantMachines.may_see_fact, "source is not None and source.by == CUSTOMER", "True"),),
+        (Edit(TenantMachines.may_see_fact, "source is not None and source.by == TENANT_SIDE", "True"),),
         i27_handed,
     ),
     Mutant(
@@ -228,10 +228,15 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a lesson from another's log serves the customer",
         "I27",
-        (Edit(draft_lesson, "_withheld(rows, found, next(iter(whose), ''), tenant_of_node)", "False"),),
+        (Edit(draft_lesson, "_is_operator_only(rows, found, next(iter(whose), ''), tenant_of_node)", "False"),),
         i27_causes,
     ),
-    Mutant("whoever was told nothing counts as answered", "I27", (Edit(is_settled_for_tenant, "not report.withheld", "True"),), i27_causes),
+    Mutant(
+        "whoever was told nothing counts as answered",
+        "I27",
+        (Edit(is_settled_for_tenant, "not report.hides_all_causes_from_tenant", "True"),),
+        i27_causes,
+    ),
     Mutant(
         "a log is opened through whatever folder bears its name by then",
         "I27",

@@ -40,17 +40,17 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant("a message signed by nobody we know counts", "I23", (Edit(verify_message, "any(right)", "True"),)),
-    Mutant("a message of any age counts", "I23", (Edit(verify_message, "abs(now - at) > FRESH", "False"),)),
+    Mutant("a message of any age counts", "I23", (Edit(verify_message, "abs(now - at) > MAX_CLOCK_SKEW", "False"),)),
     Mutant("any token admits an Alertmanager", "I23", (Edit(is_authorized, "any(right)", "bool(header)"),)),
     Mutant(
         "what was heard is forgotten at once",
         "I24",
-        (Edit(ReplayGuard.guard_message, "self._redis.set(key, Hearing.BEFORE, ex=self._lasts)", "self._redis.delete(key)"),),
+        (Edit(ReplayGuard.guard_message, "self._redis.set(key, ReplayState.BEFORE, ex=self._lasts)", "self._redis.delete(key)"),),
     ),
     Mutant("what could not be stored counts as heard", "I24", (Edit(ReplayGuard.guard_message, "await self._redis.delete(key)"),)),
     Mutant("two hear one message", "I24", (Edit(ReplayGuard.guard_message, "nx=True"),)),
     Mutant("what is not listed counts as over", "I25", (Edit(AlertTally.is_resolved, "not self.left", "True"),)),
-    Mutant("a fix that was put up does not keep an incident open", "I25", (Edit(_get_keep_open_reason, "case.ladders", "False"),)),
+    Mutant("a fix that was put up does not keep an incident open", "I25", (Edit(_get_keep_open_reason, "case.remediations", "False"),)),
     Mutant("people who speak to each other are nobody", "I25", (Edit(_get_keep_open_reason, "case.item.data.get('people')", "False"),)),
     Mutant(
         "an older form sends what is shown now",
@@ -79,8 +79,8 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 AlertRouting.route_alert,
-                "not known and place.channel != self.default and self._named(alert.host, '')",
-                "False and self._named(alert.host, '')",
+                "not known and place.channel != self.default and self._resolve_host(alert.host, '')",
+                "False and self._resolve_host(alert.host, '')",
             ),
         ),
     ),
@@ -103,7 +103,7 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an episode goes on where others read",
         "I29",
-        (Edit(AlertStore._is_firing_in_episode, "await self.channel(episode) in places.channels", "True"),),
+        (Edit(AlertStore._is_firing_in_episode, "await self.get_channel(episode) in places.channels", "True"),),
     ),
     Mutant("held connections keep others out", "I31", (Edit(ConnectionGuard.accept, "not self._waiting", "True"),)),
     Mutant(

@@ -46,7 +46,9 @@ MACHINE_SETTINGS = settings(
 
 INCIDENT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
-        "a slot takes whatever it is given", "I1", (Edit(_fill_word, "not re.fullmatch(SLOTS[name], given) or '..' in given", "False"),)
+        "a slot takes whatever it is given",
+        "I1",
+        (Edit(_fill_word, "not re.fullmatch(SLOT_PATTERNS[name], given) or '..' in given", "False"),),
     ),
     Mutant("a path may lead out of its folder", "I1", (Edit(_fill_word, "'..' in given", "False"),)),
     Mutant("a command's words are not quoted", "I1", (Edit(build_remote_command, "shlex.join", '" ".join'),)),
@@ -72,16 +74,16 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         "a tenant's words convict a machine",
         "I13",
         (
-            Edit(Belief.deciding, "may_be_text(self.leaf) or (m.fact.host and not is_text(m.fact.key))", "True"),
-            Edit(_weigh_clues, "max(-LOW_TRUST_CAP, min(most, doubted))", "doubted"),
+            Edit(Belief.deciding, "can_be_proven_by_text(self.leaf) or (m.fact.host and not is_tenant_writable(m.fact.key))", "True"),
+            Edit(_weigh_clues, "max(-MAX_LOW_TRUST_LOG_ODDS, min(most, doubted))", "doubted"),
         ),
     ),
     Mutant(
         "whatever a host calls an address reaches the command",
         "I13",
         (
-            Edit(_find_pci_address, "re.fullmatch(KINDS['bdf'].pattern, address)", "address"),
-            Edit(check_args, "not re.fullmatch(KINDS[kind].pattern, value)", "False"),
+            Edit(_find_pci_address, "re.fullmatch(ARGUMENT_KINDS['bdf'].pattern, address)", "address"),
+            Edit(check_args, "not re.fullmatch(ARGUMENT_KINDS[kind].pattern, value)", "False"),
         ),
     ),
     Mutant(
@@ -95,8 +97,8 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 _make_visible,
-                "defang(visible(text[:MOST_READ].replace('\\r\\n', '\\n').translate(SPACES)))",
-                "visible(text[:MOST_READ].replace('\\r\\n', '\\n').translate(SPACES))",
+                "defang(show_invisible(text[:MAX_READ_CHARS].replace('\\r\\n', '\\n').translate(SPACE_TRANSLATION)))",
+                "show_invisible(text[:MAX_READ_CHARS].replace('\\r\\n', '\\n').translate(SPACE_TRANSLATION))",
             ),
         ),
     ),
@@ -106,26 +108,24 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 _make_visible,
-                "visible(text[:MOST_READ].replace('\\r\\n', '\\n').translate(SPACES))",
-                "text[:MOST_READ].replace('\\r\\n', '\\n').translate(SPACES)",
+                "show_invisible(text[:MAX_READ_CHARS].replace('\\r\\n', '\\n').translate(SPACE_TRANSLATION))",
+                "text[:MAX_READ_CHARS].replace('\\r\\n', '\\n').translate(SPACE_TRANSLATION)",
             ),
         ),
     ),
-    Mutant("anything can be mentioned", "I14", (Edit(_require_slack_id, "not SLACK_ID.fullmatch(value)", "False"),)),
-    Mutant(
-        "a report's secrets are kept", "I14", (Edit(store_attachments, "redact(without_fences(item.text))", "without_fences(item.text)"),)
-    ),
+    Mutant("anything can be mentioned", "I14", (Edit(_require_slack_id, "not SLACK_ID_PATTERN.fullmatch(value)", "False"),)),
+    Mutant("a report's secrets are kept", "I14", (Edit(store_attachments, "redact(strip_fences(item.text))", "strip_fences(item.text)"),)),
     Mutant(
         "a cause that was not offered is taken",
         "I16",
-        (Edit(ModelReasoner.extract_report, "offered([row.cause for row in answer.causes], ids, 'cause')"),),
+        (Edit(ModelReasoner.extract_report, "require_offered([row.cause for row in answer.causes], ids, 'cause')"),),
     ),
     Mutant(
         "a look that was not offered is taken for an idea",
         "I16",
-        (Edit(ModelReasoner.propose_ideas, "offered(row.looks, ids['Looks'], 'look')"),),
+        (Edit(ModelReasoner.propose_ideas, "require_offered(row.looks, ids['Looks'], 'look')"),),
     ),
-    Mutant("an answer that cannot be read ends the turn", "I16", (Edit(ModelReasoner._ask, "Unheard", "ZeroDivisionError"),)),
+    Mutant("an answer that cannot be read ends the turn", "I16", (Edit(ModelReasoner._ask, "BadAnswer", "ZeroDivisionError"),)),
     Mutant("a budget refuses nothing", "I16", (Edit(Budget.find_refusal, "so_far.calls >= self.calls", "False"),)),
     Mutant(
         "an endpoint that fails is asked on and on", "I16", (Edit(CircuitBreaker.record_result, "self._failures >= self.trips", "False"),)
@@ -136,11 +136,15 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(Belief.proven, "bool(self.deciding)", "True"),
             Edit(judge_label, "roots[0].deciding[0].says", "'somebody says so'"),
-            Edit(compute_beliefs, "max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))", "priors.get(leaf.label, 0.0)"),
-            Edit(compute_model_priors, "MODEL_SWAY", "30.0"),
+            Edit(
+                compute_beliefs,
+                "max(-MAX_TEXT_LOG_ODDS, min(MAX_TEXT_LOG_ODDS, priors.get(leaf.label, 0.0)))",
+                "priors.get(leaf.label, 0.0)",
+            ),
+            Edit(compute_model_priors, "MODEL_LOG_ODDS", "30.0"),
             Edit(
                 _compute_shift,
-                '{"confirmed": MODEL_SWAY, "rejected": -MODEL_SWAY, "inconclusive": 0.0}',
+                '{"confirmed": MODEL_LOG_ODDS, "rejected": -MODEL_LOG_ODDS, "inconclusive": 0.0}',
                 '{"confirmed": 30.0, "rejected": -30.0, "inconclusive": 0.0}',
             ),
             Edit(verify_conclusion, "not came.broken", "True"),
@@ -152,8 +156,12 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(Belief.proven, "bool(self.deciding)", "True"),
             Edit(judge_label, "roots[0].deciding[0].says", "'somebody says so'"),
-            Edit(compute_beliefs, "max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))", "priors.get(leaf.label, 0.0)"),
-            Edit(compute_past_priors, "LIKE_BEFORE", "20.0"),
+            Edit(
+                compute_beliefs,
+                "max(-MAX_TEXT_LOG_ODDS, min(MAX_TEXT_LOG_ODDS, priors.get(leaf.label, 0.0)))",
+                "priors.get(leaf.label, 0.0)",
+            ),
+            Edit(compute_past_priors, "SIMILAR_INCIDENT_LOG_ODDS", "20.0"),
             Edit(verify_conclusion, "not came.broken", "True"),
         ),
     ),
@@ -162,30 +170,40 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         "I17",
         (
             Edit(Coverage.list_unobserved_checks, "sorted(self.blind.items())", "()"),
-            Edit(judge_label, "return replace(standing('inconclusive', f'could not look: {blind[0]}'), unseen=coverage.unseen(leaf))"),
+            Edit(
+                judge_label,
+                "return replace(standing('inconclusive', f'could not look: {blind[0]}'), unseen=coverage.list_unobserved_hosts(leaf))",
+            ),
         ),
     ),
     Mutant(
         "what nobody could look for is ruled out",
         "I17",
-        (Edit(judge_label, "return replace(standing('inconclusive', f'could not look: {blind[0]}'), unseen=coverage.unseen(leaf))"),),
+        (
+            Edit(
+                judge_label,
+                "return replace(standing('inconclusive', f'could not look: {blind[0]}'), unseen=coverage.list_unobserved_hosts(leaf))",
+            ),
+        ),
     ),
     Mutant("a failed look is not said", "I17", (Edit(Assessment.list_unobserved, "why[host][check] = reason"),)),
     Mutant("evidence loses the digest of its output", "I17", (Edit(cite_evidence, "fact.sha256", "''"),)),
     Mutant("evidence is cited of another host", "I17", (Edit(cite_evidence, "host=fact.host", "host='n3'"),)),
     Mutant("two proofs are averaged", "I18", (Edit(_weigh_clues, "sum(trusted)", "sum(trusted) / max(1, len(trusted))"),)),
-    Mutant("a tenant's word outweighs a machine's", "I18", (Edit(_weigh_clues, "max(-LOW_TRUST_CAP, min(most, doubted))", "doubted"),)),
+    Mutant(
+        "a tenant's word outweighs a machine's", "I18", (Edit(_weigh_clues, "max(-MAX_LOW_TRUST_LOG_ODDS, min(most, doubted))", "doubted"),)
+    ),
     Mutant(
         "a difference to peers alone accuses a host",
         "I18",
-        (Edit(_weigh_clues, "min(odds, ALONE) if _only_apart(matches) else odds", "odds"),),
+        (Edit(_weigh_clues, "min(odds, MAX_DIFFERENCE_LOG_ODDS) if _has_only_differences(matches) else odds", "odds"),),
     ),
-    Mutant("what did not help counts as mended", "I20", (Edit(_handle_done, "news.outcome not in GOOD", "False"),)),
-    Mutant("a node returns beside a fix that failed", "I20", (Edit(_request_return, "HELD", "()"),)),
+    Mutant("what did not help counts as mended", "I20", (Edit(_handle_done, "news.outcome not in PASSED_OUTCOMES", "False"),)),
+    Mutant("a node returns beside a fix that failed", "I20", (Edit(_request_return, "UNRESOLVED_OUTCOMES", "()"),)),
     Mutant(
         "a command that failed is followed by the way back",
         "I20",
-        (Edit(_handle_failed, "heavier(ladder, why, yard)", "next_rung(ladder, yard)"),),
+        (Edit(_handle_failed, "escalate_remediation(ladder, why, yard)", "enter_next_step(ladder, yard)"),),
     ),
     Mutant(
         "each look at a ladder makes up another action",
@@ -205,7 +223,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 Assessment.build_hypothesis,
-                "min(standing.confidence, BEHIND) if hides or rivals else standing.confidence",
+                "min(standing.confidence, MAX_CONTESTED_CONFIDENCE) if hides or rivals else standing.confidence",
                 "standing.confidence - urandom(1)[0] / 9999",
                 {"urandom": os.urandom},
             ),

@@ -39,7 +39,7 @@ MACHINE_SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-UNCONFIRMED = Edit(LedgerReader._is_confirmed, "await self._logged.confirm(seen)", "True")
+UNCONFIRMED = Edit(LedgerReader._is_confirmed, "await self._logged.confirms_state(seen)", "True")
 """The log is not asked what it says of an action. It sees all that other guards of an action's state see: a bug in one of those shows without it alone."""
 BRAKES_UNASKED = Edit(Ledger.claim, "await self._check_brakes(seen, look.brakes)")
 """The same for the guards of brakes and locks."""
@@ -75,7 +75,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a Redis that went back in time goes unnoticed",
         "I2",
-        (Edit(Journal.read_head, "length and text_of(row).partition(' ')[0] != seen_head", "False"),),
+        (Edit(Journal.read_head, "length and decode_text(row).partition(' ')[0] != seen_head", "False"),),
         stories.test_a_redis_that_went_back_in_time_stops_everything_until_a_human_looked,
     ),
     Mutant(
@@ -105,7 +105,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an entry taken out of the log goes unnoticed",
         "I8",
-        (Edit(LoggedStates._check_signature, "audit.signer(self._seal, before, line, head)", "True"),),
+        (Edit(LoggedStates._check_signature, "audit.find_signer(self._seal, before, line, head)", "True"),),
         older_rows.test_an_entry_taken_out_of_the_log_confirms_nothing,
     ),
     Mutant(
@@ -151,8 +151,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "the requester may approve",
         "I4",
         (
-            Edit(_check_vote, "verdict == 'approve' and voter in requesters_of(seen.action)", "False"),
-            Edit(find_approvers, "counted -= requesters_of(action)"),
+            Edit(_check_vote, "verdict == 'approve' and voter in list_requesters(seen.action)", "False"),
+            Edit(find_approvers, "counted -= list_requesters(action)"),
         ),
     ),
     Mutant(
@@ -172,7 +172,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 _parse_record_fields,
-                "seal.check(row['mac'], 'request', row['action'], row['request'], row['proposed_at'], row['decide_by'])",
+                "seal.verify(row['mac'], 'request', row['action'], row['request'], row['proposed_at'], row['decide_by'])",
                 "seal.current",
             ),
         ),
@@ -184,21 +184,21 @@ MUTANTS: tuple[Mutant, ...] = (
         (Edit(Ledger.propose, "{'sets': list(terms.sets)} if terms.sets else {}", "{}"),),
         stories.test_the_audit_log_says_by_which_sets,
     ),
-    Mutant("votes are not signed", "I3 I5", (Edit(parse_votes, "seal.check(mac, 'vote', text)", "seal.current"),)),
+    Mutant("votes are not signed", "I3 I5", (Edit(parse_votes, "seal.verify(mac, 'vote', text)", "seal.current"),)),
     Mutant(
         "the start clock is not signed",
         "I5 I6",
         (
             Edit(
                 _parse_record_fields,
-                "signed.add(seal.check(row.get('approved', ''), 'approved', approval, action.digest, row.get('start_by', '')))",
+                "signed.add(seal.verify(row.get('approved', ''), 'approved', approval, action.digest, row.get('start_by', '')))",
             ),
         ),
     ),
     Mutant("what an earlier key signed starts", "I5", (Edit(Ledger._check_claim, "seen.old_key", "False"),)),
     Mutant("what an earlier key signed can be approved", "I5", (Edit(_check_vote, "seen.old_key and verdict == 'approve'", "False"),)),
     Mutant("votes of an earlier key count", "I5", (Edit(_parse_record_fields, "signed |= by"),)),
-    Mutant("a change of the key keeps what is open", "I5", (Edit(Ledger.rotate_key, "(await self.keys()).waiting", "()"),)),
+    Mutant("a change of the key keeps what is open", "I5", (Edit(Ledger.rotate_key, "(await self.get_key_status()).waiting", "()"),)),
     Mutant(
         "things go on while the key is being changed",
         "I5",
@@ -210,15 +210,15 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 Seal.find_signer,
-                "(name for name in asked if name in self._keys and _same(bare, _mac(self._keys[name], parts)))",
-                "(self.current for name in asked if name in self._keys and _same(bare, _mac(self._keys[name], parts)))",
+                "(name for name in asked if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts)))",
+                "(self.current for name in asked if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts)))",
             ),
         ),
     ),
     Mutant(
         "an earlier key may write on the audit log",
         "I8",
-        (Edit(verify_chain, "age[name] > youngest and row_of(line).get('event') != STOP", "False"),),
+        (Edit(verify_chain, "age[name] > youngest and parse_line(line).get('event') != STOP_EVENT", "False"),),
         key_stories.test_what_an_earlier_key_signs_after_a_later_one_breaks_the_chain,
     ),
     Mutant(
@@ -246,8 +246,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 Journal.read_head,
-                "max(clock_of(text_of(high)), self._written(text_of(head), texts_of(newest), after_older))",
-                "clock_of(text_of(high))",
+                "max(parse_ledger_clock(decode_text(high)), self._get_newest_entry_time(decode_text(head), decode_texts(newest), after_older))",
+                "parse_ledger_clock(decode_text(high))",
             ),
         ),
         stories.test_a_clock_that_was_set_to_zero_gives_a_slow_replica_no_time_back,
@@ -278,21 +278,21 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a human's leave for the next wave is not audited",
         "I8",
-        (Edit(LedgerReader.record_continuation, "await insist(attempt)"),),
+        (Edit(LedgerReader.record_continuation, "await retry_until_settled(attempt)"),),
         stories.test_who_lets_the_next_wave_go_and_what_somebody_else_returned_is_audited,
     ),
     Mutant(
         "a held node that somebody returned is forgotten without an entry",
         "I8",
-        (Edit(LedgerReader.record_seen_in_service, "await insist(attempt)"),),
+        (Edit(LedgerReader.record_seen_in_service, "await retry_until_settled(attempt)"),),
         stories.test_who_lets_the_next_wave_go_and_what_somebody_else_returned_is_audited,
     ),
     Mutant(
         "the audit chain is not checked",
         "I8",
         (
-            Edit(verify_chain, "signer(seal, head, line, said)", "signer(seal, head, line, said) or seal.current"),
-            Edit(verify_chain, "not name or (age[name] > youngest and row_of(line).get('event') != STOP)", "False"),
+            Edit(verify_chain, "find_signer(seal, head, line, said)", "find_signer(seal, head, line, said) or seal.current"),
+            Edit(verify_chain, "not name or (age[name] > youngest and parse_line(line).get('event') != STOP_EVENT)", "False"),
             Edit(verify_chain, "head == stored", "True"),
             Edit(verify_chain, "count == length", "True"),
         ),
@@ -313,7 +313,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the breaker is not sticky",
         "I9",
-        (Edit(Ledger._trip_breaker, "await self._switch('breaker_trips', worker, f'breaker:{seen.terms.group}', why, seen.terms.group)"),),
+        (
+            Edit(
+                Ledger._trip_breaker, "await self._set_brake('breaker_trips', worker, f'breaker:{seen.terms.group}', why, seen.terms.group)"
+            ),
+        ),
     ),
     Mutant(
         "the breaker never trips", "I9", (Edit(scripts.CLAIM, "if others(window, now - window_ms) > window_most then return 'trip' end"),)
@@ -329,8 +333,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 LedgerReader.list_due,
-                "now = milliseconds(self._clock.now())",
-                'now = milliseconds(self._clock.now())\nawait self._redis.zremrangebyscore(f"{self._prefix}due", "-inf", now)',
+                "now = to_milliseconds(self._clock.now())",
+                'now = to_milliseconds(self._clock.now())\nawait self._redis.zremrangebyscore(f"{self._prefix}due", "-inf", now)',
             ),
         ),
     ),

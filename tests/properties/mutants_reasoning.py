@@ -75,7 +75,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
             Edit(
                 _build_diagnosis,
                 "root_causes=roots",
-                "root_causes=tuple((now.hypothesis('GPU.THERMAL.Hot').model_copy(update={'verdict': 'confirmed'}) for _ in '1'))",
+                "root_causes=tuple((now.build_hypothesis('GPU.THERMAL.Hot').model_copy(update={'verdict': 'confirmed'}) for _ in '1'))",
             ),
         ),
         when=BOTH,
@@ -87,7 +87,9 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(_build_diagnosis, "root_causes=roots", "root_causes=()"),
             Edit(
-                _build_diagnosis, "now.ruled_out(suspected=suspected)", "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]"
+                _build_diagnosis,
+                "now.list_ruled_out(suspected=suspected)",
+                "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]",
             ),
         ),
         when=BOTH,
@@ -187,7 +189,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "a reading moves a belief as far as it likes",
         "model oversteps",
-        (Edit(compute_model_priors, "MODEL_SWAY", "9"),),
+        (Edit(compute_model_priors, "MODEL_LOG_ODDS", "9"),),
         when=BLIND,
         ends="moves_are_bounded",
     ),
@@ -197,8 +199,8 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 _plan_first_round,
-                "_trimmed(together(*parts.values()))",
-                "{label: weight + 1.0 for label, weight in _trimmed(together(*parts.values())).items()}",
+                "_trim_priors(sum_priors(*parts.values()))",
+                "{label: weight + 1.0 for label, weight in _trim_priors(sum_priors(*parts.values())).items()}",
             ),
         ),
         when=HIDDEN,
@@ -207,7 +209,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "the model is asked at every step",
         "model oversteps",
-        (Edit(_read_findings, "FOUND in case.turn.asked_model", "False"),),
+        (Edit(_read_findings, "FINDINGS_QUESTION in case.turn.asked_model", "False"),),
         when=BLIND,
         ends="budget_is_kept",
     ),
@@ -230,7 +232,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 Assessment.build_hypothesis,
-                "() if standing.unseen or standing.few else tuple(sorted({name for row in rows for name in row.subject.named}))",
+                "() if standing.unseen or standing.few else tuple(sorted({name for row in rows for name in row.subject.named_devices}))",
                 "('n2/gpu0',)",
             ),
         ),

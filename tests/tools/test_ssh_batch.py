@@ -139,7 +139,7 @@ class Script:
         self.alone.append(argv[0])
         return CommandResult(argv[0].encode())
 
-    async def run_several(self, host: str, asked: Sequence[BatchCommand], heard: object) -> SessionEnd:
+    async def run_batch(self, host: str, asked: Sequence[BatchCommand], heard: object) -> SessionEnd:
         assert callable(heard)
         answered, ended = self.ends.pop(0) if self.ends else (len(asked), SessionEnd())
         self.together.append([one.argv[0] for one in asked])
@@ -188,7 +188,7 @@ async def test_a_command_whose_sessions_always_break_off_gets_one_of_its_own() -
 
 async def test_trouble_is_told_to_all_who_asked() -> None:
     class Gone(Script):
-        async def run_several(self, host: str, asked: Sequence[BatchCommand], heard: object) -> SessionEnd:
+        async def run_batch(self, host: str, asked: Sequence[BatchCommand], heard: object) -> SessionEnd:
             raise Unreachable(host, "no route")
 
     looks = BatchingSshTransport(Gone())  # type: ignore[arg-type]  # as above
@@ -200,7 +200,7 @@ async def test_a_session_that_nobody_waits_for_any_more_is_left() -> None:
     left = asyncio.Event()
 
     class Slow(Script):
-        async def run_several(self, host: str, asked: Sequence[BatchCommand], heard: object) -> SessionEnd:
+        async def run_batch(self, host: str, asked: Sequence[BatchCommand], heard: object) -> SessionEnd:
             try:
                 await asyncio.Event().wait()
             finally:

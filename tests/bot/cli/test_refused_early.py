@@ -50,7 +50,7 @@ LATER = (
 CHILD = """
 import json, sys
 from typer.testing import CliRunner
-from bot.cli import app
+from bot.cli.main import app
 for words in json.loads(sys.argv[1]):
     ran = CliRunner().invoke(app, words)
     print(json.dumps([ran.exit_code, ran.stdout, ran.stderr, sorted({name.partition(".")[0] for name in sys.modules})]))

@@ -524,7 +524,7 @@ async def test_a_crash_while_proposing_leaves_one_card(store: Redis) -> None:
     office = Office(store, site())
 
     class Dying(type(office.wall)):  # type: ignore[misc]  # the fake's class
-        async def approval(self, record: ActionRecord, incident_state: Any) -> None:
+        async def post_approval_card(self, record: ActionRecord, incident_state: Any) -> None:
             raise Killed
 
     office.wall.__class__ = Dying

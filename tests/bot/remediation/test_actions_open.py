@@ -143,7 +143,7 @@ async def test_a_mention_becomes_a_card_and_a_click_a_proven_fix(store: Store, t
         assert "may forget" in bot.shown[0]
         seen = await acting.ledger.get_record(approval)
         assert seen.terms.approvers == {"T1:ANN", "T1:BOB", "T1:CID"}
-        await acting.decisions.vote(approval, seen.digest, ANN, "approve", delivery="click")
+        await acting.decisions.cast_vote(approval, seen.digest, ANN, "approve", delivery="click")
         assert await wall.until("outcome passes_now") == approval
         await bot.wakeups.wait_until_idle()
         assert site.counts() == {"reset_clocks": 1}
@@ -160,7 +160,7 @@ async def test_on_a_store_that_forgets_nothing_runs_unless_that_is_accepted(stor
         await bot.mention()
         approval = await wall.until("card")
         seen = await acting.ledger.get_record(approval)
-        await acting.decisions.vote(approval, seen.digest, ANN, "approve", delivery="click")
+        await acting.decisions.cast_vote(approval, seen.digest, ANN, "approve", delivery="click")
         await wall.until("held This Redis may forget")
         assert (await acting.ledger.get_record(approval)).state is State.APPROVED
         assert site.effects == []
@@ -175,7 +175,7 @@ async def test_accepting_it_helps_no_host_beyond_loopback(store: Store, tmp_path
         await bot.mention()
         approval = await wall.until("card")
         seen = await acting.ledger.get_record(approval)
-        await acting.decisions.vote(approval, seen.digest, ANN, "approve", delivery="click")
+        await acting.decisions.cast_vote(approval, seen.digest, ANN, "approve", delivery="click")
         await wall.until("held This Redis may forget")
         assert site.effects == []
         await bot.wakeups.aclose()

@@ -16,7 +16,7 @@ class Painter:
     def __init__(self, *troubles: Exception) -> None:
         self.troubles, self.painted = list(troubles), 0
 
-    async def changed(self, record: Any) -> None:
+    async def update_card(self, record: Any) -> None:
         if self.troubles:
             raise self.troubles.pop(0)
         self.painted += 1
