@@ -403,7 +403,7 @@ async def test_two_proposals_at_once_make_one_card(store: Redis) -> None:
     row = await approved(office)
     both = [replace(row.action, approval=f"apr-00000000000{n}", args={"bdf": BDF["gpu5"]}) for n in "ab"]
     ends = await asyncio.gather(*(office.ledger.propose(one, row.terms, single=True) for one in both), return_exceptions=True)
-    assert sorted(type(end).__name__ for end in ends) == ["Record", "Twin"]
+    assert sorted(type(end).__name__ for end in ends) == ["ActionRecord", "DuplicateAction"]
 
 
 # Every remedy with every kind of fault

@@ -430,7 +430,7 @@ def test_a_long_text_keeps_its_two_ends() -> None:
 
 WATCHED = """
 import asyncio, sys, threading
-from graph.model.endpoint import Endpoint
+from graph.model.endpoint import OpenAIEndpoint
 from graph.model.prompts import ask
 
 held_up = []
@@ -443,7 +443,7 @@ class Watch:
 sys.meta_path.insert(0, Watch())
 
 async def main():
-    endpoint = Endpoint("http://127.0.0.1:9/v1", "k", "m", tries=1)
+    endpoint = OpenAIEndpoint("http://127.0.0.1:9/v1", "k", "m", tries=1)
     both = await asyncio.gather(*(endpoint.ask(ask("read", {}, {"Report": "slow"}), "read", {}) for _ in range(2)))
     await endpoint.aclose()
     print([answer.why for answer in both], held_up)

@@ -505,7 +505,7 @@ class Life(RuleBasedStateMachine):
         assert await self._refused_by(self.books[process], agreed) == {"OldKey"}, "I5: nor once it was"
         before = await self.desk.dump()
         for replica in old:
-            assert await self._refused_by(replica, agreed) == {"Tampered"}, "I5: a replica that was not restarted decides nothing"
+            assert await self._refused_by(replica, agreed) == {"TamperedRecord"}, "I5: a replica that was not restarted decides nothing"
         assert await self.desk.dump() == before
         await self.change_is_finished()
         assert {waits.state, agreed.state, runs.state} == {"superseded", "executing"}

@@ -100,13 +100,13 @@ def lesson_of(rows: IncidentView, inventory: Inventory) -> Lesson | None:
 class Kept:
     """One incident, as the inbox and the book of what people told a customer hold it."""
 
-    async def origin(self, incident: str) -> Origin:
+    async def get_origin(self, incident: str) -> Origin:
         return ORIGIN.model_copy(update={"ticket": "acme/inc-9", "customer": None})
 
-    async def lifecycle(self, incident: str) -> str:
+    async def get_lifecycle(self, incident: str) -> str:
         return "open"
 
-    async def after(self, incident: str, seen: int) -> tuple[()]:
+    async def list_messages_after(self, incident: str, seen: int) -> tuple[()]:
         return ()
 
 

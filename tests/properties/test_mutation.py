@@ -188,7 +188,7 @@ print(json.dumps({"stale": stale_mutants(), "moved": [row.name for row in moved]
 @pytest.mark.tier2
 def test_after_a_rename_and_a_move_every_mutant_finds_its_target_and_is_killed(tmp_path: Path) -> None:
     copy_tree(tmp_path)
-    changed = move_function(tmp_path, "tools.ledger.ledger", "_may_vote", "tools.ledger.voting", "check_vote")
+    changed = move_function(tmp_path, "tools.ledger.ledger", "_check_vote", "tools.ledger.voting", "check_vote")
     assert {path.name for path in changed} == {"voting.py", "ledger.py", "mutants_ledger.py"}
     done = subprocess.run(
         [sys.executable, "-c", AFTER_THE_MOVE.replace("MODULE", "'tools.ledger.voting'")],

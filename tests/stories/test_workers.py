@@ -107,8 +107,8 @@ async def test_without_workers_one_process_does_everything(tmp_path: Path) -> No
 FRONT = """
 import asyncio, json, sys
 from bot.app.serve import serve
-from bot.settings import load
-code = asyncio.run(serve(load(), (), front=True))
+from bot.settings import load_settings
+code = asyncio.run(serve(load_settings(), (), front=True))
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 raise SystemExit(code)
 """

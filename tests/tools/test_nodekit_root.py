@@ -255,7 +255,7 @@ def _no_pause() -> Callable[[float], Awaitable[None]]:
 async def test_an_approved_action_runs_as_root_through_ssh_and_is_settled(installed: Installed, reach: Reach, desk: Desk) -> None:
     installed.node.stub("nvidia-smi", 'case $1 in --gpu-reset) echo "reset by uid $(id -u)" ;; esac')
     claim, action = await _claimed(reach, desk, "gpu_reset", bdf=BDF)
-    ended = await act.run_action(claim, reach[0], clock=WallClock(), beat=desk.ledger.beat, pause=_no_pause(), kit=installed.kit)
+    ended = await act.run_action(claim, reach[0], clock=WallClock(), beat=desk.ledger.send_heartbeat, pause=_no_pause(), kit=installed.kit)
     assert ended == act.ExecutionResult("done", 0, "reset by uid 0\n")
     row = await desk.ledger.finish(claim, ended.state, exit_status=ended.exit_status, output=ended.output)
     assert row.state == "done"
@@ -276,7 +276,9 @@ async def test_a_connection_that_dies_right_after_start_changes_nothing(installe
     await asyncio.to_thread(installed.node.open_gate, "work")
     await asyncio.to_thread(installed.node.ended, action.digest)
     adopted = await _adopted(desk, claim)
-    ended = await act.run_action(adopted, reach[0], clock=WallClock(), beat=desk.ledger.beat, pause=_no_pause(), kit=installed.kit)
+    ended = await act.run_action(
+        adopted, reach[0], clock=WallClock(), beat=desk.ledger.send_heartbeat, pause=_no_pause(), kit=installed.kit
+    )
     assert ended.state == "done"
     assert (installed.node.root / "effect").read_text() == "effect\n"
 
@@ -293,7 +295,7 @@ async def test_a_host_without_the_kit_says_so_and_nothing_is_in_doubt(reach: Rea
     missing = ("sudo", "-n", "/usr/local/sbin/rackmedic-act-of-nobody")
     state = await read_kit_state(HOST, reach[0], missing)
     claim, action = await _claimed(reach, desk, "gpu_reset", bdf=BDF)
-    ended = await act.run_action(claim, reach[0], clock=WallClock(), beat=desk.ledger.beat, pause=_no_pause(), kit=missing)
+    ended = await act.run_action(claim, reach[0], clock=WallClock(), beat=desk.ledger.send_heartbeat, pause=_no_pause(), kit=missing)
     assert state == KitState("missing", says=state.says)
     assert state.explain_unusable(action).endswith(f"as root on {HOST}: nvidia-smi --gpu-reset -i {BDF}")
     assert ended.state == "failed"

@@ -712,7 +712,7 @@ async def test_who_is_waited_for_and_what_is_likely_by_then_is_said_and_then_set
     assert "Likely: GPU fell off the bus on gpu-017" in words
     assert "still checking gpu-003: nvidia-smi, 14 s" in words
     await board.publish_report("i1", place.state(), REPORT)
-    assert "Changed" not in str(place.said()[0]["blocks"])
+    assert "ApprovalOutdated" not in str(place.said()[0]["blocks"])
 
 
 async def test_a_report_that_says_otherwise_than_what_was_likely_says_that_it_changed(place: Place) -> None:
