@@ -1,4 +1,6 @@
-"""Slack's requests → the listeners, each signed request once. What could not be stored is not answered 200, so that Slack sends it again."""
+"""Deliver signed Slack requests to the listeners, each once. A request that was not stored gets no 200, so that Slack
+sends it again.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,7 +33,7 @@ class NotAcknowledged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SlackEventsEndpoint:
-    """Events, clicks, forms and commands come to one path."""
+    """One path for events, clicks, forms and commands."""
 
     app: AsyncApp
     secret: str
@@ -43,7 +45,7 @@ class SlackEventsEndpoint:
         return (InboundRoute(EVENTS_PATH, self.handle_request, MAX_BODY_BYTES, self.check_headers),)
 
     def check_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
-        """Refuse what is not Slack's by its headers alone."""
+        """Refuse a request that its headers alone rule out."""
         try:
             check_signature_headers(headers, self.clock.now())
         except NotSlack as why:
@@ -78,7 +80,9 @@ class SlackEventsEndpoint:
 
 
 def parse_payload(kind: str, body: bytes) -> Mapping[str, Any] | None:
-    """Events are JSON; clicks and forms are a form whose `payload` is JSON; commands are a form. None for what is neither."""
+    """Parse the body: JSON (events), a form with JSON in `payload` (clicks, modals), or a form (commands); None for
+    anything else.
+    """
     try:
         if kind.partition(";")[0].strip().lower() == "application/json":
             said = json.loads(body)
@@ -92,6 +96,5 @@ def parse_payload(kind: str, body: bytes) -> Mapping[str, Any] | None:
 
 
 def _convert_response(said: BoltResponse) -> InboundResponse:
-    """What a listener answers; an answer with words is JSON."""
     body: str = said.body or ""
     return InboundResponse(said.status, json.loads(body) if body.startswith("{") else body)
