@@ -1,9 +1,9 @@
-"""Which of the open incidents that found the same cause keeps it: the first that concluded it, until it closes or finds it no more. One step in Redis.
+"""Ownership of a cause that several open incidents found: the first that concluded it owns it until it closes or no
+longer finds it.
 
-An incident that was opened beside another one, whose thread its people may not read, leaves what both may find to that one.
-
-Only the one that keeps a cause puts its fix up for decision. When it lets go all others are due to look again; that entry is in the same step,
-so whoever dies over it loses nothing.
+Only the owner proposes remediations for the cause. When it releases the cause, the same Lua script marks all others
+due, so a crash loses nothing.
+An incident opened beside another, whose thread its people may not read, leaves common causes to that one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,15 @@ from tools.clock import Clock
 
 
 class CauseOwnership:
-    """Who keeps which cause."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
         self._keep = redis.register_script(scripts.CLAIM_CAUSES_SCRIPT)
 
     async def claim_causes(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
-        """`causes` are all that it has found by now. Which of them other incidents keep, and who; asking again changes nothing."""
+        """Claim these causes, all that the incident has found, and release others; return those that others own, with
+        the owner. Idempotent.
+        """
         names = self._names
         raw = await to_coroutine(self._redis.hget(names.incident_key(incident), "beside"))
         beside = raw.decode().split() if raw else []
@@ -36,7 +37,7 @@ class CauseOwnership:
         return {name: keeper for name, keeper in rows if keeper != incident}
 
     async def list_owners(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
-        """Which of these causes other incidents keep, and who: of the open ones that found it the first. Nothing changes by asking."""
+        """Return the causes that other open incidents own, with the owner. Read-only."""
         found: dict[str, str] = {}
         for name in causes:
             rows = [row.decode() for row in await to_coroutine(self._redis.lrange(self._names.cause_key(name), 0, -1))]
