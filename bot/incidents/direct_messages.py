@@ -1,8 +1,8 @@
 """Direct messages to the app: store each question before Slack is acknowledged, and decorate the conversation.
 
 Bolt's `AsyncAssistant` is not used: it takes messages from the listener that leaves what it cannot store
-unacknowledged, and it stores in message
-metadata which channel people look at. A decoration that Slack refuses for good is not sent again by this process.
+unacknowledged, and it stores in message metadata which channel people look at. A decoration that Slack refuses for good
+is not sent again by this process.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,7 @@
 """The Slack client: obeys rate limits, redacts all outgoing text, and never repeats a post after a lost answer.
 
 A repeated `chat.postMessage` is a second message, so connection errors are not retried here. The dispatcher returns to
-an unposted report, and
-the poster searches the thread before it posts again.
+an unposted report, and the poster searches the thread before it posts again.
 """
 
 import asyncio

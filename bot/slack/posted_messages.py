@@ -1,8 +1,7 @@
 """Which Slack message is which card of an incident, kept in Redis so that every process edits the same message.
 
 A card's entry is `posting` before the post and then its ts. A process that finds `posting` searches the thread for the
-message's metadata, as a
-crash may have come between, and posts only when it is not there.
+message's metadata, as a crash may have come between, and posts only when it is not there.
 """
 
 import contextlib
@@ -37,10 +36,8 @@ EDIT_LOCK_WAIT = timedelta(seconds=1)  # how long a writer waits for another tha
 
 class PostedCards:
     """One hash per incident. Fields: `end`, `report:ITEM`, `ticket`, `ticket_shown`, `file`; `end_owed`, `ticket_owed`
-    of
-    `bot.incidents.publishing.pending_edits`; and those of `bot.incidents.publishing.status_messages`,
-    `bot.remediation.action_cards`,
-    `.approval_view` and `.shared_cards`.
+    of `bot.incidents.publishing.pending_edits`; and those of `bot.incidents.publishing.status_messages`,
+    `bot.remediation.action_cards`, `.approval_view` and `.shared_cards`.
     """
 
     def __init__(self, redis: Redis, *, names: RedisKeys | None = None, keep_closed: timedelta = CLOSED_RETENTION) -> None:

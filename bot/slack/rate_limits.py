@@ -1,10 +1,9 @@
 """Rate limits of Slack's methods: after a 429 calls queue, the most urgent first.
 
 Slack counts by method and workspace (chat.postMessage by channel), so one gate serves all callers of a process, and all
-processes share one
-queue of turns. After a 429 the method rests as Slack says, then proceeds one call at a time at its tier's rate until
-the queue is empty. A call
-that would wait too long fails instead: its caller holds locks and retries later.
+processes share one queue of turns. After a 429 the method rests as Slack says, then proceeds one call at a time at its
+tier's rate until the queue is empty. A call that would wait too long fails instead: its caller holds locks and retries
+later.
 """
 
 import asyncio

@@ -35,8 +35,7 @@ async def open_ledger(settings: Settings, store: Store, inventory: Inventory, cl
     """Return the ledger of this store.
 
     Raises Refusal where it was begun with another key, or its newest entry has a key that we lack: one more entry would
-    break the chain for good.
-    `changing` skips the second check, for reading, the kill switch and key rotation.
+    break the chain for good. `changing` skips the second check, for reading, the kill switch and key rotation.
     """
     distrust = find_distrust_reason(await store.get_durability(), inventory, accept=settings.accept_forgetful_ledger)
     kept = None if store.is_memory_only else get_head_file(settings)

@@ -1,9 +1,8 @@
 """A private `redis-server` or `valkey-server` on one directory and one Unix socket.
 
 Invariants: every write is on disk before it is answered; one directory never has two servers (lock file; a server left
-by a killed process is
-taken over); the server has its own session, so Ctrl-C reaches RackMedic first; a dead server is restarted; it stops
-with its owner.
+by a killed process is taken over); the server has its own session, so Ctrl-C reaches RackMedic first; a dead server is
+restarted; it stops with its owner.
 """
 
 import asyncio

@@ -67,8 +67,7 @@ def render_diagnosis(
     """Render the whole report; a turn that answered a question shows only the answer.
 
     `links`: threads of other incidents that the reader may open. `mark` replaces the headline's mark. `mended`: the
-    repair held, so no host is to be
-    avoided.
+    repair held, so no host is to be avoided.
     """
     if report.reply:
         return blocks.build_card(

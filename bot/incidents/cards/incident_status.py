@@ -45,8 +45,7 @@ MAX_LINES = 3
 @dataclass(frozen=True, slots=True)
 class IncidentStatus:
     """`lines`: what is going on, the most urgent first. `then`: what follows. `tasks`: all steps, where one remediation
-    (or several at the same step)
-    runs.
+    (or several at the same step) runs.
     """
 
     sign: StatusSign

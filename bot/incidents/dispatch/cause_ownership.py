@@ -2,8 +2,8 @@
 longer finds it.
 
 Only the owner proposes remediations for the cause. When it releases the cause, the same Lua script marks all others
-due, so a crash loses nothing.
-An incident opened beside another, whose thread its people may not read, leaves common causes to that one.
+due, so a crash loses nothing. An incident opened beside another, whose thread its people may not read, leaves common
+causes to that one.
 """
 
 from collections.abc import Mapping, Sequence

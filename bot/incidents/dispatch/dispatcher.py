@@ -1,10 +1,8 @@
 """The dispatcher: every inbox item completes exactly one turn, and its report is posted once.
 
 Invariants: one worker per incident (the lease). The head of the inbox is the item whose turn runs or was cut off. An
-item leaves only after its
-report was posted. A turn that raises is a bug: the thread is told, the item is dead-lettered after three attempts, and
-the dispatcher goes on.
-Redis trouble is waited out and does not count against an item.
+item leaves only after its report was posted. A turn that raises is a bug: after three attempts its thread gets an error
+and its item is dead-lettered; the dispatcher continues. Redis trouble is waited out and does not count against an item.
 """
 
 import asyncio

@@ -1,6 +1,5 @@
 """A fair semaphore for turns: the next slot goes to the waiting tenant with the least use for its weight, so a storm of
-one tenant delays only
-that tenant.
+one tenant delays only that tenant.
 """
 
 import asyncio

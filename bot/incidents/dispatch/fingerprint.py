@@ -43,8 +43,7 @@ def compute_fingerprint_after_turn(state: IncidentState) -> IncidentFingerprint:
     """Return what an incident is about after a turn: hosts and job that people named, and hosts of its causes.
 
     Hosts that were only examined do not count, as another fault there is another incident. A stopped incident has an
-    empty fingerprint: a later report
-    opens a new one.
+    empty fingerprint: a later report opens a new one.
     """
     rows = IncidentView(state)
     if rows.is_stopped:

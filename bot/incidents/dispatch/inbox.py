@@ -1,8 +1,8 @@
 """The inbox in Redis: the items of each incident, in order, each once.
 
 Invariants: de-duplicating and storing is one atomic step, so an acknowledged item is neither lost nor doubled. An item
-leaves only after its turn,
-in the step that sets the incident's timers. Only the lease holder removes items. Nothing of an open incident expires.
+leaves only after its turn, in the step that sets the incident's timers. Only the lease holder removes items. Nothing of
+an open incident expires.
 """
 
 import json
@@ -37,8 +37,7 @@ class EnqueueResult:
     """Where an item went.
 
     `duplicate`: stored before. `opened`: first item of a new incident. `joined`: the matching incident of another
-    thread. `beside`: matching incidents
-    that it may not join.
+    thread. `beside`: matching incidents that it may not join.
     """
 
     incident: str
@@ -111,8 +110,7 @@ class Inbox:
         """Store an item, opening an incident where its thread has none. `make` gets the incident's id.
 
         The oldest open incident that matches `about` and that `joins` accepts gets the item as a reply instead.
-        `repeats`: drop an alert that this incident
-        has already received.
+        `repeats`: drop an alert that this incident has already received.
         """
         thread = self._names.thread_key(*origin.source_key)
         incident = await self._get_bound_incident(thread) or self._new_id()
