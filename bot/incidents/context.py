@@ -1,6 +1,4 @@
-"""What the Slack handlers share, as one frozen value, and how they fail: store unreachable, ledger refusal, or another
-refusal.
-"""
+"""What the Slack handlers share, and how they fail."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -59,13 +57,13 @@ class LedgerSays(Refusal):
 
 
 class ProviderHandlersPort(Protocol):
-    """Handlers of the buttons that send tickets to a provider."""
+    """Buttons that send tickets to a provider."""
 
     async def handle_click(self, payload: dict[str, Any]) -> None: ...
 
 
 class TrackerHandlersPort(Protocol):
-    """Handlers of the buttons and the form that open tracker tickets."""
+    """The button and the form that open tracker tickets."""
 
     async def handle_click(self, payload: Mapping[str, Any]) -> None: ...
 
@@ -73,7 +71,7 @@ class TrackerHandlersPort(Protocol):
 
 
 class LessonHandlersPort(Protocol):
-    """Handlers of the buttons and the form that decide about lessons."""
+    """Buttons and the form that decide about lessons."""
 
     async def handle_click(self, payload: Mapping[str, Any]) -> None: ...
 
@@ -81,7 +79,7 @@ class LessonHandlersPort(Protocol):
 
 
 class ReportWriter(Protocol):
-    """Writes an incident as a page and posts it into its thread."""
+    """Posts an incident as a page into its thread."""
 
     def begin_report(self, incident: str, place: Origin, form: PageFormat = "pdf") -> None: ...
 
@@ -89,7 +87,7 @@ class ReportWriter(Protocol):
 
 
 class TenantUpdatesPort(Protocol):
-    """Handlers of updates to a tenant: button, form, preview."""
+    """Updates to a tenant: button, form, preview."""
 
     async def handle_click(self, payload: dict[str, Any]) -> None: ...
 
@@ -100,7 +98,7 @@ class TenantUpdatesPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HandlerContext:
-    """Built by the composition root and passed to every listener."""
+    """Built by the composition root."""
 
     client: AsyncWebClient
     inbox: Inbox
@@ -118,7 +116,7 @@ class HandlerContext:
     direct: DirectMessages
     outbox: AnswerOutbox
     alert_bots: frozenset[str] = frozenset()  # bot ids of alert sources that may open incidents
-    # takes the alerts of a bot that lists several per message; without it, each message is a report
+    # Takes the alerts of a bot that lists several per message; without it, each message is a report.
     posted: Callable[[str, str, PostedAlerts], Awaitable[list[str]]] | None = None
     approvals: ApprovalServices | None = None  # without it, no remedy can be approved or run
     courses: IncidentMetricsStore | None = None  # stores feedback; without it, feedback is refused
@@ -134,13 +132,11 @@ class HandlerContext:
     teaching: "LessonHandlersPort | None" = None
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)  # inventory group → hosts
     writing: "ReportWriter | None" = None
-    # seconds until a running click is acknowledged and continues in the background
+    # Seconds until a running click is acknowledged and continues in the background.
     patience: float = STORE_TIMEOUT_SECONDS
 
     async def admit_user(self, place: SlackPlace, user: str, *, fresh: bool = False) -> None:
-        """Refuse a user or a place that is not served. `fresh`: a decision depends on it, so old answers of Slack are
-        dropped.
-        """
+        """Refuse a user or place that is not served. `fresh`: a decision depends on it."""
         if fresh:
             self.people.refresh(place.channel, user)
         if place.channel in self.customers:
@@ -151,17 +147,17 @@ class HandlerContext:
         policy.require_colleague(await self.people.get_person(user), place.team)
 
     async def require_permission(self, act: str, user: str, channel: str, origin: Origin | None = None) -> None:
-        """Refuse an admitted user without the role for this act; `origin`: the incident's.
+        """Refuse an admitted user without the role for this act.
 
-        Slack is asked only where more than the operator role is needed. Votes on an action are checked by the ledger
-        against its own request.
+        Slack is asked only where more than the operator role is needed. The ledger checks votes against the action's
+        own request.
         """
         if ACTS[act].by_request or PersonRole.OPERATOR in self.roles.get_roles(act):
             return
         require_role(self.roles, act, await self.get_roles(user, channel, origin))
 
     async def get_roles(self, user: str, channel: str, origin: Origin | None = None) -> frozenset[PersonRole]:
-        """Return the user's roles in an operator channel, or for an incident in it."""
+        """Return the user's roles in an operator channel."""
         found = {PersonRole.OPERATOR}
         if user in await self.list_approvers(channel, origin):
             found.add(PersonRole.APPROVER)
@@ -172,24 +168,22 @@ class HandlerContext:
         return frozenset(found)
 
     async def list_approvers(self, channel: str, origin: Origin | None = None) -> frozenset[str]:
-        """Return the user ids of a channel's approvers; for a tenant's incident those of the tenant's channel, if it
-        names its own.
-        """
+        """Return the approvers' user ids; a tenant's channel may name its own."""
         theirs = policy.find_tenant_channel(origin, self.bound) if origin else None
         row = theirs if theirs and theirs.approvers else self.bound.get(channel)
         members = await self.people.list_members(row.approvers) if row and row.approvers else frozenset()
         return members | (self.approvals.always if self.approvals else frozenset())
 
     def notify_stored(self, incident: str, *, opened: bool = False) -> None:
-        """Wake a worker; for a new incident also show the first card at once."""
+        """Wake a worker; for a new incident show the first card."""
         self.tasks.spawn_task("wake", self.wake(incident))
         if opened:
             self.tasks.spawn_task("first_card", self.progress(Progress(incident, "queued", "On it.")))
 
     async def queue_reply(self, place: Origin, key: str, card: Card) -> None:
-        """Queue an answer to a thread or channel; it is posted once per key, despite rate limits and crashes.
+        """Queue an answer, posted once per key despite rate limits and crashes.
 
-        Where the store is unreachable it is posted at once, without a retry.
+        Without the store it is posted at once, without a retry.
         """
         try:
             async with guard_store():
@@ -200,9 +194,7 @@ class HandlerContext:
 
 @asynccontextmanager
 async def guard_store(seconds: float = STORE_TIMEOUT_SECONDS) -> AsyncIterator[None]:
-    """Turn Redis trouble inside into StoreUnreachable, in time to tell Slack. Other Redis error replies are bugs and
-    pass through.
-    """
+    """Turn Redis trouble into StoreUnreachable, in time to tell Slack. Other Redis error replies are bugs and pass."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -219,7 +211,7 @@ def render_refusal(no: Refusal) -> Card:
 
 
 def require_approvals(surface: HandlerContext) -> ApprovalServices:
-    """Return the approval services; raise Refusal where nothing can be approved."""
+    """Raise Refusal where nothing can be approved."""
     if surface.approvals is None:
         raise Refusal(APPROVALS_NOT_SET_UP)
     return surface.approvals
@@ -227,7 +219,6 @@ def require_approvals(surface: HandlerContext) -> ApprovalServices:
 
 @asynccontextmanager
 async def translate_ledger_errors() -> AsyncIterator[None]:
-    """Turn the ledger's Refused into LedgerSays."""
     try:
         yield
     except Refused as no:

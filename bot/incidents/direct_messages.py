@@ -1,8 +1,7 @@
 """Direct messages to the app: store each question before Slack is acknowledged, and decorate the conversation.
 
 Bolt's `AsyncAssistant` is not used: it takes messages from the listener that leaves what it cannot store
-unacknowledged, and it stores in message metadata which channel people look at. A decoration that Slack refuses for good
-is not sent again by this process.
+unacknowledged, and it stores in message metadata which channel people look at.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ PERMANENT_ERRORS = frozenset(
 
 @dataclass
 class DirectMessages:
-    """One per process. `inbox` uses DIRECT_MESSAGE_KEYS: a conversation is not an incident."""
+    """One per process. A conversation is not an incident, so `inbox` has other keys."""
 
     client: AsyncWebClient
     inbox: Inbox
@@ -38,7 +37,7 @@ class DirectMessages:
     _refused_methods: set[str] = field(default_factory=set)
 
     async def store(self, origin: Origin, key: str, at: datetime, wish: DirectRequest) -> None:
-        """Store a question once per `key` and wake this process. The user's text is not stored, only its `wish`."""
+        """Store a question once and wake this process. Only its `wish` is stored, not the text."""
 
         def item(conversation: str) -> InboxItem:
             return InboxItem(id=key, kind="ask", incident=conversation, at=at, user=origin.user, data={"wish": wish})
@@ -48,13 +47,10 @@ class DirectMessages:
             await self.wakeups.wake(received.incident)
 
     def greet(self, channel: str, thread_ts: str = "") -> None:
-        """Suggest prompts in the background."""
         self.tasks.spawn_task("prompts", self.suggest_prompts(channel, thread_ts))
 
     async def suggest_prompts(self, channel: str, thread_ts: str = "") -> None:
-        """Suggest prompts. Pass the thread only where the app has an assistant view: with a thread, Slack shows an
-        agent's prompts nowhere.
-        """
+        """Name the thread only with an assistant view: with a thread, Slack shows an agent's prompts nowhere."""
         await self._decorate(
             "setSuggestedPrompts",
             channel,

@@ -1,7 +1,7 @@
-"""The Slack client: obeys rate limits, redacts all outgoing text, and never repeats a post after a lost answer.
+"""The Slack client: rate-limited, redacting, and never repeating a post after a lost answer.
 
-A repeated `chat.postMessage` is a second message, so connection errors are not retried here. The dispatcher returns to
-an unposted report, and the poster searches the thread before it posts again.
+A repeated `chat.postMessage` is a second message, so connection errors are not retried here: the poster searches the
+thread before it posts again.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from kb.redact import redact_data, redact_once
 SlackClient = AsyncWebClient  # the type for code that only passes the client on
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
-# what a Slack call may raise without a bug of ours
+# What a Slack call may raise without a bug of ours.
 SLACK_ERRORS = (SlackClientError, ClientError, TimeoutError, OSError)
 
 
@@ -33,7 +33,7 @@ UNREDACTED_FIELDS = frozenset(
 
 
 class PacedClient(AsyncWebClient):
-    """Redacts every call, waits for its turn, and retries a 429 up to `tries` times after Slack's Retry-After."""
+    """Redacts every call, waits for its turn, and retries a 429 up to `tries` times."""
 
     def __init__(self, token: str, base_url: str, *, tries: int, timeout: int = 30, others: SharedCallTurns | None = None) -> None:
         super().__init__(token, base_url, timeout=timeout, retry_handlers=[])
@@ -56,16 +56,13 @@ class PacedClient(AsyncWebClient):
         raise AssertionError("unreachable")
 
     async def files_upload_v2(self, **how: Any) -> AsyncSlackResponse:
-        """Upload a file. Text is redacted here, as its bytes bypass `api_call`; binary content is an image that
-        RackMedic made.
-        """
+        """Redact text here: file bytes bypass `api_call`. Binary content is an image of ours."""
         if isinstance(how.get("content"), str):
             how["content"] = await asyncio.to_thread(redact_once, how["content"])
         return await super().files_upload_v2(**how)
 
 
 def _get_retry_after(no: SlackApiError) -> float:
-    """Return the seconds of a 429's Retry-After, or 0 for another error."""
     if getattr(no.response, "status_code", 0) != 429:
         return 0.0
     after = (getattr(no.response, "headers", None) or {}).get("Retry-After", "1")
@@ -75,24 +72,23 @@ def _get_retry_after(no: SlackApiError) -> float:
 def build_slack_client(
     token: str, base_url: str = "https://slack.com/api/", *, tries: int = 3, others: SharedCallTurns | None = None
 ) -> AsyncWebClient:
-    """Return a client for the bot token. `tries`: retries after a 429. `others`: turns shared with other processes."""
+    """Return a client. `tries`: retries after a 429. `others`: turns shared with other processes."""
     return PacedClient(token, base_url, tries=tries, others=others)
 
 
 def build_message_args(card: Card) -> dict[str, Any]:
-    """Return a card as arguments of chat.*. Text is not parsed for links or mentions."""
+    """Return a card as arguments of chat.*, without link or mention parsing."""
     return {"blocks": list(card.blocks), "text": card.text, "parse": "none", "link_names": False}
 
 
 async def post_message(client: AsyncWebClient, channel: str, thread_ts: str, card: Card, metadata: dict[str, Any] | None = None) -> str:
-    """Post a message into a thread and return its ts."""
     words = build_message_args(card) | ({"metadata": metadata} if metadata else {})
     answer = await client.chat_postMessage(channel=channel, thread_ts=thread_ts or None, unfurl_links=False, unfurl_media=False, **words)
     return str(answer["ts"])
 
 
 class Throttle:
-    """A rate kept by waiting. Slack's tiers are per method and workspace, so one throttle serves all cards."""
+    """A rate kept by waiting; one serves all cards, as Slack's tiers are per method and workspace."""
 
     def __init__(
         self,
@@ -109,7 +105,7 @@ class Throttle:
         self._free_at = seconds() - burst * self._each
 
     async def wait_turn(self) -> None:
-        """Wait for a place. Unused places accumulate up to `burst`."""
+        """Unused places accumulate up to `burst`."""
         now = self._seconds()
         self._free_at = max(self._free_at, now - self._burst * self._each) + self._each
         if self._free_at > now:

@@ -1,4 +1,4 @@
-"""How the app is installed: user, workspace, and scopes that were not granted."""
+"""How the app is installed in Slack."""
 
 from dataclasses import dataclass
 
@@ -27,9 +27,7 @@ class Installation:
 
 
 async def check_installation(token: str, base_url: str) -> Installation:
-    """Ask Slack about the bot token and compare its scopes with the manifest's. Raises NotInstalled and
-    SlackUnreachable.
-    """
+    """Compare the token's scopes with the manifest's. Raises NotInstalled, SlackUnreachable."""
     try:
         answer = await AsyncWebClient(token, base_url=base_url).auth_test()
     except SlackApiError as why:

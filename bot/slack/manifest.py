@@ -1,7 +1,4 @@
-"""The Slack app's manifest: the subscribed events and the scopes in use.
-
-`python -m bot.slack.manifest` prints it.
-"""
+"""The Slack app's manifest. `python -m bot.slack.manifest` prints it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +12,7 @@ AGENT_DESCRIPTION = "Ask which incidents are open and what waits for your approv
 # (docs.slack.dev/reference/events/channel_shared, …/channel_unshared).
 EVENTS = ("app_home_opened", "app_mention", "channel_shared", "channel_unshared", "message.channels", "message.groups", "message.im")
 COMMAND, SHORTCUT = "/rackmedic", "diagnose_this"
-# bot scope → what it is for
+# Bot scope → what it is for.
 SCOPES: Mapping[str, str] = {
     "app_mentions:read": "hear that it was mentioned",
     "assistant:write": "suggest in a direct message what can be asked",
@@ -43,7 +40,7 @@ LONG_DESCRIPTION = (
 
 
 def build_manifest(url: str = "") -> dict[str, Any]:
-    """Return the manifest. `url` is the request URL of HTTP mode; without it the app uses Socket Mode."""
+    """Return the manifest. Without `url` the app uses Socket Mode."""
     to, request = ({"url": url}, {"request_url": url}) if url else ({}, {})
     return {
         "display_information": {
@@ -81,7 +78,7 @@ def build_manifest(url: str = "") -> dict[str, Any]:
 
 
 def render_yaml(url: str = "") -> str:
-    """Return the text of deploy/slack/manifest.yaml, or of its variant for HTTP."""
+    """Return the text of deploy/slack/manifest.yaml."""
     note = (
         "# Made by `python -m bot.slack.manifest`; a test keeps it so. Paste it at api.slack.com/apps → Create New App → From a manifest.\n"
     )

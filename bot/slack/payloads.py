@@ -1,6 +1,6 @@
-"""Parse Slack payloads into messages, edits and deletions. Pure.
+"""Parse Slack payloads. Pure.
 
-A mention arrives twice, as `app_mention` and as `message`; both have the same `key`, which de-duplicates them.
+A mention arrives as `app_mention` and as `message`; the same `key` de-duplicates them.
 """
 
 import re
@@ -17,14 +17,14 @@ Payload = Mapping[str, Any]  # as Bolt passes it on; there is no schema, so each
 MAX_FILES = 10
 MAX_DECLARED_FILE_BYTES = 1 << 40  # bound on the size that Slack declares for a file
 _TIMESTAMP_PATTERN = re.compile(r"[0-9]{1,10}(?:\.[0-9]{1,9})?")
-# subtypes of messages that a person wrote; edits, deletions, joins and bots have others
+# Subtypes of messages that a person wrote; edits, deletions, joins and bots have others.
 HUMAN_SUBTYPES = frozenset({"", "file_share", "thread_broadcast"})
 CHANNEL_TYPES = frozenset({"channel", "group", "im", "mpim", "app_home"})
 
 
 @dataclass(frozen=True, slots=True)
 class SlackFile:
-    """A file of a message. Fetching `url` needs the bot token."""
+    """Fetching `url` needs the bot token."""
 
     id: str
     name: str
@@ -37,7 +37,7 @@ class SlackFile:
 
 @dataclass(frozen=True, slots=True)
 class IncomingMessage:
-    """A message from Slack. `twin`: an app_mention event of it arrives too. `alert`: an alert source wrote it."""
+    """`twin`: an app_mention event of it arrives too. `alert`: an alert source wrote it."""
 
     team: str
     place: SlackPlace
@@ -55,7 +55,6 @@ class IncomingMessage:
 
     @property
     def key(self) -> str:
-        """The de-duplication key."""
         return f"{self.team}.{self.place.channel}.{self.ts}"
 
     @property
@@ -64,7 +63,6 @@ class IncomingMessage:
 
     @property
     def root(self) -> str:
-        """The ts of the thread that it belongs to or begins."""
         return self.thread_ts or self.ts
 
     @property
@@ -77,7 +75,7 @@ class IncomingMessage:
 
 
 def get_thread_ts(payload: Payload) -> str:
-    """Return the thread of a click; for a message that is not a reply, the message's own ts."""
+    """Return a click's thread; for a message that is no reply, its own ts."""
     container, message = payload.get("container") or {}, payload.get("message") or {}
     return str(container.get("thread_ts") or message.get("thread_ts") or container.get("message_ts") or message.get("ts") or "")
 
@@ -87,9 +85,7 @@ def parse_slack_timestamp(ts: str) -> datetime:
 
 
 def parse_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection[str] = ()) -> IncomingMessage | None:
-    """Parse an event of type `message` or `app_mention`. Return None unless a person or one of `alert_bots` wrote it;
-    an alert counts as a mention.
-    """
+    """Return None unless a person or one of `alert_bots` wrote it. An alert counts as a mention."""
     event: Mapping[str, Any] = body.get("event") or {}
     bot, ts, channel = (str(event.get(key) or "") for key in ("bot_id", "ts", "channel"))
     if not _TIMESTAMP_PATTERN.fullmatch(ts):
@@ -122,14 +118,14 @@ def parse_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection
 
 @dataclass(frozen=True, slots=True)
 class EditedMessage:
-    """An edited message that mentions us. `called_before`: it did so before the edit."""
+    """`called_before`: it mentioned us before the edit too."""
 
     now: IncomingMessage
     called_before: bool
 
 
 def parse_edit(body: Mapping[str, Any], bot_user: str) -> EditedMessage | None:
-    """Parse an edit that changed the text of a message that now mentions us; None for anything else.
+    """Parse an edit of a message that now mentions us.
 
     Slack reports unfurled links as edits with unchanged text. An edit arrives once, so it has no twin.
     """
@@ -154,7 +150,7 @@ class DeletedMessage:
 
 
 def parse_deletion(body: Mapping[str, Any]) -> DeletedMessage | None:
-    """Parse a deletion. Slack reports a message with replies as changed into a tombstone. Return None for a reply."""
+    """Parse a deletion; with replies, Slack reports a change into a tombstone. None for a reply."""
     event: Mapping[str, Any] = body.get("event") or {}
     message = event.get("message") or {}
     buried = event.get("subtype") == "message_changed" and message.get("subtype") == "tombstone"
@@ -185,7 +181,7 @@ def _get_first_link(message: Mapping[str, Any]) -> str:
 
 
 def get_full_text(message: Mapping[str, Any]) -> str:
-    """Return the text of a message and of its attachments, in which alerting bots write."""
+    """Return the text with attachments, in which alerting bots write."""
     rows = [row for row in message.get("attachments") or [] if isinstance(row, Mapping)]
     more = [str(row.get(key) or "") for row in rows for key in ("pretext", "title", "text")] if rows else []
     more += [str(row.get("fallback") or "") for row in rows if not any(row.get(key) for key in ("pretext", "title", "text"))]

@@ -1,7 +1,4 @@
-"""Facts about users and channels from Slack, cached for a minute, or for seconds where a decision depends on them.
-
-An unknown answer is not guessed: `SlackAnswerMissing` refuses.
-"""
+"""Facts about users and channels from Slack, cached for a minute, or for seconds where a decision depends on them."""
 
 import asyncio
 import contextlib
@@ -20,7 +17,7 @@ from bot.store.channel_sharing import ANSWER_TTL_SECONDS, ChannelSharing, Channe
 
 T = TypeVar("T")
 CACHE_SECONDS = float(ANSWER_TTL_SECONDS)
-# how long an answer serves decisions: a revoked approver can still approve for this long (SECURITY.md)
+# How long an answer serves decisions: a revoked approver can still approve for this long (SECURITY.md).
 DECISION_CACHE_SECONDS = 10.0
 MAX_CACHED_ANSWERS = 5000
 
@@ -33,10 +30,10 @@ class SlackAnswerMissing(Refusal):
 
 
 class People:
-    """Cached questions about users and channels. Concurrent callers share one request.
+    """Concurrent callers share one request.
 
-    `seconds`: a monotonic clock. `fresh`: how many seconds an answer serves decisions. `marks`: channel sharing known
-    to all processes.
+    `seconds`: a monotonic clock. `fresh`: how many seconds an answer serves decisions. `marks`: channel sharing of all
+    processes.
     """
 
     def __init__(
@@ -56,7 +53,7 @@ class People:
         return await self._get_cached("person", user, self._fetch_person)
 
     async def get_name(self, user: str) -> str:
-        """Return the user's display name, which is no mention; the id where Slack does not answer."""
+        """Return the display name, or the id where Slack does not answer."""
         try:
             return (await self.get_person(user)).name if user else ""
         except SlackAnswerMissing:
@@ -71,13 +68,12 @@ class People:
         return told.shared
 
     async def record_sharing(self, channel: str, *, shared: bool) -> None:
-        """Record Slack's event that a channel is shared or no longer shared, and drop older answers."""
+        """Record Slack's sharing event and drop older answers."""
         self.forget(channel)
         if self._marks is not None:
             await (self._marks.mark_shared(channel) if shared else self._marks.forget_channel(channel))
 
     async def _get_sharing_mark(self, channel: str) -> ChannelSharing | None:
-        """Return the shared answer. Where it cannot be read, the local one is dropped too."""
         try:
             return await self._marks.get_sharing(channel) if self._marks is not None else None
         except (RedisError, OSError):
@@ -85,21 +81,20 @@ class People:
             return None
 
     async def list_members(self, group: str) -> frozenset[str]:
-        """Return the user ids of a user group. Raises SlackAnswerMissing where Slack does not answer."""
+        """Return the user ids of a user group. Raises SlackAnswerMissing."""
         return await self._get_cached("group", group, self._fetch_group)
 
     async def list_approvers(self, group: str, team: str) -> frozenset[str]:
-        """Return the group's active human full members of `team` as the ledger's `TEAM:USER`."""
+        """Return the group's active human full members of `team` as `TEAM:USER`."""
         people = await asyncio.gather(*(self.get_person(user) for user in sorted(await self.list_members(group)))) if group else []
         return frozenset(f"{team}:{who.id}" for who in people if who.human and who.team == team)
 
     def forget(self, *about: str) -> None:
-        """Drop all answers about these users, channels or groups."""
         for key in [key for key in self._known if key[1] in about]:
             del self._known[key]
 
     def refresh(self, *about: str) -> None:
-        """Drop answers about these users, channels or groups that are too old for a decision."""
+        """Drop answers that are too old for a decision."""
         old = self._seconds() - self._fresh
         for key in [key for key, (asked, _) in self._known.items() if key[1] in about and asked <= old]:
             del self._known[key]
@@ -140,7 +135,7 @@ class People:
         return frozenset(str(user) for user in answer["users"])
 
     async def _get_cached(self, what: str, about: str, ask: Callable[[str], Awaitable[T]]) -> T:
-        """Return the cached answer or ask Slack. Concurrent callers share the request."""
+        """Return the cached answer or ask Slack."""
         key = (what, about)
         known = self._known.get(key)
         if known is not None and known[0] + CACHE_SECONDS > self._seconds():

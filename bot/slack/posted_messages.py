@@ -1,7 +1,7 @@
-"""Which Slack message is which card of an incident, kept in Redis so that every process edits the same message.
+"""Which Slack message is which card, in Redis, so that every process edits the same one.
 
-A card's entry is `posting` before the post and then its ts. A process that finds `posting` searches the thread for the
-message's metadata, as a crash may have come between, and posts only when it is not there.
+A card is `posting` before the post, then its ts. After a crash in between, the thread is searched for the message's
+metadata before posting.
 """
 
 import contextlib
@@ -35,9 +35,8 @@ EDIT_LOCK_WAIT = timedelta(seconds=1)  # how long a writer waits for another tha
 
 
 class PostedCards:
-    """One hash per incident. Fields: `end`, `report:ITEM`, `ticket`, `ticket_shown`, `file`; `end_owed`, `ticket_owed`
-    of `bot.incidents.publishing.pending_edits`; and those of `bot.incidents.publishing.status_messages`,
-    `bot.remediation.action_cards`, `.approval_view` and `.shared_cards`.
+    """One hash per incident. Fields: `end`, `report:ITEM`, `ticket`, `ticket_shown`, `file`, and those of
+    `pending_edits`, `status_messages`, `bot.remediation.action_cards`, `.approval_view` and `.shared_cards`.
     """
 
     def __init__(self, redis: Redis, *, names: RedisKeys | None = None, keep_closed: timedelta = CLOSED_RETENTION) -> None:
@@ -46,11 +45,10 @@ class PostedCards:
         self._keep = keep_closed
 
     async def get(self, incident: str, name: str) -> str:
-        """Return the entry, or an empty string."""
         return decode_text(await to_coroutine(self._redis.hget(self._names.cards_key(incident), name)))
 
     async def claim(self, incident: str, name: str) -> str:
-        """Return the entry; where there is none, set it to `posting` and return an empty string."""
+        """Return the entry; where there is none, set `posting` and return an empty string."""
         if await to_coroutine(self._redis.hsetnx(self._names.cards_key(incident), name, POSTING)):
             return ""
         return await self.get(incident, name)
@@ -68,9 +66,7 @@ class PostedCards:
     async def hold_lock(
         self, incident: str, name: str, patience: timedelta = timedelta(seconds=20), *, wait: timedelta = timedelta()
     ) -> AsyncIterator[bool]:
-        """Yield True to one holder at a time. A holder that dies keeps the lock for `patience`; `wait` is how long to
-        wait for it.
-        """
+        """Yield True to one holder at a time. A dead holder's lock expires after `patience`."""
         lock = self._redis.lock(self._names.card_lock_key(incident, name), timeout=patience.total_seconds())
         held = await lock.acquire(blocking=bool(wait), blocking_timeout=wait.total_seconds())
         try:
@@ -81,19 +77,16 @@ class PostedCards:
                     await lock.release()
 
     async def run_script(self, script: str, incident: str, *args: str) -> str:
-        """Run a Lua script; KEYS[1] is the incident's hash."""
         return decode_text(await to_coroutine(self._redis.eval(script, 1, self._names.cards_key(incident), *args)))
 
     async def set_retention(self, incident: str, *, closed: bool) -> None:
-        """Let a closed incident's entries expire; keep those of an open one."""
+        """Expire a closed incident's entries; keep an open one's."""
         key = self._names.cards_key(incident)
         await to_coroutine(self._redis.expire(key, self._keep) if closed else self._redis.persist(key))
 
 
 class PendingMessages:
-    """Incidents with a status message that says a turn is under way, by since when. Used to find messages of dead
-    processes.
-    """
+    """Incidents with a status message that shows a running turn, by since when: finds messages of dead processes."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
@@ -105,14 +98,14 @@ class PendingMessages:
         await self._redis.zrem(self._names.living, incident)
 
     async def list_abandoned(self, since: timedelta) -> list[str]:
-        """Return incidents pending for longer than `since` that no process has a lease on."""
+        """Return incidents pending longer than `since` without a lease."""
         before = (self._clock.now() - since).timestamp()
         rows = [decode_text(row) for row in await to_coroutine(self._redis.zrangebyscore(self._names.living, "-inf", before))]
         return [incident for incident in rows if not await self._redis.exists(self._names.lease_key(incident))]
 
 
 class IdempotentPoster:
-    """Posts a thread message once, however often it is called."""
+    """Posts a thread message once."""
 
     def __init__(self, client: AsyncWebClient, cards: PostedCards) -> None:
         self._client = client
@@ -130,7 +123,7 @@ class IdempotentPoster:
         return ts
 
     async def _post_new(self, origin: Origin, incident: str, name: str, card: Card, metadata: dict[str, Any]) -> str:
-        """Post. Drop the entry where the call had no turn or was rate limited: then there is no message to search for."""
+        """Drop the entry of a rate-limited post: there is no message to search for."""
         try:
             return await post_message(self._client, origin.channel, origin.thread_ts, card, metadata)
         except SlackClientError as no:
@@ -139,14 +132,14 @@ class IdempotentPoster:
             raise
 
     async def find_message(self, origin: Origin, *metadata: Mapping[str, Any]) -> str:
-        """Return the ts of the thread's message with one of these metadata, or an empty string."""
+        """Return the ts of the message with one of these metadata."""
         for message in await self.fetch_thread(origin):
             if message.get("metadata") in metadata:
                 return str(message["ts"])
         return ""
 
     async def fetch_thread(self, origin: Origin) -> Sequence[Mapping[str, Any]]:
-        """Return all messages of the incident's thread, oldest first."""
+        """Return the thread, oldest first."""
         found: list[Mapping[str, Any]] = []
         cursor = ""
         while True:
@@ -159,18 +152,16 @@ class IdempotentPoster:
                 return found
 
 
-# the message cannot be edited any more, so a new one replaces it
+# The message cannot be edited any more, so a new one replaces it.
 UNEDITABLE_ERRORS = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
 
 
-# this Slack does not know a block of the message
+# This Slack does not know a block of the message.
 UNKNOWN_BLOCK_ERRORS = frozenset({"invalid_blocks", "invalid_blocks_format"})
 
 
 class EditableMessages:
-    """Messages kept up to date: edited when their blocks change, posted where none exists. One caller at a time per
-    message.
-    """
+    """Messages edited when their blocks change, posted where none exists. One caller at a time per message."""
 
     def __init__(self, client: AsyncWebClient, cards: PostedCards, *, plans: bool = True) -> None:
         self._client, self.cards, self._plans = client, cards, plans
@@ -179,7 +170,7 @@ class EditableMessages:
     async def put_message(
         self, origin: Origin, incident: str, name: str, card: Card, marked: dict[str, Any], *earlier: dict[str, Any]
     ) -> None:
-        """Show this card. `marked` is its metadata; `earlier` are metadata it may have been posted with before a crash.
+        """Show this card. `earlier`: metadata it may have been posted with before a crash.
 
         Once Slack refuses plan blocks, this process renders them as lines.
         """

@@ -1,9 +1,8 @@
 """Rate limits of Slack's methods: after a 429 calls queue, the most urgent first.
 
-Slack counts by method and workspace (chat.postMessage by channel), so one gate serves all callers of a process, and all
-processes share one queue of turns. After a 429 the method rests as Slack says, then proceeds one call at a time at its
-tier's rate until the queue is empty. A call that would wait too long fails instead: its caller holds locks and retries
-later.
+Slack counts by method and workspace (chat.postMessage by channel), so all processes share one queue per method. It
+proceeds one call at a time at the method's tier until it is empty. A call that would wait too long fails: its caller
+holds locks and retries later.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from slack_sdk.errors import SlackClientError
 
 from bot.refusal import TooEarly
 
-# calls per minute (docs.slack.dev/apis/web-api/rate-limits)
+# Calls per minute (docs.slack.dev/apis/web-api/rate-limits).
 TIERS: Mapping[str, float] = {
     "chat.postMessage": 60,
     "chat.update": 50,
@@ -34,7 +33,7 @@ MAX_WAIT_SECONDS = 15.0  # that a call may wait for its turn
 
 
 class Urgency(IntEnum):
-    """Order of calls: cards with buttons first, then answers, then progress, which the next update repeats."""
+    """Cards with buttons first, then answers, then progress, which the next update repeats."""
 
     DECISION = 0
     ANSWER = 1
@@ -46,7 +45,7 @@ urgency: ContextVar[Urgency] = ContextVar("urgency", default=Urgency.ANSWER)
 
 @contextlib.contextmanager
 def with_urgency(how: Urgency) -> Iterator[None]:
-    """Set the urgency of the Slack calls inside."""
+    """Set the urgency of the calls inside."""
     before = urgency.set(how)
     try:
         yield
@@ -59,16 +58,15 @@ class SlackTurnTimeout(SlackClientError, TooEarly):
 
 
 class SharedCallTurns(Protocol):
-    """Turns shared by several processes. A store that does not answer blocks no call: Slack itself refuses."""
+    """Turns shared by processes. A store that does not answer blocks no call: Slack itself refuses."""
 
     async def is_rate_limited(self, name: str) -> bool:
-        """Return whether a call was refused lately, so that all calls queue."""
+        """Return whether a call was refused lately."""
 
     async def reserve_slot(self, name: str, each: float) -> float:
         """Return the seconds until the caller's turn."""
 
-    async def apply_retry_after(self, name: str, seconds: float, each: float) -> None:
-        """Block the method for these seconds."""
+    async def apply_retry_after(self, name: str, seconds: float, each: float) -> None: ...
 
 
 class UnsharedCallTurns:
@@ -80,12 +78,11 @@ class UnsharedCallTurns:
     async def reserve_slot(self, name: str, each: float) -> float:
         return 0.0
 
-    async def apply_retry_after(self, name: str, seconds: float, each: float) -> None:
-        ...
+    async def apply_retry_after(self, name: str, seconds: float, each: float) -> None: ...
 
 
 class MethodGate:
-    """The queue of one method. Times are the event loop's."""
+    """The queue of one method, in event loop time."""
 
     def __init__(self, per_minute: float, longest: float = MAX_WAIT_SECONDS, name: str = "", others: SharedCallTurns | None = None) -> None:
         self._each, self._longest = 60 / per_minute, longest
@@ -96,7 +93,7 @@ class MethodGate:
         self._calling: asyncio.Task[None] | None = None
 
     async def wait_turn(self) -> None:
-        """Return when the call may go out. Raises SlackTurnTimeout after `longest` seconds."""
+        """Wait for the turn. Raises SlackTurnTimeout after `longest` seconds."""
         loop = asyncio.get_running_loop()
         if not self._waiting and self._free_at <= loop.time() and not await self._others.is_rate_limited(self._name):
             return
@@ -111,12 +108,11 @@ class MethodGate:
             raise SlackTurnTimeout(SlackTurnTimeout.__doc__) from None
 
     async def apply_retry_after(self, seconds: float) -> None:
-        """Block the method for these seconds, in all processes."""
         self._free_at = max(self._free_at, asyncio.get_running_loop().time() + seconds)
         await self._others.apply_retry_after(self._name, seconds, self._each)
 
     async def _release_waiters(self) -> None:
-        """Release waiting calls, the most urgent first, unless a new 429 moved the time."""
+        """Release the most urgent first, unless a new 429 moved the time."""
         loop = asyncio.get_running_loop()
         while self._has_waiters():
             ours = loop.time() + await self._others.reserve_slot(self._name, self._each)
@@ -140,7 +136,7 @@ class RateLimits:
         self._longest, self._others = longest, others
 
     def get_gate(self, method: str, channel: str = "") -> MethodGate:
-        """Return the gate of a method; chat.postMessage has one per channel."""
+        """Return a method's gate; chat.postMessage has one per channel."""
         key = (method, channel if method == "chat.postMessage" else "")
         if key not in self._gates:
             self._gates[key] = MethodGate(

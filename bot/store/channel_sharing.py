@@ -15,12 +15,14 @@ BECAME_SHARED_MARK, SHARED_MARK, NOT_SHARED_MARK = b"turned", b"shared", b"ours"
 
 
 class ChannelSharing(NamedTuple):
+    """`age`: seconds since Slack said it."""
 
     shared: bool
     age: float
 
 
 class ChannelSharingCache:
+    """Written on Slack's events and answers, read by every process."""
 
     def __init__(self, redis: "Redis") -> None:
         self._redis, self._names = redis, RedisKeys()

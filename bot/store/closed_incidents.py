@@ -1,4 +1,4 @@
-"""Closed incidents in Redis: each expires after its retention; the longest closed go earlier where memory is short."""
+"""Closed incidents in Redis: each expires after its retention, the longest closed earlier above a size limit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,6 +47,7 @@ class ClosedIncident:
 
 
 class ClosedIncidentStore:
+    """Lists closed incidents with size and TTL, and trims them."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
         self._redis, self._names = redis, names or RedisKeys()

@@ -9,6 +9,7 @@ from graph.model.reasoner import ModelSpend
 
 
 class RedisSpendStore:
+    """One hash per incident; `add_spend` is atomic."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
         self._redis = redis

@@ -75,6 +75,7 @@ def compute_retry_delay(tries: int) -> timedelta:
 
 
 class ClickResult(IntEnum):
+    """The result of a click on Send."""
 
     OLD = -1  # the draft shown is not the present one
     BEFORE = 0
@@ -148,6 +149,7 @@ def build_tracker_outbox_keys(names: RedisKeys | None = None) -> OutboxKeys:
 
 
 class Outbox:
+    """Rows to send, and when each is due."""
 
     def __init__(self, redis: Redis, clock: Clock, box: OutboxKeys, lease: timedelta = DEFAULT_LEASE) -> None:
         self._redis, self._clock, self._box, self.lease = redis, clock, box, lease
@@ -163,7 +165,6 @@ class Outbox:
         return digest
 
     async def load_draft(self, name: str, digest: str) -> bytes | None:
-        """Return the draft if it has this digest."""
         raw, known = await to_coroutine(self._redis.hmget(self._box.row(name), "draft", "draft_digest"))
         return raw if known == digest.encode() else None
 

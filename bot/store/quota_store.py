@@ -23,6 +23,7 @@ QuotaDecision = Callable[[QuotaUsage], ExceededLimit | None]
 
 
 class QuotaStore:
+    """Usage of all tenants, on one Redis."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._names = redis, clock, names or RedisKeys()

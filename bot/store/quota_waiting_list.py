@@ -16,6 +16,7 @@ MAX_TIMESTAMP_SECONDS = 253_000_000_000.0  # since 1970; about the last moment t
 
 
 class QuotaWaitingList:
+    """Each incident is listed once, however many of its items wait."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
@@ -45,7 +46,7 @@ class QuotaWaitingList:
         return bool(await to_coroutine(self._redis.sismember(self._names.waits_let_in, incident)))
 
     async def list_waiting_tenants(self) -> list[WaitingTenant]:
-        """Return one row per tenant, longest wait first. Remove incidents with an empty inbox."""
+        """Return one row per tenant, longest wait first, ties by name. Remove incidents with an empty inbox."""
         found: Any = await self._redis.zrange(self._names.waits, 0, -1, withscores=True)
         rows = [(*_parse_member(member), float(at)) for member, at in found]
         left: dict[str, list[tuple[str, float, bool]]] = {}

@@ -13,6 +13,7 @@ PROCESSING_TIMEOUT = timedelta(seconds=60)  # after this, a message whose proces
 
 
 class ReplayState(StrEnum):
+    """First, in progress, or done."""
 
     FIRST = "first"
     GOES_ON = "begun"

@@ -35,7 +35,7 @@ class SlackRateSlots:
         self._take, self._rest = redis.register_script(RESERVE_SLOT_SCRIPT), redis.register_script(RETRY_AFTER_SCRIPT)
 
     async def is_rate_limited(self, name: str) -> bool:
-        """Return whether a call was refused lately; False where Redis does not answer, as Slack itself refuses."""
+        """Return False where Redis does not answer: Slack itself refuses."""
         try:
             return bool(await self._redis.exists(self._names.slack_slots_key(name)))
         except RedisError:

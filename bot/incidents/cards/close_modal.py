@@ -1,6 +1,4 @@
-"""The form that closes an incident with its true root cause. Lessons are learnt from it, so the cause must not be
-empty.
-"""
+"""The form that closes an incident with its true root cause, which lessons are learnt from."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +30,7 @@ class IncidentClosure:
 
 
 def build_label_choices(leaves: Iterable[tuple[str, str]]) -> LabelChoices:
-    """Group (label, title) rows by category, and add the two verdicts that are not labels."""
+    """Group (label, title) rows by category; add the two verdicts without a label."""
     grouped: dict[str, list[tuple[str, str]]] = {}
     for label, title in sorted(leaves):
         category = label.partition(".")[0]
@@ -41,7 +39,6 @@ def build_label_choices(leaves: Iterable[tuple[str, str]]) -> LabelChoices:
 
 
 def render_close_form(closing: IncidentClosure, offered: LabelChoices) -> Block:
-    """Render the form, filled with the present belief."""
     hosts = fold_host_names(closing.hosts)
     return blocks.modal(
         CALLBACK_ID,
@@ -68,7 +65,7 @@ def render_close_form(closing: IncidentClosure, offered: LabelChoices) -> Block:
 
 
 def parse_close_form(payload: Mapping[str, Any]) -> IncidentClosure:
-    """Parse a submission. Raises BadForm for what the person can correct, OldButton for a malformed payload."""
+    """Parse a submission. Raises BadForm, or OldButton for a malformed payload."""
     try:
         view = payload["view"]
         values = view["state"]["values"]

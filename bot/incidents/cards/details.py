@@ -1,6 +1,5 @@
-"""The details of a diagnosis: evidence, ruled-out causes, failed checks, logs, cost, search steps, hardware ids.
-
-Rendered from the stored incident on request; what does not fit is counted, never dropped silently.
+"""The details of a diagnosis, rendered from the stored incident on request. What does not fit is counted, never dropped
+silently.
 """
 
 import re
@@ -45,15 +44,13 @@ _GPU_IDS = (
     ("module", "gpu.module"),
     ("chassis slot", NO_FACT_KEY),
 )
-# kind of device → (name on site, key of the fact)
+# Kind of device → (name on site, key of the fact).
 HARDWARE_IDS: Mapping[str, Sequence[tuple[str, str]]] = {"gpu": _GPU_IDS, "mlx5_": _HCA_IDS, "ib": _HCA_IDS}
 INCIDENT_WENT_ON_TEXT = "The incident went on after this card; this is how it stands now."
 
 
 def render_details(incident: IncidentView, titles: CauseTitles, boots: Mapping[str, str], shown: str, facts: Sequence[Fact] = ()) -> Block:
-    """Render the dialog. `shown` is the report that the button belongs to: the incident may have a newer one. Raises
-    NoReportYet.
-    """
+    """Render the dialog. `shown` is the button's report; the incident may have a newer one. Raises NoReportYet."""
     report = incident.report
     if report is None:
         raise NoReportYet
@@ -84,9 +81,7 @@ def render_details(incident: IncidentView, titles: CauseTitles, boots: Mapping[s
 
 
 def render_hardware_ids(causes: Sequence[Hypothesis], facts: Iterable[Fact]) -> list[Line]:
-    """Return the ids by which a person finds the faulty GPUs and adapters in the datacenter; `not read` where a check
-    did not read one.
-    """
+    """Return the ids by which a person finds the faulty devices on site."""
     read = {(fact.host, fact.device or "", fact.key): fact.value for fact in facts if fact.status is Status.OK and fact.value is not None}
     devices = list(dict.fromkeys(device for cause in causes for device in cause.devices if HARDWARE_IDS.get(_get_device_kind(device))))
     lines: list[Line] = []
@@ -107,7 +102,7 @@ def _get_device_kind(device: str) -> str:
 
 
 def find_boot_ids(facts: Iterable[Fact]) -> dict[str, str]:
-    """Return host → its latest boot id."""
+    """Return host → latest boot id."""
     return {fact.host: str(fact.value) for fact in facts if fact.key == "host.boot_id" and fact.value and fact.host}
 
 
@@ -132,7 +127,6 @@ def _render_causes(report: Report, titles: CauseTitles) -> list[Block]:
 
 
 def _render_ruled_out(incident: IncidentView, report: Report, titles: CauseTitles) -> list[Line]:
-    """Return all of them, those of the report first."""
     known = {row.label for row in report.ruled_out}
     return report_rows.render_ruled_out(
         (*report.ruled_out, *(row for row in _list_by_verdict(incident, "rejected") if row.label not in known)), titles
@@ -165,7 +159,7 @@ def _format_walk(incident: IncidentView, titles: CauseTitles) -> list[str]:
 
 
 def _format_timeline(incident: IncidentView) -> list[str]:
-    """Return the last entries before the hand-off; the evidence file has all of them."""
+    """Return the last entries; the evidence file has all."""
     moments = build_timeline(incident) if incident.ticket else ()
     earlier = [f"… {len(moments) - MAX_TIMELINE_ENTRIES} earlier"] if len(moments) > MAX_TIMELINE_ENTRIES else []
     return [*earlier, *(f"{moment.at:%m-%d %H:%M:%SZ}  {moment.what}" for moment in moments[-MAX_TIMELINE_ENTRIES:])]

@@ -1,4 +1,4 @@
-"""The report of a turn in five lines: what, where, how sure, next step, buttons. The rest is behind Details."""
+"""The report of a turn in five lines: what, where, how sure, next step, buttons."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ HAND_OFF_ACTION_ID, RECHECK_ACTION_ID, DETAILS_ACTION_ID = "diagnosis.hand_off",
 BUTTONS = {HAND_OFF_ACTION_ID: "hand_off", RECHECK_ACTION_ID: "recheck", DETAILS_ACTION_ID: "details"}
 
 NO_LINKS: Mapping[str, Part] = {}
-# marks that differ in shape, not only in colour; and the default headline
+# Marks that differ in shape, not only in colour; and the default headline.
 OUTCOME_HEADLINES: Mapping[DiagnosisOutcome, tuple[str, str]] = {
     "diagnosed": ("🔴", "Root cause found"),
     "no_fault": ("✅", "No fault found"),
@@ -31,7 +31,7 @@ OUTCOME_HEADLINES: Mapping[DiagnosisOutcome, tuple[str, str]] = {
     "handed_off": ("🎫", "Handed to a human"),
 }
 
-# before the answer to a question about hosts
+# Before the answer to a question about hosts.
 FOUND_MARKS: Mapping[HostFinding, str] = {"fault": "🔴", "nothing": "✅", "odd": "⚠", "blind": "❓"}
 
 OUTSIDE_IDEA_TEXT = "A model that read your report wrote this. Nothing on the machines shows it."
@@ -64,10 +64,10 @@ def render_diagnosis(
     mark: str = "",
     mended: bool = False,
 ) -> Card:
-    """Render the whole report; a turn that answered a question shows only the answer.
+    """Render the report, or only the answer of a turn that answered a question.
 
-    `links`: threads of other incidents that the reader may open. `mark` replaces the headline's mark. `mended`: the
-    repair held, so no host is to be avoided.
+    `links`: threads that the reader may open. `mark` replaces the headline's mark. `mended`: the repair held, so no
+    host is to be avoided.
     """
     if report.reply:
         return blocks.build_card(
@@ -115,14 +115,12 @@ def render_diagnosis(
 
 
 def _format_headline(report: Report, own: Sequence[Hypothesis], titles: CauseTitles) -> str:
-    """Return the cause without its place, which follows below."""
     if not own or report.about or (len(own) == 1 and own[0].label not in titles):
         return report.headline
     return titles[own[0].label] if len(own) == 1 else f"{len(own)} causes found"
 
 
 def parse_diagnosis_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """Parse a click on a button of the card."""
     return parse_button_click(payload, BUTTONS)
 
 
@@ -131,7 +129,7 @@ def _render_host_choice(incident: str, report: Report) -> list[Block]:
 
 
 def _render_answer(reply: str) -> list[Block]:
-    """Render sentences as text, and indented lines (output of a host) as code."""
+    """Render indented lines (output of a host) as code."""
     parts: list[Block] = []
     for indented, lines in groupby(split_lines(reply), key=lambda row: row.startswith("  ")):
         rows = list(lines)
@@ -140,7 +138,6 @@ def _render_answer(reply: str) -> list[Block]:
 
 
 def _render_also_seen(report: Report, titles: CauseTitles) -> list[Block]:
-    """Render causes on hosts that the question was not about."""
     causes = [row for row in report.root_causes if row.label in report.also_seen]
     rest = _render_cause_names(causes, titles)
     more_of_them = [blocks.section(*rest)] if rest else []
@@ -152,7 +149,7 @@ def _render_also_seen(report: Report, titles: CauseTitles) -> list[Block]:
 
 
 def _render_recheck_hint(report: Report) -> list[Block]:
-    """Say how to get remediations for causes that were not asked about."""
+    """Say how to get remediations for causes outside the question."""
     up = {row.label for row in report.actions}
     theirs = {(row.label, host) for row in report.shared for host in row.hosts or [""]}
     causes = [row for row in report.root_causes if row.label in report.also_seen and row.label not in up and (row.label, "") not in theirs]
@@ -163,7 +160,7 @@ def _render_recheck_hint(report: Report) -> list[Block]:
 
 
 def _render_causes(causes: Sequence[Hypothesis], titles: CauseTitles, *, named: bool) -> list[Block]:
-    """Render place, confidence and evidence of each cause. `named`: with its title, as the headline does not have it."""
+    """`named`: with titles, as the headline does not have them."""
     if not named:
         return [
             blocks.section(report_rows.render_cause_place(h), *report_rows.render_evidence_summary(h, MAX_SINGLE_CAUSE_LINES))
@@ -179,7 +176,6 @@ def _render_causes(causes: Sequence[Hypothesis], titles: CauseTitles, *, named: 
 
 
 def _render_cause_names(causes: Sequence[Hypothesis], titles: CauseTitles) -> list[Line]:
-    """Render further causes by title and place."""
     rest = causes[MAX_CAUSES:]
     more: list[Line] = [
         (
@@ -194,7 +190,7 @@ def _render_cause_names(causes: Sequence[Hypothesis], titles: CauseTitles) -> li
 
 
 def _render_unobserved(report: Report) -> list[Line]:
-    """Render unobserved checks; their reasons only where no cause was found."""
+    """Give reasons only where no cause was found."""
     if report.outcome == "diagnosed":
         seen = report_rows.render_unobserved_summary(report.could_not_look)
         return [(bold("Could not look:"), " ", *seen)] if seen else []
@@ -203,31 +199,25 @@ def _render_unobserved(report: Report) -> list[Line]:
 
 
 def _render_files(report: Report) -> list[Block]:
-    """Render a line per file: size and findings, or why it was not read and what to send instead."""
     return [blocks.clipped_section(*report_rows.render_files(report.files), room=MAX_FILES_CHARS)] if report.files else []
 
 
 def _render_logs(report: Report, own: Sequence[Hypothesis]) -> list[Block]:
-    """Render notable log lines while no cause is found; after that they are in the details."""
     lines = [] if own else report_rows.format_logs(report.logs)
     rest = [f"… {len(lines) - MAX_LOG_LINES} more lines in the details"] if len(lines) > MAX_LOG_LINES else []
     return [blocks.section((bold("In the logs"),)), blocks.code_section([*lines[:MAX_LOG_LINES], *rest])] if lines else []
 
 
 def _render_peer_differences(report: Report) -> list[Block]:
-    """Render how the hosts differ from their peers or from their baseline."""
     return [blocks.section((bold("Differs from its peers"),)), blocks.code_section(report.differs)] if report.differs else []
 
 
 def _render_old_events(report: Report) -> list[Block]:
-    """Render old events that decided nothing."""
     return [blocks.section((bold("Old, and not since"),)), blocks.code_section(report.old)] if report.old else []
 
 
 def _render_likely_cause(report: Report, titles: CauseTitles) -> list[Block]:
-    """Render the likely but unproven cause, who estimates it, and why it is unproven; nothing where the headline has
-    it.
-    """
+    """Render the likely cause unless the headline has it."""
     row = report.likely
     if row is None or report_rows.get_cause_title(row.label, titles) in report.headline:
         return []
@@ -243,9 +233,7 @@ def _render_likely_cause(report: Report, titles: CauseTitles) -> list[Block]:
 def _render_next_steps(
     report: Report, own: Sequence[Hypothesis], titles: CauseTitles, stats: IncidentCosts | None, *, mended: bool
 ) -> list[Block]:
-    """Render doubts, next step and tasks for people. A single cause's tasks are its next step; with several causes each
-    is listed.
-    """
+    """A single cause's tasks are its next step; with several causes each task is listed."""
     tasks = [] if len(own) == 1 and report.next_step else report.by_hand
     rest = len(tasks) - MAX_MANUAL_TASKS
     lines: list[Line] = [
@@ -265,7 +253,7 @@ def _render_next_steps(
 def _render_exclude_option(report: Report, own: Sequence[Hypothesis], stats: IncidentCosts | None) -> list[Line]:
     """Return the Slurm option that avoids the faulty hosts.
 
-    Nothing where Kubernetes schedules them, where the job itself is at fault, or where no examined host would be left.
+    Empty under Kubernetes, for a fault of the job itself, or where no examined host would be left.
     """
     hosts = sorted(
         {host for row in own if not row.label.startswith(JOB_LABEL_PREFIXES) for host in row.hosts if SLURM_NAME_PATTERN.fullmatch(host)}
@@ -280,7 +268,6 @@ def _render_exclude_option(report: Report, own: Sequence[Hypothesis], stats: Inc
 
 
 def _render_small_print(incident: str, report: Report, stats: IncidentCosts | None) -> Block:
-    """Render the incident id and how much was examined."""
     looked = stat_text.format_hosts_and_makespan(stats) if stats else ""
     alone = "without a model" if report.without_model and not report.reply else ""
     return blocks.context((italic(" · ".join(part for part in (incident, looked, alone) if part)),))

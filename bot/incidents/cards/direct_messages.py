@@ -1,7 +1,4 @@
-"""Answers to direct messages: help, status, approvals, and one line for anything else. Pure.
-
-Approvals are given only in the incident's thread, so here they are links.
-"""
+"""Answers to direct messages. Pure. Approvals are given only in the incident's thread, so here they are links."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +12,7 @@ from bot.incidents.cards import home
 from bot.incidents.cards.home import OpenIncident
 
 DirectRequest = Literal["help", "status", "approvals", "elsewhere"]
-# any of these words selects the request; the first matching row wins
+# Any of these words selects the request; the first matching row wins.
 REQUEST_WORDS: Final[Mapping[DirectRequest, frozenset[str]]] = {
     "approvals": frozenset(("approval", "approvals", "approve", "decide", "decisions", "pending", "waiting", "waits")),
     "status": frozenset(("status", "incident", "incidents", "open", "mine", "news")),
@@ -30,7 +27,7 @@ KNOWN_REQUESTS: Final = (
 
 
 def classify_request(text: str) -> DirectRequest:
-    """Return what a message asks for. A message with a digit (host, job) or many words is answered elsewhere."""
+    """Return the request. A message with a digit (host, job) or many words belongs elsewhere."""
     words = [word.casefold() for word in re.findall(r"[^\W_][\w.-]{0,60}", text[:400])]
     if len(words) > MAX_REQUEST_WORDS or any(char.isdigit() for word in words for char in word):
         return "elsewhere"
@@ -39,7 +36,6 @@ def classify_request(text: str) -> DirectRequest:
 
 
 def render_direct_help(channels: Sequence[str]) -> Card:
-    """Render what can be asked here, and the `channels` (ids) where incidents are opened."""
     rows = [(code(say), f" {means}") for say, means in KNOWN_REQUESTS]
     where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
     parts = [
@@ -50,7 +46,7 @@ def render_direct_help(channels: Sequence[str]) -> Card:
 
 
 def render_direct_status(mine: Sequence[OpenIncident], others: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> Card:
-    """Render open incidents as links: the reader's own, then others they may read, then waiting tenants."""
+    """Render the reader's incidents, then others they may read, then waiting tenants."""
     own = home.render_incident_list(mine, now) if mine else [blocks.context(("None of the open incidents is yours.",))]
     rest = (
         home.render_incident_list(others, now, waits) if others or waits or not mine else [blocks.context(("No other incident is open.",))]
@@ -59,19 +55,17 @@ def render_direct_status(mine: Sequence[OpenIncident], others: Sequence[OpenInci
 
 
 def render_direct_approvals(waiting: Sequence[Block]) -> Card:
-    """Render what waits for this person's decision (blocks of `bot.remediation.cards`)."""
+    """Render what waits for this person's decision."""
     how = blocks.context(("Open the thread to decide: there the whole card is, and there alone Approve counts.",))
     return blocks.build_card("Waiting for your decision", [blocks.header("Waiting for your decision"), *waiting, how])
 
 
 def render_other_channels(why: str, channels: Sequence[str]) -> Card:
-    """Point a person to the channels where they are answered."""
     where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
     return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *where)])
 
 
 def render_not_answered_here(why: str, channels: Sequence[str]) -> Card:
-    """Say that it is not answered here, and where it is."""
     where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
     known = [part for say, _ in KNOWN_REQUESTS for part in (code(say), " ")]
     return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *((" →", *where) if where else ()), " Here I know ", *known)])

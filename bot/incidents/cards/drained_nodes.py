@@ -1,4 +1,4 @@
-"""Buttons that ask for the return of a drained node. A click only triggers a check of the node; it runs no action."""
+"""Buttons that ask for a drained node's return. A click checks the node; it runs no action."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ MAX_NODES, MAX_NODE_NAME_CHARS = 5, 40
 
 
 def render_return_buttons(incident: str, nodes: Sequence[ReturnableNode]) -> list[Block]:
-    """Render one button per node, each in its own row: action ids must be unique within a row."""
+    """Render each button in its own row: action ids must be unique in a row."""
     return [
         blocks.actions(
             blocks.button(
@@ -29,7 +29,6 @@ def render_return_buttons(incident: str, nodes: Sequence[ReturnableNode]) -> lis
 
 
 def render_return_button(incident: str, ladder: str) -> Block:
-    """Render the button for a line that names the node."""
     return blocks.button("Ask again to return", ASK_RETURN_ACTION_ID, encode_button_value(incident, ladder))
 
 

@@ -56,7 +56,6 @@ def parse_feedback_click(payload: Mapping[str, Any]) -> ButtonClick:
 
 
 def render_feedback_form(incident: str, item: str) -> Block:
-    """Render the form that asks what was wrong."""
     return blocks.modal(
         CALLBACK_ID,
         "What was wrong?",
@@ -76,7 +75,7 @@ def render_feedback_form(incident: str, item: str) -> Block:
 
 
 def parse_feedback_form(payload: Mapping[str, Any]) -> NegativeFeedback:
-    """Parse a submission. Raises BadForm for what the person can correct, OldButton for a malformed payload."""
+    """Parse a submission. Raises BadForm, or OldButton for a malformed payload."""
     try:
         view = payload["view"]
         about = json.loads(view["private_metadata"])

@@ -1,4 +1,4 @@
-"""The fleet and recent causes, for the Home tab. A host without a report is not called healthy: it was not checked."""
+"""The fleet and recent causes, for the Home tab. An unreported host is not called healthy."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ MAX_GROUPS, MAX_CAUSES = 8, 6
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """Counts of a group: hosts, hosts in open incidents, these incidents, and drained hosts."""
+    """Counts of hosts, hosts in open incidents, these incidents, and drained hosts."""
 
     name: str
     hosts: int
@@ -24,7 +24,7 @@ class GroupSummary:
 
 
 def summarize_groups(groups: Mapping[str, Collection[str]], incidents: Sequence[OpenIncident]) -> list[GroupSummary]:
-    """Return a row per group, the one with the most troubled hosts first."""
+    """Return a row per group, the most troubled first."""
     of_open = [frozenset(row.hosts) for row in incidents if row.lifecycle != "closed"]
     held = {one.host for row in incidents for one in row.held}
     rows = [_summarize_group(name, frozenset(hosts), of_open, held) for name, hosts in groups.items()]
@@ -43,9 +43,7 @@ def count_causes(labels: Iterable[Sequence[str]], titles: Mapping[str, str]) -> 
 
 
 def render_fleet(rows: Sequence[GroupSummary], found: Sequence[tuple[str, int]] | None, days: int, oldest: int = 0) -> list[Block]:
-    """Render the rows. `found` is None where causes are not recorded; `oldest` is the number of incidents counted where
-    these are not all.
-    """
+    """Render the rows. `found`: None where causes are not recorded. `oldest`: incidents counted, where not all."""
     lines: list[Line] = [(bold(row.name), f" {_format_group(row)}") for row in rows[:MAX_GROUPS]]
     more: list[Line] = (
         [(f"… and {len(rows) - MAX_GROUPS} more group{'s' * (len(rows) - MAX_GROUPS != 1)}",)] if len(rows) > MAX_GROUPS else []

@@ -1,4 +1,4 @@
-"""The ticket of an incident: what a person needs to take it over. Pure."""
+"""The ticket of an incident, with all that a person needs to take over. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,6 @@ class InvalidTicketChange(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-
     at: datetime
     what: str
 
@@ -42,13 +41,12 @@ class Handoff:
     timeline: tuple[TimelineEntry, ...] = ()
     logs: tuple[LogDigest, ...] = ()  # all that are kept; a card shows a few
     held: tuple[DrainedNode, ...] = ()  # nodes that RackMedic drained and that are not back
-    # remediations that changed a host, oldest first: proven ones, and those with unknown result
+    # Remediations that changed a host, oldest first: proven ones, and those with unknown result.
     done: tuple[Remediation, ...] = ()
     item: str = ""  # the report of the hand-off; empty where there is none
 
 
 def build_handoff(state: IncidentState) -> Handoff:
-    """Return the ticket of a stored incident."""
     rows = IncidentView(state)
     report, hypotheses = rows.report, _list_hypotheses(rows)
     return Handoff(
@@ -84,14 +82,14 @@ def build_timeline(rows: IncidentView) -> tuple[TimelineEntry, ...]:
 
 
 def _list_hypotheses(rows: IncidentView) -> tuple[Hypothesis, ...]:
-    """Return each label once, with the report's evidence where it cites it, in VERDICT_ORDER."""
+    """Return each label once, with the report's evidence where cited."""
     report = rows.report
     found = {h.label: h for h in (*(report.ruled_out if report else ()), *rows.hypotheses, *(report.root_causes if report else ()))}
     return tuple(sorted(found.values(), key=lambda h: (VERDICT_ORDER.index(h.verdict), -h.confidence, h.label)))
 
 
 def _list_logs(rows: IncidentView) -> tuple[LogDigest, ...]:
-    """Return the uploaded logs, then the others that the report shows."""
+    """Return uploaded logs, then those of the report."""
     known = {row.name for row in rows.logs}
     return (*rows.logs, *(row for row in (rows.report.logs if rows.report else ()) if row.name not in known))
 
@@ -110,7 +108,7 @@ def _build_timeline_entries(rows: IncidentView, hypotheses: Sequence[Hypothesis]
 
 
 def require_unresolved_ticket(ticket: HandoffTicket, does: str) -> None:
-    """Raise InvalidTicketChange for a change of a resolved ticket."""
+    """Raise InvalidTicketChange for a resolved ticket."""
     if ticket.state == "resolved" and does in ("take", "wait", "close", "close_form"):
         raise InvalidTicketChange(
             f"This incident was closed already, as {ticket.true_label or 'unknown'}. Mention me again to open it anew."
@@ -118,13 +116,13 @@ def require_unresolved_ticket(ticket: HandoffTicket, does: str) -> None:
 
 
 def list_output_digests(whole: Handoff, facts: Sequence[Fact]) -> tuple[str, ...]:
-    """Return the digests of the stored outputs, each once: those that conclusions cite, then all others."""
+    """Return the digests of stored outputs, cited ones first."""
     cited = [e.sha256 for h in whole.hypotheses for e in h.evidence]
     return tuple(dict.fromkeys(sha for sha in (*cited, *(fact.sha256 for fact in facts)) if sha))
 
 
 def format_evidence_file(whole: Handoff, outputs: Mapping[str, str], most: int = 1_000_000) -> str:
-    """Return the ticket's file: conclusions, then the outputs behind them (digest → text), cut at `most` characters."""
+    """Return conclusions, then outputs (digest → text), cut at `most` characters."""
     parts = [
         f"Incident {whole.incident}",
         whole.headline,

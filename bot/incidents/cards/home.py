@@ -1,8 +1,4 @@
-"""The App Home tab: what waits for the reader, their incidents, open ones, drained nodes, the fleet, and brakes; and
-the help card.
-
-Every list is bounded and counts the rest; an empty one says so.
-"""
+"""The App Home tab and the help card. Every list is bounded and counts the rest."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,9 +58,7 @@ class OpenIncident:
 
 @dataclass(frozen=True, slots=True)
 class HomeTab:
-    """What one person's tab shows. `waiting` and `brakes` are empty where nothing can be approved; `waits` shows
-    tenants over their quota.
-    """
+    """`waiting` and `brakes` are empty where nothing can be approved; `waits` shows tenants over their quota."""
 
     incidents: Sequence[OpenIncident]
     user: str = ""
@@ -74,7 +68,7 @@ class HomeTab:
     brakes: Sequence[Block] = ()
     note: str = ""  # result of a click on this tab
     fleet: Sequence[Block] = ()  # groups and recent causes
-    # operator channels that others read (True) or of which Slack does not say it (None); not served until mended
+    # Operator channels that others read (True) or of which Slack does not say it (None); not served until mended.
     shared: Mapping[str, bool | None] = field(default_factory=dict)
 
 
@@ -97,7 +91,6 @@ def render_home_tab(tab: HomeTab, now: datetime) -> Block:
 
 
 def _render_unserved_channels(shared: Mapping[str, bool | None]) -> list[Block]:
-    """Render a line per operator channel that is not served, and how to mend that."""
     lines: list[Line] = []
     for channel, by_others in list(shared.items())[:MAX_UNSERVED_CHANNELS]:
         name = channel_link(channel) if SLACK_ID_PATTERN.fullmatch(channel) else code(channel)
@@ -111,7 +104,7 @@ def _render_titled_part(title: str, parts: Sequence[Block]) -> list[Block]:
 
 
 def _render_drained_nodes(tab: HomeTab) -> list[Block]:
-    """Render drained nodes, the longest drained first, with a button where a return may be asked for."""
+    """Render drained nodes, the longest drained first."""
     known = [(one, row) for row in tab.incidents for one in row.held]
     ordered = sorted(known, key=lambda pair: pair[0].since or pair[1].opened_at)
     shown = [part for one, row in ordered[:MAX_DRAINED_NODES] for part in _render_drained_node(one, row, tab.titles.get(one.label, ""))]
@@ -120,19 +113,18 @@ def _render_drained_nodes(tab: HomeTab) -> list[Block]:
 
 
 def _render_drained_node(one: DrainedNode, row: OpenIncident, title: str) -> list[Block]:
-    """Render a node with its button below: beside the text it would take half of a phone's width."""
+    """Put the button below: beside the text it takes half of a phone's width."""
     why: tuple[Part, ...] = (italic("Not returned by me: "), one.no_return) if one.no_return else (italic("I look at the node first"),)
     words = blocks.section((bold(one.host), f" {one.render_status(title)}"), (*why, *_render_thread_link(row)))
     return [words] if one.no_return else [words, blocks.actions(drained_nodes.render_return_button(row.id, one.ladder))]
 
 
 def render_refused_home(words: str) -> Block:
-    """Render the tab of a user who may not see incidents."""
     return blocks.home_view([blocks.line_section(words)])
 
 
 def render_incident_list(incidents: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> list[Block]:
-    """Render open incidents and waiting tenants; also the answer to `/rackmedic status`."""
+    """Render open incidents and waiting tenants."""
     shown = _render_incident_rows([row for row in incidents if row.lifecycle != "closed"], now, MAX_INCIDENTS)
     return [*shown, *waits] or [blocks.line_section(NOTHING_OPEN_TEXT)]
 
@@ -144,7 +136,7 @@ def _render_incident_rows(incidents: Sequence[OpenIncident], now: datetime, most
 
 
 def render_help(rows: Iterable[tuple[str, str]]) -> Card:
-    """Render the help card from (what to say, what it means) rows of the grammar."""
+    """Render (what to say, what it means) rows."""
     lines: list[Line] = [(code(form), f" {means}") for form, means in rows]
     return blocks.build_card(
         "What I understand",
@@ -178,7 +170,7 @@ def _render_thread_link(row: OpenIncident) -> tuple[Part, ...]:
 
 
 def format_age(since: datetime, now: datetime) -> str:
-    """Return an age such as `40 s`, `12 min`, `5 h` or `3 d`."""
+    """Return for example `40 s`, `12 min`, `5 h`, `3 d`."""
     seconds = max(0, int((now - since).total_seconds()))
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:

@@ -1,4 +1,4 @@
-"""The status message of an incident: progress during a turn, then the report below its present status."""
+"""The status message of an incident: progress, then the report below its status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ MAX_SUMMARY_CHARS = 500  # of the short message that a look is over
 
 @dataclass(frozen=True, slots=True)
 class IncidentCardView:
-    """What the message shows. Without a report nothing was found yet; `busy` is a running turn."""
+    """`busy` is a running turn; without a report nothing was found yet."""
 
     incident: str
     report: Report | None = None
@@ -52,14 +52,14 @@ def render_incident_card(living: IncidentCardView) -> Card:
 
 
 def render_cured_message(standing: IncidentStatus, what: str) -> Card:
-    """Render the last message of a repair: it holds, and what was mended."""
+    """Render a repair's last message: it holds."""
     return blocks.build_card(
         f"{standing.first_line} {what}", [blocks.section((bold(standing.first_line), *_render_next_step(standing)), (what,))]
     )
 
 
 def render_look_finished(report: Report) -> Card:
-    """Render a short message that a long look is over: an edit of the status message sends no notification."""
+    """Render a short message that a long look is over, as edits do not notify."""
     icon, words = diagnosis.OUTCOME_HEADLINES[report.outcome]
     head = f"{icon} {report.headline or words}"
     return blocks.build_card(
@@ -68,7 +68,6 @@ def render_look_finished(report: Report) -> Card:
 
 
 def _render_without_report(living: IncidentCardView) -> Card:
-    """Render an incident without a report: handed off, or interrupted."""
     if living.standing is None:
         return _render_unfinished(living.incident)
     return blocks.build_card(
@@ -83,12 +82,12 @@ def _render_unfinished(incident: str) -> Card:
 
 
 def _has_newer_next_step(standing: IncidentStatus | None) -> bool:
-    """Return whether the status says more than the report's next step, which is under way, done, or with a person."""
+    """Return whether the status supersedes the report's next step."""
     return standing is not None and (bool(standing.then) or standing.sign in ("well", "ticket"))
 
 
 def _remove_open_guide(report: Report) -> Report:
-    """Return the report of a closed incident without a guide that was not completed."""
+    """Drop an unfinished guide from a closed incident's report."""
     run = report.guide
     return report if run is None or (run.called and not run.is_open) else report.model_copy(update={"guide": None})
 

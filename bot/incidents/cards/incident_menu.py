@@ -11,7 +11,7 @@ from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, BadForm, ButtonClick, Ol
 from bot.incidents.cards.close_modal import LabelChoices
 
 MENU_ACTION_ID = "more.menu"
-# choice → text
+# Choice → text.
 MENU_CHOICES: Mapping[str, str] = {
     "recheck": "Look again",
     "close_form": "Close…",
@@ -34,7 +34,6 @@ class CauseCorrection:
 
 
 def render_menu(incident: str) -> Block:
-    """Render the menu, an element of a row of buttons."""
     return blocks.overflow(
         MENU_ACTION_ID, [(json.dumps([does, incident], separators=(",", ":")), words) for does, words in MENU_CHOICES.items()]
     )

@@ -1,6 +1,4 @@
-"""The status of an incident: sign, lines, and remediation steps. Pure; from the stored incident and the ledger's
-records.
-"""
+"""The status of an incident, from its stored state and the ledger's records. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ StatusSign = Literal["looking", "people", "unclear", "well", "ticket"]
 
 
 class SignRow(NamedTuple):
-    """A sign: its mark on cards, its Slack reaction, and its meaning."""
+    """A sign's mark on cards, Slack reaction, and meaning."""
 
     mark: str
     reaction: str
@@ -44,9 +42,7 @@ MAX_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class IncidentStatus:
-    """`lines`: what is going on, the most urgent first. `then`: what follows. `tasks`: all steps, where one remediation
-    (or several at the same step) runs.
-    """
+    """`lines`: the most urgent first. `then`: what follows. `tasks`: all steps, where remediations are at one step."""
 
     sign: StatusSign
     lines: tuple[str, ...]
@@ -58,7 +54,7 @@ class IncidentStatus:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a step has begun; before that the approval card says all."""
+        """Before that the approval card says all."""
         return any(status != "pending" for _, status in self.tasks)
 
     @property
@@ -66,7 +62,7 @@ class IncidentStatus:
         return f"{STATUS_SIGNS[self.sign].mark} {self.lines[0]}"
 
 
-# outcomes that leave work to people while the incident is open
+# Outcomes that leave work to people while the incident is open.
 OUTCOME_TEXTS: Mapping[RemediationOutcome, str] = {
     "unknown": "nobody knows whether it ran; look, and say so on its card",
     "ticket": "for people",
@@ -93,10 +89,10 @@ STATE_PRIORITY = (State.PENDING, State.EXECUTING, State.APPROVED, State.DONE)
 def get_incident_status(
     rows: IncidentView, records: Sequence[ActionRecord] = (), taken_by: str = "", theirs: Collection[str] = (), lost: Collection[str] = ()
 ) -> IncidentStatus:
-    """Return the status of a stored incident.
+    """Return the status.
 
-    `taken_by`: name of the ticket's assignee. `theirs`: causes that the tenant mends. `lost`: approvals of running
-    actions with unreachable hosts.
+    `taken_by`: the assignee's name. `theirs`: causes that the tenant mends. `lost`: approvals of running actions with
+    unreachable hosts.
     """
     match rows.lifecycle:
         case "closed":
@@ -147,7 +143,7 @@ def _build_report_status(rows: IncidentView, theirs: Collection[str]) -> Inciden
 
 
 def _describe_other_incidents(report: Report) -> str:
-    """Say that other incidents work on all that was found; a fault elsewhere does not answer the question asked."""
+    """Return text where other incidents own all that was found."""
     if not is_owned_elsewhere(report):
         return ""
     if all(row.label in report.also_seen for row in report.root_causes):
@@ -157,7 +153,6 @@ def _describe_other_incidents(report: Report) -> str:
 
 
 def _list_human_tasks(ladders: Sequence[Remediation]) -> tuple[str, ...]:
-    """Return what ended remediations leave to people, and why."""
     return tuple(
         dict.fromkeys(
             f"{row.target}: {OUTCOME_TEXTS[row.outcome]}{f', {row.says}' if row.says else ''}."
@@ -170,7 +165,7 @@ def _list_human_tasks(ladders: Sequence[Remediation]) -> tuple[str, ...]:
 def _build_repair_status(
     ladders: Sequence[Remediation], records: Mapping[str, ActionRecord], lost: Collection[str]
 ) -> IncidentStatus | None:
-    """Return the status of the remediations under way, grouped by step; None where there are none."""
+    """Return the status of running remediations, or None."""
     going = [row for row in ladders if row.is_open and row.waiting_for != "proof" and row.current_step]
     if not going:
         return None
@@ -200,7 +195,6 @@ def _is_under_way(ladder: Remediation, records: Mapping[str, ActionRecord]) -> b
 
 
 def _summarize_other_repairs(groups: Sequence[Sequence[Remediation]], records: Mapping[str, ActionRecord]) -> list[str]:
-    """Count the remediations to decide and those not put up yet, with their hosts."""
     put_up = [row for rows in groups for row in rows if row.approval in records]
     later = [row for rows in groups for row in rows if row.approval not in records]
     return [
@@ -232,7 +226,7 @@ def _describe_next_step(ladders: Sequence[Remediation]) -> str:
 
 
 def _list_step_indexes(ladder: Remediation) -> list[int]:
-    """Return the indexes of the steps that count: those of the present plan, and the return to service."""
+    """Return the steps of the present plan, and of the return to service."""
     rung = ladder.current_step
     plan = ladder.tried if rung is None or rung.part == "restore" else rung.plan
     back = will_return_node(ladder)
@@ -244,9 +238,7 @@ def _get_step_position(ladder: Remediation) -> int:
 
 
 def _describe_step(ladders: Sequence[Remediation], rung: int) -> str:
-    """Describe a step in the catalogue's words; for several hosts fold their names and show `…` for arguments that
-    differ.
-    """
+    """Describe a step; fold several hosts, and show `…` for arguments that differ."""
     rows = [row.model_copy(update={"rung": rung}) for row in ladders]
     hosts = fold_host_names(name for row in rows for name in row.target.split(","))
     said = {format_current_step(row) for row in rows}

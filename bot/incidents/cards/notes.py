@@ -1,4 +1,4 @@
-"""Short cards: refusals, progress, a store that does not answer, internal errors."""
+"""Short cards: refusals, notices, errors."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -23,13 +23,13 @@ COMMAND_ERROR_TEXT: Line = ("I broke off in between, so it may have taken effect
 
 
 def render_refusal(words: str, instead: Sequence[str] = ()) -> Card:
-    """Render a Refusal's `words` and the channels (`instead`, ids) to go to."""
+    """Render a Refusal and the channels (`instead`, ids) to go to."""
     where = [part for channel in instead if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
     return blocks.build_card(words, [blocks.line_section(f"🚫 {words}", *((" →", *where) if where else ()))])
 
 
 def render_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
-    """Say that another thread works on it, and that the message was added there."""
+    """Say that another thread works on it and has the message."""
     where, rest = "another thread", "What you wrote is added there, and I answer there."
     link = thread_link(team, channel, thread_ts, where) if thread_ts else where  # an alert's thread begins with its first turn
     return blocks.build_card(
@@ -38,7 +38,7 @@ def render_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
 
 
 def ask_there(team: str, channel: str, thread_ts: str) -> Card:
-    """Render the answer to a request in a thread whose report joined another: nothing was done, ask there."""
+    """Answer a request in a thread whose report joined another."""
     where, rest = "another thread", "Ask there, or mention me here with what is wrong."
     link = thread_link(team, channel, thread_ts, where) if thread_ts else where
     words = "I did nothing with that: I work on this in "
@@ -46,7 +46,7 @@ def ask_there(team: str, channel: str, thread_ts: str) -> Card:
 
 
 def render_joined_hidden_thread() -> Card:
-    """Say that others reported the same in a thread that these readers may not see, without details."""
+    """Say that others reported the same in a thread that these readers may not see."""
     words = "I am on this already for others, in a thread that this channel cannot read."
     rest = "I look for you as well and answer here; what is to be decided is decided there."
     return blocks.build_card(f"{words} {rest}", [blocks.line_section(f"↪ {words} {rest}")])
@@ -57,14 +57,12 @@ def render_in_progress(words: str) -> Card:
 
 
 def render_not_stored(will_retry: bool) -> Card:
-    """Say that the store does not answer and the message was not stored."""
     words = "My store does not answer, so I could not note this down."
     rest = "Slack will send it again by itself." if will_retry else "Please try again in a minute."
     return blocks.build_card(f"{words} {rest}", [blocks.line_section(f"⏳ {words} {rest}")])
 
 
 def render_empty_report() -> Card:
-    """Answer a first message that has nothing to look into."""
     words = "That tells me nothing to look into. Say what is wrong, as in "
     example = "job 4711 hangs on gpu-[017-020]"
     shown = blocks.line_section(words, code(example), "; ", code("status"), " lists what is open, ", code("help"), " what I understand.")
@@ -72,13 +70,11 @@ def render_empty_report() -> Card:
 
 
 def render_edit_ignored() -> Card:
-    """Tell the author that an edit of a message already read is ignored."""
     words = "I read this message when you sent it, and do not read it again after an edit. What is new, write as a message of its own."
     return blocks.build_card(words, [blocks.line_section(f"✏️ {words}")])
 
 
 def render_thread_deleted(row: OpenIncident) -> Card:
-    """Tell the on-call people that the incident's first message was deleted."""
     words = f"The first message of {row.id} was deleted"
     what = f": {row.headline}." if row.headline else "."
     lines = [f"Still held: {held.render_line()}" for held in row.held]
@@ -92,7 +88,7 @@ def render_thread_deleted(row: OpenIncident) -> Card:
 
 
 def render_answer_limit(most: timedelta) -> Card:
-    """Say that the thread reached its answer limit; `most` is how long RackMedic is quiet."""
+    """Announce the answer limit; `most` is the longest silence."""
     words = "I have answered a lot here in the last minutes, so I am quiet for a little"
     until = f"in at most {-(-int(most.total_seconds()) // 60)} minutes I answer again"
     passed = f"⏳ {words} and pass over what is written: {until}. "
@@ -103,7 +99,6 @@ def render_answer_limit(most: timedelta) -> Card:
 
 
 def render_not_understood() -> Card:
-    """Tell one person that their message was not understood as a request."""
     words = "I did not understand that as something for me, so I did nothing. "
     rest = "Mention me and I answer; "
     return blocks.build_card(
@@ -112,7 +107,7 @@ def render_not_understood() -> Card:
 
 
 def render_internal_error(reference: str, known: Line) -> Card:
-    """Report an internal error. `known`: what is certain all the same. `reference` finds the traceback in the log."""
+    """Report an internal error. `known`: what is certain anyway. `reference` finds the traceback in the log."""
     headline = "Internal error: I could not finish this"
     return blocks.build_card(
         headline,

@@ -1,4 +1,4 @@
-"""Progress of a running turn: stage, awaited hosts, likely cause."""
+"""Progress of a running turn."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ STAGE_TITLES: Mapping[str, str] = {
     "conclude": "Writing the report",
     "error": "Trouble",
 }
-# step shown → the stages that it covers
+# Step shown → the stages that it covers.
 STEP_STAGES: Mapping[str, tuple[str, ...]] = {
     "Read what was reported": ("queued", "summarise"),
     "Look at the hosts": ("plan", "execute"),
@@ -29,7 +29,7 @@ MAX_HYPOTHESES = 6
 
 @dataclass(frozen=True, slots=True)
 class ProgressCard:
-    """Progress of a turn. `understood` is the last line of `summarise`; it stays while other lines change."""
+    """`understood` is the last line of `summarise`; it stays while other lines change."""
 
     incident: str
     stage: str = "queued"
@@ -44,7 +44,7 @@ class ProgressCard:
 
 
 def apply_progress(living: ProgressCard, news: Progress) -> ProgressCard:
-    """Return the card after an update; counts and hypotheses stay until newer ones come."""
+    """Return the updated card; counts and hypotheses stay until newer ones come."""
     return replace(
         living,
         stage=news.stage,
@@ -73,7 +73,6 @@ def render_progress(living: ProgressCard) -> Card:
 
 
 def render_progress_steps(living: ProgressCard) -> Block:
-    """Render the steps, with the present activity; also above an earlier report."""
     at = next((n for n, stages in enumerate(STEP_STAGES.values()) if living.stage in stages), 0)
     states: list[TaskStatus] = ["complete" if n < at else "in_progress" if n == at else "pending" for n in range(len(STEP_STAGES))]
     count = f"{living.done} of {living.total} checks" if living.total else ""
@@ -85,7 +84,7 @@ def render_progress_steps(living: ProgressCard) -> Block:
 
 
 def describe_current_activity(living: ProgressCard) -> str:
-    """Return what happens now: the hosts awaited, or the stage's line."""
+    """Return the awaited hosts, or the stage's line."""
     if not living.awaited:
         return living.line
     first, *more = living.awaited

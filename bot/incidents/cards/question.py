@@ -1,4 +1,4 @@
-"""Questions to the reporter, and ideas that RackMedic shows and never runs."""
+"""Questions to the reporter, and ideas, which RackMedic never runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ SELECT_ACTIONS = {HOST_CHOICE_ACTION_ID: "reply"}  # a choice counts as a reply 
 
 
 def render_host_choice(incident: str, item: str, unknown: Sequence[UnknownName]) -> list[Block]:
-    """Offer hosts with names similar to the unknown ones; empty where there are none."""
+    """Offer hosts with names similar to the unknown ones."""
     offered = {row.name: [(host, host) for host in row.nearest if len(host) <= blocks.MAX_OPTION_VALUE_CHARS] for row in unknown}
     return (
         [blocks.select_row(HOST_CHOICE_ACTION_ID, encode_button_value(incident, item), "Which host is meant?", offered)]
@@ -29,7 +29,6 @@ def parse_host_choice(payload: Mapping[str, Any]) -> ButtonClick:
 
 
 def render_question_blocks(questions: Sequence[str], suggestions: Sequence[str] = ()) -> list[Block]:
-    """Render a report's questions and suggestions; empty where there are none."""
     asked = [(f"{n}. {words}",) for n, words in enumerate(questions[:MAX_QUESTIONS], 1)]
     ideas = [(f"• {words}",) for words in suggestions[:MAX_QUESTIONS]]
     how = (italic("Answer here in your own words, or attach the log."),)

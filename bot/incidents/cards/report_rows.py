@@ -1,4 +1,4 @@
-"""Rows that several cards share: cause, place, confidence, evidence, ruled-out causes, unobserved checks."""
+"""Rows that several cards share."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ def get_cause_title(label: str, titles: CauseTitles) -> str:
 
 
 def fold_hosts(names: Iterable[str]) -> str:
-    """Return folded host names, for example `gpu-[017-020]`."""
+    """Return for example `gpu-[017-020]`."""
     return fold_host_names(names)
 
 
@@ -43,19 +43,17 @@ def format_cause_place(h: Hypothesis) -> str:
 
 
 def format_confidence(p: float) -> str:
-    """Return a confidence in percent, never 100 %."""
+    """Return percent, never 100 %."""
     return format_confidence_percent(p)
 
 
 def render_cause_place(h: Hypothesis) -> Line:
-    """Return place and confidence: `gpu-017/gpu5 · 99 % sure`."""
+    """Return for example `gpu-017/gpu5 · 99 % sure`."""
     return (bold(format_cause_place(h) or "no machine at fault"), f" · {format_confidence(h.confidence)} sure")
 
 
 def render_evidence_summary(h: Hypothesis, most: int, *, sources: bool = True) -> list[Line]:
-    """Return the first evidence in words, the decisive first. `sources`: with check and time. The details have the raw
-    lines.
-    """
+    """Return the first evidence in words, the decisive first. `sources`: with check and time."""
     said = _group_evidence_by_text(h)
     shown = said[:most] or ([(h.because, [])] if h.because else [])
     return [(f"• {words}", *(_render_source(h, rows) if sources else ())) for words, rows in shown]
@@ -71,7 +69,7 @@ def _group_evidence_by_text(h: Hypothesis) -> list[tuple[str, list[Evidence]]]:
 
 
 def _render_source(h: Hypothesis, rows: Sequence[Evidence]) -> Line:
-    """Return the check, the hosts (unless the cause has exactly one) and the first time."""
+    """Return checks, hosts (unless the cause has exactly one) and the first time."""
     if not rows:
         return ()
     names = fold_host_names({row.host for row in rows if row.host}) if len(h.hosts) != 1 else ""
@@ -81,15 +79,12 @@ def _render_source(h: Hypothesis, rows: Sequence[Evidence]) -> Line:
 
 
 def render_rivals(rows: Sequence[Hypothesis], titles: CauseTitles) -> list[Line]:
-    """Render the nearest ruled-out causes in one line."""
     names = "; ".join(get_cause_title(row.label, titles) for row in rows[:MAX_RIVALS])
     return [(bold("Not:"), f" {names}")] if names else []
 
 
 def format_evidence(rows: Sequence[Evidence]) -> list[str]:
-    """Return monospace lines: `host · check`, then its lines with UTC times (with the day where days differ). XML is
-    replaced by words.
-    """
+    """Return monospace lines under `host · check`, with UTC times. XML is replaced by words."""
     shown = sorted(rows, key=lambda e: (e.host, e.check))
     days = {e.time.date() for e in shown if e.time}
     lines: list[str] = []
@@ -108,12 +103,11 @@ def _format_time(time: datetime | None, day: bool) -> str:
 
 
 def render_ruled_out(rows: Sequence[Hypothesis], titles: CauseTitles) -> list[Line]:
-    """Render one line per cause, with why it is ruled out."""
     return [(f"• {get_cause_title(h.label, titles)}: {h.because or 'nothing shows it'}",) for h in rows]
 
 
 def render_unobserved(rows: Sequence[UnobservedCheck], most: int = MAX_UNOBSERVED) -> list[Line]:
-    """Render unobserved checks; hosts with the same reason share a line."""
+    """Render unobserved checks, grouped by reason."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         grouped.setdefault((row.check, row.why), []).append(row.host)
@@ -122,7 +116,7 @@ def render_unobserved(rows: Sequence[UnobservedCheck], most: int = MAX_UNOBSERVE
 
 
 def render_unobserved_summary(rows: Sequence[UnobservedCheck]) -> Line:
-    """Render unobserved checks in one line, without reasons."""
+    """Render one line without reasons."""
     grouped: dict[str, list[str]] = {}
     for row in rows:
         grouped.setdefault(row.check, []).append(row.host)
@@ -132,10 +126,9 @@ def render_unobserved_summary(rows: Sequence[UnobservedCheck]) -> Line:
 
 
 def render_files(rows: Sequence[FileReadResult]) -> list[Line]:
-    """Render each file's name, size and findings."""
     return [(code(row.name), f" {file_in_words(row)}") for row in rows]
 
 
 def format_logs(digests: Sequence[LogDigest]) -> list[str]:
-    """Return monospace lines: each log's name and size, then its most telling templates with counts, times and places."""
+    """Return monospace lines: name and size of each log, then its most telling templates."""
     return [line for digest in select_telling_templates(digests) for line in format_log_digest(digest)]

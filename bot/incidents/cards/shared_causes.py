@@ -1,4 +1,4 @@
-"""Links to other incidents that own a cause of this report. Pure."""
+"""Links to incidents that own a cause of this report. Pure."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ OTHER_THREAD_TEXT = "another thread"
 
 
 def render_shared_causes(report: Report, links: Mapping[str, Part]) -> list[Block]:
-    """Render a line per incident that owns a cause. `links`: incident → thread, where the reader may open it."""
+    """Render a line per owning incident. `links`: incident → thread, where readable."""
     return [
         _render_shared_cause(report, incident, links.get(incident, OTHER_THREAD_TEXT))
         for incident in dict.fromkeys(row.incident for row in report.shared)
@@ -20,7 +20,7 @@ def render_shared_causes(report: Report, links: Mapping[str, Part]) -> list[Bloc
 
 
 def render_thread_links(report: Report, links: Mapping[str, Part]) -> list[Block]:
-    """Render the threads of closed incidents that an answer cites, where the reader may open them."""
+    """Render the readable threads of cited closed incidents."""
     named = [links[row.incident] for row in report.threads if row.incident in links]
     return [blocks.line_section("↪ Threads: ", *[part for link in named for part in (link, " · ")][:-1])] if named else []
 

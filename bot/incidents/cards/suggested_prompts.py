@@ -1,7 +1,4 @@
-"""Suggested prompts, status lines and thread titles of the app conversation. Pure.
-
-Titles and lines come only from these tables, never from user text.
-"""
+"""Suggested prompts, status lines and thread titles. Pure. No user text gets into them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +9,7 @@ from bot.incidents.cards.direct_messages import DirectRequest
 
 @dataclass(frozen=True, slots=True)
 class SuggestedPrompt:
-    """A prompt to click: Slack sends `says` as the user's message; `wish` is the request."""
+    """Slack sends `says` as the user's message; `wish` is the request."""
 
     says: str
     wish: DirectRequest
@@ -25,7 +22,7 @@ SUGGESTED_PROMPTS: Final = (
     SuggestedPrompt("Help: what can I ask here?", "help"),
 )
 PROMPTS_TITLE: Final = "Ask me"
-# shown after our name while stored data is read
+# Shown after our name while stored data is read.
 READING_STATUS_TEXTS: Final[Mapping[DirectRequest, str]] = {
     "status": "is reading what is open…",
     "approvals": "is looking at what waits for you…",

@@ -1,6 +1,4 @@
-"""The hand-off ticket in five lines: assignee, cause and place, drained nodes, owner. The rest is in Details and the
-evidence file.
-"""
+"""The hand-off ticket in five lines."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,15 +16,13 @@ from tools.inventory.host_ranges import fold_host_names
 
 TAKE_ACTION_ID, WAIT_ACTION_ID, CLOSE_ACTION_ID, REPORT_ACTION_ID = "ticket.take", "ticket.wait", "ticket.close", "ticket.report"
 BUTTONS = {TAKE_ACTION_ID: "take", WAIT_ACTION_ID: "wait", CLOSE_ACTION_ID: "close_form", REPORT_ACTION_ID: "report"}
-# rows shown of each
+# Rows shown of each.
 MAX_CAUSES, MAX_UNDECIDED, MAX_RULED_OUT, MAX_LOG_LINES, MAX_DRAINED_NODES, MOST_DONE = 3, 2, 2, 4, 6, 3
 MAX_HEADLINE_CHARS, MAX_REPORTED_CHARS, MAX_CAUSE_CHARS = 300, 240, 300
 
 
 def render_ticket(whole: Handoff, titles: CauseTitles = NO_CAUSE_TITLES, elsewhere: Sequence[Block] = ()) -> Card:
-    """Render the ticket; `taken_by` and `closed_by` hold names. `elsewhere`: buttons that open a tracker ticket, while
-    this one is unresolved.
-    """
+    """Render the ticket; `taken_by` and `closed_by` hold names. `elsewhere`: buttons that open a tracker ticket."""
     headline = f"🎫 {_format_ticket_state(whole.ticket)}"
     return blocks.build_card(
         f"{headline}: {whole.headline}",
@@ -45,7 +41,6 @@ def render_ticket(whole: Handoff, titles: CauseTitles = NO_CAUSE_TITLES, elsewhe
 
 
 def parse_ticket_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """Parse a click on Take, Waits for others, Close… or Post-incident report."""
     return parse_button_click(payload, BUTTONS)
 
 
@@ -66,7 +61,6 @@ def _list_by_verdict(whole: Handoff, *verdicts: Verdict) -> list[Hypothesis]:
 
 
 def _render_causes(whole: Handoff, titles: CauseTitles) -> list[Block]:
-    """Render the confirmed causes; without any, the headline says so."""
     found = _list_by_verdict(whole, "confirmed")
     if not found:
         return [blocks.clipped_section((bold(whole.headline),), room=MAX_HEADLINE_CHARS)]
@@ -83,7 +77,6 @@ def _render_causes(whole: Handoff, titles: CauseTitles) -> list[Block]:
 
 
 def _render_drained_nodes(whole: Handoff) -> list[Block]:
-    """Render drained nodes, which the assignee has to return."""
     lines: list[Line] = [(bold(row.host), f" {row.render_status()}") for row in whole.held[:MAX_DRAINED_NODES]]
     rest = len(whole.held) - MAX_DRAINED_NODES
     asks = [ReturnableNode(ladder=row.ladder, host=row.host) for row in whole.held if not row.no_return]
@@ -132,14 +125,13 @@ def _format_titles(hypotheses: list[Hypothesis], most: int, titles: CauseTitles)
 
 
 def _render_logs(whole: Handoff) -> list[Block]:
-    """Render notable log lines while no cause is confirmed."""
     lines = [] if _list_by_verdict(whole, "confirmed") else report_rows.format_logs(whole.logs)
     rest = [f"… {len(lines) - MAX_LOG_LINES} more lines in the file"] if len(lines) > MAX_LOG_LINES else []
     return [blocks.section((bold("In the logs"),)), blocks.code_section([*lines[:MAX_LOG_LINES], *rest])] if lines else []
 
 
 def _render_root_cause(whole: Handoff, titles: CauseTitles) -> list[Block]:
-    """Render the cause that the closer named; without one, what was mended."""
+    """Render the closer's cause; without one, what was mended."""
     ticket = whole.ticket
     if ticket.state != "resolved":
         return []

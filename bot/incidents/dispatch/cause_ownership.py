@@ -1,9 +1,8 @@
-"""Ownership of a cause that several open incidents found: the first that concluded it owns it until it closes or no
-longer finds it.
+"""Which open incident owns a cause that several found: the first that concluded it, until it closes or no longer finds
+it.
 
-Only the owner proposes remediations for the cause. When it releases the cause, the same Lua script marks all others
-due, so a crash loses nothing. An incident opened beside another, whose thread its people may not read, leaves common
-causes to that one.
+Only the owner proposes remediations. Its release marks all others due in the same script, so a crash loses nothing. An
+incident opened beside another leaves common causes to that one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,15 +16,14 @@ from tools.clock import Clock
 
 
 class CauseOwnership:
+    """Claims causes for incidents."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
         self._keep = redis.register_script(scripts.CLAIM_CAUSES_SCRIPT)
 
     async def claim_causes(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
-        """Claim these causes, all that the incident has found, and release others; return those that others own, with
-        the owner. Idempotent.
-        """
+        """Claim all causes found now, release others; return those owned elsewhere, with the owner. Idempotent."""
         names = self._names
         raw = await to_coroutine(self._redis.hget(names.incident_key(incident), "beside"))
         beside = raw.decode().split() if raw else []
@@ -37,7 +35,7 @@ class CauseOwnership:
         return {name: keeper for name, keeper in rows if keeper != incident}
 
     async def list_owners(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
-        """Return the causes that other open incidents own, with the owner. Read-only."""
+        """Return the causes owned elsewhere, with the owner. Read-only."""
         found: dict[str, str] = {}
         for name in causes:
             rows = [row.decode() for row in await to_coroutine(self._redis.lrange(self._names.cause_key(name), 0, -1))]

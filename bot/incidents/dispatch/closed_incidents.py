@@ -1,4 +1,4 @@
-"""Index a closed incident after its last report; remove the row of a reopened one."""
+"""Index a closed incident after its last report; remove a reopened one."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -35,7 +35,7 @@ def build_closed_incident(state: IncidentState, now: datetime) -> ClosedIncident
 
 
 def _list_causes(rows: IncidentView) -> tuple[ClosedIncidentCause, ...]:
-    """Return the causes, a person's label first: its places come from what was found, else from the report's hosts."""
+    """A person's label overrides the report's causes; its hosts come from the matching cause, else from the brief."""
     word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
     denied = rows.correction.denied if rows.correction else ()
     told = {row.label for row in rows.report.tenant_root_causes} if rows.report else set()
@@ -65,20 +65,18 @@ def _classify_ending(rows: IncidentView, fixes: Sequence[Remediation]) -> Closur
 
 
 def _iterate_cause_hosts(rows: IncidentView) -> Iterator[tuple[str, str]]:
-    """Yield (label, host); the host is empty for a cause without hosts."""
     for cause in _list_causes(rows):
         yield from ((cause.label, host) for host in cause.hosts or ("",))
 
 
 def _list_proven_remedies(ladder: Remediation) -> list[str]:
-    """Return the remedies run under the proven plan."""
     if not ladder.proven:
         return []
     return [rung.remedy for rung in ladder.rungs[: ladder.rung + 1] if rung.part == "fix" and rung.plan == ladder.tried]
 
 
 class ClosedIncidentObserver:
-    """Publishes, then updates the index. Runs under the incident's lease, so a row has one writer."""
+    """Updates the index after each report, under the incident's lease, so a row has one writer."""
 
     def __init__(self, board: ReportPublisher, earlier: ClosedIncidentIndex, clock: Clock) -> None:
         self._board, self._earlier, self._clock = board, earlier, clock

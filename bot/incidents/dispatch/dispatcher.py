@@ -1,8 +1,8 @@
 """The dispatcher: every inbox item completes exactly one turn, and its report is posted once.
 
-Invariants: one worker per incident (the lease). The head of the inbox is the item whose turn runs or was cut off. An
-item leaves only after its report was posted. A turn that raises is a bug: after three attempts its thread gets an error
-and its item is dead-lettered; the dispatcher continues. Redis trouble is waited out and does not count against an item.
+Invariants: one worker per incident (the lease); the inbox's head is the item in progress; an item leaves only after its
+report was posted; a turn that raises is dead-lettered after three attempts and does not stop the dispatcher; Redis
+trouble is waited out.
 """
 
 import asyncio
@@ -41,9 +41,7 @@ EARLY_REPORT_RETRY_DELAY = timedelta(seconds=5)  # after a report raised TooEarl
 
 
 class ReportPublisher(Protocol):
-    """Publishes to people. `publish_report` may be called twice for one item and posts once; it raises TooEarly where
-    it must be retried.
-    """
+    """`publish_report` may be called twice for one item and posts once. Raises TooEarly to be retried."""
 
     async def publish_progress(self, p: Progress) -> None: ...
 
@@ -51,41 +49,38 @@ class ReportPublisher(Protocol):
 
 
 class TurnGate(Protocol):
-    """Whether an item may begin now; implemented by `bot.incidents.dispatch.quota_gate`."""
+    """Whether an item may begin now."""
 
     async def get_retry_time(self, item: InboxItem) -> datetime | None:
-        """Return when to ask again, after telling the tenant; None where the item may begin."""
+        """Return when to ask again, or None where the item may begin."""
         ...
 
-    async def record_reported(self, item: InboxItem, state: IncidentState) -> None:
-        """Record that the item's report was posted. Idempotent."""
-        ...
+    async def record_reported(self, item: InboxItem, state: IncidentState) -> None: ...
 
 
 class TurnRunner(Protocol):
-    """The incident graph; implemented by `graph.incident.turns`."""
+    """The incident graph."""
 
     async def run_turn(self, item: InboxItem, origin: Origin | None) -> Report:
-        """Begin or continue the item's turn, or return its report if it is complete."""
+        """Begin or continue the turn, or return its report if complete."""
         ...
 
     async def load_state(self, incident: str) -> IncidentState: ...
 
     async def abandon_turn(self, item: InboxItem) -> None:
-        """Drop the item's unfinished turn, so that the next item does not continue it."""
+        """Drop the unfinished turn, so that the next item does not continue it."""
         ...
 
     async def prune_thread(self, incident: str, keep: timedelta | None) -> None:
-        """Drop what only the steps of a completed turn needed. `keep`: remaining life of a closed incident."""
+        """Drop the data of a completed turn's steps. `keep`: TTL of a closed incident."""
         ...
 
 
 async def return_item_unchanged(item: InboxItem) -> InboxItem:
-    """The default `fetch`: nothing to fetch."""
     return item
 
 
-# returns an item's origin, after starting its thread if it had none
+# Returns an item's origin, after starting its thread if it had none.
 OriginResolver = Callable[[InboxItem], Awaitable[Origin | None]]
 TimerPlanner = Callable[[IncidentState, Report, InboxItem, datetime], Mapping[str, datetime]]
 
@@ -103,7 +98,7 @@ class TurnLimits:
 
 
 class Dispatcher:
-    """Processes the inbox of each incident. Calls for the same incident are idempotent."""
+    """Calls for the same incident are idempotent."""
 
     def __init__(
         self,
@@ -140,15 +135,12 @@ class Dispatcher:
         self._owed: Counter[str] = Counter()
 
     async def process_incident(self, incident: str) -> None:
-        """Process the incident's inbox, unless another worker does. Never raises for a failed turn or for Redis."""
+        """Process the inbox unless another worker does. Never raises for a failed turn or Redis."""
         if not self._stopping:
             await self._start_task(incident)
 
     async def schedule_incident(self, incident: str) -> None:
-        """Like `process_incident`, without waiting, so that the caller can bring the next incident.
-
-        An incident that already waits for a slot is skipped: it will see the new item.
-        """
+        """Like `process_incident`, without waiting. An incident that waits for a slot already will see the new item."""
         if not self._stopping and incident not in self._waiting:
             self._waiting.add(incident)
             self._start_task(incident).add_done_callback(_log_task_error)
@@ -160,9 +152,7 @@ class Dispatcher:
         return task
 
     async def drain(self, grace: float = 20.0) -> None:
-        """Stop every turn at its next step; cancel those that take longer than `grace` seconds. All of them resume
-        later.
-        """
+        """Stop every turn at its next step; cancel it after `grace` seconds. All resume later."""
         self._stopping = True
         if not self._running:
             return
@@ -187,7 +177,6 @@ class Dispatcher:
 
     @contextlib.asynccontextmanager
     async def _hold_slot(self, incident: str) -> AsyncIterator[None]:
-        """Hold a slot, scheduled fairly by the incident's tenant."""
         try:
             origin = await self._inbox.get_origin(incident)
             async with self._places.hold_slot(origin.tenant if origin else NO_TENANT):
@@ -214,7 +203,7 @@ class Dispatcher:
                     await lease.release(again_at=again_at or self._clock.now())
 
     async def _process_items(self, lease: Lease) -> datetime | None:
-        """Process items in order; return when to come back if one must wait."""
+        """Return when to come back if an item must wait."""
         while not self._stopping:
             if items := await self._inbox.list_waiting(lease.incident, 1):
                 if (again_at := await self._process_item(lease, items[0])) is not None:
@@ -247,9 +236,7 @@ class Dispatcher:
         return await self._publish_and_finish(lease, item, report)
 
     async def _run_turn(self, item: InboxItem) -> Report:
-        """Fetch the item's files and thread as part of its turn: the acknowledged item holds only pointers. `home`
-        starts a missing thread.
-        """
+        """Fetch files and thread inside the turn: the acknowledged item holds only pointers."""
         origin = await self._home(item)
         return await self._turns.run_turn(await self._fetch(item), origin)
 
@@ -264,7 +251,6 @@ class Dispatcher:
         return self._clock.now() + timedelta(seconds=2**raised)
 
     async def _publish_and_finish(self, lease: Lease, item: InboxItem, report: Report) -> datetime | None:
-        """Post the report, then finish the item. An unposted report keeps its item and is retried."""
         state = await self._turns.load_state(item.incident)
         about = compute_fingerprint_after_turn(state)
         if can_release_causes(IncidentView(state)):
@@ -305,7 +291,6 @@ class Dispatcher:
         return None
 
     async def _abandon_item(self, lease: Lease, item: InboxItem, why: str) -> datetime | None:
-        """Tell the thread, drop the broken turn, and dead-letter the item."""
         report = Report(
             item=item.id,
             outcome="abstained",
@@ -325,7 +310,6 @@ class Dispatcher:
         await self._inbox.dead_letter_item(item.incident, lease.token, item.id, json.dumps(redact_stored_data(letter)))
 
     async def _publish_progress(self, progress: Progress) -> None:
-        """Publish progress; log errors only."""
         try:
             await self._board.publish_progress(progress)
         except Exception as e:
@@ -333,7 +317,7 @@ class Dispatcher:
 
 
 def can_release_causes(rows: IncidentView) -> bool:
-    """Return whether a later report may own the causes of a stopped incident. An action with unknown result keeps them."""
+    """Return whether a stopped incident releases its causes; an action with unknown result keeps them."""
     return rows.is_stopped and not any(row.outcome == "unknown" for row in rows.remediations)
 
 
@@ -343,6 +327,6 @@ def _log_task_error(task: asyncio.Task[None]) -> None:
 
 
 def _is_redis_unavailable(error: Exception) -> bool:
-    """Return whether Redis is away, loading, full or a replica, which passes. Other error replies are bugs."""
+    """Other error replies of Redis are bugs."""
     ours = isinstance(error, ResponseError) and not isinstance(error, OutOfMemoryError | ReadOnlyError)
     return isinstance(error, RedisError) and not ours

@@ -1,6 +1,4 @@
-"""A fair semaphore for turns: the next slot goes to the waiting tenant with the least use for its weight, so a storm of
-one tenant delays only that tenant.
-"""
+"""A fair semaphore: the next slot goes to the waiting tenant with the least use for its weight."""
 
 import asyncio
 import contextlib
@@ -15,7 +13,7 @@ def get_equal_weight(party: str) -> int:
 
 
 class FairSemaphore:
-    """At most `places` slots; a tenant holds at most half of them, so that another tenant's turn begins at once.
+    """A tenant holds at most half of the slots, so that another's turn begins at once.
 
     Stride scheduling: each slot moves its party back by the inverse of its weight.
     """
@@ -30,7 +28,6 @@ class FairSemaphore:
 
     @contextlib.asynccontextmanager
     async def hold_slot(self, party: str) -> AsyncIterator[None]:
-        """Hold a slot in the party's turn."""
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not self._taken[party] and party not in self._waiting:
             self._had[party] = max(self._had.get(party, 0.0), self._now)
@@ -64,7 +61,7 @@ class FairSemaphore:
         return min(free, key=lambda party: self._had[party], default=None)
 
     def _cancel_waiter(self, party: str, mine: "asyncio.Future[None]") -> None:
-        """Handle a cancellation while waiting, or just after the slot was granted."""
+        """The slot may have been granted already."""
         if not mine.cancelled():
             self._release_slot(party)
         elif mine in (queue := self._waiting.get(party, ())):

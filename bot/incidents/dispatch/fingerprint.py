@@ -1,4 +1,4 @@
-"""What an incident is about (hosts, job, alert), to recognise a second report of it. Pure."""
+"""What an incident is about, to recognise a second report of it. Pure."""
 
 import hashlib
 import re
@@ -26,7 +26,7 @@ class IncidentFingerprint:
 
 
 def compute_fingerprint(text: str, hosts: Collection[str], *, alert: bool = False) -> IncidentFingerprint:
-    """Return what a message is about; `hosts` are those that its place may name."""
+    """`hosts`: those that the message's place may name."""
     words = text[:MAX_TEXT_CHARS]
     return IncidentFingerprint(
         find_hosts(words, hosts).hosts[:MAX_HOSTS], find_job_id(words), compute_alert_fingerprint(words) if alert else ""
@@ -34,16 +34,15 @@ def compute_fingerprint(text: str, hosts: Collection[str], *, alert: bool = Fals
 
 
 def compute_alert_fingerprint(alert: str) -> str:
-    """Hash the alert's words and names without values and times, so that repeats are equal."""
+    """Hash the alert without values and times, so that repeats are equal."""
     words = " ".join(_NUMBER_PATTERN.sub("#", alert.lower()).split())
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 def compute_fingerprint_after_turn(state: IncidentState) -> IncidentFingerprint:
-    """Return what an incident is about after a turn: hosts and job that people named, and hosts of its causes.
+    """Return the hosts and job that people named, and the hosts of causes; empty for a stopped incident.
 
-    Hosts that were only examined do not count, as another fault there is another incident. A stopped incident has an
-    empty fingerprint: a later report opens a new one.
+    Hosts that were only examined do not count: another fault there is another incident.
     """
     rows = IncidentView(state)
     if rows.is_stopped:

@@ -1,8 +1,7 @@
 """The inbox in Redis: the items of each incident, in order, each once.
 
-Invariants: de-duplicating and storing is one atomic step, so an acknowledged item is neither lost nor doubled. An item
-leaves only after its turn, in the step that sets the incident's timers. Only the lease holder removes items. Nothing of
-an open incident expires.
+Invariants: de-duplicating and storing is one atomic step; an item leaves only after its turn, in the step that sets the
+timers; only the lease holder removes items; nothing of an open incident expires.
 """
 
 import json
@@ -34,11 +33,7 @@ EMPTY_FINGERPRINT = IncidentFingerprint()
 
 @dataclass(frozen=True, slots=True)
 class EnqueueResult:
-    """Where an item went.
-
-    `duplicate`: stored before. `opened`: first item of a new incident. `joined`: the matching incident of another
-    thread. `beside`: matching incidents that it may not join.
-    """
+    """`joined`: stored in another thread's matching incident. `beside`: matching incidents that it may not join."""
 
     incident: str
     duplicate: bool = False
@@ -53,7 +48,7 @@ async def never_joins(incident: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AttemptCounts:
-    """Counts for one item: turns begun, turns that raised, failed posts, and posts begun again after their worker died."""
+    """For one item: turns begun, turns that raised, failed posts, posts repeated after their worker died."""
 
     begun: int = 0
     raised: int = 0
@@ -67,7 +62,7 @@ class AttemptCounts:
 
 @dataclass(frozen=True, slots=True)
 class DueEntry:
-    """A due entry: waiting work or a timer (`why`), with its exact score."""
+    """Due work or a timer (`why`), with its exact score."""
 
     incident: str
     why: str
@@ -107,10 +102,10 @@ class Inbox:
         joins: Callable[[str], Awaitable[bool]] = never_joins,
         repeats: bool = True,
     ) -> EnqueueResult:
-        """Store an item, opening an incident where its thread has none. `make` gets the incident's id.
+        """Store an item, opening an incident where its thread has none.
 
-        The oldest open incident that matches `about` and that `joins` accepts gets the item as a reply instead.
-        `repeats`: drop an alert that this incident has already received.
+        The oldest open incident that matches `about` and that `joins` accepts gets it as a reply instead. `repeats`:
+        drop a repeated alert.
         """
         thread = self._names.thread_key(*origin.source_key)
         incident = await self._get_bound_incident(thread) or self._new_id()
@@ -147,7 +142,6 @@ class Inbox:
     async def _join_incident(
         self, incident: str, origin: Origin, reply: InboxItem, dedupe_key: str, alert: str, repeats: bool
     ) -> EnqueueResult:
-        """Store the reply, unless it repeats an alert that this incident has received."""
         concerns, key = self._names.incident_key(incident, "concerns"), self._names.fingerprint_key("alert", alert)
         if repeats and alert and await to_coroutine(self._redis.sismember(concerns, key)):
             return EnqueueResult(incident, duplicate=True, joined=True)
@@ -160,18 +154,18 @@ class Inbox:
         return EnqueueResult(incident, duplicate=not new, joined=True)
 
     async def enqueue(self, item: InboxItem, dedupe_key: str) -> bool:
-        """Store an item of a known incident; return False for a duplicate."""
+        """Store an item; return False for a duplicate."""
         keys = [self._names.seen_item_key(dedupe_key), *self._get_receive_keys(item.incident)]
         args = [item.incident, _serialize_item(item), self._get_now_score(), _format_seconds(DEDUPE_RETENTION)]
         return bool(await self._enqueue(keys=keys, args=args))
 
     async def bind_thread(self, incident: str, team: str, channel: str, thread_ts: str) -> bool:
-        """Bind a second thread (the tenant's) to the incident; return False where it belongs to another."""
+        """Bind a second thread; return False where it belongs to another incident."""
         thread = self._names.thread_key(team, channel, thread_ts)
         return bool(await self._bind(keys=[thread, self._names.incident_key(incident, "threads")], args=[incident]))
 
     async def set_origin(self, incident: str, origin: Origin) -> None:
-        """Set the origin of an incident whose thread was started later, and bind that thread."""
+        """Set the origin of an incident whose thread was started later."""
         await to_coroutine(self._redis.hset(self._names.incident_key(incident), "origin", origin.model_dump_json()))
         await self.bind_thread(incident, origin.team, origin.channel, origin.thread_ts)
 
@@ -181,7 +175,7 @@ class Inbox:
         return await self._get_bound_incident(self._names.thread_key(team, channel, thread_ts))
 
     async def joined_from(self, team: str, channel: str, thread_ts: str) -> str | None:
-        """Return the incident of another thread that this thread's report joined, for DEDUPE_RETENTION."""
+        """Return the incident that this thread's report joined, for DEDUPE_RETENTION."""
         return await self._get_bound_incident(self._names.joined(team, channel, thread_ts))
 
     async def is_already_stored(self, dedupe_key: str) -> bool:
@@ -196,30 +190,24 @@ class Inbox:
         return cast(Lifecycle, raw.decode()) if raw else None
 
     async def list_waiting(self, incident: str, count: int | None = None) -> list[InboxItem]:
-        """Return waiting items, oldest first; the turn of the first one runs. Damaged rows are skipped."""
+        """Return items, oldest first; the first one's turn runs. Skip damaged rows."""
         rows = await to_coroutine(self._redis.lrange(self._names.incident_key(incident, "inbox"), 0, -1 if count is None else count - 1))
         return [item for row in rows if (item := _parse_item(row)) is not None]
 
     async def list_open_incidents(self) -> list[str]:
-        """Return open incidents, oldest first."""
         return [row.decode() for row in await to_coroutine(self._redis.zrange(self._names.open, 0, -1))]
 
     async def list_drained_incidents(self) -> list[str]:
-        """Return incidents with drained nodes, closed ones too, oldest first."""
+        """Return incidents with drained nodes, closed ones too."""
         return [row.decode() for row in await to_coroutine(self._redis.zrange(self._names.held, 0, -1))]
 
     async def list_dead_letters(self) -> list[bytes]:
-        """Return dead letters as JSON, oldest first."""
         return cast(list[bytes], await to_coroutine(self._redis.lrange(self._names.dead, 0, -1)))
 
     # A turn, under the lease
 
     async def begin_attempt(self, incident: str, item: str, *, owed: int = 0) -> tuple[AttemptKind, AttemptCounts]:
-        """Count an attempt: of the turn (`begun`), or of posting a complete turn's report (`cut`). Return its kind and
-        all counts.
-
-        `owed` earlier attempts were not the item's fault and are taken off.
-        """
+        """Count an attempt of the turn (`begun`) or of posting its report (`cut`). `owed` earlier ones are taken off."""
         what: AttemptKind = (
             "cut" if await to_coroutine(self._redis.hexists(self._names.incident_key(incident, "posted"), item)) else "begun"
         )
@@ -230,7 +218,7 @@ class Inbox:
         return int(await to_coroutine(self._redis.hincrby(self._names.incident_key(incident, "tries"), f"{item} {what}", by)))
 
     async def mark_posting(self, incident: str, token: str, item: str) -> bool:
-        """Record that the item's report is about to be posted; return False where it was posted."""
+        """Return False where the report was posted."""
         return await self._mark_report(incident, token, item, "posting") != b"posted"
 
     async def mark_posted(self, incident: str, token: str, item: str) -> None:
@@ -247,9 +235,10 @@ class Inbox:
         keep: timedelta | None,
         about: IncidentFingerprint = EMPTY_FINGERPRINT,
     ) -> None:
-        """In one step remove the item, replace timers and fingerprint, and set a closed incident's TTL (`keep`).
+        """In one step remove the item, replace timers and fingerprint, and set a closed incident's TTL. Raises
+        LostLease.
 
-        `keep` is None while nodes are drained: then the incident stays. Raises LostLease.
+        `keep` is None while nodes are drained: then the incident stays.
         """
         due = [word for why, at in timers.items() for word in (why, _format_score(at))]
         await self._remove_item(
@@ -257,13 +246,10 @@ class Inbox:
         )
 
     async def dead_letter_item(self, incident: str, token: str, item: str, letter: str) -> None:
-        """Move the item to the dead letters; timers stay."""
         await self._remove_item(incident, token, item, letter, [], EMPTY_FINGERPRINT)
 
     async def drop_damaged_item(self, incident: str, token: str) -> bool:
-        """Move the oldest row to the dead letters if it cannot be parsed, so that it does not block the inbox; return
-        whether it was moved.
-        """
+        """Dead-letter an oldest row that cannot be parsed, so that it does not block the inbox."""
         row = cast(bytes | None, await to_coroutine(self._redis.lindex(self._names.incident_key(incident, "inbox"), 0)))
         if row is None or _parse_item(row) is not None:
             return False
@@ -273,7 +259,7 @@ class Inbox:
         return bool(await self._set_aside(keys=keys, args=[token, row, letter, incident]) != scripts.LEASE_LOST)
 
     async def add_fingerprint(self, incident: str, about: IncidentFingerprint) -> None:
-        """Let later reports match this, under the lease. `finish_item` removes what no longer applies."""
+        """Let later reports match this. `finish_item` removes what no longer applies."""
         if keys := self._get_fingerprint_keys(about):
             score = self._clock.now().timestamp()
             async with self._redis.pipeline(transaction=True) as pipe:
@@ -283,7 +269,7 @@ class Inbox:
                 await pipe.execute()
 
     async def release_causes(self, incident: str) -> None:
-        """Release the incident's causes to later reports. Its next diagnosis claims them again."""
+        """Release the causes; the next diagnosis claims them again."""
         known = self._names.incident_key(incident, "causes")
         keys = await to_coroutine(self._redis.smembers(known))
         async with self._redis.pipeline(transaction=True) as pipe:
@@ -295,13 +281,13 @@ class Inbox:
     # Timers
 
     async def collect_due(self, patience: timedelta, limit: int = 200) -> list[DueEntry]:
-        """Return what is due. Work is postponed by `patience`, so that several sweepers do not wake the same incident."""
+        """Return what is due. `patience` postpones work, so that several sweepers do not wake the same incident."""
         now = self._clock.now()
         rows = await self._come_due(keys=[self._names.due], args=[_format_score(now), _format_score(now + patience), limit, DUE_WORK])
         return [_parse_due_entry(member, score) for member, score in zip(rows[::2], rows[1::2], strict=True)]
 
     async def fire_timer(self, due: DueEntry) -> bool:
-        """Turn a timer into an inbox item, once for all callers."""
+        """Turn a timer into an item, once for all callers."""
         now = self._clock.now()
         id_ = f"timer:{due.incident}:{due.why}:{due.score}"
         kind: InboxItemKind = "recheck" if due.why == CAUSE_RELEASED else "timer"
@@ -345,7 +331,6 @@ class Inbox:
         return [of(incident), of(incident, "inbox"), of(incident, "threads"), of(incident, "posted"), self._names.due, self._names.open]
 
     def _get_fingerprint_keys(self, about: IncidentFingerprint) -> list[str]:
-        """Return the keys of hosts, then of job and alert."""
         others = [self._names.fingerprint_key(kind, name) for kind, name in (("job", about.job), ("alert", about.alert)) if name]
         return [self._names.fingerprint_key("host", host) for host in about.hosts] + others
 
@@ -361,9 +346,7 @@ async def _find_first_match(incidents: Sequence[str], wanted: Callable[[str], Aw
 
 
 def _serialize_item(item: InboxItem) -> str:
-    """Return the stored row: the id on its own line, so that scripts compare ids without parsing JSON; secrets are
-    redacted.
-    """
+    """Put the id on its own line, so that scripts need no JSON; redact secrets."""
     if "\n" in item.id:
         raise ValueError(f"item id {item.id!r}: must be one line")
     return f"{item.id}\n{json.dumps({**redact_stored_data(item.model_dump(mode='json')), 'id': item.id}, ensure_ascii=False)}"

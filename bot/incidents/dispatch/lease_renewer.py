@@ -1,6 +1,5 @@
-"""Renew a lease from a thread with its own connection, so that a busy event loop does not lose it to another worker.
-
-A loop that hangs for good loses its leases, as a dead process does.
+"""Renew a lease from a thread with its own connection, so that a busy event loop does not lose it. A loop that hangs
+for good does.
 """
 
 import asyncio
@@ -19,7 +18,6 @@ MAX_LOOP_STALL_SECONDS = 300.0  # bounded work ends long before
 
 @dataclass(slots=True)
 class _LoopWatchdog:
-
     loop: asyncio.AbstractEventLoop
     moved: float = field(default_factory=time.monotonic)
 
@@ -34,7 +32,7 @@ class _LoopWatchdog:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRenewer:
-    """`script` returns 0 where another worker has the lease; `seconds` is the TTL without renewal."""
+    """`script` returns 0 where the lease is lost; `seconds` is its TTL."""
 
     url: str
     script: str

@@ -1,7 +1,7 @@
-"""The atomic steps of the inbox and the lease, as Lua. Each script is a whole decision: nothing is read outside and
-acted on inside.
+"""The atomic steps of inbox and lease, as Lua. Each script is a whole decision: nothing is read outside and acted on
+inside.
 
-No JSON is decoded or encoded here. Members of the due list are `INCIDENT WHY`.
+No JSON here. Members of the due list are `INCIDENT WHY`.
 """
 
 # Results of OPEN_INCIDENT_SCRIPT, beside the incident's id. THREAD_BOUND_ELSEWHERE: the thread belongs to that

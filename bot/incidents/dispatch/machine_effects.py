@@ -1,10 +1,10 @@
-"""What a failed turn may have changed on machines: only what its item shows, never a claim that nothing happened."""
+"""What a failed turn may have changed on machines; never a claim that nothing happened."""
 
 from graph.state import InboxItem
 
 
 def format_machine_effects(item: InboxItem) -> str:
-    """Return a sentence for the thread. An action's result arrives after the action, so a failed turn does not undo it."""
+    """Return a sentence for the thread. An action ran, or not, before its result's turn."""
     if item.kind != "action_result":
         return "A message by itself changes nothing on any machine; what was approved goes on, and its card shows it."
     approval, remedy = str(item.data.get("approval", "")), str(item.data.get("remedy", "an action"))

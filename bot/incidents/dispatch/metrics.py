@@ -1,4 +1,4 @@
-"""Metrics of an incident, kept after it is gone: outcome, times to diagnosis and recovery, feedback. Pure."""
+"""Metrics of an incident that outlive it. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from graph.state import ABSTAIN, NO_FAULT, DiagnosisOutcome, IncidentState
 
 @dataclass(frozen=True, slots=True)
 class IncidentMetrics:
-    """Seconds are since the opening, None for what has not happened. `labels`: the latest diagnosis."""
+    """Seconds since the opening; None for what has not happened."""
 
     opened: datetime
     outcome: DiagnosisOutcome | Literal[""] = ""
@@ -24,7 +24,7 @@ class IncidentMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """One person's feedback on a diagnosis. Their later one about the same incident replaces it."""
+    """A later one of the same person about the same incident replaces it."""
 
     incident: str
     user: str
@@ -37,7 +37,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSummary:
-    """Totals. Durations are in seconds."""
+    """Durations are in seconds."""
 
     incidents: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class MetricsSummary:
 
 @dataclass(frozen=True, slots=True)
 class LabelMetrics:
-    """How often a label was diagnosed, and how often a person's word confirmed it."""
+    """How often a label was diagnosed, and how often people confirmed it."""
 
     diagnosed: int = 0
     checked: int = 0
@@ -67,7 +67,6 @@ MAX_LATEST_COMMENTS = 10
 
 
 def update_metrics(state: IncidentState, before: IncidentMetrics | None, now: datetime) -> IncidentMetrics:
-    """Return the metrics after a turn."""
     rows = IncidentView(state)
     was = before or IncidentMetrics(rows.opened_at or now)
     seconds = max(0.0, round((now - was.opened).total_seconds(), 3))
@@ -116,7 +115,7 @@ def _is_correctly_diagnosed(row: IncidentMetrics) -> bool:
 
 
 def _is_label_or_descendant(label: str, truth: str) -> bool:
-    """Return whether a label is the cause that people named, or lies in the branch that they named."""
+    """People may name a branch of the taxonomy."""
     return label == truth or label.startswith(f"{truth}.")
 
 

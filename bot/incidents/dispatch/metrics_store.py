@@ -1,4 +1,4 @@
-"""Metrics and feedback in Redis: the last ten thousand of each, kept after the incidents expire."""
+"""Metrics and feedback in Redis: the last ten thousand of each."""
 
 from datetime import datetime
 from typing import cast
@@ -20,17 +20,18 @@ _METRICS_ADAPTER, _FEEDBACK_ADAPTER = TypeAdapter(IncidentMetrics), TypeAdapter(
 
 
 class IncidentMetricsStore:
+    """Metrics by incident, and a list of feedback."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
     async def load_metrics(self, incident: str) -> IncidentMetrics | None:
-        """Return the metrics; None for a new incident, or one too old."""
+        """Return None for a new or too old incident."""
         raw = await to_coroutine(self._redis.hget(INCIDENT_METRICS_KEY, incident))
         return _METRICS_ADAPTER.validate_json(raw) if raw else None
 
     async def save_metrics(self, incident: str, course: IncidentMetrics) -> None:
-        """Store the metrics; drop the oldest beyond MAX_ENTRIES."""
+        """Drop the oldest beyond MAX_ENTRIES."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hset(INCIDENT_METRICS_KEY, incident, _METRICS_ADAPTER.dump_json(course, exclude_defaults=True).decode())
             pipe.zadd(INCIDENT_METRICS_AGE_KEY, {incident: course.opened.timestamp()})
@@ -49,7 +50,6 @@ class IncidentMetricsStore:
             await pipe.execute()
 
     async def list_since(self, start: datetime) -> tuple[list[IncidentMetrics], list[Feedback]]:
-        """Return the incidents opened since then, and the feedback since then."""
         named = cast(list[bytes], await self._redis.zrangebyscore(INCIDENT_METRICS_AGE_KEY, start.timestamp(), "+inf"))
         rows = await to_coroutine(self._redis.hmget(INCIDENT_METRICS_KEY, named)) if named else []
         said = [_FEEDBACK_ADAPTER.validate_json(raw) for raw in await to_coroutine(self._redis.lrange(FEEDBACK_KEY, 0, -1))]
@@ -57,12 +57,11 @@ class IncidentMetricsStore:
 
 
 def wrap_with_metrics(board: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> ReportPublisher:
-    """Wrap a publisher so that metrics are saved after each report."""
     return MetricsObserver(board, courses, clock)
 
 
 class MetricsObserver:
-    """Publishes, then saves metrics. Runs under the incident's lease, so a row has one writer."""
+    """Saves metrics after each report, under the incident's lease, so a row has one writer."""
 
     def __init__(self, board: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> None:
         self._board, self._courses, self._clock = board, courses, clock

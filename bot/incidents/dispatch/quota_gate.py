@@ -1,5 +1,5 @@
-"""Whether a tenant's item may begin under its quota. Checked once per item before its turn; the tenant is notified once
-per item.
+"""Whether a tenant's item may begin under its quota: decided before its turn; a waiting tenant is notified once per
+item.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ def never_tenant_cause(label: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class QuotaGate:
-    """The TurnGate where tenants are served, or their tickets accepted."""
+    """The TurnGate of tenants."""
 
     table: Quotas
     used: QuotaStore
@@ -38,7 +38,7 @@ class QuotaGate:
     theirs: Callable[[str], bool] = never_tenant_cause  # whether the tenant mends a cause, by label
 
     async def get_retry_time(self, item: InboxItem) -> datetime | None:
-        """Return None and record the item where its turn may begin; else when to ask again."""
+        """Return None where the turn may begin, and record it; else when to ask again."""
         origin = await self._get_tenant_origin(item)
         if origin is None or item.data.get(SIDE_KEY) != TENANT_SIDE:
             return None
@@ -60,11 +60,11 @@ class QuotaGate:
         return no.get_retry_time(now)
 
     async def record_reported(self, item: InboxItem, state: IncidentState) -> None:
-        """Stop counting an answered incident until another of the tenant's items begins in it."""
+        """Stop counting an answered incident until its next tenant item begins."""
         if (origin := await self._get_tenant_origin(item)) is not None and is_settled_for_tenant(IncidentView(state), self.theirs):
             await self.used.release_incident(origin.tenant, item.incident)
 
     async def _get_tenant_origin(self, item: InboxItem) -> Origin | None:
-        """Return the origin of an incident that a tenant reported, in their channel or by a ticket; else None."""
+        """Return the origin of a tenant's incident (channel or ticket), else None."""
         origin = await self.inbox.get_origin(item.incident)
         return origin if origin and origin.tenant and (origin.customer or origin.ticket) else None

@@ -1,7 +1,6 @@
-"""The periodic sweep of all that is due: work with a lost wake-up, incidents of dead processes, timers.
+"""The periodic sweep of what is due: lost wake-ups, incidents of dead processes, timers.
 
-It only reads the due list, and wakes or fires. The lease and the inbox scripts decide who acts, so any number of
-sweepers may run.
+The lease and the inbox scripts decide who acts, so any number of sweepers may run.
 """
 
 import asyncio
@@ -26,10 +25,9 @@ CLOSE_AFTER = timedelta(days=3)
 
 
 def plan_timers(state: IncidentState, report: Report, item: InboxItem, now: datetime) -> Mapping[str, datetime]:
-    """Return an incident's timers after a turn: second look, one reminder of a question, and auto-close.
+    """Return the timers after a turn: second look, one reminder, auto-close; none before a requested quiet period ends.
 
-    A tenant that does not answer is reminded, then people get the incident. No timer fires before a requested quiet
-    period ends.
+    A tenant that does not answer is reminded, then people get the incident.
     """
     timers: dict[str, datetime] = {}
     rows = IncidentView(state)
@@ -53,7 +51,7 @@ def plan_timers(state: IncidentState, report: Report, item: InboxItem, now: date
 
 
 class Sweeper:
-    """Sweeps `every` seconds; work that was woken is due again after `patience`."""
+    """Woken work is due again after `patience`."""
 
     def __init__(
         self,
@@ -71,7 +69,6 @@ class Sweeper:
         self._pause = pause
 
     async def sweep(self) -> int:
-        """Wake or fire what is due; return how many."""
         due = await self._inbox.collect_due(self._patience)
         for entry in due:
             try:

@@ -1,8 +1,7 @@
-"""Activity of an incident's thread in Redis: who spoke last, whether RackMedic's question is open, and its recent
-answers.
+"""Activity of an incident's thread: who spoke last, whether our question is open, recent answers.
 
-Each message is one script call. A redelivered message reads the same and counts once; by Slack's timestamps the later
-message wins. The hash expires with its incident.
+A redelivered message reads the same and counts once; by Slack's timestamps the later message wins. The hash expires
+with its incident.
 """
 
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from tools.clock import Clock
 SELF_AUTHOR: Final = "-"  # stands for RackMedic in place of a user id
 ANSWER_WINDOW: Final = timedelta(minutes=5)
 MAX_ANSWERS_PER_WINDOW: Final = 60  # of one thread; several people who work on a real incident stay below
-# longest mute after too many answers: until half of them are available again
+# Longest mute after too many answers: until half of them are available again.
 MAX_MUTE_DURATION: Final = ANSWER_WINDOW / 2
 
 # Let the activity expire with its closed incident.
@@ -109,7 +108,7 @@ return verdict
 
 
 class AnswerPermit(StrEnum):
-    """Whether a thread gets another answer: yes; no, and say so; no, and silently."""
+    """Yes; no, and say so; no, and silently."""
 
     GO = "go"
     TRIP = "trip"
@@ -118,7 +117,7 @@ class AnswerPermit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreviousActivity:
-    """The thread's state before a message."""
+    """A thread's state before a message."""
 
     follows: PreviousSpeaker = "nobody"
     asked: bool = False  # our question was the last message, apart from those of the same person since
@@ -129,7 +128,7 @@ class PreviousActivity:
 
 
 class ThreadActivity:
-    """One hash per incident. `most`: answers per ANSWER_WINDOW."""
+    """`most`: answers per ANSWER_WINDOW."""
 
     def __init__(self, redis: Redis, clock: Clock, *, most: int = MAX_ANSWERS_PER_WINDOW, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._most = redis, clock, most
@@ -139,7 +138,7 @@ class ThreadActivity:
         )
 
     async def record_message(self, incident: str, ts: str, user: str, *, question: bool = False) -> PreviousActivity:
-        """Record a person's message; return the state before."""
+        """Record a message; return the state before."""
         raw, quiet, life, others = [
             row.decode() for row in await self._heard(keys=self._get_keys(incident), args=[ts, user, int(question)])
         ]
@@ -157,17 +156,17 @@ class ThreadActivity:
         return bool(await to_coroutine(self._redis.hget(self._names.incident_key(incident, "pulse"), "who")))
 
     async def get_last_message_time(self, incident: str) -> datetime | None:
-        """Return when a person or RackMedic last wrote; None where unknown."""
+        """Return when a person or RackMedic last wrote."""
         raw = await to_coroutine(self._redis.hget(self._names.incident_key(incident, "pulse"), "ts"))
         return datetime.fromtimestamp(float(raw), UTC) if raw else None
 
     async def record_reply(self, incident: str, ts: str, *, asked: bool = False, quiet_until: datetime | None = None) -> None:
-        """Record our message, or (without `ts`) only the incident's quiet period."""
+        """Record our message, or without `ts` only the quiet period."""
         quiet = str(int(quiet_until.timestamp())) if quiet_until else ""
         await self._spoke(keys=self._get_keys(incident), args=[ts, int(asked), quiet])
 
     async def is_first_ignored(self, incident: str, ts: str) -> bool:
-        """Return whether `ts` is the first ignored message of a window. The answer is stable per message."""
+        """Return whether `ts` is the first ignored message of a window; stable per message."""
         key, now = self._names.incident_key(incident, "pulse"), self._clock.now().timestamp()
         told, _, at = (cast(bytes | None, await to_coroutine(self._redis.hget(key, "passed"))) or b"").decode().partition(" ")
         if told and now - float(at) < ANSWER_WINDOW.total_seconds():
@@ -178,9 +177,9 @@ class ThreadActivity:
     async def admit_answer(
         self, incident: str, ts: str, *, always: bool = False, mention: bool = False, alone: bool = False
     ) -> AnswerPermit:
-        """Return whether message `ts` gets an answer, and count it.
+        """Return whether message `ts` gets an answer; stable per message.
 
-        `always`: answer despite the limit. `mention`: it mentions us. `alone`: no other person spoke in the thread.
+        `always`: despite the limit. `mention`: it mentions us. `alone`: no other person spoke in the thread.
         """
         now = f"{self._clock.now().timestamp():.3f}"
         args: list[str | int] = [ts, now, self._most, int(ANSWER_WINDOW.total_seconds()), int(always), int(mention), int(alone)]
@@ -194,17 +193,17 @@ SILENT_ITEM_KINDS: Final = frozenset({"ask", "timer", "action_result"})  # items
 
 
 class ThreadActivityObserver:
-    """Publishes, and records each report as our message in the thread."""
+    """Records each report as our message in the thread."""
 
     def __init__(self, board: ReportPublisher, pulse: ThreadActivity, clock: Clock) -> None:
         self._board, self._pulse, self._clock = board, pulse, clock
 
     async def publish_progress(self, p: Progress) -> None:
-        """Publish. Progress does not count as thread activity."""
+        """Progress does not count as thread activity."""
         await self._board.publish_progress(p)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """Publish and record the report. Its time is after the item's, as our clock may be behind Slack's."""
+        """The recorded time is after the item's, as our clock may be behind Slack's."""
         await self._board.publish_report(incident, state, report)
         rows = IncidentView(state)
         reminds = rows.item.kind == "timer" and rows.item.data.get("why") == REMINDER_DUE and bool(report.questions)

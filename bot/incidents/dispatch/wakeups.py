@@ -1,7 +1,5 @@
 """Wake-ups tell a process that an incident has work. The inbox holds the truth, so a lost one only waits for the
 sweeper.
-
-Between processes they are taskiq tasks on a Redis stream, inside one process asyncio tasks.
 """
 
 import asyncio
@@ -34,18 +32,18 @@ STOP_TIMEOUT_SECONDS = 5.0  # for running wake-ups at stop; the dispatcher is dr
 
 class Wakeups(Protocol):
     async def wake(self, incident: str) -> None:
-        """Have some process call `advance(incident)` soon. Never raises: the sweeper covers a lost wake-up."""
+        """Have a process call `advance(incident)` soon. Never raises."""
         ...
 
     async def start(self, advance: WakeHandler) -> None:
-        """Start receiving. Wake-ups sent before may be lost."""
+        """Earlier wake-ups may be lost."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class LocalWakeups:
-    """Wake-ups inside one process."""
+    """Wake-ups inside one process, as asyncio tasks."""
 
     def __init__(self) -> None:
         self._advance: WakeHandler | None = None
@@ -79,10 +77,11 @@ class LocalWakeups:
 
 
 class StreamWakeups:
-    """Wake-ups between processes. `receive=False` only sends; `name` is unique per worker and stable over restarts.
+    """Wake-ups between processes, as taskiq tasks on a Redis stream. `name` is unique per worker and stable over
+    restarts.
 
-    taskiq acknowledges a wake-up on receipt; one with a receiver that died before goes to another worker. A Redis
-    outage ends taskiq's listening, which is restarted here.
+    taskiq acknowledges on receipt; a wake-up whose receiver died before goes to another worker. An outage ends its
+    listening, which is restarted here.
     """
 
     def __init__(
@@ -116,7 +115,6 @@ class StreamWakeups:
         self._listening: asyncio.Task[None] | None = None
 
     async def start(self, advance: WakeHandler) -> None:
-        """Start. Raises Redis errors where Redis is unreachable."""
         self._advance = advance
         await self._broker.startup()
         if self._broker.is_worker_process:
@@ -129,7 +127,7 @@ class StreamWakeups:
             log.warning("wakeup.lost", incident=incident, error=str(e))
 
     async def aclose(self) -> None:
-        """Stop receiving. The dispatcher drains what runs."""
+        """Stop receiving; the dispatcher drains what runs."""
         self._stopping.set()
         if self._listening is not None:
             await self._disconnect(self._listening)
@@ -143,7 +141,7 @@ class StreamWakeups:
         return advance
 
     async def _listen(self) -> None:
-        """Listen until stopped. After an outage startup runs again, as Redis may have lost the consumer group."""
+        """Restart after an outage; Redis may have lost the consumer group."""
         while not self._stopping.is_set():
             try:
                 await self._broker.startup()
@@ -161,10 +159,10 @@ class StreamWakeups:
         )
 
     async def _disconnect(self, listening: asyncio.Task[None]) -> None:
-        """End the receiver by closing its connections, so that its read fails as in an outage.
+        """Close the receiver's connections, so that its read fails.
 
-        `_finish` would cancel the read, and on Python 3.11 the cancellation can get lost (see `bot.tasks.cancel_tasks`;
-        measured: 11 of 150 stops).
+        `_finish` would cancel the read, and Python 3.11 may lose that (see `bot.tasks.cancel_tasks`; measured: 11 of
+        150 stops).
         """
         full = asyncio.get_running_loop().call_later(
             STOP_TIMEOUT_SECONDS, self._finish.set
@@ -176,12 +174,11 @@ class StreamWakeups:
 
 
 def _format_root_error(error: BaseException) -> str:
-    """Return the first error inside taskiq's exception groups."""
     return _format_root_error(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else str(error)
 
 
 def build_wakeups(url: str | None, *, alone: bool, receive: bool = True, name: str = "", stream: str = WAKEUP_STREAM_KEY) -> Wakeups:
-    """Return the wake-ups; local ones where this process is the only one on its Redis (`alone`)."""
+    """`alone`: this process is the only one on its Redis."""
     if url is None or alone:
         return LocalWakeups()
     return StreamWakeups(url, name=name, receive=receive, stream=stream)

@@ -1,4 +1,4 @@
-"""Feedback on a diagnosis, by click or form. It changes no incident, and only its author sees the answer."""
+"""Feedback on a diagnosis. It changes no incident, and only its author sees the answer."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from kb.redact import redact
 
 
 async def handle_vote(surface: HandlerContext, payload: Payload, team: str, channel: str, user: str) -> None:
-    """Store “Useful”, or open the form for “Not useful”. The caller has authorised the user."""
+    """Store “Useful”, or open the form. The caller has authorised the user."""
     pressed = feedback.parse_feedback_click(payload)
     if pressed.does == feedback.NOT_USEFUL:
         await surface.client.views_open(

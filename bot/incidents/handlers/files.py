@@ -1,7 +1,7 @@
 """Fetch an item's files and earlier thread messages when its turn begins: acknowledging stays fast, and the inbox keeps
-the pointers.
+pointers.
 
-Files are read with the bot token, only from Slack's hosts. An unreadable file stays as an attachment that says so.
+The bot token goes only to Slack's hosts. An unreadable file becomes an attachment that says so.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class FileNotRead(Exception):
 
 
 class ItemFetcher:
-    """Returns the item with its thread's earlier messages and its files."""
+    """Returns the item with earlier messages and files."""
 
     def __init__(self, client: AsyncWebClient, evidence: EvidenceStore, *, largest: int = MAX_FILE_BYTES) -> None:
         self._client = client
@@ -50,7 +50,7 @@ class ItemFetcher:
         return item.model_copy(update={"text": text, "attachments": (*item.attachments, *attachments)})
 
     async def _fetch_earlier_messages(self, item: InboxItem) -> EarlierMessages:
-        """Return the thread up to the mention, without our own messages."""
+        """Return the thread up to the mention, without our messages."""
         if "root" not in item.data:
             return EarlierMessages()
         try:
@@ -77,16 +77,14 @@ class ItemFetcher:
         return attachments
 
     async def _resolve_file(self, file: SlackFile) -> SlackFile:
-        """Look up a file of another workspace, which arrives as an id (docs.slack.dev/reference/objects/file-object,
-        `check_file_info`).
-        """
+        """Look up a file of another workspace, which arrives as an id (docs.slack.dev/reference/objects/file-object)."""
         if file.url or not file.id:
             return file
         row = (await self._client.files_info(file=file.id))["file"]
         return parse_files({"files": [row]})[0]
 
     async def _read_text(self, file: SlackFile, room: int) -> tuple[int, str]:
-        """Return the size stored at Slack, and the text."""
+        """Return the stored size and the text."""
         if room <= 0:
             raise FileNotRead("too_much")
         if file.size > self._largest:
@@ -116,7 +114,7 @@ class ItemFetcher:
             return bytes(raw)
 
     def _is_slack_url(self, url: str) -> bool:
-        """Return whether the bot token may be sent there: only to Slack, or to the configured API host."""
+        """Return whether the bot token may be sent there."""
         there, api = urlsplit(url), urlsplit(self._client.base_url)
         slack = there.scheme == "https" and (there.hostname or "").endswith(".slack.com")
         return slack or (there.scheme, there.netloc) == (api.scheme, api.netloc)

@@ -1,6 +1,4 @@
-"""Forms of the incident menu (assign, correct), tracker and lesson forms. A submitted menu form is stored as the user's
-message.
-"""
+"""Forms about an incident. A submitted menu form is stored as the user's message."""
 
 from bot.cards.buttons import BadForm, ButtonClick, OldButton
 from bot.incidents.cards import incident_menu
@@ -14,7 +12,7 @@ from graph.state import InboxItem
 
 
 async def open_form(surface: HandlerContext, pressed: ButtonClick, trigger: str) -> None:
-    """Open the chosen form, filled with the present belief."""
+    """Open the chosen form with the present belief."""
     async with guard_store():
         state = await surface.state_of(pressed.incident)
     report = IncidentView(state).report
@@ -60,7 +58,7 @@ async def handle_lesson_form(surface: HandlerContext, payload: Payload) -> None:
 
 
 async def authorize_form_sender(surface: HandlerContext, payload: Payload, incident: str) -> tuple[str, str]:
-    """Return (team, user) if the sender may speak where the incident lives; else raise a refusal."""
+    """Return (team, user). Raises a refusal unless the sender may speak where the incident lives."""
     team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
     async with guard_store():
         origin = await surface.inbox.get_origin(incident)

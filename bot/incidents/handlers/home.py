@@ -1,7 +1,7 @@
-"""The Home tab, and clicks on it or in threads: *Ask again to return*, and letting in a tenant's waiting incident.
+"""The Home tab, returns of drained nodes, and quota waivers.
 
-A node is checked before its return is proposed, which takes longer than Slack waits, so the result comes later: as an
-ephemeral note in the thread, or above the list on the Home tab.
+Checking a node outlasts Slack's timeout, so the result comes later: as an ephemeral note, or above the list on the Home
+tab.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ ALREADY_BEGUN = "That report waits no more: it has begun. `status` lists what wa
 
 
 async def publish_home_tab(surface: HandlerContext, user: str, team: str, note: str = "") -> None:
-    """Publish a user's Home tab: incidents for operators, one sentence for others. `note` is shown first."""
+    """Publish a user's tab; non-operators get one sentence. `note` is shown first."""
     try:
         await require_operator(surface, user, team)
         view = home.render_home_tab(await _build_home_tab(surface, user, team, note), surface.clock.now())
@@ -82,7 +82,7 @@ async def _render_fleet(surface: HandlerContext, incidents: list[OpenIncident], 
 
 
 async def _list_unserved_channels(surface: HandlerContext) -> dict[str, bool | None]:
-    """Return operator channels that others read (True) or of which Slack does not say it (None)."""
+    """Return operator channels that others read (True) or may read (None)."""
 
     async def shared(channel: str) -> bool | None:
         try:
@@ -96,7 +96,6 @@ async def _list_unserved_channels(surface: HandlerContext) -> dict[str, bool | N
 
 
 async def _render_remediation_status(surface: HandlerContext, voter: str, incidents: list[OpenIncident]) -> tuple[list[Block], list[Block]]:
-    """Return what waits for this user, and the brakes; nothing where nothing can be approved."""
     now, room = await get_brake_status(surface), await get_remaining_room(surface, incidents)
     if now is None or room is None:
         return [], []
@@ -115,7 +114,6 @@ class ReturnRequest:
     at_home: bool
 
     async def notify_requester(self, card: Card) -> None:
-        """Tell only the requester."""
         if self.at_home:
             await publish_home_tab(self.surface, self.voter.user, self.voter.team, note=card.text)
             return
@@ -124,7 +122,7 @@ class ReturnRequest:
 
 
 async def handle_return_click(surface: HandlerContext, payload: Payload) -> None:
-    """Begin a return request. Raises OldButton outside Slack incidents."""
+    """Start a return request in the background. Raises Refusal."""
     pressed, voter = drained_nodes.parse_return_click(payload), parse_voter(payload)
     require_approvals(surface)
     async with guard_store():
@@ -157,7 +155,7 @@ async def _request_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
 
 
 async def _authorize_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
-    """Accept a click in the incident's own thread, or on the Home tab of an operator."""
+    """Accept a click in the incident's thread, or on an operator's Home tab."""
     if on.voter.team != on.origin.team:
         raise policy.NotAllowed(policy.NOT_FULL_MEMBER_TEXT)
     await on.surface.admit_user(SlackPlace(on.voter.team, on.origin.channel), on.voter.user, fresh=True)
@@ -169,9 +167,7 @@ async def _authorize_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
 
 
 async def handle_quota_waiver(surface: HandlerContext, payload: Payload) -> None:
-    """Let a tenant's waiting incident begin at once. Raises a refusal; on the Home tab it is shown above the list
-    instead.
-    """
+    """Let a tenant's waiting incident begin. A refusal is raised, or shown on the Home tab."""
     pressed, voter = quota_waiting.parse_let_in_click(payload), parse_voter(payload)
     channel = "" if _is_home_tab(payload) else str((payload.get("channel") or {}).get("id", ""))
     try:

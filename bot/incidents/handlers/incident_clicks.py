@@ -1,7 +1,6 @@
-"""Clicks, forms and shortcuts about incidents. Slack does not resend them, so each is stored or refused before the
-acknowledgement.
+"""Clicks, forms and shortcuts. Slack does not resend them, so each is stored or refused before the acknowledgement.
 
-User and place come only from Slack's payload: a button counts only in its own incident's thread.
+A button counts only in its own incident's thread.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +23,7 @@ from graph.incident_view import IncidentView
 from graph.state import HandoffTicket, InboxItem, Origin
 from tools.inventory.host_ranges import fold_host_names
 
-# action id → parser of its card
+# Action id → parser of its card.
 CLICK_PARSERS: Mapping[str, Callable[[Payload], ButtonClick]] = {
     **dict.fromkeys(diagnosis.BUTTONS, diagnosis.parse_diagnosis_click),
     **dict.fromkeys(question.SELECT_ACTIONS, question.parse_host_choice),
@@ -64,7 +63,7 @@ async def handle_click(surface: HandlerContext, payload: Payload) -> None:
 
 
 async def _open_if_view_only(surface: HandlerContext, pressed: ButtonClick, payload: Payload) -> bool:
-    """Open what only shows something (form, details, report) and return True; store nothing."""
+    """Open a form, details or report and return True; store nothing."""
     if pressed.does == "details":
         await _open_details(surface, pressed, str(payload["trigger_id"]))
     elif pressed.does == "close_form":
@@ -79,9 +78,7 @@ async def _open_if_view_only(surface: HandlerContext, pressed: ButtonClick, payl
 
 
 def _begin_report(surface: HandlerContext, incident: str, payload: Payload) -> None:
-    """Start the report in the background, as rendering outlasts Slack's timeout. Raises Refusal where one is in
-    progress.
-    """
+    """Start the report; rendering outlasts Slack's timeout. Raises Refusal."""
     if surface.writing is None:
         raise Refusal(REPORTS_UNAVAILABLE)
     team, channel, user = _parse_location(payload)
@@ -89,7 +86,7 @@ def _begin_report(surface: HandlerContext, incident: str, payload: Payload) -> N
 
 
 async def handle_close_form(surface: HandlerContext, payload: Payload) -> None:
-    """Store the submitted closing form. Raises BadForm."""
+    """Store the closing form. Raises BadForm."""
     closing = close_modal.parse_close_form(payload)
     team, user = await authorize_form_sender(surface, payload, closing.incident)
     if unknown := await _list_unknown_hosts(surface, closing):
@@ -99,7 +96,7 @@ async def handle_close_form(surface: HandlerContext, payload: Payload) -> None:
 
 
 async def _list_unknown_hosts(surface: HandlerContext, closing: IncidentClosure) -> list[str]:
-    """Return hosts that neither the inventory nor the diagnosis knows: lessons would learn a typing error."""
+    """Return hosts unknown to inventory and diagnosis: lessons would learn a typing error."""
     async with guard_store():
         origin = await surface.inbox.get_origin(closing.incident)
     known = {*(surface.hosts_of(origin) if origin else ()), *(await _build_closing_defaults(surface, closing.incident)).hosts}
@@ -107,7 +104,7 @@ async def _list_unknown_hosts(surface: HandlerContext, closing: IncidentClosure)
 
 
 async def handle_diagnose_shortcut(surface: HandlerContext, payload: Payload) -> None:
-    """Open an incident from a message in that message's thread, for the user who clicked."""
+    """Open an incident from a message, in its thread."""
     team, channel, user = _parse_location(payload)
     await surface.admit_user(SlackPlace(team, channel), user)
     await surface.require_permission(f"shortcut.{SHORTCUT}", user, channel)
@@ -143,7 +140,7 @@ async def _open_details(surface: HandlerContext, pressed: ButtonClick, trigger: 
 
 
 async def _build_closing_defaults(surface: HandlerContext, incident: str) -> IncidentClosure:
-    """Return the form's defaults: the most certain cause, or nothing."""
+    """Return the most certain cause, or nothing."""
     async with guard_store():
         report = IncidentView(await surface.state_of(incident)).report
     best = max(report.root_causes if report else (), key=lambda h: h.confidence, default=None)

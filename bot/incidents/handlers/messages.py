@@ -1,7 +1,6 @@
-"""Route a message: into the inbox, to an answer without a turn, or nowhere. What must not be lost is stored before
-`handle_message` returns.
+"""Route a message: into the inbox, to an answer without a turn, or nowhere.
 
-What people say to each other in an incident's thread is not used: no turn, evidence, ticket or model sees it.
+What people say to each other in an incident's thread reaches no turn, evidence, ticket or model.
 """
 
 import asyncio
@@ -42,10 +41,10 @@ NO_INCIDENT = "There is no incident in this thread yet. Mention me with what is 
 BOT_NAME: Final = "rackmedic"
 MAX_PARSED_CHARS = 2000  # read to find the request; all characters are stored
 MAX_REQUEST_WORDS = 8  # of a message that only requests something
-# answered despite the answer limit, with or without a mention
+# Answered despite the answer limit, with or without a mention.
 ALWAYS_ANSWERED_INTENTS: Final = frozenset({Intent.STOP, Intent.HAND_OFF, Intent.CLOSE, Intent.TYPED_APPROVAL})
 BOT_INTENTS: Final = frozenset({Intent.HELP, Intent.META, Intent.SMALL_TALK, Intent.THANKS})
-# requests that need an incident
+# Requests that need an incident.
 INCIDENT_INTENTS: Final = frozenset(
     {
         Intent.EXPLAIN,
@@ -72,14 +71,14 @@ INCIDENT_INTENTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class IntakeResult:
-    """The incident that a message was stored for, if any."""
+    """The incident that stored the message, if any."""
 
     incident: str = ""
     opened: bool = False
 
 
 async def handle_message(surface: HandlerContext, arrival: IncomingMessage) -> IntakeResult:
-    """Store, answer or ignore a message. Raises Refusal (to show) and StoreUnreachable (do not acknowledge)."""
+    """Store, answer or ignore a message. Raises Refusal (to show), StoreUnreachable (do not acknowledge)."""
     async with surface.in_order.acquire(f"{arrival.channel} {arrival.root}"):
         return await _handle_in_order(surface, arrival)
 
@@ -87,8 +86,7 @@ async def handle_message(surface: HandlerContext, arrival: IncomingMessage) -> I
 async def handle_edit(surface: HandlerContext, edit: EditedMessage, first: Callable[[str], bool]) -> IntakeResult:
     """Handle an edit as a message if the thread has no incident, or if the edit added the mention.
 
-    Else tell its author that it is not read again, where `first` says so: others answered the original, and an approval
-    may rest on it. Raises as `handle_message` does.
+    Else tell the author once (`first`) that it is not read again: an approval may rest on the original.
     """
     async with guard_store():
         incident = await surface.inbox.find_incident(edit.now.team, edit.now.channel, edit.now.root)
@@ -107,9 +105,7 @@ async def _post_not_read_again(surface: HandlerContext, arrival: IncomingMessage
 
 
 async def handle_deletion(surface: HandlerContext, gone: DeletedMessage, first: Callable[[str], bool]) -> None:
-    """Tell the operators once that an incident's first message, and so the way to its thread, was deleted, if work or
-    drained nodes remain.
-    """
+    """Tell operators once that an incident's first message was deleted, if work or drained nodes remain."""
     async with guard_store():
         incident = await surface.inbox.find_incident(gone.team, gone.channel, gone.ts)
     row = surface.bound.get(gone.channel)
@@ -150,7 +146,7 @@ async def _handle_in_order(surface: HandlerContext, arrival: IncomingMessage) ->
 
 
 async def _handle_alert(surface: HandlerContext, arrival: IncomingMessage, incident: str | None) -> IntakeResult:
-    """Handle another bot's message: as listed alerts where its format is known, else as a report."""
+    """Read listed alerts where the format is known, else a report."""
     said = ParsedMessage(intent=Intent.NEW_FACTS, text=slack_markup.render_plain_text(arrival.raw))
     if incident:
         return await _store_message(surface, arrival, said, incident)
@@ -163,7 +159,7 @@ async def _handle_alert(surface: HandlerContext, arrival: IncomingMessage, incid
 
 
 async def parse_incoming_message(surface: HandlerContext, arrival: IncomingMessage, origin: Origin) -> ParsedMessage:
-    """Parse the request by rules, in a thread, with the names known in its place. A bare mention asks for the status."""
+    """Parse the request by rules, off the event loop. A bare mention asks for the status."""
     text = slack_markup.render_plain_text(slack_markup.strip_bot_mention(arrival.raw, arrival.us))
     if not text and not arrival.files:
         return ParsedMessage(intent=Intent.STATUS)
@@ -172,7 +168,6 @@ async def parse_incoming_message(surface: HandlerContext, arrival: IncomingMessa
 
 
 async def _handle_reply(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
-    """Handle a message in an incident's thread, if it is addressed to us."""
     async with guard_store():
         before = await surface.pulse.record_message(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
     what = await classify_message_addressing(surface, arrival, said, before)
@@ -201,14 +196,13 @@ async def _handle_reply(surface: HandlerContext, arrival: IncomingMessage, said:
 
 
 def _is_alone_with_bot(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity) -> bool:
-    """Return whether one person alone writes with us and expects answers."""
     paused = before.quiet_until is not None and before.quiet_until > surface.clock.now()
     wanted = not (surface.bound[arrival.channel].mention_only or paused or before.lifecycle == "closed")
     return wanted and not before.others and bool(said.text) and not find_call(said.text, (arrival.us, BOT_NAME))
 
 
 async def _answer_passed_over(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
-    """Say that a message was not understood: once per window, but for each request."""
+    """Say that it was not understood: once per window, but for each request."""
     async with guard_store():
         first = await surface.pulse.is_first_ignored(incident, arrival.ts)
     return await _post_answer(surface, arrival, notes.render_not_understood()) if first or is_request(said) else IntakeResult()
@@ -217,7 +211,7 @@ async def _answer_passed_over(surface: HandlerContext, arrival: IncomingMessage,
 async def _in_joined_thread(surface: HandlerContext, arrival: IncomingMessage) -> bool:
     """Handle a message in a thread whose report joined another incident; return whether it is done.
 
-    A request is answered with a link. A mention that reports something is read as a report.
+    A mention that reports something is read as a report.
     """
     if not arrival.in_thread or arrival.alert or surface.bound.get(arrival.channel) is None:
         return False
@@ -242,7 +236,7 @@ async def _in_joined_thread(surface: HandlerContext, arrival: IncomingMessage) -
 async def classify_message_addressing(
     surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity
 ) -> Addressing:
-    """Return whether a message is addressed to us. Speakers' names are asked of Slack only where a name could matter."""
+    """Return whether a message is for us. Slack is asked for names only where a name could matter."""
     row, us = surface.bound[arrival.channel], (arrival.us, BOT_NAME)
     here = ThreadSituation(
         mentioned=arrival.mention or is_mentioned(said.text, us),
@@ -274,7 +268,7 @@ async def _store_message(surface: HandlerContext, arrival: IncomingMessage, said
 
 
 async def _handle_first_mention(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
-    """Handle a mention without an incident: list open incidents, help, or open one."""
+    """List open incidents, help, or open an incident."""
     bare = said.text == "" and not arrival.files
     if bare and arrival.in_thread:
         return await _open_incident(surface, arrival, said)
@@ -290,7 +284,7 @@ async def _handle_first_mention(surface: HandlerContext, arrival: IncomingMessag
 
 
 def is_request_only(said: ParsedMessage) -> bool:
-    """Return whether a message asks for something and names nothing to examine."""
+    """Return whether a message names nothing to examine."""
     names = said.hosts or said.unknown_hosts or said.group or said.job or said.device or said.labels or said.category
     return said.sure and not names and len(said.text.split()) <= MAX_REQUEST_WORDS
 
@@ -306,7 +300,7 @@ def _build_origin(arrival: IncomingMessage) -> Origin:
 
 
 def build_item(arrival: IncomingMessage, said: ParsedMessage, incident: str, *, kind: InboxItemKind, data: dict[str, Any]) -> InboxItem:
-    """Return a message as an inbox item, with pointers to its files and its thread's earlier messages."""
+    """Return the inbox item, with pointers to files and earlier messages."""
     more: dict[str, Any] = {"files": [file.to_json() for file in arrival.files]} if arrival.files else {}
     if kind == "mention" and arrival.in_thread:
         more["root"] = {"channel": arrival.channel, "ts": arrival.thread_ts, "upto": arrival.ts}
@@ -314,7 +308,7 @@ def build_item(arrival: IncomingMessage, said: ParsedMessage, incident: str, *, 
 
 
 async def _post_answer(surface: HandlerContext, arrival: IncomingMessage, shown: Card) -> IntakeResult:
-    """Queue an answer; of a mention's two events only one answers."""
+    """Of a mention's two events only one answers."""
     if not arrival.twin:
         await surface.queue_reply(_build_origin(arrival), arrival.key, shown)
     return IntakeResult()

@@ -1,4 +1,4 @@
-"""Open work: incidents, tenants over their quota, and actions waiting for a decision."""
+"""Open incidents, tenants over their quota, and pending actions."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ MAX_INCIDENTS = 100  # the oldest of a great many
 
 
 async def list_open_incidents(surface: HandlerContext) -> list[OpenIncident]:
-    """Return open incidents, oldest first, at most MAX_INCIDENTS."""
+    """Return the oldest open incidents."""
     now = surface.clock.now()
     async with guard_store():
         ids = await _list_oldest_open(surface)
@@ -49,7 +49,7 @@ async def load_open_incident(surface: HandlerContext, incident: str) -> OpenInci
 
 
 async def render_quota_waits(surface: HandlerContext, *, buttons: bool = True) -> list[Block]:
-    """Render a line per tenant over its quota, longest wait first."""
+    """Render a line per waiting tenant, longest wait first."""
     async with guard_store():
         found = [await _build_wait_row(surface, row) for row in await _list_quota_waits(surface)]
     return quota_waiting.render_waiting_tenants(found, buttons=buttons)
@@ -67,7 +67,7 @@ async def _list_quota_waits(surface: HandlerContext) -> list[WaitingTenant]:
 
 
 async def _list_oldest_open(surface: HandlerContext) -> list[str]:
-    """Return open incidents without those of tenants that have not begun, so that a storm of them hides no other."""
+    """Skip tenants' incidents that have not begun, so that a storm of them hides no other."""
     new = {incident for row in await _list_quota_waits(surface) for incident in row.new}
     return [incident for incident in await surface.inbox.list_open_incidents() if incident not in new][:MAX_INCIDENTS]
 
@@ -94,14 +94,12 @@ async def _build_open_incident(surface: HandlerContext, incident: str, now: date
 
 
 def _estimate_opened_at(origin: Origin, now: datetime) -> datetime:
-    """Return the thread's time: before its first turn an incident has no opening time."""
+    """Before its first turn an incident has no opening time."""
     return parse_slack_timestamp(origin.thread_ts) if origin.kind == "slack" and origin.thread_ts else now
 
 
 async def list_pending_actions(surface: HandlerContext, voter: str = "") -> list[WaitingApproval]:
-    """Return pending actions, the first to expire first; with `voter` (`TEAM:USER`) those that this user may still
-    approve.
-    """
+    """Return pending actions, the first to expire first; with `voter` (`TEAM:USER`) those that this user may approve."""
     if surface.approvals is None:
         return []
     async with guard_store(), translate_ledger_errors():
@@ -116,7 +114,7 @@ async def list_pending_actions(surface: HandlerContext, voter: str = "") -> list
 
 
 async def get_brake_status(surface: HandlerContext) -> BrakeStatus | None:
-    """Return the brakes' status; None where nothing can be run."""
+    """Return None where nothing can be run."""
     if surface.approvals is None:
         return None
     async with guard_store(), translate_ledger_errors():

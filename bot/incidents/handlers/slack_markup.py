@@ -1,4 +1,4 @@
-"""Convert Slack's markup to plain text, strip mentions of the bot, and list the help rows."""
+"""Convert Slack's markup, strip mentions of the bot, list help rows."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from typing import Final
 
 from graph.dialogue.intents import INTENTS, Intent
 
-# the most useful ones; the full list is too long to read
+# The most useful ones; the full list is too long to read.
 HELP_INTENTS: Final = (
     Intent.STATUS,
     Intent.HOST_STATE,
@@ -25,7 +25,7 @@ HELP_INTENTS: Final = (
 
 
 def list_help_rows() -> list[tuple[str, str]]:
-    """Return (what to say, what it means) rows for the help card."""
+    """Return (what to say, what it means) rows."""
     return [(INTENTS[intent].form, INTENTS[intent].means) for intent in HELP_INTENTS]
 
 
@@ -33,9 +33,7 @@ MAX_MENTION_CHARS = 128  # of one mention, with the name that Slack may add
 
 
 def strip_bot_mention(raw: str, us: str) -> str:
-    """Return the message without mentions of us at either end. Runs in linear time, however many blanks or mentions
-    there are.
-    """
+    """Strip mentions of us at either end, in linear time."""
     text = raw.strip()
     if not us:
         return text
@@ -50,7 +48,7 @@ def strip_bot_mention(raw: str, us: str) -> str:
 
 
 def render_plain_text(raw: str) -> str:
-    """Return the text as people see it: link texts, mentions as names, entities as characters."""
+    """Return the text as people see it."""
     text = re.sub(r"<([^<>\n]{1,3000})>", _format_entity, raw)
     for code, char in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
         text = text.replace(code, char)

@@ -1,4 +1,4 @@
-"""A thread's messages before the mention, bounded in messages, characters and files; the text says what is left out.
+"""A thread's messages before the mention, within bounds; the text says what is omitted.
 
 Our own messages are excluded: examples in a refusal are not evidence.
 """
@@ -22,14 +22,14 @@ MAX_PROSE_CHARS, MAX_TOTAL_CHARS = 3000, 200_000
 
 @dataclass(frozen=True, slots=True)
 class EarlierMessages:
-    """Plain text of the messages, and their files."""
+    """Plain text and files."""
 
     text: str = ""
     files: tuple[SlackFile, ...] = ()
 
 
 async def fetch_earlier_messages(client: AsyncWebClient, where: Mapping[str, Any] | None, us: str) -> EarlierMessages:
-    """Return the messages of `where` = {channel, ts, upto} before `upto`. A Slack error is put into the text."""
+    """Return the messages of `where` = {channel, ts, upto}. A Slack error is put into the text."""
     if not where:
         return EarlierMessages()
     try:
@@ -42,7 +42,6 @@ async def fetch_earlier_messages(client: AsyncWebClient, where: Mapping[str, Any
 
 
 async def _fetch_messages(client: AsyncWebClient, channel: str, ts: str, upto: str) -> tuple[list[Payload], bool]:
-    """Return messages, oldest first, and whether there are more."""
     found: list[Payload] = []
     cursor = ""
     for _ in range(MAX_PAGES):
@@ -59,7 +58,7 @@ async def _fetch_messages(client: AsyncWebClient, channel: str, ts: str, upto: s
 
 
 def combine_messages(messages: Sequence[Payload]) -> EarlierMessages:
-    """Return the first message and as many of the latest as fit, with a note in the gap."""
+    """Return the first message and the latest that fit, with a note in the gap."""
     if not messages:
         return EarlierMessages()
     texts = [render_plain_text(get_full_text(message)) for message in messages]

@@ -1,4 +1,4 @@
-"""Sweep status messages of dead processes and edits that Slack did not accept; bring them up to date."""
+"""Update status messages of dead processes, and make pending edits."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

@@ -1,6 +1,4 @@
-"""Short answers without a turn, stored before Slack is acknowledged, so that rate limits or a crash delay but do not
-lose them.
-"""
+"""Short answers without a turn, stored before Slack is acknowledged: rate limits or a crash only delay them."""
 
 import hashlib
 import json
@@ -19,7 +17,7 @@ from tools.inventory.inventory import ChannelRow
 
 @dataclass(frozen=True, slots=True)
 class AnswerOutbox:
-    """One per process, over the same Redis. `inbox` uses OUTBOX_KEYS: an answered thread is not an incident."""
+    """One per process. An answered thread is not an incident, so `inbox` has other keys."""
 
     inbox: Inbox
     wakeups: LocalWakeups
@@ -27,9 +25,7 @@ class AnswerOutbox:
     bound: Mapping[str, ChannelRow]
 
     async def store_answer(self, place: Origin, key: str, card: Card) -> None:
-        """Store an answer to a thread (or to a channel, without `thread_ts`) and wake this process. Posted once per key
-        and card.
-        """
+        """Store an answer and wake this process. Posted once per key and card."""
         said = redact_data({"text": card.text, "blocks": list(card.blocks)}, UNREDACTED_FIELDS)
         id_ = f"{key} {hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]}"
 
@@ -42,7 +38,7 @@ class AnswerOutbox:
             await self.wakeups.wake(received.incident)
 
     def get_channel_owner(self, channel: str) -> str:
-        """Return the channel's owner by the inventory: an answer is not posted after the channel changed owners."""
+        """An answer is not posted after its channel changed owners."""
         row = self.bound.get(channel)
         return f"{row.kind} {row.tenant}".strip() if row else ""
 

@@ -1,4 +1,4 @@
-"""Post answers to direct messages, each once: after a crash the thread is searched for the answer's metadata first."""
+"""Post answers to direct messages, each once: after a crash the thread is searched for the answer first."""
 
 import asyncio
 import contextlib
@@ -33,14 +33,14 @@ AnswerRenderer = Callable[[str, str, DirectRequest], Awaitable[Card]]  # team, u
 
 @dataclass(frozen=True, slots=True)
 class DirectAnswers(AnswerOnlyRunner):
-    """Turns and publisher of the dispatcher of direct messages. The card is rendered when it is posted."""
+    """Turns and publisher of the dispatcher of direct messages."""
 
     direct: DirectMessages
     answer_to: AnswerRenderer
     clock: Clock
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """Post the answer to the oldest question, once. Re-raises Slack errors until GIVE_UP_AFTER."""
+        """Answer the oldest question. Re-raises Slack errors until GIVE_UP_AFTER."""
         [item], origin = await self.direct.inbox.list_waiting(incident, 1), await self.direct.inbox.get_origin(incident)
         if origin is None:
             return
@@ -64,7 +64,7 @@ class DirectAnswers(AnswerOnlyRunner):
             await self._decorate(origin, item, wish)
 
     async def _render_card(self, origin: Origin, item: InboxItem, report: Report) -> tuple[bool, Card]:
-        """Return whether the request was answered, and the card."""
+        """Return (answered, card)."""
         if report.headline:  # the dispatcher gives up on the item
             return False, notes.render_refusal(report.headline)
         try:
@@ -79,9 +79,7 @@ class DirectAnswers(AnswerOnlyRunner):
             return False, notes.render_internal_error(reference, notes.MESSAGE_ERROR_TEXT)
 
     async def _decorate(self, origin: Origin, item: InboxItem, wish: DirectRequest) -> None:
-        """Title the thread and suggest prompts. A question outside a thread begins its own, which Slack does not let an
-        app decorate.
-        """
+        """A question outside a thread begins its own, which Slack does not let an app decorate."""
         threaded = not item.id.endswith(f".{origin.thread_ts}")
         if threaded and wish in THREAD_TITLES:
             await self.direct.set_title(origin.channel, origin.thread_ts, THREAD_TITLES[wish])

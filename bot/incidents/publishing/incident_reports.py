@@ -1,4 +1,4 @@
-"""Incident reports, posted into the thread as a file on request. The requester is told of a failure."""
+"""Incident reports, posted as a file on request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ REPORT_FAILED = "The report could not be put into the thread ({why}). `rackmedic
 
 
 class IncidentReportWriter:
-    """Writes one report at a time, in a thread: rendering is CPU-bound."""
+    """Renders one report at a time, off the event loop."""
 
     def __init__(self, client: SlackClient, sources: IncidentSources, tasks: BackgroundTasks) -> None:
         self._client, self._sources, self._tasks = client, sources, tasks
@@ -38,7 +38,7 @@ class IncidentReportWriter:
         self._spawn_report(incident, place, partial(self._sources.build_operator_page, incident), form=form)
 
     def begin_tenant_report(self, incident: str, place: Origin, customer: TenantReportContext, *, withdrawn: bool) -> None:
-        """Start a report for the tenant, of what the tenant may see. Raises Refusal while one is in progress."""
+        """Start a report of what the tenant may see. Raises Refusal while one is in progress."""
         gathered = partial(self._sources.build_tenant_page, incident, customer, withdrawn=withdrawn)
         self._spawn_report(
             incident,

@@ -1,4 +1,4 @@
-"""Post the outbox's answers, each once: after a crash the thread is searched for the answer's metadata first."""
+"""Post the outbox's answers, each once: after a crash the thread is searched for the answer first."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,7 +33,7 @@ class OutboxPublisher(AnswerOnlyRunner):
     people: People
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """Post the thread's oldest answer, once. Re-raises errors until GIVE_UP_AFTER."""
+        """Post the oldest answer. Re-raises errors until GIVE_UP_AFTER."""
         [item], origin = await self.outbox.inbox.list_waiting(incident, 1), await self.outbox.inbox.get_origin(incident)
         if origin is None:
             return
@@ -49,7 +49,7 @@ class OutboxPublisher(AnswerOnlyRunner):
             log.exception("outbox.not_posted", item=item.id, channel=origin.channel)
 
     async def _can_be_read(self, origin: Origin, item: InboxItem) -> bool:
-        """Return False where the channel changed owners, or an operator channel was shared, while the answer waited."""
+        """The channel may have changed owners, or been shared, while the answer waited."""
         whose = self.outbox.get_channel_owner(origin.channel)
         late = self.outbox.clock.now() - item.at >= RECHECK_READERS_AFTER
         if whose == item.data["for"] and not (whose.startswith("operators") and late and await self.people.is_shared(origin.channel)):

@@ -1,6 +1,4 @@
-"""Edits of posted messages. An edit that Slack does not accept now stays pending and is made at a sweep, from the state
-at that time.
-"""
+"""Edits of posted messages. An edit that Slack refuses now is made at a sweep, from the state at that time."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,9 +17,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class PendingEdits:
-    """Pending edits by card name. Reports do not wait for edits: items that did were retried until they were
-    dead-lettered.
-    """
+    """Reports do not wait for edits: items that did were retried until dead-lettered."""
 
     client: AsyncWebClient
     cards: PostedCards
@@ -29,7 +25,7 @@ class PendingEdits:
     names: tuple[str, ...]
 
     async def edit_message(self, origin: Origin, incident: str, name: str, ts: str, card: Card) -> None:
-        """Edit the message, or note the edit as pending. A deleted message is given up."""
+        """Edit the message, or note the edit as pending."""
         async with self.cards.hold_lock(incident, "owed", wait=EDIT_LOCK_WAIT) as alone:
             if alone:
                 await self._try_edit(origin, incident, name, ts, card)
@@ -48,12 +44,12 @@ class PendingEdits:
         await self.cards.drop(incident, _build_pending_key(name))
 
     async def note_pending(self, incident: str) -> None:
-        """Register the incident for the sweep if edits are pending. Call after all that may unregister it."""
+        """Register pending edits for the sweep. Call after all that may unregister the incident."""
         if [name for name in self.names if await self.cards.get(incident, _build_pending_key(name))]:
             await self.unsettled.add_pending(incident)
 
     async def retry_pending(self, origin: Origin, incident: str, drawn: Callable[[str], Awaitable[Card]]) -> None:
-        """Make the pending edits, each rendered anew by `drawn`. Refused edits stay pending."""
+        """Make pending edits, rendered anew by `drawn`."""
         try:
             async with self.cards.hold_lock(incident, "owed") as alone:
                 for name in self.names if alone else ():

@@ -1,7 +1,6 @@
-"""Progress of running turns on the status messages, at the rate that Slack allows; the latest update wins. A first card
-does not wait.
+"""Progress of running turns on status messages, at Slack's rate; the latest update wins.
 
-Progress is best effort: after three refusals in a row a message is left alone until the next turn.
+Best effort: after three refusals in a row a message is left alone until the next turn.
 """
 
 from collections import OrderedDict
@@ -44,7 +43,7 @@ class ProgressUpdates:
         return self._messages.unsettled
 
     def queue_update(self, news: Progress) -> None:
-        """Show this update soon, unless a newer one comes first."""
+        """Show this update unless a newer one comes first."""
         self._living[news.incident] = progress.apply_progress(self._living.pop(news.incident, ProgressCard(news.incident)), news)
         while len(self._living) > MAX_CARDS:
             self._forget_incident(next(iter(self._living)))
@@ -57,7 +56,7 @@ class ProgressUpdates:
             self._tasks.spawn_task("living_cards", self._post_updates())
 
     async def finish_turn(self, incident: str, state: IncidentState, report: Report) -> bool:
-        """End the turn and show the incident's status at once. Return whether the report is on the status message."""
+        """Show the status at once. Return whether the report is on the status message."""
         self._forget_incident(incident)
         here = await self._messages.finish_turn(incident, state, report)
         self._forget_incident(incident)

@@ -1,7 +1,6 @@
-"""The status reaction on the message that called us, so that the channel reads as a board; exactly one of ours at a
-time.
+"""The status reaction on the message that called us; one of ours at a time.
 
-Best effort: errors are logged, and without the scope this process stops trying.
+Best effort: errors are logged; without the scope this process stops trying.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ ALREADY_DONE_ERRORS = frozenset({"already_reacted", "no_reaction"})
 
 @dataclass
 class StatusReactions:
-    """Sets reactions in background tasks; callable by any process at any time."""
+    """Callable by any process at any time."""
 
     client: AsyncWebClient
     cards: PostedCards

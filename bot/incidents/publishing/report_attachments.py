@@ -1,4 +1,4 @@
-"""Requested outputs as files, and charts with their rows as text, uploaded into the thread once each."""
+"""Outputs as files, and charts with their rows as text, uploaded once each."""
 
 import asyncio
 import contextlib
@@ -23,12 +23,12 @@ from tools.evidence import EvidenceStore
 
 log = structlog.get_logger()
 MAX_ALT_TEXT_CHARS, MAX_TITLE_CHARS = 900, 100  # Slack's limit for alt text is 1000
-# an incident with one of these gets a timeline at its end
+# An incident with one of these gets a timeline at its end.
 TIMELINE_MILESTONES = frozenset({"ran", "proved", "failed", "handed over"})
 
 
 class ReportAttachments:
-    """Uploads are best effort: the answer is complete without them, so Slack errors are only logged."""
+    """Best effort: the answer is complete without them."""
 
     def __init__(
         self,
@@ -43,7 +43,6 @@ class ReportAttachments:
         self._drawing = asyncio.Lock()
 
     async def upload_report_files(self, origin: Origin, incident: str, report: Report, state: IncidentState) -> None:
-        """Upload the report's outputs and charts, and start its page."""
         for number, row in enumerate(report.shown):
             text = await self._evidence.get_text(row.sha256)
             if text is not None and not await self._cards.claim(incident, f"shown:{report.item}:{number}"):
@@ -58,7 +57,7 @@ class ReportAttachments:
                 self.pages.begin_report(incident, place, parse_page_format(item.text if item else ""))
 
     async def post_closing_timeline(self, origin: Origin, incident: str, state: IncidentState) -> None:
-        """Post the timeline of a closed incident in which something was done, once."""
+        """Post the timeline once, if something was done."""
         rows = IncidentView(state)
         if _is_worth_timeline(rows):
             await self._post_chart(origin, incident, AttachedChart(kind="timeline", asked=False), rows, "timeline:closed")
@@ -76,7 +75,7 @@ class ReportAttachments:
             await self._log_slack_errors(incident, self._upload_chart(origin, drawing))
 
     async def _upload_chart(self, origin: Origin, drawing: Drawing) -> None:
-        """Draw in a thread, one chart at a time, and upload it with its rows as text."""
+        """Draw off the event loop, one chart at a time."""
         async with self._drawing:
             png = await asyncio.to_thread(drawing.draw, "png")
             text = await asyncio.to_thread(lambda: drawing.text)
@@ -85,7 +84,7 @@ class ReportAttachments:
         await self._upload_files(origin, [picture, (f"{drawing.name}.txt", clip_text(f"{title}, as text", MAX_TITLE_CHARS), text, None)])
 
     async def _upload_files(self, origin: Origin, files: Sequence[tuple[str, str, str | bytes, str | None]]) -> None:
-        """Upload (name, title, content, alt text) files in one message."""
+        """Upload (name, title, content, alt text) rows in one message."""
         rows = [{"filename": name, "title": title, "content": content, "alt_txt": alt} for name, title, content, alt in files]
         await self._client.files_upload_v2(channel=origin.channel, thread_ts=origin.thread_ts, file_uploads=rows)
 
@@ -97,7 +96,7 @@ class ReportAttachments:
 
 
 def has_attachments(report: Report, state: IncidentState) -> bool:
-    """Return whether there is anything to upload; only then is Slack asked who reads the channel."""
+    """Only then is Slack asked who reads the channel."""
     return bool(report.shown or report.pictures or report.page) or _is_worth_timeline(IncidentView(state))
 
 
@@ -106,8 +105,8 @@ def _is_worth_timeline(rows: IncidentView) -> bool:
 
 
 def _build_chart_key(wanted: AttachedChart, report: Report) -> str:
-    """Return what an unrequested chart is shown once by: the accused hosts for a heat map, whose numbers change with
-    each look; else its rows.
+    """Key of an unrequested chart: a heat map's numbers change with each look, so its accused hosts count; others are
+    keyed by their rows.
     """
     accused = sorted({host for cause in report.root_causes for host in cause.hosts})
     return f"picture:{wanted.key}:{_compute_digest(' '.join(accused))}" if wanted.kind == "heat" else ""

@@ -1,4 +1,4 @@
-"""Publish reports, end cards and tickets to Slack, each once; a report's metadata is its item's id."""
+"""Publish reports, end cards and tickets to Slack, each once."""
 
 import hashlib
 import json
@@ -45,7 +45,7 @@ MAX_OUTPUTS = 40
 
 
 class SlackReportPublisher:
-    """The ReportPublisher for incidents that live in Slack; others are ignored."""
+    """Ignores incidents that do not live in Slack."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class SlackReportPublisher:
         self._state_of = state_of
 
     def set_chart_source(self, drawn_from: DrawingSource) -> None:
-        """Set what charts are drawn from; by default only data stored with the incident."""
+        """Without it, charts use only data stored with the incident."""
         self._outputs_of.drawn_from = drawn_from
 
     def set_report_writer(self, pages: IncidentReportWriter) -> None:
@@ -87,7 +87,7 @@ class SlackReportPublisher:
         self._living.queue_update(p)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """Publish a turn's report, then end card, attachments and ticket."""
+        """Publish report, end card, attachments and ticket."""
         origin = await self._get_origin(incident, state)
         if origin is None or origin.kind != "slack":
             return
@@ -112,7 +112,6 @@ class SlackReportPublisher:
         await self._owed.note_pending(incident)
 
     async def retry_pending_edits(self, incident: str) -> None:
-        """Make the pending edits, rendered from the present state."""
         origin = await self._origin_of(incident)
         if origin is None or origin.kind != "slack":
             return
@@ -128,19 +127,17 @@ class SlackReportPublisher:
         await self._owed.retry_pending(origin, incident, drawn)
 
     def _needs_notice(self, state: IncidentState, report: Report) -> bool:
-        """Return whether the end of a long look would only be an edit, with no new message such as an approval card or
-        ticket.
-        """
+        """Return whether a long look would end with an edit only, which notifies no reader."""
         rows = IncidentView(state)
         return not report.actions and not report.reply and rows.ticket is None and rows.stats.makespan_seconds >= NOTICE_AFTER_SECONDS
 
     async def _is_handed_off(self, incident: str, state: IncidentState) -> bool:
-        """Return whether people have a ticket. Closing alone also creates one, to record the cause."""
+        """Closing alone also creates a ticket, to record the cause."""
         held = IncidentView(state).ticket
         return held is not None and ((held.handed and held.state != "resolved") or bool(await self._cards.get(incident, TICKET_CARD)))
 
     async def _render_report(self, incident: str, state: IncidentState, report: Report, origin: Origin) -> Card | None:
-        """Render a report; None for a turn without news. A timer may repeat open questions."""
+        """Return None without news. A timer may repeat open questions."""
         item: Mapping[str, Any] = state.get("item") or {}
         if item.get("kind") == "ask" and not report.reply:
             return None
@@ -159,9 +156,7 @@ class SlackReportPublisher:
         return diagnosis.render_diagnosis(incident, named, rows.stats if state.get("stats") else None, others, self._titles)
 
     async def _post_end_card(self, origin: Origin, incident: str, state: IncidentState, report: Report) -> None:
-        """Post one message that all remediations hold, and edit it until the end. If one stops holding, that message is
-        dropped and the next is new.
-        """
+        """Post once that all remediations hold, and edit it. If one stops holding, the next card is new."""
         rows, known = IncidentView(state), await self._cards.get(incident, END_CARD)
         holds = rows.lifecycle in ("watching", "closed") and any(row.proven for row in rows.remediations)
         moved = report.reply and (state.get("item") or {}).get("kind") == "action_result"
@@ -183,7 +178,7 @@ class SlackReportPublisher:
         )
 
     async def _replace_user_ids(self, report: Report, people: set[str]) -> Report:
-        """Replace user ids in the reply by names, which are no mentions."""
+        """Replace user ids by names, which are no mentions."""
         reply = report.reply
         for user in people:
             if user in reply:
@@ -194,12 +189,12 @@ class SlackReportPublisher:
         return IncidentView(state).origin or await self._origin_of(incident)
 
     async def _redact_for_channel(self, origin: Origin, card: Card) -> Card:
-        """Return the card, or a refusal where others can read the channel now."""
+        """Return a refusal where others can read the channel now."""
         shared = await self._people.is_shared(origin.channel)
         return notes.render_refusal(policy.REFUSAL_TEXTS["shared"]) if shared else card
 
     async def _post_ticket(self, origin: Origin, incident: str, whole: Handoff, facts: str) -> None:
-        """Post one ticket per incident, edit it as it changes, and upload the evidence file once."""
+        """Post one ticket per incident and edit it."""
         card = await self._render_ticket(origin, incident, whole)
         shown = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
         known = await self._cards.get(incident, TICKET_CARD)
@@ -224,7 +219,7 @@ class SlackReportPublisher:
         )
 
     async def _upload_evidence(self, origin: Origin, incident: str, whole: Handoff, facts: str) -> None:
-        """Upload the evidence file. Best effort: the ticket is complete without it."""
+        """Best effort: the ticket is complete without the file."""
         name = f"{incident}-evidence.txt"
         before = await self._cards.claim(incident, "file")
         if before not in ("", POSTING) or await self._people.is_shared(origin.channel):
@@ -248,7 +243,6 @@ class SlackReportPublisher:
         return any(file.get("name") == name for message in await self._once.fetch_thread(origin) for file in message.get("files") or [])
 
     async def _load_outputs(self, whole: Handoff, facts: str) -> dict[str, str]:
-        """Return the outputs still kept, cited ones first."""
         try:
             known = await self._evidence.get_facts(facts)
         except KeyError:

@@ -1,7 +1,7 @@
-"""The status message of each incident: posted once, edited by any process, posted anew where it was deleted.
+"""The status message of each incident: posted once, edited by any process, posted anew where deleted.
 
-Edits hold the incident's lock and read the state inside it, so a late writer never shows an older state. An incident
-with a running turn is noted as pending; the sweeper updates messages of dead processes.
+The state is read under the incident's lock, so a late writer never shows an older state. The sweeper updates messages
+of dead processes.
 """
 
 import json
@@ -50,15 +50,12 @@ async def get_no_records(incident: str) -> Sequence[ActionRecord]:
     return ()
 
 
-async def notify_nobody(incident: str) -> None:
-    ...
+async def notify_nobody(incident: str) -> None: ...
 
 
 @dataclass
 class StatusMessages:
-    """`show_progress` during a turn, `finish_turn` at its end, `refresh_message` when an action moved. Incidents
-    outside Slack are ignored.
-    """
+    """`show_progress` during a turn, `finish_turn` at its end, `refresh_message` when an action moved."""
 
     kept: EditableMessages
     reactions: StatusReactions
@@ -83,18 +80,16 @@ class StatusMessages:
         records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] | None = None,
         beside: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """Set the sources of state and records, and what else to notify after a change; they exist later than this
-        object.
-        """
+        """Set the sources, which exist later than this object."""
         self._state_of, self._records_of = state_of or self._state_of, records_of or self._records_of
         self._beside = beside or self._beside
 
     async def get_turn_number(self, incident: str) -> str:
-        """Return the number of the running or next turn. Progress of earlier turns is dropped."""
+        """Progress of earlier turns is dropped."""
         return await self.cards.get(incident, "living_turn")
 
     async def show_progress(self, busy: ProgressCard, turn: str) -> bool:
-        """Show a turn's progress; return False where that turn is over. A `queued` card is only posted, never an edit."""
+        """Return False where the turn is over. A `queued` card is only posted, never an edit."""
         origin = await self._get_origin(busy.incident)
         if origin is None:
             return True
@@ -123,9 +118,9 @@ class StatusMessages:
         return True
 
     async def finish_turn(self, incident: str, state: IncidentState, report: Report) -> bool:
-        """Show the status after a turn. Return whether the report is on this message, and nowhere else.
+        """Show the status. Return whether the report is on this message, and nowhere else.
 
-        Where it is not, a refused edit follows at a sweep: waiting for Slack took minutes with twenty open incidents.
+        Else a refused edit follows at a sweep: waiting for Slack took minutes with twenty open incidents.
         """
         origin = IncidentView(state).origin or await self._get_origin(incident)
         if origin is None or origin.kind != "slack":
@@ -147,7 +142,6 @@ class StatusMessages:
         return here
 
     async def refresh_message(self, incident: str) -> None:
-        """Update the message after a change between turns."""
         origin = await self._get_origin(incident)
         if origin is not None and await self.cards.get(incident, "living_item"):
             async with self._hold_message_lock(incident):
@@ -155,7 +149,7 @@ class StatusMessages:
             await self._beside(incident)
 
     async def clear_abandoned(self, incident: str) -> None:
-        """Replace the progress of a dead process by the status."""
+        """Replace a dead process's progress by the status."""
         if (origin := await self._get_origin(incident)) is None:
             await self.unsettled.remove_pending(incident)
             return
@@ -168,7 +162,7 @@ class StatusMessages:
     # -- what it shows ----------------------------------------------------------------------------------------------
 
     async def _show_status(self, origin: Origin, incident: str, state: IncidentState) -> None:
-        """Show the status; progress of the finished turn is dropped from here on."""
+        """Progress of the finished turn is dropped from here on."""
         await self.cards.increment(incident, "living_turn")
         await self._note_changed_cause(incident, IncidentView(state).report)
         looked, over = await self.cards.get(incident, "living_item"), state.get("lifecycle") in ("handed_off", "closed")
@@ -191,7 +185,7 @@ class StatusMessages:
         return IncidentCardView(incident, found, rows.stats if state.get("stats") else None, stands, busy, others, changed, self.titles)
 
     async def _note_changed_cause(self, incident: str, report: Report | None) -> None:
-        """Keep a likely cause that the report does not confirm, so that the message says it changed."""
+        """Keep a likely cause that the report does not confirm: nothing is retracted silently."""
         before = await self.cards.get(incident, "living_likely")
         label, says = json.loads(before) if before else ("", "")
         found = {row.label for row in report.root_causes} if report else set()
@@ -199,7 +193,6 @@ class StatusMessages:
         await self.cards.drop(incident, "living_likely")
 
     async def _list_out_of_contact(self, incident: str, records: Sequence[ActionRecord]) -> frozenset[str]:
-        """Return approvals of running actions with unreachable hosts."""
         running = [row.approval for row in records if row.state is State.EXECUTING]
         return frozenset([name for name in running if await self.cards.get(incident, f"contact:{name}")])
 
@@ -228,7 +221,7 @@ class StatusMessages:
             yield
 
     async def _put_message(self, origin: Origin, made: IncidentCardView) -> None:
-        """Put the message; where others can read the channel, put a refusal without findings."""
+        """Where others can read the channel, show a refusal without findings."""
         inside = made.report is not None or made.busy is None or made.busy.stage != "queued"
         shared = inside and await self.people.is_shared(origin.channel)
         shown: Card = notes.render_refusal(policy.REFUSAL_TEXTS["shared"]) if shared else card.render_incident_card(made)
@@ -239,11 +232,11 @@ class StatusMessages:
 
 
 def _is_opening_report(state: IncidentState, report: Report) -> bool:
-    """Return whether the incident was opened for this report. It goes on the status message; later ones are replies."""
+    """The report that the incident was opened for goes on the status message; others are replies."""
     item: Mapping[str, Any] = state.get("item") or {}
     return item.get("kind") == "mention" and item.get("id") == report.item
 
 
 def get_findings_so_far(report: Report | None) -> Report | None:
-    """Return the report without its reply, which was posted where it was asked for, unless the reply is all there is."""
+    """Drop the reply, which was posted where it was asked for, unless it is all there is."""
     return report.model_copy(update={"reply": ""}) if report and (report.headline or report.root_causes) else report

@@ -1,6 +1,4 @@
-"""The first message of a thread that RackMedic starts: posted once, despite crashes; then the thread is the incident's
-origin.
-"""
+"""The first message of a thread that RackMedic starts: posted once, then the incident's origin."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ HISTORY_LIMIT = 200  # messages searched for a root that was posted before a cra
 
 @dataclass(frozen=True, slots=True)
 class ThreadRoots:
-    """Starts threads, in the first turn of an incident without one."""
+    """Starts threads of incidents that have none."""
 
     client: SlackClient
     cards: PostedCards
@@ -30,10 +28,9 @@ class ThreadRoots:
     async def begin_thread(
         self, incident: str, origin: Origin, kind: str, first: Callable[[], Awaitable[Card]], *, stands_for: str = ""
     ) -> Origin:
-        """Post the first message and return the new origin.
+        """Post the first message and return the new origin. Where others read the channel, post a refusal.
 
-        `kind` is its event type; `stands_for` names the card that it also is, so that it is not posted again. Where
-        others can read the channel, a refusal is posted instead.
+        `kind`: its event type. `stands_for`: the card that it also is.
         """
         marked = {"event_type": kind, "event_payload": {"incident": incident}}
         ts = await self.cards.claim(incident, "root")

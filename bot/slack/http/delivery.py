@@ -1,6 +1,4 @@
-"""Deliver signed Slack requests to the listeners, each once. A request that was not stored gets no 200, so that Slack
-sends it again.
-"""
+"""Deliver signed Slack requests, each once. An unstored request gets no 200, so that Slack resends it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -45,7 +43,6 @@ class SlackEventsEndpoint:
         return (InboundRoute(EVENTS_PATH, self.handle_request, MAX_BODY_BYTES, self.check_headers),)
 
     def check_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
-        """Refuse a request that its headers alone rule out."""
         try:
             check_signature_headers(headers, self.clock.now())
         except NotSlack as why:
@@ -80,9 +77,7 @@ class SlackEventsEndpoint:
 
 
 def parse_payload(kind: str, body: bytes) -> Mapping[str, Any] | None:
-    """Parse the body: JSON (events), a form with JSON in `payload` (clicks, modals), or a form (commands); None for
-    anything else.
-    """
+    """Parse JSON (events), a form with JSON in `payload` (clicks, modals), or a form (commands); else None."""
     try:
         if kind.partition(";")[0].strip().lower() == "application/json":
             said = json.loads(body)
