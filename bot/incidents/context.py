@@ -211,7 +211,7 @@ def render_refusal(no: Refusal) -> Card:
 
 
 def require_approvals(surface: HandlerContext) -> ApprovalServices:
-    """Raise Refusal where nothing can be approved."""
+    """Return the approval services. Raises Refusal where nothing can be approved."""
     if surface.approvals is None:
         raise Refusal(APPROVALS_NOT_SET_UP)
     return surface.approvals

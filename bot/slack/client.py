@@ -105,7 +105,7 @@ class Throttle:
         self._free_at = seconds() - burst * self._each
 
     async def wait_turn(self) -> None:
-        """Unused places accumulate up to `burst`."""
+        """Wait for a place. Unused places accumulate up to `burst`."""
         now = self._seconds()
         self._free_at = max(self._free_at, now - self._burst * self._each) + self._each
         if self._free_at > now:

@@ -40,7 +40,7 @@ LONG_DESCRIPTION = (
 
 
 def build_manifest(url: str = "") -> dict[str, Any]:
-    """Return the manifest. Without `url` the app uses Socket Mode."""
+    """Return the manifest; without `url` the app uses Socket Mode."""
     to, request = ({"url": url}, {"request_url": url}) if url else ({}, {})
     return {
         "display_information": {

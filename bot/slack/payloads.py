@@ -85,7 +85,7 @@ def parse_slack_timestamp(ts: str) -> datetime:
 
 
 def parse_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection[str] = ()) -> IncomingMessage | None:
-    """Return None unless a person or one of `alert_bots` wrote it. An alert counts as a mention."""
+    """Parse a message event; None unless a person or one of `alert_bots` wrote it. An alert counts as a mention."""
     event: Mapping[str, Any] = body.get("event") or {}
     bot, ts, channel = (str(event.get(key) or "") for key in ("bot_id", "ts", "channel"))
     if not _TIMESTAMP_PATTERN.fullmatch(ts):

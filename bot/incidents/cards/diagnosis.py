@@ -160,7 +160,7 @@ def _render_recheck_hint(report: Report) -> list[Block]:
 
 
 def _render_causes(causes: Sequence[Hypothesis], titles: CauseTitles, *, named: bool) -> list[Block]:
-    """`named`: with titles, as the headline does not have them."""
+    """Render the causes; `named`: with titles, as the headline does not have them."""
     if not named:
         return [
             blocks.section(report_rows.render_cause_place(h), *report_rows.render_evidence_summary(h, MAX_SINGLE_CAUSE_LINES))
@@ -190,7 +190,7 @@ def _render_cause_names(causes: Sequence[Hypothesis], titles: CauseTitles) -> li
 
 
 def _render_unobserved(report: Report) -> list[Line]:
-    """Give reasons only where no cause was found."""
+    """Render unobserved checks; give reasons only where no cause was found."""
     if report.outcome == "diagnosed":
         seen = report_rows.render_unobserved_summary(report.could_not_look)
         return [(bold("Could not look:"), " ", *seen)] if seen else []
@@ -233,7 +233,7 @@ def _render_likely_cause(report: Report, titles: CauseTitles) -> list[Block]:
 def _render_next_steps(
     report: Report, own: Sequence[Hypothesis], titles: CauseTitles, stats: IncidentCosts | None, *, mended: bool
 ) -> list[Block]:
-    """A single cause's tasks are its next step; with several causes each task is listed."""
+    """Render doubts, next step and tasks. A single cause's tasks are its next step."""
     tasks = [] if len(own) == 1 and report.next_step else report.by_hand
     rest = len(tasks) - MAX_MANUAL_TASKS
     lines: list[Line] = [

@@ -18,7 +18,7 @@ MENU_CHOICES: Mapping[str, str] = {
     "assign_form": "Assign…",
     "correct_form": "It was something else…",
 }
-FORM_CHOICES = frozenset({"assign_form", "correct_form"})  # choices whose forms this module renders
+FORM_CHOICES = frozenset({"assign_form", "correct_form"})  # this module renders their forms
 ASSIGN_CALLBACK_ID, PERSON_BLOCK_ID = "more.assign", "more.person"
 CORRECT_CALLBACK_ID, LABEL_BLOCK_ID, WORDS_BLOCK_ID = "more.correct", "more.label", "more.words"
 MAX_WORDS_CHARS = 600

@@ -35,7 +35,9 @@ def build_closed_incident(state: IncidentState, now: datetime) -> ClosedIncident
 
 
 def _list_causes(rows: IncidentView) -> tuple[ClosedIncidentCause, ...]:
-    """A person's label overrides the report's causes; its hosts come from the matching cause, else from the brief."""
+    """Return the causes. A person's label overrides the report's; its hosts come from the matching cause, else from the
+    brief.
+    """
     word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
     denied = rows.correction.denied if rows.correction else ()
     told = {row.label for row in rows.report.tenant_root_causes} if rows.report else set()

@@ -26,7 +26,7 @@ class IncidentFingerprint:
 
 
 def compute_fingerprint(text: str, hosts: Collection[str], *, alert: bool = False) -> IncidentFingerprint:
-    """`hosts`: those that the message's place may name."""
+    """Return what a message is about; `hosts` are those that its place may name."""
     words = text[:MAX_TEXT_CHARS]
     return IncidentFingerprint(
         find_hosts(words, hosts).hosts[:MAX_HOSTS], find_job_id(words), compute_alert_fingerprint(words) if alert else ""

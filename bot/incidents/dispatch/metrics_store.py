@@ -26,12 +26,12 @@ class IncidentMetricsStore:
         self._redis = redis
 
     async def load_metrics(self, incident: str) -> IncidentMetrics | None:
-        """Return None for a new or too old incident."""
+        """Return the metrics; None for a new or too old incident."""
         raw = await to_coroutine(self._redis.hget(INCIDENT_METRICS_KEY, incident))
         return _METRICS_ADAPTER.validate_json(raw) if raw else None
 
     async def save_metrics(self, incident: str, course: IncidentMetrics) -> None:
-        """Drop the oldest beyond MAX_ENTRIES."""
+        """Store the metrics; drop the oldest beyond MAX_ENTRIES."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hset(INCIDENT_METRICS_KEY, incident, _METRICS_ADAPTER.dump_json(course, exclude_defaults=True).decode())
             pipe.zadd(INCIDENT_METRICS_AGE_KEY, {incident: course.opened.timestamp()})

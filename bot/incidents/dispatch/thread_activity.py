@@ -21,7 +21,7 @@ from graph.report import Report
 from graph.state import REMINDER_DUE, IncidentState, Lifecycle
 from tools.clock import Clock
 
-SELF_AUTHOR: Final = "-"  # stands for RackMedic in place of a user id
+SELF_AUTHOR: Final = "-"  # RackMedic, in place of a user id
 ANSWER_WINDOW: Final = timedelta(minutes=5)
 MAX_ANSWERS_PER_WINDOW: Final = 60  # of one thread; several people who work on a real incident stay below
 # Longest mute after too many answers: until half of them are available again.
@@ -189,7 +189,7 @@ class ThreadActivity:
         return [self._names.incident_key(incident), self._names.incident_key(incident, "pulse")]
 
 
-SILENT_ITEM_KINDS: Final = frozenset({"ask", "timer", "action_result"})  # items whose turns may end without a message
+SILENT_ITEM_KINDS: Final = frozenset({"ask", "timer", "action_result"})  # their turns may end without a message
 
 
 class ThreadActivityObserver:

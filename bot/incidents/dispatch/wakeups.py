@@ -36,7 +36,7 @@ class Wakeups(Protocol):
         ...
 
     async def start(self, advance: WakeHandler) -> None:
-        """Earlier wake-ups may be lost."""
+        """Start receiving. Earlier wake-ups may be lost."""
         ...
 
     async def aclose(self) -> None: ...
@@ -80,8 +80,8 @@ class StreamWakeups:
     """Wake-ups between processes, as taskiq tasks on a Redis stream. `name` is unique per worker and stable over
     restarts.
 
-    taskiq acknowledges on receipt; a wake-up whose receiver died before goes to another worker. An outage ends its
-    listening, which is restarted here.
+    taskiq acknowledges on receipt. If a receiver dies before that, its wake-up goes to another worker. An outage ends
+    the listening, which is restarted here.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ def _format_root_error(error: BaseException) -> str:
 
 
 def build_wakeups(url: str | None, *, alone: bool, receive: bool = True, name: str = "", stream: str = WAKEUP_STREAM_KEY) -> Wakeups:
-    """`alone`: this process is the only one on its Redis."""
+    """Return local wake-ups where this process is the only one on its Redis (`alone`), else a stream."""
     if url is None or alone:
         return LocalWakeups()
     return StreamWakeups(url, name=name, receive=receive, stream=stream)

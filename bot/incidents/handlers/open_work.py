@@ -114,7 +114,7 @@ async def list_pending_actions(surface: HandlerContext, voter: str = "") -> list
 
 
 async def get_brake_status(surface: HandlerContext) -> BrakeStatus | None:
-    """Return None where nothing can be run."""
+    """Return the brakes' status, or None where nothing can be run."""
     if surface.approvals is None:
         return None
     async with guard_store(), translate_ledger_errors():

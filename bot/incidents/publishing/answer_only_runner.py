@@ -21,11 +21,9 @@ class AnswerOnlyRunner:
     async def load_state(self, incident: str) -> IncidentState:
         return {"lifecycle": "closed"}
 
-    async def abandon_turn(self, item: InboxItem) -> None:
-        ...
+    async def abandon_turn(self, item: InboxItem) -> None: ...
 
     async def prune_thread(self, incident: str, keep: timedelta | None) -> None:
         await self.cards.set_retention(incident, closed=True)
 
-    async def publish_progress(self, p: Progress) -> None:
-        ...
+    async def publish_progress(self, p: Progress) -> None: ...

@@ -38,7 +38,7 @@ class AnswerOutbox:
             await self.wakeups.wake(received.incident)
 
     def get_channel_owner(self, channel: str) -> str:
-        """An answer is not posted after its channel changed owners."""
+        """Return the channel's owner: an answer is not posted after its channel changed owners."""
         row = self.bound.get(channel)
         return f"{row.kind} {row.tenant}".strip() if row else ""
 

@@ -96,7 +96,7 @@ class ReportAttachments:
 
 
 def has_attachments(report: Report, state: IncidentState) -> bool:
-    """Only then is Slack asked who reads the channel."""
+    """Return whether there is anything to upload; only then is Slack asked who reads the channel."""
     return bool(report.shown or report.pictures or report.page) or _is_worth_timeline(IncidentView(state))
 
 

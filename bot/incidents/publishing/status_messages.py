@@ -85,11 +85,11 @@ class StatusMessages:
         self._beside = beside or self._beside
 
     async def get_turn_number(self, incident: str) -> str:
-        """Progress of earlier turns is dropped."""
+        """Return the running or next turn; progress of earlier turns is dropped."""
         return await self.cards.get(incident, "living_turn")
 
     async def show_progress(self, busy: ProgressCard, turn: str) -> bool:
-        """Return False where the turn is over. A `queued` card is only posted, never an edit."""
+        """Show progress; return False where the turn is over. A `queued` card is only posted, never an edit."""
         origin = await self._get_origin(busy.incident)
         if origin is None:
             return True
@@ -238,5 +238,5 @@ def _is_opening_report(state: IncidentState, report: Report) -> bool:
 
 
 def get_findings_so_far(report: Report | None) -> Report | None:
-    """Drop the reply, which was posted where it was asked for, unless it is all there is."""
+    """Return the report without its reply, which was posted where it was asked for, unless the reply is all there is."""
     return report.model_copy(update={"reply": ""}) if report and (report.headline or report.root_causes) else report
