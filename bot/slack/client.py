@@ -1,4 +1,4 @@
-"""The Slack client: rate-limited, redacting, and never repeating a post after a lost answer.
+"""The Slack client: rate-limited, redacting all outgoing text, and never repeating a post after a lost answer.
 
 A repeated `chat.postMessage` is a second message, so connection errors are not retried here: the poster searches the
 thread before it posts again.

@@ -1,4 +1,7 @@
-"""Facts about users and channels from Slack, cached for a minute, or for seconds where a decision depends on them."""
+"""Facts about users and channels from Slack, cached for a minute, or for seconds where a decision depends on them.
+
+An unknown answer is not guessed: `SlackAnswerMissing` refuses.
+"""
 
 import asyncio
 import contextlib

@@ -1,7 +1,8 @@
 """The inbox in Redis: the items of each incident, in order, each once.
 
-Invariants: de-duplicating and storing is one atomic step; an item leaves only after its turn, in the step that sets the
-timers; only the lease holder removes items; nothing of an open incident expires.
+Invariants: de-duplicating and storing is one atomic step, so an acknowledged item is neither lost nor doubled; an item
+leaves only after its turn, in the step that sets the timers; only the lease holder removes items; nothing of an open
+incident expires.
 """
 
 import json

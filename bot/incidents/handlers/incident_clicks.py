@@ -1,6 +1,6 @@
 """Clicks, forms and shortcuts. Slack does not resend them, so each is stored or refused before the acknowledgement.
 
-A button counts only in its own incident's thread.
+User and place come only from Slack's payload; a button counts only in its own incident's thread.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,5 @@
-"""Route a message: into the inbox, to an answer without a turn, or nowhere.
+"""Route a message: into the inbox, to an answer without a turn, or nowhere. What must not be lost is stored before
+`handle_message` returns.
 
 What people say to each other in an incident's thread reaches no turn, evidence, ticket or model.
 """
@@ -308,7 +309,7 @@ def build_item(arrival: IncomingMessage, said: ParsedMessage, incident: str, *, 
 
 
 async def _post_answer(surface: HandlerContext, arrival: IncomingMessage, shown: Card) -> IntakeResult:
-    """Of a mention's two events only one answers."""
+    """Queue an answer; of a mention's two events only one answers."""
     if not arrival.twin:
         await surface.queue_reply(_build_origin(arrival), arrival.key, shown)
     return IntakeResult()
