@@ -1,5 +1,4 @@
-"""What the Slack side works with, as one frozen value, and the ways in which it can fail: the store is away, the ledger says no, or it is
-a refusal."""
+"""What the Slack handlers share, and how they fail."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -39,12 +38,10 @@ from tools.inventory.inventory import ChannelRow
 from tools.ledger.record import Refused
 
 APPROVALS_NOT_SET_UP = "Approving is not set up here, so nothing can be run. Whoever runs me finds out why with `rackmedic doctor`."
-STORE_TIMEOUT_SECONDS = 2.0
-"""Slack waits three seconds for an ack."""
+STORE_TIMEOUT_SECONDS = 2.0  # Slack waits three seconds for an acknowledgement
 
 
 async def get_no_facts(incident: str) -> Sequence[Fact]:
-    """No facts."""
     return ()
 
 
@@ -60,13 +57,13 @@ class LedgerSays(Refusal):
 
 
 class ProviderHandlersPort(Protocol):
-    """Who takes the buttons that send tickets to a provider."""
+    """Buttons that send tickets to a provider."""
 
     async def handle_click(self, payload: dict[str, Any]) -> None: ...
 
 
 class TrackerHandlersPort(Protocol):
-    """Who takes what opens tickets in trackers: the buttons, and the form that they open."""
+    """The button and the form that open tracker tickets."""
 
     async def handle_click(self, payload: Mapping[str, Any]) -> None: ...
 
@@ -74,7 +71,7 @@ class TrackerHandlersPort(Protocol):
 
 
 class LessonHandlersPort(Protocol):
-    """Who takes what people decide about lessons: the buttons, and the form that one of them opens."""
+    """Buttons and the form that decide about lessons."""
 
     async def handle_click(self, payload: Mapping[str, Any]) -> None: ...
 
@@ -82,7 +79,7 @@ class LessonHandlersPort(Protocol):
 
 
 class ReportWriter(Protocol):
-    """Who writes an incident down as a page and puts that into its thread."""
+    """Posts an incident as a page into its thread."""
 
     def begin_report(self, incident: str, place: Origin, form: PageFormat = "pdf") -> None: ...
 
@@ -90,7 +87,7 @@ class ReportWriter(Protocol):
 
 
 class TenantUpdatesPort(Protocol):
-    """Who takes what our people tell a customer: the button, the form, its preview."""
+    """Updates to a tenant: button, form, preview."""
 
     async def handle_click(self, payload: dict[str, Any]) -> None: ...
 
@@ -101,7 +98,7 @@ class TenantUpdatesPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HandlerContext:
-    """Handed to every listener by the composition root."""
+    """Built by the composition root."""
 
     client: AsyncWebClient
     inbox: Inbox
@@ -110,54 +107,36 @@ class HandlerContext:
     state_of: Callable[[str], Awaitable[IncidentState]]
     people: People
     bound: Mapping[str, ChannelRow]
-    hosts_of: Callable[[Origin], Collection[str]]
-    """The hosts that a place may speak of."""
-    offered: LabelChoices
-    """Labels to choose from when closing."""
+    hosts_of: Callable[[Origin], Collection[str]]  # the hosts that a place may name
+    offered: LabelChoices  # labels to choose from when closing
     clock: Clock
     tasks: BackgroundTasks
     pulse: ThreadActivity
-    vocabulary_of: Callable[[Origin], Vocabulary]
-    """What may be named in a place."""
+    vocabulary_of: Callable[[Origin], Vocabulary]  # names that are known in a place
     direct: DirectMessages
     outbox: AnswerOutbox
-    alert_bots: frozenset[str] = frozenset()
-    """Bot ids of the alert sources that may open incidents."""
+    alert_bots: frozenset[str] = frozenset()  # bot ids of alert sources that may open incidents
+    # Takes the alerts of a bot that lists several per message; without it, each message is a report.
     posted: Callable[[str, str, PostedAlerts], Awaitable[list[str]]] | None = None
-    """Who takes the alerts that those list in a channel at a time; without it each of their messages is a report."""
-    approvals: ApprovalServices | None = None
-    """Where remedies may be approved; without it nothing is ever repaired."""
-    courses: IncidentMetricsStore | None = None
-    """Where it is kept what people think of a diagnosis; without it that is refused."""
-    customers: Collection[str] = ()
-    """Channels of customers, where they are served."""
-    theirs: Collection[str] = ()
-    """Labels of causes that are a customer's to mend."""
-    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = get_no_facts
-    """What an incident's latest look established."""
-    in_order: KeyedLocks = field(default_factory=KeyedLocks)
-    """By thread."""
+    approvals: ApprovalServices | None = None  # without it, no remedy can be approved or run
+    courses: IncidentMetricsStore | None = None  # stores feedback; without it, feedback is refused
+    customers: Collection[str] = ()  # tenants' channels
+    theirs: Collection[str] = ()  # labels of causes that a tenant mends
+    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = get_no_facts  # facts of an incident's latest look
+    in_order: KeyedLocks = field(default_factory=KeyedLocks)  # by thread
     roles: RoleTable = field(default_factory=RoleTable)
-    """Who may do what."""
     sending: "ProviderHandlersPort | None" = None
-    """Where tickets are sent to a provider."""
     tracking: "TrackerHandlersPort | None" = None
-    """Where tickets are opened in trackers."""
-    waits: QuotaWaitingList | None = None
-    """What of customers waits for their share, where they are served."""
+    waits: QuotaWaitingList | None = None  # incidents of tenants over their quota
     telling: "TenantUpdatesPort | None" = None
-    """Where customers are told something."""
     teaching: "LessonHandlersPort | None" = None
-    """Where lessons are decided about."""
-    groups: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """The inventory's groups and their hosts."""
+    groups: Mapping[str, Collection[str]] = field(default_factory=dict)  # inventory group → hosts
     writing: "ReportWriter | None" = None
-    """Where incidents are written down."""
+    # Seconds until a running click is acknowledged and continues in the background.
     patience: float = STORE_TIMEOUT_SECONDS
-    """How long a click may take before it is acknowledged and goes on by itself."""
 
     async def admit_user(self, place: SlackPlace, user: str, *, fresh: bool = False) -> None:
-        """Refuse a click, form or command that comes from where, or from whom, we do not serve. Asked each time; `fresh`: a decision hangs on it."""
+        """Refuse a user or place that is not served. `fresh`: a decision depends on it."""
         if fresh:
             self.people.refresh(place.channel, user)
         if place.channel in self.customers:
@@ -168,14 +147,17 @@ class HandlerContext:
         policy.require_colleague(await self.people.get_person(user), place.team)
 
     async def require_permission(self, act: str, user: str, channel: str, origin: Origin | None = None) -> None:
-        """Refuse an admitted colleague who is none of those who may. Slack is asked where more than being an operator is needed; of votes on
-        an action its own request says who may, and the ledger asks. `origin`: of the incident that it is about."""
+        """Refuse an admitted user without the role for this act.
+
+        Slack is asked only where more than the operator role is needed. The ledger checks votes against the action's
+        own request.
+        """
         if ACTS[act].by_request or PersonRole.OPERATOR in self.roles.get_roles(act):
             return
         require_role(self.roles, act, await self.get_roles(user, channel, origin))
 
     async def get_roles(self, user: str, channel: str, origin: Origin | None = None) -> frozenset[PersonRole]:
-        """What a colleague is in an operators' channel, or to an incident in it."""
+        """Return the user's roles in an operator channel."""
         found = {PersonRole.OPERATOR}
         if user in await self.list_approvers(channel, origin):
             found.add(PersonRole.APPROVER)
@@ -186,21 +168,23 @@ class HandlerContext:
         return frozenset(found)
 
     async def list_approvers(self, channel: str, origin: Origin | None = None) -> frozenset[str]:
-        """User ids of a channel's approvers; of what a customer reported, those of their channel where that has its own."""
+        """Return the approvers' user ids; a tenant's channel may name its own."""
         theirs = policy.find_tenant_channel(origin, self.bound) if origin else None
         row = theirs if theirs and theirs.approvers else self.bound.get(channel)
         members = await self.people.list_members(row.approvers) if row and row.approvers else frozenset()
         return members | (self.approvals.always if self.approvals else frozenset())
 
     def notify_stored(self, incident: str, *, opened: bool = False) -> None:
-        """Something is in the inbox: wake a worker, and show at once that it was seen."""
+        """Wake a worker; for a new incident show the first card."""
         self.tasks.spawn_task("wake", self.wake(incident))
         if opened:
             self.tasks.spawn_task("first_card", self.progress(Progress(incident, "queued", "On it.")))
 
     async def queue_reply(self, place: Origin, key: str, card: Card) -> None:
-        """Answer in a thread, or in a channel: the same card under the same key once, however crowded Slack is and whatever happens to us. Where it
-        cannot be stored it is posted at once, and forgotten where Slack refuses it."""
+        """Queue an answer, posted once per key despite rate limits and crashes.
+
+        Without the store it is posted at once, without a retry.
+        """
         try:
             async with guard_store():
                 await self.outbox.store_answer(place, key, card)
@@ -210,7 +194,7 @@ class HandlerContext:
 
 @asynccontextmanager
 async def guard_store(seconds: float = STORE_TIMEOUT_SECONDS) -> AsyncIterator[None]:
-    """Trouble with Redis inside becomes StoreAway, in time for Slack to be told. A refusal of Redis is a bug and stays one."""
+    """Turn Redis trouble into StoreUnreachable, in time to tell Slack. Other Redis error replies are bugs and pass."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -223,12 +207,11 @@ async def guard_store(seconds: float = STORE_TIMEOUT_SECONDS) -> AsyncIterator[N
 
 
 def render_refusal(no: Refusal) -> Card:
-    """What whoever is refused is told, and where to go instead."""
     return notes.render_refusal(str(no), no.instead if isinstance(no, policy.ChannelNotServed) else ())
 
 
 def require_approvals(surface: HandlerContext) -> ApprovalServices:
-    """What clicks are carried to; a Refusal where nothing can be approved."""
+    """Return the approval services. Raises Refusal where nothing can be approved."""
     if surface.approvals is None:
         raise Refusal(APPROVALS_NOT_SET_UP)
     return surface.approvals
@@ -236,7 +219,6 @@ def require_approvals(surface: HandlerContext) -> ApprovalServices:
 
 @asynccontextmanager
 async def translate_ledger_errors() -> AsyncIterator[None]:
-    """A refusal of the ledger becomes what the person is told."""
     try:
         yield
     except Refused as no:

@@ -1,7 +1,7 @@
-"""Direct messages to the app: store each question before Slack gets its acknowledgement, and decorate the conversation.
+"""Direct messages to the app: store each question before Slack is acknowledged, and decorate the conversation.
 
-Bolt's own `AsyncAssistant` is not used: it takes messages away from the listener that leaves what it cannot store unacknowledged, and it stores in
-message metadata which channel people look at. A decoration that Slack refuses for good is not sent again by this process.
+Bolt's `AsyncAssistant` is not used: it takes messages from the listener that leaves what it cannot store
+unacknowledged, and it stores in message metadata which channel people look at.
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ PERMANENT_ERRORS = frozenset(
 
 @dataclass
 class DirectMessages:
-    """One for each process. `inbox` has keys of its own (`bot.store.keys.DIRECT_MESSAGE_KEYS`): a conversation is no incident."""
+    """One per process. A conversation is not an incident, so `inbox` has other keys."""
 
     client: AsyncWebClient
     inbox: Inbox
@@ -37,7 +37,7 @@ class DirectMessages:
     _refused_methods: set[str] = field(default_factory=set)
 
     async def store(self, origin: Origin, key: str, at: datetime, wish: DirectRequest) -> None:
-        """Store a question once, however often Slack delivers it, and wake this process. What the person wrote is not stored, only its `wish`."""
+        """Store a question once and wake this process. Only its `wish` is stored, not the text."""
 
         def item(conversation: str) -> InboxItem:
             return InboxItem(id=key, kind="ask", incident=conversation, at=at, user=origin.user, data={"wish": wish})
@@ -47,11 +47,10 @@ class DirectMessages:
             await self.wakeups.wake(received.incident)
 
     def greet(self, channel: str, thread_ts: str = "") -> None:
-        """Suggest prompts in the background: in an assistant thread, or for the whole conversation."""
         self.tasks.spawn_task("prompts", self.suggest_prompts(channel, thread_ts))
 
     async def suggest_prompts(self, channel: str, thread_ts: str = "") -> None:
-        """Suggest prompts. Name the thread only where the app has an assistant view: with a thread Slack shows an agent's prompts nowhere."""
+        """Name the thread only with an assistant view: with a thread, Slack shows an agent's prompts nowhere."""
         await self._decorate(
             "setSuggestedPrompts",
             channel,
@@ -61,11 +60,10 @@ class DirectMessages:
         )
 
     async def set_status(self, channel: str, thread_ts: str, status: str) -> None:
-        """Show a line under the thread. Slack removes it with our next message, or after two minutes."""
+        """Show a line under the thread; Slack removes it with our next message or after two minutes."""
         await self._decorate("setStatus", channel, thread_ts, status=status)
 
     async def set_title(self, channel: str, thread_ts: str, title: str) -> None:
-        """Name an assistant thread."""
         await self._decorate("setTitle", channel, thread_ts, title=title)
 
     async def _decorate(self, method: str, channel: str, thread_ts: str, **what: object) -> None:

@@ -1,8 +1,7 @@
-"""The Slack client as we want it: patient with rate limits, never repeating a post whose answer was lost, slow enough for edits, and the one
-door through which words reach Slack: no secret passes it.
+"""The Slack client: rate-limited, redacting all outgoing text, and never repeating a post after a lost answer.
 
-A repeated `chat.postMessage` is a second message, so connection errors are not retried here: the desk comes back to an unposted
-report, and the board looks for it in the thread before posting again.
+A repeated `chat.postMessage` is a second message, so connection errors are not retried here: the poster searches the
+thread before it posts again.
 """
 
 import asyncio
@@ -20,30 +19,27 @@ from bot.slack.rate_limits import RateLimits, SharedCallTurns
 from kb.numbers import parse_seconds
 from kb.redact import redact_data, redact_once
 
-SlackClient = AsyncWebClient
-"""What `build_slack_client` makes, for those who only pass it on."""
+SlackClient = AsyncWebClient  # the type for code that only passes the client on
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
+# What a Slack call may raise without a bug of ours.
 SLACK_ERRORS = (SlackClientError, ClientError, TimeoutError, OSError)
-"""What a call to Slack may raise without it being our bug."""
 
 
+# Ids and payloads of buttons and forms, which Slack returns unchanged or compares. None of them is displayed.
 UNREDACTED_FIELDS = frozenset(
     {"action_id", "block_id", "callback_id", "channel", "external_id", "private_metadata", "token", "ts", "thread_ts", "user", "value"}
 )
-"""What Slack hands back to us as it was, or compares: ids, and what a button or a form carries. Nobody is shown it."""
 
 
 class PacedClient(AsyncWebClient):
-    """Every call waits its turn, and one that Slack refused as too many comes again when Slack says, at most `tries` times more. Whatever is
-    posted, uploaded or put into a form or a Home tab goes through here, and is clean."""
+    """Redacts every call, waits for its turn, and retries a 429 up to `tries` times."""
 
     def __init__(self, token: str, base_url: str, *, tries: int, timeout: int = 30, others: SharedCallTurns | None = None) -> None:
         super().__init__(token, base_url, timeout=timeout, retry_handlers=[])
         self._pace, self._tries = RateLimits(others=others), tries
 
     async def api_call(self, api_method: str, **how: Any) -> AsyncSlackResponse:
-        """As slack_sdk's, clean and paced."""
         how = {name: redact_data(part, UNREDACTED_FIELDS) if name in ("json", "params", "data") else part for name, part in how.items()}
         said = how.get("params") or how.get("json") or how.get("data") or {}
         gate = self._pace.get_gate(api_method, str(said.get("channel", "")) if isinstance(said, Mapping) else "")
@@ -60,14 +56,13 @@ class PacedClient(AsyncWebClient):
         raise AssertionError("unreachable")
 
     async def files_upload_v2(self, **how: Any) -> AsyncSlackResponse:
-        """As slack_sdk's, which sends a file's bytes beside the calls: text is clean, what is no text is a picture of ours."""
+        """Redact text here: file bytes bypass `api_call`. Binary content is an image of ours."""
         if isinstance(how.get("content"), str):
             how["content"] = await asyncio.to_thread(redact_once, how["content"])
         return await super().files_upload_v2(**how)
 
 
 def _get_retry_after(no: SlackApiError) -> float:
-    """For how long Slack does not want this method called; 0 where it refused something else."""
     if getattr(no.response, "status_code", 0) != 429:
         return 0.0
     after = (getattr(no.response, "headers", None) or {}).get("Retry-After", "1")
@@ -77,27 +72,23 @@ def _get_retry_after(no: SlackApiError) -> float:
 def build_slack_client(
     token: str, base_url: str = "https://slack.com/api/", *, tries: int = 3, others: SharedCallTurns | None = None
 ) -> AsyncWebClient:
-    """A client for the bot token; `tries` more after a 429, each when Slack says. `others`: turns that it shares with other processes."""
+    """Return a client. `tries`: retries after a 429. `others`: turns shared with other processes."""
     return PacedClient(token, base_url, tries=tries, others=others)
 
 
 def build_message_args(card: Card) -> dict[str, Any]:
-    """A card as arguments of chat.*: nothing unfurls, nothing turns into a mention."""
+    """Return a card as arguments of chat.*, without link or mention parsing."""
     return {"blocks": list(card.blocks), "text": card.text, "parse": "none", "link_names": False}
 
 
 async def post_message(client: AsyncWebClient, channel: str, thread_ts: str, card: Card, metadata: dict[str, Any] | None = None) -> str:
-    """A new message in a thread; its ts."""
     words = build_message_args(card) | ({"metadata": metadata} if metadata else {})
     answer = await client.chat_postMessage(channel=channel, thread_ts=thread_ts or None, unfurl_links=False, unfurl_media=False, **words)
     return str(answer["ts"])
 
 
 class Throttle:
-    """A rate kept by waiting: `await throttle.turn()` returns when the next call is allowed.
-
-    Slack's tiers are per method and workspace, so one throttle serves all cards.
-    """
+    """A rate kept by waiting; one serves all cards, as Slack's tiers are per method and workspace."""
 
     def __init__(
         self,
@@ -114,7 +105,7 @@ class Throttle:
         self._free_at = seconds() - burst * self._each
 
     async def wait_turn(self) -> None:
-        """Wait for a place; places that nobody took are kept up to `burst`."""
+        """Wait for a place. Unused places accumulate up to `burst`."""
         now = self._seconds()
         self._free_at = max(self._free_at, now - self._burst * self._each) + self._each
         if self._free_at > now:

@@ -1,4 +1,4 @@
-"""How Slack has the app: under which name, in which workspace, and which of its scopes were not granted."""
+"""How the app is installed in Slack."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class SlackUnreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """As Slack tells it. `lacking` is empty where Slack does not say which scopes it granted."""
+    """`lacking` is empty where Slack does not list the granted scopes."""
 
     user: str
     team: str
@@ -27,7 +27,7 @@ class Installation:
 
 
 async def check_installation(token: str, base_url: str) -> Installation:
-    """Ask Slack about the bot token, held against the scopes that the manifest asks for. Raises NotInstalled and SlackAway."""
+    """Compare the token's scopes with the manifest's. Raises NotInstalled, SlackUnreachable."""
     try:
         answer = await AsyncWebClient(token, base_url=base_url).auth_test()
     except SlackApiError as why:

@@ -1,20 +1,18 @@
-"""The Slack app's manifest: what the listeners are told of, and the scopes that the Slack side really uses.
-
-`python -m bot.slack.manifest` prints it.
-"""
+"""The Slack app's manifest. `python -m bot.slack.manifest` prints it."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
+# Shown to users who open the conversation with the app. Slack asks for it as `agent_view`; a new app cannot have the
+# older `assistant_view` (docs.slack.dev/ai/migrating-to-agent-messaging), whose events are still understood.
 AGENT_DESCRIPTION = "Ask which incidents are open and what waits for your approval. Both are answered with links to their threads."
-"""Who opens the conversation with the app reads this. Slack asks for it as `agent_view`: an app made today cannot have the older
-`assistant_view` (docs.slack.dev/ai/migrating-to-agent-messaging), whose events are understood all the same."""
+# Subscribed events. channel_shared and channel_unshared need the scopes that read channels
+# (docs.slack.dev/reference/events/channel_shared, …/channel_unshared).
 EVENTS = ("app_home_opened", "app_mention", "channel_shared", "channel_unshared", "message.channels", "message.groups", "message.im")
-"""What the app subscribes to. That a channel is shared, or no more, is told with the scopes that read channels
-(docs.slack.dev/reference/events/channel_shared, …/channel_unshared)."""
 COMMAND, SHORTCUT = "/rackmedic", "diagnose_this"
+# Bot scope → what it is for.
 SCOPES: Mapping[str, str] = {
     "app_mentions:read": "hear that it was mentioned",
     "assistant:write": "suggest in a direct message what can be asked",
@@ -31,7 +29,6 @@ SCOPES: Mapping[str, str] = {
     "usergroups:read": "know who may approve, and mention their group",
     "users:read": "tell colleagues from guests and other organisations, and call people by their names",
 }
-"""Bot scope → what it is for."""
 
 DESCRIPTION = "Finds out why GPU training broke, with evidence"
 LONG_DESCRIPTION = (
@@ -43,7 +40,7 @@ LONG_DESCRIPTION = (
 
 
 def build_manifest(url: str = "") -> dict[str, Any]:
-    """As Slack takes it under “From a manifest”. `url`: where Slack sends everything to; without one it is Socket Mode."""
+    """Return the manifest; without `url` the app uses Socket Mode."""
     to, request = ({"url": url}, {"request_url": url}) if url else ({}, {})
     return {
         "display_information": {
@@ -81,7 +78,7 @@ def build_manifest(url: str = "") -> dict[str, Any]:
 
 
 def render_yaml(url: str = "") -> str:
-    """The text of deploy/slack/manifest.yaml, or of the variant for HTTP."""
+    """Return the text of deploy/slack/manifest.yaml."""
     note = (
         "# Made by `python -m bot.slack.manifest`; a test keeps it so. Paste it at api.slack.com/apps → Create New App → From a manifest.\n"
     )

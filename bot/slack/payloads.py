@@ -1,6 +1,6 @@
-"""Messages as Slack delivers them → one value, or nothing where a message is none of our business. Pure.
+"""Parse Slack payloads. Pure.
 
-A mention comes twice, as `app_mention` and as `message`; both give the same `key`, which is what makes them one.
+A mention arrives as `app_mention` and as `message`; the same `key` de-duplicates them.
 """
 
 import re
@@ -12,21 +12,19 @@ from typing import Any, cast
 from bot.policy.channels import ChannelType, SlackPlace
 from kb.numbers import parse_bounded_count
 
-Payload = Mapping[str, Any]
-"""What Bolt hands on. Nobody has the schema but Slack, so it is checked where it is read."""
+Payload = Mapping[str, Any]  # as Bolt passes it on; there is no schema, so each field is checked where it is read
 
 MAX_FILES = 10
-MAX_DECLARED_FILE_BYTES = 1 << 40
-"""Bytes of a file, as far as anybody says."""
+MAX_DECLARED_FILE_BYTES = 1 << 40  # bound on the size that Slack declares for a file
 _TIMESTAMP_PATTERN = re.compile(r"[0-9]{1,10}(?:\.[0-9]{1,9})?")
+# Subtypes of messages that a person wrote; edits, deletions, joins and bots have others.
 HUMAN_SUBTYPES = frozenset({"", "file_share", "thread_broadcast"})
-"""Subtypes of messages that a person wrote; edits, deletions, joins and bots have others."""
 CHANNEL_TYPES = frozenset({"channel", "group", "im", "mpim", "app_home"})
 
 
 @dataclass(frozen=True, slots=True)
 class SlackFile:
-    """A file that came with a message; `url` needs our token."""
+    """Fetching `url` needs the bot token."""
 
     id: str
     name: str
@@ -39,7 +37,7 @@ class SlackFile:
 
 @dataclass(frozen=True, slots=True)
 class IncomingMessage:
-    """A message that somebody wrote. `twin`: it comes a second time, as the other event; `alert`: an alert source wrote it."""
+    """`twin`: an app_mention event of it arrives too. `alert`: an alert source wrote it."""
 
     team: str
     place: SlackPlace
@@ -51,16 +49,12 @@ class IncomingMessage:
     twin: bool
     files: tuple[SlackFile, ...] = field(default=())
     alert: bool = False
-    source: str = ""
-    """Of an alert: who wrote it, and where its first attachment leads to."""
-    us: str = ""
-    """Our own user id."""
-    user_team: str = ""
-    """Whose workspace the user is of, where Slack says that it is another's."""
+    source: str = ""  # of an alert: its bot, and the link of its first attachment
+    us: str = ""  # RackMedic's own user id
+    user_team: str = ""  # the user's workspace, where Slack names it
 
     @property
     def key(self) -> str:
-        """What is de-duplicated by."""
         return f"{self.team}.{self.place.channel}.{self.ts}"
 
     @property
@@ -69,7 +63,6 @@ class IncomingMessage:
 
     @property
     def root(self) -> str:
-        """The thread it belongs to, or begins."""
         return self.thread_ts or self.ts
 
     @property
@@ -82,19 +75,17 @@ class IncomingMessage:
 
 
 def get_thread_ts(payload: Payload) -> str:
-    """The thread that a click was made in; of a message that is no reply, its own."""
+    """Return a click's thread; for a message that is no reply, its own ts."""
     container, message = payload.get("container") or {}, payload.get("message") or {}
     return str(container.get("thread_ts") or message.get("thread_ts") or container.get("message_ts") or message.get("ts") or "")
 
 
 def parse_slack_timestamp(ts: str) -> datetime:
-    """A Slack timestamp as a time."""
     return datetime.fromtimestamp(float(ts), UTC)
 
 
 def parse_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection[str] = ()) -> IncomingMessage | None:
-    """An Events API payload of type `message` or `app_mention`, unless nobody spoke to be heard. Of bots only `alert_bots` are heard, and
-    what they say is meant for us."""
+    """Parse a message event; None unless a person or one of `alert_bots` wrote it. An alert counts as a mention."""
     event: Mapping[str, Any] = body.get("event") or {}
     bot, ts, channel = (str(event.get(key) or "") for key in ("bot_id", "ts", "channel"))
     if not _TIMESTAMP_PATTERN.fullmatch(ts):
@@ -127,15 +118,17 @@ def parse_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection
 
 @dataclass(frozen=True, slots=True)
 class EditedMessage:
-    """A message with a mention, as it reads now; `called_before`: it mentioned us before it was edited, too."""
+    """`called_before`: it mentioned us before the edit too."""
 
     now: IncomingMessage
     called_before: bool
 
 
 def parse_edit(body: Mapping[str, Any], bot_user: str) -> EditedMessage | None:
-    """An Events API payload of an edit, where a person changed words that mention us, or that do now. Slack tells of unfurled links in
-    the same way: no word changed, nobody wrote. It comes once, so no other event is to be waited for."""
+    """Parse an edit of a message that now mentions us.
+
+    Slack reports unfurled links as edits with unchanged text. An edit arrives once, so it has no twin.
+    """
     event: Mapping[str, Any] = body.get("event") or {}
     if event.get("subtype") != "message_changed":
         return None
@@ -149,7 +142,7 @@ def parse_edit(body: Mapping[str, Any], bot_user: str) -> EditedMessage | None:
 
 @dataclass(frozen=True, slots=True)
 class DeletedMessage:
-    """The first message of a thread that is no more."""
+    """A deleted message that was not a reply."""
 
     team: str
     channel: str
@@ -157,7 +150,7 @@ class DeletedMessage:
 
 
 def parse_deletion(body: Mapping[str, Any]) -> DeletedMessage | None:
-    """Slack tells of it as a deletion, or, where there are replies, as a change into a tombstone. Of a reply it is nobody's business."""
+    """Parse a deletion; with replies, Slack reports a change into a tombstone. None for a reply."""
     event: Mapping[str, Any] = body.get("event") or {}
     message = event.get("message") or {}
     buried = event.get("subtype") == "message_changed" and message.get("subtype") == "tombstone"
@@ -170,7 +163,6 @@ def parse_deletion(body: Mapping[str, Any]) -> DeletedMessage | None:
 
 
 def parse_files(message: Mapping[str, Any]) -> tuple[SlackFile, ...]:
-    """The files of a message, the first ten."""
     rows = [row for row in message.get("files") or [] if isinstance(row, Mapping)]
     return tuple(
         SlackFile(
@@ -189,7 +181,7 @@ def _get_first_link(message: Mapping[str, Any]) -> str:
 
 
 def get_full_text(message: Mapping[str, Any]) -> str:
-    """What a message says, also when an alerting bot wrote it as attachments."""
+    """Return the text with attachments, in which alerting bots write."""
     rows = [row for row in message.get("attachments") or [] if isinstance(row, Mapping)]
     more = [str(row.get(key) or "") for row in rows for key in ("pretext", "title", "text")] if rows else []
     more += [str(row.get("fallback") or "") for row in rows if not any(row.get(key) for key in ("pretext", "title", "text"))]

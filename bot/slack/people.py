@@ -1,7 +1,6 @@
-"""Who somebody is and whether a channel can be read from outside, as Slack says; remembered for a minute, and where a decision hangs on it
-for some seconds: a hundred decisions at once are one question.
+"""Facts about users and channels from Slack, cached for a minute, or for seconds where a decision depends on them.
 
-What Slack does not tell is not guessed: `SlackAnswerMissing` refuses.
+An unknown answer is not guessed: `SlackAnswerMissing` refuses.
 """
 
 import asyncio
@@ -21,8 +20,8 @@ from bot.store.channel_sharing import ANSWER_TTL_SECONDS, ChannelSharing, Channe
 
 T = TypeVar("T")
 CACHE_SECONDS = float(ANSWER_TTL_SECONDS)
+# How long an answer serves decisions: a revoked approver can still approve for this long (SECURITY.md).
 DECISION_CACHE_SECONDS = 10.0
-"""Seconds for which an answer serves decisions: who approves may have lost that right for so long (SECURITY.md says so)."""
 MAX_CACHED_ANSWERS = 5000
 
 
@@ -34,8 +33,11 @@ class SlackAnswerMissing(Refusal):
 
 
 class People:
-    """Questions about people and channels. `seconds` is a clock that never goes back, `fresh` for how many an answer serves decisions, `marks` what every
-    process heard of channels lately."""
+    """Concurrent callers share one request.
+
+    `seconds`: a monotonic clock. `fresh`: how many seconds an answer serves decisions. `marks`: channel sharing of all
+    processes.
+    """
 
     def __init__(
         self,
@@ -47,23 +49,21 @@ class People:
     ) -> None:
         self._client, self._fresh, self._marks = client, fresh, marks
         self._seconds = seconds
-        self._known: dict[tuple[str, str], tuple[float, Any]] = {}
-        """(question, whom about) → when it was asked, and the answer."""
+        self._known: dict[tuple[str, str], tuple[float, Any]] = {}  # (question, subject) → (when asked, answer)
         self._asking: dict[tuple[str, str], asyncio.Task[Any]] = {}
 
     async def get_person(self, user: str) -> Person:
-        """The user by id."""
         return await self._get_cached("person", user, self._fetch_person)
 
     async def get_name(self, user: str) -> str:
-        """What people call this user; the id where Slack does not say. A name mentions nobody."""
+        """Return the display name, or the id where Slack does not answer."""
         try:
             return (await self.get_person(user)).name if user else ""
         except SlackAnswerMissing:
             return user
 
     async def is_shared(self, channel: str) -> bool:
-        """Whether another organisation can read the channel, or will once it accepts."""
+        """Return whether another organisation can read the channel, or will once it accepts."""
         told = await self._get_sharing_mark(channel)
         if told is None:
             return await self._get_cached("shared", channel, self._fetch_shared)
@@ -71,13 +71,12 @@ class People:
         return told.shared
 
     async def record_sharing(self, channel: str, *, shared: bool) -> None:
-        """Slack tells that a channel is shared from now on, or no more: nothing that was known of it counts, in no process where it is shared."""
+        """Record Slack's sharing event and drop older answers."""
         self.forget(channel)
         if self._marks is not None:
             await (self._marks.mark_shared(channel) if shared else self._marks.forget_channel(channel))
 
     async def _get_sharing_mark(self, channel: str) -> ChannelSharing | None:
-        """What any process was told. Where that cannot be read, nothing that we remember counts either."""
         try:
             return await self._marks.get_sharing(channel) if self._marks is not None else None
         except (RedisError, OSError):
@@ -85,34 +84,31 @@ class People:
             return None
 
     async def list_members(self, group: str) -> frozenset[str]:
-        """The user ids in a user group. CannotTell where Slack does not say: then nobody is in it."""
+        """Return the user ids of a user group. Raises SlackAnswerMissing."""
         return await self._get_cached("group", group, self._fetch_group)
 
     async def list_approvers(self, group: str, team: str) -> frozenset[str]:
-        """The group's active human full members of `team`, as the ledger counts them: `TEAM:USER`."""
+        """Return the group's active human full members of `team` as `TEAM:USER`."""
         people = await asyncio.gather(*(self.get_person(user) for user in sorted(await self.list_members(group)))) if group else []
         return frozenset(f"{team}:{who.id}" for who in people if who.human and who.team == team)
 
     def forget(self, *about: str) -> None:
-        """Ask Slack anew about these users, channels or groups, however lately it was asked."""
         for key in [key for key in self._known if key[1] in about]:
             del self._known[key]
 
     def refresh(self, *about: str) -> None:
-        """A decision hangs on these users, channels or groups: what Slack said longer ago than FRESH is asked anew."""
+        """Drop answers that are too old for a decision."""
         old = self._seconds() - self._fresh
         for key in [key for key, (asked, _) in self._known.items() if key[1] in about and asked <= old]:
             del self._known[key]
 
     async def is_in_any(self, user: str, channels: Iterable[str]) -> bool:
-        """Whether the user is a member of one of the channels."""
         for channel in channels:
             if user in await self._get_cached("members", channel, self._fetch_channel_members):
                 return True
         return False
 
     async def list_channel_members(self, channel: str) -> frozenset[str]:
-        """Who is in a channel."""
         return await self._get_cached("members", channel, self._fetch_channel_members)
 
     async def _fetch_person(self, user: str) -> Person:
@@ -142,7 +138,7 @@ class People:
         return frozenset(str(user) for user in answer["users"])
 
     async def _get_cached(self, what: str, about: str, ask: Callable[[str], Awaitable[T]]) -> T:
-        """As known, or as Slack says now. Whoever asks the same meanwhile waits for that answer."""
+        """Return the cached answer or ask Slack."""
         key = (what, about)
         known = self._known.get(key)
         if known is not None and known[0] + CACHE_SECONDS > self._seconds():
@@ -157,7 +153,6 @@ class People:
             raise SlackAnswerMissing from trouble
 
     async def _fetch_and_cache(self, key: tuple[str, str], ask: Callable[[str], Awaitable[Any]]) -> Any:
-        """What Slack says, and from when on it is known."""
         told = await ask(key[1])
         self._remember(key, told)
         return told

@@ -1,7 +1,7 @@
-"""Which message of Slack is which card of an incident, kept in Redis so that every process edits the same one.
+"""Which Slack message is which card, in Redis, so that every process edits the same one.
 
-A card is `posting` before it is posted and then its ts: whoever finds `posting` knows that a crash may lie between, looks into the
-thread for the message, which carries its own metadata, and posts only when it is not there.
+A card is `posting` before the post, then its ts. After a crash in between, the thread is searched for the message's
+metadata before posting.
 """
 
 import contextlib
@@ -31,14 +31,13 @@ log = structlog.get_logger()
 OriginLookup = Callable[[str], Awaitable[Origin | None]]
 POSTING = "posting"
 CLOSED_RETENTION = timedelta(days=30)
-EDIT_LOCK_WAIT = timedelta(seconds=1)
-"""How long whoever tells something of their own waits for whoever edits a message of the same incident."""
+EDIT_LOCK_WAIT = timedelta(seconds=1)  # how long a writer waits for another that edits a message of the same incident
 
 
 class PostedCards:
-    """One hash an incident. Names: `end`, `report:ITEM`, `ticket`, `ticket_shown`, `file`, and `end_owed`, `ticket_owed`
-    of `bot.incidents.publishing.pending_edits`; what is noted of the living message is in
-    `bot.incidents.publishing.status_messages`, of actions in `bot.remediation.action_cards`, `.approval_view` and `.shared_cards`."""
+    """One hash per incident. Fields: `end`, `report:ITEM`, `ticket`, `ticket_shown`, `file`, and those of
+    `pending_edits`, `status_messages`, `bot.remediation.action_cards`, `.approval_view` and `.shared_cards`.
+    """
 
     def __init__(self, redis: Redis, *, names: RedisKeys | None = None, keep_closed: timedelta = CLOSED_RETENTION) -> None:
         self._redis = redis
@@ -46,11 +45,10 @@ class PostedCards:
         self._keep = keep_closed
 
     async def get(self, incident: str, name: str) -> str:
-        """What the card is; empty when nothing is known of it."""
         return decode_text(await to_coroutine(self._redis.hget(self._names.cards_key(incident), name)))
 
     async def claim(self, incident: str, name: str) -> str:
-        """The same, and when nothing was known, it is `posting` from here on."""
+        """Return the entry; where there is none, set `posting` and return an empty string."""
         if await to_coroutine(self._redis.hsetnx(self._names.cards_key(incident), name, POSTING)):
             return ""
         return await self.get(incident, name)
@@ -59,68 +57,62 @@ class PostedCards:
         await to_coroutine(self._redis.hset(self._names.cards_key(incident), name, value))
 
     async def drop(self, incident: str, name: str) -> None:
-        """Nothing is known of the card any more: it was not posted."""
         await to_coroutine(self._redis.hdel(self._names.cards_key(incident), name))
 
     async def increment(self, incident: str, name: str) -> None:
-        """Count one up."""
         await to_coroutine(self._redis.hincrby(self._names.cards_key(incident), name, 1))
 
     @asynccontextmanager
     async def hold_lock(
         self, incident: str, name: str, patience: timedelta = timedelta(seconds=20), *, wait: timedelta = timedelta()
     ) -> AsyncIterator[bool]:
-        """True for one holder at a time; whoever dies over it holds it for `patience`. A lock of its own, for what must not be posted twice.
-        `wait`: how long to wait for whoever holds it."""
+        """Yield True to one holder at a time. A dead holder's lock expires after `patience`."""
         lock = self._redis.lock(self._names.card_lock_key(incident, name), timeout=patience.total_seconds())
         held = await lock.acquire(blocking=bool(wait), blocking_timeout=wait.total_seconds())
         try:
             yield held
         finally:
             if held:
-                with contextlib.suppress(LockError):  # held for longer than `patience`: it may be another's by now
+                with contextlib.suppress(LockError):  # held for longer than `patience`, so another may hold it now
                     await lock.release()
 
     async def run_script(self, script: str, incident: str, *args: str) -> str:
-        """A Lua script over what is kept of the incident, as one step; KEYS[1] is its hash."""
         return decode_text(await to_coroutine(self._redis.eval(script, 1, self._names.cards_key(incident), *args)))
 
     async def set_retention(self, incident: str, *, closed: bool) -> None:
-        """A closed incident's cards are forgotten after a month; an open one's never."""
+        """Expire a closed incident's entries; keep an open one's."""
         key = self._names.cards_key(incident)
         await to_coroutine(self._redis.expire(key, self._keep) if closed else self._redis.persist(key))
 
 
 class PendingMessages:
-    """Living messages that say that somebody is looking, by since when: whose process died is found here."""
+    """Incidents with a status message that shows a running turn, by since when: finds messages of dead processes."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
 
     async def add_pending(self, incident: str) -> None:
-        """It says so now."""
         await self._redis.zadd(self._names.living, {incident: self._clock.now().timestamp()})
 
     async def remove_pending(self, incident: str) -> None:
-        """It says where the incident stands."""
         await self._redis.zrem(self._names.living, incident)
 
     async def list_abandoned(self, since: timedelta) -> list[str]:
-        """Those of which nothing was heard for so long and that no living process works on."""
+        """Return incidents pending longer than `since` without a lease."""
         before = (self._clock.now() - since).timestamp()
         rows = [decode_text(row) for row in await to_coroutine(self._redis.zrangebyscore(self._names.living, "-inf", before))]
         return [incident for incident in rows if not await self._redis.exists(self._names.lease_key(incident))]
 
 
 class IdempotentPoster:
-    """A message of a thread that is posted once, however often it is asked for. `cards` remembers which message is which."""
+    """Posts a thread message once."""
 
     def __init__(self, client: AsyncWebClient, cards: PostedCards) -> None:
         self._client = client
         self._cards = cards
 
     async def post_once(self, origin: Origin, incident: str, name: str, card: Card, metadata: dict[str, Any]) -> str:
-        """Post unless it is posted; the message's ts."""
+        """Post unless already posted; return the message's ts."""
         ts = await self._cards.claim(incident, name)
         if ts == POSTING:
             ts = await self.find_message(origin, metadata)
@@ -131,7 +123,7 @@ class IdempotentPoster:
         return ts
 
     async def _post_new(self, origin: Origin, incident: str, name: str, card: Card, metadata: dict[str, Any]) -> str:
-        """Of a post that had no turn, or that Slack refused as one too many, there is nothing to look for later."""
+        """Drop the entry of a rate-limited post: there is no message to search for."""
         try:
             return await post_message(self._client, origin.channel, origin.thread_ts, card, metadata)
         except SlackClientError as no:
@@ -140,14 +132,14 @@ class IdempotentPoster:
             raise
 
     async def find_message(self, origin: Origin, *metadata: Mapping[str, Any]) -> str:
-        """The message of the thread with one of these metadata, if a crash came after posting it."""
+        """Return the ts of the message with one of these metadata."""
         for message in await self.fetch_thread(origin):
             if message.get("metadata") in metadata:
                 return str(message["ts"])
         return ""
 
     async def fetch_thread(self, origin: Origin) -> Sequence[Mapping[str, Any]]:
-        """Every message of the incident's thread, oldest first."""
+        """Return the thread, oldest first."""
         found: list[Mapping[str, Any]] = []
         cursor = ""
         while True:
@@ -160,16 +152,16 @@ class IdempotentPoster:
                 return found
 
 
+# The message cannot be edited any more, so a new one replaces it.
 UNEDITABLE_ERRORS = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
-"""A message that cannot be edited any more, so another takes its place."""
 
 
+# This Slack does not know a block of the message.
 UNKNOWN_BLOCK_ERRORS = frozenset({"invalid_blocks", "invalid_blocks_format"})
-"""Slack does not know a block of the message."""
 
 
 class EditableMessages:
-    """Messages that are kept up to date: edited when they look different, posted where there is none any more. One caller at a time for each."""
+    """Messages edited when their blocks change, posted where none exists. One caller at a time per message."""
 
     def __init__(self, client: AsyncWebClient, cards: PostedCards, *, plans: bool = True) -> None:
         self._client, self.cards, self._plans = client, cards, plans
@@ -178,8 +170,10 @@ class EditableMessages:
     async def put_message(
         self, origin: Origin, incident: str, name: str, card: Card, marked: dict[str, Any], *earlier: dict[str, Any]
     ) -> None:
-        """Show this card. `marked` is its metadata, `earlier` those by which it may have been posted before a crash. Once Slack has refused
-        plans and tasks, they are lines for as long as this process lives."""
+        """Show this card. `earlier`: metadata it may have been posted with before a crash.
+
+        Once Slack refuses plan blocks, this process renders them as lines.
+        """
         plain = replace_plan_blocks(card)
         try:
             await self._put_card(origin, incident, name, card if self._plans else plain, marked, *earlier)
@@ -218,5 +212,5 @@ class EditableMessages:
         try:
             return await post_message(self._client, origin.channel, origin.thread_ts, card, marked)
         except SlackApiError:
-            await self.cards.drop(incident, name)  # refused, so it is not there; an answer that was lost leaves it to be looked for
+            await self.cards.drop(incident, name)  # refused, so it was not posted; after a lost answer the entry stays `posting`
             raise

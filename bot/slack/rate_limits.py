@@ -1,9 +1,8 @@
-"""How fast Slack may be called: each method waits its turn once Slack has said that it was called too often, the most urgent call first.
+"""Rate limits of Slack's methods: after a 429 calls queue, the most urgent first.
 
-Slack counts by method and workspace (chat.postMessage by channel), so one gate serves all callers of this process, and all processes take their
-turns from one row of them. As long as Slack has refused nothing, nobody waits. After a 429 the method rests as long as Slack says, and then goes
-on one call at a time, as often as its tier allows, until nobody waits any more. Whoever would wait for too long is told so instead: they hold
-locks, and come again.
+Slack counts by method and workspace (chat.postMessage by channel), so all processes share one queue per method. It
+proceeds one call at a time at the method's tier until it is empty. A call that would wait too long fails: its caller
+holds locks and retries later.
 """
 
 import asyncio
@@ -19,6 +18,7 @@ from slack_sdk.errors import SlackClientError
 
 from bot.refusal import TooEarly
 
+# Calls per minute (docs.slack.dev/apis/web-api/rate-limits).
 TIERS: Mapping[str, float] = {
     "chat.postMessage": 60,
     "chat.update": 50,
@@ -28,14 +28,12 @@ TIERS: Mapping[str, float] = {
     "reactions.remove": 20,
     "usergroups.users.list": 20,
 }
-"""Calls a minute, as Slack documents them (docs.slack.dev/apis/web-api/rate-limits)."""
 DEFAULT_CALLS_PER_MINUTE = 100.0
-MAX_WAIT_SECONDS = 15.0
-"""Seconds that a call may wait for its turn."""
+MAX_WAIT_SECONDS = 15.0  # that a call may wait for its turn
 
 
 class Urgency(IntEnum):
-    """What goes first. Cards with buttons come before everything that only tells; what is heard within seconds anyway comes last."""
+    """Cards with buttons first, then answers, then progress, which the next update repeats."""
 
     DECISION = 0
     ANSWER = 1
@@ -47,7 +45,7 @@ urgency: ContextVar[Urgency] = ContextVar("urgency", default=Urgency.ANSWER)
 
 @contextlib.contextmanager
 def with_urgency(how: Urgency) -> Iterator[None]:
-    """Calls of Slack inside are so urgent."""
+    """Set the urgency of the calls inside."""
     before = urgency.set(how)
     try:
         yield
@@ -60,35 +58,31 @@ class SlackTurnTimeout(SlackClientError, TooEarly):
 
 
 class SharedCallTurns(Protocol):
-    """The row of turns that several processes share. One that cannot be asked holds nobody back: Slack itself refuses."""
+    """Turns shared by processes. A store that does not answer blocks no call: Slack itself refuses."""
 
     async def is_rate_limited(self, name: str) -> bool:
-        """Whether one of them was refused lately, so that all queue."""
+        """Return whether a call was refused lately."""
 
     async def reserve_slot(self, name: str, each: float) -> float:
-        """Seconds until a turn that is the caller's alone."""
+        """Return the seconds until the caller's turn."""
 
-    async def apply_retry_after(self, name: str, seconds: float, each: float) -> None:
-        """Slack said: not before so long."""
+    async def apply_retry_after(self, name: str, seconds: float, each: float) -> None: ...
 
 
 class UnsharedCallTurns:
-    """One process alone."""
+    """Turns of a single process."""
 
     async def is_rate_limited(self, name: str) -> bool:
-        """Nobody else is in the way."""
         return False
 
     async def reserve_slot(self, name: str, each: float) -> float:
-        """All turns are ours."""
         return 0.0
 
-    async def apply_retry_after(self, name: str, seconds: float, each: float) -> None:
-        """Nobody else is to be told."""
+    async def apply_retry_after(self, name: str, seconds: float, each: float) -> None: ...
 
 
 class MethodGate:
-    """One method's. Times are the loop's."""
+    """The queue of one method, in event loop time."""
 
     def __init__(self, per_minute: float, longest: float = MAX_WAIT_SECONDS, name: str = "", others: SharedCallTurns | None = None) -> None:
         self._each, self._longest = 60 / per_minute, longest
@@ -99,7 +93,7 @@ class MethodGate:
         self._calling: asyncio.Task[None] | None = None
 
     async def wait_turn(self) -> None:
-        """Return when the call may go out. SlackCrowded when that takes too long."""
+        """Wait for the turn. Raises SlackTurnTimeout after `longest` seconds."""
         loop = asyncio.get_running_loop()
         if not self._waiting and self._free_at <= loop.time() and not await self._others.is_rate_limited(self._name):
             return
@@ -114,16 +108,15 @@ class MethodGate:
             raise SlackTurnTimeout(SlackTurnTimeout.__doc__) from None
 
     async def apply_retry_after(self, seconds: float) -> None:
-        """Slack said: not before so long."""
         self._free_at = max(self._free_at, asyncio.get_running_loop().time() + seconds)
         await self._others.apply_retry_after(self._name, seconds, self._each)
 
     async def _release_waiters(self) -> None:
-        """Call those who wait still, the most urgent first, unless Slack has said meanwhile that it is too early."""
+        """Release the most urgent first, unless a new 429 moved the time."""
         loop = asyncio.get_running_loop()
         while self._has_waiters():
             ours = loop.time() + await self._others.reserve_slot(self._name, self._each)
-            while (wait := max(ours, self._free_at) - loop.time()) > 0:  # noqa: ASYNC110 - a time that `rest` moves, nothing happens at it
+            while (wait := max(ours, self._free_at) - loop.time()) > 0:  # noqa: ASYNC110 - `apply_retry_after` moves the time
                 await asyncio.sleep(wait)
             if self._has_waiters():
                 heapq.heappop(self._waiting)[2].set_result(None)
@@ -136,14 +129,14 @@ class MethodGate:
 
 
 class RateLimits:
-    """The gates of one workspace. `others`: the turns that its processes share."""
+    """The gates of one workspace."""
 
     def __init__(self, longest: float = MAX_WAIT_SECONDS, others: SharedCallTurns | None = None) -> None:
         self._gates: dict[tuple[str, str], MethodGate] = {}
         self._longest, self._others = longest, others
 
     def get_gate(self, method: str, channel: str = "") -> MethodGate:
-        """The gate of a method; posting has one for each channel."""
+        """Return a method's gate; chat.postMessage has one per channel."""
         key = (method, channel if method == "chat.postMessage" else "")
         if key not in self._gates:
             self._gates[key] = MethodGate(

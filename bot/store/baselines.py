@@ -1,4 +1,4 @@
-"""What each host looked like when an incident last found it well, in Redis: one compressed value a host, for forty days."""
+"""Host baselines in Redis: how a host looked when an incident last found it healthy."""
 
 import json
 import zlib
@@ -11,18 +11,16 @@ from bot.store.keys import RedisKeys
 from graph.engine.peer_differences import HostBaseline
 
 BASELINE_RETENTION = timedelta(days=40)
-MAX_BASELINE_BYTES = 1 << 20
-"""Bytes of one host's rows, unpacked. What is longer was not written by this class."""
+MAX_BASELINE_BYTES = 1 << 20  # of one host's rows, decompressed; a longer value was not written by this class
 
 
 class BaselineStore:
-    """All hosts on one Redis, whose values are bytes."""
+    """One compressed value per host. Needs a Redis client that returns bytes."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
         self._redis, self._names = redis, names or RedisKeys()
 
     async def save_baselines(self, rows: Mapping[str, HostBaseline]) -> None:
-        """The newest of each host takes the place of what was kept."""
         if not rows:
             return
         pipe = self._redis.pipeline(transaction=False)
@@ -33,7 +31,7 @@ class BaselineStore:
         await pipe.execute()
 
     async def load_baselines(self, hosts: Collection[str]) -> dict[str, HostBaseline]:
-        """Of these hosts as many as were seen. A value that cannot be read is none."""
+        """Return the stored baselines; skip damaged values."""
         names = sorted(hosts)
         values = await self._redis.mget([self._names.baseline_key(host) for host in names]) if names else []
         found = ((host, _parse_baseline(value)) for host, value in zip(names, values, strict=True) if value)
@@ -41,7 +39,6 @@ class BaselineStore:
 
 
 def _parse_baseline(value: bytes | str) -> HostBaseline | None:
-    """A Redis that was opened for text cannot give it back."""
     if isinstance(value, str):
         return None
     try:

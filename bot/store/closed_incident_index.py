@@ -1,5 +1,6 @@
-"""Closed incidents as rows that are found by host, device and cause. A row goes with its incident; what the indices still name then is dropped
-by whoever finds it gone."""
+"""Closed incidents indexed by host, device and cause. A row expires with its incident; its index entries go at the next
+read.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -15,14 +16,15 @@ from graph.closed_incidents import ClosedIncident, ClosedIncidentMatches, Closed
 from graph.state import Origin
 from kb.redact import redact_stored_data
 
+# Newest incidents read per host, device or cause; of all of these together; and how many of the oldest are read to
+# learn how far back the index reaches.
 MAX_IDS_PER_INDEX, MAX_ROWS_READ, MAX_OLDEST_READ = 200, 600, 100
-"""Newest incidents of one host, device or cause that are read; of all of these together; and how many of the oldest are asked how far back
-what is kept reaches."""
 
 
 class ClosedIncidentIndex:
-    """All of them on one Redis. `heard`: what a place may hear of an incident of another one; `keep`: how long closed incidents stay;
-    `most`: the newest that an index names, whether anybody ever asks for them or not."""
+    """`heard(reader, origin)`: what a reader may see of an incident from another place. `keep`: a row's TTL. `most`:
+    ids per index.
+    """
 
     def __init__(
         self,
@@ -36,7 +38,6 @@ class ClosedIncidentIndex:
         self._redis, self._heard, self._keep, self._names, self._most = redis, heard, keep, names or RedisKeys(), most
 
     async def save_incident(self, row: ClosedIncident) -> None:
-        """In the place of what was known of it."""
         score, kinds = row.closed.timestamp(), _list_index_names(row.all_hosts, row.devices, row.labels)
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.set(
@@ -54,11 +55,10 @@ class ClosedIncidentIndex:
         return self._names.incident_key(incident, "earlier")
 
     async def remove_incident(self, incident: str) -> None:
-        """It lives again, or never was of the past."""
         await self._redis.delete(self._get_row_key(incident))
 
     async def find_incidents(self, sought: ClosedIncidentQuery) -> ClosedIncidentMatches:
-        """What is kept of the sought, as far as its reader may hear of it. Trouble is a value."""
+        """Return the matches that the reader may see. A Redis error is returned in `could_not`, not raised."""
         try:
             return await self._find_readable_incidents(sought)
         except RedisError as why:
@@ -75,7 +75,6 @@ class ClosedIncidentIndex:
         return ClosedIncidentMatches(tuple(found), await self._find_oldest_opened(sought), cut=cut or len(ids) > MAX_ROWS_READ)
 
     async def _find_oldest_opened(self, sought: ClosedIncidentQuery) -> datetime | None:
-        """When the oldest was opened that the reader may hear of."""
         key = self._names.closed_index_key("all")
         ids = [one.decode() for one in cast(list[bytes], await self._redis.zrange(key, 0, MAX_OLDEST_READ - 1))]
         told = [row for row in await self._load_rows(ids, [key]) if self._apply_visibility(row, sought)]
@@ -85,7 +84,7 @@ class ClosedIncidentIndex:
         return limit_closed_incident(row, self._heard(sought.reader, row.origin), sought.visible)
 
     async def _load_rows(self, incidents: Sequence[str], keys: Sequence[str]) -> list[ClosedIncident]:
-        """Those that are still there and can be read; what is gone leaves these indices."""
+        """Return the rows that exist and parse; remove expired ids from the indices `keys`."""
         raw = cast(list[bytes | None], await self._redis.mget([self._get_row_key(one) for one in incidents])) if incidents else []
         gone = [one for one, text in zip(incidents, raw, strict=True) if text is None]
         if gone:
@@ -97,7 +96,7 @@ class ClosedIncidentIndex:
 
 
 def _parse_row(text: bytes) -> ClosedIncident | None:
-    """Return None for a damaged row: one of them must not keep the others from being found."""
+    """Return None for a damaged row, so that it does not hide the others."""
     try:
         return ClosedIncident.model_validate_json(text)
     except ValidationError:

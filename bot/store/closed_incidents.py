@@ -1,4 +1,4 @@
-"""Closed incidents in Redis: each goes by itself after its days (`bot.incidents.dispatch.lua_scripts`), and sooner where all of them are too much."""
+"""Closed incidents in Redis: each expires after its retention, the longest closed earlier above a size limit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +9,8 @@ from redis.asyncio import Redis
 from bot.store.keys import THREAD_KEY_PREFIX, RedisKeys
 from graph.checkpoints.checkpoint_reader import KEY_KINDS
 
+# KEYS: hash, inbox, lease, threads, then all other keys of the incident. Keeps an incident that was reopened meanwhile,
+# and one with drained nodes, which has no TTL yet.
 FORGET_SCRIPT = """
 local hash, inbox, lease, threads = unpack(KEYS, 1, 4)
 if redis.call('HGET', hash, 'lifecycle') ~= 'closed' or redis.call('LLEN', inbox) > 0 or redis.call('EXISTS', lease) == 1 then return 0 end
@@ -17,8 +19,6 @@ for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('UNLINK',
 redis.call('UNLINK', unpack(KEYS))
 return 1
 """
-"""KEYS hash, inbox, lease, threads, and whatever else is kept of the incident. One that lives again meanwhile stays, and one whose nodes
-we hold, which has no lifetime yet."""
 INCIDENT_KEY_PARTS = (
     "inbox",
     "lease",
@@ -47,14 +47,17 @@ class ClosedIncident:
 
 
 class ClosedIncidentStore:
-    """All of them on one Redis."""
+    """Lists closed incidents with size and TTL, and trims them."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
         self._redis, self._names = redis, names or RedisKeys()
         self._forget = redis.register_script(FORGET_SCRIPT)
 
     async def trim_to_bytes(self, most_bytes: int) -> int:
-        """Forget the longest closed until the rest takes no more than this; how many went. ResponseError where Redis tells no sizes."""
+        """Delete the longest closed incidents until the rest fits; return how many.
+
+        Raises ResponseError where Redis lacks MEMORY USAGE.
+        """
         rows = sorted((row for row in await self.list_closed_incidents() if row.goes_in_ms >= 0), key=lambda row: row.goes_in_ms)
         over, gone = sum(row.bytes for row in rows) - most_bytes, 0
         for row in rows:
@@ -65,7 +68,6 @@ class ClosedIncidentStore:
         return gone
 
     async def list_closed_incidents(self) -> list[ClosedIncident]:
-        """Every closed incident, in no order."""
         ids = await self._scan_incident_ids()
         return [row for at in range(0, len(ids), READ_BATCH_SIZE) for row in await self._measure_incidents(ids[at : at + READ_BATCH_SIZE])]
 

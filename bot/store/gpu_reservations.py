@@ -1,6 +1,5 @@
-"""Who holds a host for a check that needs its GPUs, over all processes: one lock in Redis each, gone by itself when its holder dies.
-
-Rule it keeps: a store that does not answer gives no host away.
+"""GPU reservations as Redis locks that expire with their holder. Fails closed: without an answer from Redis, no host is
+reserved.
 """
 
 import contextlib
@@ -20,7 +19,7 @@ class RedisGpuReservations:
         self._redis, self._names = redis, names or RedisKeys()
 
     async def reserve_host(self, host: str, seconds: float) -> str | None:
-        """A token, or None while somebody else holds the host or nobody can say."""
+        """Return a token, or None where the host is held or Redis does not answer."""
         token = secrets.token_hex(8)
         try:
             taken = await self._get_lock(host, seconds).acquire(blocking=False, token=token)
@@ -29,7 +28,7 @@ class RedisGpuReservations:
         return token if taken else None
 
     async def release_host(self, host: str, token: str) -> None:
-        """What cannot be given back now, or is another's by now, ends by itself."""
+        """Release the lock; if that fails, it expires."""
         with contextlib.suppress(RedisError):
             await self._get_lock(host).do_release(token.encode())
 

@@ -1,15 +1,14 @@
-"""Every key of ours in Redis, spelt here. A changed name or value is a new store version (`bot.store.version`).
+"""Every Redis key. A changed name or value needs a new store version (`bot.store.version`).
 
-Two rooms below keep the spelling of their own: `graph.checkpoints` (THREADS) and `tools.ledger` (LEDGER).
+The rest of two prefixes is named elsewhere: THREAD_KEY_PREFIX in `graph.checkpoints`, LEDGER_KEY_PREFIX in
+`tools.ledger`.
 """
 
 from dataclasses import dataclass
 
 KEY_PREFIX = "rm"
-THREAD_KEY_PREFIX = f"{KEY_PREFIX}:thread"
-"""How the keys of LangGraph's threads begin."""
-LEDGER_KEY_PREFIX = f"{KEY_PREFIX}:ledger:"
-"""How the keys of the approval ledger begin."""
+THREAD_KEY_PREFIX = f"{KEY_PREFIX}:thread"  # LangGraph's checkpoints
+LEDGER_KEY_PREFIX = f"{KEY_PREFIX}:ledger:"  # the approval ledger
 VERSION_KEY = f"{KEY_PREFIX}:version"
 WAKEUP_STREAM_KEY = f"{KEY_PREFIX}:wakeups"
 ACTION_WAKEUP_STREAM_KEY = f"{KEY_PREFIX}:action-wakeups"
@@ -22,7 +21,7 @@ LESSONS_KEY, LESSONS_VERSION_KEY = f"{KEY_PREFIX}:lessons", f"{KEY_PREFIX}:lesso
 
 
 class RedisKeys:
-    """The keys of one kind of work; `ACTIONS` has leases of its own, `DIRECT_MESSAGE_KEYS` and `OUTBOX_KEYS` an inbox of their own. One incident's keys share a hash tag."""
+    """The keys of one kind of work. All keys of one incident share a hash tag."""
 
     def __init__(self, prefix: str = KEY_PREFIX) -> None:
         self.due = f"{prefix}:due"
@@ -104,17 +103,18 @@ class RedisKeys:
         return f"{self._prefix}:gpus:{host}"
 
 
+# Leases on single actions and on an incident's remediations, so that the worker that advances them does not block the
+# dispatcher.
 ACTION_KEYS = RedisKeys(f"{KEY_PREFIX}:act")
-"""Leases on single actions and on the ladders of an incident: whoever drives those does not stand in the desk's way."""
+# Direct messages: a conversation has the same keys as an incident, but is none.
 DIRECT_MESSAGE_KEYS = RedisKeys(f"{KEY_PREFIX}:direct")
-"""Direct messages: each conversation has the keys that an incident has, and is none."""
+# Short answers on their way to Slack: a thread has the same keys as an incident, but is none.
 OUTBOX_KEYS = RedisKeys(f"{KEY_PREFIX}:outbox")
-"""Short answers on their way to Slack: each thread has the keys that an incident has, and is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyDescription:
-    """One row of the table: keys of this form (`*` is an id), what they hold, and when they go."""
+    """A row of KEY_TABLE: the form of a key (`*` is an id), what it holds, when it is deleted."""
 
     form: str
     holds: str
@@ -210,5 +210,6 @@ KEY_TABLE = (
     KeyDescription("rm:action-wakeups",             "stream: wake-ups of actions"),
 )
 # fmt: on
+# Keys without an id. All long-lived data leaves at least one of them, so they show without a scan whether the store has
+# data.
 FIXED_KEYS = (f"{LEDGER_KEY_PREFIX}audit", *(row.form for row in KEY_TABLE if "*" not in row.form and row.form != VERSION_KEY))
-"""Keys without an id. Whatever RackMedic keeps for long leaves one of them, so they show whether there is data without a search."""

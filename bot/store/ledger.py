@@ -1,4 +1,4 @@
-"""Opening the approval ledger: with which keys, and whether this store may be trusted with it. Fails closed: in doubt no remedy runs, and why is told."""
+"""Open the approval ledger. Fails closed: on a store that may lose writes no remedy runs."""
 
 import ipaddress
 import re
@@ -32,8 +32,11 @@ ROTATE_KEY_TEXT = "the ledger's key is new here, and the ledger does not know it
 
 
 async def open_ledger(settings: Settings, store: Store, inventory: Inventory, clock: Clock, *, changing: bool = False) -> Ledger:
-    """The ledger on this store. Refusal where it was begun with another key, or goes on with one that we lack: one more entry would break its
-    chain for good. `changing`: for whoever looks, pulls the kill switch or changes the key, which must also work where the end of the log is not ours."""
+    """Return the ledger of this store.
+
+    Raises Refusal where it was begun with another key, or its newest entry has a key that we lack: one more entry would
+    break the chain for good. `changing` skips the second check, for reading, the kill switch and key rotation.
+    """
     distrust = find_distrust_reason(await store.get_durability(), inventory, accept=settings.accept_forgetful_ledger)
     kept = None if store.is_memory_only else get_head_file(settings)
     ledger = Ledger(
@@ -59,7 +62,6 @@ async def open_ledger(settings: Settings, store: Store, inventory: Inventory, cl
 
 
 def build_brakes(settings: Settings) -> Brakes:
-    """How much may be changed before somebody has to look, as the site sets it."""
     return Brakes(
         blast_hosts=settings.brake_incident_hosts,
         blast_seconds=max(1, round(settings.brake_incident_minutes * 60)),
@@ -70,12 +72,12 @@ def build_brakes(settings: Settings) -> Brakes:
 
 
 def get_head_file(settings: Settings) -> Path:
-    """Where the newest audit head is kept outside Redis: what a Redis that was restored from an older copy does not hold."""
+    """Return the file of the newest audit head, kept outside Redis to detect a restore from an older copy."""
     return settings.data_dir / "ledger.head"
 
 
 def load_audit_head(file: Path | None) -> tuple[int, str]:
-    """The length and the head that were kept last; of a file that is not there, or none of ours, nothing."""
+    """Return the kept length and head, or (0, "") where the file is missing or malformed."""
     try:
         found = re.fullmatch(r"([0-9]{1,13}) ((?:[0-9a-f]{8}\.)?[0-9a-f]{64})\n", file.read_text()) if file else None
     except (OSError, UnicodeDecodeError):
@@ -84,7 +86,7 @@ def load_audit_head(file: Path | None) -> tuple[int, str]:
 
 
 def _build_head_writer(file: Path | None) -> Callable[[int, str], None]:
-    """A head in the log is what a cut audit chain is later held against: `rackmedic audit verify --head`. The newest is kept in a file beside."""
+    """Return a callback that logs the newest audit head, for `rackmedic audit verify --head`, and keeps it in `file`."""
 
     def keep(length: int, head: str) -> None:
         log.info("audit.head", entries=length, head=head)
@@ -103,7 +105,7 @@ def _build_head_writer(file: Path | None) -> Callable[[int, str], None]:
 
 
 def find_distrust_reason(durability: Durability, inventory: Inventory, *, accept: bool) -> str:
-    """Why no remedy may run on this store; empty where one may."""
+    """Return why no remedy may run on this store, or an empty string."""
     if durability.is_durable:
         return ""
     forgets = "; ".join(durability.problems) or "it may forget what it acknowledged"
@@ -114,7 +116,7 @@ def find_distrust_reason(durability: Durability, inventory: Inventory, *, accept
 
 
 def is_non_durable_allowed(durability: Durability, *, accept: bool) -> bool:
-    """Whether remedies run although the store may forget: every card says so."""
+    """Return whether remedies run although the store may lose writes; every card then says so."""
     return accept and not durability.is_durable
 
 

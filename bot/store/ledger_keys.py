@@ -1,5 +1,4 @@
-"""The keys that sign the ledger: from the settings, else files of the data folder; and how a new one comes to stand there, so that a crash
-between any two steps loses none."""
+"""The keys that sign the ledger, from settings or the data folder. A crash during rotation loses no key."""
 
 import contextlib
 import os
@@ -18,28 +17,26 @@ KEY_IS_SETTING_TEXT = (
 
 
 def load_ledger_key(settings: Settings) -> bytes:
-    """The key from settings, else one made once in the data folder, readable by its owner alone."""
+    """Return the key of the settings, else one created in the data folder with mode 0600."""
     return settings.ledger_key.get_secret_value().encode() or _load_or_create_key(get_key_file(settings))
 
 
 def load_older_keys(settings: Settings) -> tuple[bytes, ...]:
-    """Those that the ledger was signed with before, the newest first."""
+    """Return the earlier keys, newest first."""
     named = [word.strip().encode() for word in settings.ledger_old_keys.get_secret_value().split(",") if word.strip()]
     return tuple(dict.fromkeys((*_read_key_lines(_get_older_keys_file(settings)), *named)))
 
 
 def get_key_file(settings: Settings) -> Path:
-    """Where our own key is kept."""
     return settings.data_dir / "ledger.key"
 
 
 def has_ledger_key(settings: Settings) -> bool:
-    """Whether there is one yet."""
     return bool(settings.ledger_key.get_secret_value()) or get_key_file(settings).exists()
 
 
 def rotate_ledger_key(settings: Settings) -> None:
-    """A new key of our own. The present one is with the earlier ones before it stops being the present one: no step loses a key."""
+    """Create a new key, after saving the present one among the older keys. Raises Refusal where the key is a setting."""
     if settings.ledger_key.get_secret_value():
         raise Refusal(KEY_IS_SETTING_TEXT)
     present = load_ledger_key(settings)
@@ -60,7 +57,7 @@ def _read_key_lines(file: Path) -> tuple[bytes, ...]:
 
 
 def _write_keys(file: Path, keys: Sequence[bytes]) -> None:
-    """Whole or not at all, on the disk before it counts."""
+    """Replace the file atomically and fsync it and its folder."""
     draft = _write_draft(file, b"\n".join(keys))
     draft.replace(file)
     folder = os.open(file.parent, os.O_RDONLY)
@@ -80,7 +77,7 @@ def _write_draft(file: Path, text: bytes) -> Path:
 
 
 def _load_or_create_key(file: Path) -> bytes:
-    """Whole or not at all: two processes that start together read one key, and a crash leaves no half of one."""
+    """Create the key atomically: concurrent starts read one key, and a crash leaves no partial file."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not file.exists():
         draft = _write_draft(file, _generate_key())

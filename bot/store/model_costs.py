@@ -1,4 +1,4 @@
-"""What incidents have cost, in Redis: kept over restarts and shared between processes, for as long as the incident is kept."""
+"""Model costs per incident in Redis, kept as long as the incident."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from graph.model.reasoner import ModelSpend
 
 
 class RedisSpendStore:
-    """A hash per incident; adding is one atomic step."""
+    """One hash per incident; `add_spend` is atomic."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
         self._redis = redis

@@ -1,8 +1,8 @@
-"""A Redis of our own: a `redis-server` or `valkey-server` found on PATH, kept to one directory and one Unix socket.
+"""A private `redis-server` or `valkey-server` on one directory and one Unix socket.
 
-Rules it keeps: every write is on disk before it is answered (`appendfsync always`); one directory never has two servers
-(a lock file, and a server left behind by a killed process is taken over); the server runs in its own session, so Ctrl-C
-reaches us first; one that dies is started again on the same directory; and it stops with whoever owns it.
+Invariants: every write is on disk before it is answered; one directory never has two servers (lock file; a server left
+by a killed process is taken over); the server has its own session, so Ctrl-C reaches RackMedic first; a dead server is
+restarted; it stops with its owner.
 """
 
 import asyncio
@@ -27,12 +27,9 @@ log = structlog.get_logger()
 LOG_FILE_NAME = "redis.log"
 SERVER_BINARIES = ("redis-server", "valkey-server")
 NO_RETRY = Retry(NoBackoff(), 0)
-READY_TIMEOUT_SECONDS = 60.0
-"""Seconds to answer: a long append-only file takes its time to load."""
-RESTART_DELAYS_SECONDS = (0.2, 1.0, 5.0, 10.0, 30.0)
-"""Seconds before a server that died is started again, longer each time until one answers."""
-MAX_SOCKET_PATH_BYTES = 100
-"""The kernel takes 107 bytes; some are kept in reserve."""
+READY_TIMEOUT_SECONDS = 60.0  # a long append-only file takes time to load
+RESTART_DELAYS_SECONDS = (0.2, 1.0, 5.0, 10.0, 30.0)  # before each restart of a server that died, until one answers
+MAX_SOCKET_PATH_BYTES = 100  # the kernel's limit is 107
 
 
 class PrivateRedisFailed(Exception):
@@ -43,7 +40,7 @@ MAX_LOG_BYTES = 16 << 20
 
 
 def rotate_log(directory: Path) -> bool:
-    """Put a long log of the server aside, and the one before that away; whether it was long. The server opens it anew for each line."""
+    """Rename a log over MAX_LOG_BYTES; return whether it was. The server reopens the file for each line."""
     log = directory / LOG_FILE_NAME
     if not log.exists() or log.stat().st_size <= MAX_LOG_BYTES:
         return False
@@ -52,12 +49,11 @@ def rotate_log(directory: Path) -> bool:
 
 
 def find_server(path: str | None = None) -> str | None:
-    """The server binary to use, or None."""
     return next((found for name in SERVER_BINARIES if (found := shutil.which(name, path=path))), None)
 
 
 class PrivateRedis:
-    """A running server of our own (owner), or one that another process of ours runs in the same directory (guest)."""
+    """A server that this process owns, or one of another RackMedic process in the same directory (guest)."""
 
     def __init__(
         self, directory: Path, socket: Path, lock: IO[str] | None, process: asyncio.subprocess.Process | None, binary: str = ""
@@ -77,7 +73,7 @@ class PrivateRedis:
         return self._lock is not None
 
     async def stop(self) -> None:
-        """Stop the server if it is ours. Everything is on disk already, so nothing is saved on the way out."""
+        """Stop an owned server without saving: all writes are on disk."""
         if self._lock is None:
             return
         if self._keeping is not None:
@@ -86,7 +82,7 @@ class PrivateRedis:
         try:
             await redis.shutdown(nosave=True)
         except RedisError:
-            pass  # it may be gone already; that is what we want
+            pass  # it may be gone already
         finally:
             await redis.aclose()
         if self._process is not None:
@@ -95,7 +91,6 @@ class PrivateRedis:
         self._lock = None
 
     async def _restart_when_dead(self, argv: list[str]) -> None:
-        """Start the server again whenever it has died, until cancelled. What it answered is on disk: nothing is lost with it."""
         failed = 0
         while self._process is not None:
             log.error("private_redis.died", code=await self._process.wait(), log=str(self.directory / LOG_FILE_NAME))
@@ -112,7 +107,7 @@ class PrivateRedis:
 
 
 async def start_private_redis(binary: str, directory: Path) -> PrivateRedis:
-    """Start a server on `directory`, or take over or share the one that is there."""
+    """Start a server on `directory`, or take over or share the running one. Raises PrivateRedisFailed."""
     socket, lock = _claim_directory(directory)
     if lock is None:
         await _wait_until_ready(socket, None, directory)
@@ -127,13 +122,13 @@ async def start_private_redis(binary: str, directory: Path) -> PrivateRedis:
 
 
 def _claim_directory(directory: Path) -> tuple[Path, IO[str] | None]:
-    """Where the server of this directory listens, and the lock that makes it ours, if nobody has it."""
+    """Return the socket path, and the lock unless another process holds it."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     return _get_socket_path(directory), _try_lock(directory / "lock")
 
 
 def _get_socket_path(directory: Path) -> Path:
-    """The socket lies beside the data, or, where that path is too long for the kernel, in a directory of ours named after it."""
+    """Return the socket beside the data, or one in a private temporary directory where that path is too long."""
     beside = directory.resolve() / "redis.sock"
     if len(os.fsencode(beside)) <= MAX_SOCKET_PATH_BYTES:
         return beside

@@ -1,6 +1,6 @@
-"""What each customer has had of their share, in Redis: the last hour's mentions, and the incidents at which we are.
+"""Quota usage per tenant: mentions of the last hour, and active incidents.
 
-Reading, deciding and noting are one optimistic transaction: two processes never both give the last place.
+One optimistic transaction reads, decides and records, so two processes never both grant the last place.
 """
 
 from collections.abc import Callable
@@ -17,21 +17,21 @@ from bot.tasks import KeyedLocks, to_coroutine
 from tools.clock import Clock
 
 INCIDENT_RETENTION = timedelta(days=30)
+# Lifecycles in which RackMedic works on the incident; `handed_off` and `closed` are not
 ACTIVE_LIFECYCLES = frozenset({b"open", b"waiting", b"watching"})
-"""States of an incident in which it is ours to go on with; what is handed off or closed is not."""
 QuotaDecision = Callable[[QuotaUsage], ExceededLimit | None]
 
 
 class QuotaStore:
-    """All customers on one Redis."""
+    """Usage of all tenants, on one Redis."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
         self._in_order = KeyedLocks()
 
     async def begin_item(self, tenant: str, incident: str, item: str, decide: QuotaDecision) -> ExceededLimit | None:
-        """Note that an item begins unless `decide` lets it wait; what was noted before goes on without being asked again."""
-        async with self._in_order.acquire(tenant):  # of this process one at a time; of several the transaction decides
+        """Record that an item begins, unless `decide` returns a limit. An item recorded before passes."""
+        async with self._in_order.acquire(tenant):  # serialises this process; between processes the transaction decides
             while True:
                 async with self._redis.pipeline(transaction=True) as pipe:
                     try:
@@ -40,7 +40,7 @@ class QuotaStore:
                         continue
 
     async def release_incident(self, tenant: str, incident: str) -> None:
-        """An incident counts no more until an item of theirs begins in it."""
+        """Stop counting an incident until its next item begins."""
         await to_coroutine(self._redis.srem(self._names.quota_key(tenant, "incidents"), incident))
 
     async def _begin_in_transaction(
@@ -67,7 +67,7 @@ class QuotaStore:
         return None
 
     async def _measure_usage(self, tenant: str, incident: str) -> tuple[list[bytes], QuotaUsage]:
-        """Incidents that have ended, and what is used: what this incident itself takes is no reason against it."""
+        """Return the ended incidents, and the usage without this incident."""
         names, since = self._names, (self._clock.now() - HOUR).timestamp()
         mentions: Any = await self._redis.zrangebyscore(names.quota_key(tenant, "mentions"), f"({since}", "+inf", withscores=True)
         begun: Any = await to_coroutine(self._redis.smembers(names.quota_key(tenant, "incidents")))

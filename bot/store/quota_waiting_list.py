@@ -1,4 +1,4 @@
-"""What of customers waits for their share, in Redis: since when, why, and what our own people let in at once."""
+"""Incidents of tenants over their quota: since when, why, and which an operator let in."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,18 +12,17 @@ from bot.tasks import to_coroutine
 from kb.numbers import parse_seconds
 from tools.clock import Clock
 
-MAX_TIMESTAMP_SECONDS = 253_000_000_000.0
-"""Seconds since 1970 of the last moment that a date can hold, roughly."""
+MAX_TIMESTAMP_SECONDS = 253_000_000_000.0  # since 1970; about the last moment that a datetime can hold
 
 
 class QuotaWaitingList:
-    """All customers on one Redis. An incident waits once, however much of it does."""
+    """Each incident is listed once, however many of its items wait."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
 
     async def add_incident(self, tenant: str, incident: str, why: ExceededLimit) -> None:
-        """It waits, from now on or as before."""
+        """Add an incident, or keep its place."""
         until = why.until.timestamp() if why.until else ""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.zadd(self._names.waits, {f"{incident} {tenant}": self._clock.now().timestamp()}, nx=True)
@@ -31,25 +30,23 @@ class QuotaWaitingList:
             await pipe.execute()
 
     async def remove_incident(self, tenant: str, incident: str) -> None:
-        """It waits no more."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.zrem(self._names.waits, f"{incident} {tenant}")
             pipe.srem(self._names.waits_let_in, incident)
             await pipe.execute()
 
     async def let_in_incident(self, tenant: str, incident: str) -> bool:
-        """Whatever limit stands against it counts no more for what waits of it now; False where nothing does."""
+        """Let a waiting incident pass its tenant's limits; return False where it does not wait."""
         if await self._redis.zscore(self._names.waits, f"{incident} {tenant}") is None:
             return False
         await to_coroutine(self._redis.sadd(self._names.waits_let_in, incident))
         return True
 
     async def is_let_in(self, incident: str) -> bool:
-        """Whether somebody let it in."""
         return bool(await to_coroutine(self._redis.sismember(self._names.waits_let_in, incident)))
 
     async def list_waiting_tenants(self) -> list[WaitingTenant]:
-        """One row a customer, whoever waits longest first, of those who wait equally long by name. What has nothing left to wait with is forgotten."""
+        """Return one row per tenant, longest wait first, ties by name. Remove incidents with an empty inbox."""
         found: Any = await self._redis.zrange(self._names.waits, 0, -1, withscores=True)
         rows = [(*_parse_member(member), float(at)) for member, at in found]
         left: dict[str, list[tuple[str, float, bool]]] = {}
@@ -63,7 +60,7 @@ class QuotaWaitingList:
         return [_build_waiting_tenant(tenant, theirs, why.get(tenant.encode(), b"")) for tenant, theirs in longest]
 
     async def _get_incident_states(self, incidents: Sequence[str]) -> list[tuple[bool, bool]]:
-        """Of each: whether anything waits, and whether anything of it was answered."""
+        """Return for each incident (items wait, any was answered)."""
         async with self._redis.pipeline(transaction=False) as pipe:
             for incident in incidents:
                 pipe.llen(self._names.incident_key(incident, "inbox"))
@@ -73,14 +70,13 @@ class QuotaWaitingList:
 
 
 def _parse_member(member: bytes) -> tuple[str, str]:
-    """(incident, tenant)."""
     incident, _, tenant = member.decode().partition(" ")
     return incident, tenant
 
 
 def _build_waiting_tenant(tenant: str, rows: list[tuple[str, float, bool]], why: bytes) -> WaitingTenant:
     limit, _, until = why.decode("utf-8", "replace").partition(" ")
-    known = limit if limit in {*QuotaLimit} else QuotaLimit.INCIDENTS  # a damaged row says least
+    known = limit if limit in {*QuotaLimit} else QuotaLimit.INCIDENTS  # default of a damaged row
     ends = parse_seconds(until, MAX_TIMESTAMP_SECONDS)
     over = ExceededLimit(QuotaLimit(known), None if ends is None else datetime.fromtimestamp(ends, UTC))
     new = frozenset(incident for incident, _, is_new in rows if is_new)

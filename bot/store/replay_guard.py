@@ -1,4 +1,4 @@
-"""What was sent to us is heard once: a message with the same sign has no second effect, while one that was begun and not stored may come again."""
+"""Replay guard: a signed message takes effect once, and may be tried again after a failure."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,12 +9,11 @@ from redis.asyncio import Redis
 
 from bot.store.keys import RedisKeys
 
-PROCESSING_TIMEOUT = timedelta(seconds=60)
-"""A process that dies over a message leaves it to the next try."""
+PROCESSING_TIMEOUT = timedelta(seconds=60)  # after this, a message whose process died may be tried again
 
 
 class ReplayState(StrEnum):
-    """Whether a message may have its effect."""
+    """First, in progress, or done."""
 
     FIRST = "first"
     GOES_ON = "begun"
@@ -22,7 +21,7 @@ class ReplayState(StrEnum):
 
 
 class ReplayGuard:
-    """Signs of what was heard, for as long as it could be sent again (`lasts`)."""
+    """Signatures seen, remembered for `lasts`."""
 
     def __init__(self, redis: Redis, lasts: timedelta, names: RedisKeys | None = None) -> None:
         self._redis = redis
@@ -31,7 +30,7 @@ class ReplayGuard:
 
     @asynccontextmanager
     async def guard_message(self, room: str, sign: str) -> AsyncIterator[ReplayState]:
-        """Left without an exception it was heard. FIRST is told to one of all who ask; whoever fails gives it back."""
+        """Yield FIRST to exactly one caller. An exception in its block allows the message again."""
         key = self._names.replay_key(room, sign)
         if not await self._redis.set(key, ReplayState.GOES_ON, nx=True, ex=PROCESSING_TIMEOUT):
             before = await self._redis.get(key)

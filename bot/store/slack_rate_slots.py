@@ -1,4 +1,4 @@
-"""Turns at a method of Slack's that several processes share, once Slack has refused one of them. A number in Redis: when the next turn is free."""
+"""Call slots of a Slack method, shared by all processes after a 429."""
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -28,28 +28,28 @@ return 0
 
 
 class SlackRateSlots:
-    """`bot.slack.rate_limits.SharedCallTurns` on one Redis, by its clock. Whoever takes none for the time of one turn ends the queueing."""
+    """`SharedCallTurns` on Redis, by its clock. Queueing ends when no slot is reserved for the time of one slot."""
 
     def __init__(self, redis: Redis, *, names: RedisKeys | None = None) -> None:
         self._redis, self._names = redis, names or RedisKeys()
         self._take, self._rest = redis.register_script(RESERVE_SLOT_SCRIPT), redis.register_script(RETRY_AFTER_SCRIPT)
 
     async def is_rate_limited(self, name: str) -> bool:
-        """Whether one of them was refused lately. A store that is away holds nobody back: then Slack itself refuses."""
+        """Return False where Redis does not answer: Slack itself refuses."""
         try:
             return bool(await self._redis.exists(self._names.slack_slots_key(name)))
         except RedisError:
             return False
 
     async def reserve_slot(self, name: str, each: float) -> float:
-        """Seconds until a turn that is the caller's alone; 0 where the store is away."""
+        """Return the seconds until the caller's slot; 0 where Redis does not answer."""
         try:
             return int(await to_coroutine(self._take([self._names.slack_slots_key(name)], [_to_milliseconds(each)]))) / 1000
         except RedisError:
             return 0.0
 
     async def apply_retry_after(self, name: str, seconds: float, each: float) -> None:
-        """Slack said: not before so long. Where the store is away the caller alone keeps to it, and others hear it from Slack."""
+        """Block the method as Slack says. Without Redis, only the caller keeps to it."""
         try:
             await to_coroutine(self._rest([self._names.slack_slots_key(name)], [_to_milliseconds(each), _to_milliseconds(seconds)]))
         except RedisError:

@@ -1,7 +1,4 @@
-"""Opening the Redis that holds everything which must survive: conversations, inboxes, leases, approvals.
-
-Three ways, in order: the server that the settings name; a private one in our data directory; memory, which forgets and says so.
-"""
+"""Open the Redis of all durable state: the server of the settings, else a private server, else memory."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +16,8 @@ from tools.ledger.redis_replies import decode_text
 
 StoreKind = Literal["server", "private", "memory"]
 MIN_REDIS_VERSION = (7, 0)
-MAX_CONNECTIONS, CONNECTION_WAIT_SECONDS = 64, 20.0
-"""Connections of one process, and how long a caller waits for one of them."""
-MAX_MEMORY_CONNECTIONS = 1 << 20
-"""In memory a connection costs nothing."""
+MAX_CONNECTIONS, CONNECTION_WAIT_SECONDS = 64, 20.0  # of one process, and how long a caller waits for a free one
+MAX_MEMORY_CONNECTIONS = 1 << 20  # a connection in memory costs nothing
 
 
 class StoreUnavailable(Exception):
@@ -41,13 +36,13 @@ class WrongStoreVersion(StoreUnavailable):
         self.says, self.mend = says, mend
 
 
+# What redis-py raises while the server is down, loading or unreachable. A wrong password is another error.
 REDIS_AWAY_ERRORS = (exceptions.ConnectionError, exceptions.TimeoutError)
-"""What redis-py raises while the server is down, loads its data or cannot be reached; a wrong password is another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Durability:
-    """What survives, as the doctor shows it. `problems` is empty where everything acknowledged survives a power cut."""
+    """`problems` is empty where every acknowledged write survives a power cut."""
 
     kind: StoreKind
     version: str = ""
@@ -62,7 +57,7 @@ class Durability:
 
 
 class Store:
-    """An open Redis. `url` is for those who connect by themselves (wake-up streams); None where there is nothing to connect to."""
+    """An open Redis. `url` is for components that connect themselves; None in memory."""
 
     def __init__(self, redis: Redis, kind: StoreKind, url: str | None, private: PrivateRedis | None = None) -> None:
         self.redis = redis
@@ -72,7 +67,7 @@ class Store:
 
     @property
     def is_memory_only(self) -> bool:
-        """True where nothing survives the process: no remedy may run on such a ledger."""
+        """Nothing survives the process, so no remedy may run."""
         return self.kind == "memory"
 
     def describe(self) -> str:
@@ -87,8 +82,11 @@ class Store:
                 return f"Redis at {_mask_password(self.url or '')}"
 
     async def get_durability(self) -> Durability:
-        """What it keeps. Raises StoreSilent where it does not answer: that is no property of the store, and a process that took it for one
-        would run no remedy for as long as it lives."""
+        """Return the durability.
+
+        Raises StoreNotAnswering while Redis is away: as a property of the store, that would forbid remedies for the
+        life of the process.
+        """
         if self.is_memory_only:
             return Durability("memory", problems=(self.describe(),))
         try:
@@ -121,8 +119,10 @@ class Store:
 
 
 async def open_store(url: str | None, directory: Path | None, *, path: str | None = None) -> Store:
-    """`url` wins; else a private server in `directory`; else memory. `path` is where to look for a server, PATH by default.
-    Raises StoreUnavailable, and WrongStoreVersion where the store holds data of another version."""
+    """Open the store; `path` replaces PATH in the search for a server.
+
+    Raises StoreUnavailable, and WrongStoreVersion for data of another version.
+    """
     store = await (_connect_server(url) if url else _start_private_store(directory, path))
     try:
         await _check_version(store)
@@ -141,7 +141,7 @@ async def _check_version(store: Store) -> None:
         raise StoreUnavailable(f"{store.describe()} refuses us ({e}): mend its settings, or the Redis URL") from e
     if found == str(STORE_VERSION):
         return
-    # A reader that has to change rows of the version before is called here: it is given `store.redis`, and raises the stored version when it is done.
+    # Call a migration of the previous version's rows here: it gets `store.redis` and raises the stored version at its end.
     database = "" if store.kind == "private" else f"{ENV_PREFIX}REDIS_URL to an empty database (another number) and "
     anew = f"begin anew by setting {database}{ENV_PREFIX}DATA_DIR to an empty folder"
     if not found:
@@ -153,7 +153,7 @@ async def _check_version(store: Store) -> None:
 async def _start_private_store(directory: Path | None, path: str | None) -> Store:
     binary = find_server(path)
     if directory is None or binary is None:
-        from fakeredis import FakeAsyncRedis  # eight megabytes that a real store does not need
+        from fakeredis import FakeAsyncRedis  # 8 MB that a real store does not need
 
         return Store(FakeAsyncRedis(max_connections=MAX_MEMORY_CONNECTIONS), "memory", None)
     try:
@@ -164,8 +164,10 @@ async def _start_private_store(directory: Path | None, path: str | None) -> Stor
 
 
 def _create_client(url: str, **settings: Any) -> Redis:
-    """A client whose callers wait for a free connection. redis-py's own pool refuses the hundred and first call of a moment: of 100 mentions
-    at once 73 and more were not stored at their first delivery."""
+    """Return a client whose callers wait for a free connection.
+
+    redis-py's own pool refuses call 101: of 100 concurrent mentions at least 73 were not stored at first delivery.
+    """
     return Redis.from_pool(
         BlockingConnectionPool.from_url(url, max_connections=MAX_CONNECTIONS, timeout=CONNECTION_WAIT_SECONDS, **settings)
     )
@@ -199,7 +201,7 @@ async def _refuse_cluster(redis: Redis, shown: str) -> None:
     try:
         info: dict[str, Any] = await redis.info("cluster")
     except ResponseError:
-        return  # INFO is not allowed here; the doctor says so
+        return  # INFO is not allowed; the doctor reports it
     if info.get("cluster_enabled"):
         raise StoreUnavailable(f"{shown} runs in Redis Cluster mode, which is not supported: name a plain Redis or Valkey")
 

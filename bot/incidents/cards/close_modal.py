@@ -1,4 +1,4 @@
-"""Closing an incident: the true root cause, chosen or in words. What is learnt later comes from here, so it must not be empty."""
+"""The form that closes an incident with its true root cause, which lessons are learnt from."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +16,12 @@ CALLBACK_ID = "close_modal.submit"
 LABEL_BLOCK_ID, CAUSE_BLOCK_ID, HOSTS_BLOCK_ID = "close_modal.label", "close_modal.cause", "close_modal.hosts"
 MAX_CAUSE_CHARS, MAX_HOSTS_CHARS = 2000, 500
 
-LabelChoices = Mapping[str, Sequence[tuple[str, str]]]
-"""Heading → (label, title) rows."""
+LabelChoices = Mapping[str, Sequence[tuple[str, str]]]  # heading → (label, title) rows
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentClosure:
-    """What a human says the cause was."""
+    """The cause, as a person states it."""
 
     incident: str
     label: str
@@ -31,7 +30,7 @@ class IncidentClosure:
 
 
 def build_label_choices(leaves: Iterable[tuple[str, str]]) -> LabelChoices:
-    """(label, title) of the taxonomy under their categories, and the two verdicts that are no labels."""
+    """Group (label, title) rows by category; add the two verdicts without a label."""
     grouped: dict[str, list[tuple[str, str]]] = {}
     for label, title in sorted(leaves):
         category = label.partition(".")[0]
@@ -40,7 +39,6 @@ def build_label_choices(leaves: Iterable[tuple[str, str]]) -> LabelChoices:
 
 
 def render_close_form(closing: IncidentClosure, offered: LabelChoices) -> Block:
-    """The form, filled with what is believed so far; `closing.hosts` are shown folded."""
     hosts = fold_host_names(closing.hosts)
     return blocks.modal(
         CALLBACK_ID,
@@ -67,7 +65,7 @@ def render_close_form(closing: IncidentClosure, offered: LabelChoices) -> Block:
 
 
 def parse_close_form(payload: Mapping[str, Any]) -> IncidentClosure:
-    """A submission. Raises BadForm for what the person can mend, OldButton for a form that is not ours."""
+    """Parse a submission. Raises BadForm, or OldButton for a malformed payload."""
     try:
         view = payload["view"]
         values = view["state"]["values"]

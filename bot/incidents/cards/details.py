@@ -1,5 +1,5 @@
-"""Show all details of a diagnosis: evidence, ruled-out causes with reasons, failed looks, logs, cost, the walk, hardware ids.
-Made from the stored incident as it is when it is asked for; what does not fit is counted, never left out silently.
+"""The details of a diagnosis, rendered from the stored incident on request. What does not fit is counted, never dropped
+silently.
 """
 
 import re
@@ -21,12 +21,10 @@ from tools.fact import Fact, Status
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import fill_slots
 
+# Causes shown with evidence; characters of one cause's evidence, and of all evidence.
 MAX_CAUSES, MAX_CAUSE_EVIDENCE_CHARS, MAX_EVIDENCE_CHARS = 6, 2400, 4800
-"""Causes whose evidence is shown; how long that of one may be, and that of all together."""
-MAX_WALK_STEPS, MAX_BOOTS, MAX_ACTIONS, MAX_TIMELINE_ENTRIES = 12, 8, 8, 8
-"""How many steps of the walk, boots, digests and moments are shown."""
-MAX_PART_CHARS = 1300
-"""How long any other part may be."""
+MAX_WALK_STEPS, MAX_BOOTS, MAX_ACTIONS, MAX_TIMELINE_ENTRIES = 12, 8, 8, 8  # rows shown of each list
+MAX_PART_CHARS = 1300  # of any other part
 
 
 class NoReportYet(Refusal):
@@ -46,13 +44,13 @@ _GPU_IDS = (
     ("module", "gpu.module"),
     ("chassis slot", NO_FACT_KEY),
 )
+# Kind of device → (name on site, key of the fact).
 HARDWARE_IDS: Mapping[str, Sequence[tuple[str, str]]] = {"gpu": _GPU_IDS, "mlx5_": _HCA_IDS, "ib": _HCA_IDS}
-"""Kind of device → what it is called on site and the key of the fact."""
 INCIDENT_WENT_ON_TEXT = "The incident went on after this card; this is how it stands now."
 
 
 def render_details(incident: IncidentView, titles: CauseTitles, boots: Mapping[str, str], shown: str, facts: Sequence[Fact] = ()) -> Block:
-    """The dialog. `shown` is the report under which it was asked for: the incident may have gone on since. Raises NothingYet."""
+    """Render the dialog. `shown` is the button's report; the incident may have a newer one. Raises NoReportYet."""
     report = incident.report
     if report is None:
         raise NoReportYet
@@ -83,7 +81,7 @@ def render_details(incident: IncidentView, titles: CauseTitles, boots: Mapping[s
 
 
 def render_hardware_ids(causes: Sequence[Hypothesis], facts: Iterable[Fact]) -> list[Line]:
-    """How a person finds the accused GPUs and adapters in the datacenter, from what the checks read; `not read` for the rest."""
+    """Return the ids by which a person finds the faulty devices on site."""
     read = {(fact.host, fact.device or "", fact.key): fact.value for fact in facts if fact.status is Status.OK and fact.value is not None}
     devices = list(dict.fromkeys(device for cause in causes for device in cause.devices if HARDWARE_IDS.get(_get_device_kind(device))))
     lines: list[Line] = []
@@ -104,7 +102,7 @@ def _get_device_kind(device: str) -> str:
 
 
 def find_boot_ids(facts: Iterable[Fact]) -> dict[str, str]:
-    """Host → the boot id that it last told."""
+    """Return host → latest boot id."""
     return {fact.host: str(fact.value) for fact in facts if fact.key == "host.boot_id" and fact.value and fact.host}
 
 
@@ -129,7 +127,6 @@ def _render_causes(report: Report, titles: CauseTitles) -> list[Block]:
 
 
 def _render_ruled_out(incident: IncidentView, report: Report, titles: CauseTitles) -> list[Line]:
-    """All of them, the nearest first."""
     known = {row.label for row in report.ruled_out}
     return report_rows.render_ruled_out(
         (*report.ruled_out, *(row for row in _list_by_verdict(incident, "rejected") if row.label not in known)), titles
@@ -157,13 +154,12 @@ def _render_cost(stats: IncidentCosts, report: Report) -> list[Line]:
 
 
 def _format_walk(incident: IncidentView, titles: CauseTitles) -> list[str]:
-    """What was thought of, in its order."""
     lines = [f"{titles.get(path) or path or 'all'}: {did}{f' ({why})' if why else ''}" for path, did, why in incident.search_steps]
     return [*lines[:MAX_WALK_STEPS], *([f"… {len(lines) - MAX_WALK_STEPS} more steps"] if len(lines) > MAX_WALK_STEPS else [])]
 
 
 def _format_timeline(incident: IncidentView) -> list[str]:
-    """The last that happened before somebody was handed a ticket; all of it is in the file beside that."""
+    """Return the last entries; the evidence file has all."""
     moments = build_timeline(incident) if incident.ticket else ()
     earlier = [f"… {len(moments) - MAX_TIMELINE_ENTRIES} earlier"] if len(moments) > MAX_TIMELINE_ENTRIES else []
     return [*earlier, *(f"{moment.at:%m-%d %H:%M:%SZ}  {moment.what}" for moment in moments[-MAX_TIMELINE_ENTRIES:])]

@@ -1,4 +1,4 @@
-"""The report of a turn in five lines: what, where, how sure, do this, buttons. What else is known stands behind Details."""
+"""The report of a turn in five lines: what, where, how sure, next step, buttons."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,25 +23,26 @@ HAND_OFF_ACTION_ID, RECHECK_ACTION_ID, DETAILS_ACTION_ID = "diagnosis.hand_off",
 BUTTONS = {HAND_OFF_ACTION_ID: "hand_off", RECHECK_ACTION_ID: "recheck", DETAILS_ACTION_ID: "details"}
 
 NO_LINKS: Mapping[str, Part] = {}
+# Marks that differ in shape, not only in colour; and the default headline.
 OUTCOME_HEADLINES: Mapping[DiagnosisOutcome, tuple[str, str]] = {
     "diagnosed": ("🔴", "Root cause found"),
     "no_fault": ("✅", "No fault found"),
     "abstained": ("❓", "No root cause found yet"),
     "handed_off": ("🎫", "Handed to a human"),
 }
-"""Signs that differ in shape, not in colour alone, and what is said where there is no better headline."""
 
+# Before the answer to a question about hosts.
 FOUND_MARKS: Mapping[HostFinding, str] = {"fault": "🔴", "nothing": "✅", "odd": "⚠", "blind": "❓"}
-"""What stands before the answer to a question about hosts."""
 
 OUTSIDE_IDEA_TEXT = "A model that read your report wrote this. Nothing on the machines shows it."
 NOT_KEPT_TEXT = "The outputs behind this are not kept: the evidence store takes nothing now"
-MAX_FILES_CHARS = 1500
-"""How long what is said of files may be."""
+MAX_FILES_CHARS = 1500  # of all lines about files
 
 SLURM_NAME_PATTERN, MAX_EXCLUDED_HOSTS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"), 32
 JOB_LABEL_PREFIXES = ("USER.", "FRAMEWORK.")
 KUBERNETES_COMMANDS = (("cordon_node",), ("uncordon_node",), ("evict_pods",))
+# Evidence lines of a single cause, and of each of several; causes shown in full, and further ones by name; failed
+# checks, log lines, ideas, and tasks for people.
 MAX_SINGLE_CAUSE_LINES, MAX_LINES_PER_CAUSE, MAX_CAUSES, MAX_NAMED_CAUSES, MAX_UNOBSERVED, MAX_LOG_LINES, MAX_IDEAS, MAX_MANUAL_TASKS = (
     2,
     1,
@@ -52,8 +53,6 @@ MAX_SINGLE_CAUSE_LINES, MAX_LINES_PER_CAUSE, MAX_CAUSES, MAX_NAMED_CAUSES, MAX_U
     2,
     2,
 )
-"""Lines of evidence of one cause, and of each of several; how many causes are shown so and how many more by name; failed looks, lines of
-logs, ideas and tasks for people."""
 
 
 def render_diagnosis(
@@ -65,9 +64,11 @@ def render_diagnosis(
     mark: str = "",
     mended: bool = False,
 ) -> Card:
-    """The whole report; a turn that answered a question shows the answer alone, for the rest was said before. `links`: to the threads of
-    other incidents, where the reader may follow them; `titles`: what causes are called; `mark`: what the headline begins with instead;
-    `mended`: the fix held, so no host is to be avoided."""
+    """Render the report, or only the answer of a turn that answered a question.
+
+    `links`: threads that the reader may open. `mark` replaces the headline's mark. `mended`: the repair held, so no
+    host is to be avoided.
+    """
     if report.reply:
         return blocks.build_card(
             report.reply,
@@ -114,14 +115,12 @@ def render_diagnosis(
 
 
 def _format_headline(report: Report, own: Sequence[Hypothesis], titles: CauseTitles) -> str:
-    """What it is. Where stands below it, whole; the headline of the report has both."""
     if not own or report.about or (len(own) == 1 and own[0].label not in titles):
         return report.headline
     return titles[own[0].label] if len(own) == 1 else f"{len(own)} causes found"
 
 
 def parse_diagnosis_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """A click on one of the card's buttons."""
     return parse_button_click(payload, BUTTONS)
 
 
@@ -130,7 +129,7 @@ def _render_host_choice(incident: str, report: Report) -> list[Block]:
 
 
 def _render_answer(reply: str) -> list[Block]:
-    """Sentences as they are, indented lines as a host printed them."""
+    """Render indented lines (output of a host) as code."""
     parts: list[Block] = []
     for indented, lines in groupby(split_lines(reply), key=lambda row: row.startswith("  ")):
         rows = list(lines)
@@ -139,7 +138,6 @@ def _render_answer(reply: str) -> list[Block]:
 
 
 def _render_also_seen(report: Report, titles: CauseTitles) -> list[Block]:
-    """What is wrong elsewhere than on the hosts that somebody asked about."""
     causes = [row for row in report.root_causes if row.label in report.also_seen]
     rest = _render_cause_names(causes, titles)
     more_of_them = [blocks.section(*rest)] if rest else []
@@ -151,7 +149,7 @@ def _render_also_seen(report: Report, titles: CauseTitles) -> list[Block]:
 
 
 def _render_recheck_hint(report: Report) -> list[Block]:
-    """How to be shown the fixes that nobody asked for."""
+    """Say how to get remediations for causes outside the question."""
     up = {row.label for row in report.actions}
     theirs = {(row.label, host) for row in report.shared for host in row.hosts or [""]}
     causes = [row for row in report.root_causes if row.label in report.also_seen and row.label not in up and (row.label, "") not in theirs]
@@ -162,7 +160,7 @@ def _render_recheck_hint(report: Report) -> list[Block]:
 
 
 def _render_causes(causes: Sequence[Hypothesis], titles: CauseTitles, *, named: bool) -> list[Block]:
-    """Each cause's place and certainty and what shows it. `named`: the headline does not say what it is."""
+    """Render the causes; `named`: with titles, as the headline does not have them."""
     if not named:
         return [
             blocks.section(report_rows.render_cause_place(h), *report_rows.render_evidence_summary(h, MAX_SINGLE_CAUSE_LINES))
@@ -178,7 +176,6 @@ def _render_causes(causes: Sequence[Hypothesis], titles: CauseTitles, *, named: 
 
 
 def _render_cause_names(causes: Sequence[Hypothesis], titles: CauseTitles) -> list[Line]:
-    """Causes beyond those few: what and where."""
     rest = causes[MAX_CAUSES:]
     more: list[Line] = [
         (
@@ -193,7 +190,7 @@ def _render_cause_names(causes: Sequence[Hypothesis], titles: CauseTitles) -> li
 
 
 def _render_unobserved(report: Report) -> list[Line]:
-    """Where nobody could look: what was found is not the whole truth. The reasons matter where nothing was found."""
+    """Render unobserved checks; give reasons only where no cause was found."""
     if report.outcome == "diagnosed":
         seen = report_rows.render_unobserved_summary(report.could_not_look)
         return [(bold("Could not look:"), " ", *seen)] if seen else []
@@ -202,29 +199,25 @@ def _render_unobserved(report: Report) -> list[Line]:
 
 
 def _render_files(report: Report) -> list[Block]:
-    """The files that came with a message, one a line: size and what was found, or why it was not read and what to send instead."""
     return [blocks.clipped_section(*report_rows.render_files(report.files), room=MAX_FILES_CHARS)] if report.files else []
 
 
 def _render_logs(report: Report, own: Sequence[Hypothesis]) -> list[Block]:
-    """What stands out in the logs, as long as no cause does; then it is in the details."""
     lines = [] if own else report_rows.format_logs(report.logs)
     rest = [f"… {len(lines) - MAX_LOG_LINES} more lines in the details"] if len(lines) > MAX_LOG_LINES else []
     return [blocks.section((bold("In the logs"),)), blocks.code_section([*lines[:MAX_LOG_LINES], *rest])] if lines else []
 
 
 def _render_peer_differences(report: Report) -> list[Block]:
-    """What the hosts asked about have otherwise than their peers, or than they had."""
     return [blocks.section((bold("Differs from its peers"),)), blocks.code_section(report.differs)] if report.differs else []
 
 
 def _render_old_events(report: Report) -> list[Block]:
-    """Events of long ago that decided nothing."""
     return [blocks.section((bold("Old, and not since"),)), blocks.code_section(report.old)] if report.old else []
 
 
 def _render_likely_cause(report: Report, titles: CauseTitles) -> list[Block]:
-    """What the cause may well be and nothing proves: whose word that is, and why it is no more. Not where the headline says it already."""
+    """Render the likely cause unless the headline has it."""
     row = report.likely
     if row is None or report_rows.get_cause_title(row.label, titles) in report.headline:
         return []
@@ -240,7 +233,7 @@ def _render_likely_cause(report: Report, titles: CauseTitles) -> list[Block]:
 def _render_next_steps(
     report: Report, own: Sequence[Hypothesis], titles: CauseTitles, stats: IncidentCosts | None, *, mended: bool
 ) -> list[Block]:
-    """What else it is, what it is not, and what to do. What is left to people for one cause is its next step; for several it is said of each."""
+    """Render doubts, next step and tasks. A single cause's tasks are its next step."""
     tasks = [] if len(own) == 1 and report.next_step else report.by_hand
     rest = len(tasks) - MAX_MANUAL_TASKS
     lines: list[Line] = [
@@ -258,8 +251,10 @@ def _render_next_steps(
 
 
 def _render_exclude_option(report: Report, own: Sequence[Hypothesis], stats: IncidentCosts | None) -> list[Line]:
-    """The option with which Slurm starts a job on other hosts than the accused ones. Not where Kubernetes schedules them, for a mistake of the
-    job itself, or where no looked-at host would be left."""
+    """Return the Slurm option that avoids the faulty hosts.
+
+    Empty under Kubernetes, for a fault of the job itself, or where no examined host would be left.
+    """
     hosts = sorted(
         {host for row in own if not row.label.startswith(JOB_LABEL_PREFIXES) for host in row.hosts if SLURM_NAME_PATTERN.fullmatch(host)}
     )
@@ -273,7 +268,6 @@ def _render_exclude_option(report: Report, own: Sequence[Hypothesis], stats: Inc
 
 
 def _render_small_print(incident: str, report: Report, stats: IncidentCosts | None) -> Block:
-    """By which it is found again, and how much was looked at. Why there is no model is in the details."""
     looked = stat_text.format_hosts_and_makespan(stats) if stats else ""
     alone = "without a model" if report.without_model and not report.reply else ""
     return blocks.context((italic(" · ".join(part for part in (incident, looked, alone) if part)),))

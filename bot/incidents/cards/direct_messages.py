@@ -1,7 +1,4 @@
-"""What can be asked in a direct message: help, what is open, what waits for a decision; and one line for everything else. Pure.
-
-Approvals are given in the incident's own thread only, so here they are links.
-"""
+"""Answers to direct messages. Pure. Approvals are given only in the incident's thread, so here they are links."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,14 +12,13 @@ from bot.incidents.cards import home
 from bot.incidents.cards.home import OpenIncident
 
 DirectRequest = Literal["help", "status", "approvals", "elsewhere"]
+# Any of these words selects the request; the first matching row wins.
 REQUEST_WORDS: Final[Mapping[DirectRequest, frozenset[str]]] = {
     "approvals": frozenset(("approval", "approvals", "approve", "decide", "decisions", "pending", "waiting", "waits")),
     "status": frozenset(("status", "incident", "incidents", "open", "mine", "news")),
     "help": frozenset(("help", "hi", "hello", "hey", "commands", "start", "thanks")),
 }
-"""What is wished, by any of these words; the first row that has one wins."""
-MAX_REQUEST_WORDS: Final = 8
-"""Words that a wish has at most: a story belongs where others can read it."""
+MAX_REQUEST_WORDS: Final = 8  # a longer message is a report, which belongs into a channel
 KNOWN_REQUESTS: Final = (
     ("help", "this list"),
     ("status", "your incidents, and the open ones of the channels that you are in"),
@@ -31,7 +27,7 @@ KNOWN_REQUESTS: Final = (
 
 
 def classify_request(text: str) -> DirectRequest:
-    """What a message asks for. Whoever names a host or a job wants more than is told here."""
+    """Return the request. A message with a digit (host, job) or many words belongs elsewhere."""
     words = [word.casefold() for word in re.findall(r"[^\W_][\w.-]{0,60}", text[:400])]
     if len(words) > MAX_REQUEST_WORDS or any(char.isdigit() for word in words for char in word):
         return "elsewhere"
@@ -40,7 +36,6 @@ def classify_request(text: str) -> DirectRequest:
 
 
 def render_direct_help(channels: Sequence[str]) -> Card:
-    """What can be asked here, and where incidents are opened: `channels` by their ids."""
     rows = [(code(say), f" {means}") for say, means in KNOWN_REQUESTS]
     where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
     parts = [
@@ -51,7 +46,7 @@ def render_direct_help(channels: Sequence[str]) -> Card:
 
 
 def render_direct_status(mine: Sequence[OpenIncident], others: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> Card:
-    """Open incidents as links: this person's first, then those that they may read, and what of customers waits."""
+    """Render the reader's incidents, then others they may read, then waiting tenants."""
     own = home.render_incident_list(mine, now) if mine else [blocks.context(("None of the open incidents is yours.",))]
     rest = (
         home.render_incident_list(others, now, waits) if others or waits or not mine else [blocks.context(("No other incident is open.",))]
@@ -60,19 +55,17 @@ def render_direct_status(mine: Sequence[OpenIncident], others: Sequence[OpenInci
 
 
 def render_direct_approvals(waiting: Sequence[Block]) -> Card:
-    """What waits for this person's decision, as `bot.remediation.cards` draws it."""
+    """Render what waits for this person's decision."""
     how = blocks.context(("Open the thread to decide: there the whole card is, and there alone Approve counts.",))
     return blocks.build_card("Waiting for your decision", [blocks.header("Waiting for your decision"), *waiting, how])
 
 
 def render_other_channels(why: str, channels: Sequence[str]) -> Card:
-    """One line for somebody who is answered in these channels and nowhere else."""
     where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
     return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *where)])
 
 
 def render_not_answered_here(why: str, channels: Sequence[str]) -> Card:
-    """One line: not here, and where instead."""
     where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
     known = [part for say, _ in KNOWN_REQUESTS for part in (code(say), " ")]
     return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *((" →", *where) if where else ()), " Here I know ", *known)])

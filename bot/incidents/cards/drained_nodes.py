@@ -1,4 +1,4 @@
-"""Nodes that we hold: the button by which anybody of the thread asks for one's return. Pressing it looks first; nothing runs by it."""
+"""Buttons that ask for a drained node's return. A click checks the node; it runs no action."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ MAX_NODES, MAX_NODE_NAME_CHARS = 5, 40
 
 
 def render_return_buttons(incident: str, nodes: Sequence[ReturnableNode]) -> list[Block]:
-    """One button a node, each in a row of its own: two of one row would need different ids."""
+    """Render each button in its own row: action ids must be unique in a row."""
     return [
         blocks.actions(
             blocks.button(
@@ -29,10 +29,9 @@ def render_return_buttons(incident: str, nodes: Sequence[ReturnableNode]) -> lis
 
 
 def render_return_button(incident: str, ladder: str) -> Block:
-    """The one beside a line that names the node."""
     return blocks.button("Ask again to return", ASK_RETURN_ACTION_ID, encode_button_value(incident, ladder))
 
 
 def parse_return_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """A click on one of them; its item is the ladder."""
+    """Parse a click; its item is the remediation's id."""
     return parse_button_click(payload, BUTTONS)

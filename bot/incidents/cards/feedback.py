@@ -1,4 +1,4 @@
-"""Was that useful: two buttons under a diagnosis, and a short form for whoever says no."""
+"""Feedback on a diagnosis: two buttons, and a short form after “Not useful”."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ THANKS_TEXT = "Thank you, noted. `rackmedic stats` counts it."
 
 @dataclass(frozen=True, slots=True)
 class NegativeFeedback:
-    """What the form says of the report of `item`."""
+    """The submitted form about the report of `item`."""
 
     incident: str
     item: str
@@ -35,7 +35,6 @@ class NegativeFeedback:
 
 
 def render_feedback_buttons(incident: str, item: str) -> Block:
-    """The two buttons."""
     return blocks.feedback_buttons(
         VOTE_ACTION_ID,
         ("Useful", json.dumps({"vote": USEFUL, "about": encode_button_value(incident, item)})),
@@ -44,7 +43,7 @@ def render_feedback_buttons(incident: str, item: str) -> Block:
 
 
 def parse_feedback_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """A click on one of them; `does` is USEFUL or NOT_USEFUL."""
+    """Parse a click; `does` is USEFUL or NOT_USEFUL."""
     try:
         action = payload["actions"][0]
         value = json.loads(action["value"])
@@ -57,7 +56,6 @@ def parse_feedback_click(payload: Mapping[str, Any]) -> ButtonClick:
 
 
 def render_feedback_form(incident: str, item: str) -> Block:
-    """Why not."""
     return blocks.modal(
         CALLBACK_ID,
         "What was wrong?",
@@ -77,7 +75,7 @@ def render_feedback_form(incident: str, item: str) -> Block:
 
 
 def parse_feedback_form(payload: Mapping[str, Any]) -> NegativeFeedback:
-    """The form, sent. Raises BadForm for what can be mended in it, OldButton for one that is not ours."""
+    """Parse a submission. Raises BadForm, or OldButton for a malformed payload."""
     try:
         view = payload["view"]
         about = json.loads(view["private_metadata"])

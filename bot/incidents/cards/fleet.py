@@ -1,4 +1,4 @@
-"""The fleet at a glance and what was found lately, for the Home tab. What nobody reported is not called well: nobody looked."""
+"""The fleet and recent causes, for the Home tab. An unreported host is not called healthy."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ MAX_GROUPS, MAX_CAUSES = 8, 6
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """How many hosts a group has, how many of them are in open incidents and how many incidents these are, how many we hold."""
+    """Counts of hosts, hosts in open incidents, these incidents, and drained hosts."""
 
     name: str
     hosts: int
@@ -24,7 +24,7 @@ class GroupSummary:
 
 
 def summarize_groups(groups: Mapping[str, Collection[str]], incidents: Sequence[OpenIncident]) -> list[GroupSummary]:
-    """A row for each group, the one with the most trouble first."""
+    """Return a row per group, the most troubled first."""
     of_open = [frozenset(row.hosts) for row in incidents if row.lifecycle != "closed"]
     held = {one.host for row in incidents for one in row.held}
     rows = [_summarize_group(name, frozenset(hosts), of_open, held) for name, hosts in groups.items()]
@@ -37,13 +37,13 @@ def _summarize_group(name: str, hosts: frozenset[str], of_open: Sequence[frozens
 
 
 def count_causes(labels: Iterable[Sequence[str]], titles: Mapping[str, str]) -> list[tuple[str, int]]:
-    """(cause, in how many incidents), the commonest first."""
+    """Return (cause, number of incidents), the commonest first."""
     counted = Counter(label for row in labels for label in dict.fromkeys(row))
     return sorted(((titles.get(label, label), number) for label, number in counted.items()), key=lambda row: (-row[1], row[0]))
 
 
 def render_fleet(rows: Sequence[GroupSummary], found: Sequence[tuple[str, int]] | None, days: int, oldest: int = 0) -> list[Block]:
-    """`found` is None where it is not kept what was found; `oldest`: how many incidents were counted, where these are not all."""
+    """Render the rows. `found`: None where causes are not recorded. `oldest`: incidents counted, where not all."""
     lines: list[Line] = [(bold(row.name), f" {_format_group(row)}") for row in rows[:MAX_GROUPS]]
     more: list[Line] = (
         [(f"… and {len(rows) - MAX_GROUPS} more group{'s' * (len(rows) - MAX_GROUPS != 1)}",)] if len(rows) > MAX_GROUPS else []

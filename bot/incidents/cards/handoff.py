@@ -1,4 +1,4 @@
-"""An incident becomes a ticket: what a human needs to take it over. Pure; reads the stored incident, changes nothing."""
+"""The ticket of an incident, with all that a person needs to take over. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,7 @@ from graph.state import Evidence, HandoffTicket, Hypothesis, IncidentState, LogD
 from tools.fact import Fact
 from tools.inventory.host_ranges import fold_host_names
 
-VERDICT_ORDER: tuple[Verdict, ...] = ("confirmed", "inconclusive", "open", "rejected")
-"""In the order a human wants to read them."""
+VERDICT_ORDER: tuple[Verdict, ...] = ("confirmed", "inconclusive", "open", "rejected")  # the order of display
 
 
 class InvalidTicketChange(Refusal):
@@ -24,8 +23,6 @@ class InvalidTicketChange(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """One row of the timeline."""
-
     at: datetime
     what: str
 
@@ -35,26 +32,21 @@ class Handoff:
     """Everything that a ticket, its details and its file show."""
 
     incident: str
-    ticket: HandoffTicket
-    """`taken_by` and `closed_by` are Slack ids until the board puts names there."""
+    ticket: HandoffTicket  # `taken_by` and `closed_by` are Slack ids until the publisher replaces them with names
     headline: str
     reported: str = ""
     hosts: tuple[str, ...] = ()
     hypotheses: tuple[Hypothesis, ...] = ()
     could_not_look: tuple[UnobservedCheck, ...] = ()
     timeline: tuple[TimelineEntry, ...] = ()
-    logs: tuple[LogDigest, ...] = ()
-    """All that is kept of the logs; a card shows a handful."""
-    held: tuple[DrainedNode, ...] = ()
-    """Nodes that we drained and that are not back."""
+    logs: tuple[LogDigest, ...] = ()  # all that are kept; a card shows a few
+    held: tuple[DrainedNode, ...] = ()  # nodes that RackMedic drained and that are not back
+    # Remediations that changed a host, oldest first: proven ones, and those with unknown result.
     done: tuple[Remediation, ...] = ()
-    """Fixes that changed a host, oldest first: those that passed their proof, and those of which that is not known."""
-    item: str = ""
-    """The report that it was handed over with; empty where there is none."""
+    item: str = ""  # the report of the hand-off; empty where there is none
 
 
 def build_handoff(state: IncidentState) -> Handoff:
-    """The ticket of a stored incident."""
     rows = IncidentView(state)
     report, hypotheses = rows.report, _list_hypotheses(rows)
     return Handoff(
@@ -74,7 +66,7 @@ def build_handoff(state: IncidentState) -> Handoff:
 
 
 def done_in_words(ladder: Remediation, title: str) -> str:
-    """`Clock skew on gpu-002: start chrony … by an approved action at 02:13 UTC; its proof passed`."""
+    """Return for example `Clock skew on gpu-002: start chrony … by an approved action at 02:13 UTC; its proof passed`."""
     fixes = [rung for rung in ladder.rungs[: ladder.rung + 1] if rung.part == "fix"]
     what = "; ".join(
         dict.fromkeys(format_current_step(ladder.model_copy(update={"rung": ladder.rungs.index(rung)})) for rung in fixes[-2:])
@@ -85,19 +77,19 @@ def done_in_words(ladder: Remediation, title: str) -> str:
 
 
 def build_timeline(rows: IncidentView) -> tuple[TimelineEntry, ...]:
-    """What happened when, oldest first: what people wrote, and what the evidence of its hypotheses says."""
+    """Return people's messages and timed evidence, oldest first."""
     return _build_timeline_entries(rows, _list_hypotheses(rows))
 
 
 def _list_hypotheses(rows: IncidentView) -> tuple[Hypothesis, ...]:
-    """Each label once, with its evidence where the report cites it, in the order a human wants to read them."""
+    """Return each label once, with the report's evidence where cited."""
     report = rows.report
     found = {h.label: h for h in (*(report.ruled_out if report else ()), *rows.hypotheses, *(report.root_causes if report else ()))}
     return tuple(sorted(found.values(), key=lambda h: (VERDICT_ORDER.index(h.verdict), -h.confidence, h.label)))
 
 
 def _list_logs(rows: IncidentView) -> tuple[LogDigest, ...]:
-    """Those that were handed in, whole, then the others that the report shows."""
+    """Return uploaded logs, then those of the report."""
     known = {row.name for row in rows.logs}
     return (*rows.logs, *(row for row in (rows.report.logs if rows.report else ()) if row.name not in known))
 
@@ -116,7 +108,7 @@ def _build_timeline_entries(rows: IncidentView, hypotheses: Sequence[Hypothesis]
 
 
 def require_unresolved_ticket(ticket: HandoffTicket, does: str) -> None:
-    """A ticket may change hands, and is closed once."""
+    """Raise InvalidTicketChange for a resolved ticket."""
     if ticket.state == "resolved" and does in ("take", "wait", "close", "close_form"):
         raise InvalidTicketChange(
             f"This incident was closed already, as {ticket.true_label or 'unknown'}. Mention me again to open it anew."
@@ -124,13 +116,13 @@ def require_unresolved_ticket(ticket: HandoffTicket, does: str) -> None:
 
 
 def list_output_digests(whole: Handoff, facts: Sequence[Fact]) -> tuple[str, ...]:
-    """The stored outputs behind the ticket, each once: those that the conclusions cite, then whatever else was read."""
+    """Return the digests of stored outputs, cited ones first."""
     cited = [e.sha256 for h in whole.hypotheses for e in h.evidence]
     return tuple(dict.fromkeys(sha for sha in (*cited, *(fact.sha256 for fact in facts)) if sha))
 
 
 def format_evidence_file(whole: Handoff, outputs: Mapping[str, str], most: int = 1_000_000) -> str:
-    """The file that goes with the ticket: conclusions, then the outputs behind them (digest → text), cut at `most` characters."""
+    """Return conclusions, then outputs (digest → text), cut at `most` characters."""
     parts = [
         f"Incident {whole.incident}",
         whole.headline,

@@ -1,8 +1,4 @@
-"""The App Home tab: what waits for its reader, what is theirs, what is open, what of customers waits, what we hold, and the brakes; and what can be
-said to me.
-
-Every list is bounded and counts the rest; an empty one says so in a word.
-"""
+"""The App Home tab and the help card. Every list is bounded and counts the rest."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +38,7 @@ NOTHING_OPEN_TEXT = "🟢 Nothing is open. Mention me in the incident channel wh
 
 @dataclass(frozen=True, slots=True)
 class OpenIncident:
-    """One row of the list."""
+    """One row of the incident list."""
 
     id: str
     lifecycle: Lifecycle
@@ -52,42 +48,32 @@ class OpenIncident:
     team: str = ""
     channel: str = ""
     thread_ts: str = ""
-    opened_by: str = ""
-    """A user's id."""
-    owners: frozenset[str] = frozenset()
-    """User ids of those whose it is: who took it, and who is on it."""
-    held: tuple[DrainedNode, ...] = ()
-    """Nodes that we hold for it; also a closed one may."""
-    elsewhere: bool = False
-    """Whether another incident works on all that it found."""
-    stopped: bool = False
-    """Whether the incident was stopped and no new look was asked for since."""
-    answered: bool = False
-    """Whether nothing of it is left for us: a customer was told how to mend it, or that nothing is wrong."""
+    opened_by: str = ""  # user id
+    owners: frozenset[str] = frozenset()  # user ids of the ticket's assignee and of the assigned person
+    held: tuple[DrainedNode, ...] = ()  # drained nodes; a closed incident may have some too
+    elsewhere: bool = False  # another incident works on all that it found
+    stopped: bool = False  # stopped, and no new look was asked for since
+    answered: bool = False  # nothing is left to do for us: the tenant knows how to mend it, or that nothing is wrong
 
 
 @dataclass(frozen=True, slots=True)
 class HomeTab:
-    """What one person's tab shows. `waiting` and `brakes` are blocks, empty where nothing can be approved; `waits` those of customers over
-    their share."""
+    """`waiting` and `brakes` are empty where nothing can be approved; `waits` shows tenants over their quota."""
 
     incidents: Sequence[OpenIncident]
     user: str = ""
-    titles: Mapping[str, str] = field(default_factory=dict)
-    """What labels are called."""
+    titles: Mapping[str, str] = field(default_factory=dict)  # cause label → title
     waiting: Sequence[Block] = ()
     waits: Sequence[Block] = ()
     brakes: Sequence[Block] = ()
-    note: str = ""
-    """What became of a press on this tab."""
-    fleet: Sequence[Block] = ()
-    """The groups at a glance, and what was found lately."""
+    note: str = ""  # result of a click on this tab
+    fleet: Sequence[Block] = ()  # groups and recent causes
+    # Operator channels that others read (True) or of which Slack does not say it (None); not served until mended.
     shared: Mapping[str, bool | None] = field(default_factory=dict)
-    """Channels of the operators that others read, or of which Slack does not say it (None): not served until that is mended."""
 
 
 def render_home_tab(tab: HomeTab, now: datetime) -> Block:
-    """The tab, what wants its reader first."""
+    """Render the tab, what needs its reader first."""
     open_now = [row for row in tab.incidents if row.lifecycle != "closed"]
     mine = [row for row in open_now if tab.user in row.owners]
     return blocks.home_view(
@@ -105,7 +91,6 @@ def render_home_tab(tab: HomeTab, now: datetime) -> Block:
 
 
 def _render_unserved_channels(shared: Mapping[str, bool | None]) -> list[Block]:
-    """A line a channel that is not served although it is bound to the operators, and how that is mended."""
     lines: list[Line] = []
     for channel, by_others in list(shared.items())[:MAX_UNSERVED_CHANNELS]:
         name = channel_link(channel) if SLACK_ID_PATTERN.fullmatch(channel) else code(channel)
@@ -119,7 +104,7 @@ def _render_titled_part(title: str, parts: Sequence[Block]) -> list[Block]:
 
 
 def _render_drained_nodes(tab: HomeTab) -> list[Block]:
-    """Nodes out of service on our account, the longest first, each with the button that asks for it where it may be asked for."""
+    """Render drained nodes, the longest drained first."""
     known = [(one, row) for row in tab.incidents for one in row.held]
     ordered = sorted(known, key=lambda pair: pair[0].since or pair[1].opened_at)
     shown = [part for one, row in ordered[:MAX_DRAINED_NODES] for part in _render_drained_node(one, row, tab.titles.get(one.label, ""))]
@@ -128,32 +113,30 @@ def _render_drained_nodes(tab: HomeTab) -> list[Block]:
 
 
 def _render_drained_node(one: DrainedNode, row: OpenIncident, title: str) -> list[Block]:
-    """The button stands below: beside the words it would leave a phone half of its width."""
+    """Put the button below: beside the text it takes half of a phone's width."""
     why: tuple[Part, ...] = (italic("Not returned by me: "), one.no_return) if one.no_return else (italic("I look at the node first"),)
     words = blocks.section((bold(one.host), f" {one.render_status(title)}"), (*why, *_render_thread_link(row)))
     return [words] if one.no_return else [words, blocks.actions(drained_nodes.render_return_button(row.id, one.ladder))]
 
 
 def render_refused_home(words: str) -> Block:
-    """The tab of somebody who may not see incidents."""
     return blocks.home_view([blocks.line_section(words)])
 
 
 def render_incident_list(incidents: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> list[Block]:
-    """The rows, and what of customers waits to be begun; also the answer to `/rackmedic status`."""
+    """Render open incidents and waiting tenants."""
     shown = _render_incident_rows([row for row in incidents if row.lifecycle != "closed"], now, MAX_INCIDENTS)
     return [*shown, *waits] or [blocks.line_section(NOTHING_OPEN_TEXT)]
 
 
 def _render_incident_rows(incidents: Sequence[OpenIncident], now: datetime, most: int) -> list[Block]:
-    """Oldest first."""
     ordered = sorted(incidents, key=lambda row: row.opened_at)
     shown = [blocks.section(*_render_incident_row(row, now)) for row in ordered[:most]]
     return shown if len(ordered) <= most else [*shown, blocks.context((f"… and {len(ordered) - most} more",))]
 
 
 def render_help(rows: Iterable[tuple[str, str]]) -> Card:
-    """What can be said, as the grammar has it: (what to say, what it means)."""
+    """Render (what to say, what it means) rows."""
     lines: list[Line] = [(code(form), f" {means}") for form, means in rows]
     return blocks.build_card(
         "What I understand",
@@ -187,7 +170,7 @@ def _render_thread_link(row: OpenIncident) -> tuple[Part, ...]:
 
 
 def format_age(since: datetime, now: datetime) -> str:
-    """`40 s`, `12 min`, `5 h`, `3 d`."""
+    """Return for example `40 s`, `12 min`, `5 h`, `3 d`."""
     seconds = max(0, int((now - since).total_seconds()))
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:

@@ -1,4 +1,4 @@
-"""The living message of an incident: while it is looked into the progress, then what was found, and above that where it stands."""
+"""The status message of an incident: progress, then the report below its status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,35 +13,30 @@ from bot.incidents.cards.report_rows import CauseTitles
 from graph.report import Report
 from graph.state import IncidentCosts
 
-MAX_SUMMARY_CHARS = 500
-"""How long the short message that a look is over may be."""
+MAX_SUMMARY_CHARS = 500  # of the short message that a look is over
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentCardView:
-    """What the message shows. Without a report nothing was found yet; `busy` is a turn under way."""
+    """`busy` is a running turn; without a report nothing was found yet."""
 
     incident: str
     report: Report | None = None
     stats: IncidentCosts | None = None
     standing: IncidentStatus | None = None
     busy: ProgressCard | None = None
-    links: Mapping[str, Part] = field(default_factory=dict)
-    """Threads in which its causes are worked on, by incident."""
-    changed: str = ""
-    """What was likely while some hosts were silent, and is not what was found."""
-    titles: CauseTitles = field(default_factory=dict)
-    """What causes are called."""
+    links: Mapping[str, Part] = field(default_factory=dict)  # incident → thread in which it works on a shared cause
+    changed: str = ""  # what was likely while some hosts were silent, where the result differs
+    titles: CauseTitles = field(default_factory=dict)  # cause label → title
 
     @property
     def mark(self) -> str:
-        """What the headline of a fault begins with once it is mended, or with a person; empty while it begins as it was found."""
+        """The headline's mark once a fault is mended or handed off; else empty."""
         over = self.report is not None and self.report.outcome == "diagnosed" and self.standing is not None and not self.busy
         return STATUS_SIGNS[self.standing.sign].mark if over and self.standing and self.standing.sign in ("well", "ticket") else ""
 
 
 def render_incident_card(living: IncidentCardView) -> Card:
-    """The message as it is now."""
     if living.report is None:
         return progress.render_progress(living.busy) if living.busy else _render_without_report(living)
     report = living.report.model_copy(update={"next_step": ""}) if _has_newer_next_step(living.standing) else living.report
@@ -57,14 +52,14 @@ def render_incident_card(living: IncidentCardView) -> Card:
 
 
 def render_cured_message(standing: IncidentStatus, what: str) -> Card:
-    """The last message of a fix: that it holds, and what was mended."""
+    """Render a repair's last message: it holds."""
     return blocks.build_card(
         f"{standing.first_line} {what}", [blocks.section((bold(standing.first_line), *_render_next_step(standing)), (what,))]
     )
 
 
 def render_look_finished(report: Report) -> Card:
-    """A short message that a long look is over, for an edit of the message above tells nobody."""
+    """Render a short message that a long look is over, as edits do not notify."""
     icon, words = diagnosis.OUTCOME_HEADLINES[report.outcome]
     head = f"{icon} {report.headline or words}"
     return blocks.build_card(
@@ -73,7 +68,6 @@ def render_look_finished(report: Report) -> Card:
 
 
 def _render_without_report(living: IncidentCardView) -> Card:
-    """Where an incident stands at which nobody has looked yet: with people, or left in the middle."""
     if living.standing is None:
         return _render_unfinished(living.incident)
     return blocks.build_card(
@@ -88,12 +82,12 @@ def _render_unfinished(incident: str) -> Card:
 
 
 def _has_newer_next_step(standing: IncidentStatus | None) -> bool:
-    """What was to be done by the report is under way, done, or with a person: where it stands says more than that."""
+    """Return whether the status supersedes the report's next step."""
     return standing is not None and (bool(standing.then) or standing.sign in ("well", "ticket"))
 
 
 def _remove_open_guide(report: Report) -> Report:
-    """The report of a closed incident: a guide that was not followed to its end asks for nothing any more."""
+    """Drop an unfinished guide from a closed incident's report."""
     run = report.guide
     return report if run is None or (run.called and not run.is_open) else report.model_copy(update={"guide": None})
 

@@ -1,5 +1,4 @@
-"""What else can be done with an incident, behind a small menu: look again, or open a form to close it, to say who is on it, or what it
-really was."""
+"""The menu of an incident: look again, close, assign, correct the cause."""
 
 import json
 from collections.abc import Mapping
@@ -12,15 +11,14 @@ from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, BadForm, ButtonClick, Ol
 from bot.incidents.cards.close_modal import LabelChoices
 
 MENU_ACTION_ID = "more.menu"
+# Choice → text.
 MENU_CHOICES: Mapping[str, str] = {
     "recheck": "Look again",
     "close_form": "Close…",
     "assign_form": "Assign…",
     "correct_form": "It was something else…",
 }
-"""What a choice does → its words."""
-FORM_CHOICES = frozenset({"assign_form", "correct_form"})
-"""Choices whose forms are opened."""
+FORM_CHOICES = frozenset({"assign_form", "correct_form"})  # this module renders their forms
 ASSIGN_CALLBACK_ID, PERSON_BLOCK_ID = "more.assign", "more.person"
 CORRECT_CALLBACK_ID, LABEL_BLOCK_ID, WORDS_BLOCK_ID = "more.correct", "more.label", "more.words"
 MAX_WORDS_CHARS = 600
@@ -28,7 +26,7 @@ MAX_WORDS_CHARS = 600
 
 @dataclass(frozen=True, slots=True)
 class CauseCorrection:
-    """What somebody says it really was."""
+    """The cause, as a person corrects it."""
 
     incident: str
     label: str
@@ -36,14 +34,13 @@ class CauseCorrection:
 
 
 def render_menu(incident: str) -> Block:
-    """The menu, an element of a row of buttons."""
     return blocks.overflow(
         MENU_ACTION_ID, [(json.dumps([does, incident], separators=(",", ":")), words) for does, words in MENU_CHOICES.items()]
     )
 
 
 def parse_menu_choice(payload: Mapping[str, Any]) -> ButtonClick:
-    """What was chosen."""
+    """Parse a menu choice. Raises OldButton."""
     try:
         action = payload["actions"][0]
         does, incident = json.loads(action["selected_option"]["value"])
@@ -55,7 +52,6 @@ def parse_menu_choice(payload: Mapping[str, Any]) -> ButtonClick:
 
 
 def render_assign_form(incident: str, owner: str = "") -> Block:
-    """Who is on it."""
     field = blocks.input_block(
         PERSON_BLOCK_ID, "Who is on it?", blocks.select_person(owner), hint="It is noted in the thread and mentions nobody."
     )
@@ -63,7 +59,7 @@ def render_assign_form(incident: str, owner: str = "") -> Block:
 
 
 def parse_assign_form(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """(incident, user id). Raises BadForm, OldButton."""
+    """Return (incident, user id). Raises BadForm, OldButton."""
     incident, values = _parse_form_values(payload)
     try:
         person = str(values[PERSON_BLOCK_ID][PERSON_BLOCK_ID].get("selected_user") or "")
@@ -75,7 +71,6 @@ def parse_assign_form(payload: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def render_correction_form(incident: str, offered: LabelChoices, believed: str = "") -> Block:
-    """What it really was."""
     return blocks.modal(
         CORRECT_CALLBACK_ID,
         "It was something else",
@@ -95,7 +90,7 @@ def render_correction_form(incident: str, offered: LabelChoices, believed: str =
 
 
 def parse_correction_form(payload: Mapping[str, Any]) -> CauseCorrection:
-    """The form, sent. Raises BadForm, OldButton."""
+    """Parse a submission. Raises BadForm, OldButton."""
     incident, values = _parse_form_values(payload)
     try:
         label = str((values[LABEL_BLOCK_ID][LABEL_BLOCK_ID].get("selected_option") or {}).get("value", ""))

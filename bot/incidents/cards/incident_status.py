@@ -1,4 +1,4 @@
-"""Where an incident stands: its sign, one line, and the steps of its fixes. Pure; from what is stored and what the ledger has of its actions."""
+"""The status of an incident, from its stored state and the ledger's records. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,13 +22,14 @@ StatusSign = Literal["looking", "people", "unclear", "well", "ticket"]
 
 
 class SignRow(NamedTuple):
-    """A sign as it stands on a card, as a reaction of Slack's, and what it means."""
+    """A sign's mark on cards, Slack reaction, and meaning."""
 
     mark: str
     reaction: str
     means: str
 
 
+# The reaction goes on the message that called us, so that the channel reads as a board.
 STATUS_SIGNS: Mapping[StatusSign, SignRow] = {
     "looking": SignRow("🔎", "mag_right", "RackMedic is looking"),
     "people": SignRow("🔴", "red_circle", "a fault was found and waits for people"),
@@ -36,36 +37,32 @@ STATUS_SIGNS: Mapping[StatusSign, SignRow] = {
     "well": SignRow("✅", "white_check_mark", "healthy, mended or closed"),
     "ticket": SignRow("🎫", "ticket", "a person has it"),
 }
-"""The reaction under the message that called us, so that a channel reads as a board."""
 MAX_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentStatus:
-    """`lines` say what is going on, the most pressing first; `then` what comes after it. `tasks` are all steps of the fix where there is
-    one, or several at the same step."""
+    """`lines`: the most urgent first. `then`: what follows. `tasks`: all steps, where remediations are at one step."""
 
     sign: StatusSign
     lines: tuple[str, ...]
     then: str = ""
     tasks: tuple[tuple[str, TaskStatus], ...] = ()
-    step: str = ""
-    """The first line without what the steps say."""
+    step: str = ""  # the first line without what the tasks say
     closed: bool = False
-    mended: bool = False
-    """Every fix is done and its proof passed: no host is to be avoided any more."""
+    mended: bool = False  # every remediation is done and proven: no host is to be avoided any more
 
     @property
     def has_begun(self) -> bool:
-        """Whether there are steps of which one has begun: until then its approval card says all of it."""
+        """Before that the approval card says all."""
         return any(status != "pending" for _, status in self.tasks)
 
     @property
     def first_line(self) -> str:
-        """The first line, with its sign's mark."""
         return f"{STATUS_SIGNS[self.sign].mark} {self.lines[0]}"
 
 
+# Outcomes that leave work to people while the incident is open.
 OUTCOME_TEXTS: Mapping[RemediationOutcome, str] = {
     "unknown": "nobody knows whether it ran; look, and say so on its card",
     "ticket": "for people",
@@ -73,7 +70,6 @@ OUTCOME_TEXTS: Mapping[RemediationOutcome, str] = {
     "denied": "rejected",
     "stopped": "stopped",
 }
-"""Ends that leave something to people while the incident is open."""
 ACTION_STATE_TEXTS: Mapping[State, str] = {
     State.PENDING: "waiting for approval",
     State.APPROVED: "approved, starts as soon as it may",
@@ -93,8 +89,11 @@ STATE_PRIORITY = (State.PENDING, State.EXECUTING, State.APPROVED, State.DONE)
 def get_incident_status(
     rows: IncidentView, records: Sequence[ActionRecord] = (), taken_by: str = "", theirs: Collection[str] = (), lost: Collection[str] = ()
 ) -> IncidentStatus:
-    """Return the status of a stored incident. `taken_by`: the name of the ticket's assignee; `theirs`: causes that the customer mends; `lost`: approvals
-    of running actions whose hosts do not answer."""
+    """Return the status.
+
+    `taken_by`: the assignee's name. `theirs`: causes that the tenant mends. `lost`: approvals of running actions with
+    unreachable hosts.
+    """
     match rows.lifecycle:
         case "closed":
             return IncidentStatus(
@@ -144,7 +143,7 @@ def _build_report_status(rows: IncidentView, theirs: Collection[str]) -> Inciden
 
 
 def _describe_other_incidents(report: Report) -> str:
-    """What other incidents work on, where nothing that was found is left to this one. A fault beside what was asked about is not the answer."""
+    """Return text where other incidents own all that was found."""
     if not is_owned_elsewhere(report):
         return ""
     if all(row.label in report.also_seen for row in report.root_causes):
@@ -154,7 +153,6 @@ def _describe_other_incidents(report: Report) -> str:
 
 
 def _list_human_tasks(ladders: Sequence[Remediation]) -> tuple[str, ...]:
-    """What ended fixes leave to people, and why."""
     return tuple(
         dict.fromkeys(
             f"{row.target}: {OUTCOME_TEXTS[row.outcome]}{f', {row.says}' if row.says else ''}."
@@ -167,7 +165,7 @@ def _list_human_tasks(ladders: Sequence[Remediation]) -> tuple[str, ...]:
 def _build_repair_status(
     ladders: Sequence[Remediation], records: Mapping[str, ActionRecord], lost: Collection[str]
 ) -> IncidentStatus | None:
-    """The fixes under way, those at the same step together; None where none is."""
+    """Return the status of running remediations, or None."""
     going = [row for row in ladders if row.is_open and row.waiting_for != "proof" and row.current_step]
     if not going:
         return None
@@ -191,13 +189,12 @@ def _build_repair_status(
 
 
 def _is_under_way(ladder: Remediation, records: Mapping[str, ActionRecord]) -> bool:
-    """Whether it is under way, or waits for something that people would like to know; else its card, or its turn, says the rest."""
+    """Return whether it runs, or waits for something other than a decision or its turn."""
     seen = records.get(ladder.approval)
     return ladder.waiting_for in ("idle", "node_back") or (seen is not None and seen.state in BEGUN_STATES)
 
 
 def _summarize_other_repairs(groups: Sequence[Sequence[Remediation]], records: Mapping[str, ActionRecord]) -> list[str]:
-    """How many other fixes wait to be decided, and how many have not been put up yet, with their hosts."""
     put_up = [row for rows in groups for row in rows if row.approval in records]
     later = [row for rows in groups for row in rows if row.approval not in records]
     return [
@@ -224,13 +221,12 @@ def _list_plan_tasks(ladders: Sequence[Remediation], records: Mapping[str, Actio
 
 
 def _describe_next_step(ladders: Sequence[Remediation]) -> str:
-    """What follows the present step."""
     after = _list_step_indexes(ladders[0])[_get_step_position(ladders[0]) + 1 :]
     return _describe_step(ladders, after[0]) if after else "proved again later"
 
 
 def _list_step_indexes(ladder: Remediation) -> list[int]:
-    """The rungs that count as the steps of this fix: those of the plan it is at, and the way back into service."""
+    """Return the steps of the present plan, and of the return to service."""
     rung = ladder.current_step
     plan = ladder.tried if rung is None or rung.part == "restore" else rung.plan
     back = will_return_node(ladder)
@@ -242,7 +238,7 @@ def _get_step_position(ladder: Remediation) -> int:
 
 
 def _describe_step(ladders: Sequence[Remediation], rung: int) -> str:
-    """A step in the catalogue's words; of several hosts the names folded, and `…` where an argument is each one's own."""
+    """Describe a step; fold several hosts, and show `…` for arguments that differ."""
     rows = [row.model_copy(update={"rung": rung}) for row in ladders]
     hosts = fold_host_names(name for row in rows for name in row.target.split(","))
     said = {format_current_step(row) for row in rows}

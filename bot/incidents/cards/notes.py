@@ -1,4 +1,4 @@
-"""Short cards that say one thing: what will not be done, that it goes on, that the store is away, that we have a bug."""
+"""Short cards: refusals, notices, errors."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -8,6 +8,7 @@ from bot.cards.blocks import Card
 from bot.cards.text import SLACK_ID_PATTERN, Line, bold, channel_link, code, thread_link
 from bot.incidents.cards.home import OpenIncident
 
+# What an internal error leaves true: after a message, a decision about an action, a command.
 MESSAGE_ERROR_TEXT: Line = (
     "A message or click here changes nothing on any host by itself. What was noted down is kept; reply ",
     code("recheck"),
@@ -22,22 +23,22 @@ COMMAND_ERROR_TEXT: Line = ("I broke off in between, so it may have taken effect
 
 
 def render_refusal(words: str, instead: Sequence[str] = ()) -> Card:
-    """What will not be done, and what to do instead: `words` are a Refusal's, `instead` ids of channels to go to."""
+    """Render a Refusal and the channels (`instead`, ids) to go to."""
     where = [part for channel in instead if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
     return blocks.build_card(words, [blocks.line_section(f"🚫 {words}", *((" →", *where) if where else ()))])
 
 
 def render_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
-    """It is being worked on in another thread, and what was written here is added there."""
+    """Say that another thread works on it and has the message."""
     where, rest = "another thread", "What you wrote is added there, and I answer there."
-    link = thread_link(team, channel, thread_ts, where) if thread_ts else where  # of alerts: the thread is begun with their first turn
+    link = thread_link(team, channel, thread_ts, where) if thread_ts else where  # an alert's thread begins with its first turn
     return blocks.build_card(
         f"I am on this already, in {where}. {rest}", [blocks.line_section("↪ I am on this already, in ", link, f". {rest}")]
     )
 
 
 def ask_there(team: str, channel: str, thread_ts: str) -> Card:
-    """A request in a thread whose report joined another thread: nothing was done, and where to ask."""
+    """Answer a request in a thread whose report joined another."""
     where, rest = "another thread", "Ask there, or mention me here with what is wrong."
     link = thread_link(team, channel, thread_ts, where) if thread_ts else where
     words = "I did nothing with that: I work on this in "
@@ -45,26 +46,23 @@ def ask_there(team: str, channel: str, thread_ts: str) -> Card:
 
 
 def render_joined_hidden_thread() -> Card:
-    """Others reported the same, in a thread that is not for these readers: nothing of it is told."""
+    """Say that others reported the same in a thread that these readers may not see."""
     words = "I am on this already for others, in a thread that this channel cannot read."
     rest = "I look for you as well and answer here; what is to be decided is decided there."
     return blocks.build_card(f"{words} {rest}", [blocks.line_section(f"↪ {words} {rest}")])
 
 
 def render_in_progress(words: str) -> Card:
-    """One line for one person: it goes on, and how they will see that."""
     return blocks.build_card(words, [blocks.line_section(f"⏳ {words}")])
 
 
 def render_not_stored(will_retry: bool) -> Card:
-    """The store is away: the person must not believe that it was noted."""
     words = "My store does not answer, so I could not note this down."
     rest = "Slack will send it again by itself." if will_retry else "Please try again in a minute."
     return blocks.build_card(f"{words} {rest}", [blocks.line_section(f"⏳ {words} {rest}")])
 
 
 def render_empty_report() -> Card:
-    """A first message that tells nothing to look into."""
     words = "That tells me nothing to look into. Say what is wrong, as in "
     example = "job 4711 hangs on gpu-[017-020]"
     shown = blocks.line_section(words, code(example), "; ", code("status"), " lists what is open, ", code("help"), " what I understand.")
@@ -72,13 +70,11 @@ def render_empty_report() -> Card:
 
 
 def render_edit_ignored() -> Card:
-    """To whoever edits a message that was read already."""
     words = "I read this message when you sent it, and do not read it again after an edit. What is new, write as a message of its own."
     return blocks.build_card(words, [blocks.line_section(f"✏️ {words}")])
 
 
 def render_thread_deleted(row: OpenIncident) -> Card:
-    """To those who are on call: somebody deleted the message that the incident's thread hangs on."""
     words = f"The first message of {row.id} was deleted"
     what = f": {row.headline}." if row.headline else "."
     lines = [f"Still held: {held.render_line()}" for held in row.held]
@@ -92,7 +88,7 @@ def render_thread_deleted(row: OpenIncident) -> Card:
 
 
 def render_answer_limit(most: timedelta) -> Card:
-    """A thread got more answers than one gets; `most` is how long it waits."""
+    """Announce the answer limit; `most` is the longest silence."""
     words = "I have answered a lot here in the last minutes, so I am quiet for a little"
     until = f"in at most {-(-int(most.total_seconds()) // 60)} minutes I answer again"
     passed = f"⏳ {words} and pass over what is written: {until}. "
@@ -103,7 +99,6 @@ def render_answer_limit(most: timedelta) -> Card:
 
 
 def render_not_understood() -> Card:
-    """To one person alone in a thread whose words were not read as something for us."""
     words = "I did not understand that as something for me, so I did nothing. "
     rest = "Mention me and I answer; "
     return blocks.build_card(
@@ -112,7 +107,7 @@ def render_not_understood() -> Card:
 
 
 def render_internal_error(reference: str, known: Line) -> Card:
-    """A bug of ours, said honestly: `known` is what is known all the same. `reference` finds the traceback in our log."""
+    """Report an internal error. `known`: what is certain anyway. `reference` finds the traceback in the log."""
     headline = "Internal error: I could not finish this"
     return blocks.build_card(
         headline,

@@ -1,4 +1,4 @@
-"""What a turn under way shows: how far it is, what is waited for, what is likely so far. `follow` folds news into it."""
+"""Progress of a running turn."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,19 +17,19 @@ STAGE_TITLES: Mapping[str, str] = {
     "conclude": "Writing the report",
     "error": "Trouble",
 }
+# Step shown → the stages that it covers.
 STEP_STAGES: Mapping[str, tuple[str, ...]] = {
     "Read what was reported": ("queued", "summarise"),
     "Look at the hosts": ("plan", "execute"),
     "Weigh the evidence": ("reflect", "conclude"),
 }
-"""The steps of a look, and the stages that each covers."""
 LOOK_STEP_INDEX = 1
 MAX_HYPOTHESES = 6
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressCard:
-    """What is known of a turn under way. `understood` is what `summarise` said last; it stays while the other lines come and go."""
+    """`understood` is the last line of `summarise`; it stays while other lines change."""
 
     incident: str
     stage: str = "queued"
@@ -44,7 +44,7 @@ class ProgressCard:
 
 
 def apply_progress(living: ProgressCard, news: Progress) -> ProgressCard:
-    """The card after some news; counts and hypotheses stay until newer ones come."""
+    """Return the updated card; counts and hypotheses stay until newer ones come."""
     return replace(
         living,
         stage=news.stage,
@@ -60,7 +60,6 @@ def apply_progress(living: ProgressCard, news: Progress) -> ProgressCard:
 
 
 def render_progress(living: ProgressCard) -> Card:
-    """How far it is, what was understood, what is suspected."""
     understood: list[Block] = [blocks.line_section(bold("Understood:"), " ", living.understood)] if living.understood else []
     return blocks.build_card(
         f"{_format_headline(living)} · {describe_current_activity(living)}",
@@ -74,7 +73,6 @@ def render_progress(living: ProgressCard) -> Card:
 
 
 def render_progress_steps(living: ProgressCard) -> Block:
-    """How far it is, also for a card that says what was found before: each step, with what happens in the present one."""
     at = next((n for n, stages in enumerate(STEP_STAGES.values()) if living.stage in stages), 0)
     states: list[TaskStatus] = ["complete" if n < at else "in_progress" if n == at else "pending" for n in range(len(STEP_STAGES))]
     count = f"{living.done} of {living.total} checks" if living.total else ""
@@ -86,7 +84,7 @@ def render_progress_steps(living: ProgressCard) -> Block:
 
 
 def describe_current_activity(living: ProgressCard) -> str:
-    """What happens just now: who is waited for, where somebody is."""
+    """Return the awaited hosts, or the stage's line."""
     if not living.awaited:
         return living.line
     first, *more = living.awaited

@@ -1,4 +1,4 @@
-"""What RackMedic would like to know from the reporter, how to answer, and ideas that it shows and never runs."""
+"""Questions to the reporter, and ideas, which RackMedic never runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,12 +11,11 @@ from tools.inventory.name_suggestions import UnknownName
 
 MAX_QUESTIONS = 5
 HOST_CHOICE_ACTION_ID = "question.meant"
-SELECT_ACTIONS = {HOST_CHOICE_ACTION_ID: "reply"}
-"""What is chosen is said in the thread by whoever chose it: a new fact like any other."""
+SELECT_ACTIONS = {HOST_CHOICE_ACTION_ID: "reply"}  # a choice counts as a reply of the person who chose
 
 
 def render_host_choice(incident: str, item: str, unknown: Sequence[UnknownName]) -> list[Block]:
-    """The hosts that may be meant by names that nobody knows, to choose from; empty where none is like them."""
+    """Offer hosts with names similar to the unknown ones."""
     offered = {row.name: [(host, host) for host in row.nearest if len(host) <= blocks.MAX_OPTION_VALUE_CHARS] for row in unknown}
     return (
         [blocks.select_row(HOST_CHOICE_ACTION_ID, encode_button_value(incident, item), "Which host is meant?", offered)]
@@ -26,12 +25,10 @@ def render_host_choice(incident: str, item: str, unknown: Sequence[UnknownName])
 
 
 def parse_host_choice(payload: Mapping[str, Any]) -> ButtonClick:
-    """What was chosen."""
     return parse_select_choice(payload, SELECT_ACTIONS)
 
 
 def render_question_blocks(questions: Sequence[str], suggestions: Sequence[str] = ()) -> list[Block]:
-    """The part of a report; empty where nothing is asked."""
     asked = [(f"{n}. {words}",) for n, words in enumerate(questions[:MAX_QUESTIONS], 1)]
     ideas = [(f"• {words}",) for words in suggestions[:MAX_QUESTIONS]]
     how = (italic("Answer here in your own words, or attach the log."),)
@@ -42,7 +39,6 @@ def render_question_blocks(questions: Sequence[str], suggestions: Sequence[str] 
 
 
 def render_question_card(questions: Sequence[str], suggestions: Sequence[str] = ()) -> Card:
-    """Questions as a card of their own."""
     return blocks.build_card(
         f"I have a question: {questions[0]}" if questions else "Some ideas",
         render_question_blocks(questions, suggestions) or [blocks.line_section("–")],

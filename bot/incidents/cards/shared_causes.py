@@ -1,4 +1,4 @@
-"""What a report says of causes that another incident keeps: where they are worked on, with a link for those who may follow it. Pure."""
+"""Links to incidents that own a cause of this report. Pure."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ OTHER_THREAD_TEXT = "another thread"
 
 
 def render_shared_causes(report: Report, links: Mapping[str, Part]) -> list[Block]:
-    """One line for each incident that keeps any. `links`: incident → its thread, of those that the reader may follow."""
+    """Render a line per owning incident. `links`: incident → thread, where readable."""
     return [
         _render_shared_cause(report, incident, links.get(incident, OTHER_THREAD_TEXT))
         for incident in dict.fromkeys(row.incident for row in report.shared)
@@ -20,7 +20,7 @@ def render_shared_causes(report: Report, links: Mapping[str, Part]) -> list[Bloc
 
 
 def render_thread_links(report: Report, links: Mapping[str, Part]) -> list[Block]:
-    """The threads of earlier incidents that an answer tells of, for whoever may follow them."""
+    """Render the readable threads of cited closed incidents."""
     named = [links[row.incident] for row in report.threads if row.incident in links]
     return [blocks.line_section("↪ Threads: ", *[part for link in named for part in (link, " · ")][:-1])] if named else []
 

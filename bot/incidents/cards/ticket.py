@@ -1,5 +1,4 @@
-"""The ticket that a hand-off leaves in the thread, in five lines: who has it, what is wrong where, what is held, for whom it is. All that was
-tried and when things happened stands behind Details and in the file beside it."""
+"""The hand-off ticket in five lines."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,15 +16,13 @@ from tools.inventory.host_ranges import fold_host_names
 
 TAKE_ACTION_ID, WAIT_ACTION_ID, CLOSE_ACTION_ID, REPORT_ACTION_ID = "ticket.take", "ticket.wait", "ticket.close", "ticket.report"
 BUTTONS = {TAKE_ACTION_ID: "take", WAIT_ACTION_ID: "wait", CLOSE_ACTION_ID: "close_form", REPORT_ACTION_ID: "report"}
+# Rows shown of each.
 MAX_CAUSES, MAX_UNDECIDED, MAX_RULED_OUT, MAX_LOG_LINES, MAX_DRAINED_NODES, MOST_DONE = 3, 2, 2, 4, 6, 3
-"""How many causes are shown with what shows them, how many that nobody could decide, how many of those that it is not, and so on."""
 MAX_HEADLINE_CHARS, MAX_REPORTED_CHARS, MAX_CAUSE_CHARS = 300, 240, 300
-"""How long each of these may be."""
 
 
 def render_ticket(whole: Handoff, titles: CauseTitles = NO_CAUSE_TITLES, elsewhere: Sequence[Block] = ()) -> Card:
-    """The ticket in its present state; `taken_by` and `closed_by` hold names by now. `titles`: what causes are called; `elsewhere`: what opens
-    a ticket in a tracker, as long as this one is open."""
+    """Render the ticket; `taken_by` and `closed_by` hold names. `elsewhere`: buttons that open a tracker ticket."""
     headline = f"🎫 {_format_ticket_state(whole.ticket)}"
     return blocks.build_card(
         f"{headline}: {whole.headline}",
@@ -44,7 +41,6 @@ def render_ticket(whole: Handoff, titles: CauseTitles = NO_CAUSE_TITLES, elsewhe
 
 
 def parse_ticket_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """A click on Take, Waits, Close… or Post-incident report."""
     return parse_button_click(payload, BUTTONS)
 
 
@@ -65,7 +61,6 @@ def _list_by_verdict(whole: Handoff, *verdicts: Verdict) -> list[Hypothesis]:
 
 
 def _render_causes(whole: Handoff, titles: CauseTitles) -> list[Block]:
-    """What was found; where nothing was, the headline says so."""
     found = _list_by_verdict(whole, "confirmed")
     if not found:
         return [blocks.clipped_section((bold(whole.headline),), room=MAX_HEADLINE_CHARS)]
@@ -82,7 +77,6 @@ def _render_causes(whole: Handoff, titles: CauseTitles) -> list[Block]:
 
 
 def _render_drained_nodes(whole: Handoff) -> list[Block]:
-    """Nodes out of service on our account: whoever takes over has to bring them back."""
     lines: list[Line] = [(bold(row.host), f" {row.render_status()}") for row in whole.held[:MAX_DRAINED_NODES]]
     rest = len(whole.held) - MAX_DRAINED_NODES
     asks = [ReturnableNode(ladder=row.ladder, host=row.host) for row in whole.held if not row.no_return]
@@ -91,7 +85,6 @@ def _render_drained_nodes(whole: Handoff) -> list[Block]:
 
 
 def _render_summary_lines(whole: Handoff, titles: CauseTitles) -> list[Line]:
-    """For whom it is and on which hosts, what was asked, what is not decided, what it is not, where nobody could look: a line each."""
     unseen = report_rows.render_unobserved_summary(whole.could_not_look)
     return [
         (
@@ -127,20 +120,18 @@ def _render_ruled_out(whole: Handoff, titles: CauseTitles) -> list[Line]:
 
 
 def _format_titles(hypotheses: list[Hypothesis], most: int, titles: CauseTitles) -> str:
-    """Their titles, and how many more there are."""
     rest = len(hypotheses) - most
     return "; ".join(report_rows.get_cause_title(h.label, titles) for h in hypotheses[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _render_logs(whole: Handoff) -> list[Block]:
-    """What stands out in the logs, as long as no cause does."""
     lines = [] if _list_by_verdict(whole, "confirmed") else report_rows.format_logs(whole.logs)
     rest = [f"… {len(lines) - MAX_LOG_LINES} more lines in the file"] if len(lines) > MAX_LOG_LINES else []
     return [blocks.section((bold("In the logs"),)), blocks.code_section([*lines[:MAX_LOG_LINES], *rest])] if lines else []
 
 
 def _render_root_cause(whole: Handoff, titles: CauseTitles) -> list[Block]:
-    """What it was, by whoever closed it; where nobody named a cause, what was mended."""
+    """Render the closer's cause; without one, what was mended."""
     ticket = whole.ticket
     if ticket.state != "resolved":
         return []

@@ -1,9 +1,8 @@
-"""Which of the open incidents that found the same cause keeps it: the first that concluded it, until it closes or finds it no more. One step in Redis.
+"""Which open incident owns a cause that several found: the first that concluded it, until it closes or no longer finds
+it.
 
-An incident that was opened beside another one, whose thread its people may not read, leaves what both may find to that one.
-
-Only the one that keeps a cause puts its fix up for decision. When it lets go all others are due to look again; that entry is in the same step,
-so whoever dies over it loses nothing.
+Only the owner proposes remediations. Its release marks all others due in the same script, so a crash loses nothing. An
+incident opened beside another leaves common causes to that one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +16,14 @@ from tools.clock import Clock
 
 
 class CauseOwnership:
-    """Who keeps which cause."""
+    """Claims causes for incidents."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
         self._keep = redis.register_script(scripts.CLAIM_CAUSES_SCRIPT)
 
     async def claim_causes(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
-        """`causes` are all that it has found by now. Which of them other incidents keep, and who; asking again changes nothing."""
+        """Claim all causes found now, release others; return those owned elsewhere, with the owner. Idempotent."""
         names = self._names
         raw = await to_coroutine(self._redis.hget(names.incident_key(incident), "beside"))
         beside = raw.decode().split() if raw else []
@@ -36,7 +35,7 @@ class CauseOwnership:
         return {name: keeper for name, keeper in rows if keeper != incident}
 
     async def list_owners(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
-        """Which of these causes other incidents keep, and who: of the open ones that found it the first. Nothing changes by asking."""
+        """Return the causes owned elsewhere, with the owner. Read-only."""
         found: dict[str, str] = {}
         for name in causes:
             rows = [row.decode() for row in await to_coroutine(self._redis.lrange(self._names.cause_key(name), 0, -1))]

@@ -1,4 +1,4 @@
-"""A closed incident becomes a row that later ones can search, after the report that closed it; one that lives again is of the past no more."""
+"""Index a closed incident after its last report; remove a reopened one."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -13,12 +13,11 @@ from graph.report import Report
 from graph.state import ABSTAIN, NO_FAULT, IncidentState, Remediation
 from tools.clock import Clock
 
-MAX_HOSTS = 64
-"""Of one incident; and so many devices."""
+MAX_HOSTS = 64  # of one incident; also bounds its devices
 
 
 def build_closed_incident(state: IncidentState, now: datetime) -> ClosedIncident | None:
-    """The row of a closed incident; None while it is open, and where nothing says where it lived."""
+    """Return the row of a closed incident; None while it is open or without an origin."""
     rows = IncidentView(state)
     if rows.lifecycle != "closed" or rows.origin is None:
         return None
@@ -36,7 +35,9 @@ def build_closed_incident(state: IncidentState, now: datetime) -> ClosedIncident
 
 
 def _list_causes(rows: IncidentView) -> tuple[ClosedIncidentCause, ...]:
-    """By a person's word where there is one; it takes its places from what was found, else from what was reported."""
+    """Return the causes. A person's label overrides the report's; its hosts come from the matching cause, else from the
+    brief.
+    """
     word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
     denied = rows.correction.denied if rows.correction else ()
     told = {row.label for row in rows.report.tenant_root_causes} if rows.report else set()
@@ -61,25 +62,23 @@ def _classify_ending(rows: IncidentView, fixes: Sequence[Remediation]) -> Closur
     word = rows.ticket.true_label if rows.ticket else ""
     if word == NO_FAULT or (not word and rows.report is not None and rows.report.outcome == "no_fault"):
         return "well"
-    in_words = rows.item.kind in ("close", "ask")  # `ask`: whatever somebody says in the thread
+    in_words = rows.item.kind in ("close", "ask")  # `ask`: any message in the thread
     return "person" if in_words or (rows.ticket is not None and rows.ticket.closed_by) else "quiet"
 
 
 def _iterate_cause_hosts(rows: IncidentView) -> Iterator[tuple[str, str]]:
-    """Every cause with each of its hosts, one that has none by itself."""
     for cause in _list_causes(rows):
         yield from ((cause.label, host) for host in cause.hosts or ("",))
 
 
 def _list_proven_remedies(ladder: Remediation) -> list[str]:
-    """What was run under the plan whose proof passed."""
     if not ladder.proven:
         return []
     return [rung.remedy for rung in ladder.rungs[: ladder.rung + 1] if rung.part == "fix" and rung.plan == ladder.tried]
 
 
 class ClosedIncidentObserver:
-    """Posts as before. Under the incident's lease, so a row is never written by two."""
+    """Updates the index after each report, under the incident's lease, so a row has one writer."""
 
     def __init__(self, board: ReportPublisher, earlier: ClosedIncidentIndex, clock: Clock) -> None:
         self._board, self._earlier, self._clock = board, earlier, clock

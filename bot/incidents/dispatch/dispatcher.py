@@ -1,9 +1,8 @@
-"""Where items meet the graph: every inbox item completes exactly one turn, and its report is posted once.
+"""The dispatcher: every inbox item completes exactly one turn, and its report is posted once.
 
-Rules it keeps: one worker per incident (the lease); the head of the inbox is the item whose turn runs or was cut off, so going
-on with it is going on with the unfinished turn; an item leaves only after its report was posted; a turn that raises is a bug,
-told to the thread and set aside after three attempts, and never stops the desk; trouble with Redis is nobody's fault and is
-waited out.
+Invariants: one worker per incident (the lease); the inbox's head is the item in progress; an item leaves only after its
+report was posted; a turn that raises is dead-lettered after three attempts and does not stop the dispatcher; Redis
+trouble is waited out.
 """
 
 import asyncio
@@ -36,15 +35,13 @@ from kb.redact import redact_stored_data
 from tools.clock import Clock
 
 log = structlog.get_logger()
+# Delays between attempts while Redis is away; after the last, the sweeper retries.
 REDIS_BACKOFF_SECONDS = (0.2, 1.0, 3.0, 10.0, 30.0)
-"""Seconds between attempts while Redis is away; after the last one the sweeper comes back to it."""
-EARLY_REPORT_RETRY_DELAY = timedelta(seconds=5)
-"""When a report that was only too early is tried again."""
+EARLY_REPORT_RETRY_DELAY = timedelta(seconds=5)  # after a report raised TooEarly
 
 
 class ReportPublisher(Protocol):
-    """Where people read. `report` may be asked twice for one item (a crash between posting and noting it), and posts it once; it raises TooEarly where
-    it is only too early."""
+    """`publish_report` may be called twice for one item and posts once. Raises TooEarly to be retried."""
 
     async def publish_progress(self, p: Progress) -> None: ...
 
@@ -52,63 +49,56 @@ class ReportPublisher(Protocol):
 
 
 class TurnGate(Protocol):
-    """Whether an item may begin now (`bot.incidents.dispatch.quota_gate` is the real one)."""
+    """Whether an item may begin now."""
 
     async def get_retry_time(self, item: InboxItem) -> datetime | None:
-        """When to ask again, whoever waits having been told; None where it may begin."""
+        """Return when to ask again, or None where the item may begin."""
         ...
 
-    async def record_reported(self, item: InboxItem, state: IncidentState) -> None:
-        """Its report was posted. May be asked again for the same item."""
-        ...
+    async def record_reported(self, item: InboxItem, state: IncidentState) -> None: ...
 
 
 class TurnRunner(Protocol):
-    """The incident graph as the desk needs it (`graph.incident.turns` is the real one)."""
+    """The incident graph."""
 
     async def run_turn(self, item: InboxItem, origin: Origin | None) -> Report:
-        """Complete the turn of this item: begin it, continue it where it was cut off, or just give its report if it is complete."""
+        """Begin or continue the turn, or return its report if complete."""
         ...
 
     async def load_state(self, incident: str) -> IncidentState: ...
 
     async def abandon_turn(self, item: InboxItem) -> None:
-        """Give up the unfinished turn of this item, so that the next item's turn does not continue it."""
+        """Drop the unfinished turn, so that the next item does not continue it."""
         ...
 
     async def prune_thread(self, incident: str, keep: timedelta | None) -> None:
-        """A turn is complete: drop what only its steps needed. `keep` is the remaining life of a closed incident."""
+        """Drop the data of a completed turn's steps. `keep`: TTL of a closed incident."""
         ...
 
 
 async def return_item_unchanged(item: InboxItem) -> InboxItem:
-    """Nothing to fetch (terminal, alerts, tests)."""
     return item
 
 
+# Returns an item's origin, after starting its thread if it had none.
 OriginResolver = Callable[[InboxItem], Awaitable[Origin | None]]
-"""Where an item's incident lives, its thread begun if it had none."""
 TimerPlanner = Callable[[IncidentState, Report, InboxItem, datetime], Mapping[str, datetime]]
 
 
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
-    at_once: int = 32
-    """Turns in this process at one time."""
-    raises: int = 3
-    """Attempts of a turn that raises, before its item is set aside."""
-    crashes: int = 10
-    """Attempts of a turn that never comes back (it kills the process), before its item is set aside."""
+    at_once: int = 32  # concurrent turns of this process
+    raises: int = 3  # attempts of a turn that raises, before its item is dead-lettered
+    crashes: int = 10  # attempts of a turn that kills the process, before its item is dead-lettered
+    # Attempts to post a report whose process ended meanwhile, before its item is dead-lettered. More than `crashes`:
+    # the turn is complete, a post may wait long for Slack's rate limits, and it is idempotent.
     cuts: int = 30
-    """Attempts to post a report whose process each time ended meanwhile, before its item is set aside. More than `crashes`: the turn itself is complete,
-    a post waits long for Slack in a crowd, and is made once however often it is tried."""
-    posts: int = 10
-    """Attempts to post a report, further and further apart, before its item is set aside."""
+    posts: int = 10  # attempts to post a report, with growing delays, before its item is dead-lettered
     keep_closed: timedelta = timedelta(days=30)
 
 
 class Dispatcher:
-    """Takes incidents whose inbox is not empty through their turns. Asking twice for the same one is harmless."""
+    """Calls for the same incident are idempotent."""
 
     def __init__(
         self,
@@ -139,20 +129,18 @@ class Dispatcher:
         self._gate = gate
         self._places = FairSemaphore(self._limits.at_once, weight)
         self._running: set[asyncio.Task[None]] = set()
-        self._waiting: set[str] = set()
-        """Incidents that wait for a place of this process."""
+        self._waiting: set[str] = set()  # incidents that wait for a slot
         self._stopping = False
+        # Attempts of an item that ended without its fault, subtracted from its count once Redis is back.
         self._owed: Counter[str] = Counter()
-        """Beginnings that ended by no fault of the turn, to be taken off its count once Redis is back."""
 
     async def process_incident(self, incident: str) -> None:
-        """Work through the incident's inbox, unless another worker is at it. Never raises for a turn's or Redis's sake."""
+        """Process the inbox unless another worker does. Never raises for a failed turn or Redis."""
         if not self._stopping:
             await self._start_task(incident)
 
     async def schedule_incident(self, incident: str) -> None:
-        """The same, without waiting for it: whoever wakes us is free at once to bring the next one, of another customer perhaps. One that waits
-        for its place already will see the new item too."""
+        """Like `process_incident`, without waiting. An incident that waits for a slot already will see the new item."""
         if not self._stopping and incident not in self._waiting:
             self._waiting.add(incident)
             self._start_task(incident).add_done_callback(_log_task_error)
@@ -164,7 +152,7 @@ class Dispatcher:
         return task
 
     async def drain(self, grace: float = 20.0) -> None:
-        """Stop at the next step boundary of every running turn; cut off what takes longer than `grace`. All of it resumes."""
+        """Stop every turn at its next step; cancel it after `grace` seconds. All resume later."""
         self._stopping = True
         if not self._running:
             return
@@ -189,7 +177,6 @@ class Dispatcher:
 
     @contextlib.asynccontextmanager
     async def _hold_slot(self, incident: str) -> AsyncIterator[None]:
-        """One of our places, in the turn of the incident's customer."""
         try:
             origin = await self._inbox.get_origin(incident)
             async with self._places.hold_slot(origin.tenant if origin else NO_TENANT):
@@ -216,7 +203,7 @@ class Dispatcher:
                     await lease.release(again_at=again_at or self._clock.now())
 
     async def _process_items(self, lease: Lease) -> datetime | None:
-        """Items in order until none is left; answers when to come back if one must wait."""
+        """Return when to come back if an item must wait."""
         while not self._stopping:
             if items := await self._inbox.list_waiting(lease.incident, 1):
                 if (again_at := await self._process_item(lease, items[0])) is not None:
@@ -249,8 +236,7 @@ class Dispatcher:
         return await self._publish_and_finish(lease, item, report)
 
     async def _run_turn(self, item: InboxItem) -> Report:
-        """What the item points to is fetched as part of its turn: an acknowledged message waits with its pointers in the inbox. So is the
-        thread where the incident lives begun (`home`), where somebody reported it elsewhere."""
+        """Fetch files and thread inside the turn: the acknowledged item holds only pointers."""
         origin = await self._home(item)
         return await self._turns.run_turn(await self._fetch(item), origin)
 
@@ -265,12 +251,11 @@ class Dispatcher:
         return self._clock.now() + timedelta(seconds=2**raised)
 
     async def _publish_and_finish(self, lease: Lease, item: InboxItem, report: Report) -> datetime | None:
-        """Post the report, then let the item go. A report that cannot be posted keeps its item, and is posted later."""
         state = await self._turns.load_state(item.incident)
         about = compute_fingerprint_after_turn(state)
         if can_release_causes(IncidentView(state)):
             await self._inbox.release_causes(item.incident)
-        await self._inbox.add_fingerprint(item.incident, about)  # before people read it: whoever does may report the same at once
+        await self._inbox.add_fingerprint(item.incident, about)  # before the post: a reader may report the same at once
         if (again_at := await self._publish_report(lease, item, state, report)) is not None:
             return again_at
         if self._gate is not None:
@@ -306,7 +291,6 @@ class Dispatcher:
         return None
 
     async def _abandon_item(self, lease: Lease, item: InboxItem, why: str) -> datetime | None:
-        """Tell the thread, forget the broken turn, and keep the item where an operator finds it."""
         report = Report(
             item=item.id,
             outcome="abstained",
@@ -326,7 +310,6 @@ class Dispatcher:
         await self._inbox.dead_letter_item(item.incident, lease.token, item.id, json.dumps(redact_stored_data(letter)))
 
     async def _publish_progress(self, progress: Progress) -> None:
-        """News are worth no failure."""
         try:
             await self._board.publish_progress(progress)
         except Exception as e:
@@ -334,7 +317,7 @@ class Dispatcher:
 
 
 def can_release_causes(rows: IncidentView) -> bool:
-    """Return whether a later report may have the causes of a stopped incident. One whose action may still have run keeps them."""
+    """Return whether a stopped incident releases its causes; an action with unknown result keeps them."""
     return rows.is_stopped and not any(row.outcome == "unknown" for row in rows.remediations)
 
 
@@ -344,6 +327,6 @@ def _log_task_error(task: asyncio.Task[None]) -> None:
 
 
 def _is_redis_unavailable(error: Exception) -> bool:
-    """Redis is gone, loading, full or a replica: it will come back. Any other refusal of Redis is a bug of ours."""
+    """Other error replies of Redis are bugs."""
     ours = isinstance(error, ResponseError) and not isinstance(error, OutOfMemoryError | ReadOnlyError)
     return isinstance(error, RedisError) and not ours

@@ -1,38 +1,33 @@
-"""Places for turns, given in turns: of all who wait the next place goes to the customer who had the fewest for their weight, so that the storm
-of one is a storm of one. Our own people are one party among them; they alone may take every place.
-"""
+"""A fair semaphore: the next slot goes to the waiting tenant with the least use for its weight."""
 
 import asyncio
 import contextlib
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 
-NO_TENANT = ""
-"""The party of incidents that no customer reported."""
+NO_TENANT = ""  # the party of incidents without a tenant; only it may take every slot
 
 
 def get_equal_weight(party: str) -> int:
-    """All the same."""
     return 1
 
 
 class FairSemaphore:
-    """So many at once; one customer never has more than half of them (where there is more than one), so that another's begins at once.
-    Weighted turns as in stride scheduling: each place that a party gets puts it back by the inverse of its weight."""
+    """A tenant holds at most half of the slots, so that another's turn begins at once.
+
+    Stride scheduling: each slot moves its party back by the inverse of its weight.
+    """
 
     def __init__(self, places: int, weight: Callable[[str], int] = get_equal_weight) -> None:
         self._places, self._weight = places, weight
         self._half = max(1, places // 2)
         self._taken: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        self._had: dict[str, float] = {}
-        """How much each party had, in turns by its weight, since nobody waited or worked."""
-        self._now = 0.0
-        """What the latest to get a place had had before: whoever comes new begins there, not with the past on their side."""
+        self._had: dict[str, float] = {}  # slots each party had, divided by its weight, since the semaphore was last idle
+        self._now = 0.0  # `_had` of the latest party served: a new party starts here, without credit for the past
 
     @contextlib.asynccontextmanager
     async def hold_slot(self, party: str) -> AsyncIterator[None]:
-        """A place, in this party's turn."""
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not self._taken[party] and party not in self._waiting:
             self._had[party] = max(self._had.get(party, 0.0), self._now)
@@ -66,7 +61,7 @@ class FairSemaphore:
         return min(free, key=lambda party: self._had[party], default=None)
 
     def _cancel_waiter(self, party: str, mine: "asyncio.Future[None]") -> None:
-        """Cancelled while waiting, or just as the place was given."""
+        """The slot may have been granted already."""
         if not mine.cancelled():
             self._release_slot(party)
         elif mine in (queue := self._waiting.get(party, ())):

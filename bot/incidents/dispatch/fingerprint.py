@@ -1,4 +1,4 @@
-"""What an incident concerns, by which a second report of it is known: hosts, a job, an alert. Pure."""
+"""What an incident is about, to recognise a second report of it. Pure."""
 
 import hashlib
 import re
@@ -15,19 +15,18 @@ _NUMBER_PATTERN = re.compile(r"(?<![\w.-])\d[\d.:,/+TZ%-]*")
 
 @dataclass(frozen=True, slots=True)
 class IncidentFingerprint:
-    """Of two reports the second is about the same when it names the same job or alert, or no host that the first does not concern."""
+    """A second report matches when it names the same job or alert, or only hosts that the first is about."""
 
     hosts: tuple[str, ...] = ()
     job: str = ""
-    alert: str = ""
-    """Fingerprint of an alert."""
+    alert: str = ""  # fingerprint of an alert
 
     def __bool__(self) -> bool:
         return bool(self.hosts or self.job or self.alert)
 
 
 def compute_fingerprint(text: str, hosts: Collection[str], *, alert: bool = False) -> IncidentFingerprint:
-    """What a message concerns; `hosts` are those that its place may speak of."""
+    """Return what a message is about; `hosts` are those that its place may name."""
     words = text[:MAX_TEXT_CHARS]
     return IncidentFingerprint(
         find_hosts(words, hosts).hosts[:MAX_HOSTS], find_job_id(words), compute_alert_fingerprint(words) if alert else ""
@@ -35,14 +34,16 @@ def compute_fingerprint(text: str, hosts: Collection[str], *, alert: bool = Fals
 
 
 def compute_alert_fingerprint(alert: str) -> str:
-    """The same for one alert as it repeats: its words, and the names in them, without values and times."""
+    """Hash the alert without values and times, so that repeats are equal."""
     words = " ".join(_NUMBER_PATTERN.sub("#", alert.lower()).split())
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 def compute_fingerprint_after_turn(state: IncidentState) -> IncidentFingerprint:
-    """What an incident concerns after a turn: what people named, and where its causes were found. The other hosts of a job or a group were
-    looked at, which is no reason to take another's trouble with them for the same. A stopped incident concerns nothing: a later report is a new one."""
+    """Return the hosts and job that people named, and the hosts of causes; empty for a stopped incident.
+
+    Hosts that were only examined do not count: another fault there is another incident.
+    """
     rows = IncidentView(state)
     if rows.is_stopped:
         return IncidentFingerprint()

@@ -1,8 +1,8 @@
-"""The inbox in Redis: what happened to each incident, in order, each thing once.
+"""The inbox in Redis: the items of each incident, in order, each once.
 
-Rules it keeps: de-duplicating and storing is one atomic step, so what is acknowledged is never lost and never twice; an item
-leaves only after its turn, in the step that also sets the incident's timers; only the holder of the lease takes items away;
-and nothing of an open incident ever expires.
+Invariants: de-duplicating and storing is one atomic step, so an acknowledged item is neither lost nor doubled; an item
+leaves only after its turn, in the step that sets the timers; only the lease holder removes items; nothing of an open
+incident expires.
 """
 
 import json
@@ -25,8 +25,7 @@ from graph.state import InboxItem, InboxItemKind, Lifecycle, Origin
 from kb.redact import redact_start, redact_stored_data
 from tools.clock import Clock
 
-DEDUPE_RETENTION = timedelta(days=8)
-"""Slack may deliver again for hours; we remember for more than a week."""
+DEDUPE_RETENTION = timedelta(days=8)  # Slack may redeliver for hours
 AttemptKind = Literal["begun", "cut"]
 DUE_WORK = "work"
 MAX_DEAD_LETTER_CHARS = 4000
@@ -35,8 +34,7 @@ EMPTY_FINGERPRINT = IncidentFingerprint()
 
 @dataclass(frozen=True, slots=True)
 class EnqueueResult:
-    """Where an item went. `duplicate`: it had been stored before; `opened`: it was the first of a new incident; `joined`: the incident is
-    of another thread and concerns the same; `beside`: those that concern the same and that it might not join."""
+    """`joined`: stored in another thread's matching incident. `beside`: matching incidents that it may not join."""
 
     incident: str
     duplicate: bool = False
@@ -46,14 +44,12 @@ class EnqueueResult:
 
 
 async def never_joins(incident: str) -> bool:
-    """Join nothing."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptCounts:
-    """How often a turn for one item was begun, raised, how often its report could not be posted, and how often posting it was begun again because
-    whoever was at it is gone."""
+    """For one item: turns begun, turns that raised, failed posts, posts repeated after their worker died."""
 
     begun: int = 0
     raised: int = 0
@@ -67,7 +63,7 @@ class AttemptCounts:
 
 @dataclass(frozen=True, slots=True)
 class DueEntry:
-    """An entry of the due-index that has come: work waiting, or a timer (`why`) with its exact score."""
+    """Due work or a timer (`why`), with its exact score."""
 
     incident: str
     why: str
@@ -79,7 +75,7 @@ def new_incident_id() -> str:
 
 
 class Inbox:
-    """Everything that waits for a turn, and which incident a thread belongs to."""
+    """Items that wait for a turn, and the incident of each thread."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None, new_id: Callable[[], str] = new_incident_id) -> None:
         self._redis = redis
@@ -95,7 +91,7 @@ class Inbox:
         self._fire = redis.register_script(scripts.FIRE_TIMER_SCRIPT)
         self._bind = redis.register_script(scripts.BIND_THREAD_SCRIPT)
 
-    # Coming in
+    # Storing items
 
     async def open_or_join(
         self,
@@ -107,9 +103,11 @@ class Inbox:
         joins: Callable[[str], Awaitable[bool]] = never_joins,
         repeats: bool = True,
     ) -> EnqueueResult:
-        """Store an item of a thread, opening an incident with it where the thread has none. `make` gets the incident's id. Of open
-        incidents that concern the same (`about`) the oldest that it may join (`joins`, by id) gets the item as a reply instead; an alert
-        that it heard before only where that is no repetition (`repeats`) but news."""
+        """Store an item, opening an incident where its thread has none.
+
+        The oldest open incident that matches `about` and that `joins` accepts gets it as a reply instead. `repeats`:
+        drop a repeated alert.
+        """
         thread = self._names.thread_key(*origin.source_key)
         incident = await self._get_bound_incident(thread) or self._new_id()
         beside: list[str] = []
@@ -135,7 +133,7 @@ class Inbox:
                     beside += same
                 case scripts.DUPLICATE:
                     return EnqueueResult(found, duplicate=True)
-                case scripts.INCIDENT_ID_IN_USE:  # the id is in use by another thread, which six hex digits allow
+                case scripts.INCIDENT_ID_IN_USE:  # another thread has this id: six hex digits can collide
                     incident = self._new_id()
                 case scripts.THREAD_BOUND_ELSEWHERE:  # another process opened the thread meanwhile
                     incident = found
@@ -145,7 +143,6 @@ class Inbox:
     async def _join_incident(
         self, incident: str, origin: Origin, reply: InboxItem, dedupe_key: str, alert: str, repeats: bool
     ) -> EnqueueResult:
-        """The reply stored, unless it repeats an alert that this incident has heard before: of a storm each is heard once."""
         concerns, key = self._names.incident_key(incident, "concerns"), self._names.fingerprint_key("alert", alert)
         if repeats and alert and await to_coroutine(self._redis.sismember(concerns, key)):
             return EnqueueResult(incident, duplicate=True, joined=True)
@@ -158,32 +155,31 @@ class Inbox:
         return EnqueueResult(incident, duplicate=not new, joined=True)
 
     async def enqueue(self, item: InboxItem, dedupe_key: str) -> bool:
-        """Store an item of a known incident; False when it had been stored before."""
+        """Store an item; return False for a duplicate."""
         keys = [self._names.seen_item_key(dedupe_key), *self._get_receive_keys(item.incident)]
         args = [item.incident, _serialize_item(item), self._get_now_score(), _format_seconds(DEDUPE_RETENTION)]
         return bool(await self._enqueue(keys=keys, args=args))
 
     async def bind_thread(self, incident: str, team: str, channel: str, thread_ts: str) -> bool:
-        """Make a second thread (the customer's) part of the incident; False when it belongs to another one."""
+        """Bind a second thread; return False where it belongs to another incident."""
         thread = self._names.thread_key(team, channel, thread_ts)
         return bool(await self._bind(keys=[thread, self._names.incident_key(incident, "threads")], args=[incident]))
 
     async def set_origin(self, incident: str, origin: Origin) -> None:
-        """Where the incident lives from now on, for one whose thread had still to be begun; what is said in that thread is its own too."""
+        """Set the origin of an incident whose thread was started later."""
         await to_coroutine(self._redis.hset(self._names.incident_key(incident), "origin", origin.model_dump_json()))
         await self.bind_thread(incident, origin.team, origin.channel, origin.thread_ts)
 
-    # Looking
+    # Queries
 
     async def find_incident(self, team: str, channel: str, thread_ts: str) -> str | None:
         return await self._get_bound_incident(self._names.thread_key(team, channel, thread_ts))
 
     async def joined_from(self, team: str, channel: str, thread_ts: str) -> str | None:
-        """Return the other thread's incident that the report of this thread joined, for as long as messages are remembered."""
+        """Return the incident that this thread's report joined, for DEDUPE_RETENTION."""
         return await self._get_bound_incident(self._names.joined(team, channel, thread_ts))
 
     async def is_already_stored(self, dedupe_key: str) -> bool:
-        """Whether something was stored under this key."""
         return bool(await self._redis.exists(self._names.seen_item_key(dedupe_key)))
 
     async def get_origin(self, incident: str) -> Origin | None:
@@ -195,27 +191,24 @@ class Inbox:
         return cast(Lifecycle, raw.decode()) if raw else None
 
     async def list_waiting(self, incident: str, count: int | None = None) -> list[InboxItem]:
-        """What waits, oldest first; the first is the one whose turn runs. A damaged row is passed over."""
+        """Return items, oldest first; the first one's turn runs. Skip damaged rows."""
         rows = await to_coroutine(self._redis.lrange(self._names.incident_key(incident, "inbox"), 0, -1 if count is None else count - 1))
         return [item for row in rows if (item := _parse_item(row)) is not None]
 
     async def list_open_incidents(self) -> list[str]:
-        """Incidents that are not closed, oldest first."""
         return [row.decode() for row in await to_coroutine(self._redis.zrange(self._names.open, 0, -1))]
 
     async def list_drained_incidents(self) -> list[str]:
-        """Incidents whose nodes we hold, closed ones too, oldest first."""
+        """Return incidents with drained nodes, closed ones too."""
         return [row.decode() for row in await to_coroutine(self._redis.zrange(self._names.held, 0, -1))]
 
     async def list_dead_letters(self) -> list[bytes]:
-        """The dead letters: JSON of items that no turn could answer, oldest first."""
         return cast(list[bytes], await to_coroutine(self._redis.lrange(self._names.dead, 0, -1)))
 
     # A turn, under the lease
 
     async def begin_attempt(self, incident: str, item: str, *, owed: int = 0) -> tuple[AttemptKind, AttemptCounts]:
-        """Count the beginning of a turn, or of posting again what a complete one says; tell which, and how earlier ones ended. `owed` beginnings were
-        not the item's fault."""
+        """Count an attempt of the turn (`begun`) or of posting its report (`cut`). `owed` earlier ones are taken off."""
         what: AttemptKind = (
             "cut" if await to_coroutine(self._redis.hexists(self._names.incident_key(incident, "posted"), item)) else "begun"
         )
@@ -226,7 +219,7 @@ class Inbox:
         return int(await to_coroutine(self._redis.hincrby(self._names.incident_key(incident, "tries"), f"{item} {what}", by)))
 
     async def mark_posting(self, incident: str, token: str, item: str) -> bool:
-        """Say that the report of this item is about to be posted; False when it has been."""
+        """Return False where the report was posted."""
         return await self._mark_report(incident, token, item, "posting") != b"posted"
 
     async def mark_posted(self, incident: str, token: str, item: str) -> None:
@@ -243,19 +236,21 @@ class Inbox:
         keep: timedelta | None,
         about: IncidentFingerprint = EMPTY_FINGERPRINT,
     ) -> None:
-        """The turn is over: in one step the item leaves, the timers and what the incident concerns are replaced, and a closed incident's
-        lifetime (`keep`) starts. None where we hold nodes of it: then it stays."""
+        """In one step remove the item, replace timers and fingerprint, and set a closed incident's TTL. Raises
+        LostLease.
+
+        `keep` is None while nodes are drained: then the incident stays.
+        """
         due = [word for why, at in timers.items() for word in (why, _format_score(at))]
         await self._remove_item(
             incident, token, item, "", [lifecycle, "held" if keep is None else _format_seconds(keep), self._get_now_score(), *due], about
         )
 
     async def dead_letter_item(self, incident: str, token: str, item: str, letter: str) -> None:
-        """Set the item aside as a dead letter; timers stay as they were."""
         await self._remove_item(incident, token, item, letter, [], EMPTY_FINGERPRINT)
 
     async def drop_damaged_item(self, incident: str, token: str) -> bool:
-        """Set the oldest row aside where it cannot be read, so that it keeps no other item waiting; whether it was so."""
+        """Dead-letter an oldest row that cannot be parsed, so that it does not block the inbox."""
         row = cast(bytes | None, await to_coroutine(self._redis.lindex(self._names.incident_key(incident, "inbox"), 0)))
         if row is None or _parse_item(row) is not None:
             return False
@@ -265,7 +260,7 @@ class Inbox:
         return bool(await self._set_aside(keys=keys, args=[token, row, letter, incident]) != scripts.LEASE_LOST)
 
     async def add_fingerprint(self, incident: str, about: IncidentFingerprint) -> None:
-        """Under the lease: a second report of this joins from now on; `finish` takes away what it concerns no more."""
+        """Let later reports match this. `finish_item` removes what no longer applies."""
         if keys := self._get_fingerprint_keys(about):
             score = self._clock.now().timestamp()
             async with self._redis.pipeline(transaction=True) as pipe:
@@ -275,7 +270,7 @@ class Inbox:
                 await pipe.execute()
 
     async def release_causes(self, incident: str) -> None:
-        """Let a later report keep what this incident found. Its own next diagnosis asks for the causes again."""
+        """Release the causes; the next diagnosis claims them again."""
         known = self._names.incident_key(incident, "causes")
         keys = await to_coroutine(self._redis.smembers(known))
         async with self._redis.pipeline(transaction=True) as pipe:
@@ -287,13 +282,13 @@ class Inbox:
     # Timers
 
     async def collect_due(self, patience: timedelta, limit: int = 200) -> list[DueEntry]:
-        """What has come due. Work is put off by `patience`, so that several sweepers do not all wake the same incident."""
+        """Return what is due. `patience` postpones work, so that several sweepers do not wake the same incident."""
         now = self._clock.now()
         rows = await self._come_due(keys=[self._names.due], args=[_format_score(now), _format_score(now + patience), limit, DUE_WORK])
         return [_parse_due_entry(member, score) for member, score in zip(rows[::2], rows[1::2], strict=True)]
 
     async def fire_timer(self, due: DueEntry) -> bool:
-        """Turn a timer into an inbox item, once, whoever asks."""
+        """Turn a timer into an item, once for all callers."""
         now = self._clock.now()
         id_ = f"timer:{due.incident}:{due.why}:{due.score}"
         kind: InboxItemKind = "recheck" if due.why == CAUSE_RELEASED else "timer"
@@ -337,7 +332,6 @@ class Inbox:
         return [of(incident), of(incident, "inbox"), of(incident, "threads"), of(incident, "posted"), self._names.due, self._names.open]
 
     def _get_fingerprint_keys(self, about: IncidentFingerprint) -> list[str]:
-        """Of hosts first, then of job and alert."""
         others = [self._names.fingerprint_key(kind, name) for kind, name in (("job", about.job), ("alert", about.alert)) if name]
         return [self._names.fingerprint_key("host", host) for host in about.hosts] + others
 
@@ -353,7 +347,7 @@ async def _find_first_match(incidents: Sequence[str], wanted: Callable[[str], Aw
 
 
 def _serialize_item(item: InboxItem) -> str:
-    """An item as the list holds it: its id on a line of its own, so that scripts compare ids and never parse JSON; no secret gets into Redis."""
+    """Put the id on its own line, so that scripts need no JSON; redact secrets."""
     if "\n" in item.id:
         raise ValueError(f"item id {item.id!r}: must be one line")
     return f"{item.id}\n{json.dumps({**redact_stored_data(item.model_dump(mode='json')), 'id': item.id}, ensure_ascii=False)}"

@@ -1,7 +1,6 @@
-"""One worker per incident: a lease in Redis with a fencing token, renewed while a turn runs.
+"""One worker per incident: a Redis lease with a fencing token.
 
-Rule it keeps: a worker that cannot show that it still holds the lease stops, and what it had yet to write is refused anyway
-(`graph.checkpoints.fence`).
+A worker that cannot show that it holds the lease stops; its later writes are refused (`graph.checkpoints.fence`).
 """
 
 import asyncio
@@ -29,13 +28,11 @@ log = structlog.get_logger()
 
 
 def generate_worker_id() -> str:
-    """A name for this process that no other has had."""
     return f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
 
 
 class Leases:
-    """Where leases are taken. `seconds` is how long an incident of a dead process stays untouched; `url` where a thread finds the same Redis
-    to renew them however busy the loop is."""
+    """`seconds`: TTL without renewal. `url`: for renewal by a thread, which a busy event loop cannot delay."""
 
     def __init__(
         self,
@@ -59,7 +56,6 @@ class Leases:
         self._take = redis.register_script(scripts.ACQUIRE_LEASE_SCRIPT)
 
     async def acquire(self, incident: str) -> "Lease | None":
-        """The incident's lease, or None while another worker has it."""
         keys = [self.names.lease_key(incident), self.names.fence, self.names.due]
         token = await self._take(keys=keys, args=[self.owner, self.milliseconds, incident, self.get_stale_score()])
         return Lease(self, incident, token.decode()) if token else None
@@ -69,12 +65,12 @@ class Leases:
         return int(self.seconds * 1000)
 
     def get_stale_score(self) -> str:
-        """When the sweeper should look whether we are still alive."""
+        """Return when the sweeper checks on this worker."""
         return f"{(self.clock.now() + timedelta(seconds=self.seconds)).timestamp():.3f}"
 
 
 class Lease:
-    """One incident, ours for now."""
+    """A held lease on one incident."""
 
     def __init__(self, leases: Leases, incident: str, token: str) -> None:
         self.incident = incident
@@ -84,10 +80,10 @@ class Lease:
         self._key = leases.names.lease_key(incident)
 
     async def guard(self, work: Coroutine[Any, Any, T], stopping: Callable[[], bool] = lambda: False) -> T:
-        """Run `work` inside the fence while renewing; when the lease is lost, cancel it and raise `LostLease`."""
+        """Run `work` fenced, while renewing. If the lease is lost, cancel it and raise LostLease."""
         keeper = asyncio.create_task(self._renew_in_thread(self._leases.beside) if self._leases.beside else self._renew_until_lost())
         with enforce_fence(Fence(self._key, self.token, stopping)):
-            task = asyncio.create_task(work)  # after its keeper: it may be the work that holds up the loop
+            task = asyncio.create_task(work)  # after the keeper: the work itself may block the loop
         try:
             await asyncio.wait({task, keeper}, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
@@ -98,7 +94,7 @@ class Lease:
             await cancel_tasks(task, keeper)
 
     async def release(self, *, again_at: datetime | None = None) -> bool:
-        """Give the incident back. False: items wait, so it is still ours to work on. With `again_at` it is given back all the same."""
+        """Return False where items wait and the lease is kept; with `again_at` release it anyway."""
         when = "" if again_at is None else f"{again_at.timestamp():.3f}"
         names = self._leases.names
         keys = [self._key, names.due, names.incident_key(self.incident, "inbox")]
@@ -107,7 +103,6 @@ class Lease:
         return not self.held
 
     async def _renew_until_lost(self) -> None:
-        """Renew until the lease is lost, or until we could no longer show that we hold it."""
         shown = time.monotonic()
         while time.monotonic() - shown < self._leases.seconds * 0.8:
             await self._leases.pause(self._leases.seconds / 4)

@@ -1,7 +1,5 @@
-"""A lease renewed by a thread with a connection of its own: whatever holds up the loop, its leases are kept, and no other worker begins the
-same turn.
-
-A loop that stands still for good keeps nothing: its leases run out as if the process had died.
+"""Renew a lease from a thread with its own connection, so that a busy event loop does not lose it. A loop that hangs
+for good does.
 """
 
 import asyncio
@@ -15,19 +13,16 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 log = structlog.get_logger()
-MAX_LOOP_STALL_SECONDS = 300.0
-"""Seconds for which a loop may stand still. Bounded work is over long before."""
+MAX_LOOP_STALL_SECONDS = 300.0  # bounded work ends long before
 
 
 @dataclass(slots=True)
 class _LoopWatchdog:
-    """The loop whose lease it is, and when it last moved."""
-
     loop: asyncio.AbstractEventLoop
     moved: float = field(default_factory=time.monotonic)
 
     def is_responsive(self) -> bool:
-        """Whether it moved lately; asks it to move once more."""
+        """Return whether the loop ran lately, and schedule its next heartbeat."""
         self.loop.call_soon_threadsafe(self._record_heartbeat)
         return time.monotonic() - self.moved < MAX_LOOP_STALL_SECONDS
 
@@ -37,14 +32,14 @@ class _LoopWatchdog:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRenewer:
-    """How a thread renews. `script` answers 0 where the lease is another's; `seconds` is how long a lease lives without."""
+    """`script` returns 0 where the lease is lost; `seconds` is its TTL."""
 
     url: str
     script: str
     seconds: float
 
     async def renew_until_lost(self, incident: str, keys: Sequence[str], args: Callable[[], Sequence[str | int]]) -> None:
-        """Renew until the lease is lost, or until nobody could show any more that it is held."""
+        """Renew until the lease is lost or can no longer be shown to be held."""
         mine = _LoopWatchdog(asyncio.get_running_loop())
         stop, over = threading.Event(), asyncio.Event()
 

@@ -1,13 +1,16 @@
-"""The inbox's and the lease's atomic steps, as Lua. Each is the whole of a decision: nothing is read outside and acted on inside.
+"""The atomic steps of inbox and lease, as Lua. Each script is a whole decision: nothing is read outside and acted on
+inside.
 
-Plain strings only (no JSON is ever decoded or re-encoded here). Members of the due-index are `INCIDENT WHY`.
+No JSON here. Members of the due list are `INCIDENT WHY`.
 """
 
+# Results of OPEN_INCIDENT_SCRIPT, beside the incident's id. THREAD_BOUND_ELSEWHERE: the thread belongs to that
+# incident, build the item for it. MATCHES_OPEN_INCIDENTS: these open incidents (oldest first, separated by a space)
+# match; nothing was stored.
 DUPLICATE, APPENDED, OPENED, THREAD_BOUND_ELSEWHERE, INCIDENT_ID_IN_USE, MATCHES_OPEN_INCIDENTS = 0, 1, 2, 3, 4, 5
-"""What OPEN answers beside the incident's id. OTHER: the thread belongs to that incident, build the item for it. CONCERNED: these open
-incidents (oldest first, a blank between) concern the same; nothing was stored."""
 LEASE_LOST = -1
 
+# Store an item; a closed incident is reopened.
 _RECEIVE_ITEM_LUA = """
 local function receive(incident, element, now, hash, inbox, threads, posted, due, open)
   redis.call('PERSIST', hash)
@@ -22,11 +25,11 @@ local function receive(incident, element, now, hash, inbox, threads, posted, due
   redis.call('ZADD', due, 'NX', now, incident .. ' work')
 end
 """
-"""Store an element; an incident that was closed lives again."""
 
+# Why an incident is looked at again: the owner of a shared cause released it. No turn replaces this timer.
 CAUSE_RELEASED = "cause"
-"""Why an incident is looked at again: another one let go of a cause that both had found. Of no turn's timers: no turn takes it away."""
 
+# Remove an incident from a cause; if it was the owner, all others that found the cause become due.
 _RELEASE_CAUSE_LUA = f"""
 local again = ' {CAUSE_RELEASED}'
 local function leave(incident, causes, key, due, now)
@@ -37,8 +40,11 @@ local function leave(incident, causes, key, due, now)
   for _, other in ipairs(redis.call('LRANGE', key, 0, -1)) do redis.call('ZADD', due, now, other .. again) end
 end
 """
-"""Take an incident off a cause; where it kept it, all others that found it are due."""
 
+# KEYS: open, due, the incident's causes and hash; then hash and causes of each of `count` incidents that it was opened
+# beside; then its present causes. Returns the owner of each cause: the first open incident that found it; else one that
+# this incident was opened beside and that has not concluded its first look; else this one. An owner that does not find
+# the cause releases it in its own turn.
 CLAIM_CAUSES_SCRIPT = (
     _RELEASE_CAUSE_LUA
     + """
@@ -78,10 +84,8 @@ end
 return keepers
 """
 )
-"""KEYS open, due, the incident's causes and hash, then hash and causes of each of `count` incidents that it was opened beside, then the causes
-that it has now. Who keeps each: of the open incidents that found it the first; where none has, one that ours was opened beside and that
-looks for the first time still. Whoever keeps what it has not found lets go of it in its own turn."""
 
+# Return open incidents with the same job or alert, or with every one of the hosts.
 _FIND_MATCHES_LUA = """
 local function concerned(open, hosts, others, considered)
   local count, rows, known = {}, {}, {}
@@ -104,8 +108,9 @@ local function concerned(open, hosts, others, considered)
   return table.concat(rows, ' ')
 end
 """
-"""Open incidents of the same job or alert, or that concern every one of the hosts."""
 
+# KEYS: seen, thread, hash, inbox, threads, posted, due, open, concerns, then `count` hosts, then job and alert. ARGV
+# ends with the matching incidents that this one is opened beside.
 OPEN_INCIDENT_SCRIPT = (
     _RECEIVE_ITEM_LUA
     + _FIND_MATCHES_LUA
@@ -135,9 +140,8 @@ receive(incident, element, now, unpack(KEYS, 3, 8))
 return {incident, bound and 1 or 2}
 """
 )
-"""KEYS seen, thread, hash, inbox, threads, posted, due, open, concerns, then those of `count` hosts, then of job and alert. ARGV ends with
-the incidents that were considered and that this is to stand beside."""
 
+# KEYS: seen, hash, inbox, threads, posted, due, open.
 ENQUEUE_ITEM_SCRIPT = (
     _RECEIVE_ITEM_LUA
     + """
@@ -147,8 +151,8 @@ receive(incident, element, now, unpack(KEYS, 2))
 return 1
 """
 )
-"""KEYS seen, hash, inbox, threads, posted, due, open."""
 
+# KEYS: timers, hash, inbox, threads, posted, due, open. A timer that was moved or fired meanwhile has another score.
 FIRE_TIMER_SCRIPT = (
     _RECEIVE_ITEM_LUA
     + """
@@ -162,7 +166,6 @@ receive(incident, element, now, unpack(KEYS, 2))
 return 1
 """
 )
-"""KEYS timers, hash, inbox, threads, posted, due, open. A timer that was moved or taken by another sweeper has another score."""
 
 BIND_THREAD_SCRIPT = """
 local bound = redis.call('GET', KEYS[1])
@@ -172,6 +175,8 @@ redis.call('SADD', KEYS[2], KEYS[1])
 return 1
 """
 
+# Idempotent: a second call finds another head and changes nothing. A closed incident matches no report from then on;
+# its remaining items are still processed. `keep` is `held` while its nodes are drained: then it does not expire.
 FINISH_ITEM_SCRIPT = (
     _RELEASE_CAUSE_LUA
     + """
@@ -224,10 +229,8 @@ end
 return 1
 """
 )
-"""Asked twice (a lost answer, a retry), the second finds another head and changes nothing. A closed incident concerns nothing from then on:
-what still waits for it is worked off, and nobody joins it meanwhile. `keep` is `held` where we hold nodes of it: such
-an incident stays until they are back."""
 
+# KEYS: lease, inbox, due, dead. ARGV: lease token, oldest row as read, dead letter, incident.
 DEAD_LETTER_SCRIPT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 if redis.call('LINDEX', KEYS[2], 0) ~= ARGV[2] then return 0 end
@@ -237,7 +240,6 @@ redis.call('RPUSH', KEYS[4], ARGV[3])
 redis.call('LTRIM', KEYS[4], -1000, -1)
 return 1
 """
-"""KEYS lease, inbox, due, dead. ARGV the lease's token, the oldest row as it was read, the dead letter, the incident."""
 
 MARK_REPORT_SCRIPT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
@@ -254,6 +256,7 @@ end
 return rows
 """
 
+# KEYS: lease, fence, due. ARGV: owner, milliseconds, incident, when the sweeper checks on this worker.
 ACQUIRE_LEASE_SCRIPT = """
 if redis.call('EXISTS', KEYS[1]) == 1 then return false end
 local token = redis.call('INCR', KEYS[2]) .. ':' .. ARGV[1]
@@ -261,7 +264,6 @@ redis.call('SET', KEYS[1], token, 'PX', ARGV[2])
 redis.call('ZADD', KEYS[3], 'XX', ARGV[4], ARGV[3] .. ' work')
 return token
 """
-"""KEYS lease, fence, due. ARGV owner, milliseconds, incident, when the sweeper should look after us."""
 
 RENEW_LEASE_SCRIPT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -270,6 +272,8 @@ redis.call('ZADD', KEYS[2], 'XX', ARGV[4], ARGV[3] .. ' work')
 return 1
 """
 
+# KEYS: lease, due, inbox. ARGV: token, unused, incident, when to look again ('' = release only an empty inbox). So an
+# item is not left behind whose wake-up found the lease taken.
 RELEASE_LEASE_SCRIPT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 if ARGV[4] == '' and redis.call('LLEN', KEYS[3]) > 0 then return 0 end
@@ -277,5 +281,3 @@ redis.call('DEL', KEYS[1])
 if ARGV[4] ~= '' then redis.call('ZADD', KEYS[2], 'XX', ARGV[4], ARGV[3] .. ' work') end
 return 1
 """
-"""KEYS lease, due, inbox. ARGV token, unused, incident, when to look again ('' = only if the inbox is empty): an item that came
-after our last look, whose wake-up found the lease taken, is not left lying."""

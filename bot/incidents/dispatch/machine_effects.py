@@ -1,10 +1,10 @@
-"""What is known of the machines when a turn broke: only what the item itself says, never that nothing happened."""
+"""What a failed turn may have changed on machines; never a claim that nothing happened."""
 
 from graph.state import InboxItem
 
 
 def format_machine_effects(item: InboxItem) -> str:
-    """A sentence for the thread. A result of an action broke after the action: that ran, or did not, whatever we make of it."""
+    """Return a sentence for the thread. An action ran, or not, before its result's turn."""
     if item.kind != "action_result":
         return "A message by itself changes nothing on any machine; what was approved goes on, and its card shows it."
     approval, remedy = str(item.data.get("approval", "")), str(item.data.get("remedy", "an action"))

@@ -1,4 +1,4 @@
-"""How an incident went, in a row that outlives it: what was found, how soon, how soon it was over, and what people said of it. Pure."""
+"""Metrics of an incident that outlive it. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,58 +11,50 @@ from graph.state import ABSTAIN, NO_FAULT, DiagnosisOutcome, IncidentState
 
 @dataclass(frozen=True, slots=True)
 class IncidentMetrics:
-    """Seconds are from the opening; None for what has not come. `labels`: as diagnosed last."""
+    """Seconds since the opening; None for what has not happened."""
 
     opened: datetime
     outcome: DiagnosisOutcome | Literal[""] = ""
     labels: tuple[str, ...] = ()
-    diagnosed: float | None = None
-    """When a cause was proven, or that nothing is broken, for the first time."""
-    recovered: float | None = None
-    """When every fix had passed its proof, or a human closed it with a cause that was mended."""
-    truth: str = ""
-    """The label that a human closed it with, or says it was."""
+    diagnosed: float | None = None  # first time that a cause, or the absence of a fault, was proven
+    recovered: float | None = None  # when every remediation was proven, or a person closed it with a mended cause
+    truth: str = ""  # label that a person closed or corrected it with
     closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What somebody thought of a diagnosis. A later one of the same person about the same incident stands in its place."""
+    """A later one of the same person about the same incident replaces it."""
 
     incident: str
     user: str
     useful: bool
     at: datetime
-    reason: str = ""
-    """One of `bot.incidents.cards.feedback.REASONS`; empty where it was useful."""
+    reason: str = ""  # of `bot.incidents.cards.feedback.REASONS`; empty where useful
     words: str = ""
-    labels: tuple[str, ...] = ()
-    """What had been diagnosed."""
+    labels: tuple[str, ...] = ()  # the diagnosis
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsSummary:
-    """All courses in numbers. Durations are in seconds."""
+    """Durations are in seconds."""
 
     incidents: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, "LabelMetrics"] = field(default_factory=dict)
     to_diagnosis: Sequence[float] = ()
     to_recovery: Sequence[float] = ()
-    checked: int = 0
-    """Incidents that people closed with a cause, or with none at all."""
-    right: int = 0
-    """Of these, those whose cause was diagnosed, or of which it was said that nothing is broken."""
+    checked: int = 0  # incidents with a true cause, or none, by a person's word
+    right: int = 0  # of these, correctly diagnosed
     up: int = 0
     down: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
-    latest: tuple[Feedback, ...] = ()
-    """What people wrote, newest first."""
+    latest: tuple[Feedback, ...] = ()  # comments, newest first
 
 
 @dataclass(frozen=True, slots=True)
 class LabelMetrics:
-    """How often a label was diagnosed, and of those that humans closed with a cause, how often it was that one."""
+    """How often a label was diagnosed, and how often people confirmed it."""
 
     diagnosed: int = 0
     checked: int = 0
@@ -75,7 +67,6 @@ MAX_LATEST_COMMENTS = 10
 
 
 def update_metrics(state: IncidentState, before: IncidentMetrics | None, now: datetime) -> IncidentMetrics:
-    """The row after a turn."""
     rows = IncidentView(state)
     was = before or IncidentMetrics(rows.opened_at or now)
     seconds = max(0.0, round((now - was.opened).total_seconds(), 3))
@@ -97,7 +88,6 @@ def update_metrics(state: IncidentState, before: IncidentMetrics | None, now: da
 
 
 def summarize_metrics(courses: Iterable[IncidentMetrics], feedback: Iterable[Feedback]) -> MetricsSummary:
-    """The numbers of these."""
     rows, said = list(courses), _keep_latest_feedback(feedback)
     known = [row for row in rows if row.truth not in ("", ABSTAIN)]
     labels = sorted({label for row in rows for label in row.labels} | {label for one in said for label in one.labels})
@@ -117,7 +107,6 @@ def summarize_metrics(courses: Iterable[IncidentMetrics], feedback: Iterable[Fee
 
 
 def _keep_latest_feedback(feedback: Iterable[Feedback]) -> list[Feedback]:
-    """Of each person about each incident the last."""
     return list({(one.incident, one.user): one for one in sorted(feedback, key=lambda one: one.at)}.values())
 
 
@@ -126,7 +115,7 @@ def _is_correctly_diagnosed(row: IncidentMetrics) -> bool:
 
 
 def _is_label_or_descendant(label: str, truth: str) -> bool:
-    """Return whether a label is the cause that people named, or one of the branch that they named."""
+    """People may name a branch of the taxonomy."""
     return label == truth or label.startswith(f"{truth}.")
 
 
@@ -147,7 +136,7 @@ def _count_by_name(names: Iterable[str]) -> dict[str, int]:
 
 
 def percentile(sorted_values: Sequence[float], share: float) -> float | None:
-    """The value that `share` of them do not exceed (nearest rank); None without any."""
+    """Return the nearest-rank percentile; None without values."""
     if not sorted_values:
         return None
     return sorted_values[max(0, -(-int(share * 100) * len(sorted_values) // 100) - 1)]

@@ -1,4 +1,4 @@
-"""How incidents went and what people thought of it, in Redis: the last ten thousand, also after the incidents themselves are gone."""
+"""Metrics and feedback in Redis: the last ten thousand of each."""
 
 from datetime import datetime
 from typing import cast
@@ -20,18 +20,18 @@ _METRICS_ADAPTER, _FEEDBACK_ADAPTER = TypeAdapter(IncidentMetrics), TypeAdapter(
 
 
 class IncidentMetricsStore:
-    """All of them on one Redis."""
+    """Metrics by incident, and a list of feedback."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
     async def load_metrics(self, incident: str) -> IncidentMetrics | None:
-        """None for an incident that is new here, or too old."""
+        """Return the metrics; None for a new or too old incident."""
         raw = await to_coroutine(self._redis.hget(INCIDENT_METRICS_KEY, incident))
         return _METRICS_ADAPTER.validate_json(raw) if raw else None
 
     async def save_metrics(self, incident: str, course: IncidentMetrics) -> None:
-        """In the place of what was known; what is too much goes, the oldest first."""
+        """Store the metrics; drop the oldest beyond MAX_ENTRIES."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hset(INCIDENT_METRICS_KEY, incident, _METRICS_ADAPTER.dump_json(course, exclude_defaults=True).decode())
             pipe.zadd(INCIDENT_METRICS_AGE_KEY, {incident: course.opened.timestamp()})
@@ -44,14 +44,12 @@ class IncidentMetricsStore:
                 await pipe.execute()
 
     async def add_feedback(self, feedback: Feedback) -> None:
-        """Keep what somebody thought."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.lpush(FEEDBACK_KEY, _FEEDBACK_ADAPTER.dump_json(feedback, exclude_defaults=True).decode())
             pipe.ltrim(FEEDBACK_KEY, 0, MAX_ENTRIES - 1)
             await pipe.execute()
 
     async def list_since(self, start: datetime) -> tuple[list[IncidentMetrics], list[Feedback]]:
-        """Incidents that were opened since then, and what was said since then."""
         named = cast(list[bytes], await self._redis.zrangebyscore(INCIDENT_METRICS_AGE_KEY, start.timestamp(), "+inf"))
         rows = await to_coroutine(self._redis.hmget(INCIDENT_METRICS_KEY, named)) if named else []
         said = [_FEEDBACK_ADAPTER.validate_json(raw) for raw in await to_coroutine(self._redis.lrange(FEEDBACK_KEY, 0, -1))]
@@ -59,12 +57,11 @@ class IncidentMetricsStore:
 
 
 def wrap_with_metrics(board: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> ReportPublisher:
-    """A board that, after each turn's report, keeps how the incident went so far."""
     return MetricsObserver(board, courses, clock)
 
 
 class MetricsObserver:
-    """Posts as before. Under the incident's lease, so a row is never written by two."""
+    """Saves metrics after each report, under the incident's lease, so a row has one writer."""
 
     def __init__(self, board: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> None:
         self._board, self._courses, self._clock = board, courses, clock

@@ -1,4 +1,6 @@
-"""Whether a customer's item may begin: their share is asked once an item, before its turn; whoever must wait is told, once an item."""
+"""Whether a tenant's item may begin under its quota: decided before its turn; a waiting tenant is notified once per
+item.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,20 +16,18 @@ from graph.incident_view import IncidentView
 from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, IncidentState, Origin
 from tools.clock import Clock
 
+# Notify the tenant's thread, once per item. Never raises for Slack errors.
 QuotaNotifier = Callable[[Origin, InboxItem, ExceededLimit, Quota], Awaitable[None]]
-"""Say it in the customer's thread, once an item. Never raises for Slack's sake."""
-HAND_OFF_KIND: Final = "hand_off"
-"""The kind of item that asks for a person: nobody waits for that."""
+HAND_OFF_KIND: Final = "hand_off"  # the item kind that asks for a person, which never waits
 
 
 def never_tenant_cause(label: str) -> bool:
-    """No cause is the customer's to mend."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaGate:
-    """The gate before turns, where customers are served or their tickets taken in."""
+    """The TurnGate of tenants."""
 
     table: Quotas
     used: QuotaStore
@@ -35,11 +35,10 @@ class QuotaGate:
     inbox: Inbox
     clock: Clock
     tell: QuotaNotifier
-    theirs: Callable[[str], bool] = never_tenant_cause
-    """Whether a cause, by its label, is the customer's to mend."""
+    theirs: Callable[[str], bool] = never_tenant_cause  # whether the tenant mends a cause, by label
 
     async def get_retry_time(self, item: InboxItem) -> datetime | None:
-        """None: its turn may begin, which is noted. Else when to ask again."""
+        """Return None where the turn may begin, and record it; else when to ask again."""
         origin = await self._get_tenant_origin(item)
         if origin is None or item.data.get(SIDE_KEY) != TENANT_SIDE:
             return None
@@ -61,11 +60,11 @@ class QuotaGate:
         return no.get_retry_time(now)
 
     async def record_reported(self, item: InboxItem, state: IncidentState) -> None:
-        """What is answered takes no place of their incidents until something of theirs begins in it."""
+        """Stop counting an answered incident until its next tenant item begins."""
         if (origin := await self._get_tenant_origin(item)) is not None and is_settled_for_tenant(IncidentView(state), self.theirs):
             await self.used.release_incident(origin.tenant, item.incident)
 
     async def _get_tenant_origin(self, item: InboxItem) -> Origin | None:
-        """Of an incident that a customer reported, in their channel or as a ticket of their own RackMedic; None for our own."""
+        """Return the origin of a tenant's incident (channel or ticket), else None."""
         origin = await self.inbox.get_origin(item.incident)
         return origin if origin and origin.tenant and (origin.customer or origin.ticket) else None

@@ -1,7 +1,6 @@
-"""The periodic look at everything that came due: work whose wake-up was lost, incidents of dead processes, timers.
+"""The periodic sweep of what is due: lost wake-ups, incidents of dead processes, timers.
 
-Rule it keeps: it only reads the due-index and wakes or fires; the lease and the inbox's scripts decide who acts, so any number
-of sweepers may run.
+The lease and the inbox scripts decide who acts, so any number of sweepers may run.
 """
 
 import asyncio
@@ -21,14 +20,15 @@ from graph.state import REMINDER_DUE, REMINDER_UNANSWERED, InboxItem, IncidentSt
 log = structlog.get_logger()
 AUTO_CLOSE = "auto_close"
 REMIND_AFTER = timedelta(hours=4)
-HAND_OVER_AFTER = timedelta(hours=20)
-"""After the reminder."""
+HAND_OVER_AFTER = timedelta(hours=20)  # after the reminder
 CLOSE_AFTER = timedelta(days=3)
 
 
 def plan_timers(state: IncidentState, report: Report, item: InboxItem, now: datetime) -> Mapping[str, datetime]:
-    """What an incident waits for after a turn: a second look, an answer (reminded of once), and, when all is quiet, its end; where a customer owes
-    the answer, that people get it. Where people asked for quiet, none comes before that is over."""
+    """Return the timers after a turn: second look, one reminder, auto-close; none before a requested quiet period ends.
+
+    A tenant that does not answer is reminded, then people get the incident.
+    """
     timers: dict[str, datetime] = {}
     rows = IncidentView(state)
     quiet, silence = rows.quiet_until or now, rows.tenant_silence
@@ -45,13 +45,13 @@ def plan_timers(state: IncidentState, report: Report, item: InboxItem, now: date
         timers[REMINDER_DUE] = max(now + REMIND_AFTER, quiet)
     if lifecycle in ("open", "waiting") and not any(
         row.waits for row in report.shared
-    ):  # what another incident keeps is not over while that one goes on
+    ):  # a shared cause is not over while its owner works on it
         timers[AUTO_CLOSE] = max(now + CLOSE_AFTER, quiet)
     return timers
 
 
 class Sweeper:
-    """`every` seconds it looks; work that was woken is looked at again after `patience`."""
+    """Woken work is due again after `patience`."""
 
     def __init__(
         self,
@@ -69,7 +69,6 @@ class Sweeper:
         self._pause = pause
 
     async def sweep(self) -> int:
-        """Wake and fire what is due; how many."""
         due = await self._inbox.collect_due(self._patience)
         for entry in due:
             try:
@@ -85,5 +84,5 @@ class Sweeper:
             await self._wakeups.wake(entry.incident)
 
     async def run(self) -> None:
-        """Until cancelled. The first look is at once: a restart finds what the last process left."""
+        """Sweep until cancelled, first at once: a restart finds what the last process left."""
         await run_periodically("due_items", self.sweep, self._every, pause=self._pause)

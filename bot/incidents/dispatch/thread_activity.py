@@ -1,7 +1,7 @@
-"""The pulse of an incident's thread in Redis: who had the last word, whether our question is open, and how many answers it had lately.
+"""Activity of an incident's thread: who spoke last, whether our question is open, recent answers.
 
-Rules it keeps: each message is one step and one way to Redis; what Slack delivers twice reads the same twice and counts once; by
-Slack's time stamps the later word wins, whoever notes it first; and it goes with its incident.
+A redelivered message reads the same and counts once; by Slack's timestamps the later message wins. The hash expires
+with its incident.
 """
 
 from dataclasses import dataclass
@@ -21,21 +21,23 @@ from graph.report import Report
 from graph.state import REMINDER_DUE, IncidentState, Lifecycle
 from tools.clock import Clock
 
-SELF_AUTHOR: Final = "-"
-"""In the place of a user's id: we had the last word."""
+SELF_AUTHOR: Final = "-"  # RackMedic, in place of a user id
 ANSWER_WINDOW: Final = timedelta(minutes=5)
 MAX_ANSWERS_PER_WINDOW: Final = 60  # of one thread; several people who work on a real incident stay below
+# Longest mute after too many answers: until half of them are available again.
 MAX_MUTE_DURATION: Final = ANSWER_WINDOW / 2
-"""How long a thread that got too many answers waits at most: until half of them have come back."""
 
+# Let the activity expire with its closed incident.
 _SYNC_EXPIRY_LUA = """
 local function stay(hash, pulse)
   local left = redis.call('PTTL', hash)
   if left > 0 then redis.call('PEXPIRE', pulse, left) end
 end
 """
-"""A closed incident's pulse goes when it goes."""
 
+# KEYS: incident hash, activity. ARGV: ts, user, whether it is a question. Returns the state before. The speaker is
+# recorded even for a late message: our own may have overtaken it, and an incident must not close over a person's
+# message.
 RECORD_MESSAGE_SCRIPT = (
     _SYNC_EXPIRY_LUA
     + """
@@ -59,9 +61,9 @@ stay(hash, pulse)
 return {before, quiet or '', life, who}
 """
 )
-"""KEYS the incident's hash, its pulse. ARGV ts, user, whether it is a question. Answers what was before. Who spoke is noted however late the word
-arrives: our own may have overtaken it, and an incident is not ended over the head of a person."""
 
+# The same KEYS. ARGV: ts (empty: nothing was posted), whether it asks something, until when to be quiet (epoch seconds,
+# or empty).
 RECORD_REPLY_SCRIPT = (
     _SYNC_EXPIRY_LUA
     + """
@@ -74,8 +76,11 @@ stay(hash, pulse)
 return 1
 """
 )
-"""The same KEYS. ARGV ts (empty: nothing was posted), whether it asks something, until when to be quiet (seconds of the epoch, or empty)."""
 
+# The same KEYS. ARGV: ts, now, answers per window, window in seconds, then whether it is always answered, mentions us,
+# and is from the only person in the thread. Once tripped, half of the answers must be available again. Until then the
+# limit is announced again to the first mention, and each time to a person alone with us, for whom silence would say
+# nothing.
 ADMIT_ANSWER_SCRIPT = (
     _SYNC_EXPIRY_LUA
     + """
@@ -100,13 +105,10 @@ stay(hash, pulse)
 return verdict
 """
 )
-"""The same KEYS. ARGV ts, now, answers in a window, the window's seconds, whether it may in any case, whether it mentions us, and whether nobody else
-speaks there. Once it has tripped, half of the answers must have come back; until then the first mention is told so again, and one person alone with
-us each time: they speak to nobody else, so silence says nothing to them."""
 
 
 class AnswerPermit(StrEnum):
-    """Whether one more answer goes to a thread now: it does; it does not, and that is said; it does not, and that was said."""
+    """Yes; no, and say so; no, and silently."""
 
     GO = "go"
     TRIP = "trip"
@@ -115,21 +117,18 @@ class AnswerPermit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreviousActivity:
-    """How a thread stood when somebody spoke."""
+    """A thread's state before a message."""
 
     follows: PreviousSpeaker = "nobody"
-    asked: bool = False
-    """Our question was the last word, but for what the same person has said since."""
-    after_question: bool = False
-    """The last message was a question."""
+    asked: bool = False  # our question was the last message, apart from those of the same person since
+    after_question: bool = False  # the last message was a question
     quiet_until: datetime | None = None
     lifecycle: Lifecycle | None = None
-    others: tuple[str, ...] = ()
-    """Users who spoke there lately, beside whoever speaks now."""
+    others: tuple[str, ...] = ()  # other users who spoke lately
 
 
 class ThreadActivity:
-    """One small hash an incident. `most`: answers in `WINDOW`."""
+    """`most`: answers per ANSWER_WINDOW."""
 
     def __init__(self, redis: Redis, clock: Clock, *, most: int = MAX_ANSWERS_PER_WINDOW, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._most = redis, clock, most
@@ -139,7 +138,7 @@ class ThreadActivity:
         )
 
     async def record_message(self, incident: str, ts: str, user: str, *, question: bool = False) -> PreviousActivity:
-        """Somebody spoke in the thread: note it, and tell how it stood before."""
+        """Record a message; return the state before."""
         raw, quiet, life, others = [
             row.decode() for row in await self._heard(keys=self._get_keys(incident), args=[ts, user, int(question)])
         ]
@@ -154,21 +153,20 @@ class ThreadActivity:
         )
 
     async def has_human_messages(self, incident: str) -> bool:
-        """Whether anybody spoke in the thread, to us or to each other."""
         return bool(await to_coroutine(self._redis.hget(self._names.incident_key(incident, "pulse"), "who")))
 
     async def get_last_message_time(self, incident: str) -> datetime | None:
-        """Return when the last message of a person or of ours was written in the thread; None where none is known."""
+        """Return when a person or RackMedic last wrote."""
         raw = await to_coroutine(self._redis.hget(self._names.incident_key(incident, "pulse"), "ts"))
         return datetime.fromtimestamp(float(raw), UTC) if raw else None
 
     async def record_reply(self, incident: str, ts: str, *, asked: bool = False, quiet_until: datetime | None = None) -> None:
-        """We spoke, or (without `ts`) had nothing to say; `quiet_until` is how the incident has it now."""
+        """Record our message, or without `ts` only the quiet period."""
         quiet = str(int(quiet_until.timestamp())) if quiet_until else ""
         await self._spoke(keys=self._get_keys(incident), args=[ts, int(asked), quiet])
 
     async def is_first_ignored(self, incident: str, ts: str) -> bool:
-        """Return whether the message `ts` is the first of a window that is passed over; the same message twice is answered the same."""
+        """Return whether `ts` is the first ignored message of a window; stable per message."""
         key, now = self._names.incident_key(incident, "pulse"), self._clock.now().timestamp()
         told, _, at = (cast(bytes | None, await to_coroutine(self._redis.hget(key, "passed"))) or b"").decode().partition(" ")
         if told and now - float(at) < ANSWER_WINDOW.total_seconds():
@@ -179,8 +177,10 @@ class ThreadActivity:
     async def admit_answer(
         self, incident: str, ts: str, *, always: bool = False, mention: bool = False, alone: bool = False
     ) -> AnswerPermit:
-        """Whether the message `ts` gets an answer, which is counted. `always`: it must, however many there were; `mention`: it calls us; `alone`:
-        nobody else spoke in the thread."""
+        """Return whether message `ts` gets an answer; stable per message.
+
+        `always`: despite the limit. `mention`: it mentions us. `alone`: no other person spoke in the thread.
+        """
         now = f"{self._clock.now().timestamp():.3f}"
         args: list[str | int] = [ts, now, self._most, int(ANSWER_WINDOW.total_seconds()), int(always), int(mention), int(alone)]
         return AnswerPermit((await self._may(keys=self._get_keys(incident), args=args)).decode())
@@ -189,22 +189,21 @@ class ThreadActivity:
         return [self._names.incident_key(incident), self._names.incident_key(incident, "pulse")]
 
 
-SILENT_ITEM_KINDS: Final = frozenset({"ask", "timer", "action_result"})
-"""Items whose turns may end without a word."""
+SILENT_ITEM_KINDS: Final = frozenset({"ask", "timer", "action_result"})  # their turns may end without a message
 
 
 class ThreadActivityObserver:
-    """A board whose words are noted in the pulse of the thread."""
+    """Records each report as our message in the thread."""
 
     def __init__(self, board: ReportPublisher, pulse: ThreadActivity, clock: Clock) -> None:
         self._board, self._pulse, self._clock = board, pulse, clock
 
     async def publish_progress(self, p: Progress) -> None:
-        """News are nobody's last word."""
+        """Progress does not count as thread activity."""
         await self._board.publish_progress(p)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """The report, and whether it asks something. Our clock may be behind Slack's: what we say follows what it answers."""
+        """The recorded time is after the item's, as our clock may be behind Slack's."""
         await self._board.publish_report(incident, state, report)
         rows = IncidentView(state)
         reminds = rows.item.kind == "timer" and rows.item.data.get("why") == REMINDER_DUE and bool(report.questions)

@@ -1,6 +1,5 @@
-"""Wake-ups: telling some process that an incident has work. The inbox holds the truth, so losing one costs a sweep and nothing else.
-
-Between processes they travel as taskiq tasks on a Redis stream; inside one process as asyncio tasks.
+"""Wake-ups tell a process that an incident has work. The inbox holds the truth, so a lost one only waits for the
+sweeper.
 """
 
 import asyncio
@@ -22,33 +21,29 @@ from bot.tasks import cancel_tasks
 log = structlog.get_logger()
 WakeHandler = Callable[[str], Awaitable[None]]
 CONSUMER_GROUP = "workers"
-MAX_STREAM_LENGTH = 10_000
-"""Wake-ups that the stream holds; older ones are the sweeper's."""
+MAX_STREAM_LENGTH = 10_000  # older wake-ups are left to the sweeper
 BLOCK_MS = 1000
 RECONNECT_PAUSE_SECONDS = 1.0
-"""Seconds before a Redis that is away is asked again."""
+# After this a dead receiver's wake-up goes to another worker; about when the sweeper sends one anyway.
 UNACKNOWLEDGED_MS = 15_000
-"""After so long a wake-up whose receiver died over it goes to another: no sooner than the sweeper sends one anyway."""
-DISCONNECT_INTERVAL_SECONDS = 0.1
-"""Seconds: taskiq's listening begins anew once on a connection that broke."""
-STOP_TIMEOUT_SECONDS = 5.0
-"""Seconds that running wake-ups may take to end once we stop; the desk has been drained by then."""
+DISCONNECT_INTERVAL_SECONDS = 0.1  # taskiq restarts its listening once on a broken connection
+STOP_TIMEOUT_SECONDS = 5.0  # for running wake-ups at stop; the dispatcher is drained by then
 
 
 class Wakeups(Protocol):
     async def wake(self, incident: str) -> None:
-        """Soon, somewhere, `advance(incident)`. Never raises: a lost wake-up is the sweeper's."""
+        """Have a process call `advance(incident)` soon. Never raises."""
         ...
 
     async def start(self, advance: WakeHandler) -> None:
-        """From now on wake-ups arrive, here or elsewhere. One that was sent before may be lost."""
+        """Start receiving. Earlier wake-ups may be lost."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class LocalWakeups:
-    """In this process."""
+    """Wake-ups inside one process, as asyncio tasks."""
 
     def __init__(self) -> None:
         self._advance: WakeHandler | None = None
@@ -60,14 +55,13 @@ class LocalWakeups:
 
     async def wake(self, incident: str) -> None:
         if self._advance is None or incident in self._waiting:
-            return  # one that has not begun yet will see the new item too
+            return  # a handler that has not begun will see the new item
         self._waiting.add(incident)
         task = asyncio.create_task(self._run_handler(incident, self._advance))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def wait_until_idle(self) -> None:
-        """Return when nothing is running."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
@@ -83,9 +77,12 @@ class LocalWakeups:
 
 
 class StreamWakeups:
-    """Between processes. `receive=False` is a front end that only sends; `name` is this worker's among all on the same Redis, the same
-    after a restart. taskiq as it is: a wake-up is acknowledged when it is received, one whose receiver died before that goes to
-    another worker, and after an outage of Redis its listening, which ends with the outage, is begun again."""
+    """Wake-ups between processes, as taskiq tasks on a Redis stream. `name` is unique per worker and stable over
+    restarts.
+
+    taskiq acknowledges on receipt. If a receiver dies before that, its wake-up goes to another worker. An outage ends
+    the listening, which is restarted here.
+    """
 
     def __init__(
         self,
@@ -118,7 +115,6 @@ class StreamWakeups:
         self._listening: asyncio.Task[None] | None = None
 
     async def start(self, advance: WakeHandler) -> None:
-        """Raises what Redis raises where it cannot be reached now."""
         self._advance = advance
         await self._broker.startup()
         if self._broker.is_worker_process:
@@ -131,7 +127,7 @@ class StreamWakeups:
             log.warning("wakeup.lost", incident=incident, error=str(e))
 
     async def aclose(self) -> None:
-        """Stop receiving. What runs is the desk's to drain, before or after."""
+        """Stop receiving; the dispatcher drains what runs."""
         self._stopping.set()
         if self._listening is not None:
             await self._disconnect(self._listening)
@@ -145,7 +141,7 @@ class StreamWakeups:
         return advance
 
     async def _listen(self) -> None:
-        """Until told to stop. An outage ends taskiq's receiver; then the group, which Redis may have lost, is asked for again."""
+        """Restart after an outage; Redis may have lost the consumer group."""
         while not self._stopping.is_set():
             try:
                 await self._broker.startup()
@@ -163,11 +159,14 @@ class StreamWakeups:
         )
 
     async def _disconnect(self, listening: asyncio.Task[None]) -> None:
-        """Its connections are taken away: the read fails, and the receiver ends as in an outage. Told to finish it would cancel the read,
-        which on Python 3.11 may come back as if nothing had happened (see `bot.tasks.cancel_tasks`; measured: 11 stops of 150)."""
+        """Close the receiver's connections, so that its read fails.
+
+        `_finish` would cancel the read, and Python 3.11 may lose that (see `bot.tasks.cancel_tasks`; measured: 11 of
+        150 stops).
+        """
         full = asyncio.get_running_loop().call_later(
             STOP_TIMEOUT_SECONDS, self._finish.set
-        )  # it does not read while all its places are taken
+        )  # it does not read while all its slots are taken
         while not listening.done():
             await self._broker.connection_pool.disconnect()
             await asyncio.wait({listening}, timeout=DISCONNECT_INTERVAL_SECONDS)
@@ -175,12 +174,11 @@ class StreamWakeups:
 
 
 def _format_root_error(error: BaseException) -> str:
-    """What went wrong, out of the group that taskiq's task group makes of it."""
     return _format_root_error(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else str(error)
 
 
 def build_wakeups(url: str | None, *, alone: bool, receive: bool = True, name: str = "", stream: str = WAKEUP_STREAM_KEY) -> Wakeups:
-    """`alone`: this process is the only one on its Redis (embedded), so nothing has to travel."""
+    """Return local wake-ups where this process is the only one on its Redis (`alone`), else a stream."""
     if url is None or alone:
         return LocalWakeups()
     return StreamWakeups(url, name=name, receive=receive, stream=stream)

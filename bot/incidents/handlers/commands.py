@@ -1,5 +1,5 @@
-"""`/rackmedic help`, `status`, and the brakes by hand: anybody of the operators may `stop`; only an approver lets go again.
-In a direct message the same words are answered for whoever writes it, and nothing is opened, decided or looked at.
+"""`/rackmedic help`, `status`, `stop`, `resume`, and answers to direct messages. Any operator may stop; only an
+approver may resume.
 """
 
 from bot.cards.blocks import Block, Card, build_card
@@ -25,7 +25,7 @@ UNKNOWN_COMMAND = (
 
 
 async def handle_command(surface: HandlerContext, payload: Payload) -> Card:
-    """`/rackmedic …`: what to show to whoever typed it."""
+    """Handle `/rackmedic …`; return the card for its user."""
     word, _, rest = slack_markup.render_plain_text(str(payload.get("text") or "")).strip().partition(" ")
     match word.lower(), rest.strip():
         case ("" | "help", _):
@@ -41,7 +41,7 @@ async def handle_command(surface: HandlerContext, payload: Payload) -> Card:
 
 
 async def answer_direct_message(surface: HandlerContext, team: str, user: str, wish: words.DirectRequest) -> Card:
-    """Return the answer to a direct message. A stranger is refused as everywhere."""
+    """Answer a direct message. Refuse strangers; point tenants to their channels."""
     who = await surface.people.get_person(user)
     ours = who.human and who.team == team
     if theirs := await _list_tenant_channels(surface, user, ours=ours):
@@ -65,14 +65,13 @@ async def answer_direct_message(surface: HandlerContext, team: str, user: str, w
 
 
 async def _list_tenant_channels(surface: HandlerContext, user: str, *, ours: bool) -> list[str]:
-    """The channels in which a customer's person is served; none of somebody who is in a channel of the operators."""
+    """Return the user's tenant channels; none for a colleague in an operator channel."""
     if not surface.customers or (ours and await surface.people.is_in_any(user, policy.list_operator_channels(surface.bound))):
         return []
     return [channel for channel in surface.customers if await surface.people.is_in_any(user, (channel,))]
 
 
 async def _render_own_status(surface: HandlerContext, user: str) -> Card:
-    """Open incidents of this person, and those in channels that they are in."""
     rows = await list_open_incidents(surface)
     may = {channel for channel in {row.channel for row in rows} if channel and await surface.people.is_in_any(user, (channel,))}
     mine = [row for row in rows if user in row.owners | {row.opened_by}]
@@ -88,7 +87,7 @@ async def _handle_status(surface: HandlerContext, payload: Payload) -> Card:
 
 
 async def _handle_stop(surface: HandlerContext, payload: Payload, why: str) -> Card:
-    """No remedy starts from now on. Everybody in the operators' channels is told who did it."""
+    """Stop all remedies and announce it."""
     who, user = await _authorize_command(surface, payload, "stop")
     async with guard_store(), translate_ledger_errors():
         await require_approvals(surface).book.stop(who, why)
@@ -96,7 +95,7 @@ async def _handle_stop(surface: HandlerContext, payload: Payload, why: str) -> C
 
 
 async def _handle_resume(surface: HandlerContext, payload: Payload, group: str) -> Card:
-    """Let repairs go on; with a group's name, reset its breaker."""
+    """Resume remedies; with a group, reset its breaker."""
     who, user = await _authorize_command(surface, payload, "resume")
     book = require_approvals(surface).book
     async with guard_store(), translate_ledger_errors():
@@ -107,7 +106,6 @@ async def _handle_resume(surface: HandlerContext, payload: Payload, group: str) 
 
 
 async def _render_remediation_status(surface: HandlerContext) -> list[Block]:
-    """How the brakes stand, and what waits for a decision."""
     now = await get_brake_status(surface)
     if now is None:
         return []
@@ -118,7 +116,7 @@ async def _render_remediation_status(surface: HandlerContext) -> list[Block]:
 
 
 async def _authorize_command(surface: HandlerContext, payload: Payload, word: str) -> tuple[str, str]:
-    """(`TEAM:USER`, user) of whoever typed this word, if they may."""
+    """Return (`TEAM:USER`, user). Raises Refusal."""
     team, user, channel = (str(payload[name]) for name in ("team_id", "user_id", "channel_id"))
     await surface.admit_user(SlackPlace(team, channel), user, fresh=True)
     await surface.require_permission(f"command.{word}", user, channel)

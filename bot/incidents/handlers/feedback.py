@@ -1,4 +1,4 @@
-"""What people think of a diagnosis: a click, or a click and a form. It changes no incident and is answered to whoever clicked alone."""
+"""Feedback on a diagnosis. It changes no incident, and only its author sees the answer."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from kb.redact import redact
 
 
 async def handle_vote(surface: HandlerContext, payload: Payload, team: str, channel: str, user: str) -> None:
-    """A click by somebody who may speak here. “Useful” is kept at once; “not useful” opens the form."""
+    """Store “Useful”, or open the form. The caller has authorised the user."""
     pressed = feedback.parse_feedback_click(payload)
     if pressed.does == feedback.NOT_USEFUL:
         await surface.client.views_open(
@@ -25,7 +25,7 @@ async def handle_vote(surface: HandlerContext, payload: Payload, team: str, chan
 
 
 async def handle_feedback_form(surface: HandlerContext, payload: Payload) -> None:
-    """The form, sent. Raises BadForm for what can be mended in it."""
+    """Store a submitted form. Raises BadForm."""
     said = feedback.parse_feedback_form(payload)
     team, user = await authorize_form_sender(surface, payload, said.incident)
     await _store_feedback(surface, Feedback(said.incident, f"{team}:{user}", False, surface.clock.now(), said.reason, redact(said.words)))

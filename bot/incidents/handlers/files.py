@@ -1,7 +1,7 @@
-"""What a message points to is fetched when its turn begins, not when it arrives: acknowledging stays fast, and nothing is lost
-when a process dies between the two, because the inbox holds the pointers.
+"""Fetch an item's files and earlier thread messages when its turn begins: acknowledging stays fast, and the inbox keeps
+pointers.
 
-Files are read with our token, from Slack's own hosts only; one that cannot be read stays an attachment that says so, never silently left out.
+The bot token goes only to Slack's hosts. An unreadable file becomes an attachment that says so.
 """
 
 import asyncio
@@ -22,8 +22,7 @@ from tools.evidence import EvidenceStore
 
 log = structlog.get_logger()
 MAX_FILE_BYTES = 25 << 20
-TOTAL_SIZE_FACTOR = 4
-"""So many times the largest file may all files of one item take."""
+TOTAL_SIZE_FACTOR = 4  # all files of one item together, in multiples of the largest allowed file
 
 
 class FileNotRead(Exception):
@@ -35,7 +34,7 @@ class FileNotRead(Exception):
 
 
 class ItemFetcher:
-    """`await fetch(item)`: the same item with what its thread said before, and its files."""
+    """Returns the item with earlier messages and files."""
 
     def __init__(self, client: AsyncWebClient, evidence: EvidenceStore, *, largest: int = MAX_FILE_BYTES) -> None:
         self._client = client
@@ -51,7 +50,7 @@ class ItemFetcher:
         return item.model_copy(update={"text": text, "attachments": (*item.attachments, *attachments)})
 
     async def _fetch_earlier_messages(self, item: InboxItem) -> EarlierMessages:
-        """The thread in which somebody called us, up to there, but for what we said in it."""
+        """Return the thread up to the mention, without our messages."""
         if "root" not in item.data:
             return EarlierMessages()
         try:
@@ -78,15 +77,14 @@ class ItemFetcher:
         return attachments
 
     async def _resolve_file(self, file: SlackFile) -> SlackFile:
-        """A file of another workspace comes as its id alone, to be asked for (docs.slack.dev/reference/objects/file-object, `check_file_info`);
-        Slack may refuse."""
+        """Look up a file of another workspace, which arrives as an id (docs.slack.dev/reference/objects/file-object)."""
         if file.url or not file.id:
             return file
         row = (await self._client.files_info(file=file.id))["file"]
         return parse_files({"files": [row]})[0]
 
     async def _read_text(self, file: SlackFile, room: int) -> tuple[int, str]:
-        """Its size as it lies with Slack, and its text."""
+        """Return the stored size and the text."""
         if room <= 0:
             raise FileNotRead("too_much")
         if file.size > self._largest:
@@ -116,14 +114,14 @@ class ItemFetcher:
             return bytes(raw)
 
     def _is_slack_url(self, url: str) -> bool:
-        """Our token goes to Slack, or to whatever stands in for it, and nowhere else."""
+        """Return whether the bot token may be sent there."""
         there, api = urlsplit(url), urlsplit(self._client.base_url)
         slack = there.scheme == "https" and (there.hostname or "").endswith(".slack.com")
         return slack or (there.scheme, there.netloc) == (api.scheme, api.netloc)
 
 
 def unpack_gzip(raw: bytes, most: int) -> bytes:
-    """A gzip'ed log, as far as `most`."""
+    """Unpack at most `most` bytes."""
     try:
         return zlib.decompressobj(wbits=31).decompress(raw, most)
     except zlib.error as wrong:

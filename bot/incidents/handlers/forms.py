@@ -1,4 +1,4 @@
-"""Forms about an incident that people fill in: who is on it, what it really was. Submitted, each is a message of theirs like any other."""
+"""Forms about an incident. A submitted menu form is stored as the user's message."""
 
 from bot.cards.buttons import BadForm, ButtonClick, OldButton
 from bot.incidents.cards import incident_menu
@@ -12,7 +12,7 @@ from graph.state import InboxItem
 
 
 async def open_form(surface: HandlerContext, pressed: ButtonClick, trigger: str) -> None:
-    """The form that a choice of the menu stands for, filled with what is believed so far."""
+    """Open the chosen form with the present belief."""
     async with guard_store():
         state = await surface.state_of(pressed.incident)
     report = IncidentView(state).report
@@ -28,7 +28,7 @@ async def open_form(surface: HandlerContext, pressed: ButtonClick, trigger: str)
 
 
 async def handle_assign_form(surface: HandlerContext, payload: Payload) -> None:
-    """Raises BadForm for what can be mended in it."""
+    """Store an assignment. Raises BadForm."""
     incident, person = incident_menu.parse_assign_form(payload)
     team, _ = await authorize_form_sender(surface, payload, incident)
     named = await surface.people.get_person(person)
@@ -38,27 +38,27 @@ async def handle_assign_form(surface: HandlerContext, payload: Payload) -> None:
 
 
 async def handle_correct_form(surface: HandlerContext, payload: Payload) -> None:
-    """Raises BadForm for what can be mended in it."""
+    """Store a correction. Raises BadForm."""
     said = incident_menu.parse_correction_form(payload)
     await _store_statement(surface, payload, said.incident, ParsedMessage(intent=Intent.CORRECT, text=said.words, labels=(said.label,)))
 
 
 async def handle_tracker_form(surface: HandlerContext, payload: Payload) -> None:
-    """What is to leave for a tracker, confirmed. Raises BadForm for what can be mended in it."""
+    """Handle the confirmed tracker ticket. Raises BadForm."""
     if surface.tracking is None:
         raise OldButton
     await surface.tracking.handle_submission(payload)
 
 
 async def handle_lesson_form(surface: HandlerContext, payload: Payload) -> None:
-    """The draft of a lesson, as somebody wants it. Raises BadForm for what can be mended in it."""
+    """Handle the edited lesson draft. Raises BadForm."""
     if surface.teaching is None:
         raise OldButton
     await surface.teaching.handle_submission(payload)
 
 
 async def authorize_form_sender(surface: HandlerContext, payload: Payload, incident: str) -> tuple[str, str]:
-    """(team, user) of whoever sent a form about an incident, if they may speak where it lives; else the refusal."""
+    """Return (team, user). Raises a refusal unless the sender may speak where the incident lives."""
     team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
     async with guard_store():
         origin = await surface.inbox.get_origin(incident)
@@ -70,7 +70,6 @@ async def authorize_form_sender(surface: HandlerContext, payload: Payload, incid
 
 
 async def _store_statement(surface: HandlerContext, payload: Payload, incident: str, said: ParsedMessage) -> None:
-    """Store it."""
     team, user = await authorize_form_sender(surface, payload, incident)
     key = f"{team}.view.{payload['view']['id']}"
     item = InboxItem(

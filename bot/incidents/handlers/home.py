@@ -1,8 +1,7 @@
-"""Somebody opened the app's Home tab: what waits for them, what is theirs, what is open, what we hold, and the brakes.
+"""The Home tab, returns of drained nodes, and quota waivers.
 
-And *Ask again to return* of a node that we hold, pressed there or in the incident's thread. The host is looked at first, which takes longer
-than Slack waits, so whoever pressed is told afterwards: in the thread by a note of their own, on the Home tab above its list. So are those
-who let in what waits for a customer's share, there or below what lists it in a channel.
+Checking a node outlasts Slack's timeout, so the result comes later: as an ephemeral note, or above the list on the Home
+tab.
 """
 
 import asyncio
@@ -37,15 +36,14 @@ from bot.tenants.cards import quota_waiting
 from graph.state import Origin
 
 log = structlog.get_logger()
-FLEET_HISTORY_WINDOW = timedelta(days=30)
-"""How far back what was found is counted."""
+FLEET_HISTORY_WINDOW = timedelta(days=30)  # for counting causes
 LOOKING_AT_NODE = "I look at the node first, and say here what I see."
 QUOTA_WAIVED = "The report of {tenant} begins now, whatever their share says."
 ALREADY_BEGUN = "That report waits no more: it has begun. `status` lists what waits still."
 
 
 async def publish_home_tab(surface: HandlerContext, user: str, team: str, note: str = "") -> None:
-    """The App Home tab of somebody: the incidents for the operators, a sentence for everybody else. `note`: what they are to read first."""
+    """Publish a user's tab; non-operators get one sentence. `note` is shown first."""
     try:
         await require_operator(surface, user, team)
         view = home.render_home_tab(await _build_home_tab(surface, user, team, note), surface.clock.now())
@@ -57,7 +55,7 @@ async def publish_home_tab(surface: HandlerContext, user: str, team: str, note: 
 
 
 async def require_operator(surface: HandlerContext, user: str, team: str) -> None:
-    """Refuses whoever may not see incidents."""
+    """Raise a refusal unless the user may see incidents."""
     policy.require_colleague(await surface.people.get_person(user), team)
     if not await surface.people.is_in_any(user, policy.list_operator_channels(surface.bound)):
         raise policy.NotAllowed(policy.NOT_A_MEMBER_TEXT)
@@ -74,7 +72,6 @@ async def _build_home_tab(surface: HandlerContext, user: str, team: str, note: s
 
 
 async def _render_fleet(surface: HandlerContext, incidents: list[OpenIncident], titles: Mapping[str, str]) -> list[Block]:
-    """The groups at a glance, and what was found in a month."""
     found = None
     if surface.courses is not None:
         async with guard_store():
@@ -85,7 +82,7 @@ async def _render_fleet(surface: HandlerContext, incidents: list[OpenIncident], 
 
 
 async def _list_unserved_channels(surface: HandlerContext) -> dict[str, bool | None]:
-    """Channels of the operators that others read (True), or of which Slack does not say it (None)."""
+    """Return operator channels that others read (True) or may read (None)."""
 
     async def shared(channel: str) -> bool | None:
         try:
@@ -99,7 +96,6 @@ async def _list_unserved_channels(surface: HandlerContext) -> dict[str, bool | N
 
 
 async def _render_remediation_status(surface: HandlerContext, voter: str, incidents: list[OpenIncident]) -> tuple[list[Block], list[Block]]:
-    """What waits for this person, and the brakes; nothing where nothing can be approved."""
     now, room = await get_brake_status(surface), await get_remaining_room(surface, incidents)
     if now is None or room is None:
         return [], []
@@ -109,7 +105,7 @@ async def _render_remediation_status(surface: HandlerContext, voter: str, incide
 
 @dataclass(frozen=True, slots=True)
 class ReturnRequest:
-    """A press by somebody who may speak."""
+    """A click that asks for a node's return."""
 
     surface: HandlerContext
     pressed: ButtonClick
@@ -118,7 +114,6 @@ class ReturnRequest:
     at_home: bool
 
     async def notify_requester(self, card: Card) -> None:
-        """Whoever pressed, and nobody else."""
         if self.at_home:
             await publish_home_tab(self.surface, self.voter.user, self.voter.team, note=card.text)
             return
@@ -127,7 +122,7 @@ class ReturnRequest:
 
 
 async def handle_return_click(surface: HandlerContext, payload: Payload) -> None:
-    """Raises a Refusal where nobody may press it there."""
+    """Start a return request in the background. Raises Refusal."""
     pressed, voter = drained_nodes.parse_return_click(payload), parse_voter(payload)
     require_approvals(surface)
     async with guard_store():
@@ -160,7 +155,7 @@ async def _request_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
 
 
 async def _authorize_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
-    """A press counts in the incident's own thread, and on the Home tab of who may see incidents."""
+    """Accept a click in the incident's thread, or on an operator's Home tab."""
     if on.voter.team != on.origin.team:
         raise policy.NotAllowed(policy.NOT_FULL_MEMBER_TEXT)
     await on.surface.admit_user(SlackPlace(on.voter.team, on.origin.channel), on.voter.user, fresh=True)
@@ -172,8 +167,7 @@ async def _authorize_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
 
 
 async def handle_quota_waiver(surface: HandlerContext, payload: Payload) -> None:
-    """What waits of a customer's incident for their share begins at once. Raises a Refusal where nobody may press it there; on the Home tab it is told
-    above its list, for Slack shows nothing else there."""
+    """Let a tenant's waiting incident begin. A refusal is raised, or shown on the Home tab."""
     pressed, voter = quota_waiting.parse_let_in_click(payload), parse_voter(payload)
     channel = "" if _is_home_tab(payload) else str((payload.get("channel") or {}).get("id", ""))
     try:

@@ -1,6 +1,6 @@
-"""Clicks, forms and shortcuts about incidents. Slack does not send these again, so each is stored or refused before it is acknowledged.
+"""Clicks, forms and shortcuts. Slack does not resend them, so each is stored or refused before the acknowledgement.
 
-Who clicked is read from Slack's payload alone, and where: a button counts only in the thread of its own incident.
+User and place come only from Slack's payload; a button counts only in its own incident's thread.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,6 +23,7 @@ from graph.incident_view import IncidentView
 from graph.state import HandoffTicket, InboxItem, Origin
 from tools.inventory.host_ranges import fold_host_names
 
+# Action id → parser of its card.
 CLICK_PARSERS: Mapping[str, Callable[[Payload], ButtonClick]] = {
     **dict.fromkeys(diagnosis.BUTTONS, diagnosis.parse_diagnosis_click),
     **dict.fromkeys(question.SELECT_ACTIONS, question.parse_host_choice),
@@ -30,14 +31,13 @@ CLICK_PARSERS: Mapping[str, Callable[[Payload], ButtonClick]] = {
     feedback.VOTE_ACTION_ID: feedback.parse_feedback_click,
     incident_menu.MENU_ACTION_ID: incident_menu.parse_menu_choice,
 }
-"""Action id → the view that made the button."""
 
 REPORTS_UNAVAILABLE = "Nothing is written down here; `rackmedic report INCIDENT` does it in a terminal."
 ALREADY_OPEN = "I am on this thread already. Reply there, or say `status` in it."
 
 
 async def handle_click(surface: HandlerContext, payload: Payload) -> None:
-    """A click in a message."""
+    """Handle a click in a message."""
     action = payload["actions"][0]
     reader = CLICK_PARSERS.get(action.get("action_id", ""))
     if reader is None:
@@ -63,7 +63,7 @@ async def handle_click(surface: HandlerContext, payload: Payload) -> None:
 
 
 async def _open_if_view_only(surface: HandlerContext, pressed: ButtonClick, payload: Payload) -> bool:
-    """Whether the button only shows something: a form, what is behind a diagnosis, or the incident written down. Nothing is stored."""
+    """Open a form, details or report and return True; store nothing."""
     if pressed.does == "details":
         await _open_details(surface, pressed, str(payload["trigger_id"]))
     elif pressed.does == "close_form":
@@ -78,7 +78,7 @@ async def _open_if_view_only(surface: HandlerContext, pressed: ButtonClick, payl
 
 
 def _begin_report(surface: HandlerContext, incident: str, payload: Payload) -> None:
-    """Drawing it takes longer than Slack waits, so it is begun here and comes as a file. Raises Refusal where it is begun already."""
+    """Start the report; rendering outlasts Slack's timeout. Raises Refusal."""
     if surface.writing is None:
         raise Refusal(REPORTS_UNAVAILABLE)
     team, channel, user = _parse_location(payload)
@@ -86,7 +86,7 @@ def _begin_report(surface: HandlerContext, incident: str, payload: Payload) -> N
 
 
 async def handle_close_form(surface: HandlerContext, payload: Payload) -> None:
-    """The closing form, submitted. Raises BadForm for what can be mended in it."""
+    """Store the closing form. Raises BadForm."""
     closing = close_modal.parse_close_form(payload)
     team, user = await authorize_form_sender(surface, payload, closing.incident)
     if unknown := await _list_unknown_hosts(surface, closing):
@@ -96,7 +96,7 @@ async def handle_close_form(surface: HandlerContext, payload: Payload) -> None:
 
 
 async def _list_unknown_hosts(surface: HandlerContext, closing: IncidentClosure) -> list[str]:
-    """Hosts that nobody here knows: a slip of the finger would be learnt from. Those of the diagnosis may have left the inventory since."""
+    """Return hosts unknown to inventory and diagnosis: lessons would learn a typing error."""
     async with guard_store():
         origin = await surface.inbox.get_origin(closing.incident)
     known = {*(surface.hosts_of(origin) if origin else ()), *(await _build_closing_defaults(surface, closing.incident)).hosts}
@@ -104,7 +104,7 @@ async def _list_unknown_hosts(surface: HandlerContext, closing: IncidentClosure)
 
 
 async def handle_diagnose_shortcut(surface: HandlerContext, payload: Payload) -> None:
-    """“Diagnose this” from a message's menu: the message opens an incident in its own thread, asked for by whoever clicked."""
+    """Open an incident from a message, in its thread."""
     team, channel, user = _parse_location(payload)
     await surface.admit_user(SlackPlace(team, channel), user)
     await surface.require_permission(f"shortcut.{SHORTCUT}", user, channel)
@@ -130,7 +130,6 @@ async def _open_close_form(surface: HandlerContext, incident: str, trigger: str)
 
 
 async def _open_details(surface: HandlerContext, pressed: ButtonClick, trigger: str) -> None:
-    """What is behind a diagnosis, for one reader. Nothing is stored: it only shows."""
     async with guard_store():
         rows = IncidentView(await surface.state_of(pressed.incident))
         facts = await surface.facts_of(pressed.incident)
@@ -141,7 +140,7 @@ async def _open_details(surface: HandlerContext, pressed: ButtonClick, trigger: 
 
 
 async def _build_closing_defaults(surface: HandlerContext, incident: str) -> IncidentClosure:
-    """The form's first filling: what was confirmed, or nothing."""
+    """Return the most certain cause, or nothing."""
     async with guard_store():
         report = IncidentView(await surface.state_of(incident)).report
     best = max(report.root_causes if report else (), key=lambda h: h.confidence, default=None)

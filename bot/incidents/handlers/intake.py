@@ -1,8 +1,7 @@
-"""A report → its own incident, or the open one that concerns the same and that whoever asks may read about.
+"""Route a report to a new incident, or to the open one that matches and that the reporter may read.
 
-Whoever joins is told so, once, with a link, however many join at once; it pings nobody. Where that thread is not for them they get their own, in
-which nothing is put up for decision that is decided there. An alert that repeats is noted and neither told nor looked at again.
-A person's report joins only an incident that is worked on: a stopped one, or one that has been silent for minutes, gets no further reports.
+Where the reporter may not read that thread, the report gets its own incident, which leaves shared decisions to the
+other. A person's report joins only an incident that is worked on; a repeated alert is dropped.
 """
 
 from collections.abc import Callable
@@ -25,7 +24,7 @@ ACTIVE_STATES: Final = frozenset({State.APPROVED, State.EXECUTING})
 async def open_or_join_incident(
     surface: HandlerContext, origin: Origin, key: str, text: str, make: Callable[[str], InboxItem], *, alert: bool = False
 ) -> EnqueueResult:
-    """Store what `make` makes for the incident it goes to, and wake somebody. `text` is what was written."""
+    """Store the item that `make` builds for its incident, and wake a worker."""
     about = compute_fingerprint(text, surface.vocabulary_of(origin).hosts, alert=alert)
 
     unreadable: list[str] = []
@@ -43,9 +42,7 @@ async def open_or_join_incident(
         other = await surface.inbox.get_origin(received.incident) if elsewhere and not alert else None
     if not received.duplicate:
         surface.notify_stored(received.incident, opened=received.opened)
-    if (
-        other is not None
-    ):  # that its thread may be followed was asked before joining; whoever died before telling tells it when Slack sends it again
+    if other is not None:  # `joins` checked that the thread may be read; after a crash here Slack's redelivery repeats the answer
         await surface.queue_reply(origin, key, notes.render_joined_thread(other.team, other.channel, other.thread_ts))
     if unreadable and received.opened and about.hosts and not alert and not received.duplicate:
         await surface.queue_reply(origin, key, notes.render_joined_hidden_thread())
@@ -53,7 +50,10 @@ async def open_or_join_incident(
 
 
 async def _is_worked_on(surface: HandlerContext, incident: str) -> bool:
-    """Return whether a second report joins this incident: a turn waits or runs, an action is under way, or a person wrote lately."""
+    """Return whether a report may join: work waits or runs, or the thread was active lately.
+
+    An idle incident without open remediations releases its causes.
+    """
     waiting = await surface.inbox.list_waiting(incident)
     if waiting:
         return waiting[-1].kind != "stop"
@@ -69,7 +69,6 @@ async def _is_worked_on(surface: HandlerContext, incident: str) -> bool:
 
 
 async def _has_active_action(surface: HandlerContext, incident: str) -> bool:
-    """Return whether an action of the incident is approved or runs."""
     if surface.approvals is None:
         return False
     return any(record.state in ACTIVE_STATES for record in await surface.approvals.book.list_incident_records(incident))

@@ -1,6 +1,7 @@
-"""A message → the inbox, an answer that needs no turn, or silence. Everything that must not be lost is stored before `hear` returns.
+"""Route a message: into the inbox, to an answer without a turn, or nowhere. What must not be lost is stored before
+`handle_message` returns.
 
-What people say to each other in an incident's thread goes nowhere: no turn, no evidence, no ticket, no model.
+What people say to each other in an incident's thread reaches no turn, evidence, ticket or model.
 """
 
 import asyncio
@@ -39,13 +40,12 @@ from graph.state import InboxItem, InboxItemKind, Origin
 
 NO_INCIDENT = "There is no incident in this thread yet. Mention me with what is wrong, for example: job 4711 hangs on gpu-[017-020]."
 BOT_NAME: Final = "rackmedic"
-MAX_PARSED_CHARS = 2000
-"""Characters of a message that are read for what it asks; all of it is stored."""
-MAX_REQUEST_WORDS = 8
-"""Words that a message may have which asks for something and tells nothing."""
+MAX_PARSED_CHARS = 2000  # read to find the request; all characters are stored
+MAX_REQUEST_WORDS = 8  # of a message that only requests something
+# Answered despite the answer limit, with or without a mention.
 ALWAYS_ANSWERED_INTENTS: Final = frozenset({Intent.STOP, Intent.HAND_OFF, Intent.CLOSE, Intent.TYPED_APPROVAL})
-"""Answered with or without a mention, however many answers the thread got lately."""
 BOT_INTENTS: Final = frozenset({Intent.HELP, Intent.META, Intent.SMALL_TALK, Intent.THANKS})
+# Requests that need an incident.
 INCIDENT_INTENTS: Final = frozenset(
     {
         Intent.EXPLAIN,
@@ -68,26 +68,27 @@ INCIDENT_INTENTS: Final = frozenset(
         Intent.TYPED_APPROVAL,
     }
 )
-"""What can be asked for only where there is an incident."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntakeResult:
-    """What became of a message: the incident it went to, if it was stored."""
+    """The incident that stored the message, if any."""
 
     incident: str = ""
     opened: bool = False
 
 
 async def handle_message(surface: HandlerContext, arrival: IncomingMessage) -> IntakeResult:
-    """Store it, answer it, or pass it over. Raises Refusal (to be said) and StoreAway (not to be acknowledged)."""
+    """Store, answer or ignore a message. Raises Refusal (to show), StoreUnreachable (do not acknowledge)."""
     async with surface.in_order.acquire(f"{arrival.channel} {arrival.root}"):
         return await _handle_in_order(surface, arrival)
 
 
 async def handle_edit(surface: HandlerContext, edit: EditedMessage, first: Callable[[str], bool]) -> IntakeResult:
-    """Read it where it became a message for us, or began nothing yet; else say to its author that it is not read again, where `first` calls
-    that said for the first time. What was asked first stands: others answered it, and an approval may rest on it. Raises as `hear` does."""
+    """Handle an edit as a message if the thread has no incident, or if the edit added the mention.
+
+    Else tell the author once (`first`) that it is not read again: an approval may rest on the original.
+    """
     async with guard_store():
         incident = await surface.inbox.find_incident(edit.now.team, edit.now.channel, edit.now.root)
     if incident is None or not edit.called_before:
@@ -105,8 +106,7 @@ async def _post_not_read_again(surface: HandlerContext, arrival: IncomingMessage
 
 
 async def handle_deletion(surface: HandlerContext, gone: DeletedMessage, first: Callable[[str], bool]) -> None:
-    """The first message of an incident was deleted, and with it the way to its thread: those who are on call are told once, where they read,
-    what still goes on there, such as a node that we hold."""
+    """Tell operators once that an incident's first message was deleted, if work or drained nodes remain."""
     async with guard_store():
         incident = await surface.inbox.find_incident(gone.team, gone.channel, gone.ts)
     row = surface.bound.get(gone.channel)
@@ -147,7 +147,7 @@ async def _handle_in_order(surface: HandlerContext, arrival: IncomingMessage) ->
 
 
 async def _handle_alert(surface: HandlerContext, arrival: IncomingMessage, incident: str | None) -> IntakeResult:
-    """Another bot's message: the alerts of a group where it is of a form that tells them, else a report in its words."""
+    """Read listed alerts where the format is known, else a report."""
     said = ParsedMessage(intent=Intent.NEW_FACTS, text=slack_markup.render_plain_text(arrival.raw))
     if incident:
         return await _store_message(surface, arrival, said, incident)
@@ -160,7 +160,7 @@ async def _handle_alert(surface: HandlerContext, arrival: IncomingMessage, incid
 
 
 async def parse_incoming_message(surface: HandlerContext, arrival: IncomingMessage, origin: Origin) -> ParsedMessage:
-    """What it asks for, by rules alone, read beside the loop, with the names that its place may speak of. A bare mention asks how things stand."""
+    """Parse the request by rules, off the event loop. A bare mention asks for the status."""
     text = slack_markup.render_plain_text(slack_markup.strip_bot_mention(arrival.raw, arrival.us))
     if not text and not arrival.files:
         return ParsedMessage(intent=Intent.STATUS)
@@ -169,7 +169,6 @@ async def parse_incoming_message(surface: HandlerContext, arrival: IncomingMessa
 
 
 async def _handle_reply(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
-    """In an incident's thread: heard where it is said to us."""
     async with guard_store():
         before = await surface.pulse.record_message(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
     what = await classify_message_addressing(surface, arrival, said, before)
@@ -198,22 +197,23 @@ async def _handle_reply(surface: HandlerContext, arrival: IncomingMessage, said:
 
 
 def _is_alone_with_bot(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity) -> bool:
-    """Return whether one person writes with us alone, and wants to be answered there."""
     paused = before.quiet_until is not None and before.quiet_until > surface.clock.now()
     wanted = not (surface.bound[arrival.channel].mention_only or paused or before.lifecycle == "closed")
     return wanted and not before.others and bool(said.text) and not find_call(said.text, (arrival.us, BOT_NAME))
 
 
 async def _answer_passed_over(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
-    """Tell the only person in a thread that a message was not understood as addressed to the bot: once per window, but of a request each time."""
+    """Say that it was not understood: once per window, but for each request."""
     async with guard_store():
         first = await surface.pulse.is_first_ignored(incident, arrival.ts)
     return await _post_answer(surface, arrival, notes.render_not_understood()) if first or is_request(said) else IntakeResult()
 
 
 async def _in_joined_thread(surface: HandlerContext, arrival: IncomingMessage) -> bool:
-    """Answer a request in a thread whose report joined another thread's incident with a link to that thread. Return whether the message is done with.
-    A mention that tells something is read as a report: it joins again, or begins an incident of its own."""
+    """Handle a message in a thread whose report joined another incident; return whether it is done.
+
+    A mention that reports something is read as a report.
+    """
     if not arrival.in_thread or arrival.alert or surface.bound.get(arrival.channel) is None:
         return False
     async with guard_store():
@@ -237,7 +237,7 @@ async def _in_joined_thread(surface: HandlerContext, arrival: IncomingMessage) -
 async def classify_message_addressing(
     surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity
 ) -> Addressing:
-    """Whether it is said to us. Who speaks there is asked of Slack only where a name at the beginning could make a difference."""
+    """Return whether a message is for us. Slack is asked for names only where a name could matter."""
     row, us = surface.bound[arrival.channel], (arrival.us, BOT_NAME)
     here = ThreadSituation(
         mentioned=arrival.mention or is_mentioned(said.text, us),
@@ -269,7 +269,7 @@ async def _store_message(surface: HandlerContext, arrival: IncomingMessage, said
 
 
 async def _handle_first_mention(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
-    """A mention where there is no incident: the list of what is open, help, or a new one."""
+    """List open incidents, help, or open an incident."""
     bare = said.text == "" and not arrival.files
     if bare and arrival.in_thread:
         return await _open_incident(surface, arrival, said)
@@ -285,7 +285,7 @@ async def _handle_first_mention(surface: HandlerContext, arrival: IncomingMessag
 
 
 def is_request_only(said: ParsedMessage) -> bool:
-    """Whether a message asks for something and tells nothing that could be looked into."""
+    """Return whether a message names nothing to examine."""
     names = said.hosts or said.unknown_hosts or said.group or said.job or said.device or said.labels or said.category
     return said.sure and not names and len(said.text.split()) <= MAX_REQUEST_WORDS
 
@@ -301,7 +301,7 @@ def _build_origin(arrival: IncomingMessage) -> Origin:
 
 
 def build_item(arrival: IncomingMessage, said: ParsedMessage, incident: str, *, kind: InboxItemKind, data: dict[str, Any]) -> InboxItem:
-    """A message as the inbox holds it, with pointers to its files and to what its thread said before."""
+    """Return the inbox item, with pointers to files and earlier messages."""
     more: dict[str, Any] = {"files": [file.to_json() for file in arrival.files]} if arrival.files else {}
     if kind == "mention" and arrival.in_thread:
         more["root"] = {"channel": arrival.channel, "ts": arrival.thread_ts, "upto": arrival.ts}
@@ -309,7 +309,7 @@ def build_item(arrival: IncomingMessage, said: ParsedMessage, incident: str, *, 
 
 
 async def _post_answer(surface: HandlerContext, arrival: IncomingMessage, shown: Card) -> IntakeResult:
-    """Say it in the thread, once: of a mention's two events the other one speaks."""
+    """Queue an answer; of a mention's two events only one answers."""
     if not arrival.twin:
         await surface.queue_reply(_build_origin(arrival), arrival.key, shown)
     return IntakeResult()

@@ -1,5 +1,4 @@
-"""What is open: incidents as rows, from the inbox's index and the stored incidents; what of customers waits for their share; and the actions that wait for
-a decision, from the ledger."""
+"""Open incidents, tenants over their quota, and pending actions."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,12 +24,11 @@ from tools.ledger.headroom import BrakeHeadroom
 from tools.ledger.reader import LedgerReader
 from tools.ledger.states import State
 
-MAX_INCIDENTS = 100
-"""Of a great many incidents, the oldest."""
+MAX_INCIDENTS = 100  # the oldest of a great many
 
 
 async def list_open_incidents(surface: HandlerContext) -> list[OpenIncident]:
-    """Oldest first; of a great many, the oldest hundred."""
+    """Return the oldest open incidents."""
     now = surface.clock.now()
     async with guard_store():
         ids = await _list_oldest_open(surface)
@@ -38,7 +36,7 @@ async def list_open_incidents(surface: HandlerContext) -> list[OpenIncident]:
 
 
 async def list_open_and_drained(surface: HandlerContext) -> list[OpenIncident]:
-    """The same, and below it the closed ones whose nodes we hold."""
+    """Return open incidents, then closed ones with drained nodes."""
     now = surface.clock.now()
     async with guard_store():
         ids = dict.fromkeys([*(await _list_oldest_open(surface)), *(await surface.inbox.list_drained_incidents())[:MAX_INCIDENTS]])
@@ -46,13 +44,12 @@ async def list_open_and_drained(surface: HandlerContext) -> list[OpenIncident]:
 
 
 async def load_open_incident(surface: HandlerContext, incident: str) -> OpenIncident:
-    """One incident, and what it holds."""
     async with guard_store():
         return await _build_open_incident(surface, incident, surface.clock.now())
 
 
 async def render_quota_waits(surface: HandlerContext, *, buttons: bool = True) -> list[Block]:
-    """What of customers waits for their share, one line a customer, whoever waits longest first."""
+    """Render a line per waiting tenant, longest wait first."""
     async with guard_store():
         found = [await _build_wait_row(surface, row) for row in await _list_quota_waits(surface)]
     return quota_waiting.render_waiting_tenants(found, buttons=buttons)
@@ -70,7 +67,7 @@ async def _list_quota_waits(surface: HandlerContext) -> list[WaitingTenant]:
 
 
 async def _list_oldest_open(surface: HandlerContext) -> list[str]:
-    """Open incidents, the oldest hundred. In those of customers that wait to be begun there is nothing to see yet, and a storm of them hides no other."""
+    """Skip tenants' incidents that have not begun, so that a storm of them hides no other."""
     new = {incident for row in await _list_quota_waits(surface) for incident in row.new}
     return [incident for incident in await surface.inbox.list_open_incidents() if incident not in new][:MAX_INCIDENTS]
 
@@ -97,12 +94,12 @@ async def _build_open_incident(surface: HandlerContext, incident: str, now: date
 
 
 def _estimate_opened_at(origin: Origin, now: datetime) -> datetime:
-    """Before an incident's first turn the thread's beginning tells when it was opened."""
+    """Before its first turn an incident has no opening time."""
     return parse_slack_timestamp(origin.thread_ts) if origin.kind == "slack" and origin.thread_ts else now
 
 
 async def list_pending_actions(surface: HandlerContext, voter: str = "") -> list[WaitingApproval]:
-    """Pending actions, the first to expire first; with `voter` (`TEAM:USER`) those that this person may still approve."""
+    """Return pending actions, the first to expire first; with `voter` (`TEAM:USER`) those that this user may approve."""
     if surface.approvals is None:
         return []
     async with guard_store(), translate_ledger_errors():
@@ -117,7 +114,7 @@ async def list_pending_actions(surface: HandlerContext, voter: str = "") -> list
 
 
 async def get_brake_status(surface: HandlerContext) -> BrakeStatus | None:
-    """How the brakes stand; None where nothing can be run anyway."""
+    """Return the brakes' status, or None where nothing can be run."""
     if surface.approvals is None:
         return None
     async with guard_store(), translate_ledger_errors():
@@ -127,7 +124,7 @@ async def get_brake_status(surface: HandlerContext) -> BrakeStatus | None:
 
 
 async def get_remaining_room(surface: HandlerContext, incidents: Sequence[OpenIncident]) -> BrakeHeadroom | None:
-    """How much may be changed now; None where nothing can be run anyway."""
+    """Return how much may be changed now; None where nothing can be run."""
     if surface.approvals is None:
         return None
     async with guard_store(), translate_ledger_errors():

@@ -1,4 +1,4 @@
-"""Slack's markup as people see it, without our own name where it only calls us; and what the help card offers of all that can be said."""
+"""Convert Slack's markup, strip mentions of the bot, list help rows."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,6 +6,7 @@ from typing import Final
 
 from graph.dialogue.intents import INTENTS, Intent
 
+# The most useful ones; the full list is too long to read.
 HELP_INTENTS: Final = (
     Intent.STATUS,
     Intent.HOST_STATE,
@@ -21,21 +22,18 @@ HELP_INTENTS: Final = (
     Intent.HELP,
     Intent.NEW_FACTS,
 )
-"""The most useful; there is more than anybody reads through."""
 
 
 def list_help_rows() -> list[tuple[str, str]]:
-    """(what to say, what it means), as the help card shows it."""
+    """Return (what to say, what it means) rows."""
     return [(INTENTS[intent].form, INTENTS[intent].means) for intent in HELP_INTENTS]
 
 
-MAX_MENTION_CHARS = 128
-"""Characters of a mention, with the name that Slack may write into it."""
+MAX_MENTION_CHARS = 128  # of one mention, with the name that Slack may add
 
 
 def strip_bot_mention(raw: str, us: str) -> str:
-    """A message as Slack sends it, without the mentions of us at either end. Every character is looked at a few times, however many blanks or
-    mentions there are."""
+    """Strip mentions of us at either end, in linear time."""
     text = raw.strip()
     if not us:
         return text
@@ -50,7 +48,7 @@ def strip_bot_mention(raw: str, us: str) -> str:
 
 
 def render_plain_text(raw: str) -> str:
-    """Slack's markup as people see it: links by their words, mentions by their names, entities as characters."""
+    """Return the text as people see it."""
     text = re.sub(r"<([^<>\n]{1,3000})>", _format_entity, raw)
     for code, char in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
         text = text.replace(code, char)

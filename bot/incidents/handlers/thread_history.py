@@ -1,6 +1,6 @@
-"""What was said in a thread before somebody called us in: read whole, as far as bounds on messages, words and files go.
+"""A thread's messages before the mention, within bounds; the text says what is omitted.
 
-What is left out is said in the text. Our own messages are no evidence: a refusal of ours gives examples that nobody complained about.
+Our own messages are excluded: examples in a refusal are not evidence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,20 +16,20 @@ from kb.numbers import parse_seconds
 
 PAGE_SIZE, MAX_PAGES = 200, 5
 MAX_TIMESTAMP_SECONDS = 1e10
+# Prose, so that the mention still fits the item; and everything with pasted blocks.
 MAX_PROSE_CHARS, MAX_TOTAL_CHARS = 3000, 200_000
-"""Characters: of words, so that those of whoever called us still fit an item, and of everything with what was pasted."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierMessages:
-    """What came before, as people see it, and the files that came with it."""
+    """Plain text and files."""
 
     text: str = ""
     files: tuple[SlackFile, ...] = ()
 
 
 async def fetch_earlier_messages(client: AsyncWebClient, where: Mapping[str, Any] | None, us: str) -> EarlierMessages:
-    """The messages of the thread `where` = {channel, ts, upto} before `upto`; nothing without one. What Slack refuses is said in the text."""
+    """Return the messages of `where` = {channel, ts, upto}. A Slack error is put into the text."""
     if not where:
         return EarlierMessages()
     try:
@@ -42,7 +42,6 @@ async def fetch_earlier_messages(client: AsyncWebClient, where: Mapping[str, Any
 
 
 async def _fetch_messages(client: AsyncWebClient, channel: str, ts: str, upto: str) -> tuple[list[Payload], bool]:
-    """Oldest first, and whether there are more than we take."""
     found: list[Payload] = []
     cursor = ""
     for _ in range(MAX_PAGES):
@@ -59,7 +58,7 @@ async def _fetch_messages(client: AsyncWebClient, channel: str, ts: str, upto: s
 
 
 def combine_messages(messages: Sequence[Payload]) -> EarlierMessages:
-    """The first message and as many of the latest as fit, in order; how many are left out stands where they would."""
+    """Return the first message and the latest that fit, with a note in the gap."""
     if not messages:
         return EarlierMessages()
     texts = [render_plain_text(get_full_text(message)) for message in messages]
@@ -78,10 +77,9 @@ def _get_timestamp(message: Payload) -> float:
 
 
 def _count_prose_chars(text: str) -> int:
-    """Characters outside pasted blocks."""
+    """Count characters outside code blocks."""
     return len("".join(text.split("```")[::2]))
 
 
 def format_slack_error(trouble: BaseException) -> str:
-    """Trouble with Slack in a few words."""
     return " ".join(str(trouble).split())[:120] or type(trouble).__name__

@@ -1,5 +1,4 @@
-"""Messages that say "looking" though nobody is, or that Slack took no edit of: found by the process that sweeps, and brought to where their
-incident stands."""
+"""Update status messages of dead processes, and make pending edits."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,20 +14,18 @@ from bot.tasks import run_periodically
 
 log = structlog.get_logger()
 SWEEP_INTERVAL_SECONDS = 15.0
-ABANDONED_AFTER = timedelta(seconds=30)
-"""Without news for so long, and without a process that holds its incident, a message is let go of."""
+ABANDONED_AFTER = timedelta(seconds=30)  # without an update, and without a process that holds the incident's lease
 
 
 @dataclass(frozen=True, slots=True)
 class AbandonedMessageSweeper:
-    """`run` for as long as the process works. Any number may: doing it twice shows the same."""
+    """Idempotent: any number may run."""
 
     messages: StatusMessages
-    catch_up: Callable[[str], Awaitable[None]]
-    """Makes the edits of an incident's other messages for which Slack had no turn."""
+    catch_up: Callable[[str], Awaitable[None]]  # makes an incident's other pending edits
 
     async def sweep(self) -> int:
-        """Let go of what a dead process left; how many. Whoever goes on with its turn says so again."""
+        """Update abandoned messages; return how many. A worker that resumes the turn shows progress again."""
         gone = await self.messages.unsettled.list_abandoned(ABANDONED_AFTER)
         for incident in gone:
             try:
@@ -43,5 +40,4 @@ class AbandonedMessageSweeper:
         return len(gone)
 
     async def run(self) -> None:
-        """Sweep until cancelled."""
         await run_periodically("abandoned_messages", self.sweep, SWEEP_INTERVAL_SECONDS)

@@ -1,4 +1,4 @@
-"""Turns of a desk whose items are only answered: nothing is looked at, and nothing is kept of them."""
+"""Turns of a dispatcher whose items are only answered: nothing is examined or kept."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,11 +21,9 @@ class AnswerOnlyRunner:
     async def load_state(self, incident: str) -> IncidentState:
         return {"lifecycle": "closed"}
 
-    async def abandon_turn(self, item: InboxItem) -> None:
-        """Nothing is kept of a turn."""
+    async def abandon_turn(self, item: InboxItem) -> None: ...
 
     async def prune_thread(self, incident: str, keep: timedelta | None) -> None:
         await self.cards.set_retention(incident, closed=True)
 
-    async def publish_progress(self, p: Progress) -> None:
-        """Nobody is told."""
+    async def publish_progress(self, p: Progress) -> None: ...

@@ -1,4 +1,4 @@
-"""Short answers that need no turn: stored before Slack gets its acknowledgement, so that a crowded Slack or a crash delays them and loses none."""
+"""Short answers without a turn, stored before Slack is acknowledged: rate limits or a crash only delay them."""
 
 import hashlib
 import json
@@ -17,8 +17,7 @@ from tools.inventory.inventory import ChannelRow
 
 @dataclass(frozen=True, slots=True)
 class AnswerOutbox:
-    """One for each process, over the same Redis. `inbox` has keys of its own (`bot.store.keys.OUTBOX_KEYS`): a thread that is answered is no incident.
-    `bound`: what each channel is."""
+    """One per process. An answered thread is not an incident, so `inbox` has other keys."""
 
     inbox: Inbox
     wakeups: LocalWakeups
@@ -26,8 +25,7 @@ class AnswerOutbox:
     bound: Mapping[str, ChannelRow]
 
     async def store_answer(self, place: Origin, key: str, card: Card) -> None:
-        """Store an answer for a thread (or a channel, where `thread_ts` is empty) and wake this process. The same card under the same key is posted
-        once, however often its question is delivered."""
+        """Store an answer and wake this process. Posted once per key and card."""
         said = redact_data({"text": card.text, "blocks": list(card.blocks)}, UNREDACTED_FIELDS)
         id_ = f"{key} {hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]}"
 
@@ -40,12 +38,11 @@ class AnswerOutbox:
             await self.wakeups.wake(received.incident)
 
     def get_channel_owner(self, channel: str) -> str:
-        """Return whose a channel is by our inventory: what was written for one reader is not posted once it is another's."""
+        """Return the channel's owner: an answer is not posted after its channel changed owners."""
         row = self.bound.get(channel)
         return f"{row.kind} {row.tenant}".strip() if row else ""
 
 
 def parse_card(item: InboxItem) -> Card:
-    """Return the card that was stored."""
     said = item.data["card"]
     return Card(tuple(said["blocks"]), str(said["text"]))

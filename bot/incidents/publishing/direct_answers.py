@@ -1,4 +1,4 @@
-"""The answers to direct messages, each posted once: a process that finds an answer begun looks for its metadata in the thread before it posts."""
+"""Post answers to direct messages, each once: after a crash the thread is searched for the answer first."""
 
 import asyncio
 import contextlib
@@ -33,14 +33,14 @@ AnswerRenderer = Callable[[str, str, DirectRequest], Awaitable[Card]]  # team, u
 
 @dataclass(frozen=True, slots=True)
 class DirectAnswers(AnswerOnlyRunner):
-    """Turns and board of the desk that takes direct messages. A turn looks at nothing: the card is made when it is posted."""
+    """Turns and publisher of the dispatcher of direct messages."""
 
     direct: DirectMessages
     answer_to: AnswerRenderer
     clock: Clock
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """Post the answer to the oldest question of the conversation, once. Raises what posting raises, until `GIVE_UP_AFTER`."""
+        """Answer the oldest question. Re-raises Slack errors until GIVE_UP_AFTER."""
         [item], origin = await self.direct.inbox.list_waiting(incident, 1), await self.direct.inbox.get_origin(incident)
         if origin is None:
             return
@@ -49,7 +49,7 @@ class DirectAnswers(AnswerOnlyRunner):
         name = f"answer:{item.id}"
         try:
             begun = await self.cards.get(incident, name)
-            if wish in READING_STATUS_TEXTS and not begun:  # only our post clears the status, and one that was begun may be posted already
+            if wish in READING_STATUS_TEXTS and not begun:  # only our post clears the status, and a begun answer may be posted already
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(STATUS_TIMEOUT_SECONDS):
                         await self.direct.set_status(origin.channel, origin.thread_ts, READING_STATUS_TEXTS[wish])
@@ -64,8 +64,8 @@ class DirectAnswers(AnswerOnlyRunner):
             await self._decorate(origin, item, wish)
 
     async def _render_card(self, origin: Origin, item: InboxItem, report: Report) -> tuple[bool, Card]:
-        """Return whether the wish was answered, and what to post."""
-        if report.headline:  # the desk gives up on the item
+        """Return (answered, card)."""
+        if report.headline:  # the dispatcher gives up on the item
             return False, notes.render_refusal(report.headline)
         try:
             return True, await self.answer_to(origin.team, item.user, item.data["wish"])
@@ -79,7 +79,7 @@ class DirectAnswers(AnswerOnlyRunner):
             return False, notes.render_internal_error(reference, notes.MESSAGE_ERROR_TEXT)
 
     async def _decorate(self, origin: Origin, item: InboxItem, wish: DirectRequest) -> None:
-        """Name the thread and suggest prompts. A question outside a thread begins one of its own, which Slack lets nobody decorate."""
+        """A question outside a thread begins its own, which Slack does not let an app decorate."""
         threaded = not item.id.endswith(f".{origin.thread_ts}")
         if threaded and wish in THREAD_TITLES:
             await self.direct.set_title(origin.channel, origin.thread_ts, THREAD_TITLES[wish])
@@ -88,5 +88,4 @@ class DirectAnswers(AnswerOnlyRunner):
 
 
 def build_metadata(item: InboxItem) -> dict[str, Any]:
-    """Return the metadata of the answer to a question."""
     return {"event_type": "rackmedic_answer", "event_payload": {"asked": item.id}}

@@ -1,4 +1,4 @@
-"""An incident as one page, put into its thread as a PDF when somebody asks for it. Whoever asked is told where that failed."""
+"""Incident reports, posted as a file on request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -27,18 +27,18 @@ REPORT_FAILED = "The report could not be put into the thread ({why}). `rackmedic
 
 
 class IncidentReportWriter:
-    """One at a time, beside the event loop: drawing takes processor time."""
+    """Renders one report at a time, off the event loop."""
 
     def __init__(self, client: SlackClient, sources: IncidentSources, tasks: BackgroundTasks) -> None:
         self._client, self._sources, self._tasks = client, sources, tasks
         self._one, self._begun = asyncio.Lock(), set[tuple[str, str]]()
 
     def begin_report(self, incident: str, place: Origin, form: PageFormat = "pdf") -> None:
-        """Write it down for our own people. Raises Refusal while that is under way."""
+        """Start a report for operators. Raises Refusal while one is in progress."""
         self._spawn_report(incident, place, partial(self._sources.build_operator_page, incident), form=form)
 
     def begin_tenant_report(self, incident: str, place: Origin, customer: TenantReportContext, *, withdrawn: bool) -> None:
-        """The same for the customer who reported it, of what they may have. Raises Refusal while that is under way."""
+        """Start a report of what the tenant may see. Raises Refusal while one is in progress."""
         gathered = partial(self._sources.build_tenant_page, incident, customer, withdrawn=withdrawn)
         self._spawn_report(
             incident,
@@ -84,7 +84,6 @@ class IncidentReportWriter:
         )
 
     async def _post_ephemeral(self, place: Origin, card: Card) -> None:
-        """Whoever pressed, and nobody else."""
         try:
             await self._client.chat_postEphemeral(
                 channel=place.channel, user=place.user, thread_ts=place.thread_ts, **build_message_args(card)

@@ -1,4 +1,4 @@
-"""Posts what lies in the outbox, each answer once: a process that finds one begun looks for its metadata in the thread before it posts."""
+"""Post the outbox's answers, each once: after a crash the thread is searched for the answer first."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,14 +26,14 @@ PERMANENT_SLACK_ERRORS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OutboxPublisher(AnswerOnlyRunner):
-    """Turns and board of the desk that empties the outbox."""
+    """Turns and publisher of the outbox's dispatcher."""
 
     client: SlackClient
     outbox: AnswerOutbox
     people: People
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """Post the oldest answer of the thread, once. Raises what posting raises, until `GIVE_UP_AFTER`."""
+        """Post the oldest answer. Re-raises errors until GIVE_UP_AFTER."""
         [item], origin = await self.outbox.inbox.list_waiting(incident, 1), await self.outbox.inbox.get_origin(incident)
         if origin is None:
             return
@@ -49,7 +49,7 @@ class OutboxPublisher(AnswerOnlyRunner):
             log.exception("outbox.not_posted", item=item.id, channel=origin.channel)
 
     async def _can_be_read(self, origin: Origin, item: InboxItem) -> bool:
-        """A channel may have been given to another customer, or one of the operators opened to others, while the answer waited."""
+        """The channel may have changed owners, or been shared, while the answer waited."""
         whose = self.outbox.get_channel_owner(origin.channel)
         late = self.outbox.clock.now() - item.at >= RECHECK_READERS_AFTER
         if whose == item.data["for"] and not (whose.startswith("operators") and late and await self.people.is_shared(origin.channel)):
@@ -63,5 +63,4 @@ class OutboxPublisher(AnswerOnlyRunner):
 
 
 def build_metadata(item: InboxItem) -> dict[str, Any]:
-    """Return the metadata of an answer."""
     return {"event_type": "rackmedic_answer", "event_payload": {"asked": item.id}}

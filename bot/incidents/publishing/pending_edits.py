@@ -1,4 +1,4 @@
-"""Edits of messages that a thread has already. Nobody waits for one: where Slack takes none now it is owed, and made at a sweep, as things stand then."""
+"""Edits of posted messages. An edit that Slack refuses now is made at a sweep, from the state at that time."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class PendingEdits:
-    """By the names of the cards. An item whose report waited for an edit was told again and again, and set aside in the end."""
+    """Reports do not wait for edits: items that did were retried until dead-lettered."""
 
     client: AsyncWebClient
     cards: PostedCards
@@ -25,12 +25,12 @@ class PendingEdits:
     names: tuple[str, ...]
 
     async def edit_message(self, origin: Origin, incident: str, name: str, ts: str, card: Card) -> None:
-        """The message shows it, or is gone, or it is owed."""
+        """Edit the message, or note the edit as pending."""
         async with self.cards.hold_lock(incident, "owed", wait=EDIT_LOCK_WAIT) as alone:
             if alone:
                 await self._try_edit(origin, incident, name, ts, card)
             else:
-                await self.cards.set(incident, _build_pending_key(name), ts)  # a sweep draws it as things stood before
+                await self.cards.set(incident, _build_pending_key(name), ts)  # another edit is running; a sweep makes this one
 
     async def _try_edit(self, origin: Origin, incident: str, name: str, ts: str, card: Card) -> None:
         try:
@@ -44,12 +44,12 @@ class PendingEdits:
         await self.cards.drop(incident, _build_pending_key(name))
 
     async def note_pending(self, incident: str) -> None:
-        """After whatever may have noted that all is settled: a sweep comes to what is owed."""
+        """Register pending edits for the sweep. Call after all that may unregister the incident."""
         if [name for name in self.names if await self.cards.get(incident, _build_pending_key(name))]:
             await self.unsettled.add_pending(incident)
 
     async def retry_pending(self, origin: Origin, incident: str, drawn: Callable[[str], Awaitable[Card]]) -> None:
-        """Those that are owed, each as it is `drawn` by its name now. What is refused again stays owed."""
+        """Make pending edits, rendered anew by `drawn`."""
         try:
             async with self.cards.hold_lock(incident, "owed") as alone:
                 for name in self.names if alone else ():

@@ -1,7 +1,6 @@
-"""News of turns under way, for the living messages: painted as often as Slack allows. News that come faster are folded; the latest wins.
-The first sight of a message waits for no other.
+"""Progress of running turns on status messages, at Slack's rate; the latest update wins.
 
-News are worth no failure: after three refusals in a row a message is left alone until the next turn, and the diagnosis goes on.
+Best effort: after three refusals in a row a message is left alone until the next turn.
 """
 
 from collections import OrderedDict
@@ -22,13 +21,12 @@ from graph.report import Report
 from graph.state import IncidentState
 
 log = structlog.get_logger()
-MAX_EDITS_PER_MINUTE, MAX_EDIT_BURST = 45, 8
-"""Below chat.update's fifty a minute, which all messages share."""
+MAX_EDITS_PER_MINUTE, MAX_EDIT_BURST = 45, 8  # below chat.update's 50 per minute, shared by all messages
 MAX_REFUSALS, MAX_CARDS = 3, 1000
 
 
 class ProgressUpdates:
-    """`follow` takes news at any rate and returns at once; a painter in the background does the rest."""
+    """`queue_update` returns at once; a background task posts."""
 
     def __init__(self, messages: StatusMessages, tasks: BackgroundTasks, *, throttle: Throttle | None = None) -> None:
         self._messages = messages
@@ -42,15 +40,14 @@ class ProgressUpdates:
 
     @property
     def unsettled(self) -> PendingMessages:
-        """Where is noted what a sweep brings to where its incident stands."""
         return self._messages.unsettled
 
     def queue_update(self, news: Progress) -> None:
-        """Show these news soon, unless newer ones come first."""
+        """Show this update unless a newer one comes first."""
         self._living[news.incident] = progress.apply_progress(self._living.pop(news.incident, ProgressCard(news.incident)), news)
         while len(self._living) > MAX_CARDS:
             self._forget_incident(next(iter(self._living)))
-        if news.stage == "queued":  # somebody waits for a sign of life; posting has a limit of its own, apart from that of edits
+        if news.stage == "queued":  # the requester waits for a first sign; posts have a rate limit of their own
             self._tasks.spawn_task("first_card", self._post_latest(news.incident))
             return
         self._dirty.setdefault(news.incident)
@@ -59,7 +56,7 @@ class ProgressUpdates:
             self._tasks.spawn_task("living_cards", self._post_updates())
 
     async def finish_turn(self, incident: str, state: IncidentState, report: Report) -> bool:
-        """The turn is over: where the incident stands is shown now, whatever waits. True where its report is on the message."""
+        """Show the status at once. Return whether the report is on the status message."""
         self._forget_incident(incident)
         here = await self._messages.finish_turn(incident, state, report)
         self._forget_incident(incident)

@@ -1,6 +1,6 @@
-"""The sign under the message that called us, so that a channel reads as a board: exactly one of ours at a time.
+"""The status reaction on the message that called us; one of ours at a time.
 
-A sign is worth no failure: what Slack refuses is written down, and where the app lacks the scope nobody asks again in this process.
+Best effort: errors are logged; without the scope this process stops trying.
 """
 
 from dataclasses import dataclass, field
@@ -17,15 +17,13 @@ from bot.tasks import BackgroundTasks
 from graph.state import Origin
 
 log = structlog.get_logger()
-LOCK_WAIT = timedelta(seconds=15)
-"""How long one sign waits for another."""
+LOCK_WAIT = timedelta(seconds=15)  # how long one reaction waits for another
 ALREADY_DONE_ERRORS = frozenset({"already_reacted", "no_reaction"})
-"""It is so already."""
 
 
 @dataclass
 class StatusReactions:
-    """`soon` may be called at any time, by any process; nobody waits for it."""
+    """Callable by any process at any time."""
 
     client: AsyncWebClient
     cards: PostedCards
@@ -33,11 +31,11 @@ class StatusReactions:
     _off: bool = field(default=False)
 
     def schedule_reaction(self, origin: Origin, incident: str, sign: StatusSign, turn: str) -> None:
-        """Put this sign there in place of ours, unless the turn that it is about is over by then."""
+        """Replace our reaction by this sign, unless its turn is over by then."""
         self.tasks.spawn_task("sign", self._show_reaction(origin, incident, sign, turn))
 
     async def _show_reaction(self, origin: Origin, incident: str, sign: StatusSign, turn: str) -> None:
-        """What is noted first is what may be there, so a crash leaves no second sign behind."""
+        """Record the reaction before setting it, so that a crash leaves no second one."""
         wanted = STATUS_SIGNS[sign].reaction
         if self._off or not origin.thread_ts or await self.cards.get(incident, "sign") == wanted:
             return

@@ -1,4 +1,4 @@
-"""Outputs that somebody asked for as files, and pictures with their rows as text, put into the thread beside the answer. Each goes there once."""
+"""Outputs as files, and charts with their rows as text, uploaded once each."""
 
 import asyncio
 import contextlib
@@ -22,14 +22,13 @@ from graph.state import IncidentState, Origin
 from tools.evidence import EvidenceStore
 
 log = structlog.get_logger()
-MAX_ALT_TEXT_CHARS, MAX_TITLE_CHARS = 900, 100
-"""Slack takes a thousand characters for those who cannot see a picture."""
+MAX_ALT_TEXT_CHARS, MAX_TITLE_CHARS = 900, 100  # Slack's limit for alt text is 1000
+# An incident with one of these gets a timeline at its end.
 TIMELINE_MILESTONES = frozenset({"ran", "proved", "failed", "handed over"})
-"""What must have happened for the end of an incident to be worth its timeline."""
 
 
 class ReportAttachments:
-    """The answer stands without its files, so Slack's refusal is written down and no more."""
+    """Best effort: the answer is complete without them."""
 
     def __init__(
         self,
@@ -44,7 +43,6 @@ class ReportAttachments:
         self._drawing = asyncio.Lock()
 
     async def upload_report_files(self, origin: Origin, incident: str, report: Report, state: IncidentState) -> None:
-        """Upload what the report shows."""
         for number, row in enumerate(report.shown):
             text = await self._evidence.get_text(row.sha256)
             if text is not None and not await self._cards.claim(incident, f"shown:{report.item}:{number}"):
@@ -59,13 +57,13 @@ class ReportAttachments:
                 self.pages.begin_report(incident, place, parse_page_format(item.text if item else ""))
 
     async def post_closing_timeline(self, origin: Origin, incident: str, state: IncidentState) -> None:
-        """The timeline of an incident in which something was done, once, when it is closed."""
+        """Post the timeline once, if something was done."""
         rows = IncidentView(state)
         if _is_worth_timeline(rows):
             await self._post_chart(origin, incident, AttachedChart(kind="timeline", asked=False), rows, "timeline:closed")
 
     async def _post_chart(self, origin: Origin, incident: str, wanted: AttachedChart, rows: IncidentView, mark: str) -> None:
-        """`mark` is claimed before it is drawn; without one the same rows are shown once."""
+        """Claim `mark`, then draw. Without a mark, the same rows are shown once."""
         if mark and await self._cards.claim(incident, mark):
             return
         try:
@@ -77,7 +75,7 @@ class ReportAttachments:
             await self._log_slack_errors(incident, self._upload_chart(origin, drawing))
 
     async def _upload_chart(self, origin: Origin, drawing: Drawing) -> None:
-        """Drawn beside the event loop, one at a time; its rows are a file beside it."""
+        """Draw off the event loop, one chart at a time."""
         async with self._drawing:
             png = await asyncio.to_thread(drawing.draw, "png")
             text = await asyncio.to_thread(lambda: drawing.text)
@@ -86,7 +84,7 @@ class ReportAttachments:
         await self._upload_files(origin, [picture, (f"{drawing.name}.txt", clip_text(f"{title}, as text", MAX_TITLE_CHARS), text, None)])
 
     async def _upload_files(self, origin: Origin, files: Sequence[tuple[str, str, str | bytes, str | None]]) -> None:
-        """(name, title, content, words for who cannot see it), together in one message."""
+        """Upload (name, title, content, alt text) rows in one message."""
         rows = [{"filename": name, "title": title, "content": content, "alt_txt": alt} for name, title, content, alt in files]
         await self._client.files_upload_v2(channel=origin.channel, thread_ts=origin.thread_ts, file_uploads=rows)
 
@@ -98,7 +96,7 @@ class ReportAttachments:
 
 
 def has_attachments(report: Report, state: IncidentState) -> bool:
-    """Whether a report has files or pictures at all: only then Slack is asked who would see them."""
+    """Return whether there is anything to upload; only then is Slack asked who reads the channel."""
     return bool(report.shown or report.pictures or report.page) or _is_worth_timeline(IncidentView(state))
 
 
@@ -107,7 +105,9 @@ def _is_worth_timeline(rows: IncidentView) -> bool:
 
 
 def _build_chart_key(wanted: AttachedChart, report: Report) -> str:
-    """By what a picture that nobody asked for comes once: a number that moves with each look, by whom it accuses; any other, by its rows."""
+    """Key of an unrequested chart: a heat map's numbers change with each look, so its accused hosts count; others are
+    keyed by their rows.
+    """
     accused = sorted({host for cause in report.root_causes for host in cause.hosts})
     return f"picture:{wanted.key}:{_compute_digest(' '.join(accused))}" if wanted.kind == "heat" else ""
 

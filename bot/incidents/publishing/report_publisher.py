@@ -1,4 +1,4 @@
-"""Where people read: the desk's board in Slack. A report is posted once, however often it is asked for; its metadata is the item's id."""
+"""Publish reports, end cards and tickets to Slack, each once."""
 
 import hashlib
 import json
@@ -36,16 +36,16 @@ from tools.inventory.inventory import ChannelRow
 
 log = structlog.get_logger()
 TICKET_EVENT_TYPE, END_EVENT_TYPE, NOTICE_EVENT_TYPE = "rackmedic_ticket", "rackmedic_end", "rackmedic_over"
-END_CARD, TICKET_CARD = "end", "ticket"
-"""How these two are noted."""
+END_CARD, TICKET_CARD = "end", "ticket"  # names in PostedCards
 NOTICE_AFTER_SECONDS = 60.0  # people who wait this long no longer look at the message that is edited
+# Events of a remediation with their own message. All others show on the action's card, the status message or the end
+# card.
 ANNOUNCED_EVENTS = frozenset({"recurred", "busy", "unreachable", "shows", "cannot", "given_back", "in_service"})
-"""What people hear of a fix by a message of its own. All else is on the card of its action, on the living message, or in its last message."""
 MAX_OUTPUTS = 40
 
 
 class SlackReportPublisher:
-    """The board of incidents that live in Slack; others are passed over in silence."""
+    """Ignores incidents that do not live in Slack."""
 
     def __init__(
         self,
@@ -74,23 +74,20 @@ class SlackReportPublisher:
         self._state_of: Callable[[str], Awaitable[IncidentState]] = get_no_state
 
     def set_state_source(self, state_of: Callable[[str], Awaitable[IncidentState]]) -> None:
-        """From where stored incidents come."""
         self._state_of = state_of
 
     def set_chart_source(self, drawn_from: DrawingSource) -> None:
-        """From what pictures are drawn; without it from what is stored with the incident alone."""
+        """Without it, charts use only data stored with the incident."""
         self._outputs_of.drawn_from = drawn_from
 
     def set_report_writer(self, pages: IncidentReportWriter) -> None:
-        """Who writes an incident down when somebody asks for that in its thread."""
         self._outputs_of.pages = pages
 
     async def publish_progress(self, p: Progress) -> None:
-        """News for the living card."""
         self._living.queue_update(p)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """The report of a turn, then its ticket where there is one."""
+        """Publish report, end card, attachments and ticket."""
         origin = await self._get_origin(incident, state)
         if origin is None or origin.kind != "slack":
             return
@@ -115,7 +112,6 @@ class SlackReportPublisher:
         await self._owed.note_pending(incident)
 
     async def retry_pending_edits(self, incident: str) -> None:
-        """The edits for which Slack had no turn when they were told, as things stand now."""
         origin = await self._origin_of(incident)
         if origin is None or origin.kind != "slack":
             return
@@ -131,17 +127,17 @@ class SlackReportPublisher:
         await self._owed.retry_pending(origin, incident, drawn)
 
     def _needs_notice(self, state: IncidentState, report: Report) -> bool:
-        """Whether the end of a long look would be an edit alone. A card to decide, or a ticket, is a new message by itself."""
+        """Return whether a long look would end with an edit only, which notifies no reader."""
         rows = IncidentView(state)
         return not report.actions and not report.reply and rows.ticket is None and rows.stats.makespan_seconds >= NOTICE_AFTER_SECONDS
 
     async def _is_handed_off(self, incident: str, state: IncidentState) -> bool:
-        """Whether people got a ticket: closing an incident notes its cause in one that nobody was handed."""
+        """Closing alone also creates a ticket, to record the cause."""
         held = IncidentView(state).ticket
         return held is not None and ((held.handed and held.state != "resolved") or bool(await self._cards.get(incident, TICKET_CARD)))
 
     async def _render_report(self, incident: str, state: IncidentState, report: Report, origin: Origin) -> Card | None:
-        """The card of a report. What changed nothing is silent; a timer may ask once more what was asked."""
+        """Return None without news. A timer may repeat open questions."""
         item: Mapping[str, Any] = state.get("item") or {}
         if item.get("kind") == "ask" and not report.reply:
             return None
@@ -160,7 +156,7 @@ class SlackReportPublisher:
         return diagnosis.render_diagnosis(incident, named, rows.stats if state.get("stats") else None, others, self._titles)
 
     async def _post_end_card(self, origin: Origin, incident: str, state: IncidentState, report: Report) -> None:
-        """One message says that all fixes hold, and follows them to the end. What does not hold is told anew, and so is the next one that does."""
+        """Post once that all remediations hold, and edit it. If one stops holding, the next card is new."""
         rows, known = IncidentView(state), await self._cards.get(incident, END_CARD)
         holds = rows.lifecycle in ("watching", "closed") and any(row.proven for row in rows.remediations)
         moved = report.reply and (state.get("item") or {}).get("kind") == "action_result"
@@ -182,7 +178,7 @@ class SlackReportPublisher:
         )
 
     async def _replace_user_ids(self, report: Report, people: set[str]) -> Report:
-        """An answer that names people by their ids, said as people would. A name mentions nobody."""
+        """Replace user ids by names, which are no mentions."""
         reply = report.reply
         for user in people:
             if user in reply:
@@ -193,12 +189,12 @@ class SlackReportPublisher:
         return IncidentView(state).origin or await self._origin_of(incident)
 
     async def _redact_for_channel(self, origin: Origin, card: Card) -> Card:
-        """The card, unless others can read the channel by now: then the thread is told that, and nothing of the inside."""
+        """Return a refusal where others can read the channel now."""
         shared = await self._people.is_shared(origin.channel)
         return notes.render_refusal(policy.REFUSAL_TEXTS["shared"]) if shared else card
 
     async def _post_ticket(self, origin: Origin, incident: str, whole: Handoff, facts: str) -> None:
-        """One ticket card an incident, edited as it changes hands; the evidence file once, when it is new."""
+        """Post one ticket per incident and edit it."""
         card = await self._render_ticket(origin, incident, whole)
         shown = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
         known = await self._cards.get(incident, TICKET_CARD)
@@ -223,7 +219,7 @@ class SlackReportPublisher:
         )
 
     async def _upload_evidence(self, origin: Origin, incident: str, whole: Handoff, facts: str) -> None:
-        """The evidence as a file. The ticket stands without it, so Slack's refusal is written down and no more."""
+        """Best effort: the ticket is complete without the file."""
         name = f"{incident}-evidence.txt"
         before = await self._cards.claim(incident, "file")
         if before not in ("", POSTING) or await self._people.is_shared(origin.channel):
@@ -247,7 +243,6 @@ class SlackReportPublisher:
         return any(file.get("name") == name for message in await self._once.fetch_thread(origin) for file in message.get("files") or [])
 
     async def _load_outputs(self, whole: Handoff, facts: str) -> dict[str, str]:
-        """What is still kept of the outputs, the most telling first."""
         try:
             known = await self._evidence.get_facts(facts)
         except KeyError:

@@ -1,7 +1,7 @@
-"""The living message of each incident in Slack: posted once, edited by whichever process is at it, posted anew where somebody deleted it.
+"""The status message of each incident: posted once, edited by any process, posted anew where deleted.
 
-Painting is done under a lock of the incident's, and what is shown is read inside it, so that a late painter never shows an older state.
-A message that says "looking" is noted until its turn is over: whoever sweeps lets go of those whose process died.
+The state is read under the incident's lock, so a late writer never shows an older state. The sweeper updates messages
+of dead processes.
 """
 
 import json
@@ -35,8 +35,7 @@ from tools.ledger.states import State
 
 log = structlog.get_logger()
 STATUS_EVENT_TYPE, REPORT_EVENT_TYPE = "rackmedic_living", "rackmedic_report"
-LOCK_WAIT = timedelta(seconds=12)
-"""How long one painter waits for another."""
+LOCK_WAIT = timedelta(seconds=12)  # how long one writer waits for another
 
 
 class UpdateInProgress(TooEarly):
@@ -44,24 +43,19 @@ class UpdateInProgress(TooEarly):
 
 
 async def get_no_state(incident: str) -> IncidentState:
-    """Nothing is stored."""
     return IncidentState()
 
 
 async def get_no_records(incident: str) -> Sequence[ActionRecord]:
-    """Nothing was put up for decision."""
     return ()
 
 
-async def notify_nobody(incident: str) -> None:
-    """Nobody else shows where it stands."""
+async def notify_nobody(incident: str) -> None: ...
 
 
 @dataclass
 class StatusMessages:
-    """`show` while a turn runs, `settle` when it is over, `refresh` when an action moved. Incidents that do not live in Slack are passed over.
-
-    What is read beside Redis arrives later than the messages are needed, and is told by `reads`."""
+    """`show_progress` during a turn, `finish_turn` at its end, `refresh_message` when an action moved."""
 
     kept: EditableMessages
     reactions: StatusReactions
@@ -69,17 +63,14 @@ class StatusMessages:
     origin_of: OriginLookup
     unsettled: PendingMessages
     bound: Mapping[str, ChannelRow] = field(default_factory=lambda: NO_CHANNELS)
-    titles: Mapping[str, str] = field(default_factory=dict)
-    """What causes are called."""
-    theirs: Collection[str] = ()
-    """Labels of causes that are a customer's to mend."""
+    titles: Mapping[str, str] = field(default_factory=dict)  # cause label → title
+    theirs: Collection[str] = ()  # labels of causes that a tenant mends
     _state_of: Callable[[str], Awaitable[IncidentState]] = field(default=get_no_state)
     _records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] = field(default=get_no_records)
     _beside: Callable[[str], Awaitable[None]] = field(default=notify_nobody)
 
     @property
     def cards(self) -> PostedCards:
-        """What is noted of each message."""
         return self.kept.cards
 
     def set_sources(
@@ -89,16 +80,16 @@ class StatusMessages:
         records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] | None = None,
         beside: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """From where stored incidents and the ledger's records come, and who else shows where an incident stands after something moved."""
+        """Set the sources, which exist later than this object."""
         self._state_of, self._records_of = state_of or self._state_of, records_of or self._records_of
         self._beside = beside or self._beside
 
     async def get_turn_number(self, incident: str) -> str:
-        """The number of the turn that is under way, or comes next: news of an earlier one are not shown any more."""
+        """Return the running or next turn; progress of earlier turns is dropped."""
         return await self.cards.get(incident, "living_turn")
 
     async def show_progress(self, busy: ProgressCard, turn: str) -> bool:
-        """Show how far a turn is; False where that turn is over. A first sign of life (`queued`) is only ever posted."""
+        """Show progress; return False where the turn is over. A `queued` card is only posted, never an edit."""
         origin = await self._get_origin(busy.incident)
         if origin is None:
             return True
@@ -127,8 +118,10 @@ class StatusMessages:
         return True
 
     async def finish_turn(self, incident: str, state: IncidentState, report: Report) -> bool:
-        """A turn is over: show where the incident stands. True where its report is on the message, and nowhere else. Where it is not, whoever
-        asked must not wait until Slack takes one more edit (with twenty incidents open that took minutes): the message follows at a sweep."""
+        """Show the status. Return whether the report is on this message, and nowhere else.
+
+        Else a refused edit follows at a sweep: waiting for Slack took minutes with twenty open incidents.
+        """
         origin = IncidentView(state).origin or await self._get_origin(incident)
         if origin is None or origin.kind != "slack":
             return False
@@ -149,7 +142,6 @@ class StatusMessages:
         return here
 
     async def refresh_message(self, incident: str) -> None:
-        """Bring it up to date after something moved between turns."""
         origin = await self._get_origin(incident)
         if origin is not None and await self.cards.get(incident, "living_item"):
             async with self._hold_message_lock(incident):
@@ -157,7 +149,7 @@ class StatusMessages:
             await self._beside(incident)
 
     async def clear_abandoned(self, incident: str) -> None:
-        """The process that worked on it is dead: no longer say that somebody looks."""
+        """Replace a dead process's progress by the status."""
         if (origin := await self._get_origin(incident)) is None:
             await self.unsettled.remove_pending(incident)
             return
@@ -170,7 +162,7 @@ class StatusMessages:
     # -- what it shows ----------------------------------------------------------------------------------------------
 
     async def _show_status(self, origin: Origin, incident: str, state: IncidentState) -> None:
-        """Where the incident stands, in place of any progress; news of the turn that is over come too late from here on."""
+        """Progress of the finished turn is dropped from here on."""
         await self.cards.increment(incident, "living_turn")
         await self._note_changed_cause(incident, IncidentView(state).report)
         looked, over = await self.cards.get(incident, "living_item"), state.get("lifecycle") in ("handed_off", "closed")
@@ -193,7 +185,7 @@ class StatusMessages:
         return IncidentCardView(incident, found, rows.stats if state.get("stats") else None, stands, busy, others, changed, self.titles)
 
     async def _note_changed_cause(self, incident: str, report: Report | None) -> None:
-        """Keep what was said to be likely where the report says otherwise: nothing is taken back in silence."""
+        """Keep a likely cause that the report does not confirm: nothing is retracted silently."""
         before = await self.cards.get(incident, "living_likely")
         label, says = json.loads(before) if before else ("", "")
         found = {row.label for row in report.root_causes} if report else set()
@@ -201,7 +193,6 @@ class StatusMessages:
         await self.cards.drop(incident, "living_likely")
 
     async def _list_out_of_contact(self, incident: str, records: Sequence[ActionRecord]) -> frozenset[str]:
-        """Approvals of running actions whose hosts do not answer."""
         running = [row.approval for row in records if row.state is State.EXECUTING]
         return frozenset([name for name in running if await self.cards.get(incident, f"contact:{name}")])
 
@@ -230,7 +221,7 @@ class StatusMessages:
             yield
 
     async def _put_message(self, origin: Origin, made: IncidentCardView) -> None:
-        """What was found is not for channels that others can read by now: then that is said, and nothing of the inside."""
+        """Where others can read the channel, show a refusal without findings."""
         inside = made.report is not None or made.busy is None or made.busy.stage != "queued"
         shared = inside and await self.people.is_shared(origin.channel)
         shown: Card = notes.render_refusal(policy.REFUSAL_TEXTS["shared"]) if shared else card.render_incident_card(made)
@@ -241,11 +232,11 @@ class StatusMessages:
 
 
 def _is_opening_report(state: IncidentState, report: Report) -> bool:
-    """Whether this is the report that the incident was opened for: it stands on the living message, every other one is an answer below."""
+    """The report that the incident was opened for goes on the status message; others are replies."""
     item: Mapping[str, Any] = state.get("item") or {}
     return item.get("kind") == "mention" and item.get("id") == report.item
 
 
 def get_findings_so_far(report: Report | None) -> Report | None:
-    """What was found so far; a direct answer was given where it was asked for, unless it is all there is."""
+    """Return the report without its reply, which was posted where it was asked for, unless the reply is all there is."""
     return report.model_copy(update={"reply": ""}) if report and (report.headline or report.root_causes) else report

@@ -1,4 +1,4 @@
-"""Links from a report to the threads in which its causes are worked on, and to closed ones that an answer tells of."""
+"""Links from a report to other incidents' threads."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ NO_CHANNELS: Mapping[str, ChannelRow] = {}
 
 
 async def build_thread_links(report: Report, origin: Origin, origin_of: OriginLookup, bound: Mapping[str, ChannelRow]) -> dict[str, Part]:
-    """By incident; only those that the report's readers may follow."""
+    """Return incident → link, only for threads that the readers may open."""
     found: dict[str, Part] = {}
     for incident in dict.fromkeys(row.incident for row in report.shared):
         other = await origin_of(incident)

@@ -1,4 +1,4 @@
-"""The message that a thread of ours begins with, where nobody of us wrote one: posted once, also over a crash, and from then on the incident's place."""
+"""The first message of a thread that RackMedic starts: posted once, then the incident's origin."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -13,13 +13,12 @@ from bot.slack.people import People
 from bot.slack.posted_messages import POSTING, PostedCards
 from graph.state import Origin
 
-HISTORY_LIMIT = 200
-"""Messages of the channel among which a thread is looked for that was begun before a crash."""
+HISTORY_LIMIT = 200  # messages searched for a root that was posted before a crash
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadRoots:
-    """Begins them, as part of the first turn of an incident that came without a thread."""
+    """Starts threads of incidents that have none."""
 
     client: SlackClient
     cards: PostedCards
@@ -29,8 +28,10 @@ class ThreadRoots:
     async def begin_thread(
         self, incident: str, origin: Origin, kind: str, first: Callable[[], Awaitable[Card]], *, stands_for: str = ""
     ) -> Origin:
-        """Where the incident lives from now on. `kind` marks its first message, `stands_for` names what that message is besides, so that nobody
-        posts it again. Nothing of anybody is written where others can read the operators' channel by now."""
+        """Post the first message and return the new origin. Where others read the channel, post a refusal.
+
+        `kind`: its event type. `stands_for`: the card that it also is.
+        """
         marked = {"event_type": kind, "event_payload": {"incident": incident}}
         ts = await self.cards.claim(incident, "root")
         if ts == POSTING:

@@ -1,4 +1,4 @@
-"""Slack's requests → the listeners, each signed request once. What could not be stored is not answered 200, so that Slack sends it again."""
+"""Deliver signed Slack requests, each once. An unstored request gets no 200, so that Slack resends it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class NotAcknowledged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SlackEventsEndpoint:
-    """Events, clicks, forms and commands come to one path."""
+    """One path for events, clicks, forms and commands."""
 
     app: AsyncApp
     secret: str
@@ -43,7 +43,6 @@ class SlackEventsEndpoint:
         return (InboundRoute(EVENTS_PATH, self.handle_request, MAX_BODY_BYTES, self.check_headers),)
 
     def check_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
-        """Refuse what is not Slack's by its headers alone."""
         try:
             check_signature_headers(headers, self.clock.now())
         except NotSlack as why:
@@ -78,7 +77,7 @@ class SlackEventsEndpoint:
 
 
 def parse_payload(kind: str, body: bytes) -> Mapping[str, Any] | None:
-    """Events are JSON; clicks and forms are a form whose `payload` is JSON; commands are a form. None for what is neither."""
+    """Parse JSON (events), a form with JSON in `payload` (clicks, modals), or a form (commands); else None."""
     try:
         if kind.partition(";")[0].strip().lower() == "application/json":
             said = json.loads(body)
@@ -92,6 +91,5 @@ def parse_payload(kind: str, body: bytes) -> Mapping[str, Any] | None:
 
 
 def _convert_response(said: BoltResponse) -> InboundResponse:
-    """What a listener answers; an answer with words is JSON."""
     body: str = said.body or ""
     return InboundResponse(said.status, json.loads(body) if body.startswith("{") else body)

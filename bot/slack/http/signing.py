@@ -19,7 +19,7 @@ class NotSlack(Exception):
 
 
 class FixedClock(Clock):
-    """The moment of the request, for the verifier's time window of five minutes in either direction."""
+    """The request's time, for the verifier's window of ±5 minutes."""
 
     def __init__(self, at: datetime) -> None:
         self._at = at
@@ -29,7 +29,7 @@ class FixedClock(Clock):
 
 
 def check_signature_headers(headers: Mapping[str, str], now: datetime) -> tuple[str, str]:
-    """Return timestamp and signature as the headers give them, before there is a body to compare with. Raises NotSlack where they rule it out."""
+    """Return timestamp and signature, before the body is read. Raises NotSlack."""
     timestamp, given = _parse_signature_headers(headers)
     if abs(now.timestamp() - int(timestamp)) > MAX_CLOCK_SKEW.total_seconds():
         raise NotSlack("more than five minutes from our time")
