@@ -1,7 +1,9 @@
-"""What lets go by itself: evidence after its days or bytes, closed incidents past their megabytes, the private Redis' long log.
+"""Removal of expired evidence (by age or size) and of closed incidents above a size limit, and log rotation of the
+private Redis.
 
-Rule it keeps: nothing that an open incident or its ticket cites goes; and while nobody can say which are open, nothing goes at all.
-Any number of processes may do this on one data folder: who finds that it was done lately does nothing.
+Nothing that an open incident or its ticket cites is removed; if the open incidents cannot be listed, nothing is.
+Several processes may
+share a data folder: one that finds a recent run does nothing.
 """
 
 import asyncio
@@ -29,12 +31,15 @@ CLEAR_INTERVAL_SECONDS = 3600.0
 FIRST_DELAY_SECONDS = 60.0
 NOTE_FILE = "retention.json"
 GB, MB = 1 << 30, 1 << 20
+# of Redis for closed incidents; above it the oldest go first
 MAX_CLOSED_MEGABYTES = 512  # of Redis, for closed incidents; past it those closed longest ago go first
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionRun:
-    """What the last clearing did, as `doctor` reads it. `at` is seconds since 1970; `cited` bytes stay only because open incidents cite them."""
+    """Result of the last run, as `doctor` reads it. `at`: seconds since 1970. `cited`: bytes kept only for open
+    incidents.
+    """
 
     at: float
     outputs: int
@@ -44,7 +49,7 @@ class RetentionRun:
 
 
 def load_last_run(folder: Path) -> RetentionRun | None:
-    """What the data folder says of it; None where it was never done, or its note cannot be read."""
+    """Return the last run recorded in the data folder, or None if missing or unreadable."""
     try:
         return RetentionRun(**json.loads((folder / NOTE_FILE).read_text()))
     except (OSError, ValueError, TypeError):
@@ -52,7 +57,7 @@ def load_last_run(folder: Path) -> RetentionRun | None:
 
 
 class Retention:
-    """One for each process that works."""
+    """The retention job of one worker process."""
 
     def __init__(
         self,
@@ -66,12 +71,12 @@ class Retention:
         self._settings, self._open, self._closed, self._clock, self._pause = settings, open_incidents, closed, clock, pause
 
     async def run(self) -> None:
-        """Until cancelled, an hour apart."""
+        """Clear expired data hourly, until cancelled."""
         await self._pause(FIRST_DELAY_SECONDS)
         await run_periodically("retention", self.clear_expired, CLEAR_INTERVAL_SECONDS, expected=(RedisError, OSError), pause=self._pause)
 
     async def clear_expired(self) -> RetentionRun | None:
-        """Let go of what is over; None where it was done lately."""
+        """Remove what has expired. Returns None if a recent run was recorded."""
         now, folder = self._clock.now().timestamp(), self._settings.data_dir
         before = load_last_run(folder)
         if before is not None and now - before.at < CLEAR_INTERVAL_SECONDS / 2:

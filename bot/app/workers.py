@@ -1,7 +1,8 @@
-"""Worker processes beside the Slack front end, so that a diagnosis at work never keeps Slack waiting for its acknowledgement.
+"""Worker processes beside the Slack front end, so that a diagnosis never delays Slack's acknowledgement.
 
-Rules it keeps: a worker never outlives the process that started it, however that ends (a socket between them, whose end both see);
-one that dies is started again; one that cannot start at all stops the start.
+A worker never outlives its parent, however that ends: both see their shared socket close. A worker that dies is
+restarted; one that
+cannot start aborts the parent's start.
 """
 
 import asyncio
@@ -20,17 +21,14 @@ from bot.tasks import cancel_tasks
 log = structlog.get_logger()
 READY_LINE = b"ready\n"
 REFUSED_PREFIX = b"refused "
-MAX_REFUSAL_BYTES = 1 << 20
-"""Bytes of a refusal that go from a worker to whoever started it; files of a site have two hundred problems told at most."""
+MAX_REFUSAL_BYTES = 1 << 20  # of a refusal sent by a worker to its parent; site files report at most 200 problems
 READY_TIMEOUT_SECONDS = 120.0
-STOP_TIMEOUT_SECONDS = 30.0
-"""Seconds for a worker to bring its turns to a stored step."""
-RESTART_DELAYS_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
-"""Seconds before a worker that died is started again, longer each time until one becomes ready."""
+STOP_TIMEOUT_SECONDS = 30.0  # for a worker to bring its turns to a stored step
+RESTART_DELAYS_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)  # growing until a worker becomes ready
 
 
 class WorkerProcess:
-    """One worker process, kept running."""
+    """One supervised worker process."""
 
     def __init__(self, command: Sequence[str], pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._command, self.pause = command, pause
@@ -39,12 +37,12 @@ class WorkerProcess:
         self._line: asyncio.StreamWriter | None = None
 
     async def start(self) -> None:
-        """Start it and wait until it works."""
+        """Start the worker and wait until it is ready."""
         await self.launch()
         await self.wait_until_ready()
 
     async def launch(self) -> None:
-        """Start it."""
+        """Start the worker without waiting."""
         await self._close_line()
         ours, theirs = socket.socketpair()
         with theirs:
@@ -52,7 +50,9 @@ class WorkerProcess:
         self._said, self._line = await asyncio.open_connection(sock=ours, limit=2 * MAX_REFUSAL_BYTES)
 
     async def wait_until_ready(self) -> None:
-        """Wait until it works. Raises Refusal when it does not come so far: its own, else its words are on stderr."""
+        """Wait until the worker is ready. Raises the worker's own Refusal, or a generic one when it died (see stderr)
+        or timed out.
+        """
         said = b""
         with contextlib.suppress(TimeoutError, OSError, ValueError):  # a line that is too long is a ValueError
             async with asyncio.timeout(READY_TIMEOUT_SECONDS):
@@ -63,7 +63,7 @@ class WorkerProcess:
         raise _decode_refusal(said) or Refusal("the worker process did not start; what it said stands above")
 
     async def restart_forever(self) -> None:
-        """Start it again whenever it has died, until cancelled."""
+        """Restart the worker whenever it dies, until cancelled."""
         failed = 0
         while True:
             if self._process is not None:
@@ -79,7 +79,7 @@ class WorkerProcess:
                 log.info("worker.started_again")
 
     async def stop(self) -> None:
-        """Let it finish its steps, then end it."""
+        """Let the worker finish its steps, then kill it after STOP_TIMEOUT_SECONDS."""
         await self._close_line()
         if self._process is None or self._process.returncode is not None:
             return
@@ -99,7 +99,9 @@ class WorkerProcess:
 
 @contextlib.asynccontextmanager
 async def run_workers(command: Sequence[str], count: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """So many of them, each told its `--name`, stopped at the end. Yields how to wait until all are ready; from then on they are kept."""
+    """Run `count` workers, each with its own `--name`. Yields a function that waits until all are ready and then
+    supervises them.
+    """
     several = [WorkerProcess([*command, "--name", f"beside-{n}"]) for n in range(count)]
     keeping: list[asyncio.Task[None]] = []
 
@@ -119,8 +121,10 @@ async def run_workers(command: Sequence[str], count: int) -> AsyncIterator[Calla
 
 @contextlib.asynccontextmanager
 async def tie_to_parent(stop: asyncio.Event) -> AsyncIterator[Callable[[], None]]:
-    """For a worker started by `workers`: set `stop` when whoever started it is gone. Yields how to say that it is ready. What is refused before
-    that is told to them and ends here: several workers and their front end refuse the same, and it is to be read once."""
+    """Set `stop` when the parent process is gone. Yields a function that reports this worker as ready.
+
+    A Refusal raised before that is sent to the parent and suppressed here, so that the same problem is printed once.
+    """
     line = socket.socket(fileno=sys.stdin.fileno())
     said, back = await asyncio.open_connection(sock=line)
 
@@ -155,7 +159,6 @@ def _encode_refusal(why: Refusal) -> bytes:
 
 
 def _decode_refusal(said: bytes) -> Refusal | None:
-    """What a worker refused, by the line that it wrote."""
     try:
         row = json.loads(said.removeprefix(REFUSED_PREFIX)) if said.startswith(REFUSED_PREFIX) else None
         return Refusal(str(row["says"]), int(row["code"])) if row else None
@@ -164,12 +167,12 @@ def _decode_refusal(said: bytes) -> Refusal | None:
 
 
 def build_own_command(*words: str) -> tuple[str, ...]:
-    """This program as a child process."""
+    """Return the command line that runs this program as a child process."""
     return (sys.executable, "-m", "bot.cli", *words)
 
 
 def install_signal_handlers(stop: asyncio.Event, *, tied: bool = False) -> None:
-    """Stop on SIGTERM, and on Ctrl-C; a worker beside a front end is told by that instead, in its turn."""
+    """Set `stop` on SIGTERM and SIGINT. A tied worker ignores SIGINT: its parent stops it."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGINT, (lambda: None) if tied else stop.set)

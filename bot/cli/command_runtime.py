@@ -1,4 +1,6 @@
-"""The edge of every command: settings in, an exit code out, one sentence on stderr instead of a traceback. Imports nothing heavy."""
+"""Shared entry and exit of every command: settings, exit codes, one error line instead of a traceback. No heavy
+imports.
+"""
 
 import contextlib
 import sys
@@ -14,26 +16,26 @@ T = TypeVar("T")
 
 
 def exit_with_error(message: str, code: int = 1) -> NoReturn:
-    """One sentence on stderr and out; what of it is a stranger's commands no terminal."""
     print_error(message)
     raise typer.Exit(code)
 
 
 def print_error(message: str) -> None:
-    """One sentence on stderr."""
     print_text(f"rackmedic: {message}", err=True)
 
 
 def print_text(text: object = "", *, err: bool = False, end: str = "\n", flush: bool = False) -> None:
-    """Print: what of it would act upon the terminal, or is not seen, stands there as its code. Everything that commands print goes through here or
-    through `bot.cli.safe_console.SafeConsole`."""
+    """Print with control and invisible characters shown as codes.
+
+    All command output goes through here or through `bot.cli.safe_console.SafeConsole`.
+    """
     from kb.redact import show_invisible
 
     print(show_invisible(replace_surrogates(str(text))), end=end, file=sys.stderr if err else sys.stdout, flush=flush)
 
 
 def write_to_stdout(content: bytes, *, text: bool) -> None:
-    """A document on standard output: a text as everything that is printed, a picture or a PDF as it is."""
+    """Write a document to stdout: text cleaned like all output, a picture or PDF as it is."""
     if text:
         print_text(content.decode("utf-8", "replace"), end="")
         return
@@ -42,24 +44,23 @@ def write_to_stdout(content: bytes, *, text: bool) -> None:
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with `?` for bytes that were none of UTF-8, which no store, file or model takes."""
+    """Replace invalid UTF-8 bytes by `?`: stores, files and models reject them."""
     return text.encode("utf-8", "replace").decode()
 
 
 def call_or_exit(ask: Callable[[], T]) -> T:
-    """Its value; a refusal is its sentence and its exit code."""
+    """Return the value; exit with message and code on a Refusal."""
     try:
         return ask()
     except Refusal as why:
         exit_with_error(str(why), why.code)
 
 
-CANCEL_RETRY_SECONDS = 1.0
-"""Seconds that what was interrupted has for putting things in order before it is told again."""
+CANCEL_RETRY_SECONDS = 1.0  # until an unfinished command is cancelled again
 
 
 def run_async_command(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
-    """Run an async command; its value is the exit code, Ctrl-C is 130."""
+    """Run an async command and exit with its value, or 130 on Ctrl-C."""
     import asyncio
 
     from bot.app.gc_tuning import relax_garbage_collection
@@ -74,7 +75,7 @@ def run_async_command(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
 
 
 async def _run_until_interrupted(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Ctrl-C cancels until that is heard: before Python 3.12 `asyncio.wait_for` loses a cancellation that comes in the moment its wait ends."""
+    """Cancel repeatedly on Ctrl-C: `asyncio.wait_for` before Python 3.12 may lose a cancellation."""
     import asyncio
     import signal
 
@@ -91,7 +92,7 @@ async def _run_until_interrupted(work: Callable[[], Coroutine[Any, Any, int]]) -
 
 
 def load_settings_or_exit(config: Path | None) -> Any:
-    """The settings; every problem with them on a line of its own and out."""
+    """Return the settings, or print every problem and exit."""
     from bot.settings import BadSettings, load_settings
 
     try:

@@ -1,8 +1,10 @@
-"""The server of our ports: routes of several rooms behind one guard (`bot.app.http.guard`), bounded in bytes, time and number.
+"""HTTP server of both ports: routes behind one guard (`bot.app.http.guard`), bounded in bytes, time and number.
 
-It decides nothing and trusts nothing: who sends is judged by the room that hears, by a signature or a secret; what a proxy says of an address
-(`X-Forwarded-…`) is read by nobody. A proxy with TLS stands in front. Path and headers are judged before any of a body is read, and each route has its
-own places: what is sent to one does not take another's.
+The server trusts nothing: each route authenticates its sender by a signature or a secret. Proxy headers
+(`X-Forwarded-…`) are ignored;
+a TLS proxy is expected in front. Path and headers are checked before any body is read. Each route has its own slots, so
+one route cannot
+starve another.
 """
 
 import asyncio
@@ -34,7 +36,7 @@ INTERNAL_ERROR = InboundResponse(500, {"error": "something went wrong here; the 
 
 
 def run_inbound_server(settings: Settings, routes: Sequence[InboundRoute]) -> AbstractAsyncContextManager[object]:
-    """The server while it is open; nothing where no room has a route."""
+    """Return a context that serves the routes, or does nothing without routes."""
     return _run_on_http_port(settings, routes) if routes else contextlib.nullcontext()
 
 
@@ -49,7 +51,7 @@ async def _run_on_http_port(settings: Settings, routes: Sequence[InboundRoute]) 
 async def serve_on_setting(
     setting: str, host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS
 ) -> AsyncIterator[None]:
-    """The routes on the port of a setting. Raises Refusal with its name where it cannot listen."""
+    """Serve the routes on a setting's port. Raises Refusal naming the setting if it cannot listen."""
     async with contextlib.AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(serve_routes(host, port, routes, limits))
@@ -60,7 +62,7 @@ async def serve_on_setting(
 
 @contextlib.asynccontextmanager
 async def serve_routes(host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS) -> AsyncIterator[int]:
-    """The routes on that port, or on a free one where it is 0; yields the port. Raises OSError where it cannot listen."""
+    """Serve the routes on `port` (0: any free port); yields the port. Raises OSError if it cannot listen."""
     budget = LogBudget(limits.log_lines)
 
     @web.middleware
@@ -92,19 +94,19 @@ async def serve_routes(host: str, port: int, routes: Sequence[InboundRoute], lim
 
 
 async def _drop_server_header(_: web.Request, response: web.StreamResponse) -> None:
-    """Who serves is nobody's business."""
+    """Hide the server software."""
     response.headers.pop("Server", None)
 
 
 class RouteHandler:
-    """Takes one route's requests from their head to the answer, in places of its own."""
+    """Handles one route's requests from head to answer, in its own slots."""
 
     def __init__(self, route: InboundRoute, limits: InboundLimits, budget: LogBudget) -> None:
         self._route, self._limits, self._budget = route, limits, budget
         self._pool = RoutePool(limits.in_hand)
 
     async def handle(self, request: web.Request) -> web.Response:
-        """Answer a request; what came to nothing is logged here, bounded in number."""
+        """Answer a request and log a refusal, within the log budget."""
         answer = await self._answer_request(request)
         if answer.why and (left_out := self._budget.spend(self._route.path, answer.status)) is not None:
             log.warning("http.refused", path=self._route.path, status=answer.status, why=answer.why, **left_out)
@@ -143,7 +145,7 @@ class RouteHandler:
 
 
 def _build_response(answer: InboundResponse) -> web.Response:
-    """The answer as HTTP. Who was told anything but yes connects anew for the next request."""
+    """Return the answer as HTTP. Any status from 300 closes the connection."""
     headers = {**answer.headers, **({"Retry-After": str(answer.after)} if answer.after else {})}
     if isinstance(answer.body, str):
         made = web.Response(text=answer.body, status=answer.status, headers=headers)

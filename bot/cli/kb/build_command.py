@@ -1,6 +1,6 @@
-"""`rackmedic kb build`: exports in, a folder of knowledge to look through out. Nothing that it writes is used before somebody takes it over.
+"""`rackmedic kb build`: turn exports into a folder of knowledge for review. Nothing in it is used until applied.
 
-Every row is kept in a journal as soon as it is labelled, so that a build that was killed goes on where it was.
+Each labelled row is journalled at once, so a killed build resumes.
 """
 
 import contextlib
@@ -37,27 +37,23 @@ from kb.taxonomy.taxonomy import Taxonomy
 from tools.checks.check import Check
 
 INCIDENTS_PER_FILE: Final = 500
-"""Incidents of a file."""
 
 
 @dataclass(slots=True)
 class _BuildState:
-    """What was read so far."""
 
     rows: list[LabelledRow] = field(default_factory=list)
     guides: list[ExportRow] = field(default_factory=list)
-    about: dict[str, str] = field(default_factory=dict)
-    """Of guides: the label that each is about, empty where that is not plain."""
+    about: dict[str, str] = field(default_factory=dict)  # guide id -> label, empty if unclear
     unread: list[str] = field(default_factory=list)
     pages: int = 0
     grown: CauseDiscovery = field(default_factory=lambda: CauseDiscovery(()))
-    paid: dict[str, Any] = field(default_factory=dict)
-    """What a model was asked and cost in this run; empty without one."""
+    paid: dict[str, Any] = field(default_factory=dict)  # model requests and cost of this run; empty without a model
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """With which model, for how many dollars at most, and where its answers are kept or come from; `live`: also asked, not only replayed."""
+    """Model budget in USD and recording file; `live` also asks the model instead of only replaying."""
 
     most_usd: float
     recording: Path | None = None
@@ -65,7 +61,7 @@ class ModelOptions:
 
 
 def parse_model_options(most_usd: float, record: Path | None, replay: Path | None, *, model: bool) -> ModelOptions | None:
-    """None where rules alone label. Raises Refusal for options that do not go together."""
+    """Return the options, or None if only rules label. Raises Refusal for conflicting options."""
     if replay and (model or record):
         raise Refusal("--replay asks no model; leave --model and --record out", 2)
     if record and not model:
@@ -84,7 +80,7 @@ def build_folder(
     as_json: bool,
     asked: ModelOptions | None = None,
 ) -> int:
-    """Label everything, write the folder, say what came of it. Raises Refusal."""
+    """Label all exports, write the folder and print a summary. Raises Refusal."""
     mapped = _parse_column_map(given)
     try:
         with _lock_build_folder(out) as kept:
@@ -122,7 +118,7 @@ def _parse_column_map(given: Sequence[str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _lock_build_folder(out: Path) -> Iterator[Path]:
-    """The folder in which a build keeps how far it is, held against a second one."""
+    """Return the build's state folder, locked against a second build."""
     kept = out / ".build"
     if out.is_dir() and not kept.is_dir() and any(out.iterdir()):
         raise Refusal(f"--out {out} holds files that are of no build; name a folder of its own", 2)
@@ -158,7 +154,7 @@ def _label_exports(
 
 
 def _read_export_rows(path: Path, mapped: Mapping[str, str]) -> Iterator[ExportRow | UnreadRow]:
-    """The rows of an export. Raises Refusal for a file of which no row can be read: a wrong file is a mistake of the command."""
+    """Yield an export's rows. Raises Refusal if no row of a file is readable."""
     unread, good = "", False
     for row in iter_export_rows(path, mapped):
         good = good or not isinstance(row, UnreadRow)
@@ -191,7 +187,7 @@ def _process_rows(
 
 
 def _label_batch(rows: Sequence[ExportRow], worker: RowLabeller, journal: IO[bytes], seen: set[str]) -> list[LabelledRow]:
-    """Labelled now, and kept in the journal."""
+    """Label rows and journal them."""
     labelled = worker.label_rows(rows) if rows else []
     for one in labelled:
         journal.write(json.dumps(asdict(one)).encode() + b"\n")
@@ -200,7 +196,7 @@ def _label_batch(rows: Sequence[ExportRow], worker: RowLabeller, journal: IO[byt
 
 
 def _drop_duplicate(row: ExportRow, labelled: LabelledRow, seen: set[str]) -> LabelledRow:
-    """What was told before in the same words counts once."""
+    """Drop a row whose text already occurred."""
     said = hashlib.sha256(row.text.encode()).hexdigest()
     before = said in seen
     seen.add(said)
@@ -218,7 +214,7 @@ def _keep_guide(row: ExportRow, built: _BuildState) -> None:
 
 
 def _hash_inputs(exports: Sequence[Path], beside: list[Any]) -> str:
-    """Of all that decides what comes out."""
+    """Return a digest of every input that determines the result."""
     digest = hashlib.sha256(json.dumps(beside).encode())
     for path in exports:
         open_file_tree(path)
@@ -230,7 +226,7 @@ def _hash_inputs(exports: Sequence[Path], beside: list[Any]) -> str:
 
 
 def _read_journal(journal: IO[bytes], seed: str) -> Iterator[LabelledRow]:
-    """The rows of a build that was broken off; a line that was cut is taken away. Raises Refusal for one of other input."""
+    """Return the rows of an interrupted build, dropping a truncated line. Raises Refusal if the inputs differ."""
     journal.seek(0)
     lines = journal.readlines()
     whole = [line for line in lines if line.endswith(b"\n")]
@@ -288,7 +284,7 @@ def _write_drafts(out: Path, built: _BuildState, taxonomy: Taxonomy, checks: Map
 
 
 def _build_review_row(row: LabelledRow, entry: Mapping[str, str]) -> dict[str, Any]:
-    """What whoever reviews it is told beside the entry; of a doubtful one the entry too, which stands in no file."""
+    """Return what a reviewer sees beside the entry; a doubtful entry itself too, as no other file has it."""
     told = {"id": entry["id"], "why": row.why, "sure": _format_confidence(row), "near": [row.label, *row.others], "said_by": row.said_by}
     return told | ({"entry": entry} if row.verdict == "doubtful" else {})
 
@@ -314,7 +310,7 @@ def _build_entry(row: LabelledRow, name: str) -> dict[str, str]:
 
 
 def _choose_unique_name(given: str, taken: set[str]) -> str:
-    """What may be the name of a file and of an incident, and stands once."""
+    """Return a unique name that is valid for a file and an incident."""
     plain = slugify_name(given, "row")
     name, number = plain, len(taken)
     while name in taken:
