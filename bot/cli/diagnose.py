@@ -1,4 +1,6 @@
-"""The same conversation in a terminal: one diagnosis with a live view on stderr and the report on stdout. Proves no identity, so it approves nothing."""
+"""`rackmedic diagnose`: one diagnosis, live view on stderr, report on stdout. Approves nothing: a terminal proves no
+identity.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -31,12 +33,11 @@ if TYPE_CHECKING:
     from bot.cli.local_thread import ReplyOutcome
     from deploy.sandbox.cluster.doors.stage import Stage
 
-MESSAGE_INTERVAL_SECONDS = 60.0
-"""Seconds between two messages of a case, on its clock."""
+MESSAGE_INTERVAL_SECONDS = 60.0  # between messages, on a case's clock
 
 
 async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
-    """Diagnose and print, and what became of each reply where some are given; the exit code. Raises Refusal for what cannot be asked."""
+    """Diagnose, answer the given replies, print. Raises Refusal."""
     (refuse_without_inventory if request.hosts else warn_without_inventory)(settings, request.inventory, request.case)
     stage = open_stage(request.case)
     async with open_command_world(settings, request.inventory, stage) as world:
@@ -52,7 +53,7 @@ async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, 
 
 
 def build_first_message(world: DiagnosisRuntime, request: DiagnoseRequest, stage: "Stage | None") -> InboxItem:
-    """What was typed as the message it would be in Slack; a case brings its ticket and the files attached to it."""
+    """Build the first inbox item; a case adds its ticket and attachments."""
     text = request.text or (stage.text if stage else "")
     data = {"hosts": _resolve_host_names(world, request.hosts)} if request.hosts else {}
     logs = (*(stage.attachments if stage else ()), *request.logs)
@@ -69,7 +70,7 @@ def build_first_message(world: DiagnosisRuntime, request: DiagnoseRequest, stage
 
 
 def _get_incident_id(case: Path | None) -> str:
-    """A new id; that of a case is always the same, so that the same case gives the same answer."""
+    """Return a new id; a case always gets the same one, so that its answer is reproducible."""
     if case:
         return f"inc-{sha256(case.read_bytes()).hexdigest()[:6]}"
     from bot.incidents.dispatch.inbox import new_incident_id  # brings Redis' client, which a case does without
@@ -90,7 +91,7 @@ def _resolve_host_names(world: DiagnosisRuntime, ranges: str) -> str:
 
 @dataclass(slots=True)
 class LiveProgressLine:
-    """What the live line shows: the stage, how many checks have answered, the open hypotheses."""
+    """Live line with stage, answered checks and open hypotheses."""
 
     live: Live | None
     latest: Progress = field(default_factory=lambda: Progress("", "summarise"))
@@ -108,7 +109,7 @@ def _format_progress_line(progress: Progress) -> Text:
 
 @contextlib.contextmanager
 def show_live_progress(*, quiet: bool) -> Iterator[LiveProgressLine]:
-    """A live line on stderr where somebody sits there."""
+    """Show a live line on stderr if that is a terminal."""
     err = SafeConsole(stderr=True)
     if quiet or not err.is_terminal:
         yield LiveProgressLine(None)
@@ -120,7 +121,7 @@ def show_live_progress(*, quiet: bool) -> Iterator[LiveProgressLine]:
 async def _run_turns(
     world: DiagnosisRuntime, item: InboxItem, request: DiagnoseRequest, stage: "Stage | None", *, quiet: bool
 ) -> tuple[IncidentState, Report, "list[ReplyOutcome]"]:
-    """LangGraph, the heaviest import of all, waits until nothing can be refused any more."""
+    """Run the conversation. LangGraph, the slowest import, is loaded only here, after all refusals."""
     from bot.cli.local_thread import LocalThread, skip_waiting
 
     with show_live_progress(quiet=quiet) as watch:

@@ -1,4 +1,4 @@
-"""`rackmedic ticket export|import`: a ticket as a file, for sites whose provider is not reached over a network, or not yet."""
+"""`rackmedic ticket export|import`: tickets as files, for sites without a network link to their provider."""
 
 import json as json_of
 import sys

@@ -1,4 +1,6 @@
-"""Who labels the rows of a build: rules, or a model that is asked within an allowance which is told before anything is sent. And how far it is."""
+"""Labellers of a build's rows: rules, or a model within a budget announced before the first request; and the build's
+progress.
+"""
 
 import asyncio
 import sys
@@ -18,22 +20,26 @@ if TYPE_CHECKING:
     from graph.learning.model_labelling import ModelLabeller
     from graph.model.client import ModelReasoner
 
-MAX_CONCURRENT_QUESTIONS, JOURNAL_WINDOW_ROWS = 8, 64
-"""Questions at the same time, and rows after which the journal knows of them."""
+MAX_CONCURRENT_QUESTIONS, JOURNAL_WINDOW_ROWS = 8, 64  # concurrent model requests; rows per journal write
 _PROGRESS_INTERVAL_SECONDS: Final = 5.0
-"""Seconds between two words on how far it is."""
 
 
 class RowLabeller(Protocol):
-    """`name` tells it from others, so that a build is not ended by another than began it. `window`: rows that it takes at once. `total`: rows that
-    it foresees; 0 where it did not count. `paid`: what it cost."""
+    """Labels the rows of a build.
+
+    Attributes:
+        name: identifies the labeller, so that another one cannot resume its build.
+        window: rows taken at once.
+        total: expected rows; 0 if not counted.
+        paid: cost so far.
+    """
 
     name: str
     window: int
     total: int
 
     def estimate_work(self, rows: Iterable[ExportRow | UnreadRow]) -> None:
-        """Before anything is labelled. Raises Refusal where it would cost too much."""
+        """Estimate the work before labelling. Raises Refusal if it would cost too much."""
 
     def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]: ...
 
@@ -45,7 +51,6 @@ class RowLabeller(Protocol):
 
 @dataclass(slots=True)
 class RulesRowLabeller:
-    """No model."""
 
     labeller: RuleLabeller
     name: str = "rules"
@@ -69,13 +74,12 @@ class RulesRowLabeller:
 
 @dataclass(slots=True)
 class ModelRowLabeller:
-    """A model behind one allowance for the whole build; what it does not answer is left to the rules, and counted."""
+    """A model with one budget for the whole build. Rows it declines are labelled by rules and counted."""
 
     asked: "ModelLabeller"
     model: "ModelReasoner"
     most_usd: float
-    free: bool
-    """Answers come from a recording alone, which costs nothing."""
+    free: bool  # answers come from a recording only
     name: str
     window: int = JOURNAL_WINDOW_ROWS
     total: int = 0
@@ -119,7 +123,7 @@ class ModelRowLabeller:
 
 
 def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelOptions | None") -> RowLabeller:
-    """Raises Refusal where a model is wanted and none is set."""
+    """Return the labeller. Raises Refusal if a model is requested and none is set."""
     if asked is None:
         return RulesRowLabeller(labeller)
     from graph.learning.model_labelling import ModelLabeller
@@ -152,7 +156,7 @@ def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelO
 
 
 def format_model_bill(paid: Mapping[str, Any]) -> list[str]:
-    """What the model cost, and what it did not answer."""
+    """Return lines on the model's cost and declined rows."""
     if not paid:
         return []
     tokens = f"{paid['tokens_in']:,} tokens in, {paid['tokens_out']:,} out"
@@ -162,7 +166,7 @@ def format_model_bill(paid: Mapping[str, Any]) -> list[str]:
 
 @dataclass(slots=True)
 class BuildProgress:
-    """Said now and then to somebody who watches."""
+    """Progress lines on stderr, if that is a terminal."""
 
     total: int = 0
     _began: float = field(default_factory=time.monotonic)
@@ -179,7 +183,7 @@ class BuildProgress:
 
 
 def format_progress_line(rows: int, total: int, speed: float) -> str:
-    """`1,200 of 10,000 rows, 38 a second, 4 min left`."""
+    """Return for example `1,200 of 10,000 rows, 38 a second, 4 min left`."""
     left = (total - rows) / speed if total and speed else 0.0
     ends = f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"  # a minute and a half
     return f"{rows:,}{f' of {total:,}' if total else ''} rows, {speed:.0f} a second{f', {ends}' if left else ''}"

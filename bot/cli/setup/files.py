@@ -1,4 +1,4 @@
-"""Answers as the two files that RackMedic is started with. Decides only: nothing is written here."""
+"""Answers of `init` turned into inventory and settings. Pure."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +10,9 @@ from bot.cli.setup.questions import Answers, is_source
 from tools.inventory.host_ranges import expand_host_range
 
 INVENTORY_FILE, SETTINGS_FILE = "inventory.yaml", "rackmedic.yaml"
-REACH_FIELDS = ("user", "key", "known_hosts", "jump", "controller")
-"""Answers that say how every host is reached."""
+REACH_FIELDS = ("user", "key", "known_hosts", "jump", "controller")  # answers on how hosts are reached
 CONTROL_GROUP = "control"
-SETTING_FIELDS = ("slack_bot_token", "slack_app_token", "redis_url", "data_dir")
-"""Answers that are settings of the bot."""
+SETTING_FIELDS = ("slack_bot_token", "slack_app_token", "redis_url", "data_dir")  # answers that are bot settings
 INVENTORY_HEADER = (
     "# Which hosts there are, how they are reached, and which channels speak of them. What else can stand here: docs/inventory.md\n"
 )
@@ -22,7 +20,6 @@ SETTINGS_HEADER = "# Settings of RackMedic; `rackmedic settings` lists them all.
 
 
 def build_inventory(answers: Answers) -> dict[str, Any]:
-    """The inventory as plain data."""
     hosts, group = answers["hosts"], answers["group"]
     row = {"sku": answers["sku"], "job_logs": answers["job_logs"]}
     reach: dict[str, Any] = {**{name: answers[name] for name in REACH_FIELDS}, "kit": has_repairs_enabled(answers)}
@@ -45,17 +42,17 @@ def build_inventory(answers: Answers) -> dict[str, Any]:
 
 
 def build_settings(answers: Answers, folder: Path) -> dict[str, Any]:
-    """The settings as plain data; what nobody said keeps its default."""
+    """Return the settings; unanswered ones keep their defaults."""
     return {"inventory": str(folder / INVENTORY_FILE)} | _drop_empty_values({name: answers[name] for name in SETTING_FIELDS})
 
 
 def has_repairs_enabled(answers: Answers) -> bool:
-    """Nodes get the kit, and remedies may be proposed."""
+    """Return True if nodes get the kit and remedies may be proposed."""
     return answers["repairs"].lower().startswith("y")
 
 
 def render_site_files(answers: Answers, folder: Path) -> Mapping[str, str]:
-    """Both files by name."""
+    """Return file name -> content."""
     return {
         INVENTORY_FILE: INVENTORY_HEADER + _dump_yaml(build_inventory(answers)),
         SETTINGS_FILE: SETTINGS_HEADER + _dump_yaml(build_settings(answers, folder)),
