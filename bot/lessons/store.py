@@ -1,5 +1,7 @@
-"""Lessons in Redis: one hash, and a number that every change counts up, by which each process notices one. A change is made to the very bytes that
-were read, or not at all."""
+"""Lessons in Redis: one hash, and a version that every change increments, so that each process notices.
+
+Changes are compare-and-set on the stored bytes.
+"""
 
 from collections.abc import Callable
 from typing import cast
@@ -11,8 +13,7 @@ from bot.store.keys import LESSONS_KEY, LESSONS_VERSION_KEY
 from bot.tasks import to_coroutine
 from kb.history.lessons import Lesson
 
-MAX_LESSONS = 500
-"""Rows that are kept; what is refused or retired goes first, then drafts, and never what was accepted."""
+MAX_LESSONS = 500  # above it refused go first, then folded and retired, then drafts; accepted never
 
 OFFER_SCRIPT = """
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
@@ -32,34 +33,34 @@ _DROP_ORDER = {"refused": 0, "folded": 1, "retired": 1, "draft": 2}
 
 
 class LessonStore:
-    """All of them on one Redis."""
 
     def __init__(self, redis: Redis, *, most: int = MAX_LESSONS) -> None:
         self._redis, self._most = redis, most
         self._offer, self._change, self._drop = (redis.register_script(text) for text in (OFFER_SCRIPT, CHANGE_SCRIPT, DROP_SCRIPT))
 
     async def get_version(self) -> int:
-        """How many changes there were."""
+        """Return the number of changes so far."""
         return int(await self._redis.get(LESSONS_VERSION_KEY) or 0)
 
     async def list_lessons(self) -> list[Lesson]:
-        """Every lesson, by its id. A damaged one is passed over, and stays."""
+        """Return all lessons by id. Unreadable ones are skipped but kept."""
         rows = cast(dict[bytes, bytes], await to_coroutine(self._redis.hgetall(LESSONS_KEY)))
         return sorted((one for raw in rows.values() if (one := _parse_lesson(raw)) is not None), key=lambda one: one.id)
 
     async def get_lesson(self, lesson: str) -> Lesson | None:
-        """None for one that is not kept."""
         raw = await to_coroutine(self._redis.hget(LESSONS_KEY, lesson))
         return _parse_lesson(cast(bytes, raw)) if raw else None
 
     async def add_lesson(self, lesson: Lesson) -> bool:
-        """Keep it where its id is new; whether it was, and there was room."""
+        """Add a lesson. Returns False if its id exists or the store is full."""
         if not await self._make_room():
             return False
         return bool(await self._offer(keys=[LESSONS_KEY, LESSONS_VERSION_KEY], args=[lesson.id, _serialize_lesson(lesson)]))
 
     async def update_lesson(self, lesson: str, change: Callable[[Lesson], Lesson]) -> Lesson | None:
-        """The row as `change` makes it of what is stored at that moment; None for one that is not kept. Whatever `change` raises leaves it."""
+        """Apply `change` to the stored lesson atomically. Returns None if missing; an error of `change` leaves it
+        unchanged.
+        """
         while True:
             raw = cast(bytes | None, await to_coroutine(self._redis.hget(LESSONS_KEY, lesson)))
             before = _parse_lesson(raw) if raw else None
@@ -70,7 +71,7 @@ class LessonStore:
                 return after
 
     async def _make_room(self) -> bool:
-        """Whether one more may be kept, once what may go has gone."""
+        """Drop a lesson if the store is full. Returns False if none may go."""
         if await to_coroutine(self._redis.hlen(LESSONS_KEY)) < self._most:
             return True
         rows = [one for one in await self.list_lessons() if one.state in _DROP_ORDER]

@@ -1,5 +1,5 @@
-"""The colours of pictures. Slack tells nobody whether a reader's page is dark or light, and a thread is read by both, so a picture brings its
-own ground and a frame, and reads alike on either page.
+"""Chart colours. Slack does not tell whether a reader's theme is dark or light, so a chart has its own background and
+frame.
 """
 
 from typing import Final
@@ -20,25 +20,25 @@ HEAT_SCALE: Final = ("#2c3f8f", "#2f6fae", "#59a6b5", "#b9d7a0", "#f3d36b", "#e5
 
 
 def compute_luminance(colour: str) -> float:
-    """WCAG's relative luminance of `#rrggbb`."""
+    """Return WCAG's relative luminance of `#rrggbb`."""
     parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def compute_contrast(one: str, other: str) -> float:
-    """WCAG's ratio, 1 to 21."""
+    """Return WCAG's contrast ratio, 1 to 21."""
     light, dark = sorted((compute_luminance(one), compute_luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
 def choose_ink(colour: str) -> str:
-    """Black or white, whichever reads better there."""
+    """Return black or white, whichever contrasts more."""
     return "#ffffff" if compute_contrast("#ffffff", colour) > compute_contrast("#000000", colour) else "#000000"
 
 
 def blend_colours(colours: tuple[str, ...], part: float) -> str:
-    """The colour at `part`, 0 to 1, of a scale."""
+    """Return the scale's colour at `part`, 0 to 1."""
     at = min(max(part, 0.0), 1.0) * (len(colours) - 1)
     first = min(int(at), len(colours) - 2)
     rest = at - first
