@@ -1,4 +1,6 @@
-"""Empties the outbox, and asks how far the provider is: they never call us. Any number of processes may do so; the intake makes one of it."""
+"""Sends queued tickets and polls the provider, which never calls back. Safe in several processes: the intake
+deduplicates.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,19 +18,18 @@ from bot.tasks import run_periodically
 
 log = structlog.get_logger()
 SWEEP_INTERVAL_SECONDS = 2.0
+# default of `provider_poll_seconds`; slower once the repair is proved
 POLL_INTERVAL, SLOW_POLL_INTERVAL = timedelta(seconds=30), timedelta(minutes=10)
-"""How often a state is asked for, the default of the setting `provider_poll_seconds`; seldom once the repair is proved."""
 
 
 async def leave_with_provider(incident: str, ticket: str, words: ProviderMessage) -> bool:
-    """What was said is left with the provider."""
+    """Return False: messages are not shown and stay with the provider."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class TicketSender:
-    """`paint` shows where it stands; `say` has what their people said (incident, ticket, words) stand in the thread, once, and tells whether it does.
-    `every` and `ask_every` as a site has them."""
+    """`paint` redraws a ticket. `say` posts a provider message once and returns whether it is in the thread."""
 
     outbox: Outbox
     link: ProviderLink
@@ -39,7 +40,7 @@ class TicketSender:
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def sweep(self) -> int:
-        """Send and ask what is due; how many."""
+        """Send and poll due rows; return their number."""
         due = await self.outbox.claim_due()
         for incident in due:
             try:
@@ -51,7 +52,7 @@ class TicketSender:
         return len(due)
 
     async def run(self) -> None:
-        """Until cancelled. The first look is at once: a restart finds what was clicked before the crash."""
+        """Sweep until cancelled, at once at start: a restart finds what was queued before a crash."""
         await run_periodically("provider", self.sweep, self.every, pause=self.pause)
 
     async def _process_row(self, row: OutboxRow) -> None:
@@ -90,7 +91,7 @@ class TicketSender:
         await self.outbox.record_state(row, state, again, found=found, heard=str(heard))
 
     async def _post_messages(self, row: OutboxRow, told: Sequence[ProviderMessage]) -> int:
-        """Which of their words is the last that stands in the thread."""
+        """Return the number of the last message posted in the thread."""
         heard = count_heard_messages(row.notes)
         for words in told:
             if words.n <= heard:
@@ -101,7 +102,7 @@ class TicketSender:
         return heard
 
     async def _handle_refusal(self, row: OutboxRow, why: str) -> None:
-        """A ticket that was not sent is over; how far one is may be asked again later."""
+        """End an unsent ticket; retry a refused poll later."""
         if row.pending:
             await self.outbox.mark_refused(row, why)
         else:
