@@ -1,4 +1,4 @@
-"""Builds and runs the action runtime: ledger, action threads, runner, reconciler and wakeups, closed in order."""
+"""Wiring of the action runtime: ledger, action threads, runner, reconciler and wakeups, closed in order."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,6 @@ ActionCardsFactory = Callable[[Ledger, ApprovalRights, str], ActionCardPublisher
 
 
 class ActionsInbox(ActionInbox, Protocol):
-    """The incident inboxes, as far as actions need them."""
 
     async def get_origin(self, incident: str) -> Origin | None: ...
 
@@ -50,9 +49,7 @@ class ActionsInbox(ActionInbox, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ActionDependencies:
-    """What the action runtime is built from. `wake` wakes the dispatcher, `wakeups` the action workers. `pause` waits
-    between polls.
-    """
+    """Parts of the action runtime. `wake` wakes the dispatcher, `wakeups` the action workers; `pause` separates polls."""
 
     settings: Settings
     store: Store
@@ -70,9 +67,7 @@ class ActionDependencies:
 
 @dataclass(frozen=True, slots=True)
 class ActionRuntime:
-    """The running action runtime. `actions` is None in a front end. `warning` is shown on every card; empty if the
-    store is durable.
-    """
+    """The running action runtime. `actions` is None in a front end; `warning` is shown on every card."""
 
     actions: ActionWorker | None
     decisions: ApprovalDecisions
@@ -82,12 +77,11 @@ class ActionRuntime:
     warning: str
 
     def wrap_publisher(self, board: ReportPublisher) -> ReportPublisher:
-        """Return a publisher that also schedules the incident's remediations after each report."""
         return RemediationObserver(board, self.actions) if self.actions else board
 
 
 class RemediationObserver:
-    """Publishes, then schedules the remediations that the turn decided."""
+    """Publishes, then schedules the incident's remediations."""
 
     def __init__(self, board: ReportPublisher, actions: ActionWorker) -> None:
         self._board, self._actions = board, actions
@@ -103,9 +97,7 @@ class RemediationObserver:
 
 @contextlib.asynccontextmanager
 async def open_action_runtime(needs: ActionDependencies, *, works: bool = True) -> AsyncIterator[ActionRuntime]:
-    """Build and start the action runtime; `works` is False if other processes run the actions. Raises Refusal for
-    problems to fix first.
-    """
+    """Start the action runtime; without `works` other processes run the actions. Raises Refusal."""
     acting = await _build_runtime(needs, works)
     async with _run_actions(acting.actions, needs.wakeups, await needs.inbox.list_drained_incidents() if works else []):
         yield acting
@@ -138,7 +130,7 @@ async def _build_runtime(needs: ActionDependencies, works: bool) -> ActionRuntim
 
 
 def _build_threads(store: Store, outside: ActionGraphContext) -> "ActionThreads":
-    """Build the action graph runner. Imported here so that a front end does not load LangGraph."""
+    """Import here, so that a front end does not load LangGraph."""
     from graph.checkpoints.checkpoint import RedisSaver
     from graph.execution.action_graph import ActionThreads
 
@@ -165,7 +157,7 @@ def _build_action_ports(
 
 @contextlib.asynccontextmanager
 async def _run_actions(actions: ActionWorker | None, wakeups: Wakeups, held: Sequence[str]) -> AsyncIterator[None]:
-    """Run wakeups and the sweep. On exit nothing new starts and running actions reach a stored step."""
+    """Run wakeups and the sweep. On exit running actions reach a stored step."""
     await wakeups.start(actions.handle_wakeup if actions else ignore_wakeup)
     if actions is None:
         try:
@@ -185,11 +177,10 @@ async def _run_actions(actions: ActionWorker | None, wakeups: Wakeups, held: Seq
 
 
 async def ignore_wakeup(name: str) -> None:
-    """Ignore a wakeup: a front end only sends them."""
+    """Do nothing: a front end only sends wakeups."""
 
 
 async def _get_durability_warning(settings: Settings, store: Store) -> str:
-    """Return the warning for every card if remediations run on a non-durable store, else an empty string."""
     durability = await store.get_durability()
     if not is_non_durable_allowed(durability, accept=settings.accept_forgetful_ledger):
         return ""

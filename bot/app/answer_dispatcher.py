@@ -1,4 +1,4 @@
-"""Dispatchers that only post answers: the outbox of short answers, and the runner shared with direct messages."""
+"""Dispatchers that only post answers: the outbox, and the runner shared with direct messages."""
 
 import asyncio
 import contextlib
@@ -31,18 +31,16 @@ ANSWER_LIMITS = TurnLimits(posts=1000, keep_closed=ANSWER_RETENTION)  # who answ
 
 
 class AnswerPublisher(TurnRunner, ReportPublisher, Protocol):
-    """Turns that read nothing, and the publisher of their answers."""
+    pass
 
 
 def build_outbox(redis: Redis, clock: Clock, bound: Mapping[str, ChannelRow]) -> AnswerOutbox:
-    """Return the store of answers. They are posted inside `run_outbox`."""
     return AnswerOutbox(Inbox(redis, clock, names=OUTBOX_KEYS, new_id=lambda: f"out-{secrets.token_hex(6)}"), LocalWakeups(), clock, bound)
 
 
 def run_outbox(
     outbox: AnswerOutbox, client: SlackClient, people: People, redis: Redis, lease_seconds: float
 ) -> contextlib.AbstractAsyncContextManager[None]:
-    """Empty the outbox while the context is open."""
     posts = OutboxPublisher(PostedCards(redis, names=OUTBOX_KEYS, keep_closed=ANSWER_RETENTION), client, outbox, people)
     leases = Leases(redis, outbox.clock, seconds=lease_seconds, names=OUTBOX_KEYS)
     return run_answer_dispatcher(posts, outbox.inbox, outbox.wakeups, leases, outbox.clock)
@@ -52,7 +50,7 @@ def run_outbox(
 async def run_answer_dispatcher(
     posts: AnswerPublisher, inbox: Inbox, wakeups: LocalWakeups, leases: Leases, clock: Clock
 ) -> AsyncIterator[None]:
-    """Post answers: those stored by this process at once, those of a dead process at a sweep."""
+    """Post answers: this process's at once, those of a dead process at a sweep."""
     desk = Dispatcher(inbox, leases, posts, posts, clock=clock, timers=lambda *_: {}, limits=ANSWER_LIMITS)
     await wakeups.start(desk.process_incident)
     sweeping = asyncio.create_task(Sweeper(inbox, wakeups).run())

@@ -1,6 +1,6 @@
-"""Builds and runs the bot: dispatcher, action runtime and Slack side over one store. Parts stop in reverse start order.
+"""Wiring of the bot: dispatcher, action runtime and Slack side over one store. Parts stop in reverse start order.
 
-A process has one of three roles. Parts that a role does not need are built but never woken.
+Parts that a process's role does not need are built but never woken.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ ProcessRole = Literal["all", "front", "worker"]
 
 @dataclass(frozen=True, slots=True)
 class OperatorRuntime:
-    """The Slack side: client, users, cards, status messages and outbox."""
+    """The Slack side."""
 
     client: SlackClient
     background: BackgroundTasks
@@ -122,10 +122,9 @@ class IncidentServices:
 async def run_bot(
     settings: Settings, store: Store, world: DiagnosisRuntime, role: ProcessRole = "all", name: str = "serve"
 ) -> AsyncIterator[DrainCallback]:
-    """Run the bot in the given role, yielding a function that drains running turns to a stored step.
+    """Run the bot in one role; yields a function that drains running turns to a stored step.
 
-    `name` identifies this process among those on its host and must survive a restart. Raises Refusal for problems to
-    fix first.
+    `name` identifies the process on its host and must survive a restart. Raises Refusal.
     """
     works = role != "front"
     window = _build_operator_runtime(settings, store, world)
@@ -237,7 +236,6 @@ def _build_operator_runtime(settings: Settings, store: Store, world: DiagnosisRu
 
 
 def _build_incident_services(store: Store, ports: GraphContext, window: OperatorRuntime) -> IncidentServices:
-    """Connect turns with the Slack side: turns report progress to it, and it reads the stored incident state."""
     decided, causes = OpenDecisionLookup(), CauseOwnership(store.redis, ports.clock)
     index = ActionIndex(store.redis, ports.clock)
     progress, peek = window.board.publish_progress, window.inbox.list_waiting
@@ -262,7 +260,7 @@ def _build_trackers(settings: Settings, store: Store, ports: GraphContext, windo
 
 
 def _build_turn_runner(store: Store, ports: GraphContext) -> "IncidentTurns":
-    """Build the turn runner. Imported here so that a front end does not load LangGraph."""
+    """Import here, so that a front end does not load LangGraph."""
     from graph.checkpoints.checkpoint import RedisSaver
     from graph.incident.turns import IncidentTurns
 
@@ -347,7 +345,7 @@ def build_vocabulary_lookup(ports: GraphContext) -> Callable[[Origin], Vocabular
 
 
 def _build_role_wakeups(store: Store, role: ProcessRole, name: str, stream: str) -> Wakeups:
-    """Build wakeups; they stay in the process only if it has role `all` and the store is not a shared server."""
+    """Build wakeups; they stay in the process if it has role `all` and the store is no shared server."""
     alone = role == "all" and store.kind != "server"
     consumer = f"{socket.gethostname()}.{name}"
     return build_wakeups(store.url, alone=alone, receive=role != "front", name=consumer, stream=stream)
@@ -391,7 +389,7 @@ def _build_dispatcher(
 async def _run_dispatcher(
     desk: Dispatcher, wakeups: Wakeups, chores: Sequence[Callable[[], Coroutine[Any, Any, None]]]
 ) -> AsyncIterator[None]:
-    """Run wakeups, sweepers and background jobs. On exit, running turns reach a stored step."""
+    """Run wakeups, sweepers and jobs. On exit running turns reach a stored step."""
     await wakeups.start(desk.schedule_incident)
     doing = [asyncio.create_task(chore()) for chore in chores]
     try:
@@ -404,7 +402,6 @@ async def _run_dispatcher(
 
 @contextlib.asynccontextmanager
 async def _run_wakeup_sender(wakeups: Wakeups) -> AsyncIterator[None]:
-    """Send wakeups to other processes; ignore received ones."""
     await wakeups.start(ignore_wakeup)
     try:
         yield
@@ -416,7 +413,7 @@ async def _run_wakeup_sender(wakeups: Wakeups) -> AsyncIterator[None]:
 async def _run_listeners(
     settings: Settings, store: Store, surface: HandlerContext, door: TenantHandlers | None, routes: Sequence[InboundRoute]
 ) -> AsyncIterator[None]:
-    """Receive Slack events over Socket Mode or HTTP, and other webhooks. Stopped first."""
+    """Receive Slack events and webhooks. Stopped first."""
     if settings.slack_signing_secret:
         async with run_inbound_server(settings, (*routes, *await build_slack_routes(settings, store, surface, door))):
             yield

@@ -1,4 +1,4 @@
-"""Composition root of the diagnosis: builds every part once from Settings and wires it."""
+"""Wiring of the diagnosis: every part is built once from Settings."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 
 class WallClock:
-    """UTC from this machine's clock."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -72,16 +71,13 @@ async def open_diagnosis_runtime(
     book: "SpendStore | None" = None,
     holds: GpuReservations | None = None,
 ) -> AsyncIterator[DiagnosisRuntime]:
-    """Build the diagnosis runtime; close its connections on exit.
+    """Build the diagnosis runtime; close its connections on exit. Raises Refusal.
 
     Args:
-        lasting: for a long-lived process: evidence is kept in the data folder.
+        lasting: long-lived process: evidence is kept in the data folder.
         front: a front end builds no past-incident index and opens SSH only when needed.
         book: records model spending.
-        holds: records hosts reserved for a check that needs their GPUs.
-
-    Raises:
-        Refusal: a setting or site file is unusable.
+        holds: records hosts reserved for checks that need their GPUs.
     """
     fleet_rows = inventory or await load_site_inventory(settings)
     clock = clock or WallClock()
@@ -133,7 +129,7 @@ async def open_diagnosis_runtime(
 
 
 async def load_site_inventory(settings: Settings) -> Inventory:
-    """Return the inventory named by the settings, reading its sources. Raises Refusal."""
+    """Return the inventory, reading its sources. Raises Refusal."""
     if settings.inventory is None:
         return parse_inventory({"groups": {}})
     try:
@@ -150,7 +146,7 @@ def _build_ssh(inventory: Inventory, settings: Settings | None = None) -> "SshTr
 
 
 def _build_transports(settings: Settings, inventory: Inventory, front: bool) -> tuple[Transport, Transport]:
-    """Return the transport and its batching variant for checks. A front end loads the SSH library only when needed."""
+    """Return the transport and a batching one for checks. A front end loads the SSH library only when needed."""
     if front:
         late = LazySshTransport(lambda: _build_ssh(inventory, settings))
         return late, late
@@ -174,7 +170,7 @@ def _build_embedder(settings: Settings) -> "Embedder | None":
 
 
 def build_model(settings: Settings, book: "SpendStore | None") -> "ModelReasoner | None":
-    """Return the model client, or None: then the engine decides alone and every report says so."""
+    """Return the model client, or None: then the engine decides alone."""
     if not (settings.model_url or settings.model_api_key.get_secret_value()):
         return None
     from graph.model.budget import Budget

@@ -1,4 +1,4 @@
-"""Retries writing evidence that the disk refused, and logs when the trouble begins and ends."""
+"""Retries writing evidence that the disk refused."""
 
 from typing import Protocol
 
@@ -11,7 +11,7 @@ RETRY_INTERVAL_SECONDS = 10.0
 
 
 class BufferedEvidence(Protocol):
-    """An evidence store that buffers in memory what its disk refuses."""
+    """An evidence store that buffers what its disk refuses."""
 
     def get_trouble(self) -> str: ...
 
@@ -19,7 +19,6 @@ class BufferedEvidence(Protocol):
 
 
 class EvidenceRetrier:
-    """The retry job of a process that keeps evidence on disk."""
 
     def __init__(self, evidence: BufferedEvidence) -> None:
         self._evidence = evidence

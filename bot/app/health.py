@@ -1,4 +1,4 @@
-"""`/healthz` (process runs), `/readyz` (it is ready and Redis answers) and `/metrics` for monitoring."""
+"""`/healthz` (process runs), `/readyz` (ready and Redis answers) and `/metrics`."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -19,7 +19,6 @@ LIMITS: Final = InboundLimits(in_hand=4, connections=32, silent=5.0, idle=60.0, 
 
 @dataclass(slots=True)
 class Health:
-    """Health state of the process."""
 
     ready: bool = False
     was_ready: bool = False  # once True, a later failure is not a startup problem
@@ -32,7 +31,7 @@ class Health:
 
 @contextlib.asynccontextmanager
 async def run_health_server(host: str, port: int, health: Health) -> AsyncIterator[None]:
-    """Serve the health routes; does nothing if the port is 0. Raises Refusal if it cannot listen."""
+    """Serve the health routes unless the port is 0. Raises Refusal if it cannot listen."""
     if not port:
         yield
         return
@@ -41,7 +40,6 @@ async def run_health_server(host: str, port: int, health: Health) -> AsyncIterat
 
 
 def build_health_routes(health: Health) -> Sequence[InboundRoute]:
-    """Return the three routes."""
 
     async def alive(_: InboundRequest) -> InboundResponse:
         return InboundResponse(200, "ok\n")

@@ -1,4 +1,4 @@
-"""Reads large uploaded texts with the site's checks in a separate process."""
+"""Reads large uploaded texts in a separate process."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,9 +15,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class IsolatedTextReader:
-    """Extracts facts from uploaded text. `kb_dir`: the site's checks, rules and filters. `programs`: folders of
-    programs they may run.
-    """
+    """Extracts facts with the site's checks (`kb_dir`) and program folders (`programs`)."""
 
     apart: ProcessPool
     kb_dir: Path | None

@@ -1,4 +1,4 @@
-"""Wiring of lessons: workers draft them, operators decide about them in Slack."""
+"""Wiring of lessons: workers draft them, operators decide in Slack."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ RECENT_DECISION_WINDOW = timedelta(days=2)
 
 @dataclass
 class LessonFollower:
-    """Adds accepted lessons, from any process, to this process's history and removes retired ones."""
+    """Keeps this process's history in step with lessons accepted or retired anywhere."""
 
     lessons: LessonStore
     history: PastIncidentIndex
@@ -49,7 +49,7 @@ class LessonFollower:
         await run_periodically("lessons", self.catch_up, POLL_INTERVAL_SECONDS)
 
     async def catch_up(self) -> None:
-        """Apply changed lessons, and once a day the fading of trust."""
+        """Apply changed lessons, and daily the fading of trust."""
         today = self.clock.now().date()
         now = await self.lessons.get_version(), today
         if now == self._seen:
@@ -63,9 +63,7 @@ class LessonFollower:
             self._seen = now
 
     async def _retire_faded(self, every: Iterable[Lesson], today: date) -> None:
-        """Retire lessons that went unconfirmed for too long and update their cards. The first process to notice does
-        it.
-        """
+        """Retire lessons that went unconfirmed too long. The first process to notice does it."""
         for one in every:
             if (
                 retire_if_faded(one, today) != one
@@ -74,8 +72,8 @@ class LessonFollower:
                 await self._show_lesson(after)
 
     async def _refresh_cards(self, every: Iterable[Lesson], today: date) -> None:
-        """Redraw cards of recent decisions: all at process start, in case a process died before it drew one; later
-        those made in a terminal.
+        """Redraw cards of recent decisions: all at start, in case a process died before; later those made in a
+        terminal.
         """
         for one in every:
             here = self._states is None or (one.by == AT_TERMINAL and self._states.get(one.id) != one.state)
@@ -94,7 +92,6 @@ class LessonFollower:
 
 @dataclass(frozen=True, slots=True)
 class LessonServices:
-    """The lesson parts of a process."""
 
     lessons: LessonStore
     cards: LessonCards
@@ -102,11 +99,9 @@ class LessonServices:
     following: LessonFollower
 
     def add_handlers(self, surface: HandlerContext) -> HandlerContext:
-        """Return the context with the lesson buttons and form."""
         return replace(surface, teaching=LessonHandlers(surface, self.lessons, self.cards))
 
     def wrap_publisher(self, board: ReportPublisher) -> ReportPublisher:
-        """Return a publisher that drafts lessons from closed incidents."""
         return LessonObserver(board, self.lessons, self._draft_lesson, self.cards.update_card, self.ports.clock)
 
     def _draft_lesson(self, state: IncidentState, now: datetime) -> Lesson | None:
@@ -128,7 +123,7 @@ def build_lesson_services(
 
 
 def _build_tenant_lookup(inventory: Inventory) -> NodeTenantLookup | None:
-    """Return a lookup from Slurm node name to tenant, or None if no host has a tenant."""
+    """Return Slurm node name → tenant, or None if no host has one."""
     known = {host.slurm_name: host.tenant for host in inventory.hosts.values()}
     return known.get if any(known.values()) else None
 

@@ -1,10 +1,7 @@
-"""Slack payloads parsed and passed to handlers and inboxes. Refusals become cards here.
+"""Parses Slack payloads and calls handlers. Refusals become cards here.
 
-If a payload cannot be stored: messages are not acknowledged, so Slack retries them; clicks, forms and commands are not
-retried, so the
-user is told at once. `process_before_response` makes Bolt answer only after a listener returned. Catch-all listeners
-acknowledge every
-other event.
+If a payload cannot be stored, messages are not acknowledged, so Slack retries; clicks, forms and commands are not
+retried, so the user is told. `process_before_response` makes Bolt answer only after a listener returned.
 """
 
 import re
@@ -66,7 +63,6 @@ FORM_HANDLERS: Mapping[str, Callable[[HandlerContext, Body], Awaitable[None]]] =
 
 
 class TenantHandlers(Protocol):
-    """Handles events in tenants' channels."""
 
     def is_tenant_channel(self, place: SlackPlace) -> bool: ...
 
@@ -77,12 +73,11 @@ class TenantHandlers(Protocol):
     async def handle_click(self, payload: Body) -> None: ...
 
     def get_error_cards(self, channel: str) -> "ErrorCards | None":
-        """Return the error cards for a tenant's channel, or None for any other channel."""
+        """Return a tenant channel's error cards, or None for other channels."""
         ...
 
 
 class ErrorCards(Protocol):
-    """Cards shown to a user whose request failed."""
 
     def render_refusal(self, no: Refusal) -> Card: ...
 
@@ -92,7 +87,6 @@ class ErrorCards(Protocol):
 
 
 class OperatorErrorCards:
-    """Error cards for operators."""
 
     def render_refusal(self, no: Refusal) -> Card:
         return render_refusal(no)
@@ -108,7 +102,7 @@ OPERATOR_ERROR_CARDS: Final = OperatorErrorCards()
 
 
 class Listeners:
-    """One method per kind of payload, each returning the answer to Slack. `door` handles tenants' channels, if enabled."""
+    """One method per kind of payload. `door` handles tenants' channels."""
 
     def __init__(self, surface: HandlerContext, door: TenantHandlers | None = None) -> None:
         self._surface = surface
@@ -116,7 +110,6 @@ class Listeners:
         self._told: OrderedDict[str, None] = OrderedDict()
 
     def register(self, app: AsyncApp) -> None:
-        """Register a listener for every kind of payload."""
         app.event(re.compile("^(app_mention|message)$"))(self.handle_message)
         app.event("app_home_opened")(self.handle_home_opened)
         app.event("assistant_thread_started")(self.handle_assistant_thread)
@@ -170,16 +163,14 @@ class Listeners:
         return await ack()
 
     async def handle_assistant_thread(self, body: Body, ack: AsyncAck) -> BoltResponse:
-        """Greet in a new assistant thread. Changes of the viewed channel go to `ignore_event`."""
         begun = body["event"]["assistant_thread"]
         self._surface.direct.greet(str(begun["channel_id"]), str(begun["thread_ts"]))
         return await ack()
 
     async def handle_sharing_change(self, body: Body, ack: AsyncAck) -> BoltResponse:
-        """Record that a channel was shared with, or closed to, another organisation. A shared operator channel is no
-        longer served.
+        """Record whether a channel is shared: a shared operator channel is not served.
 
-        A channel that one organisation left may still be shared with others (`is_ext_shared`).
+        A channel that one organisation left may still be shared (`is_ext_shared`).
         """
         event = body["event"]
         shared = event["type"] == "channel_shared" or event.get("is_ext_shared") is not False
@@ -224,7 +215,7 @@ class Listeners:
         return await ack(response_action="errors", errors={fields[-1]: card.text})
 
     def _route_submission(self, body: Body, answer: Body) -> Awaitable[None] | None:
-        """Return the form's handler call, or None. `answer` receives the response fields for Slack."""
+        """Return the handler call, or None. `answer` receives the response for Slack."""
         callback = body["view"].get("callback_id", "")
         if callback in internal_thread.FORM_CALLBACK_IDS and self._surface.telling is not None:
             return _handle_tenant_update(self._surface.telling, body, answer)
@@ -241,11 +232,10 @@ class Listeners:
         return await ack(text=card.text, blocks=list(card.blocks), response_type="ephemeral")
 
     async def ignore_event(self, ack: AsyncAck) -> BoltResponse:
-        """Acknowledge only."""
         return await ack()
 
     async def handle_error(self, error: Exception, body: Body, context: AsyncBoltContext, respond: AsyncRespond) -> None:
-        """Log a bug under a reference that is shown to the user. Not acknowledged, so Slack may retry."""
+        """Log a bug under a reference shown to the user. Not acknowledged, so Slack may retry."""
         reference = secrets.token_hex(4)
         log.error("listeners.bug", reference=reference, type=body.get("type"), exc_info=error)
         card = self._get_error_cards(_get_channel(body)).render_bug(reference, _choose_effects_note(body))
@@ -259,7 +249,7 @@ class Listeners:
         return (self._door.get_error_cards(channel) if self._door else None) or OPERATOR_ERROR_CARDS
 
     async def _run_with_error_card(self, work: Awaitable[None], channel: str = "") -> Card | None:
-        """Await `work`; return the card to show if it failed."""
+        """Await `work`; return the card of a failure."""
         words = self._get_error_cards(channel)
         try:
             await work
@@ -291,8 +281,9 @@ class Listeners:
 
 
 async def build_slack_app(surface: HandlerContext, door: TenantHandlers | None = None) -> AsyncApp:
-    """Build the Bolt app. `auth.test` is called here: Bolt would call it at the first event and acknowledge that event
-    even on failure.
+    """Build the Bolt app.
+
+    `auth.test` is called here: Bolt would call it at the first event and acknowledge that event even on failure.
     """
     token = str(surface.client.token)
     us = AuthorizeResult.from_auth_test_response(bot_token=token, auth_test_response=await surface.client.auth_test())
@@ -353,13 +344,12 @@ async def _forward_to_lessons(surface: HandlerContext, body: Body) -> None:
 
 
 def _get_channel(body: Body) -> str:
-    """Return the channel of an event, click or command, or an empty string."""
     where = (body.get("event") or {}).get("channel") or (body.get("channel") or {}).get("id") or body.get("channel_id")
     return str(where or "")
 
 
 def _choose_effects_note(body: Body) -> Line:
-    """Return what to say about partial effects: a decision may have been counted, a command may have run."""
+    """Choose the note: a decision may have been counted, a command may have run."""
     clicked = [str(action.get("action_id")) for action in body.get("actions") or ()]
     if any(name in approval.BUTTONS for name in clicked):
         return notes.DECISION_ERROR_TEXT
@@ -367,12 +357,12 @@ def _choose_effects_note(body: Body) -> Line:
 
 
 def _list_required_fields(view: Body) -> list[str]:
-    """Return the ids of required input blocks; form errors are shown under the last. A preview has none."""
+    """Return the required inputs; form errors show under the last. A preview has none."""
     return [str(block["block_id"]) for block in view["blocks"] if block["type"] == "input" and not block.get("optional")]
 
 
 async def _handle_tenant_update(telling: TenantUpdatesPort, body: Body, answer: Body) -> None:
-    """Push the preview of an update to a tenant, or send it from the preview and close both forms."""
+    """Push the preview of an update, or send it and close both forms."""
     if body["view"]["callback_id"] == internal_thread.TELL_FORM_CALLBACK_ID:
         answer.update(response_action="push", view=await telling.build_preview(body))
     else:
@@ -381,7 +371,7 @@ async def _handle_tenant_update(telling: TenantUpdatesPort, body: Body, answer: 
 
 
 async def _respond_ephemeral(respond: AsyncRespond, card: Card, thread_ts: str | None) -> None:
-    """Show a card to one user. A Slack failure is logged and changes nothing else."""
+    """Show a card to one user; a Slack failure is only logged."""
     try:
         await respond(text=card.text, blocks=list(card.blocks), response_type="ephemeral", replace_original=False, thread_ts=thread_ts)
     except SLACK_ERRORS as trouble:

@@ -1,6 +1,6 @@
-"""Structured logs: one line per event, without secrets and without characters that a terminal interprets or hides.
+"""Structured logs: one line per event, without secrets or characters that a terminal interprets or hides.
 
-Fields may hold untrusted text (paths, names, library messages), so every field is cleaned here.
+Fields may hold untrusted text, so all are cleaned.
 """
 
 import logging
@@ -20,7 +20,7 @@ MULTILINE_FIELDS = frozenset({"exception", "stack"})
 
 
 def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Literal["console", "json"]) -> None:
-    """Send structlog's and the libraries' lines to stderr in one format."""
+    """Send all logs to stderr in one format."""
     renderer = (
         structlog.processors.JSONRenderer()
         if shape == "json"
@@ -44,10 +44,10 @@ def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Lite
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats a library's log line and traceback without secrets: slack_sdk and asyncio log whole requests."""
+    """Formats library lines without secrets: slack_sdk and asyncio log whole requests."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
-        """Keep the message on one line, so that quoted text cannot forge a log line."""
+        """Keep one line, so that quoted text cannot forge a log line."""
         return _format_one_line(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
@@ -55,7 +55,7 @@ class RedactingFormatter(logging.Formatter):
 
 
 def clean_field(value: Any, depth: int = 0) -> Any:
-    """Return a field bounded, on one line, with control and invisible characters shown as their codes."""
+    """Return a field bounded, on one line, with hidden characters as codes."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
@@ -70,7 +70,7 @@ def clean_field(value: Any, depth: int = 0) -> Any:
 
 
 def clean_lines(text: str) -> str:
-    """Return bounded multi-line text with all lines after the first indented, so that none can pose as a log line."""
+    """Return bounded lines, indented after the first, so that none poses as a log line."""
     shown = show_invisible(text[:MAX_TRACE_CHARS])
     return shown.replace("\n", "\n    ") + (" …" if len(text) > MAX_TRACE_CHARS else "")
 
@@ -81,7 +81,6 @@ def _format_one_line(text: str) -> str:
 
 
 def _clean_event(_logger: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Redact and clean all fields; the last processor before rendering."""
     short = {name: redact_start(part, 2 * MAX_TRACE_CHARS) if isinstance(part, str) else part for name, part in event.items()}
     clean: structlog.typing.EventDict = redact_data(short)
     return {

@@ -1,8 +1,7 @@
 """On-call lookup from a Slack user group, a JSON file or a URL.
 
-File and URL answer `{"users": ["U0ANTON"], "until": "2026-11-23T08:00:00Z"}`. `until` is optional; after it the answer
-is invalid. An
-unreadable or invalid answer is refused, and nobody counts as on call.
+Format: `{"users": ["U0ANTON"], "until": "2026-11-23T08:00:00Z"}`; `until` is optional. With an invalid or expired
+answer no one counts as on call.
 """
 
 import asyncio
@@ -34,13 +33,12 @@ class OnCallUnknown(Refusal):
 
 
 class UserGroups(Protocol):
-    """Slack user groups."""
 
     async def list_members(self, group: str) -> frozenset[str]: ...
 
 
 async def fetch_url(url: str) -> bytes:
-    """Return a URL's body, bounded to about MAX_RESPONSE_BYTES, without redirects. Raises OnCallUnknown."""
+    """Return a bounded body, without redirects. Raises OnCallUnknown."""
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=FETCH_TIMEOUT_SECONDS)) as http,
@@ -63,7 +61,7 @@ async def _read_bounded(content: aiohttp.StreamReader) -> bytes:
 
 
 def read_bounded_file(path: Path) -> bytes:
-    """Return at most MAX_RESPONSE_BYTES + 1 bytes of a file. Raises OnCallUnknown."""
+    """Return at most MAX_RESPONSE_BYTES + 1 bytes. Raises OnCallUnknown."""
     try:
         with path.expanduser().open("rb") as file:
             return file.read(MAX_RESPONSE_BYTES + 1)
@@ -72,7 +70,7 @@ def read_bounded_file(path: Path) -> bytes:
 
 
 def parse_on_call(text: bytes, now: datetime) -> frozenset[str]:
-    """Return the user ids. Raises OnCallUnknown for any other shape and for an expired answer."""
+    """Return the user ids. Raises OnCallUnknown if malformed or expired."""
     if len(text) > MAX_RESPONSE_BYTES:
         raise OnCallUnknown("it is too long to be who is on call")
     try:
@@ -101,7 +99,7 @@ def _is_still_valid(until: object, now: datetime) -> bool:
 
 @dataclass(slots=True)
 class OnCallSchedules:
-    """All on-call sources of the policy. Answers are cached for CACHE_SECONDS, failures are not."""
+    """All on-call sources. Answers are cached for CACHE_SECONDS, failures are not."""
 
     sources: Mapping[str, OnCallSource]
     groups: UserGroups
@@ -111,7 +109,7 @@ class OnCallSchedules:
     _known: dict[str, tuple[float, bytes]] = field(default_factory=dict)
 
     async def list_on_call(self, name: str) -> frozenset[str]:
-        """Return Slack user ids. Raises OnCallUnknown or another Refusal if the source cannot be read."""
+        """Return Slack user ids. Raises Refusal."""
         source = self.sources.get(name)
         if source is None:
             raise OnCallUnknown(f"there is no source {name!r}")

@@ -1,4 +1,4 @@
-"""Wiring of the link between a tenant's RackMedic and the provider's; each end is switched on by its settings."""
+"""Wiring of the link between tenant and provider; settings switch each end on."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ RecordLoader = Callable[[str], Awaitable[Sequence[ActionRecord]]]
 def build_ticket_threads(
     store: Store, client: SlackClient, cards: PostedCards, inbox: Inbox, people: People, customers: TenantCards | None
 ) -> TicketThreads:
-    """Build the thread resolver: tickets get their own threads. Needed without a link too, as tickets can be imported."""
+    """Build the thread resolver. Needed without a link too, as tickets can be imported."""
 
     async def as_stored(item: InboxItem) -> Origin | None:
         return await inbox.get_origin(item.incident)
@@ -58,7 +58,7 @@ def build_ticket_threads(
 
 @dataclass(frozen=True, slots=True)
 class ProviderServices:
-    """Both ends of the link; either may be off. `cards` and `link` belong to a tenant's site, `keys` to a provider."""
+    """Both ends; either may be off. `cards` and `link` belong to a tenant, `keys` to a provider."""
 
     settings: Settings
     store: Store
@@ -69,37 +69,33 @@ class ProviderServices:
     keys: Mapping[str, Sequence[bytes]]
 
     def add_handlers(self, surface: HandlerContext) -> HandlerContext:
-        """Return the context with the buttons that send tickets."""
         return replace(surface, sending=ProviderHandlers(surface, self.cards, self._build_document)) if self.cards else surface
 
     def wrap_publisher(self, board: ReportPublisher) -> ReportPublisher:
-        """Return a publisher that also offers tickets to send."""
         return ProviderObserver(board, self.cards) if self.cards else board
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
-        """Return the job that empties the outbox, if tickets are sent."""
         if self.cards is None or self.link is None:
             return ()
         poll = timedelta(seconds=self.settings.provider_poll_seconds)
         return (TicketSender(self.cards.outbox, self.link, self.cards.update_card, self.cards.post_provider_message, ask_every=poll).run,)
 
     def build_routes(self, surface: HandlerContext, states: TicketStates | None) -> Sequence[InboundRoute]:
-        """Return the intake's routes; none if it is off."""
         return self._build_intake(surface, states).routes if states else ()
 
     @property
     def update_store(self) -> ProviderMessageStore:
-        """Return the store of operators' messages to senders of tickets."""
+        """Store of operators' messages to senders of tickets."""
         return ProviderMessageStore(self.store.redis, self.ports.clock)
 
     @property
     def fetchable_updates(self) -> ProviderMessageStore | None:
-        """Return the same store if the intake is on, else None."""
+        """The same store if the intake is on."""
         return self.update_store if self.keys else None
 
     def build_ticket_states(self, surface: HandlerContext, records_of: RecordLoader) -> TicketStates | None:
-        """Return the reader of ticket progress, or None if the intake is off."""
+        """Return the reader of ticket progress if the intake is on."""
         if not self.keys:
             return None
 
@@ -143,7 +139,7 @@ def build_provider_services(
 
 
 def load_intake_keys(file: Path, inventory: Inventory) -> dict[str, tuple[bytes, ...]]:
-    """Return tenant -> keys, old and new. Raises Refusal with every problem; a key is never printed."""
+    """Return tenant -> keys. Raises Refusal with every problem; a key is never printed."""
     known = list_tenants(inventory)
     try:
         rows = load_plain(file.read_text()) or {}

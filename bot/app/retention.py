@@ -1,9 +1,7 @@
-"""Removal of expired evidence (by age or size) and of closed incidents above a size limit, and log rotation of the
-private Redis.
+"""Removes expired evidence and, above a size limit, closed incidents; rotates the private Redis' log.
 
-Nothing that an open incident or its ticket cites is removed; if the open incidents cannot be listed, nothing is.
-Several processes may
-share a data folder: one that finds a recent run does nothing.
+Nothing that an open incident or its ticket cites is removed, and nothing at all if open incidents cannot be listed.
+Processes may share a data folder: one that finds a recent run does nothing.
 """
 
 import asyncio
@@ -37,9 +35,7 @@ MAX_CLOSED_MEGABYTES = 512  # of Redis, for closed incidents; past it those clos
 
 @dataclass(frozen=True, slots=True)
 class RetentionRun:
-    """Result of the last run, as `doctor` reads it. `at`: seconds since 1970. `cited`: bytes kept only for open
-    incidents.
-    """
+    """Last run, for `doctor`. `at`: seconds since 1970; `cited`: bytes kept only for open incidents."""
 
     at: float
     outputs: int
@@ -49,7 +45,6 @@ class RetentionRun:
 
 
 def load_last_run(folder: Path) -> RetentionRun | None:
-    """Return the last run recorded in the data folder, or None if missing or unreadable."""
     try:
         return RetentionRun(**json.loads((folder / NOTE_FILE).read_text()))
     except (OSError, ValueError, TypeError):
@@ -57,7 +52,6 @@ def load_last_run(folder: Path) -> RetentionRun | None:
 
 
 class Retention:
-    """The retention job of one worker process."""
 
     def __init__(
         self,
@@ -71,12 +65,12 @@ class Retention:
         self._settings, self._open, self._closed, self._clock, self._pause = settings, open_incidents, closed, clock, pause
 
     async def run(self) -> None:
-        """Clear expired data hourly, until cancelled."""
+        """Clear hourly until cancelled."""
         await self._pause(FIRST_DELAY_SECONDS)
         await run_periodically("retention", self.clear_expired, CLEAR_INTERVAL_SECONDS, expected=(RedisError, OSError), pause=self._pause)
 
     async def clear_expired(self) -> RetentionRun | None:
-        """Remove what has expired. Returns None if a recent run was recorded."""
+        """Remove what has expired; None if a recent run was recorded."""
         now, folder = self._clock.now().timestamp(), self._settings.data_dir
         before = load_last_run(folder)
         if before is not None and now - before.at < CLEAR_INTERVAL_SECONDS / 2:

@@ -1,7 +1,6 @@
-"""`rackmedic serve` and `rackmedic worker`: run until SIGTERM. Any number of either may share one Redis.
+"""`rackmedic serve` and `rackmedic worker`. Any number may share one Redis.
 
-`serve` listens to Slack and starts worker processes for the rest, unless workers run elsewhere or the store is in
-memory only.
+`serve` listens to Slack and starts workers, unless they run elsewhere or the store is in memory only.
 """
 
 import asyncio
@@ -29,9 +28,7 @@ WORKER_NICENESS = 5  # a front end wins over its workers: Slack waits three seco
 
 
 async def serve(settings: Settings, worker: Sequence[str], *, front: bool = False) -> int:
-    """Run until SIGTERM or SIGINT and return the exit code. `worker` is a worker's command; `front` starts none. Raises
-    Refusal.
-    """
+    """Run until SIGTERM or SIGINT. `worker`: command of a worker; `front`: start none. Raises Refusal."""
     set_up_logs(settings.log_level, settings.log_format)
     stop, health = asyncio.Event(), Health()
     install_signal_handlers(stop)
@@ -61,7 +58,7 @@ async def serve(settings: Settings, worker: Sequence[str], *, front: bool = Fals
 
 
 async def run_worker(settings: Settings, *, beside: bool, name: str) -> int:
-    """Run a worker until SIGTERM or, if started `beside` a front end, until that is gone. `name` is unique on its host."""
+    """Run until SIGTERM, or until the parent of a `beside` worker is gone. `name` is unique on its host."""
     set_up_logs(settings.log_level, settings.log_format)
     stop, health = asyncio.Event(), Health()
     install_signal_handlers(stop, tied=beside)
@@ -89,7 +86,7 @@ async def run_worker(settings: Settings, *, beside: bool, name: str) -> int:
 
 @contextlib.asynccontextmanager
 async def _wait_until_ready(ready: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Delay listening to Slack until the workers are ready."""
+    """Do not listen to Slack before the workers are ready."""
     await ready()
     yield
 

@@ -1,6 +1,6 @@
-"""Loads a site's files on top of the built-in ones: checks, taxonomy, SKU profiles, guides.
+"""Loads a site's files on top of the built-in ones.
 
-Separate from `diagnosis_runtime` to spare listing commands half a second of imports (measured).
+Apart from `diagnosis_runtime` to spare listing commands half a second of imports (measured).
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,9 +37,7 @@ class BadSite(Refusal):
 
 
 def load_all_checks(settings: Settings) -> Mapping[str, Check]:
-    """Return all checks by id, including the site's; log readers know the site's rules. Raises BadSite, and Refusal for
-    a bad program folder.
-    """
+    """Return all checks by id, with the site's log rules. Raises Refusal."""
     if refused := [why for folder in settings.check_programs if (why := explain_refused_folder(folder))]:
         raise Refusal("\n".join(f"{ENV_PREFIX}CHECK_PROGRAMS: {why}" for why in refused), 2)
     try:
@@ -50,7 +48,7 @@ def load_all_checks(settings: Settings) -> Mapping[str, Check]:
 
 
 def add_log_rules(checks: Mapping[str, Check], kb_dir: Path | None) -> Mapping[str, Check]:
-    """Return the checks with the site's log rules and filters added. Raises BadSite."""
+    """Return the checks with the site's log rules and filters. Raises BadSite."""
     return add_rules(add_filters(checks, load_site_filters(kb_dir)), load_site_rules(kb_dir))
 
 
@@ -63,7 +61,7 @@ def load_site_rules(kb_dir: Path | None) -> tuple[LogRule, ...]:
 
 
 def load_site_filters(kb_dir: Path | None) -> tuple[LogFilter, ...]:
-    """Return the filters for normal lines of the site's job logs. Raises BadSite."""
+    """Return filters for normal lines of job logs. Raises BadSite."""
     try:
         return load_filters(*find_site_folder(kb_dir, "filters"))
     except BadFilters as why:
@@ -79,9 +77,7 @@ def load_site_taxonomy(kb_dir: Path | None) -> Taxonomy:
 
 
 def load_site_incidents(kb_dir: Path | None, taxonomy: Taxonomy | None = None) -> tuple[PastIncident, ...]:
-    """Return built-in past incidents, then the site's, which win on equal ids. Labels are checked against `taxonomy`.
-    Raises BadSite.
-    """
+    """Return past incidents; the site's win on equal ids. Raises BadSite for labels outside `taxonomy`."""
     labels = taxonomy.leaves.keys() if taxonomy else None
     try:
         own = [one for folder in find_site_folder(kb_dir, "incidents") for one in load_seeds(folder, labels)]
@@ -101,7 +97,7 @@ def load_site_pages(kb_dir: Path | None, taxonomy: Taxonomy | None = None) -> tu
 
 
 def load_site_guides(settings: Settings, checks: Mapping[str, Check] | None = None) -> Mapping[str, Guide]:
-    """Return built-in troubleshooting guides, then the site's, which win on equal ids. Raises BadSite."""
+    """Return troubleshooting guides; the site's win on equal ids. Raises BadSite."""
     known = checks or load_all_checks(settings)
     try:
         return load_guides(*find_site_folder(settings.kb_dir, "guides"), parts=build_guide_parts(known))
@@ -110,9 +106,7 @@ def load_site_guides(settings: Settings, checks: Mapping[str, Check] | None = No
 
 
 def build_guide_parts(checks: Mapping[str, Check]) -> GuideVocabulary:
-    """Return the checks and remedies that guides may name. `resume_node` is excluded: it follows a remediation
-    automatically.
-    """
+    """Return what guides may name. `resume_node` follows a remediation automatically."""
     establishes = {check.id: check.establishes for check in checks.values()}
     alone = frozenset(check.id for check in checks.values() if check.exclusive)
     return GuideVocabulary(establishes, alone, frozenset(REMEDIES) - {"run_check", "resume_node"})
@@ -127,7 +121,7 @@ def load_site_skus(kb_dir: Path | None) -> Mapping[str, Sku]:
 
 
 def load_site_policy(settings: Settings, inventory: Inventory | None = None) -> SitePolicy:
-    """Return the site's policy; names in it are checked against `inventory`, if given. Raises Refusal."""
+    """Return the policy, checked against `inventory`. Raises Refusal."""
     if settings.policy is None:
         return SitePolicy()
     try:
@@ -137,6 +131,6 @@ def load_site_policy(settings: Settings, inventory: Inventory | None = None) -> 
 
 
 def find_site_folder(kb_dir: Path | None, part: str) -> tuple[Path, ...]:
-    """Return the site's folder of that name as a tuple of one, or an empty tuple."""
+    """Return a tuple of the folder, or an empty one."""
     folder = kb_dir / part if kb_dir else None
     return (folder,) if folder and folder.is_dir() else ()

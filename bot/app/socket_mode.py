@@ -25,7 +25,7 @@ MAX_CONNECT_RETRIES, CONNECT_PAUSE_SECONDS = 24, 5.0  # while Slack rate-limits 
 async def build_app_with_retries(
     surface: HandlerContext, door: TenantHandlers | None = None, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> AsyncApp:
-    """Build the Bolt app, waiting while Slack rate-limits. Slack does so now and then for about a minute."""
+    """Build the Bolt app, waiting while Slack rate-limits."""
     for left in range(MAX_CONNECT_RETRIES, -1, -1):
         try:
             return await build_slack_app(surface, door)
@@ -39,7 +39,7 @@ async def build_app_with_retries(
 
 
 async def build_app_or_refuse(surface: HandlerContext, door: TenantHandlers | None = None) -> AsyncApp:
-    """Build the Bolt app. Raises Refusal naming the setting to fix if Slack rejects the token or is unreachable."""
+    """Build the Bolt app. Raises Refusal naming the setting to fix."""
     try:
         return await build_app_with_retries(surface, door)
     except SlackApiError as why:
@@ -51,13 +51,12 @@ async def build_app_or_refuse(surface: HandlerContext, door: TenantHandlers | No
 
 
 class SocketConnection(Protocol):
-    """What is used of slack_bolt's Socket Mode handler."""
 
     async def connect_async(self) -> None: ...
 
 
 async def connect_with_retries(handler: SocketConnection, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-    """Connect, waiting while Slack has no slot. Raises Refusal after MAX_CONNECT_RETRIES retries."""
+    """Connect, waiting while Slack rate-limits. Raises Refusal."""
     for left in range(MAX_CONNECT_RETRIES, -1, -1):
         try:
             await handler.connect_async()
@@ -72,7 +71,7 @@ async def connect_with_retries(handler: SocketConnection, *, pause: Callable[[fl
 
 @contextlib.asynccontextmanager
 async def run_socket_mode(surface: HandlerContext, app_token: str, door: TenantHandlers | None = None) -> AsyncIterator[None]:
-    """Hold a Socket Mode connection. Raises Refusal as `build_app_or_refuse` does."""
+    """Hold a connection. Raises Refusal."""
     handler = AsyncSocketModeHandler(await build_app_or_refuse(surface, door), app_token)
     await connect_with_retries(handler)
     try:

@@ -1,7 +1,6 @@
-"""Startup of a long-lived process while Redis is away: it waits, and says so in its log and health, instead of exiting.
+"""Startup while Redis is away: a long-lived process waits instead of exiting, visible in log and health.
 
-Only an unreachable Redis is waited for. Configuration errors (wrong password, cluster mode, invalid URL) are refused at
-once.
+Configuration errors (wrong password, cluster mode, invalid URL) are refused at once.
 """
 
 import asyncio
@@ -21,9 +20,7 @@ RETRY_DELAYS_SECONDS = (0.5, 1.0, 2.0, 5.0)  # the last one repeats
 
 
 async def run_with_store(settings: Settings, health: Health, stop: asyncio.Event, run: Callable[[Store], Awaitable[None]]) -> None:
-    """Call `run` with the open store, again if Redis is away before the process was ready. `stop` ends the wait. Raises
-    Refusal.
-    """
+    """Run with the open store; retry while Redis is away until the process was ready. Raises Refusal."""
     tried = 0
     while not stop.is_set():
         try:

@@ -1,4 +1,4 @@
-"""Wiring of tracker tickets, if the settings name trackers."""
+"""Wiring of trackers, if any are set."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
@@ -28,20 +28,19 @@ from tools.clock import Clock
 
 
 def open_site_trackers(settings: Settings, clock: Clock | None = None) -> tuple[Tracker, ...]:
-    """Open the trackers that the settings name. Raises Refusal."""
+    """Open the trackers of the settings. Raises Refusal."""
     if not settings.trackers:
         return ()
     return open_trackers(settings.trackers, clock or WallClock(), f"{ENV_PREFIX}TRACKERS")
 
 
 def list_offered_trackers(trackers: Sequence[Tracker]) -> TrackerChoices:
-    """Return the trackers as cards offer them."""
     return tuple((tracker.name, tracker.words) for tracker in trackers)
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerServices:
-    """The tracker parts of a process; `cards` is None if no tracker is set."""
+    """Trackers of a process; `cards` is None without any."""
 
     cards: TrackerCards | None
     closings: ClosingCauses
@@ -49,14 +48,12 @@ class TrackerServices:
     poll: timedelta
 
     def add_handlers(self, surface: HandlerContext) -> HandlerContext:
-        """Return the context with the ticket buttons and form."""
         if self.cards is None:
             return surface
         return replace(surface, tracking=TrackerHandlers(surface, self.cards, self.closings.titles, self.closings.customers))
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
-        """Return the job that empties the outbox, if trackers are set."""
         if self.cards is None:
             return ()
         cards = self.cards

@@ -1,8 +1,7 @@
-"""Worker processes beside the Slack front end, so that a diagnosis never delays Slack's acknowledgement.
+"""Worker processes, so that a diagnosis never delays Slack's acknowledgement.
 
-A worker never outlives its parent, however that ends: both see their shared socket close. A worker that dies is
-restarted; one that
-cannot start aborts the parent's start.
+A worker never outlives its parent: both see their socket close. A dead worker is restarted; one that cannot start
+aborts the parent's start.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ RESTART_DELAYS_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)  # growing until a worker b
 
 
 class WorkerProcess:
-    """One supervised worker process."""
+    """One supervised worker."""
 
     def __init__(self, command: Sequence[str], pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._command, self.pause = command, pause
@@ -37,12 +36,10 @@ class WorkerProcess:
         self._line: asyncio.StreamWriter | None = None
 
     async def start(self) -> None:
-        """Start the worker and wait until it is ready."""
         await self.launch()
         await self.wait_until_ready()
 
     async def launch(self) -> None:
-        """Start the worker without waiting."""
         await self._close_line()
         ours, theirs = socket.socketpair()
         with theirs:
@@ -50,9 +47,7 @@ class WorkerProcess:
         self._said, self._line = await asyncio.open_connection(sock=ours, limit=2 * MAX_REFUSAL_BYTES)
 
     async def wait_until_ready(self) -> None:
-        """Wait until the worker is ready. Raises the worker's own Refusal, or a generic one when it died (see stderr)
-        or timed out.
-        """
+        """Wait until ready. Raises the worker's own Refusal, or a generic one if it died or timed out."""
         said = b""
         with contextlib.suppress(TimeoutError, OSError, ValueError):  # a line that is too long is a ValueError
             async with asyncio.timeout(READY_TIMEOUT_SECONDS):
@@ -63,7 +58,6 @@ class WorkerProcess:
         raise _decode_refusal(said) or Refusal("the worker process did not start; what it said stands above")
 
     async def restart_forever(self) -> None:
-        """Restart the worker whenever it dies, until cancelled."""
         failed = 0
         while True:
             if self._process is not None:
@@ -79,7 +73,7 @@ class WorkerProcess:
                 log.info("worker.started_again")
 
     async def stop(self) -> None:
-        """Let the worker finish its steps, then kill it after STOP_TIMEOUT_SECONDS."""
+        """Let the worker finish its steps; kill it after STOP_TIMEOUT_SECONDS."""
         await self._close_line()
         if self._process is None or self._process.returncode is not None:
             return
@@ -99,9 +93,7 @@ class WorkerProcess:
 
 @contextlib.asynccontextmanager
 async def run_workers(command: Sequence[str], count: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Run `count` workers, each with its own `--name`. Yields a function that waits until all are ready and then
-    supervises them.
-    """
+    """Run workers with own `--name`s; yields a function that awaits readiness and then supervises."""
     several = [WorkerProcess([*command, "--name", f"beside-{n}"]) for n in range(count)]
     keeping: list[asyncio.Task[None]] = []
 
@@ -121,9 +113,9 @@ async def run_workers(command: Sequence[str], count: int) -> AsyncIterator[Calla
 
 @contextlib.asynccontextmanager
 async def tie_to_parent(stop: asyncio.Event) -> AsyncIterator[Callable[[], None]]:
-    """Set `stop` when the parent process is gone. Yields a function that reports this worker as ready.
+    """Set `stop` when the parent is gone; yields a function that reports readiness.
 
-    A Refusal raised before that is sent to the parent and suppressed here, so that the same problem is printed once.
+    An earlier Refusal goes to the parent and ends here, so that it is printed once.
     """
     line = socket.socket(fileno=sys.stdin.fileno())
     said, back = await asyncio.open_connection(sock=line)
@@ -167,12 +159,12 @@ def _decode_refusal(said: bytes) -> Refusal | None:
 
 
 def build_own_command(*words: str) -> tuple[str, ...]:
-    """Return the command line that runs this program as a child process."""
+    """Return the command line of this program as a child process."""
     return (sys.executable, "-m", "bot.cli", *words)
 
 
 def install_signal_handlers(stop: asyncio.Event, *, tied: bool = False) -> None:
-    """Set `stop` on SIGTERM and SIGINT. A tied worker ignores SIGINT: its parent stops it."""
+    """Set `stop` on SIGTERM and SIGINT; a tied worker ignores SIGINT, as its parent stops it."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGINT, (lambda: None) if tied else stop.set)

@@ -1,4 +1,4 @@
-"""Block Kit builders. The only module that knows Slack's limits: a block made here is never refused for its size.
+"""Block Kit builders, the only module that knows Slack's limits: its blocks are never refused for size.
 
 Texts are clipped with a note. Ids and values are never clipped, as that would change their meaning: they raise
 `TooLong`.
@@ -45,7 +45,7 @@ class TooLong(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A message: blocks, and the fallback text for notifications and screen readers."""
+    """Blocks and the fallback text for notifications and screen readers."""
 
     blocks: tuple[Block, ...]
     text: str
@@ -67,7 +67,7 @@ def _plain_text(text: str, limit: int) -> Block:
 
 
 def _mrkdwn(text: str) -> Block:
-    """Return mrkdwn text; `verbatim` keeps Slack from adding links or mentions."""
+    """Return mrkdwn; `verbatim` keeps Slack from adding links."""
     return {"type": "mrkdwn", "text": text or "–", "verbatim": True}
 
 
@@ -81,7 +81,6 @@ def section(*lines: Line, accessory: Block | None = None) -> Block:
 
 
 def clipped_section(*lines: Line, room: int) -> Block:
-    """Return a section of lines, clipped to `room`."""
     return {"type": "section", "text": _mrkdwn(render_lines(lines, min(room, MAX_SECTION_CHARS)))}
 
 
@@ -90,18 +89,18 @@ def line_section(*parts: Part) -> Block:
 
 
 def exact_section(*lines: Line) -> Block:
-    """Return a section of lines, never clipped. Raises TooLong."""
+    """Return unclipped lines. Raises TooLong."""
     words = "\n".join(render_line(parts, sys.maxsize) for parts in lines)
     return {"type": "section", "text": _mrkdwn(_require_size("text", words, MAX_SECTION_CHARS))}
 
 
 def exact_code_section(text: str) -> Block:
-    """Return a monospace section, never clipped. Raises TooLong."""
+    """Return unclipped monospace text. Raises TooLong."""
     return {"type": "section", "text": _mrkdwn(_require_size("text", exact_code_block(text), MAX_SECTION_CHARS))}
 
 
 def exact_line_section(above: Line, below: Sequence[Line], room: int) -> Block:
-    """Return a section of a line that is never clipped (raises TooLong) and lines clipped to `room`."""
+    """Return an unclipped line (raises TooLong) and lines clipped to `room`."""
     words = _require_size("text", render_line(above, sys.maxsize), MAX_SECTION_CHARS)
     room = min(room, MAX_SECTION_CHARS - count_utf16_units(words) - 1)
     tail = render_lines(below, room) if below and room > 2 * HIDDEN_LINES_NOTE_CHARS else ""
@@ -109,7 +108,7 @@ def exact_line_section(above: Line, below: Sequence[Line], room: int) -> Block:
 
 
 def exact_command_section(above: Sequence[Line], monospace: str, below: Sequence[Line], room: int) -> Block:
-    """Return a section of lines and monospace text, never clipped (raises TooLong), and lines clipped to `room`."""
+    """Return unclipped lines and monospace text (raises TooLong) and lines clipped to `room`."""
     words = "\n".join(render_line(parts, sys.maxsize) for parts in above)
     words = _require_size("text", f"{words}\n{exact_code_block(monospace)}", MAX_SECTION_CHARS)
     room = min(room, MAX_SECTION_CHARS - count_utf16_units(words) - 1)
@@ -118,12 +117,11 @@ def exact_command_section(above: Sequence[Line], monospace: str, below: Sequence
 
 
 def code_section(rows: Iterable[str], width: int = 300, limit: int = MAX_SECTION_CHARS) -> Block:
-    """Return a section of monospace host output."""
     return {"type": "section", "text": _mrkdwn(code_block(rows, limit, width))}
 
 
 def fields(pairs: Iterable[tuple[str, Line]]) -> Block:
-    """Return facts side by side; above ten the last one counts the rest."""
+    """Return facts side by side; above ten the last counts the rest."""
     rows = list(pairs)
     shown = rows if len(rows) <= MAX_FIELDS else [*rows[: MAX_FIELDS - 1], ("more", (f"{len(rows) - MAX_FIELDS + 1} not shown",))]
     return {
@@ -135,7 +133,6 @@ def fields(pairs: Iterable[tuple[str, Line]]) -> Block:
 
 
 def context(*lines: Line) -> Block:
-    """Return small print."""
     shown = (
         lines
         if len(lines) <= MAX_CONTEXT_ELEMENTS
@@ -145,7 +142,7 @@ def context(*lines: Line) -> Block:
 
 
 def plan(title: str, tasks: Iterable[tuple[str, TaskStatus]]) -> Block:
-    """Return steps as Slack's plan block. `replace_plan_blocks` renders them where Slack lacks it."""
+    """Return Slack's plan block; `replace_plan_blocks` is the fallback."""
     cards = [
         {"type": "task_card", "task_id": f"step-{n}", "title": clip_text(words, MAX_TASK_CHARS), "status": is_}
         for n, (words, is_) in enumerate(tasks)
@@ -163,7 +160,7 @@ def _render_plan_as_section(block: Block) -> Block:
 
 
 def exact_context(*lines: Line) -> Block:
-    """Return small print, never clipped. Raises TooLong."""
+    """Return unclipped small print. Raises TooLong."""
     return {
         "type": "context",
         "elements": [_mrkdwn(_require_size("text", render_line(parts, sys.maxsize), MAX_FIELD_CHARS)) for parts in lines],
@@ -175,19 +172,16 @@ def divider() -> Block:
 
 
 def actions(*buttons: Block) -> Block:
-    """Return a row of buttons. Raises TooLong."""
     if not 1 <= len(buttons) <= MAX_BUTTONS_PER_ROW:
         raise TooLong(f"{len(buttons)} buttons in one row, Slack takes 1 to {MAX_BUTTONS_PER_ROW}")
     return {"type": "actions", "elements": list(buttons)}
 
 
 def confirm(title: str, text: str, yes: str, no: str = "Back") -> Block:
-    """Return Slack's confirmation dialog."""
     return {"title": _plain_text(title, 100), "text": _plain_text(text, 300), "confirm": _plain_text(yes, 30), "deny": _plain_text(no, 30)}
 
 
 def button(text: str, action_id: str, value: str, *, style: str = "", ask: Block | None = None) -> Block:
-    """Return a button. Raises TooLong: `value` is never clipped."""
     block = {
         "type": "button",
         "text": _plain_text(text, MAX_BUTTON_CHARS),
@@ -198,7 +192,7 @@ def button(text: str, action_id: str, value: str, *, style: str = "", ask: Block
 
 
 def feedback_buttons(action_id: str, yes: tuple[str, str], no: tuple[str, str]) -> Block:
-    """Return Slack's feedback buttons; each is (label, value). Raises TooLong."""
+    """Return Slack's feedback buttons, each (label, value)."""
 
     def one(words: str, value: str) -> Block:
         return {
@@ -212,7 +206,7 @@ def feedback_buttons(action_id: str, yes: tuple[str, str], no: tuple[str, str]) 
 
 
 def input_block(block_id: str, label: str, element: Block, *, hint: str = "", optional: bool = False) -> Block:
-    """Return a labelled modal input; its value is found under (block_id, block_id)."""
+    """Return an input; its value is at (block_id, block_id)."""
     element = {**element, "action_id": _require_size("block_id", block_id, MAX_ACTION_ID_CHARS)}
     block: Block = {"type": "input", "block_id": block_id, "label": _plain_text(label, 200), "element": element, "optional": optional}
     return block | ({"hint": _plain_text(hint, 500)} if hint else {})
@@ -224,7 +218,7 @@ def text_input(*, initial: str = "", multiline: bool = False, most: int = MAX_IN
 
 
 def select(groups: Mapping[str, Sequence[tuple[str, str]]], initial: str = "") -> Block:
-    """Return a select of (value, label) groups, splitting groups above 100 options."""
+    """Return a select of (value, label), splitting groups above 100."""
     made = [_option_group(heading, rows) for name, whole in groups.items() if whole for heading, rows in _split_option_groups(name, whole)]
     options = [option for group in made for option in group["options"]]
     chosen = next((option for option in options if option["value"] == initial), None)
@@ -238,7 +232,7 @@ def select_person(initial: str = "") -> Block:
 
 
 def overflow(action_id: str, rows: Sequence[tuple[str, str]]) -> Block:
-    """Return an overflow menu of (value, label). Raises TooLong."""
+    """Return a menu of (value, label)."""
     if not 1 <= len(rows) <= MAX_OVERFLOW_OPTIONS:
         raise TooLong(f"{len(rows)} choices in a small menu, Slack takes 1 to {MAX_OVERFLOW_OPTIONS}")
     options = [
@@ -249,7 +243,7 @@ def overflow(action_id: str, rows: Sequence[tuple[str, str]]) -> Block:
 
 
 def select_row(action_id: str, carried: str, placeholder: str, groups: Mapping[str, Sequence[tuple[str, str]]]) -> Block:
-    """Return a select for a message. Options hold no extra data, so `carried` is the block id. Raises TooLong."""
+    """Return a select; its block id is `carried`, as options hold no extra data."""
     element = select(groups) | {
         "action_id": _require_size("action_id", action_id, MAX_ACTION_ID_CHARS),
         "placeholder": _plain_text(placeholder, MAX_OPTION_CHARS),
@@ -271,7 +265,7 @@ def _option_group(heading: str, rows: Sequence[tuple[str, str]]) -> Block:
 
 
 def modal(callback_id: str, title: str, blocks: Sequence[Block], *, submit: str, metadata: str) -> Block:
-    """Return a modal. `metadata` comes back with the submission. Raises TooLong."""
+    """Return a modal; `metadata` comes back with the submission."""
     return {
         "type": "modal",
         "callback_id": _require_size("callback_id", callback_id, MAX_ACTION_ID_CHARS),
@@ -293,9 +287,7 @@ def home_view(blocks: Sequence[Block]) -> Block:
 
 
 def fit_blocks(blocks: Sequence[Block], most: int = MAX_BLOCKS) -> list[Block]:
-    """Return at most `most` blocks with at most MAX_MESSAGE_CHARS of text. Buttons, inputs and headers stay; a note
-    counts the rest.
-    """
+    """Bound blocks and text; buttons, inputs and headers stay, a note counts the rest."""
     if len(blocks) <= most and sum(map(count_text_chars, blocks)) <= MAX_MESSAGE_CHARS:
         return list(blocks)
     anchors = {i for i, block in enumerate(blocks) if block["type"] in ("actions", "context_actions", "input", "header")}
@@ -315,7 +307,6 @@ def fit_blocks(blocks: Sequence[Block], most: int = MAX_BLOCKS) -> list[Block]:
 
 
 def count_text_chars(block: Any) -> int:
-    """Return the total length of all texts in a block."""
     if isinstance(block, dict):
         return sum(count_utf16_units(v) if k == "text" and isinstance(v, str) else count_text_chars(v) for k, v in block.items())
     return sum(map(count_text_chars, block)) if isinstance(block, list) else 0

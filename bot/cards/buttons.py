@@ -1,8 +1,6 @@
-"""Encoding of button and form data, and its parsing from clicks and submissions.
+"""Encodes and parses the data of buttons and forms.
 
-A report's button holds the incident and the inbox item of that report. An action's form holds the approval and the
-digest it was
-opened for.
+A report's button holds incident and inbox item; an action's form holds approval and digest.
 """
 
 import json

@@ -1,9 +1,7 @@
-"""Untrusted text made safe for Slack: spans in, escaped mrkdwn out. The only mention it can produce is an approver
-group.
+"""Makes untrusted text safe for Slack: spans in, escaped mrkdwn out. It mentions only approver groups.
 
 All text from hosts, logs, tickets and users passes through here. Limits apply while rendering, so that a cut never
-splits an escape
-or a code fence and always says how much is missing.
+splits an escape or a code fence and always says how much is missing.
 """
 
 import re
@@ -54,12 +52,10 @@ Line = tuple[Part, ...]
 
 
 def bold(text: str) -> Span:
-    """Mark hosts, devices and verdicts."""
     return Span(text, "bold")
 
 
 def code(text: str) -> Span:
-    """Mark a name to copy: label, host range, unit."""
     return Span(text, "code")
 
 
@@ -68,12 +64,12 @@ def italic(text: str) -> Span:
 
 
 def mention_group(group: str) -> Span:
-    """Return a mention of the approver group, the only mention RackMedic makes. Raises BadId."""
+    """Return a mention of the approver group, the only one made. Raises BadId."""
     return Span(f"<!subteam^{_require_slack_id(group)}>", "token")
 
 
 def channel_link(channel: str) -> Span:
-    """Return a channel's link, which Slack shows by name to members only. Raises BadId."""
+    """Return a channel link. Raises BadId."""
     return Span(f"<#{_require_slack_id(channel)}>", "token")
 
 
@@ -98,27 +94,26 @@ def web_link(url: str, label: str) -> Span:
 
 
 def parse_backticks(words: str) -> Line:
-    """Return a trusted line with text in back-ticks as code."""
+    """Return a trusted line with its back-ticks as code."""
     return tuple(code(part) if odd % 2 else part for odd, part in enumerate(BACKTICK_PATTERN.split(words)) if part)
 
 
 def format_slack_date(at: datetime, form: Literal["time", "ago"] = "time") -> Span:
-    """Return a time in each reader's time zone, with UTC as fallback."""
+    """Return a time in each reader's time zone; UTC as fallback."""
     at = at.astimezone(UTC)
     shown = {"time": "{time_secs}", "ago": "{ago}"}[form]
     return Span(f"<!date^{int(at.timestamp())}^{shown}|{at:%Y-%m-%d %H:%M:%S} UTC>", "token")
 
 
 def format_utc_time(at: datetime) -> str:
-    """Return `03:10:00 UTC`, the same for every reader, for comparison with logs."""
+    """Return `03:10:00 UTC`, for comparison with logs."""
     return f"{at.astimezone(UTC):%H:%M:%S} UTC"
 
 
 def escape_ambiguous(text: str) -> str:
-    """Return text in which two different inputs never look the same, for what an approver vouches for.
+    """Return text in which two different inputs never look the same.
 
-    Printable ASCII stays. Back-ticks, non-ASCII, blanks that a display drops and link separators become their code
-    point in ‹›.
+    Printable ASCII stays; back-ticks, non-ASCII, dropped blanks and link separators become code points in ‹›.
     """
     shown = "".join(char if " " <= char <= "~" and char != "`" else f"‹U+{ord(char):04X}›" for char in text)
     shown = re.sub(r"^ | $|(?<= ) | (?= )", "‹U+0020›", shown)
@@ -126,16 +121,15 @@ def escape_ambiguous(text: str) -> str:
 
 
 def exact_code(text: str) -> Span:
-    """Return escaped text as inline code that is never cut; `blocks.exact_*` raise TooLong instead."""
+    """Return inline code that is never cut (`blocks.exact_*`)."""
     return Span(f"`{_escape_mrkdwn(escape_ambiguous(text))}`", "token")
 
 
 def exact_code_block(text: str) -> str:
-    """Return escaped text as a code block that is never cut.
+    """Return a code block that is never cut.
 
-    Line ends are marked `↵`, so that a wrapped line does not look like two; blanks that a display drops are `·`. Both
-    are non-ASCII, so the
-    text itself cannot contain them.
+    Line ends are marked `↵`, so that a wrapped line does not look like two, and dropped blanks `·`; the text itself
+    cannot contain these.
     """
     lines = escape_ambiguous(text).replace("‹U+000A›", "↵\n").replace("‹U+0020›", "·")
     return f"```\n{_escape_mrkdwn(lines)}\n```"
@@ -159,18 +153,15 @@ def defang(text: str) -> str:
 
 
 def strip_markup(text: str) -> str:
-    """Return text for places without markup (header, button, fallback).
+    """Return text for headers, buttons and fallbacks.
 
-    Angle brackets become look-alikes, and so does an ampersand that starts an escape; others stay, so `&&` is shown as
-    it is.
+    Angle brackets become look-alikes, as does an ampersand that starts an escape; `&&` stays.
     """
     return ENTITY_PATTERN.sub("＆", _collapse_whitespace(_make_visible(text)).translate(LOOKALIKE_TRANSLATION))
 
 
 def _make_visible(text: str) -> str:
-    """Show hidden characters and defang addresses. Typographic spaces become blanks (`escape_ambiguous` keeps them
-    apart).
-    """
+    """Show hidden characters and defang addresses. Typographic spaces become blanks."""
     return defang(show_invisible(text[:MAX_READ_CHARS].replace("\r\n", "\n").translate(SPACE_TRANSLATION)))
 
 
@@ -187,7 +178,7 @@ def _neutralize_emphasis(text: str) -> str:
 
 
 def _neutralize_emoji(words: str) -> str:
-    """Show addresses as code and disarm other emoji codes."""
+    """Show addresses as code and disarm emoji codes."""
     if not EMOJI_PATTERN.search(words):
         return words
     shown, end = "", 0
@@ -199,7 +190,6 @@ def _neutralize_emoji(words: str) -> str:
 
 
 def _clean_span(span: Span) -> str:
-    """Return the span's text before escaping, on one line."""
     if span.style == "token":
         return span.text
     words = _collapse_whitespace(_make_visible(span.text))
@@ -218,7 +208,7 @@ def _apply_style(words: str, style: str) -> str:
 
 
 def isolate_rtl_words(words: str) -> str:
-    """Isolate right-to-left words, so that the sentence around them keeps its order."""
+    """Isolate right-to-left words, so that the sentence keeps its order."""
     if not RIGHT_TO_LEFT_PATTERN.search(words):
         return words
     runs = groupby(words.split(" "), lambda word: bool(RIGHT_TO_LEFT_PATTERN.search(word)))
@@ -226,7 +216,6 @@ def isolate_rtl_words(words: str) -> str:
 
 
 def _isolate_run(run: str) -> str:
-    """Isolate a run without the punctuation at its ends."""
     bare = run.lstrip(OPENING_PUNCTUATION)
     core = bare.rstrip(CLOSING_PUNCTUATION)
     return f"{run[: len(run) - len(bare)]}{_isolate_rtl(core)}{bare[len(core) :]}"
@@ -237,7 +226,7 @@ def _isolate_rtl(text: str) -> str:
 
 
 def _split_edge_blanks(part: Part) -> tuple[str, str, str]:
-    """Return (before, words, after); a plain part keeps one blank at either end."""
+    """Return (before, words, after); plain parts keep one blank at either end."""
     span = part if isinstance(part, Span) else Span(part)
     words = _clean_span(span)
     if span.style != "plain" or not span.text:
@@ -251,7 +240,7 @@ def build_line(*parts: Part) -> Line:
 
 
 def render_line(parts: Sequence[Part], limit: int) -> str:
-    """Return a line as mrkdwn of at most `limit`, with a count of what was cut."""
+    """Return a line as mrkdwn of at most `limit`, counting what was cut."""
     out, room = "", limit - CUT_NOTE_CHARS
     for i, part in enumerate(parts):
         style = part.style if isinstance(part, Span) else "plain"
@@ -269,7 +258,7 @@ def render_line(parts: Sequence[Part], limit: int) -> str:
 
 
 def _fit_prefix(words: str, style: str, room: int) -> str:
-    """Return a prefix whose mrkdwn fits; close to the longest if its escapes are evenly spread."""
+    """Return about the longest prefix whose mrkdwn fits."""
     kept = max(0, min(len(words), room))
     while kept and (over := count_utf16_units(_apply_style(words[:kept], style)) - room) > 0:
         kept = max(0, kept - max(1, over * kept // (room + over)))  # what is too much, by the share that marks add
@@ -277,14 +266,13 @@ def _fit_prefix(words: str, style: str, room: int) -> str:
 
 
 def render_lines(lines: Iterable[Sequence[Part]], limit: int) -> str:
-    """Return lines as mrkdwn of at most `limit`, with a count of hidden lines."""
+    """Return lines as mrkdwn of at most `limit`, counting hidden ones."""
     rows = list(lines)
     most = limit if len(rows) == 1 else limit - HIDDEN_LINES_NOTE_CHARS
     return _join_rows((render_line(parts, most) for parts in rows), len(rows), limit)
 
 
 def _join_rows(rows: Iterable[str], total: int, limit: int) -> str:
-    """Join rows up to `limit`, leaving space for the line that counts the rest."""
     kept: list[str] = []
     used = 0
     for i, row in enumerate(rows):
@@ -297,7 +285,7 @@ def _join_rows(rows: Iterable[str], total: int, limit: int) -> str:
 
 
 def code_block(rows: Iterable[str], limit: int, width: int = 300) -> str:
-    """Return a monospace block. Blanks are kept, back-ticks replaced, lines cut at `width`."""
+    """Return a monospace block, back-ticks replaced, lines cut at `width`."""
     whole = list(rows) or [" "]
     room = limit - 2 * len("```\n")
     width = min(width, room - HIDDEN_LINES_NOTE_CHARS - CUT_NOTE_CHARS)
@@ -311,7 +299,7 @@ def _render_code_row(row: str, width: int) -> str:
 
 
 def clip_text(text: str, limit: int) -> str:
-    """Return plain text of at most `limit`, for headers, buttons and titles."""
+    """Return plain text of at most `limit`."""
     words = strip_markup(text)
     if count_utf16_units(words) <= limit:
         return words
@@ -319,7 +307,7 @@ def clip_text(text: str, limit: int) -> str:
 
 
 def truncate_text(words: str, room: int) -> str:
-    """Return the longest prefix of at most `room` UTF-16 units."""
+    """Return the longest prefix of `room` UTF-16 units."""
     kept = words[:room]
     while count_utf16_units(kept) > room:
         kept = kept[:-1]

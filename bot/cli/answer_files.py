@@ -1,4 +1,4 @@
-"""Files of a terminal answer (outputs, charts, report): saved to a folder, or else printed as text."""
+"""Files of a terminal answer (outputs, charts, report): saved to a folder or printed."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -39,7 +39,7 @@ class AnswerFiles:
             self.folder = make_folder(self.folder)
 
     async def render_lines(self, report: Report, asked: str) -> list[str]:
-        """Return the files as text, or the paths they were saved to. Raises Refusal if unwritable."""
+        """Return the files as text, or the saved paths. Raises Refusal."""
         shown = [line for row in report.shown for line in await self._render_output(row)]
         rows = IncidentView(await self.thread.get_state(""))
         drawn = [line for wanted in report.pictures if wanted.asked for line in await self._render_picture(wanted, rows)]
@@ -61,14 +61,12 @@ class AnswerFiles:
         return [*self._save_file(f"{drawing.name}.png", _draw_png(drawing)), *self._save_file(f"{drawing.name}.txt", drawing.text.encode())]
 
     async def _render_page(self, incident: str, asked: str) -> list[str]:
-        """Return the report as Markdown, or save it in the requested format."""
         written: PageFormat = parse_page_format(asked) if self.folder is not None else "md"
         page = await self._build_incident_sources().build_operator_page(incident)
         content = FORMATS[written].write(page)
         return self._save_file(f"{incident}-report.{written}", content) or content.decode().rstrip().split("\n")
 
     def _save_file(self, name: str, content: bytes) -> list[str]:
-        """Save a file and report it; return [] without a folder."""
         if self.folder is None:
             return []
         file = self.folder / Path(name).name

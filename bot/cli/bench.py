@@ -32,13 +32,12 @@ def is_bench_installed() -> bool:
 
 
 def score_cases(kb: Path | None, n: int | None) -> dict[str, bool]:
-    """Return per open case whether it is answered right with this site folder. `n`: cases per layer."""
+    """Return per open case whether it is right with this site folder. `n`: cases per layer."""
     answers: dict[str, bool] = _run_resumable(lambda: _load_bench().right_with(kb, n, lambda line: print_text(line, err=True)))
     return answers
 
 
 def _run_resumable(act: Callable[[], Any]) -> Any:
-    """Return the action's value; exit on a refusal or interrupt."""
     try:
         return call_or_exit(act)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Catalogues as tables and as JSON, built from the catalogues themselves."""
+"""Catalogues as tables and JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,6 @@ def print_catalogue(title: str, rows: CatalogueRows, as_json: bool) -> None:
 
 
 def _print_paragraphs(console: Console, title: str, rows: CatalogueRows) -> None:
-    """Print each row as a paragraph, for narrow terminals."""
     _, what, *more = (*TABLE_COLUMNS[title], *EXTRA_COLUMNS.get(title, ()))
     console.print(Text(f"{title} ({len(rows)})", style="bold"))
     for row in rows:
@@ -172,7 +171,7 @@ def build_taxonomy_rows(taxonomy: Taxonomy) -> CatalogueRows:
 
 
 def build_setting_rows(settings: Settings | None = None) -> CatalogueRows:
-    """Return one row per setting; `set` is its value from environment or file. Secrets are never shown."""
+    """Return one row per setting; secrets are never shown."""
     return [
         {
             "id": ENV_PREFIX + name.upper(),
@@ -191,13 +190,12 @@ def _format_setting_value(value: Any) -> str:
 
 
 def parse_check_output(check: Check, text: str) -> tuple[Fact, ...]:
-    """Return the facts of one output, with devices named as the output tells them."""
     facts = check.parse_output(text)
     return tuple(check.settle(facts) if check.settle else facts)
 
 
 def find_unread_reason(facts: Sequence[Fact]) -> str:
-    """Return why no fact was read, or an empty string."""
+    """Return why no fact was read, if so."""
     return next((fact.line for fact in facts), "it has no fact") if all(fact.status.blind for fact in facts) else ""
 
 
@@ -206,7 +204,7 @@ def format_fact_line(fact: Fact) -> str:
 
 
 def build_fact_row(fact: Fact) -> dict[str, Any]:
-    """Return a fact as a JSON row, with its reason if unobserved, else its source line."""
+    """Return a JSON row, with the reason if unobserved, else the source line."""
     row: dict[str, Any] = {name: getattr(fact, name) for name in ("check", "key", "device", "value", "unit")}
     row |= {"status": fact.status.value, "reason" if fact.status.blind else "line": fact.line}
     row |= {"attrs": dict(fact.attrs)} if fact.attrs else {}

@@ -1,6 +1,6 @@
-"""`rackmedic chat`: a thread in a terminal, with the same graph as in Slack.
+"""`rackmedic chat`: a thread in a terminal.
 
-A terminal proves no identity, so it approves nothing, except over a simulated cluster.
+It approves nothing, as a terminal proves no identity, except over a simulated cluster.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ SIMULATION_NOTICE = "Simulated: no machine is real, and people are played by nam
 
 
 async def run_chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_json: bool = False, save: Path | None = None) -> int:
-    """Diagnose the request, then answer each line. `save`: folder for files. Raises Refusal."""
+    """Diagnose, then answer each line. `save`: folder for files. Raises Refusal."""
     stage = open_stage(request.case)
     warn_without_inventory(settings, request.inventory, request.case)
     async with open_command_world(settings, request.inventory, stage) as world:
@@ -76,7 +76,6 @@ async def run_chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_
 async def _open_chat_session(
     settings: Settings, world: DiagnosisRuntime, stage: "Stage | None", item: InboxItem, by: str, *, as_json: bool, save: Path | None
 ) -> "AsyncIterator[ChatSession]":
-    """Open a plain thread, or over a case one with approvals."""
     from bot.cli.answer_files import AnswerFiles
     from bot.cli.local_thread import LocalThread, skip_waiting  # LangGraph, the heaviest import of all
 
@@ -93,7 +92,7 @@ async def _open_chat_session(
 
 
 async def read_typed_lines(offers: Callable[[], list[str]]) -> AsyncIterator[str]:
-    """Yield non-empty lines, typed with history and completion, or piped in."""
+    """Yield non-empty lines, typed or piped."""
     if not sys.stdin.isatty():
         async for line in read_piped_lines():
             if line.strip():
@@ -157,12 +156,11 @@ class ChatSession:
         return [*words, "/wait 30m", *votes]
 
     async def build_document(self) -> dict[str, Any]:
-        """Return diagnosis, replies and decisions for `--json`."""
         decisions = await self.decides.list_decisions() if self.decides else []
         return self._first | {"replies": [row.to_json_row() for row in self._told], "decisions": decisions}
 
     async def _handle_message(self, line: str) -> None:
-        """Count a decision; send anything else to the thread."""
+        """Count a decision; send the rest to the thread."""
         from bot.cli.simulated_approvals import parse_decision, parse_speaker
 
         who, text = parse_speaker(line)
@@ -190,7 +188,6 @@ class ChatSession:
         await self._run_open_decisions()
 
     async def _deliver_files(self, told: "ReplyOutcome") -> None:
-        """Print or write an answer's files; with `--json` only if a folder was given."""
         if told.brings is not None and (self.files.folder is not None or not self.as_json):
             for line in await self.files.render_lines(told.brings, told.reply.text):
                 self._print_content(indent_renderable(Text(line)))
@@ -218,7 +215,6 @@ class ChatSession:
                 self._print_content(Text(line))
 
     def _print_content(self, content: Any) -> None:
-        """Print, unless `--json` collects the output."""
         if not self.as_json:
             open_console().print(content)
 

@@ -1,4 +1,4 @@
-"""`rackmedic classify`: rank the labels of a text. Reads no host; uses the model if one is set."""
+"""`rackmedic classify`: rank the labels of a text. Reads no host."""
 
 import json
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ NO_MATCH_TEXT = (
 
 
 async def classify_text(settings: Settings, text: str, most: int, *, as_json: bool, by_rules: bool = False) -> int:
-    """Print a ranking, or that nothing matches. Raises Refusal for unusable site files."""
+    """Print a ranking. Raises Refusal for unusable site files."""
     taxonomy, said = load_site_taxonomy(settings.kb_dir), redact(text)
     nearest = LabelRanker.build(taxonomy, load_site_incidents(settings.kb_dir, taxonomy))
     checks, now = load_all_checks(settings), datetime.now(UTC)
@@ -55,7 +55,6 @@ async def classify_text(settings: Settings, text: str, most: int, *, as_json: bo
 
 
 async def _read_with_model(settings: Settings, said: str, taxonomy: Taxonomy) -> ReportExtraction | DeclinedAnswer | None:
-    """Return the model's reading, or None without a model."""
     model = build_model(settings, None)
     if model is None:
         return None

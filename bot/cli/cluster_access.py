@@ -1,4 +1,4 @@
-"""What commands observe: the site's hosts, or the simulated cluster of a case."""
+"""The site's hosts, or a case's simulated cluster."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ NO_INVENTORY_TEXT = (
 
 @contextlib.asynccontextmanager
 async def open_command_world(settings: Settings, inventory: Path | None, stage: "Stage | None") -> AsyncIterator[DiagnosisRuntime]:
-    """Open the diagnosis runtime of settings, command line or case. Raises Refusal."""
+    """Open the runtime of settings or case. Raises Refusal."""
     if stage is None:
         opened = open_diagnosis_runtime(replace_inventory(settings, inventory))
     else:
@@ -35,19 +35,18 @@ def has_no_inventory(settings: Settings, inventory: Path | None, case: Path | No
 
 
 def warn_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:
-    """Warn on stderr that no host is known."""
     if has_no_inventory(settings, inventory, case):
         print_text(f"rackmedic: {NO_INVENTORY_TEXT}; only what was written is read", err=True)
 
 
 def refuse_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:
-    """Raise one Refusal if no host is known, instead of one per host."""
+    """Raise one Refusal instead of one per host."""
     if has_no_inventory(settings, inventory, case):
         raise Refusal(NO_INVENTORY_TEXT, 2)
 
 
 def open_stage(case: Path | None) -> "Stage | None":
-    """Open a case's simulated cluster. The sandbox is imported only here, as it may be absent. Raises Refusal."""
+    """Open a case. The sandbox is imported only here, as it may be absent. Raises Refusal."""
     if case is None:
         return None
     try:

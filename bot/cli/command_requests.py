@@ -1,6 +1,6 @@
-"""Arguments of `diagnose`, `look` and `dry-run` as values, without heavy imports, so that mistakes are refused at once.
+"""Arguments of `diagnose`, `look` and `dry-run`, without heavy imports, so that mistakes are refused at once.
 
-Each raises Refusal with the option at fault and exit code 2.
+Each raises Refusal with the option at fault.
 """
 
 import sys
@@ -20,7 +20,7 @@ MAX_LOG_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class DiagnoseRequest:
-    """Arguments of `diagnose`. `logs`: (name, text) of attached files. A case has its own text."""
+    """Arguments of `diagnose`. `logs`: (name, text). A case has its own text."""
 
     text: str
     hosts: str = ""
@@ -38,9 +38,7 @@ class DiagnoseRequest:
 
 @dataclass(frozen=True, slots=True)
 class LookRequest:
-    """Arguments of `look`. Without checks: all passive ones or, with `heat`, those that establish that key. `hosts` may
-    be `job:ID`.
-    """
+    """Arguments of `look`; without checks all passive ones, or those that establish `heat`."""
 
     hosts: str
     checks: tuple[str, ...] = ()
@@ -65,7 +63,7 @@ class LookRequest:
 
 @dataclass(frozen=True, slots=True)
 class DryRunRequest:
-    """Arguments of `dry-run`: remedy, host and NAME=VALUE pairs."""
+    """Arguments of `dry-run`."""
 
     remedy: str
     host: str
@@ -81,7 +79,7 @@ class DryRunRequest:
 
 
 def read_logs(paths: Iterable[Path], option: str = "--attach") -> tuple[tuple[str, str], ...]:
-    """Return (name, text) of each file. Raises Refusal if unreadable or larger than MAX_LOG_BYTES."""
+    """Return (name, text) of each file. Raises Refusal if unreadable or too large."""
     return tuple((path.name, _read_text(path, option)) for path in paths)
 
 
@@ -99,7 +97,7 @@ def _read_text(path: Path, option: str) -> str:
 
 
 def read_piped_text() -> str:
-    """Return all piped input. Raises Refusal above MAX_LOG_BYTES."""
+    """Return all piped input. Raises Refusal if too large."""
     content = sys.stdin.buffer.read(MAX_LOG_BYTES + 1)
     if len(content) > MAX_LOG_BYTES:
         raise Refusal(f"-: larger than {MAX_LOG_BYTES >> 20} MiB; cut it to the hour of the failure", 2)
@@ -107,7 +105,7 @@ def read_piped_text() -> str:
 
 
 def load_replies(path: Path | None) -> "tuple[ThreadReply, ...] | None":
-    """Return the replies of a file. Raises Refusal with every problem."""
+    """Return a file's replies. Raises Refusal."""
     if path is None:
         return None
     from bot.cli.replies import read_replies  # the YAML reader: most commands go without
@@ -116,7 +114,7 @@ def load_replies(path: Path | None) -> "tuple[ThreadReply, ...] | None":
 
 
 def parse_picture_format(out: Path, what: str = "a heat map") -> Literal["png", "svg"]:
-    """Return the format by file name. Raises Refusal for others or a missing folder."""
+    """Return the format by file name. Raises Refusal."""
     kind = out.suffix.lower().removeprefix(".")
     if kind != "png" and kind != "svg":
         raise Refusal(f"--out {out}: {what} is written as .png or .svg", 2)

@@ -1,6 +1,4 @@
-"""Shared entry and exit of every command: settings, exit codes, one error line instead of a traceback. No heavy
-imports.
-"""
+"""Entry and exit of every command: settings, exit codes, one error line. No heavy imports."""
 
 import contextlib
 import sys
@@ -25,9 +23,9 @@ def print_error(message: str) -> None:
 
 
 def print_text(text: object = "", *, err: bool = False, end: str = "\n", flush: bool = False) -> None:
-    """Print with control and invisible characters shown as codes.
+    """Print with hidden characters as codes.
 
-    All command output goes through here or through `bot.cli.safe_console.SafeConsole`.
+    All output goes through here or `bot.cli.safe_console.SafeConsole`.
     """
     from kb.redact import show_invisible
 
@@ -35,7 +33,7 @@ def print_text(text: object = "", *, err: bool = False, end: str = "\n", flush: 
 
 
 def write_to_stdout(content: bytes, *, text: bool) -> None:
-    """Write a document to stdout: text cleaned like all output, a picture or PDF as it is."""
+    """Write text cleaned, a picture or PDF as it is."""
     if text:
         print_text(content.decode("utf-8", "replace"), end="")
         return
@@ -44,12 +42,12 @@ def write_to_stdout(content: bytes, *, text: bool) -> None:
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace invalid UTF-8 bytes by `?`: stores, files and models reject them."""
+    """Replace invalid UTF-8 by `?`: stores, files and models reject it."""
     return text.encode("utf-8", "replace").decode()
 
 
 def call_or_exit(ask: Callable[[], T]) -> T:
-    """Return the value; exit with message and code on a Refusal."""
+    """Return the value, or exit on a Refusal."""
     try:
         return ask()
     except Refusal as why:
@@ -60,7 +58,7 @@ CANCEL_RETRY_SECONDS = 1.0  # until an unfinished command is cancelled again
 
 
 def run_async_command(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
-    """Run an async command and exit with its value, or 130 on Ctrl-C."""
+    """Run and exit with the result, or 130 on Ctrl-C."""
     import asyncio
 
     from bot.app.gc_tuning import relax_garbage_collection
@@ -75,7 +73,7 @@ def run_async_command(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
 
 
 async def _run_until_interrupted(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Cancel repeatedly on Ctrl-C: `asyncio.wait_for` before Python 3.12 may lose a cancellation."""
+    """Cancel repeatedly on Ctrl-C: before Python 3.12 `asyncio.wait_for` may lose a cancellation."""
     import asyncio
     import signal
 

@@ -1,6 +1,4 @@
-"""`rackmedic diagnose`: one diagnosis, live view on stderr, report on stdout. Approves nothing: a terminal proves no
-identity.
-"""
+"""`rackmedic diagnose`: one diagnosis. Approves nothing, as a terminal proves no identity."""
 
 import contextlib
 from collections.abc import Iterator
@@ -37,7 +35,7 @@ MESSAGE_INTERVAL_SECONDS = 60.0  # between messages, on a case's clock
 
 
 async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
-    """Diagnose, answer the given replies, print. Raises Refusal."""
+    """Diagnose, answer the replies, print. Raises Refusal."""
     (refuse_without_inventory if request.hosts else warn_without_inventory)(settings, request.inventory, request.case)
     stage = open_stage(request.case)
     async with open_command_world(settings, request.inventory, stage) as world:
@@ -53,7 +51,7 @@ async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, 
 
 
 def build_first_message(world: DiagnosisRuntime, request: DiagnoseRequest, stage: "Stage | None") -> InboxItem:
-    """Build the first inbox item; a case adds its ticket and attachments."""
+    """Build the first inbox item; a case adds ticket and attachments."""
     text = request.text or (stage.text if stage else "")
     data = {"hosts": _resolve_host_names(world, request.hosts)} if request.hosts else {}
     logs = (*(stage.attachments if stage else ()), *request.logs)
@@ -70,7 +68,7 @@ def build_first_message(world: DiagnosisRuntime, request: DiagnoseRequest, stage
 
 
 def _get_incident_id(case: Path | None) -> str:
-    """Return a new id; a case always gets the same one, so that its answer is reproducible."""
+    """Return a new id; a case's is fixed, so that its answer is reproducible."""
     if case:
         return f"inc-{sha256(case.read_bytes()).hexdigest()[:6]}"
     from bot.incidents.dispatch.inbox import new_incident_id  # brings Redis' client, which a case does without
@@ -91,7 +89,6 @@ def _resolve_host_names(world: DiagnosisRuntime, ranges: str) -> str:
 
 @dataclass(slots=True)
 class LiveProgressLine:
-    """Live line with stage, answered checks and open hypotheses."""
 
     live: Live | None
     latest: Progress = field(default_factory=lambda: Progress("", "summarise"))
@@ -109,7 +106,6 @@ def _format_progress_line(progress: Progress) -> Text:
 
 @contextlib.contextmanager
 def show_live_progress(*, quiet: bool) -> Iterator[LiveProgressLine]:
-    """Show a live line on stderr if that is a terminal."""
     err = SafeConsole(stderr=True)
     if quiet or not err.is_terminal:
         yield LiveProgressLine(None)
@@ -121,7 +117,7 @@ def show_live_progress(*, quiet: bool) -> Iterator[LiveProgressLine]:
 async def _run_turns(
     world: DiagnosisRuntime, item: InboxItem, request: DiagnoseRequest, stage: "Stage | None", *, quiet: bool
 ) -> tuple[IncidentState, Report, "list[ReplyOutcome]"]:
-    """Run the conversation. LangGraph, the slowest import, is loaded only here, after all refusals."""
+    """Load LangGraph, the slowest import, only after all refusals."""
     from bot.cli.local_thread import LocalThread, skip_waiting
 
     with show_live_progress(quiet=quiet) as watch:

@@ -1,4 +1,4 @@
-"""The diagnosis as a JSON document for scripts. Pure; a changed shape raises SCHEMA_VERSION."""
+"""The diagnosis as JSON for scripts. Pure; a changed shape raises SCHEMA_VERSION."""
 
 from typing import Any
 

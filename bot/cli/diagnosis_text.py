@@ -1,4 +1,4 @@
-"""A report for the terminal: headline first, then evidence, next step last. Host text is never interpreted as markup."""
+"""A report for the terminal. Host text is never interpreted as markup."""
 
 import shlex
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ NOT_APPROVABLE_TEXT = "would be put up for approval, in this order (a terminal a
 
 
 def render_report(state: IncidentState, report: Report, *, decided: str = "") -> RenderableType:
-    """Return the report. `decided`: how actions proceed if they can be decided here."""
+    """Return the report. `decided`: how actions proceed, if decided here."""
     rows = IncidentView(state)
     parts: list[RenderableType] = [
         render_rule(rows.id),
@@ -70,7 +70,7 @@ def render_report(state: IncidentState, report: Report, *, decided: str = "") ->
 
 
 def render_reply_outcome(told: "ReplyOutcome", *, quoted: bool = True) -> RenderableType:
-    """Return a reply and its outcome; `quoted` False omits the reply itself."""
+    """Return a reply's outcome, with the reply if `quoted`."""
     looked = f"{len(told.ran)} checks on {fold_host_names({host for host, _ in told.ran})}" if told.ran else "no check"
     cards = "".join(f" · put up: {card['remedy']} on {card['target']}" for card in told.cards)
     said = [render_rule(style="dim"), Text.assemble((f"{show_invisible(told.reply.by)}  ", "bold cyan"), show_invisible(told.reply.text))]
@@ -110,7 +110,6 @@ def _format_likely_cause(row: UnprovenCause) -> str:
 
 
 def _render_idea(idea: Conjecture) -> list[RenderableType]:
-    """Return a model's cause from outside the taxonomy."""
     said = {"rests on": "; ".join(idea.rests), "would prove it": idea.confirms, "would refute it": idea.refutes}
     said |= {"looked at for it": "; ".join(idea.looks), "against it": idea.doubt, "worth a try": "; ".join(idea.suggestions)}
     head = Text.assemble(

@@ -1,4 +1,4 @@
-"""`rackmedic dry-run`: what a remedy would run, where, and what blocks it. Read-only; approves nothing."""
+"""`rackmedic dry-run`: what a remedy would run and what blocks it. Read-only; approves nothing."""
 
 import json
 import shlex
@@ -39,7 +39,7 @@ async def run_dry_run_command(settings: Settings, request: DryRunRequest) -> int
 
 
 async def preview_remedy(world: DiagnosisRuntime, remedy: Remedy, request: DryRunRequest) -> int:
-    """Print the preview; return 0 if all conditions hold. Raises Refusal if the remedy does not fit the host."""
+    """Print the preview; return 0 if all conditions hold. Raises Refusal."""
     action, seen = await _preview_action(remedy, request, world)
     gone = await preview_delete(action, world.transport)
     if request.as_json:
@@ -77,7 +77,7 @@ async def _preview_action(remedy: Remedy, request: DryRunRequest, world: Diagnos
 
 
 async def _collect_arguments(remedy: Remedy, request: DryRunRequest, target: Host, transport: Transport) -> dict[str, str]:
-    """Parse the arguments; a missing process start time (`ticks`) is read from the host."""
+    """Parse the arguments; a missing process start (`ticks`) is read from the host."""
     values = dict(part.partition("=")[::2] for part in request.values)
     if "ticks" in remedy.args and "ticks" not in values and values.get("pid", "").isdigit():
         started = await read_process_start(values["pid"], target.name, transport)

@@ -1,4 +1,4 @@
-"""`rackmedic expect`: expected duration of a job or test, compared with the observed one. Reads no host."""
+"""`rackmedic expect`: expected against observed durations. Reads no host."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +26,7 @@ OPTION_NAMES = {"tensor": "tp", "pipeline": "pp", "context": "cp", "sequence": "
 
 
 def parse_amount(option: str, read: Callable[[str], T], given: str) -> T:
-    """Parse an option's amount. Raises Refusal naming the option."""
+    """Parse an amount. Raises Refusal naming the option."""
     try:
         return read(given)
     except BadQuantity as why:
@@ -34,14 +34,13 @@ def parse_amount(option: str, read: Callable[[str], T], given: str) -> T:
 
 
 def parse_choice(option: str, given: str, among: Sequence[str]) -> Any:
-    """Return `given` if it is allowed. Raises Refusal."""
     if given not in among:
         raise Refusal(f"{option}: {given!r} is none of {', '.join(among)}", USAGE_EXIT_CODE)
     return given
 
 
 def build_shape(make: Callable[[], T]) -> T:
-    """Build a workload. Raises Refusal naming the wrong option."""
+    """Build a workload. Raises Refusal naming the option."""
     try:
         return make()
     except BadWorkload as why:
@@ -52,7 +51,7 @@ def build_shape(make: Callable[[], T]) -> T:
 
 
 def find_gpu(settings: Settings, name: str) -> Accelerator:
-    """Return a GPU by its name or by a SKU profile's, the site's included. Raises Refusal."""
+    """Return a GPU by name or SKU profile. Raises Refusal."""
     known = load_accelerators()
     if name in known:
         return known[name]
@@ -66,7 +65,7 @@ def find_gpu(settings: Settings, name: str) -> Accelerator:
 
 
 def compute_seen_seconds(shape: Workload, seen: str, rate: float | None) -> float | None:
-    """Return the observed time, given as time or as bandwidth in GB/s."""
+    """Return the observed seconds, given as time or as GB/s."""
     if seen and rate is not None:
         raise Refusal("--seen and --seen-gbs: one of them", USAGE_EXIT_CODE)
     if rate is None:
@@ -80,7 +79,7 @@ def compute_seen_seconds(shape: Workload, seen: str, rate: float | None) -> floa
 
 
 def print_expected(gpu: Accelerator, shape: Workload, seen: float | None, peers: Iterable[str], mhz: float | None, *, as_json: bool) -> int:
-    """Print the expectation. Raises Refusal if these GPUs cannot run the workload."""
+    """Print the expectation. Raises Refusal."""
     usual = build_shape(lambda: compute_expected_time(shape, gpu))
     at_clock = compute_expected_time(shape, gpu, mhz) if mhz is not None else None
     times = [parse_amount("--peer", parse_seconds, one) for one in peers]
@@ -98,7 +97,7 @@ def print_expected(gpu: Accelerator, shape: Workload, seen: float | None, peers:
 def build_expected_document(
     gpu: Accelerator, want: ExpectedTime, at_clock: ExpectedTime | None, mhz: float | None, beside: TimeComparison | None
 ) -> dict[str, Any]:
-    """Return the JSON shape for scripts; times in seconds."""
+    """Return JSON for scripts; times in seconds."""
     document: dict[str, Any] = {
         "schema": 1,
         "gpu": gpu.name,
@@ -165,7 +164,6 @@ def render_expected(
 
 
 def print_gpus(*, as_json: bool) -> int:
-    """Print known GPUs with peak rates and sources."""
     if as_json:
         print_text(json.dumps({"schema": 1, "items": [_build_gpu_row(gpu) for gpu in load_accelerators().values()]}))
         return 0
@@ -194,5 +192,4 @@ def _build_gpu_row(gpu: Accelerator) -> dict[str, Any]:
 
 
 def _round_significant(value: float) -> float:
-    """Round to six significant digits."""
     return float(f"{value:.6g}")

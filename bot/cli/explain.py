@@ -1,6 +1,4 @@
-"""`rackmedic explain`: the reasoning behind a diagnosis as tree, SVG or JSON, optionally verified against its
-contracts.
-"""
+"""`rackmedic explain`: the reasoning behind a diagnosis, optionally verified against its contracts."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +22,7 @@ NO_REASONING_TEXT = "{}: nothing was diagnosed yet, or its reasoning is not kept
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
-    """Arguments of `explain`. Raises Refusal for a missing incident or conflicting output options."""
+    """Arguments of `explain`. Raises Refusal."""
 
     incident: str
     case: Path | None = None
@@ -42,7 +40,7 @@ class ExplainRequest:
 
 
 async def explain_incident(settings: "Settings", request: ExplainRequest) -> int:
-    """Load, verify if requested, print; return 1 if a contract is broken. Raises Refusal."""
+    """Print the reasoning; return 1 if a contract is broken. Raises Refusal."""
     graph, titles, came = await (_diagnose_case(settings, request) if request.case else _load_stored_reasoning(settings, request))
     if request.svg:
         from bot.reports.charts.provenance import render_provenance_chart
@@ -66,7 +64,6 @@ def _build_verification_row(came: VerificationResult) -> dict[str, object]:
 async def _load_stored_reasoning(
     settings: "Settings", request: ExplainRequest
 ) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
-    """Load a stored incident's reasoning; asks no host."""
     from bot.app.diagnosis_runtime import open_diagnosis_runtime
     from bot.cli.persistent_store import open_persistent_store
     from graph.state_reader import IncidentStateReader
@@ -78,7 +75,6 @@ async def _load_stored_reasoning(
 
 
 async def _diagnose_case(settings: "Settings", request: ExplainRequest) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
-    """Diagnose a sandbox case and return its reasoning."""
     from bot.cli.cluster_access import open_command_world, open_stage
     from bot.cli.command_requests import DiagnoseRequest
     from bot.cli.diagnose import build_first_message, show_live_progress

@@ -1,4 +1,4 @@
-"""A heat map as a terminal table or as an image file."""
+"""A heat map as terminal table or image."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tools.inventory.host_ranges import fold_host_names
 
 
 def render_heatmap_table(heat: Heatmap) -> Table:
-    """Return a table of the hosts farthest from the median, coloured from blue (low) to red (high)."""
+    """Return the hosts farthest from the median, coloured blue (low) to red (high)."""
     spread = heat.compute_spread()
     if spread is None:
         return Table(

@@ -1,8 +1,7 @@
-"""Differences among many hosts, grouped like `clush -b` but by notable facts instead of bytes. Pure.
+"""Differences among hosts, grouped like `clush -b` but by notable facts instead of bytes. Pure.
 
-A fact is notable if it is abnormal, if it differs from the SKU profile, or if most hosts of the same kind say
-otherwise. Measurements
-(temperatures, bytes) are compared with the SKU only. Unobserved hosts are listed apart and are never "ok".
+A fact is notable if it is abnormal, differs from the SKU profile, or from the majority of its kind. Measurements
+(temperatures, bytes) are compared with the SKU only. Unobserved hosts are never "ok".
 """
 
 from collections import Counter, defaultdict
@@ -30,7 +29,7 @@ PARTLY_UNOBSERVED_TEXT = "nothing in the part that could be looked at"
 
 @dataclass(frozen=True, slots=True)
 class AlikeHostGroup:
-    """Hosts with the same notes on one check; without `notes` they are ok."""
+    """Hosts with the same notes; without `notes` they are ok."""
 
     hosts: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -53,12 +52,12 @@ class UnobservedHosts:
         return f"{fold_host_names(self.hosts)}: {' '.join(self.checks)}: {self.why}"
 
     def format_among_checks(self, checks: int) -> str:
-        """Format the row, abbreviating when all `checks` are concerned."""
+        """Format the row, abbreviated if all `checks` are concerned."""
         return str(self) if len(self.checks) < max(checks, 2) else f"{fold_host_names(self.hosts)}: all {checks} checks: {self.why}"
 
 
 class DifferenceNote(NamedTuple):
-    """A note and its device. `missing`: `says` is the key of a fact that most hosts have and these lack."""
+    """A note on a device. `missing`: `says` is the key of a fact that most hosts have."""
 
     says: str
     device: str
@@ -76,7 +75,7 @@ class _CheckTable:
 
 
 class HostDifferences:
-    """Accumulates answers and lists the differences so far. `kind` groups comparable hosts."""
+    """Accumulates answers. `kind` groups comparable hosts."""
 
     def __init__(self, expected: ExpectedValueLookup, kind: Callable[[str], str]) -> None:
         self._expected, self._kind = expected, kind
@@ -110,7 +109,7 @@ class HostDifferences:
             table.marked[slot] |= bit
 
     def list_host_groups(self, check: str) -> tuple[AlikeHostGroup, ...]:
-        """Return one check's hosts grouped by notes: ok hosts first, then larger groups first."""
+        """Return hosts grouped by notes: ok ones first, then larger groups."""
         table = self._tables.get(check)
         if table is None:
             return ()
@@ -128,7 +127,7 @@ class HostDifferences:
         return tuple(sorted(found, key=lambda group: (bool(group.notes), -len(group.hosts), group.hosts)))
 
     def list_unobserved_hosts(self) -> tuple[UnobservedHosts, ...]:
-        """Return unobserved hosts, the largest group first."""
+        """Return unobserved hosts, largest group first."""
         merged: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
         for (host, why), checks in self._blind.items():
             merged[why, tuple(dict.fromkeys(checks))].append(host)
@@ -137,7 +136,7 @@ class HostDifferences:
 
 
 def _find_deviations(table: _CheckTable) -> Iterable[tuple[DifferenceNote, int]]:
-    """Yield notes where a minority of a kind differs from its majority, or lacks the fact."""
+    """Yield notes where a minority differs from the majority."""
     for setting, values in table.values.iter_settings():
         kind, key, device = setting
         total = table.values.asked[kind].bit_count()
@@ -160,7 +159,7 @@ def _find_minority_values(
 
 
 def _fold_notes(notes: Sequence[DifferenceNote]) -> tuple[str, ...]:
-    """Merge one host's notes over devices. Missing facts become one note with an example."""
+    """Merge notes over devices; missing facts become one note."""
     devices: dict[str, list[str]] = {}
     missing: Counter[str] = Counter()
     example: dict[str, str] = {}
@@ -177,14 +176,14 @@ def _fold_notes(notes: Sequence[DifferenceNote]) -> tuple[str, ...]:
 
 
 def _is_out_of_service(fact: Fact) -> bool:
-    """Return True for a drained node's state and reason: not abnormal, but worth showing."""
+    """Match a drained node's state and reason: not abnormal, but worth showing."""
     if fact.key == "sched.reason":
         return True
     return fact.key == "sched.state" and any(word in str(fact.value) for word in OUT_OF_SERVICE_WORDS)
 
 
 def _is_unexpected(fact: Fact, expected: Value) -> bool:
-    """Return True for a setting that differs from the SKU, or a measurement below 80 % of it."""
+    """Match a setting unlike the SKU's, or a measurement below 80 % of it."""
     if expected is None:
         return False
     if isinstance(fact.value, float) or (isinstance(expected, float) and isinstance(fact.value, int)):

@@ -1,4 +1,4 @@
-"""`rackmedic audit | stop | resume | status`: the ledger from a terminal with access to its key.
+"""`rackmedic audit | stop | resume | status`: the ledger from a terminal.
 
 It approves nothing: a terminal proves no Slack identity.
 """
@@ -40,19 +40,19 @@ async def _open_ledger(settings: Settings) -> AsyncIterator[Ledger]:
 
 @contextlib.asynccontextmanager
 async def _open_ledger_store(settings: Settings) -> AsyncIterator[Store]:
-    """Open the ledger's store without the inventory: the kill switch must work even if that is broken."""
+    """Open without the inventory: the kill switch must work even if that is broken."""
     set_up_logs(settings.log_level, settings.log_format)
     async with open_persistent_store(settings, "a ledger") as store:
         yield store
 
 
 def get_terminal_identity() -> str:
-    """Return the local account, as named in the audit log."""
+    """Return the local account, for the audit log."""
     return f"terminal:{getpass.getuser()}@{socket.gethostname()}"
 
 
 async def verify_audit_log(settings: Settings, heads: tuple[str, ...], *, as_json: bool) -> int:
-    """Verify the audit chain; return 1 if it was altered or truncated."""
+    """Verify the audit chain; return 1 if altered or truncated."""
     async with _open_ledger(settings) as ledger:
         report = await ledger.verify_audit(heads)
     if as_json:
@@ -67,7 +67,6 @@ async def verify_audit_log(settings: Settings, heads: tuple[str, ...], *, as_jso
 
 
 async def export_audit_log(settings: Settings) -> int:
-    """Print the audit log as JSON lines, oldest first."""
     async with _open_ledger(settings) as ledger:
         async for line in ledger.export_audit():
             print_text(line)
@@ -89,7 +88,6 @@ ALTERATION_BLOCKS_TEXT = (
 
 
 async def release_brake(settings: Settings, group: str) -> int:
-    """Release the kill switch, or reset a group's breaker."""
     async with _open_ledger(settings) as ledger:
         tripped, altered = group in (await ledger.get_brake_status()).breakers, await ledger.has_altered_brakes()
         await (ledger.reset_breaker(group, get_terminal_identity()) if group else ledger.resume(get_terminal_identity()))
@@ -104,7 +102,7 @@ def _format_breaker_reset(group: str, tripped: bool) -> str:
 
 
 async def rewind_ledger_clock(settings: Settings) -> int:
-    """Set the ledger's clock, moved ahead by a machine with a wrong clock, back to this machine's."""
+    """Set the ledger's clock, which a machine ran ahead, back to this machine's."""
     async with _open_ledger_store(settings) as store:
         ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
         await _announce_ended_actions(store, await ledger.rewind_clock(get_terminal_identity()))
@@ -113,14 +111,14 @@ async def rewind_ledger_clock(settings: Settings) -> int:
 
 
 async def _announce_ended_actions(store: Store, ended: Sequence[str]) -> None:
-    """Schedule a check of superseded actions, so that they are proposed again at once instead of within a minute."""
+    """Schedule checks, so that superseded actions are proposed again at once, not within a minute."""
     index = ActionIndex(store.redis, WallClock())
     for approval in ended:
         await index.schedule_check(approval)
 
 
 async def run_key_rotation(settings: Settings, *, as_json: bool) -> int:
-    """Rotate the ledger's key, or finish an interrupted rotation."""
+    """Rotate the key, or finish an interrupted rotation."""
     async with _open_ledger_store(settings) as store:
         ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
         before = await ledger.get_key_status()
@@ -166,7 +164,7 @@ async def print_brake_status(settings: Settings, *, as_json: bool) -> int:
 
 
 def render_brakes_table(now: BrakeStatus, brakes: Brakes) -> Table:
-    """Return the brakes as a table. Reasons are typed text and never interpreted as markup."""
+    """Return the brakes; reasons are never markup."""
     table = Table("what", "state", header_style="bold")
     for what, said in (
         ("kill switch", now.stopped or "off"),
@@ -180,7 +178,6 @@ def render_brakes_table(now: BrakeStatus, brakes: Brakes) -> Table:
 
 
 def list_brake_limits(brakes: Brakes) -> list[tuple[str, str]]:
-    """Return the configurable brakes, each with its setting."""
     window = f"{brakes.window:.0%} of a group, or 3 hosts, within {brakes.window_seconds / 60:g} min"
     return [
         (

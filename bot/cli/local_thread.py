@@ -1,4 +1,4 @@
-"""A thread without Slack: a diagnosis and its replies, each message one turn of the same graph. Approves nothing."""
+"""A thread without Slack, each message one turn of the same graph. Approves nothing."""
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ BOT_SPEAKER = "-"  # marks the bot as last speaker
 
 @dataclass(frozen=True, slots=True)
 class ReplyOutcome:
-    """Result of one reply. Empty `answer`: silence. `ran`: (host, check) pairs run. `cards`: new approval requests."""
+    """Result of a reply. Empty `answer`: silence; `ran`: (host, check); `cards`: approval requests."""
 
     reply: ThreadReply
     intent: Intent
@@ -60,7 +60,7 @@ class ReplyOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """A parsed reply; `item` is None if it does not address the bot."""
+    """A parsed reply; no `item` if it does not address the bot."""
 
     reply: ThreadReply
     intent: Intent
@@ -69,7 +69,6 @@ class ParsedReply:
 
 @dataclass(slots=True)
 class ThreadSpeakers:
-    """Last speaker of the thread, and whether that was a question."""
 
     by: str = ""
     asked: bool = False  # the bot's question is open
@@ -78,7 +77,6 @@ class ThreadSpeakers:
     us: frozenset[str] = BOT_NAMES  # the bot's names in this thread
 
     def record_reply(self, reply: ThreadReply, state: IncidentState, now: datetime) -> ThreadSituation:
-        """Record a message as the last one and return its situation."""
         rows = IncidentView(state)
         us = self.us | find_bot_ids(reply.text)
         follows: PreviousSpeaker = "us" if self.by == BOT_SPEAKER else "self" if self.by == reply.by else "person" if self.by else "nobody"
@@ -112,7 +110,7 @@ def skip_waiting() -> None:
 
 @dataclass(slots=True)
 class LocalThread:
-    """One incident from its first message on. `wait` advances a simulated clock between messages."""
+    """One incident. `wait` advances a simulated clock between messages."""
 
     world: DiagnosisRuntime
     wait: Callable[[], None] = skip_waiting
@@ -133,7 +131,7 @@ class LocalThread:
         self._turns = EphemeralTurns(replace(self.world.ports, progress=self._handle_progress, peek=self._peek_inbox))
 
     async def run_conversation(self, first: InboxItem, replies: Sequence[ThreadReply]) -> tuple[IncidentState, Report, list[ReplyOutcome]]:
-        """Return the first turn's state and report, and the outcome of each reply."""
+        """Return state, report and each reply's outcome."""
         early, *groups = _group_by_turn(replies)
         self._learn_bot_id(first)
         coming = [self._parse_reply(reply) for reply in early]
@@ -147,14 +145,13 @@ class LocalThread:
         return state, report, told
 
     async def run_first_turn(self, first: InboxItem, meanwhile: Sequence[ParsedReply] = ()) -> tuple[IncidentState, Report]:
-        """Run the first turn; messages sent `meanwhile` wait for the next."""
+        """Run the first turn; `meanwhile` waits for the next."""
         self._learn_bot_id(first)
         report = await self._run_turn(first, meanwhile)
         await self._list_new_cards()
         return self._state, report
 
     async def send_reply(self, reply: ThreadReply, attachments: tuple[Attachment, ...] = ()) -> list[ReplyOutcome]:
-        """Send one message after all earlier ones were answered."""
         self.wait()
         return await self._answer_replies([self._parse_reply(reply, attachments)])
 
@@ -165,7 +162,7 @@ class LocalThread:
         return self._course
 
     async def handle_item(self, item: InboxItem) -> Report:
-        """Run a turn for an item without author, such as a remediation's outcome."""
+        """Run a turn for an item without author."""
         return await self._run_turn(item, ())
 
     def _learn_bot_id(self, first: InboxItem) -> None:
@@ -196,7 +193,7 @@ class LocalThread:
         return report
 
     def _parse_reply(self, reply: ThreadReply, attachments: tuple[Attachment, ...] = ()) -> ParsedReply:
-        """Parse a reply into an inbox item, or none if it does not address the bot. A file always does."""
+        """Parse a reply; a file always addresses the bot."""
         ports, now = self.world.ports, self.world.ports.clock.now()
         said = parse_message(
             strip_bot_mention(reply.text, self._last.us),
@@ -227,7 +224,7 @@ class LocalThread:
         return self._inbox
 
     async def _handle_progress(self, progress: Progress) -> None:
-        """Deliver the messages sent during a turn once the first host has answered."""
+        """Deliver messages once the first host has answered."""
         self._ran += [progress.ran] if progress.ran else []
         if progress.stage == "execute" and self._coming:
             self._inbox, self._coming = [*self._inbox, *self._coming], []
@@ -248,7 +245,7 @@ class LocalThread:
 
 
 def _group_by_turn(replies: Sequence[ThreadReply]) -> Iterable[list[ThreadReply]]:
-    """Yield the replies sent during the first turn, then each later reply with those sent during its turn."""
+    """Yield replies of the first turn, then each later reply with those during its turn."""
     group: list[ThreadReply] = []
     for reply in replies:
         if not reply.is_during_turn:
@@ -259,13 +256,13 @@ def _group_by_turn(replies: Sequence[ThreadReply]) -> Iterable[list[ThreadReply]
 
 
 def find_bot_ids(text: str) -> frozenset[str]:
-    """Return mentioned ids that contain, or are labelled with, the bot's name."""
+    """Return mentioned ids with the bot's name."""
     found = ((row["id"].casefold(), (row["name"] or "").casefold()) for row in _MENTION_PATTERN.finditer(text))
     return frozenset(name for name, shown in found if _BOT_NAME_STEM in name or shown in BOT_NAMES)
 
 
 def strip_bot_mention(text: str, us: Collection[str] = BOT_NAMES) -> str:
-    """Remove the bot's name at the beginning or end of a text."""
+    """Remove the bot's name at either end."""
     ours = frozenset(us) | find_bot_ids(text)
     words = _MENTION_PATTERN.sub(lambda found: f" @{found['id']} " if found["id"].casefold() in ours else found[0], text).strip().split(" ")
     calls = {*ours, ""}

@@ -1,4 +1,4 @@
-"""`rackmedic look`: run checks on hosts and print differences or JSON lines. Read-only; stores nothing."""
+"""`rackmedic look`: run checks and print differences or JSON lines. Read-only; stores nothing."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ async def run_look_command(settings: Settings, request: LookRequest) -> int:
 
 
 async def run_checks(world: DiagnosisRuntime, request: LookRequest) -> int:
-    """Run and print; return 1 if nothing could be observed. Raises Refusal."""
+    """Run and print; return 1 if nothing was observed. Raises Refusal."""
     hosts, checks = _resolve_hosts(world, await _resolve_ranges(world, request.hosts)), _select_checks(world.ports.fleet, request)
     show = (
         _JsonLinesOutput()
@@ -54,7 +54,6 @@ async def run_checks(world: DiagnosisRuntime, request: LookRequest) -> int:
 
 
 def _write_heatmap(heat: Heatmap, out: Path) -> str:
-    """Write the heat map unless it is empty; return a message."""
     if heat.compute_spread() is None:
         return f"no heat map: {heat.key} was read nowhere"
     write_heatmap_image(heat, out)
@@ -62,7 +61,6 @@ def _write_heatmap(heat: Heatmap, out: Path) -> str:
 
 
 async def _resolve_ranges(world: DiagnosisRuntime, hosts: str) -> str:
-    """Resolve `job:ID` to the job's hosts."""
     return await resolve_job_hosts(world, hosts.removeprefix("job:")) if hosts.startswith("job:") else hosts
 
 
@@ -74,7 +72,6 @@ def _resolve_hosts(world: DiagnosisRuntime, ranges: str) -> tuple[str, ...]:
 
 
 def _select_checks(fleet: Fleet, request: LookRequest) -> tuple[Check, ...]:
-    """Return the checks to run. Raises Refusal."""
     unknown = [name for name in request.checks if name not in fleet.checks]
     if unknown:
         raise Refusal(f"there is no check {', '.join(map(repr, unknown))}; known: {' '.join(fleet.checks)}", 2)
@@ -95,7 +92,7 @@ def _refuse_exclusive(checks: Sequence[Check], request: LookRequest) -> None:
 
 
 async def _stream_answers(world: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
-    """Yield answers as hosts finish. Exclusive checks come last and run only on idle GPUs."""
+    """Yield answers; exclusive checks run last and only on idle GPUs."""
     passive = [check for check in checks if not check.exclusive]
     async for answer in _stream_passive_answers(world, hosts, passive):
         yield answer
@@ -114,7 +111,6 @@ async def _stream_passive_answers(world: DiagnosisRuntime, hosts: Sequence[str],
 
 
 class _JsonLinesOutput:
-    """Prints facts as JSON lines, flushed per answer for pipes."""
 
     looked = False
 
@@ -134,7 +130,7 @@ class _JsonLinesOutput:
 
 @dataclass(slots=True)
 class _ScreenOutput:
-    """Grouped view: live on stderr, complete on stdout at the end, also after an interrupt."""
+    """Grouped view: live on stderr, complete on stdout even after an interrupt."""
 
     world: DiagnosisRuntime
     hosts: tuple[str, ...]
@@ -179,7 +175,6 @@ class _ScreenOutput:
             self.heat.add_facts(answer.facts)
 
     def _render_partial(self) -> RenderableType:
-        """Return the view so far, cut to the screen."""
         done = sum(self._told.values())
         waits = [host for host in self.hosts if self._told.get(host, 0) < len(self.checks)]
         head = Text.assemble(
@@ -209,7 +204,7 @@ class _ScreenOutput:
 
 
 def _build_expectations(world: DiagnosisRuntime) -> Callable[[str, str, str | None], Value]:
-    """Return the SKU lookup. Hosts without SKU are compared only with each other."""
+    """Return the SKU lookup; hosts without SKU are compared only with each other."""
 
     def expected(host: str, key: str, device: str | None) -> Value:
         row = world.ports.inventory.hosts.get(host)

@@ -1,4 +1,4 @@
-"""The `rackmedic` command with all subcommands. Imports nothing heavy, so that `--help` is fast."""
+"""The `rackmedic` command. No heavy imports, so that `--help` is fast."""
 
 import contextlib
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ MIN_RICH_HELP_COLUMNS = 60  # narrower boxes would cut option names, so help is 
 
 @contextlib.contextmanager
 def _sanitize_usage_errors() -> Iterator[None]:
-    """Clean typer's usage errors, which quote the typed words."""
+    """Clean usage errors, which quote typed words."""
     try:
         yield
     except Exception as why:
@@ -30,7 +30,6 @@ def _sanitize_usage_errors() -> Iterator[None]:
 
 
 class CommandGroup(TyperGroup):
-    """The command group; both methods may raise usage errors."""
 
     def make_context(self, *args: Any, **more: Any) -> Any:
         with _sanitize_usage_errors():

@@ -1,7 +1,6 @@
-"""`rackmedic node-kit`: write the node kit to a folder, to be installed by an administrator.
+"""`rackmedic node-kit`: write the node kit to a folder.
 
-With the site's key the kit is signed: SHA256SUMS and its OpenSSH signature, which `install.sh` verifies before it
-writes anything.
+If signed, it has SHA256SUMS with an OpenSSH signature, which `install.sh` verifies before it writes anything.
 """
 
 import hashlib
@@ -23,7 +22,7 @@ SIGNATURE_FILE = f"{CHECKSUM_FILE}.sig"
 
 
 def write_kit(directory: Path, sign: Path | None = None) -> list[Path]:
-    """Write the kit, sign it if a key is given, and return the paths, scripts first. Raises Refusal."""
+    """Write the kit, signed if a key is given; return the paths. Raises Refusal."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for stale in (CHECKSUM_FILE, SIGNATURE_FILE):
@@ -41,7 +40,7 @@ def _write_file(path: Path, text: str) -> Path:
 
 
 def sign_kit(directory: Path, paths: Sequence[Path], key: Path) -> list[Path]:
-    """Write SHA256SUMS and its signature. ssh-keygen may prompt. Raises Refusal."""
+    """Write checksums and signature; ssh-keygen may prompt. Raises Refusal."""
     if others := sorted({path.name for path in directory.iterdir()} - {path.name for path in paths}):
         raise Refusal(
             f"--out {directory}: holds {others[0]}, which is no part of the kit, and no node would install it; name an empty folder", 2

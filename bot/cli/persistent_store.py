@@ -1,4 +1,4 @@
-"""Access of commands to the Redis of `rackmedic serve`."""
+"""Access to the Redis of `rackmedic serve`."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from bot.store.store import Store, StoreUnavailable, WrongStoreVersion, open_sto
 
 @contextlib.asynccontextmanager
 async def open_persistent_store(settings: Settings, what: str) -> AsyncIterator[Store]:
-    """Open the store. Raises Refusal naming `what` is missing if the store is in memory only."""
+    """Open the store. Raises Refusal if it is in memory only."""
     try:
         store = await open_store(settings.redis_url or None, settings.data_dir)
     except WrongStoreVersion as why:

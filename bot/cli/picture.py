@@ -1,4 +1,4 @@
-"""`rackmedic picture`: one chart of an incident as a file, or its rows as text."""
+"""`rackmedic picture`: one chart as file or text."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class PictureRequest:
-    """Arguments of `picture`. Raises Refusal for an unknown kind or file type."""
+    """Arguments of `picture`. Raises Refusal."""
 
     incident: str
     kind: str
@@ -43,7 +43,7 @@ class PictureRequest:
 
 
 async def run_picture_command(settings: "Settings", request: PictureRequest) -> int:
-    """Build the chart, write it if a file is given, and print. Raises Refusal."""
+    """Write or print the chart. Raises Refusal."""
     from bot.app.logs import set_up_logs
     from bot.cli.incident_report import open_incident_sources
     from bot.cli.persistent_store import open_persistent_store
@@ -61,7 +61,7 @@ async def run_picture_command(settings: "Settings", request: PictureRequest) -> 
 
 
 def write_picture_file(drawing: Drawing, request: PictureRequest) -> int:
-    """Return the number of bytes written."""
+    """Return the bytes written."""
     if request.out is None:
         return 0
     content = drawing.draw(parse_picture_format(request.out, "a picture"))
@@ -73,7 +73,7 @@ def write_picture_file(drawing: Drawing, request: PictureRequest) -> int:
 
 
 def print_picture(drawing: Drawing, request: PictureRequest, size: int, *, terminal: bool = False) -> None:
-    """Print the chart's rows. `size`: bytes of the written file."""
+    """Print the rows. `size`: bytes of the file."""
     if request.as_json:
         print_text(format_json_line(build_picture_document(drawing, request, size)))
         return
@@ -85,7 +85,6 @@ def print_picture(drawing: Drawing, request: PictureRequest, size: int, *, termi
 
 
 def build_picture_document(drawing: Drawing, request: PictureRequest, size: int) -> dict[str, Any]:
-    """Return the JSON shape for scripts."""
     row: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "incident": request.incident,

@@ -1,8 +1,6 @@
 """Piped input, line by line and bounded.
 
-It is read in a thread, so that Ctrl-C works while the writer is idle, and without Python's buffer, whose lock a waiting
-thread would
-hold at exit.
+Read in a thread, so that Ctrl-C works, and without Python's buffer, whose lock a waiting thread would hold at exit.
 """
 
 import asyncio
@@ -16,7 +14,7 @@ MAX_LINE_BYTES, READ_CHUNK_BYTES = 1 << 20, 1 << 16  # the rest of a longer line
 
 
 def read_first_piped_line() -> str:
-    """Read the first line and no byte beyond it."""
+    """Read the first line and no byte beyond."""
     if (descriptor := _get_stdin_descriptor()) is None:
         return sys.stdin.readline()
     found = bytearray()
@@ -26,7 +24,6 @@ def read_first_piped_line() -> str:
 
 
 async def read_piped_lines() -> AsyncIterator[str]:
-    """Yield each line, invalid UTF-8 replaced."""
     descriptor = _get_stdin_descriptor()
     if descriptor is None:
         for line in sys.stdin:
@@ -40,7 +37,7 @@ async def read_piped_lines() -> AsyncIterator[str]:
 
 
 def _get_stdin_descriptor() -> int | None:
-    """Return stdin's descriptor, or None if it has none, as in tests."""
+    """Return None if stdin has no descriptor, as in tests."""
     try:
         return sys.stdin.fileno()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Replies of `diagnose --replies FILE`: messages in the thread and when they come. One bad reply refuses the file."""
+"""Replies of `diagnose --replies FILE`. One bad reply refuses the file."""
 
 from pathlib import Path
 from typing import Annotated, get_args
@@ -49,7 +49,7 @@ class ThreadReply(StrictModel):
 
 
 def read_replies(path: Path) -> tuple[ThreadReply, ...]:
-    """Return the replies in order. Raises Refusal with every problem and its line."""
+    """Return the replies. Raises Refusal with every problem and line."""
     problems = Problems()
     document = read_document(path, problems)
     rows = _parse_replies(document, problems) if document else []

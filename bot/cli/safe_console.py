@@ -1,4 +1,4 @@
-"""The console of all commands: terminal width, or unwrapped when piped."""
+"""The console of commands: terminal width, or unwrapped when piped."""
 
 import json
 import re
@@ -23,13 +23,13 @@ _NON_ASCII_PATTERN: Final = re.compile(r"[^\x20-\x7e]")
 
 
 class SafeConsole(Console):
-    """Shows control and invisible characters as codes and never interprets text as markup."""
+    """Shows hidden characters as codes and never interprets markup."""
 
     def __init__(self, *, width: int | None = None, stderr: bool = False) -> None:
         super().__init__(width=width, stderr=stderr, markup=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Clean text before layout and again on output."""
+        """Clean before layout and on output."""
         for segment in super().render(_sanitize_renderable(renderable), options):
             yield segment if segment.control else Segment(_sanitize_text(segment.text), segment.style)
 
@@ -49,19 +49,18 @@ def _sanitize_text(text: str) -> str:
 
 
 def open_console(*, whole: bool = False) -> SafeConsole:
-    """Return a console on stdout. COLUMNS wins, except for `whole` output (tables that scripts search) when piped."""
+    """Return a console. COLUMNS wins, except for piped `whole` tables, which scripts search."""
     return SafeConsole(
         width=PIPED_WIDTH_COLUMNS if whole and not sys.stdout.isatty() else shutil.get_terminal_size((PIPED_WIDTH_COLUMNS, 50)).columns
     )
 
 
 def format_json_line(row: object) -> str:
-    """Return JSON on one line with control and invisible characters escaped; a JSON parser restores them."""
+    """Return one line of JSON with hidden characters escaped."""
     return escape_json_text(json.dumps(row, default=str, ensure_ascii=False))
 
 
 def escape_json_text(text: str) -> str:
-    """Escape text that is JSON already."""
     return _NON_ASCII_PATTERN.sub(_escape_char, text)
 
 

@@ -1,6 +1,6 @@
-"""Approvals in a terminal, over a simulated cluster only. Speakers are named, not authenticated.
+"""Approvals in a terminal, over a simulated cluster only. Speakers are not authenticated.
 
-Ledger, policy and runner are those of Slack; cards are numbered lines.
+Ledger, policy and runner are those of Slack.
 """
 
 import asyncio
@@ -50,7 +50,6 @@ _DURATION_PATTERN = re.compile(r"(?P<number>\d{1,5})\s*(?P<unit>[smh])")
 
 @dataclass(frozen=True, slots=True)
 class TypedDecision:
-    """A decision parsed from a typed line."""
 
     verdict: Literal["approve", "deny"]
     number: int
@@ -58,7 +57,7 @@ class TypedDecision:
 
 
 def parse_decision(line: str) -> TypedDecision | None:
-    """Parse `approve 1` or `reject 1 WHY`. An approval followed by text is refused: it might be conditional."""
+    """Parse `approve 1` or `reject 1 WHY`. An approval with text is none: it might be conditional."""
     found = _DECISION_PATTERN.fullmatch(line.strip()) if len(line) < MAX_DECISION_LINE_CHARS else None
     if found is None:
         return None
@@ -69,13 +68,13 @@ def parse_decision(line: str) -> TypedDecision | None:
 
 
 def parse_speaker(line: str) -> tuple[str, str]:
-    """Return (name, text) of a line that begins with `@NAME`, else ("", line)."""
+    """Return (name, text) of `@NAME text`, else ("", line)."""
     found = _SPEAKER_PATTERN.fullmatch(line)
     return (found["who"].lower(), found["text"]) if found else ("", line)
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of `90s`, `30m` or `2h`. Raises Refusal."""
+    """Return seconds of `90s`, `30m`, `2h`. Raises Refusal."""
     found = _DURATION_PATTERN.fullmatch(text.strip())
     seconds = int(found["number"]) * SECONDS_PER_UNIT[found["unit"]] if found else 0
     if not 0 < seconds <= MAX_CLOCK_ADVANCE.total_seconds():
@@ -85,13 +84,13 @@ def parse_duration(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPeople:
-    """Users of the simulated workspace (`bot.policy.approvals.Directory`). Their names are their ids."""
+    """Users of the simulated workspace; names are ids."""
 
     known: Mapping[str, Person]
     may: tuple[str, ...]  # names of the approvers
 
     async def get_person(self, user: str) -> Person:
-        """Return the person, or one with an empty id, whom the policy refuses."""
+        """Return an empty id for unknown users, which the policy refuses."""
         return self.known.get(user, Person("", ""))
 
     async def list_approvers(self, group: str, team: str) -> frozenset[str]:
@@ -105,7 +104,6 @@ class SimulatedPeople:
 
 
 def load_simulated_people() -> SimulatedPeople:
-    """Load the users of the sandbox's Slack workspace."""
     from deploy.sandbox.slack.workspace.people import cast
 
     rows = [user for user in cast() if not user.is_bot]
@@ -116,7 +114,6 @@ def load_simulated_people() -> SimulatedPeople:
 
 @dataclass(slots=True)
 class InMemoryInbox:
-    """Inbox items of the one incident, until its turn takes them."""
 
     where: Origin
     _items: deque[InboxItem] = field(default_factory=deque)
@@ -143,7 +140,7 @@ class InMemoryInbox:
 
 @dataclass(slots=True)
 class QueuedWakeups:
-    """Wakeups that wait for `ApprovalSession.run_until_idle`: nothing runs in the background."""
+    """Wakeups that wait for `run_until_idle`: nothing runs in the background."""
 
     names: dict[str, None] = field(default_factory=dict)
 
@@ -165,7 +162,7 @@ class QueuedWakeups:
 
 @dataclass(slots=True)
 class TerminalApprovalCards:
-    """Approval cards as numbered lines (`ActionCardPublisher`), kept until printed."""
+    """Approval cards as numbered lines, kept until printed."""
 
     may: tuple[str, ...]
     shown: list[tuple[str, str]] = field(default_factory=list)  # (approval, digest as shown), by number
@@ -203,7 +200,7 @@ class TerminalApprovalCards:
         self._append_line(record, show_invisible(says) or f"{record.action.via} answers again")
 
     def find_card_number(self, record: ActionRecord) -> int:
-        """Return the number to decide by; 0 if never shown."""
+        """Return the number; 0 if never shown."""
         return next((at for at, (approval, _) in enumerate(self.shown, 1) if approval == record.approval), 0)
 
     def drain_lines(self) -> list[str]:
@@ -215,7 +212,6 @@ class TerminalApprovalCards:
 
 
 def _render_card_lines(number: int, record: ActionRecord, may: Sequence[str]) -> list[str]:
-    """Return everything on an approval card that bears on the decision."""
     action = record.action
     hold = "; ".join(filter(None, (action_text.describe_fault_briefly(action), *(condition.says for condition in action.conditions))))
     where = f"{fold_host_names(list_targets(action))}, via {action.via}" if action.via != action.target else action.target
@@ -231,7 +227,7 @@ def _render_card_lines(number: int, record: ActionRecord, may: Sequence[str]) ->
 
 @dataclass(slots=True)
 class ApprovalSession:
-    """A local thread whose remediations can be decided."""
+    """A thread whose remediations can be decided."""
 
     thread: LocalThread
     people: SimulatedPeople
@@ -244,7 +240,7 @@ class ApprovalSession:
     _votes: int = 0
 
     async def cast_vote(self, decision: TypedDecision, who: str) -> None:
-        """Count one vote and run what follows. Raises Refusal with the reason of ledger or policy."""
+        """Count a vote and run what follows. Raises Refusal."""
         if who not in self.people.known:
             verb = "approve" if decision.verdict == "approve" else "reject"
             named = " or ".join(f"@{name} {verb} {decision.number}" for name in self.people.may)
@@ -317,7 +313,7 @@ def _build_decision_row(number: int, record: ActionRecord) -> dict[str, Any]:
 async def open_approval_session(
     settings: Settings, world: DiagnosisRuntime, stage: "Stage", incident: str, wait: Callable[[], None]
 ) -> AsyncIterator[ApprovalSession]:
-    """Open a thread over a case with its own action runtime and a ledger that is discarded at the end."""
+    """Open a thread over a case; its ledger is discarded at the end."""
     people, decided = load_simulated_people(), OpenDecisionLookup()
     where = Origin(kind="terminal", team=SIMULATED_TEAM_ID)
     with tempfile.TemporaryDirectory(prefix="rackmedic-chat-") as folder:

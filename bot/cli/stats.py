@@ -1,4 +1,4 @@
-"""`rackmedic stats`: outcomes and feedback of incidents, from the Redis of `rackmedic serve`."""
+"""`rackmedic stats`: outcomes and feedback of incidents."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,6 @@ from kb.redact import show_invisible
 
 
 async def print_stats(settings: Settings, days: int, *, as_json: bool) -> int:
-    """Print the statistics. Raises Refusal without a store."""
     set_up_logs(settings.log_level, settings.log_format)
     async with open_persistent_store(settings, "incidents") as store:
         summary = summarize_metrics(*await IncidentMetricsStore(store.redis).list_since(WallClock().now() - timedelta(days=days)))
@@ -35,7 +34,7 @@ async def print_stats(settings: Settings, days: int, *, as_json: bool) -> int:
 
 
 def build_stats_document(summary: MetricsSummary) -> dict[str, Any]:
-    """Return the JSON shape for scripts. A share of nothing is null."""
+    """Return JSON for scripts; a share of nothing is null."""
     return {
         "schema": 1,
         "incidents": summary.incidents,

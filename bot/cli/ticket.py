@@ -1,4 +1,4 @@
-"""`rackmedic ticket export|import`: tickets as files, for sites without a network link to their provider."""
+"""`rackmedic ticket export|import`: tickets as files, for sites without a network link."""
 
 import json as json_of
 import sys

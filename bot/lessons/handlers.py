@@ -1,4 +1,4 @@
-"""Cards of lessons in their incident's thread, and clicks on them. Each lesson is decided once."""
+"""Lesson cards in their incident's thread, and clicks on them. Each lesson is decided once."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -38,7 +38,6 @@ NO_CAUSE = "Nobody said yet which cause of the taxonomy it was. Press Edit and c
 
 @dataclass(frozen=True, slots=True)
 class LessonCards:
-    """One message per lesson, redrawn on each decision."""
 
     kept: EditableMessages
     inbox: Inbox
@@ -46,7 +45,7 @@ class LessonCards:
     titles: Mapping[str, str]
 
     async def update_card(self, lesson: Lesson) -> None:
-        """Draw the card in the incident's thread, unless that channel is shared."""
+        """Draw the card, unless the channel is shared."""
         origin = await self.inbox.get_origin(lesson.incident)
         if origin is None or origin.kind != "slack" or not origin.thread_ts or await self.people.is_shared(origin.channel):
             return
@@ -60,14 +59,13 @@ class LessonCards:
 
 @dataclass(frozen=True, slots=True)
 class LessonHandlers:
-    """Handles lesson buttons and forms."""
 
     surface: HandlerContext
     lessons: LessonStore
     cards: LessonCards
 
     async def handle_click(self, payload: Payload) -> None:
-        """Handle a click. Raises Refusal if it does not count; the card is then redrawn."""
+        """Handle a click. Raises Refusal."""
         pressed = card.parse_lesson_click(payload)
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
         lesson = await self._load_lesson(pressed.incident)
@@ -89,7 +87,7 @@ class LessonHandlers:
             await self._decide_lesson(lesson, pressed.item, "accepted" if pressed.does == "accept" else "refused", by)
 
     async def handle_submission(self, payload: Payload) -> None:
-        """Handle the form. Raises Refusal, and BadForm for correctable input."""
+        """Handle the form. Raises Refusal, BadForm."""
         edit = card.parse_lesson_form(payload)
         lesson = await self._load_lesson(edit.lesson)
         team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
@@ -131,7 +129,7 @@ class LessonHandlers:
         await self._change_lesson(lesson.id, back)
 
     async def _change_lesson(self, lesson: str, change: Callable[[Lesson], Lesson]) -> None:
-        """Change the lesson in the store, then redraw the card even if the change was refused."""
+        """Change the lesson, then redraw the card even if refused."""
         try:
             async with guard_store():
                 await self.lessons.update_lesson(lesson, change)
@@ -161,7 +159,7 @@ class LessonHandlers:
 
 
 def _require_as_shown(now: Lesson, digest: str) -> Lesson:
-    """Return the lesson if it is undecided and unchanged since shown. Raises Refusal or StaleCard."""
+    """Return the lesson if undecided and unchanged. Raises Refusal."""
     if now.state != "draft":
         raise Refusal(f"This lesson is {now.state} already; its card says by whom.")
     if now.digest != digest:

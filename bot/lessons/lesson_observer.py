@@ -1,6 +1,4 @@
-"""Drafts a lesson when an incident closes, after its report and under the incident's lease, so that none is drafted
-twice.
-"""
+"""Drafts a lesson when an incident closes, under its lease, so that none is drafted twice."""
 
 from collections.abc import Awaitable, Callable
 from datetime import date, datetime
@@ -22,7 +20,7 @@ LessonPresenter = Callable[[Lesson], Awaitable[None]]
 
 
 class LessonObserver:
-    """Publishes, then drafts. An undecided draft follows its incident when that is closed again; decided lessons stay."""
+    """Publishes, then drafts. An undecided draft follows its incident when that is closed again."""
 
     def __init__(self, board: ReportPublisher, lessons: LessonStore, draft: LessonDrafter, show: LessonPresenter, clock: Clock) -> None:
         self._board, self._lessons, self._draft, self._show, self._clock = board, lessons, draft, show, clock
@@ -38,7 +36,7 @@ class LessonObserver:
             await self._show(kept)
 
     async def _judge_recalled_lessons(self, incident: str, state: IncidentState) -> None:
-        """Count each recalled lesson as right or wrong, once per incident, by its final cause."""
+        """Count recalled lessons as right or wrong, once per incident, by its final cause."""
         label = get_established_cause(IncidentView(state)) if state.get("lifecycle") == "closed" else ""
         for row in (state.get("turn") or {}).get("recalled", ()) if label else ():
             known = MatchedLesson.model_validate(row)
@@ -50,19 +48,19 @@ class LessonObserver:
                 await self._show(after)
 
     async def _store_draft(self, draft: Lesson) -> Lesson | None:
-        """Return the stored lesson, or None if the store is full."""
+        """Return the stored lesson, or None if full."""
         if await self._lessons.add_lesson(draft):
             return draft
         return await self._lessons.update_lesson(draft.id, lambda now: _merge_draft(now, draft))
 
 
 def _judge_lesson(now: Lesson, *, incident: str, label: str, today: date, told: bool, fell: list[bool]) -> Lesson:
-    """Apply the outcome. Appends to `fell` whether this attempt changed the lesson's state."""
+    """Apply the outcome; appends to `fell` whether the state changed."""
     after = apply_outcome(now, incident, label, today, told=told)
     fell.append(after.state != now.state)
     return after
 
 
 def _merge_draft(now: Lesson, draft: Lesson) -> Lesson:
-    """Keep an edited draft, and replace an unedited one if the incident's cause changed."""
+    """Keep an edited draft; replace an unedited one if the cause changed."""
     return draft if now.state == "draft" and not now.edited and now.label != draft.label else now

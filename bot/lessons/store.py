@@ -1,4 +1,4 @@
-"""Lessons in Redis: one hash, and a version that every change increments, so that each process notices.
+"""Lessons in Redis: one hash, and a version by which processes notice changes.
 
 Changes are compare-and-set on the stored bytes.
 """
@@ -39,11 +39,10 @@ class LessonStore:
         self._offer, self._change, self._drop = (redis.register_script(text) for text in (OFFER_SCRIPT, CHANGE_SCRIPT, DROP_SCRIPT))
 
     async def get_version(self) -> int:
-        """Return the number of changes so far."""
         return int(await self._redis.get(LESSONS_VERSION_KEY) or 0)
 
     async def list_lessons(self) -> list[Lesson]:
-        """Return all lessons by id. Unreadable ones are skipped but kept."""
+        """Return lessons by id; unreadable ones are skipped but kept."""
         rows = cast(dict[bytes, bytes], await to_coroutine(self._redis.hgetall(LESSONS_KEY)))
         return sorted((one for raw in rows.values() if (one := _parse_lesson(raw)) is not None), key=lambda one: one.id)
 
@@ -52,15 +51,13 @@ class LessonStore:
         return _parse_lesson(cast(bytes, raw)) if raw else None
 
     async def add_lesson(self, lesson: Lesson) -> bool:
-        """Add a lesson. Returns False if its id exists or the store is full."""
+        """Add a lesson; False if known or full."""
         if not await self._make_room():
             return False
         return bool(await self._offer(keys=[LESSONS_KEY, LESSONS_VERSION_KEY], args=[lesson.id, _serialize_lesson(lesson)]))
 
     async def update_lesson(self, lesson: str, change: Callable[[Lesson], Lesson]) -> Lesson | None:
-        """Apply `change` to the stored lesson atomically. Returns None if missing; an error of `change` leaves it
-        unchanged.
-        """
+        """Apply `change` atomically; None if missing. Its error leaves the lesson unchanged."""
         while True:
             raw = cast(bytes | None, await to_coroutine(self._redis.hget(LESSONS_KEY, lesson)))
             before = _parse_lesson(raw) if raw else None
@@ -71,7 +68,6 @@ class LessonStore:
                 return after
 
     async def _make_room(self) -> bool:
-        """Drop a lesson if the store is full. Returns False if none may go."""
         if await to_coroutine(self._redis.hlen(LESSONS_KEY)) < self._most:
             return True
         rows = [one for one in await self.list_lessons() if one.state in _DROP_ORDER]

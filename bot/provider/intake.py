@@ -1,8 +1,7 @@
 """The provider's intake: signed `POST /intake/TENANT`. Opens incidents and reports their state; calls no one.
 
 An unknown tenant, a wrong signature and an expired timestamp get the same answer. Each message counts once, and a
-ticket sent again
-stays one ticket.
+ticket sent again stays one ticket.
 """
 
 import asyncio

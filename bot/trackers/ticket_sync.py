@@ -1,8 +1,7 @@
 """Sends queued tickets to trackers once, and polls them. Safe in several processes.
 
 An attempt is noted before it is made. If a noted attempt has no known result (crash, lost answer), a tracker that
-deduplicates gets it
-again; in others the ticket is searched first, until the search is reliable.
+deduplicates gets it again; in others the ticket is searched first, until the search is reliable.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""Limits on an HTTP port: open connections, how long a client may stall, and concurrent requests per route.
+"""Limits on an HTTP port: connections, stalling clients and concurrent requests per route.
 
-Clients are untrusted and may send slowly, so anything that waits for a client can be dropped: at a limit, the
-connection or body
-that has waited longest goes first. Complete requests are never dropped.
+Clients are untrusted and may be slow: at a limit, the connection or body that has waited longest is dropped, never a
+complete request.
 """
 
 import asyncio
@@ -31,9 +30,9 @@ class InboundLimits:
     """Bounds of one port.
 
     Attributes:
-        in_hand: concurrent requests per route; the sum over routes stays below `connections`, so a waiting one can
-            always be dropped.
-        silent: seconds for a new connection to send a complete request head.
+        in_hand: concurrent requests per route; their sum stays below `connections`, so a waiting one can always be
+            dropped.
+        silent: seconds for a new connection to send a request head.
         idle: seconds for an answered connection to send the next head.
         body: seconds to receive a body.
         answer: seconds for the handler to answer.
@@ -50,9 +49,9 @@ class InboundLimits:
 
 
 class ConnectionGuard:
-    """The connections of a port. At the limit, the one that waits longest (idle, slow head, unread answer) is closed.
+    """The connections of a port. At the limit the one that waits longest is closed.
 
-    Connections with a request in progress stay. Bounding them keeps descriptors free for Redis and SSH.
+    Bounding them keeps descriptors free for Redis and SSH.
     """
 
     def __init__(self, server: web.Server, limits: InboundLimits) -> None:
@@ -61,8 +60,7 @@ class ConnectionGuard:
         self._waiting: OrderedDict[GuardedConnection, asyncio.TimerHandle] = OrderedDict()
 
     async def listen(self, host: str, port: int) -> asyncio.Server:
-        """Listen with a small accept batch, so that a burst cannot evict a connection whose request was sent but not
-        yet read.
+        """Listen with small accept batches, so that a burst cannot evict connections with an unread request.
 
         Reading takes about six loop rounds. The kernel's backlog stays at ACCEPT_BACKLOG.
         """
@@ -75,7 +73,7 @@ class ConnectionGuard:
         return server
 
     def accept(self) -> asyncio.Protocol:
-        """Return the protocol for a new connection, dropping the longest waiting one at the limit."""
+        """Return a new connection's protocol; at the limit the longest waiting one is closed."""
         if len(self._open) >= self._limits.connections:
             if not self._waiting:
                 return RejectedConnection()
@@ -87,7 +85,7 @@ class ConnectionGuard:
 
     @contextlib.contextmanager
     def hold_request(self, connection: web.RequestHandler) -> Iterator[None]:
-        """Suspend the connection's timer while its complete request is handled, then start the idle timer."""
+        """Suspend the timer during a request, then start the idle timer."""
         assert isinstance(connection, GuardedConnection)
         self._cancel_timer(connection)
         try:
@@ -119,7 +117,7 @@ class ConnectionGuard:
 
 
 class GuardedConnection(web.RequestHandler):
-    """A connection that can be closed at once and whose error pages reveal nothing about the server."""
+    """A connection that can be closed at once and whose error pages reveal nothing."""
 
     __slots__ = ("_aborted", "_guard", "_own_transport")
 
@@ -149,7 +147,6 @@ class GuardedConnection(web.RequestHandler):
         super().connection_lost(exc)
 
     def abort(self) -> None:
-        """Close without waiting for the client to read."""
         self._aborted = True
         if self._own_transport is not None:
             self._own_transport.abort()
@@ -157,14 +154,14 @@ class GuardedConnection(web.RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """Answer malformed HTTP with a bare status. aiohttp's page names its version and echoes the input."""
+        """Answer with a bare status: aiohttp's page names its version and echoes the input."""
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun")
         return _BareErrorPage(status=status, headers={"Connection": "close"})
 
 
 class _BareErrorPage(web.Response):
-    """An error response outside the application, which therefore drops the `Server` header itself."""
+    """An error response that drops the `Server` header."""
 
     async def _prepare_headers(self) -> None:
         await super()._prepare_headers()
@@ -172,7 +169,6 @@ class _BareErrorPage(web.Response):
 
 
 class RejectedConnection(asyncio.Protocol):
-    """Close the connection at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if isinstance(transport, asyncio.Transport):
@@ -184,7 +180,7 @@ class RouteFull(Exception):
 
 
 class RoutePool:
-    """The concurrent requests of one route. When full, the body that has been awaited longest gives way to a new one."""
+    """The requests of one route. When full, the longest awaited body gives way."""
 
     def __init__(self, most: int) -> None:
         self._most, self._heard = most, 0
@@ -192,7 +188,7 @@ class RoutePool:
 
     @contextlib.contextmanager
     def hold_body_slot(self, patience: asyncio.Timeout) -> Iterator[None]:
-        """Hold a slot while a body is read. `patience` expires at once if the slot is needed. Raises RouteFull."""
+        """Hold a slot while reading; `patience` expires when the slot is needed. Raises RouteFull."""
         if self._heard + len(self._reading) >= self._most:
             self._make_room()
         self._reading[patience] = None
@@ -203,7 +199,6 @@ class RoutePool:
 
     @contextlib.contextmanager
     def hold_handler_slot(self) -> Iterator[None]:
-        """Hold a slot while a complete request is handled."""
         self._heard += 1
         try:
             yield
@@ -219,14 +214,14 @@ class RoutePool:
 
 
 class LogBudget:
-    """A limit on log lines per minute and kind of failed request, with a count of omitted lines."""
+    """A limit on log lines per minute and kind, counting omitted lines."""
 
     def __init__(self, lines: int) -> None:
         self._lines = lines
         self._spent: dict[tuple[object, ...], _MinuteBudget] = {}
 
     def spend(self, *kind: object) -> dict[str, int] | None:
-        """Return extra fields for the next log line of this kind, or None if the line is to be omitted."""
+        """Return extra fields for the next line, or None to omit it."""
         now = asyncio.get_running_loop().time()
         minute = self._spent.setdefault(kind, _MinuteBudget(now))
         if now - minute.since >= 60:

@@ -1,10 +1,7 @@
-"""HTTP server of both ports: routes behind one guard (`bot.app.http.guard`), bounded in bytes, time and number.
+"""HTTP server of both ports: routes behind one guard, bounded in bytes, time and number.
 
-The server trusts nothing: each route authenticates its sender by a signature or a secret. Proxy headers
-(`X-Forwarded-…`) are ignored;
-a TLS proxy is expected in front. Path and headers are checked before any body is read. Each route has its own slots, so
-one route cannot
-starve another.
+Each route authenticates its sender. Proxy headers (`X-Forwarded-…`) are ignored; a TLS proxy is expected in front. Path
+and headers are checked before a body is read. Each route has its own slots, so none can starve another.
 """
 
 import asyncio
@@ -36,7 +33,7 @@ INTERNAL_ERROR = InboundResponse(500, {"error": "something went wrong here; the 
 
 
 def run_inbound_server(settings: Settings, routes: Sequence[InboundRoute]) -> AbstractAsyncContextManager[object]:
-    """Return a context that serves the routes, or does nothing without routes."""
+    """Serve the routes, if any."""
     return _run_on_http_port(settings, routes) if routes else contextlib.nullcontext()
 
 
@@ -51,7 +48,7 @@ async def _run_on_http_port(settings: Settings, routes: Sequence[InboundRoute]) 
 async def serve_on_setting(
     setting: str, host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS
 ) -> AsyncIterator[None]:
-    """Serve the routes on a setting's port. Raises Refusal naming the setting if it cannot listen."""
+    """Serve on a setting's port. Raises Refusal naming the setting."""
     async with contextlib.AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(serve_routes(host, port, routes, limits))
@@ -62,7 +59,7 @@ async def serve_on_setting(
 
 @contextlib.asynccontextmanager
 async def serve_routes(host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS) -> AsyncIterator[int]:
-    """Serve the routes on `port` (0: any free port); yields the port. Raises OSError if it cannot listen."""
+    """Serve on `port` (0: any free one), which is yielded. Raises OSError."""
     budget = LogBudget(limits.log_lines)
 
     @web.middleware
@@ -94,19 +91,17 @@ async def serve_routes(host: str, port: int, routes: Sequence[InboundRoute], lim
 
 
 async def _drop_server_header(_: web.Request, response: web.StreamResponse) -> None:
-    """Hide the server software."""
     response.headers.pop("Server", None)
 
 
 class RouteHandler:
-    """Handles one route's requests from head to answer, in its own slots."""
+    """Handles one route's requests, in its own slots."""
 
     def __init__(self, route: InboundRoute, limits: InboundLimits, budget: LogBudget) -> None:
         self._route, self._limits, self._budget = route, limits, budget
         self._pool = RoutePool(limits.in_hand)
 
     async def handle(self, request: web.Request) -> web.Response:
-        """Answer a request and log a refusal, within the log budget."""
         answer = await self._answer_request(request)
         if answer.why and (left_out := self._budget.spend(self._route.path, answer.status)) is not None:
             log.warning("http.refused", path=self._route.path, status=answer.status, why=answer.why, **left_out)
@@ -145,7 +140,7 @@ class RouteHandler:
 
 
 def _build_response(answer: InboundResponse) -> web.Response:
-    """Return the answer as HTTP. Any status from 300 closes the connection."""
+    """Return the answer as HTTP; any status from 300 closes the connection."""
     headers = {**answer.headers, **({"Retry-After": str(answer.after)} if answer.after else {})}
     if isinstance(answer.body, str):
         made = web.Response(text=answer.body, status=answer.status, headers=headers)

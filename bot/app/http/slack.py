@@ -1,4 +1,4 @@
-"""Slack events over the HTTP port, if the settings hold the app's signing secret."""
+"""Slack events over HTTP, if the signing secret is set."""
 
 from collections.abc import Sequence
 

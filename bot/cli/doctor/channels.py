@@ -1,4 +1,4 @@
-"""Doctor's checks of bound channels. An operator channel shared with another organisation is not served."""
+"""Doctor's checks of channels. A shared operator channel is not served."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ FIX_HINT = (
 
 
 async def check_channels(settings: Settings, inventory: Inventory) -> list[Finding]:
-    """Return one finding per channel. Without a token Slack is not asked."""
+    """Return one finding per channel; Slack is asked only with a token."""
     token = settings.slack_bot_token.get_secret_value()
     if not token:
         return [build_channel_finding(row) for row in inventory.channels]
@@ -27,7 +27,7 @@ async def check_channels(settings: Settings, inventory: Inventory) -> list[Findi
 
 
 async def check_channel(row: ChannelRow, shared: ChannelSharingLookup) -> Finding:
-    """Check one channel's sharing; a tenant's channel may be shared."""
+    """Check the sharing; a tenant's channel may be shared."""
     bound = build_channel_finding(row)
     if row.kind != "operators":
         return bound

@@ -1,4 +1,4 @@
-"""`rackmedic doctor`: test every part and say how to fix failures. Read-only."""
+"""`rackmedic doctor`: test every part. Read-only."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ MIN_FREE_BYTES = 64 << 20  # evidence of a few incidents
 
 
 async def run_doctor(settings: Settings, hosts: str, *, as_json: bool) -> int:
-    """Check everything concurrently and print; return 1 if anything failed."""
+    """Print all findings; return 1 if anything failed."""
     findings = await collect_findings(settings, hosts)
     if as_json:
         print_text(json.dumps({"schema": 1, "items": [asdict(finding) for finding in findings]}))
@@ -48,7 +48,7 @@ async def run_doctor(settings: Settings, hosts: str, *, as_json: bool) -> int:
 
 
 async def collect_findings(settings: Settings, hosts: str = "") -> list[Finding]:
-    """Check every part concurrently; `hosts` limits the hosts."""
+    """Check every part concurrently, on `hosts` or all."""
     looks: list[Callable[[], Awaitable[list[Finding]]]] = [
         lambda: _check_store(settings),
         lambda: _check_slack(settings),
@@ -86,7 +86,7 @@ async def _check_durability(store: Store, settings: Settings) -> list[Finding]:
 
 
 async def _check_ledger_keys(settings: Settings, store: Store) -> Finding:
-    """Report key ids and entries signed by earlier keys. Creates no key."""
+    """Report key ids and entries of earlier keys. Creates no key."""
     if not has_ledger_key(settings):
         return Finding(
             "ledger key", "off", "none yet: the first start makes one", f"set {ENV_PREFIX}LEDGER_KEY where several machines run it"
@@ -142,9 +142,7 @@ def _check_site_files(part: str, says: Callable[[], str], own: tuple[Path, ...])
 
 
 def find_evidence_problem(folder: Path) -> str:
-    """Return why evidence cannot be stored, or an empty string. Writes nothing; a missing folder is judged by its
-    nearest parent.
-    """
+    """Return why evidence cannot be stored, if so. A missing folder is judged by its parent; writes nothing."""
     there = next(one for one in (folder, *folder.parents) if one.exists())
     if not there.is_dir():
         return f"{there} is no folder"
@@ -155,7 +153,6 @@ def find_evidence_problem(folder: Path) -> str:
 
 
 def check_retention(settings: Settings, now: float) -> list[Finding]:
-    """Report the amount of evidence, its bounds and whether it is cleared."""
     if why := find_evidence_problem(settings.evidence_dir):
         mend = "incidents are diagnosed all the same, and nothing of them is kept; running processes take it up again by themselves"
         return [Finding("evidence", "fail", f"{settings.evidence_dir}: {why}", f"make room or mend the folder: {mend}")]

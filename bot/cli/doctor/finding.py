@@ -14,7 +14,6 @@ FindingState = Literal["ok", "warn", "fail", "off"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """State of one part and how to fix it."""
 
     part: str
     state: FindingState
@@ -23,7 +22,7 @@ class Finding:
 
 
 def render_findings_table(findings: Sequence[Finding]) -> Table:
-    """Return the table. Text from hosts and services is never interpreted as markup."""
+    """Return the table; remote text is never markup."""
     table = Table("part", "", "what", "how to mend", header_style="bold")
     marks = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red"), "off": ("off", "dim")}
     for row in findings:

@@ -1,4 +1,4 @@
-"""Doctor's checks of SSH access and node kits, grouped over many hosts."""
+"""Doctor's checks of SSH access and node kits."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,6 @@ from tools.transport import AccessBarrier, Transport, Unreachable
 
 @dataclass(frozen=True, slots=True)
 class UnreachableHost:
-    """A host without access. `barrier` selects the message; `why` is the raw reason."""
 
     host: Host
     barrier: AccessBarrier
@@ -22,7 +21,7 @@ class UnreachableHost:
 
 
 async def check_hosts(ssh: Transport, inventory: Inventory, names: Sequence[str]) -> list[Finding]:
-    """Return one finding for reachable hosts, one per kind of failure, then the kits."""
+    """Return one finding for reachable hosts, one per kind of failure, then kits."""
     answers = await asyncio.gather(*(_probe_host(ssh, inventory.hosts[name]) for name in names))
     refused = [answer for answer in answers if answer]
     closed = {row.host.name for row in refused}
@@ -46,7 +45,7 @@ async def _probe_host(ssh: Transport, host: Host) -> UnreachableHost | None:
 
 
 def build_refusal_findings(rows: Sequence[UnreachableHost]) -> list[Finding]:
-    """Group hosts with the same fix into one finding, whatever their error text."""
+    """Group hosts with the same fix, whatever their error text."""
     alike: dict[tuple[AccessBarrier, str], list[UnreachableHost]] = {}
     for row in rows:
         alike.setdefault((row.barrier, _GROUP_KEYS.get(row.barrier, _get_reason)(row)), []).append(row)
@@ -125,7 +124,6 @@ _FINDING_BUILDERS: Mapping[AccessBarrier, Callable[[Sequence[UnreachableHost]], 
 
 
 def build_kit_findings(names: list[str], states: list[KitState]) -> list[Finding]:
-    """Return one finding for current kits and one per kind of problem."""
     by_state: dict[tuple[str, str], list[str]] = {}
     for name, kit in zip(names, states, strict=True):
         by_state.setdefault((kit.state, kit.version if kit.state == "older" else kit.says), []).append(name)

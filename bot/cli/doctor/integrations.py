@@ -17,7 +17,7 @@ from tools.inventory.inventory import Inventory
 
 
 async def check_provider_link(settings: Settings) -> list[Finding]:
-    """Check that the provider accepts the signature by asking for the states of no tickets. Empty if not configured."""
+    """Check the signature by asking for no ticket's state. Empty if not configured."""
     if not settings.provider_url:
         return []
     try:
@@ -38,7 +38,6 @@ async def _probe_provider(link: ProviderLink, url: str) -> Finding:
 
 
 def check_intake(settings: Settings, inventory: Inventory) -> list[Finding]:
-    """Check the intake's keys. Empty if not configured."""
     if settings.intake_keys is None:
         return []
     try:
@@ -50,7 +49,7 @@ def check_intake(settings: Settings, inventory: Inventory) -> list[Finding]:
 
 
 async def check_alerts(settings: Settings, inventory: Inventory, shared: ChannelSharingLookup | None = None) -> list[Finding]:
-    """Check the alerts file. Empty if not configured. `shared` asks Slack whether a channel is shared."""
+    """Check the alerts file. `shared` asks Slack about a channel."""
     try:
         site = load_alert_site(settings, inventory)
     except Refusal as why:
@@ -65,7 +64,7 @@ async def check_alerts(settings: Settings, inventory: Inventory, shared: Channel
 
 
 async def _check_alert_routes(site: AlertConfig, inventory: Inventory, shared: ChannelSharingLookup | None) -> list[Finding]:
-    """Return warnings for routes that fall back to the default channel."""
+    """Warn of routes that fall back to the default channel."""
     lost = {at: "is not bound to the operators by the inventory" for at, _ in build_alert_routing(site, inventory).list_unbound_routes()}
     for at, row in enumerate(site.routes if shared else ()):
         if at not in lost and row.channel != site.channel and await _is_shared_channel(row.channel, shared):
@@ -78,7 +77,6 @@ async def _check_alert_routes(site: AlertConfig, inventory: Inventory, shared: C
 
 
 async def _is_shared_channel(channel: str, shared: ChannelSharingLookup | None) -> bool:
-    """Return whether Slack says so; an unknown state is reported with the channels."""
     try:
         return shared is not None and await shared(channel)
     except Refusal:

@@ -1,4 +1,4 @@
-"""Doctor's checks of schedulers: reachable, and knowing hosts by their inventory names; else no node can be drained."""
+"""Doctor's checks of schedulers. One that does not know the hosts' names cannot drain them."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -15,7 +15,7 @@ PROBE_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 15.0, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SchedulerProbe:
-    """How a kind of scheduler lists its node names, one per line after `prefix`."""
+    """How a scheduler lists node names, one per line after `prefix`."""
 
     part: str  # kind, as in the inventory
     called: str
@@ -25,7 +25,7 @@ class SchedulerProbe:
     mend: str  # fix if the command fails
 
     def get_machine_for(self, host: Host) -> str:
-        """Return the host's controller, or an empty string if it has another scheduler."""
+        """Return the host's controller, if it has this scheduler."""
         return host.controller if host.scheduler == self.part else ""
 
 
@@ -50,7 +50,6 @@ SCHEDULERS: tuple[SchedulerProbe, ...] = (
 
 
 async def check_schedulers(transport: Transport, inventory: Inventory, names: Sequence[str]) -> list[Finding]:
-    """Query every scheduler of these hosts once."""
     asked: list[Awaitable[Finding]] = []
     for probe in SCHEDULERS:
         hosts: dict[str, list[Host]] = {}
@@ -75,7 +74,6 @@ async def _probe_scheduler(probe: SchedulerProbe, transport: Transport, machine:
 
 
 def _check_node_names(probe: SchedulerProbe, machine: str, hosts: Sequence[Host], theirs: set[str]) -> Finding:
-    """Compare inventory node names with the scheduler's."""
     ours = {host.node_name for host in hosts}
     if strangers := ours - theirs:
         others = f"; it knows {fold_host_names(theirs - ours)}" if theirs - ours else ""

@@ -13,7 +13,6 @@ from kb.scan import split_lines
 
 
 async def check_trackers(settings: Settings) -> list[Finding]:
-    """Check every tracker. Empty if none is configured."""
     if settings.trackers is None:
         return []
     try:

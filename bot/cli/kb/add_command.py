@@ -19,7 +19,7 @@ ADDED_INCIDENTS_FILE: Final = "incidents/added.yaml"
 
 
 def add_incident(settings: Settings, entry: Mapping[str, Any], to: Path | None, *, as_json: bool) -> int:
-    """Store the entry (all fields but the id) with secrets redacted. Raises Refusal naming a bad field."""
+    """Store the entry with secrets redacted. Raises Refusal naming a bad field."""
     target = to or settings.kb_dir
     if target is None:
         raise Refusal(f"name the site's folder: --to DIR or {ENV_PREFIX}KB_DIR", 2)

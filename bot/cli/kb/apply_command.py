@@ -1,6 +1,4 @@
-"""`rackmedic kb apply`: copy accepted items of a build to the site's folder, unless past incidents or the benchmark get
-worse.
-"""
+"""`rackmedic kb apply`: copy accepted items to the site's folder, unless answers get worse."""
 
 import json
 import shutil
@@ -57,7 +55,7 @@ def apply_build(
     dry: bool = False,
     replay: IncidentReplayer | None = None,
 ) -> int:
-    """Apply the accepted items, all or nothing. Raises Refusal if answers get worse.
+    """Apply all accepted items or none. Raises Refusal if answers get worse.
 
     `scored` None skips the benchmark; `replay` defaults to `replay_incidents`.
     """
@@ -101,7 +99,6 @@ def _collect_accepted(folder: Path, labels: Mapping[str, Any]) -> _AcceptedItems
 
 
 def _refuse_unaccepted_labels(entries: Sequence[Mapping[str, Any]], labels: Collection[str]) -> None:
-    """Refuse incidents whose new label was not accepted."""
     if lost := [f"{one['id']} ({one['label']})" for one in entries if one["label"] not in labels]:
         more = f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else ""
         raise Refusal(f"their label is new here and was not accepted: {', '.join(lost[:MAX_NAMED])}{more}; accept the cause, or give them "
@@ -114,7 +111,7 @@ def _is_accepted(item: BuiltItem, known: Mapping[Any, ReviewDecision]) -> bool:
 
 
 def _refuse_conflicts(had: Settings, taken: _AcceptedItems, target: Path, ours: str) -> None:
-    """Refuse ids and pages that other files hold. Files of an earlier apply of this build are overwritten."""
+    """Refuse ids and pages of other files; an earlier apply of this build is overwritten."""
     before = {row.id for row in load_site_incidents(had.kb_dir)}
     file = target / "incidents" / ours
     mine = {row["id"] for row in yaml.safe_load(file.read_text(encoding="utf-8"))["incidents"]} if file.is_file() else set()
@@ -145,7 +142,7 @@ def _write_files(root: Path, name: str, taken: _AcceptedItems) -> list[Path]:
 
 
 def replay_incidents(had: Settings, has: Settings, new: Collection[str], advice: str = "") -> ReplayResult:
-    """Label every earlier incident without and with the new items. Raises Refusal if fewer are right."""
+    """Label earlier incidents without and with the new items. Raises Refusal if fewer are right."""
     before, after = (load_site_incidents(one.kb_dir, load_site_taxonomy(one.kb_dir)) for one in (had, has))
     asked = [one for one in before if one.id not in new]
     was = label_incidents(asked, before, load_site_taxonomy(had.kb_dir), load_all_checks(had))
@@ -163,7 +160,7 @@ _DEFAULT_ADVICE: Final = "Give what stands behind “by” another label or refu
 
 
 def compare_benchmark(before: Path | None, after: Path, scored: BenchmarkScorer | None, advice: str = "") -> dict[str, Any] | None:
-    """Score the benchmark without and with the new items, or None if skipped. Raises Refusal if fewer are right."""
+    """Score the benchmark without and with the new items. Raises Refusal if fewer are right."""
     if scored is None:
         return None
     was, now = scored(before), scored(after)

@@ -1,6 +1,6 @@
-"""`rackmedic kb build`: turn exports into a folder of knowledge for review. Nothing in it is used until applied.
+"""`rackmedic kb build`: turn exports into a folder for review, unused until applied.
 
-Each labelled row is journalled at once, so a killed build resumes.
+Rows are journalled at once, so a killed build resumes.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ class _BuildState:
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """Model budget in USD and recording file; `live` also asks the model instead of only replaying."""
+    """Budget in USD and recording; `live` also asks the model."""
 
     most_usd: float
     recording: Path | None = None
@@ -61,7 +61,7 @@ class ModelOptions:
 
 
 def parse_model_options(most_usd: float, record: Path | None, replay: Path | None, *, model: bool) -> ModelOptions | None:
-    """Return the options, or None if only rules label. Raises Refusal for conflicting options."""
+    """Return the options, or None for rules only. Raises Refusal."""
     if replay and (model or record):
         raise Refusal("--replay asks no model; leave --model and --record out", 2)
     if record and not model:
@@ -80,7 +80,7 @@ def build_folder(
     as_json: bool,
     asked: ModelOptions | None = None,
 ) -> int:
-    """Label all exports, write the folder and print a summary. Raises Refusal."""
+    """Label all exports and write the folder. Raises Refusal."""
     mapped = _parse_column_map(given)
     try:
         with _lock_build_folder(out) as kept:
@@ -118,7 +118,7 @@ def _parse_column_map(given: Sequence[str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _lock_build_folder(out: Path) -> Iterator[Path]:
-    """Return the build's state folder, locked against a second build."""
+    """Return the state folder, locked against a second build."""
     kept = out / ".build"
     if out.is_dir() and not kept.is_dir() and any(out.iterdir()):
         raise Refusal(f"--out {out} holds files that are of no build; name a folder of its own", 2)
@@ -154,7 +154,7 @@ def _label_exports(
 
 
 def _read_export_rows(path: Path, mapped: Mapping[str, str]) -> Iterator[ExportRow | UnreadRow]:
-    """Yield an export's rows. Raises Refusal if no row of a file is readable."""
+    """Yield rows. Raises Refusal if none of a file is readable."""
     unread, good = "", False
     for row in iter_export_rows(path, mapped):
         good = good or not isinstance(row, UnreadRow)
@@ -187,7 +187,6 @@ def _process_rows(
 
 
 def _label_batch(rows: Sequence[ExportRow], worker: RowLabeller, journal: IO[bytes], seen: set[str]) -> list[LabelledRow]:
-    """Label rows and journal them."""
     labelled = worker.label_rows(rows) if rows else []
     for one in labelled:
         journal.write(json.dumps(asdict(one)).encode() + b"\n")
@@ -196,7 +195,6 @@ def _label_batch(rows: Sequence[ExportRow], worker: RowLabeller, journal: IO[byt
 
 
 def _drop_duplicate(row: ExportRow, labelled: LabelledRow, seen: set[str]) -> LabelledRow:
-    """Drop a row whose text already occurred."""
     said = hashlib.sha256(row.text.encode()).hexdigest()
     before = said in seen
     seen.add(said)
@@ -214,7 +212,7 @@ def _keep_guide(row: ExportRow, built: _BuildState) -> None:
 
 
 def _hash_inputs(exports: Sequence[Path], beside: list[Any]) -> str:
-    """Return a digest of every input that determines the result."""
+    """Return a digest of all that determines the result."""
     digest = hashlib.sha256(json.dumps(beside).encode())
     for path in exports:
         open_file_tree(path)
@@ -226,7 +224,7 @@ def _hash_inputs(exports: Sequence[Path], beside: list[Any]) -> str:
 
 
 def _read_journal(journal: IO[bytes], seed: str) -> Iterator[LabelledRow]:
-    """Return the rows of an interrupted build, dropping a truncated line. Raises Refusal if the inputs differ."""
+    """Return an interrupted build's rows without a truncated line. Raises Refusal if inputs differ."""
     journal.seek(0)
     lines = journal.readlines()
     whole = [line for line in lines if line.endswith(b"\n")]
@@ -284,7 +282,7 @@ def _write_drafts(out: Path, built: _BuildState, taxonomy: Taxonomy, checks: Map
 
 
 def _build_review_row(row: LabelledRow, entry: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a reviewer sees beside the entry; a doubtful entry itself too, as no other file has it."""
+    """Return what the reviewer sees; a doubtful entry too, as no other file has it."""
     told = {"id": entry["id"], "why": row.why, "sure": _format_confidence(row), "near": [row.label, *row.others], "said_by": row.said_by}
     return told | ({"entry": entry} if row.verdict == "doubtful" else {})
 
@@ -310,7 +308,6 @@ def _build_entry(row: LabelledRow, name: str) -> dict[str, str]:
 
 
 def _choose_unique_name(given: str, taken: set[str]) -> str:
-    """Return a unique name that is valid for a file and an incident."""
     plain = slugify_name(given, "row")
     name, number = plain, len(taken)
     while name in taken:

@@ -1,4 +1,4 @@
-"""A folder written by `kb build`: its items and the reviewer's decisions, which survive a kill."""
+"""A folder of `kb build`: items and decisions, which survive a kill."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ _NON_NAME_PATTERN: Final = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class BuiltItem:
-    """One item to review. `near`: best-fitting labels of a doubtful one."""
+    """One item to review. `near`: best-fitting labels."""
 
     id: str
     kind: BuiltItemKind
@@ -40,13 +40,13 @@ class BuiltItem:
 
     @property
     def digest(self) -> str:
-        """Return a digest of the entry; a changed entry is reviewed again."""
+        """Digest of the entry; a changed entry is reviewed again."""
         return hashlib.sha256(json.dumps(self.entry, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewDecision:
-    """A reviewer's decision; `entry` is the accepted entry, possibly edited."""
+    """A decision; `entry` is the accepted, possibly edited entry."""
 
     id: str
     kind: BuiltItemKind
@@ -56,7 +56,7 @@ class ReviewDecision:
 
 
 def load_built_items(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
-    """Return all items, causes first because incidents use their labels. Raises Refusal."""
+    """Return all items, causes first, as incidents use their labels. Raises Refusal."""
     if not (folder / "REVIEW.md").is_file():
         raise Refusal(f"{folder} holds no finished build; `rackmedic kb build EXPORT… --out {folder}` makes one", 2)
     causes, checks = load_drafted_causes(folder), load_drafted_checks(folder)
@@ -88,7 +88,7 @@ def load_decisions(folder: Path, items: Iterable[BuiltItem]) -> dict[tuple[Built
 
 
 def append_decision(folder: Path, decision: ReviewDecision) -> None:
-    """Append a decision and sync it to disk, with secrets redacted."""
+    """Append and sync a decision, secrets redacted."""
     row = {name: _redact_value(getattr(decision, name)) for name in decision.__slots__}
     path = folder / DECISIONS_FILE
     cut = path.is_file() and not path.read_bytes().endswith(b"\n")  # by a kill: what follows it begins a line of its own
@@ -99,7 +99,6 @@ def append_decision(folder: Path, decision: ReviewDecision) -> None:
 
 
 def find_entry_problems(entries: Iterable[Mapping[str, Any]], labels: Collection[str]) -> list[str]:
-    """Return what the incident loader reports about the entries."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
         path = Path(kept) / "incidents.yaml"
         path.write_text(render_incidents_file(entries), encoding="utf-8")
@@ -115,7 +114,7 @@ def render_incidents_file(entries: Iterable[Mapping[str, Any]]) -> str:
 
 
 def write_file_atomically(path: Path, content: str | bytes) -> None:
-    """Write the file completely or not at all. Raises OSError."""
+    """Write the whole file or nothing. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.new")
     beside.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -123,7 +122,7 @@ def write_file_atomically(path: Path, content: str | bytes) -> None:
 
 
 def slugify_name(text: str, without: str) -> str:
-    """Return a name valid for files and incidents, or `without` if nothing remains."""
+    """Return a valid file and incident name, else `without`."""
     return _NON_NAME_PATTERN.sub("-", text.lower()).strip("-")[:60] or without
 
 
@@ -145,5 +144,4 @@ def _redact_value(value: Any) -> Any:
 
 
 def _read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a JSON lines file, skipping truncated lines."""
     return parse_json_lines(path.read_text(encoding="utf-8", errors="replace"), MAX_LINE_CHARS) if path.is_file() else iter(())

@@ -1,4 +1,4 @@
-"""Drafted causes and checks of a built folder: loaded for review, and rendered as site files."""
+"""Drafted causes and checks: loaded for review, rendered as site files."""
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ DraftEntry = Mapping[str, Any]
 
 
 def load_drafted_causes(folder: Path) -> list[dict[str, Any]]:
-    """Return cause entries, each with its full `label`. Raises Refusal."""
+    """Return entries with full `label`. Raises Refusal."""
     found = []
     for path in sorted((folder / "taxonomy").glob("*.y*ml")):
         file = _read_draft_file(path)
@@ -30,7 +30,6 @@ def load_drafted_causes(folder: Path) -> list[dict[str, Any]]:
 
 
 def load_drafted_checks(folder: Path) -> list[dict[str, Any]]:
-    """Return check entries. Raises Refusal."""
     return [dict(row) for path in sorted((folder / "checks").glob("*.y*ml")) for row in _read_draft_file(path).get("checks") or ()]
 
 
@@ -51,7 +50,6 @@ def render_check_file(checks: Sequence[DraftEntry]) -> str:
 
 
 def find_cause_problems(cause: DraftEntry, kb_dir: Path | None) -> list[str]:
-    """Return what the taxonomy loader reports about the cause beside the existing ones."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
         for name, text in render_cause_files([cause]).items():
             (Path(kept) / f"{name}.yaml").write_text(text, encoding="utf-8")
@@ -63,7 +61,6 @@ def find_cause_problems(cause: DraftEntry, kb_dir: Path | None) -> list[str]:
 
 
 def find_check_problems(check: DraftEntry, programs: Sequence[str]) -> list[str]:
-    """Return what the check loader reports."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
         (Path(kept) / "checks.yaml").write_text(render_check_file([check]), encoding="utf-8")
         try:
@@ -91,5 +88,4 @@ def _dump_yaml(content: Mapping[str, Any]) -> str:
 
 
 def _strip_file_name(folder: str, problem: str) -> str:
-    """Remove the temporary file's name."""
     return problem.removeprefix(folder).partition(": ")[2] or problem

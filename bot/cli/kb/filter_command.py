@@ -1,4 +1,4 @@
-"""`rackmedic kb filter LOG`: draft a filter from logs of one job family, for review."""
+"""`rackmedic kb filter LOG`: draft a filter from logs of one job family."""
 
 import json
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ MIN_WORD_CHARS: Final = 5  # shorter words of causes are too common to protect a
 def draft_filter(
     settings: Settings, logs: Sequence[Path], against: Sequence[Path], name: str, family: str, out: Path | None, *, as_json: bool
 ) -> int:
-    """Draft a filter of repeated lines that no log needs; return 1 if there are none. Raises Refusal."""
+    """Draft a filter of repeated, unneeded lines; return 1 if none. Raises Refusal."""
     if out is not None and out.exists():
         raise Refusal(f"--out {out} is there already; name a file of its own", 2)
     text = "\n".join(map(read_log, logs))

@@ -51,7 +51,7 @@ class KnowledgeRow:
 
 
 def load_knowledge(settings: Settings) -> tuple[KnowledgeRow, ...]:
-    """Return leaves, past incidents and pages. Raises BadSite."""
+    """Return all entries. Raises BadSite."""
     taxonomy, built_in = load_site_taxonomy(settings.kb_dir), frozenset(load_site_taxonomy(None).leaves)
     seeds = {one.id for one in load_site_incidents(None)}
     leaves = [
@@ -83,7 +83,7 @@ def _describe_leaf(leaf: Leaf) -> str:
 
 
 def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool) -> int:
-    """Print similar incidents and pages, best first. Return 1 if none."""
+    """Print similar entries, best first; return 1 if none."""
     found = rank_by_likeness(load_knowledge(settings), redact(text), most)
     if as_json:
         items = [
@@ -104,7 +104,7 @@ def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool)
 
 
 def rank_by_likeness(known: Iterable[KnowledgeRow], text: str, most: int) -> list[tuple[KnowledgeRow, float]]:
-    """Return incidents and pages with their similarity, 0 to 1. Pure."""
+    """Return incidents and pages with similarity 0 to 1. Pure."""
     rows = {f"{one.kind} {one.id}": one for one in known if one.kind != "leaf"}
     texts = {name: " ".join((*[one.title] * TITLE_WEIGHT, one.text)) for name, one in rows.items()}
     corpus = BM25Corpus.build(texts)
@@ -114,7 +114,7 @@ def rank_by_likeness(known: Iterable[KnowledgeRow], text: str, most: int) -> lis
 
 
 def print_entry(settings: Settings, name: str, *, as_json: bool) -> int:
-    """Print one entry in full. Raises Refusal if unknown."""
+    """Print one entry. Raises Refusal."""
     found = [one for one in load_knowledge(settings) if one.id == name]
     if not found:
         like = get_close_matches(name, [one.id for one in load_knowledge(settings)], n=3)
@@ -134,7 +134,7 @@ def print_entry(settings: Settings, name: str, *, as_json: bool) -> int:
 
 
 def print_entries(settings: Settings, kind: str, label: str, *, ours: bool, as_json: bool) -> int:
-    """Print matching entries, one line each. Raises Refusal."""
+    """Print matching entries. Raises Refusal."""
     if kind and kind not in KINDS:
         raise Refusal(f"--kind {kind} is none of {', '.join(KINDS)}", 2)
     rows = [
@@ -154,7 +154,6 @@ def print_entries(settings: Settings, kind: str, label: str, *, ours: bool, as_j
 
 
 def print_knowledge_stats(settings: Settings, *, as_json: bool) -> int:
-    """Print counts, and leaves without a past incident."""
     known, taxonomy = load_knowledge(settings), load_site_taxonomy(settings.kb_dir)
     counted = Counter(one.kind for one in known)
     told = Counter(one.label for one in known if one.kind == "incident")
@@ -188,7 +187,7 @@ def _count_by_year(known: Iterable[KnowledgeRow]) -> dict[int, int]:
 
 
 def lint_folder(settings: Settings, folder: Path | None, *, as_json: bool) -> int:
-    """Print every problem of a knowledge folder. Return 1 if there are any."""
+    """Print every problem; return 1 if any."""
     at = folder or settings.kb_dir
     if at is None:
         raise Refusal("name a folder, or set RACKMEDIC_KB_DIR: there is nothing to check", 2)
@@ -206,7 +205,7 @@ FOLDER_PARTS: Final = ("taxonomy", "checks", "rules", "filters", "incidents", "p
 
 
 def find_problems(settings: Settings) -> list[str]:
-    """Return the problems of all parts; labels are checked if the taxonomy is readable."""
+    """Return the problems of all parts, even if one is unreadable."""
     found: list[str] = []
     taxonomy: Taxonomy | None = None
     try:

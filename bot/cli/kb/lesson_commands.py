@@ -1,4 +1,4 @@
-"""`rackmedic kb lessons|accept|retire|export|import`: lessons from closed incidents, without Slack."""
+"""`rackmedic kb lessons|accept|retire|export|import`, without Slack."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,7 +40,6 @@ MAX_LESSONS_BYTES: Final = 8 * 1024 * 1024  # of a file; five hundred of the lon
 
 
 async def print_lessons(settings: Settings, state: str, today: date, *, as_json: bool) -> int:
-    """Print one line per lesson with its trust."""
     if state and state not in STATES:
         raise Refusal(f"--state {state} is none of {', '.join(STATES)}", 2)
     async with open_persistent_store(settings, "lessons") as store:
@@ -59,7 +58,7 @@ async def print_lessons(settings: Settings, state: str, today: date, *, as_json:
 
 
 async def print_mistakes(settings: Settings, *, as_json: bool) -> int:
-    """Print notes on wrongly blamed causes; a note that costs more checks than it saves is listed but unused."""
+    """Print notes on wrong blame; one that costs more checks than it saves is unused."""
     titles = load_site_taxonomy(settings.kb_dir).titles
     async with open_persistent_store(settings, "lessons") as store:
         notes = find_mistakes(await LessonStore(store.redis).list_lessons())
@@ -86,7 +85,6 @@ async def accept_stored_lesson(settings: Settings, lesson: str, today: date) -> 
 
 
 async def retire_stored_lesson(settings: Settings, lesson: str, today: date) -> int:
-    """Retire an accepted lesson. Raises Refusal."""
     async with open_persistent_store(settings, "lessons") as store:
         lessons = LessonStore(store.redis)
         await _get_lesson(lessons, lesson)
@@ -97,7 +95,7 @@ async def retire_stored_lesson(settings: Settings, lesson: str, today: date) -> 
 
 
 async def draft_cause(settings: Settings, lesson: str, out: Path | None) -> int:
-    """Write a taxonomy file with the lesson's proposed cause, to be completed by hand. Raises Refusal."""
+    """Write a taxonomy draft of the proposed cause. Raises Refusal."""
     taxonomy = load_site_taxonomy(settings.kb_dir)
     async with open_persistent_store(settings, "lessons") as store:
         row = await _get_lesson(LessonStore(store.redis), lesson)
@@ -116,7 +114,7 @@ async def draft_cause(settings: Settings, lesson: str, out: Path | None) -> int:
 
 
 def build_cause_entry(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object]:
-    """Return a cause entry without decisive evidence: a draft proves nothing. Raises Refusal if none is proposed."""
+    """Return an entry without decisive evidence: a draft proves nothing. Raises Refusal."""
     if not lesson.new_cause:
         raise Refusal(f"{lesson.id} proposes no new cause: a label names what it was, or nobody said what it was", 2)
     if lesson.new_cause in taxonomy.leaves:
@@ -139,7 +137,7 @@ def build_cause_entry(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object
 
 
 async def export_lessons(settings: Settings, out: Path | None, *, customers: bool) -> int:
-    """Write accepted lessons as JSON lines; those that involve tenants only with `customers`."""
+    """Write accepted lessons as JSON lines; those of tenants only with `customers`."""
     async with open_persistent_store(settings, "lessons") as store:
         every = await LessonStore(store.redis).list_lessons()
     chosen = [one for one in every if customers or not (one.tenant or one.inside)]
@@ -156,7 +154,7 @@ async def export_lessons(settings: Settings, out: Path | None, *, customers: boo
 
 
 async def import_lessons(settings: Settings, file: Path) -> int:
-    """Import another site's lessons as drafts; return 1 if rows were skipped, each reported."""
+    """Import lessons as drafts; return 1 if rows were skipped."""
     labels = load_site_taxonomy(settings.kb_dir).leaves
     found, problems = parse_lessons(_read_rows(file), labels)
     async with open_persistent_store(settings, "lessons") as store:
@@ -189,7 +187,7 @@ def _read_rows(file: Path) -> Sequence[dict[str, object]]:
 
 
 def _parse_row(line: str) -> dict[str, object]:
-    """Return the row, or {} if malformed, so that it is reported by number."""
+    """Return {} if malformed, so that it is reported by number."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""`rackmedic kb review`: review a build item by item. Each answer is stored at once, so the reviewer may stop anywhere."""
+"""`rackmedic kb review`: review a build. Each answer is stored at once."""
 
 import json
 from collections import Counter
@@ -43,7 +43,7 @@ q  stop here; everything decided so far is kept"""
 
 @dataclass(frozen=True, slots=True)
 class ReviewDialog:
-    """The reviewer's terminal. `ask` returns None at end of input, `edit` None if nothing was saved."""
+    """The reviewer's terminal. `ask`: None at end of input; `edit`: None if not saved."""
 
     say: Callable[[str], None]
     ask: Callable[[str], str | None]
@@ -86,7 +86,7 @@ class _ReviewSession:
         return False
 
     def _choose_label(self, item: BuiltItem, entry: Mapping[str, Any], choice: str, rest: str) -> str | None:
-        """Return the chosen label, empty if the item has none, or None if the input was no acceptance."""
+        """Return the label, empty if none, or None if not accepted."""
         if choice == "a":
             return str(entry.get("label", ""))
         if item.kind not in INCIDENT_KINDS:
@@ -143,7 +143,7 @@ class _ReviewSession:
         return entry | ({"root_cause": cause} if cause else {})
 
     def _edit_entry(self, item: BuiltItem, entry: dict[str, Any]) -> dict[str, Any]:
-        """Return the edited entry, or the old one if the edit is unusable."""
+        """Return the edited entry, or the old one if unusable."""
         text = self.talk.edit(yaml.safe_dump(entry, allow_unicode=True, sort_keys=False, width=120))
         if text is None:
             return entry
@@ -202,7 +202,6 @@ def _format_choices(item: BuiltItem) -> str:
 
 
 def _format_item_lines(item: BuiltItem, entry: Mapping[str, Any], place: str, titles: Mapping[str, str]) -> list[str]:
-    """Return the item's lines. All text is untrusted and cleaned."""
     head = f"\n{place} · {item.kind} · {item.id}"
     if item.kind == "page":
         return [head, *map(show_invisible, (str(entry["title"]), str(entry["text"])[:MAX_PAGE_CHARS]))]

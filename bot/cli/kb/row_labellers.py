@@ -1,6 +1,4 @@
-"""Labellers of a build's rows: rules, or a model within a budget announced before the first request; and the build's
-progress.
-"""
+"""Row labellers: rules, or a model within a budget announced before the first request."""
 
 import asyncio
 import sys
@@ -25,10 +23,10 @@ _PROGRESS_INTERVAL_SECONDS: Final = 5.0
 
 
 class RowLabeller(Protocol):
-    """Labels the rows of a build.
+    """Labels a build's rows.
 
     Attributes:
-        name: identifies the labeller, so that another one cannot resume its build.
+        name: keeps another labeller from resuming the build.
         window: rows taken at once.
         total: expected rows; 0 if not counted.
         paid: cost so far.
@@ -39,7 +37,7 @@ class RowLabeller(Protocol):
     total: int
 
     def estimate_work(self, rows: Iterable[ExportRow | UnreadRow]) -> None:
-        """Estimate the work before labelling. Raises Refusal if it would cost too much."""
+        """Estimate the cost. Raises Refusal above the budget."""
 
     def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]: ...
 
@@ -74,7 +72,7 @@ class RulesRowLabeller:
 
 @dataclass(slots=True)
 class ModelRowLabeller:
-    """A model with one budget for the whole build. Rows it declines are labelled by rules and counted."""
+    """A model with one budget per build; declined rows are labelled by rules."""
 
     asked: "ModelLabeller"
     model: "ModelReasoner"
@@ -123,7 +121,7 @@ class ModelRowLabeller:
 
 
 def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelOptions | None") -> RowLabeller:
-    """Return the labeller. Raises Refusal if a model is requested and none is set."""
+    """Return the labeller. Raises Refusal if no model is set."""
     if asked is None:
         return RulesRowLabeller(labeller)
     from graph.learning.model_labelling import ModelLabeller
@@ -156,7 +154,6 @@ def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelO
 
 
 def format_model_bill(paid: Mapping[str, Any]) -> list[str]:
-    """Return lines on the model's cost and declined rows."""
     if not paid:
         return []
     tokens = f"{paid['tokens_in']:,} tokens in, {paid['tokens_out']:,} out"
@@ -166,7 +163,6 @@ def format_model_bill(paid: Mapping[str, Any]) -> list[str]:
 
 @dataclass(slots=True)
 class BuildProgress:
-    """Progress lines on stderr, if that is a terminal."""
 
     total: int = 0
     _began: float = field(default_factory=time.monotonic)
@@ -183,7 +179,7 @@ class BuildProgress:
 
 
 def format_progress_line(rows: int, total: int, speed: float) -> str:
-    """Return for example `1,200 of 10,000 rows, 38 a second, 4 min left`."""
+    """Return `1,200 of 10,000 rows, 38 a second, 4 min left`."""
     left = (total - rows) / speed if total and speed else 0.0
     ends = f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"  # a minute and a half
     return f"{rows:,}{f' of {total:,}' if total else ''} rows, {speed:.0f} a second{f', {ends}' if left else ''}"

@@ -1,4 +1,4 @@
-"""`rackmedic kb rule LOG`: draft log rules, for review."""
+"""`rackmedic kb rule LOG`: draft log rules."""
 
 import json
 import tempfile
@@ -19,7 +19,7 @@ MAX_LOG_BYTES: Final = 64 * 1024 * 1024
 
 
 def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: Path | None, *, as_json: bool) -> int:
-    """Draft rules for lines in these logs and in none of `against`; return 1 if none is usable. Raises Refusal."""
+    """Draft rules for lines absent from `against`; return 1 if none. Raises Refusal."""
     log: LogKind = "kernel" if kind == "kernel" else "job"
     if kind not in ("job", "kernel"):
         raise Refusal(f"--log {kind} is none of job, kernel", 2)
@@ -45,7 +45,6 @@ def render_rule_file(drafts: Sequence[RuleDraft]) -> str:
 
 
 def find_rule_problems(draft: RuleDraft) -> list[str]:
-    """Return what the rule loader reports."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-rules-") as kept:
         (Path(kept) / "rules.yaml").write_text(render_rule_file([draft]), encoding="utf-8")
         try:
@@ -76,7 +75,7 @@ def _print_drafts(drafts: Sequence[RuleDraft], good: Sequence[RuleDraft], out: P
 
 
 def read_log(path: Path) -> str:
-    """Return the log, with invalid bytes replaced. Raises Refusal above MAX_LOG_BYTES."""
+    """Return the log. Raises Refusal above MAX_LOG_BYTES."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_LOG_BYTES + 1)

@@ -1,4 +1,4 @@
-"""`rackmedic kb try FILE`: answer past incidents and the benchmark with and without new site files."""
+"""`rackmedic kb try FILE`: answer past incidents and the benchmark with and without new files."""
 
 import json
 import shutil
@@ -33,7 +33,7 @@ MAX_FILE_BYTES: Final = 4 << 20
 
 
 def try_site_files(settings: Settings, files: Sequence[Path], scored: BenchmarkScorer | None, *, keep: bool, as_json: bool) -> int:
-    """Test the files; with `keep`, copy them to the site's folder. Raises Refusal if answers get worse."""
+    """Test the files; `keep` copies them. Raises Refusal if answers get worse."""
     target = settings.kb_dir
     if keep and target is None:
         raise Refusal(f"--keep needs the site's folder: {ENV_PREFIX}KB_DIR", 2)
@@ -70,7 +70,7 @@ def try_site_files(settings: Settings, files: Sequence[Path], scored: BenchmarkS
 def _replay_with_files(
     settings: Settings, texts: Mapping[Path, bytes], scored: BenchmarkScorer | None
 ) -> tuple[ReplayResult, dict[str, Any] | None]:
-    """Replay with the files in a copy of the site's folder. Raises Refusal."""
+    """Replay in a copy of the site's folder. Raises Refusal."""
     target = settings.kb_dir
     with tempfile.TemporaryDirectory(prefix="rackmedic-try-") as kept:
         with_it = Path(kept) / "kb"
@@ -85,7 +85,7 @@ def _replay_with_files(
 
 
 def find_folder_part(path: Path) -> str:
-    """Return the folder part that a file belongs to. Raises Refusal."""
+    """Return the file's folder part. Raises Refusal."""
     try:
         raw = path.read_bytes()
         read = load_plain(raw.decode()) if len(raw) <= MAX_FILE_BYTES else None

@@ -1,4 +1,4 @@
-"""Answers of `init` turned into inventory and settings. Pure."""
+"""Answers of `init` as inventory and settings. Pure."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,12 +47,10 @@ def build_settings(answers: Answers, folder: Path) -> dict[str, Any]:
 
 
 def has_repairs_enabled(answers: Answers) -> bool:
-    """Return True if nodes get the kit and remedies may be proposed."""
     return answers["repairs"].lower().startswith("y")
 
 
 def render_site_files(answers: Answers, folder: Path) -> Mapping[str, str]:
-    """Return file name -> content."""
     return {
         INVENTORY_FILE: INVENTORY_HEADER + _dump_yaml(build_inventory(answers)),
         SETTINGS_FILE: SETTINGS_HEADER + _dump_yaml(build_settings(answers, folder)),

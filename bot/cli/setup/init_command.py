@@ -1,4 +1,4 @@
-"""`rackmedic init`: ask or read answers, write files, test, print."""
+"""`rackmedic init`: ask, write files, test."""
 
 import json
 import os
@@ -38,7 +38,7 @@ AnswerPrompt = Callable[[Question, str, Callable[[str], str]], str]
 
 
 async def run_init(folder: Path, given: Path | None, ask: AnswerPrompt, *, again: bool, attempt: bool, as_json: bool) -> int:
-    """Run `init`; return 1 if a check failed. Raises Refusal."""
+    """Return 1 if a check failed. Raises Refusal."""
     if there := [name for name in (INVENTORY_FILE, SETTINGS_FILE) if (folder / name).exists() and not again]:
         raise Refusal(f"{folder / there[0]} is already there: edit it, or begin anew with --again, which keeps it as {there[0]}.old", 2)
     answers = _read_answers_file(given, folder) if given else _ask_questions(ask, folder)
@@ -55,7 +55,7 @@ async def run_init(folder: Path, given: Path | None, ask: AnswerPrompt, *, again
 
 
 def _read_answers_file(file: Path, folder: Path) -> Answers:
-    """Return a file's answers. Raises Refusal with every problem."""
+    """Raises Refusal with every problem."""
     try:
         raw = load_plain(file.read_text()) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
@@ -70,7 +70,7 @@ def _read_answers_file(file: Path, folder: Path) -> Answers:
 
 
 def _format_yaml_value(value: object) -> str:
-    """Return a YAML value as typed: YAML reads `yes` as true."""
+    """Return a value as typed: YAML reads `yes` as true."""
     return {True: "yes", False: "no", None: ""}.get(value, str(value)) if value is None or isinstance(value, bool) else str(value)
 
 
@@ -95,7 +95,7 @@ def _list_skus() -> tuple[str, ...]:
 
 
 def _validate_inventory(answers: Answers) -> None:
-    """Refuse answers that would make an unreadable inventory, before anything is written."""
+    """Refuse unreadable results before anything is written."""
     plain = {part: value for part, value in build_inventory(answers).items() if part != "sources"}
     try:
         parse_inventory(plain)
@@ -104,7 +104,7 @@ def _validate_inventory(answers: Answers) -> None:
 
 
 def _write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write files readable by the owner only, as one holds secrets; keep old ones as `.old`."""
+    """Write for the owner only, as one holds secrets; old files stay as `.old`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [_write_file(folder / name, text) for name, text in files.items()]

@@ -11,7 +11,6 @@ from bot.cli.setup.questions import Answers
 
 @dataclass(frozen=True, slots=True)
 class SetupStep:
-    """A step and lines to paste."""
 
     do: str
     lines: tuple[str, ...] = ()
@@ -21,7 +20,6 @@ APPLY_ROLES_COMMAND = "kubectl apply -f deploy/kubernetes/rbac.yaml"
 
 
 def list_remaining_steps(answers: Answers, findings: Sequence[Finding], public: str, folder: Path) -> list[SetupStep]:
-    """Return the remaining steps, given the findings."""
     steps = [*_list_node_steps(answers, findings, public), *_list_slack_steps(answers, folder), *_list_other_steps(findings)]
     start = (f"rackmedic doctor --config {folder / SETTINGS_FILE}", f"rackmedic serve --config {folder / SETTINGS_FILE}")
     return [*steps, SetupStep("Try again until nothing fails, then start it:", start)]

@@ -1,4 +1,4 @@
-"""Questions of `init` with explanation, default and validation."""
+"""Questions of `init`."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ HOST_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`refuses` returns what is wrong with a non-empty answer. `{folder}` in a default is the output folder."""
+    """`refuses` returns a problem of a non-empty answer; `{folder}` in a default is the output folder."""
 
     id: str
     asks: str
@@ -25,7 +25,7 @@ class Question:
 
 
 def find_answer_problem(question: Question, answer: str) -> str:
-    """Return what is wrong with an answer, or an empty string."""
+    """Return a problem, or an empty string."""
     if not answer:
         return "an answer is needed" if question.needed else ""
     if "\n" in answer or "\0" in answer:
@@ -34,7 +34,6 @@ def find_answer_problem(question: Question, answer: str) -> str:
 
 
 def is_source(answer: str) -> bool:
-    """Return True if hosts come from another tool instead of a range."""
     return answer.startswith(SOURCE_PREFIXES)
 
 
@@ -168,7 +167,6 @@ def get_default(question: Question, folder: str) -> str:
 
 
 def find_answer_problems(given: Answers, skus: tuple[str, ...]) -> list[str]:
-    """Return every problem with its question's id."""
     strays = [
         f"{stray}: there is no such question; there are {', '.join(QUESTIONS_BY_ID)}" for stray in given if stray not in QUESTIONS_BY_ID
     ]
@@ -181,6 +179,5 @@ def find_sku_problems(answer: str, skus: tuple[str, ...]) -> list[str]:
 
 
 def render_answers_template(folder: str) -> str:
-    """Return all questions as a file for `--answers`."""
     rows = [f"# {question.asks}: {question.teaches}\n{question.id}: {get_default(question, folder)}".rstrip() for question in QUESTIONS]
     return "\n\n".join(rows) + "\n"

@@ -1,4 +1,4 @@
-"""Asks a question at the terminal until the answer is valid."""
+"""Asks until an answer is valid."""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from bot.refusal import Refusal
 
 
 def prompt_for_answer(question: Question, default: str, refuses: Callable[[str], str]) -> str:
-    """Return a valid answer. Raises Refusal without a terminal."""
+    """Raises Refusal without a terminal."""
     if not sys.stdin.isatty():
         raise Refusal("nobody is here to answer: fill in `rackmedic init --questions > answers.yaml` and give it with --answers", 2)
     print_text(f"\n{question.asks}", err=True)

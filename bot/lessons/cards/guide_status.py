@@ -1,4 +1,4 @@
-"""Progress of a troubleshooting guide: its steps if it was called, one line if it only fits the report. Pure."""
+"""Progress of a troubleshooting guide: its steps if called, one line if it only fits. Pure."""
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
@@ -10,7 +10,6 @@ MAX_STEP_LINES, MAX_GUIDE_CHARS = 6, 1200  # beside the title, and characters in
 
 
 def render_guide(report: Report) -> list[Block]:
-    """Return the guide's section, or nothing."""
     run = report.guide
     if run is None:
         return []

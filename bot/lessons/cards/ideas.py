@@ -1,4 +1,4 @@
-"""Causes outside the taxonomy, proposed by a model and labelled as such. For operators only. Pure."""
+"""Causes outside the taxonomy, labelled as a model's. For operators only. Pure."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ MODEL_IDEA_TEXT = "A model wrote this; I did not run it."
 
 
 def render_ideas(ideas: Sequence[Conjecture]) -> list[Block]:
-    """Return a section per idea, refuted ones last, or nothing."""
+    """Return a section per idea, refuted ones last."""
     if not ideas:
         return []
     ordered = sorted(ideas, key=lambda idea: idea.standing == "refuted")

@@ -1,4 +1,4 @@
-"""The card of a lesson from a closed incident, for knowledge editors. A lesson is unused until accepted."""
+"""The card of a lesson. A lesson is unused until accepted."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -48,9 +48,7 @@ class LessonEdit:
 
 
 def render_lesson(lesson: Lesson, titles: Mapping[str, str], by: str = "") -> Card:
-    """Return the card. `by`: name of the decider. Decided lessons have no buttons, except that a retired one can be
-    restored.
-    """
+    """Return the card, with buttons for drafts and retired lessons. `by`: name of the decider."""
     head = STATE_HEADLINES[lesson.state]
     return blocks.build_card(
         f"{head}: {lesson.title}",
@@ -64,12 +62,11 @@ def render_lesson(lesson: Lesson, titles: Mapping[str, str], by: str = "") -> Ca
 
 
 def parse_lesson_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """Parse a click; `incident` is the lesson's id and `item` the digest shown."""
+    """Parse a click; `incident` is the lesson, `item` the digest shown."""
     return parse_button_click(payload, BUTTONS)
 
 
 def render_lesson_form(lesson: Lesson, offered: LabelChoices) -> Block:
-    """Return the edit form; the cause is chosen from the taxonomy."""
     labels = {head: [row for row in rows if row[0] not in (NO_FAULT, ABSTAIN)] for head, rows in offered.items()}
     return blocks.modal(
         CALLBACK_ID,
@@ -89,7 +86,7 @@ def render_lesson_form(lesson: Lesson, offered: LabelChoices) -> Block:
 
 
 def parse_lesson_form(payload: Mapping[str, Any]) -> LessonEdit:
-    """Parse the form. Raises BadForm for correctable input, OldButton for a foreign form."""
+    """Parse the form. Raises BadForm, OldButton."""
     try:
         view = payload["view"]
         about = json.loads(view["private_metadata"])

@@ -10,7 +10,6 @@ from graph.report import MatchedLesson, Report
 
 
 def render_recalled_lessons(report: Report, titles: Mapping[str, str]) -> list[Block]:
-    """Return one line per lesson, or nothing."""
     return [blocks.section(*_render_lesson_lines(report.recalled, bool(report.root_causes), titles))] if report.recalled else []
 
 

@@ -1,4 +1,4 @@
-"""Passages from the site's pages on what was found. For operators only. Pure."""
+"""Passages from the site's pages. For operators only. Pure."""
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
@@ -7,7 +7,6 @@ from graph.report import Report, SiteNote
 
 
 def render_site_notes(report: Report) -> list[Block]:
-    """Return a few lines per page with a reference, or nothing."""
     return [blocks.section(*(line for note in report.notes for line in _render_note_lines(note)))] if report.notes else []
 
 

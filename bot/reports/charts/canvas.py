@@ -1,8 +1,7 @@
 """Drawing surface rendered as SVG or PNG. Text is escaped and never markup.
 
 resvg draws the PNG with the shipped font, so that it looks the same on every machine. Matplotlib would cost 60 MiB and
-more than a
-second of CPU time to import.
+more than a second of CPU time to import.
 """
 
 import unicodedata
