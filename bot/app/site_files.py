@@ -77,7 +77,7 @@ def load_site_taxonomy(kb_dir: Path | None) -> Taxonomy:
 
 
 def load_site_incidents(kb_dir: Path | None, taxonomy: Taxonomy | None = None) -> tuple[PastIncident, ...]:
-    """Return past incidents; the site's win on equal ids. Raises BadSite for labels outside `taxonomy`."""
+    """Return past incidents; the site's win on equal ids. Labels are checked against `taxonomy`. Raises BadSite."""
     labels = taxonomy.leaves.keys() if taxonomy else None
     try:
         own = [one for folder in find_site_folder(kb_dir, "incidents") for one in load_seeds(folder, labels)]

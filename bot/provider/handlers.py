@@ -1,6 +1,6 @@
-"""At a tenant's site: the provider message in an incident's thread, and its buttons.
+"""At a tenant's site: the provider message and its buttons.
 
-The full document is shown as a file in the thread before anyone can send it.
+The document is shown as a file in the thread before anyone can send it.
 """
 
 import json
@@ -49,7 +49,6 @@ TicketDocumentBuilder = Callable[[str], Awaitable[BuiltTicket]]
 
 @dataclass(frozen=True, slots=True)
 class ProviderCards:
-    """Draws the message, after turns whose cause the provider must fix and on each change."""
 
     client: SlackClient
     kept: EditableMessages
@@ -59,7 +58,7 @@ class ProviderCards:
     taxonomy: Taxonomy
 
     async def update_card(self, incident: str) -> None:
-        """Redraw the message and announce a new state. A Slack failure is logged; the next change redraws it."""
+        """Redraw the message and announce a new state. A Slack failure is logged."""
         origin = await self.inbox.get_origin(incident)
         if origin is None or origin.kind != "slack" or not origin.thread_ts:
             return
@@ -93,7 +92,7 @@ class ProviderCards:
         return ProviderTicketView(row.incident, row.stage, row.draft, by, row.ticket, row.state, row.trouble, row.refused, row.tries, found)
 
     async def post_provider_message(self, incident: str, ticket: str, words: ProviderMessage) -> bool:
-        """Post a message of the provider once. Returns True if it is in the thread."""
+        """Post a provider message once; True if it is in the thread."""
         origin = await self.inbox.get_origin(incident)
         if origin is None or origin.kind != "slack" or not origin.thread_ts:
             return False
@@ -109,14 +108,14 @@ class ProviderCards:
         return True
 
     async def update_after_turn(self, incident: str, state: IncidentState) -> None:
-        """Offer a ticket once the provider is needed, and keep the message up to date from then on."""
+        """Offer a ticket once the provider is needed; then keep it up to date."""
         row = await self.outbox.load_row(incident)
         if row.stage != "offered" or _needs_provider(IncidentView(state), self.taxonomy):
             await self.update_card(incident)
 
 
 def _needs_provider(rows: IncidentView, taxonomy: Taxonomy) -> bool:
-    """Return True if the ticket was handed off, or a cause is not the tenant's to fix."""
+    """Return True if handed off, or if a cause is not the tenant's to fix."""
     if rows.ticket is not None and rows.ticket.handed:
         return True
     report = rows.report
@@ -140,14 +139,14 @@ class ProviderObserver:
 
 @dataclass(frozen=True, slots=True)
 class ProviderHandlers:
-    """Handles the buttons. Only this workspace's members, in the incident's own thread, may press them."""
+    """Handles buttons: only for this workspace's members, in the incident's own thread."""
 
     surface: HandlerContext
     cards: ProviderCards
     document_of: TicketDocumentBuilder
 
     async def handle_click(self, payload: Payload) -> None:
-        """Show the draft, send it, or drop it. Raises Refusal."""
+        """Show, send or drop the draft. Raises Refusal."""
         pressed = provider_ticket.parse_provider_click(payload)
         user = str(payload["user"]["id"])
         origin = await self._authorize_click(payload, pressed)
@@ -173,7 +172,7 @@ class ProviderHandlers:
         return origin
 
     async def _show_document(self, origin: Origin, incident: str) -> None:
-        """Upload the file first: the send button must not appear unless the content is readable."""
+        """Upload the file first: no send button without readable content."""
         try:
             made = await self.document_of(incident)
             raw = made.document.to_canonical_bytes()
@@ -195,7 +194,7 @@ class ProviderHandlers:
         await self.cards.update_card(incident)
 
     async def _queue_sending(self, pressed: ButtonClick, user: str) -> None:
-        """Queue the draft before the click is acknowledged; `TicketSender` sends it."""
+        """Queue before the click is acknowledged; `TicketSender` sends."""
         async with guard_store():
             came = await self.cards.outbox.queue_draft(pressed.incident, pressed.item, user)
         if came is ClickResult.OLD:

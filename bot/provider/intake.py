@@ -1,7 +1,6 @@
-"""The provider's intake: signed `POST /intake/TENANT`. Opens incidents and reports their state; calls no one.
+"""The provider's intake: signed `POST /intake/TENANT`. Calls no one.
 
-An unknown tenant, a wrong signature and an expired timestamp get the same answer. Each message counts once, and a
-ticket sent again stays one ticket.
+Unknown tenant, wrong signature and expired timestamp get the same answer. A repeated ticket stays one.
 """
 
 import asyncio
@@ -49,7 +48,7 @@ class ProviderIntake:
         return (InboundRoute("/intake/{tenant}", self.handle_message, MAX_BODY_BYTES, self.check_signature_headers),)
 
     def check_signature_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
-        """Refuse by headers alone what cannot be validly signed, without revealing which tenants exist."""
+        """Refuse by headers alone, without revealing which tenants exist."""
         try:
             check_headers(headers, self.arrivals.clock.now())
         except Unsigned as why:
@@ -57,7 +56,7 @@ class ProviderIntake:
         return None
 
     async def handle_message(self, request: InboundRequest) -> InboundResponse:
-        """Verify, deduplicate and dispatch one message."""
+        """Verify, deduplicate and dispatch a message."""
         tenant, body = request.parts["tenant"], request.body
         try:
             message = verify_message(self.keys.get(tenant, ()), request.headers, body, self.arrivals.clock.now())

@@ -1,4 +1,4 @@
-"""The connection from a tenant's site to the provider's intake: outbound only, HTTPS, signed."""
+"""Connection of a tenant's site to the provider: outbound only, HTTPS, signed."""
 
 import asyncio
 import json
@@ -39,20 +39,18 @@ class LinkRefused(Exception):
 
 
 class ProviderLink(Protocol):
-    """The provider, as `TicketSender` uses it."""
 
     async def send_ticket(self, id_: str, body: bytes) -> TicketAnswer:
-        """Send a ticket. Raises LinkUnavailable, LinkRefused."""
+        """Raises LinkUnavailable, LinkRefused."""
         ...
 
     async def fetch_states(self, after: Mapping[str, int]) -> StatesAnswer:
-        """Return states, and messages beyond the given count per ticket. Raises LinkUnavailable, LinkRefused."""
+        """Return states, and messages after a number per ticket. Raises LinkUnavailable, LinkRefused."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class HttpProviderLink:
-    """The intake over HTTPS."""
 
     url: str
     key: bytes

@@ -1,4 +1,4 @@
-"""Operators' messages to a tenant's RackMedic, stored and numbered until it asks for them."""
+"""Operators' messages to a tenant's RackMedic, numbered and stored until fetched."""
 
 from collections.abc import Sequence
 
@@ -23,19 +23,18 @@ return n
 
 
 class ProviderMessageStore:
-    """Messages per ticket incident, in order."""
 
     def __init__(self, redis: Redis, clock: Clock, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
         self._tell = redis.register_script(APPEND_MESSAGE_SCRIPT)
 
     async def append_message(self, incident: str, key: str, words: str) -> int:
-        """Store a message and return its number, or 0 if full. Idempotent per key."""
+        """Store a message; return its number, 0 if full. Idempotent per key."""
         said = ProviderMessage(n=1, at=self._clock.now(), text=redact_start(words, MAX_MESSAGE_CHARS))
         return int(await self._tell(keys=[self._build_row_key(incident)], args=[key, said.model_dump_json(), MAX_KEPT_MESSAGES]))
 
     async def list_messages_after(self, incident: str, heard: int, most: int = MAX_MESSAGES_PER_ANSWER) -> tuple[ProviderMessage, ...]:
-        """Return the messages after number `heard`, oldest first."""
+        """Return messages after number `heard`, oldest first."""
         numbers = range(heard + 1, heard + 1 + most)
         fields = [f"words:{n}" for n in numbers]
         found: Sequence[bytes | None] = await to_coroutine(self._redis.hmget(self._build_row_key(incident), fields))

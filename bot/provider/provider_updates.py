@@ -1,6 +1,6 @@
-"""What a provider reports on a ticket beside its state: operators' messages and found causes.
+"""Messages and causes that a provider reports.
 
-Parsing truncates and redacts, as the tenant's site does not trust these texts.
+Parsing truncates and redacts: the tenant's site does not trust them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -63,22 +63,19 @@ PROVIDER_CAUSES_ADAPTER: TypeAdapter[tuple[ProviderCause, ...]] = TypeAdapter(tu
 
 
 def count_heard_messages(notes: Mapping[str, str]) -> int:
-    """Return the number of the last message posted in the thread, from the outbox row's notes."""
+    """Return the number of the last posted message."""
     return int(notes.get("heard", 0))
 
 
 def parse_found_causes(notes: Mapping[str, str]) -> tuple[ProviderCause, ...]:
-    """Return the causes stored in the outbox row's notes."""
     return PROVIDER_CAUSES_ADAPTER.validate_json(notes.get("found", "[]"))
 
 
 def build_provider_causes(rows: Iterable[TenantCause]) -> tuple[ProviderCause, ...]:
-    """Convert causes of the tenant's card to wire values."""
     return tuple(_build_provider_cause(row) for row in rows)[:MAX_CAUSES_PER_ANSWER]
 
 
 def build_card_causes(rows: Iterable[ProviderCause]) -> tuple[TenantCause, ...]:
-    """Convert wire values to causes of a card."""
     return tuple(_build_card_cause(row) for row in rows)
 
 

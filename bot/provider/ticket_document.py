@@ -1,4 +1,4 @@
-"""The ticket document of a stored incident, safe to leave the site."""
+"""A stored incident as a ticket document that may leave the site."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class IncidentNotFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BuiltTicket:
-    """A document; `facts_kept` is False if its facts are no longer stored here."""
+    """`facts_kept` is False if the facts are no longer stored here."""
 
     document: TicketDocument
     facts_kept: bool = True
@@ -50,8 +50,6 @@ async def _load_facts(evidence: EvidenceStore, digest: str) -> tuple[list[Fact],
 
 
 def list_private_names(inventory: Inventory) -> Iterator[str]:
-    """Yield the site's own names: hosts (affected ones are exempt), addresses, bastions, switches, controllers,
-    tenants.
-    """
+    """Yield the site's own names, which the export signs away (affected hosts are exempt there)."""
     for host in inventory.hosts.values():
         yield from (name for name in (host.name, host.address, host.jump, host.controller, host.leaf, host.tenant) if name)

@@ -1,4 +1,4 @@
-"""Turns a tenant's ticket into one incident. Its content is evidence of low trust: own checks decide."""
+"""Turns a tenant's ticket into one incident. It is evidence of low trust: own checks decide."""
 
 import hashlib
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class NoOperatorChannel(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class ImportedTicket:
-    """The ticket's incident. `opened`: by this ticket; `again`: nothing new."""
+    """`opened`: by this ticket; `again`: nothing new."""
 
     incident: str
     opened: bool = False
@@ -40,7 +40,7 @@ class TicketImporter:
     clock: Clock
 
     async def import_ticket(self, tenant: str, document: TicketDocument) -> ImportedTicket:
-        """Import a document. The same one twice has no effect; a newer one becomes a reply. Raises NoOperatorChannel."""
+        """Import a document once; a newer one becomes a reply. Raises NoOperatorChannel."""
         ticket = build_ticket_id(tenant, document.incident)
         origin = Origin(kind="slack", channel=find_operator_channel(self.inventory, tenant), tenant=tenant, ticket=ticket)
         known = await self.inbox.find_incident(*origin.source_key)
@@ -69,14 +69,12 @@ def build_ticket_id(tenant: str, incident: str) -> str:
 
 
 def hash_document(document: TicketDocument) -> str:
-    """Return a hash of the document without its creation time."""
+    """Hash all but the creation time."""
     return hashlib.sha256(document.model_dump_json(exclude={"made"}).encode()).hexdigest()
 
 
 def find_operator_channel(inventory: Inventory, tenant: str) -> str:
-    """Return the operators' channel bound to the tenant's channel, else one that covers its hosts. Raises
-    NoOperatorChannel.
-    """
+    """Return the channel bound to the tenant's, else one that covers its hosts. Raises NoOperatorChannel."""
     if tenant not in list_tenants(inventory):
         raise NoOperatorChannel(
             f"no host of the inventory belongs to tenant {tenant!r}: known are {', '.join(list_tenants(inventory)) or 'none'}", 2
@@ -93,7 +91,7 @@ def find_operator_channel(inventory: Inventory, tenant: str) -> str:
 
 
 def list_tenants(inventory: Inventory) -> tuple[str, ...]:
-    """Return all tenants that own hosts, sorted."""
+    """Return tenants that own hosts, sorted."""
     return _sort_names(host.tenant for host in inventory.hosts.values())
 
 

@@ -1,6 +1,4 @@
-"""Sends queued tickets and polls the provider, which never calls back. Safe in several processes: the intake
-deduplicates.
-"""
+"""Sends tickets and polls the provider, which never calls back. Safe in several processes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,13 +21,13 @@ POLL_INTERVAL, SLOW_POLL_INTERVAL = timedelta(seconds=30), timedelta(minutes=10)
 
 
 async def leave_with_provider(incident: str, ticket: str, words: ProviderMessage) -> bool:
-    """Return False: messages are not shown and stay with the provider."""
+    """Post nothing; messages stay with the provider."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class TicketSender:
-    """`paint` redraws a ticket. `say` posts a provider message once and returns whether it is in the thread."""
+    """`paint` redraws a ticket; `say` posts a message once and returns whether it is there."""
 
     outbox: Outbox
     link: ProviderLink
@@ -52,7 +50,7 @@ class TicketSender:
         return len(due)
 
     async def run(self) -> None:
-        """Sweep until cancelled, at once at start: a restart finds what was queued before a crash."""
+        """Sweep at once and until cancelled: a restart finds what was queued before a crash."""
         await run_periodically("provider", self.sweep, self.every, pause=self.pause)
 
     async def _process_row(self, row: OutboxRow) -> None:
@@ -91,7 +89,7 @@ class TicketSender:
         await self.outbox.record_state(row, state, again, found=found, heard=str(heard))
 
     async def _post_messages(self, row: OutboxRow, told: Sequence[ProviderMessage]) -> int:
-        """Return the number of the last message posted in the thread."""
+        """Return the number of the last posted message."""
         heard = count_heard_messages(row.notes)
         for words in told:
             if words.n <= heard:
@@ -102,7 +100,7 @@ class TicketSender:
         return heard
 
     async def _handle_refusal(self, row: OutboxRow, why: str) -> None:
-        """End an unsent ticket; retry a refused poll later."""
+        """End an unsent ticket; retry a poll later."""
         if row.pending:
             await self.outbox.mark_refused(row, why)
         else:

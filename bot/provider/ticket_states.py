@@ -1,4 +1,4 @@
-"""Ticket progress for a tenant's RackMedic: what the tenant's card would show and operators' messages, nothing else."""
+"""Ticket progress for a tenant: what its card would show and operators' messages, nothing else."""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,7 +28,7 @@ async def load_no_facts(incident: str) -> Sequence[Fact]:
 
 @dataclass(frozen=True, slots=True)
 class TicketStates:
-    """States of a tenant's own tickets; other incidents are not disclosed."""
+    """States of a tenant's own tickets."""
 
     inbox: Inbox
     inventory: Inventory
@@ -43,7 +43,7 @@ class TicketStates:
         return (await self.answer_states_request(tenant, StatesRequest(tickets=tuple(tickets)))).states
 
     async def answer_states_request(self, tenant: str, asked: StatesRequest) -> StatesAnswer:
-        """Return all states, and requested messages and causes as far as they fit."""
+        """Return all states, and messages and causes as far as they fit."""
         states: dict[str, ProviderState] = {}
         told: dict[str, tuple[ProviderMessage, ...]] = {}
         found: dict[str, tuple[ProviderCause, ...]] = {}
@@ -64,7 +64,7 @@ class TicketStates:
         return StatesAnswer(states=states, told=told, found=found)
 
     async def build_view(self, tenant: str, ticket: str) -> TenantView | None:
-        """Return what the tenant's card would show, or None if the ticket is not this tenant's."""
+        """Return the tenant card's view, or None for another tenant's ticket."""
         origin = await self.inbox.get_origin(ticket)
         if origin is None or origin.tenant != tenant or not origin.ticket:
             return None

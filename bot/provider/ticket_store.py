@@ -1,4 +1,4 @@
-"""Received ticket documents, and the salt for a site's name signatures."""
+"""Received ticket documents, and the salt of name signatures."""
 
 import secrets
 from datetime import timedelta
@@ -15,13 +15,13 @@ SALT_BYTES = 32
 
 
 class TicketStore:
-    """The newest document per ticket (`TENANT/INCIDENT`)."""
+    """The newest document per `TENANT/INCIDENT`."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
         self._redis, self._names = redis, names or RedisKeys()
 
     async def store_document(self, ticket: str, document: TicketDocument) -> None:
-        """Store a document. Called before its incident is opened, so that the thread finds it."""
+        """Store before the incident opens, so that its thread finds it."""
         key = self._names.ticket_key(ticket)
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.set(key, document.to_canonical_bytes(), keepttl=True)
@@ -42,7 +42,7 @@ class TicketStore:
 
 
 async def get_site_salt(redis: Redis, names: RedisKeys | None = None) -> bytes:
-    """Return the site's salt, created on first use. It never leaves this Redis and process."""
+    """Return the salt, created on first use. It never leaves Redis and the process."""
     key = (names or RedisKeys()).salt
     await redis.set(key, secrets.token_hex(SALT_BYTES), nx=True)
     return bytes(await to_coroutine(redis.get(key)))

@@ -1,4 +1,4 @@
-"""At the provider: a received ticket's thread, created within the first turn, so that it is neither lost nor doubled."""
+"""At the provider: a ticket's thread, created within the first turn, so that it is neither lost nor doubled."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ OriginResolver = Callable[[InboxItem], Awaitable[Origin | None]]
 
 @dataclass(frozen=True, slots=True)
 class TicketThreads:
-    """Resolves threads before a turn. `otherwise` resolves incidents without ticket."""
+    """`otherwise` resolves incidents without ticket."""
 
     client: SlackClient
     cards: PostedCards
@@ -29,7 +29,7 @@ class TicketThreads:
     otherwise: OriginResolver
 
     async def resolve_thread(self, item: InboxItem) -> Origin | None:
-        """Return the incident's thread, creating it or posting a newer document."""
+        """Return the thread, creating it or posting a newer document."""
         origin = await self.inbox.get_origin(item.incident)
         if origin is None or not origin.ticket:
             return await self.otherwise(item)

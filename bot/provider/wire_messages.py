@@ -1,4 +1,4 @@
-"""Messages between tenant and provider: typed, and strictly parsed."""
+"""Messages between tenant and provider, strictly parsed."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ assert {*get_args(ProviderState)} | {"", "waiting"} == {*get_args(TenantState)}
 
 
 def to_provider_state(state: TenantState) -> ProviderState:
-    """Return the state for the wire. `waiting` is sent as `taken`: older versions cannot parse it."""
+    """Return the wire state; `waiting` is sent as `taken`, as older versions cannot parse it."""
     return "taken" if state == "waiting" else state or "received"
 
 
@@ -62,7 +62,7 @@ class StatesRequest(_AnswerModel):
 
 
 def build_ticket_message(document: bytes, at: datetime) -> bytes:
-    """Return a ticket message; identical bytes on each retry."""
+    """Return identical bytes on each retry."""
     return b'{"type":"%s","timestamp":"%s","data":%s}' % (TICKET_SENT.encode(), at.isoformat().encode(), document)
 
 
@@ -81,7 +81,7 @@ def parse_message(body: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def parse_states_request(data: dict[str, Any]) -> StatesRequest:
-    """Parse a request. Raises BadMessage."""
+    """Raises BadMessage."""
     try:
         return StatesRequest.model_validate(data)
     except ValidationError as why:

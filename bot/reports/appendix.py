@@ -1,4 +1,4 @@
-"""Appendix of the operator page: all evidence, actions, decisions, ruled-out causes and unobserved checks. Pure."""
+"""Appendix of the operator page. Pure."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ def format_hosts(names: Sequence[str]) -> str:
 
 
 def render_evidence(cause: Hypothesis, most: int = MAX_LINES) -> Iterator[str]:
-    """Yield evidence lines, the deciding one first. Lines that differ only in numbers are merged with all their hosts."""
+    """Yield evidence, the deciding line first; lines that differ only in numbers are merged."""
     alike: dict[tuple[str, str], list[Evidence]] = {}
     for row in sorted(cause.evidence, key=lambda one: one.says != cause.because):
         alike.setdefault((row.check, zero_digits(row.line.strip())), []).append(row)
@@ -83,7 +83,7 @@ def list_commands(records: Sequence[ActionRecord]) -> Iterator[str]:
 
 
 def build_remediation_parts(ladders: Sequence[Remediation], of: IncidentReportData) -> list[PagePart]:
-    """Return the state of remediations, those with the same state merged."""
+    """Return remediations, those in the same state merged."""
     alike: dict[tuple[str, str], set[str]] = {}
     for row in ladders:
         said = row.says.replace(row.target, "the host") if row.says else row.outcome or "goes on"
@@ -93,7 +93,7 @@ def build_remediation_parts(ladders: Sequence[Remediation], of: IncidentReportDa
 
 
 def build_decision_parts(of: IncidentReportData) -> list[PagePart]:
-    """Return each decision with its reason; one decision on several actions is one row."""
+    """Return decisions with reasons; one decision on several actions is one row."""
     alike: dict[tuple[datetime, str, str, str, str], list[ActionRecord]] = {}
     for row in of.records or ():
         for at, who, what, why in _list_decisions(of, row):

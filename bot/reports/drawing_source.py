@@ -1,4 +1,4 @@
-"""Data of an incident's charts, read from the current state when a chart is requested."""
+"""Data of charts, read from the current state on request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ class DrawingSource:
     records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] = load_no_records
 
     async def build_drawing(self, wanted: AttachedChart, rows: IncidentView) -> Drawing:
-        """Build the requested drawing. Raises FactsNotKept."""
+        """Build a drawing. Raises FactsNotKept."""
         match wanted.kind:
             case "timeline":
                 return build_timeline_drawing(await self.build_timeline(rows))
@@ -55,7 +55,7 @@ class DrawingSource:
                 return build_heatmap_drawing(heat)
 
     async def build_timeline(self, rows: IncidentView) -> Timeline:
-        """Build the timeline with people's names; without ledger events if that is unreadable."""
+        """Build the timeline, without actions if the ledger is unreadable."""
         try:
             records = await self.records_of(rows.id)
         except Refused as why:
@@ -66,7 +66,6 @@ class DrawingSource:
         return line.replace_user_ids(dict(zip(line.user_ids, names, strict=True)))
 
     async def _load_bandwidths(self, wanted: AttachedChart, rows: IncidentView) -> Bandwidths:
-        """Return the named hosts' bandwidths, else those of all measured hosts."""
         facts = await self._load_facts(rows)
         hosts = wanted.hosts or tuple(sorted({fact.host for fact in facts if fact.host}))
         whole = bandwidths(hosts, facts, self.expected(facts))

@@ -1,4 +1,4 @@
-"""A page's charts as tables that fit on paper. Pure."""
+"""Charts as tables that fit on paper. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -10,7 +10,6 @@ MAX_COLUMNS, MAX_ADJACENT_TABLES = 10, 2  # of one table beside its first, and p
 
 
 def build_tables_section(page: Page) -> PageSection | None:
-    """Return a section with each chart's rows, or None."""
     figures = [part for section in page.sections for part in section.parts if isinstance(part, Figure) and part.rows]
     return (
         PageSection(TABLES_TITLE, [part for figure in figures for part in _build_figure_tables(figure)], appendix=True) if figures else None
@@ -30,13 +29,11 @@ def _build_figure_tables(figure: Figure) -> Iterator[PagePart]:
 
 
 def _slice_cells(row: Sequence[str], begin: int, wide: int) -> list[str]:
-    """Return the cells of one part, padded."""
     count = min(MAX_COLUMNS, wide - begin)
     cells = list(row[1 + begin : 1 + begin + count])
     return cells + [""] * (count - len(cells))
 
 
 def list_omissions(figure: Figure, columns: int = 0) -> list[str]:
-    """Return notes on omitted rows and columns."""
     rows = [f"… and {figure.more} more rows."] if figure.more > 0 else []
     return [*rows, *([f"… and {columns} more columns."] if columns > 0 else [])]

@@ -1,4 +1,4 @@
-"""Charts of a page: timeline, deciding numbers, bandwidths and search tree."""
+"""Charts of a page: timeline, deciding numbers, bandwidths, search tree."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,12 +25,11 @@ ExpectedBandwidthLookup = Callable[[str], Value]  # host → expected all-reduce
 
 
 def build_empty_expectation(facts: Sequence[Fact]) -> ExpectedBandwidthLookup:
-    """Return no expectation: the SKUs are unknown."""
     return lambda host: None
 
 
 def build_bandwidth_expectation(inventory: Inventory, skus: Mapping[str, Sku], facts: Sequence[Fact]) -> ExpectedBandwidthLookup:
-    """Return the expectation by the inventory's SKU, else by the one detected from facts."""
+    """Return the expectation by the inventory's SKU, else by a detected one."""
     profile = build_profile_lookup(inventory, skus, facts)
 
     def expected(host: str) -> Value:
@@ -42,7 +41,7 @@ def build_bandwidth_expectation(inventory: Inventory, skus: Mapping[str, Sku], f
 
 @dataclass(frozen=True, slots=True)
 class FigureInputs:
-    """Data of an incident's charts. `names`: user id → display name; `titles`: of taxonomy leaves and branches."""
+    """Data of charts. `names`: user id → display name."""
 
     rows: IncidentView
     facts: Sequence[Fact] = ()
@@ -54,7 +53,6 @@ class FigureInputs:
 
 
 def list_drawings(of: FigureInputs) -> list[Drawing]:
-    """Return the drawings that have content."""
     return [
         *_build_timeline_drawings(of),
         *(build_heatmap_drawing(heat) for heat in find_deciding_heatmaps(of.rows.report, of.facts)),
@@ -78,11 +76,11 @@ def _build_trace_drawings(of: FigureInputs) -> list[Drawing]:
 
 
 def find_deciding_heatmaps(report: Report | None, facts: Sequence[Fact]) -> list[Heatmap]:
-    """Return heat maps of the deciding GPU numbers, in the order cited."""
+    """Return heat maps of the deciding numbers, in the order cited."""
     causes = report.root_causes if report else ()
     return [heat for heat in iter_deciding_heatmaps(causes, facts) if count_known_values(heat) >= MIN_HEATMAP_VALUES][:MAX_HEATMAPS]
 
 
 def draw_figures(drawings: Iterable[Drawing]) -> tuple[Figure, ...]:
-    """Draw all charts. Slow: call outside the event loop. The timeline has no rows, as the page lists them already."""
+    """Draw the charts. Slow: call outside the event loop. The page already has the timeline's rows."""
     return tuple(Figure(row.title, row.words, row.draw("png"), () if row.name == TIMELINE_NAME else row.rows) for row in drawings)

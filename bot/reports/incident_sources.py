@@ -1,4 +1,4 @@
-"""Data of incident pages, read from the stores. Unreadable parts are noted on the page; an unknown incident is refused."""
+"""Data of incident pages. Unreadable parts are noted on the page."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -58,7 +58,7 @@ async def load_no_metrics(incident: str) -> IncidentMetrics | None:
 
 @dataclass(frozen=True, slots=True)
 class IncidentSources:
-    """The stores of incidents. `ledger` is None if it could not be opened; `no_ledger` says why."""
+    """`ledger` is None if it could not be opened; `no_ledger` says why."""
 
     state_of: Callable[[str], Awaitable[IncidentState]]
     evidence: EvidenceStore
@@ -89,7 +89,7 @@ class IncidentSources:
         return await asyncio.to_thread(lambda: sanitize_page(render_operator_page(material)))
 
     async def load_figure_inputs(self, incident: str) -> FigureInputs:
-        """Load the data of the charts. Raises UnknownIncident."""
+        """Load the charts' data. Raises UnknownIncident."""
         rows = await self._load_rows(incident)
         records, _ = await self._load_records(incident)
         return await self._collect_figure_inputs(rows, records)
@@ -145,7 +145,6 @@ class IncidentSources:
 
 @dataclass(frozen=True, slots=True)
 class TenantReportContext:
-    """Site data of tenant pages."""
 
     inventory: Inventory
     words: CustomerWords

@@ -1,4 +1,4 @@
-"""A page as Markdown for wikis, tickets and mail. Charts are described in words, as Markdown embeds no images. Pure."""
+"""A page as Markdown. Charts become words, as Markdown embeds no images. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -68,7 +68,7 @@ def _render_row(cells: Sequence[str]) -> str:
 
 
 def _render_quote(lines: Sequence[str]) -> Iterator[str]:
-    """Yield a code block whose fence is longer than any inside."""
+    """Yield a code block with a fence longer than any inside."""
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     yield from (f"{fence}text", *lines, fence)

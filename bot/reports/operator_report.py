@@ -1,6 +1,4 @@
-"""The operator page: a one-sheet summary (cause, evidence, actions, approvals, open tasks), then the appendix
-(`appendix`). Pure.
-"""
+"""The operator page: a one-sheet summary, then the appendix (`appendix`). Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -34,7 +32,7 @@ OUTCOME_TEXTS = {
 
 
 def render_operator_page(of: IncidentReportData) -> Page:
-    """Return the page; the caller must pass it to `sanitize_page`."""
+    """Return the page, unsanitized: pass it to `sanitize_page`."""
     report = of.rows.report
     causes, line = report.root_causes if report else (), build_page_timeline(of)
     tried, still = _build_tried_parts(of), _build_drained_parts(of)
@@ -73,7 +71,6 @@ def _list_table_rows(parts: Sequence[PagePart]) -> list[Sequence[str]]:
 
 
 def _limit_rows(parts: Sequence[PagePart], most: int) -> list[PagePart]:
-    """Return the parts with tables cut to the first page's size."""
     short: list[PagePart] = []
     for part in parts:
         if isinstance(part, PageTable):
@@ -225,7 +222,6 @@ def _format_exit_status(row: ActionRecord) -> str:
 
 
 def _format_deciders(of: IncidentReportData, row: ActionRecord) -> str:
-    """Return who approved, rejected or ended the action, and why."""
     approved = [f"{of.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "approve"]
     against = [f"rejected by {of.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "deny"]
     ended = (
@@ -255,7 +251,7 @@ def _build_drained_parts(of: IncidentReportData) -> list[PagePart]:
 
 
 def _list_open_tasks(of: IncidentReportData) -> list[str]:
-    """Return what is left to do, without done steps and taken tickets."""
+    """Return open tasks, without taken tickets."""
     report, ticket = of.rows.report, of.rows.ticket
     over = of.rows.lifecycle in ("watching", "closed")
     rows = ["" if over else report.next_step, *report.by_hand, *report.questions] if report else []

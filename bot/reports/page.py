@@ -1,4 +1,4 @@
-"""A page as values: sections of paragraphs, lists, tables, quotes and figures. `sanitize_page` cleans all text. Pure."""
+"""A page as values: sections of paragraphs, lists, tables, quotes and figures. Pure."""
 
 import base64
 import re
@@ -33,7 +33,7 @@ class BulletList:
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A table; `head` is empty if the first column names the second."""
+    """`head` is empty if the first column names the second."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -41,14 +41,13 @@ class PageTable:
 
 @dataclass(frozen=True, slots=True)
 class QuotedLines:
-    """Lines as printed or to be typed, never markup."""
+    """Lines as printed, never markup."""
 
     lines: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A chart with its description."""
 
     title: str
     words: str
@@ -62,7 +61,6 @@ PagePart = Paragraph | BulletList | PageTable | QuotedLines | Figure
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
-    """A section; `appendix` places it after the first page."""
 
     title: str
     parts: Sequence[PagePart]
@@ -71,7 +69,7 @@ class PageSection:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: one sheet, then the appendix. `notes` at its end say when it was made and what was unreadable."""
+    """One sheet, then the appendix. `notes`: when it was made, what was unreadable."""
 
     incident: str
     audience: Audience
@@ -88,9 +86,7 @@ def find_first_appendix_section(page: Page) -> PageSection | None:
 
 
 def sanitize_page(page: Page) -> Page:
-    """Return the page with all text redacted, made visible and bounded, without empty sections. Slow: call outside the
-    event loop.
-    """
+    """Redact, clean and bound all text; drop empty sections. Slow: call outside the event loop."""
     sections = [
         PageSection(_sanitize_text(one.title), [_sanitize_part(part) for part in one.parts], one.appendix)
         for one in page.sections
@@ -121,7 +117,7 @@ def _sanitize_part(part: PagePart) -> PagePart:
 
 
 def _sanitize_text(text: str) -> str:
-    """Return cleaned text on one line, so that untrusted line breaks have no effect."""
+    """Return one line: untrusted line breaks have no effect."""
     shown = show_invisible(re.sub(r"\s+", " ", redact_start(text, 2 * MAX_TEXT_CHARS))).strip()
     return shown if len(shown) <= MAX_TEXT_CHARS else f"{shown[:MAX_TEXT_CHARS]}… (+{max(len(shown), len(text)) - MAX_TEXT_CHARS:,})"
 
@@ -131,7 +127,7 @@ def _cut_text(text: str, most: int) -> str:
 
 
 def build_page_document(page: Page) -> dict[str, Any]:
-    """Return the JSON shape for scripts; figures as base64 PNG."""
+    """Return JSON for scripts; figures as base64 PNG."""
     return {
         "schema": SCHEMA_VERSION,
         "incident": page.incident,

@@ -31,5 +31,5 @@ MAX_REQUEST_CHARS: Final = 400
 
 
 def parse_page_format(text: str) -> PageFormat:
-    """Return the format named in a request, PDF by default."""
+    """Return the requested format; PDF by default."""
     return "md" if _MARKDOWN_PATTERN.search(text[:MAX_REQUEST_CHARS]) else "pdf"

@@ -1,4 +1,4 @@
-"""Timeline table of a page: messages, machine lines, decisions and actions. Pure."""
+"""Timeline table of a page. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,14 +53,14 @@ class PageMoment:
 
 @dataclass(frozen=True, slots=True)
 class PageTimeline:
-    """The first page's timeline, and the full one if it is longer."""
+    """The first page's timeline, and the full one if longer."""
 
     short: Sequence[PagePart]
     whole: Sequence[PagePart] = ()
 
 
 def build_page_timeline(of: IncidentReportData) -> PageTimeline:
-    """Return the timeline; omitted rows are counted, machine lines are omitted first."""
+    """Return the timeline; machine lines are omitted first, and counted."""
     printed = sorted(_list_machine_lines(of), key=lambda one: one.at)
     printed = [replace(one, tells=at == 0) for at, one in enumerate(printed)]
     people = [*_list_opening(of), *_list_messages(of), *_list_milestones(of), *_list_action_moments(of)]
@@ -77,7 +77,7 @@ def build_page_timeline(of: IncidentReportData) -> PageTimeline:
 
 
 def _select_short_timeline(shown: Sequence[PageMoment]) -> Sequence[PageMoment]:
-    """Return the important moments, of many only the first and last."""
+    """Return the important moments, of many the first and last."""
     telling = [one for one in shown if one.tells]
     if len(telling) <= MAX_SHORT_MOMENTS:
         return telling or shown[:MAX_SHORT_MOMENTS]
@@ -91,7 +91,6 @@ def _build_table(shown: Sequence[PageMoment]) -> PageTable:
 
 
 def format_actions(records: Sequence[ActionRecord]) -> str:
-    """Return what one or several similar actions do, and where."""
     what = action_text.describe_actions([row.action for row in records])
     hosts = action_text.fold_hosts_exactly(sorted({host for row in records for host in list_targets(row.action)}))
     return what if hosts in what else f"{what} on {hosts}"
@@ -111,14 +110,14 @@ def _list_messages(of: IncidentReportData) -> Iterator[PageMoment]:
 
 
 def _list_milestones(of: IncidentReportData) -> Iterator[PageMoment]:
-    """Yield milestones, including those of actions if the ledger was unreadable."""
+    """Yield milestones, with those of actions if the ledger was unreadable."""
     for row in of.rows.milestones:
         if row.kind in SHORT_TIMELINE_MILESTONES or of.records is None:
             yield PageMoment(row.at, of.get_person_name(row.by), f"{row.kind}: {row.says}" if row.says else row.kind, tells=True)
 
 
 def _list_machine_lines(of: IncidentReportData) -> Iterator[PageMoment]:
-    """Yield machine lines; those of one second that differ only in numbers are merged."""
+    """Yield machine lines, merged per second if they differ only in numbers."""
     report = of.rows.report
     alike: dict[tuple[datetime, str], tuple[str, set[str]]] = {}
     for found in (row for cause in (report.root_causes if report else ()) for row in cause.evidence):
@@ -130,7 +129,7 @@ def _list_machine_lines(of: IncidentReportData) -> Iterator[PageMoment]:
 
 
 def _list_action_moments(of: IncidentReportData) -> Iterator[PageMoment]:
-    """Yield action events of the audit log, or of the records if that was unreadable."""
+    """Yield actions from the audit log, else from the records."""
     known = {row.approval: row for row in of.records or ()}
     told = any(row.kind == "proved" for row in of.rows.milestones)
     alike: dict[tuple[datetime, str, str, str], list[ActionRecord]] = {}

@@ -1,6 +1,6 @@
-"""A page as PDF on A4 with shipped DejaVu fonts (Latin, Greek, Cyrillic, Hebrew, Arabic). Pure.
+"""A page as PDF on A4 with shipped DejaVu fonts. Pure.
 
-Missing glyphs are drawn as □ and listed on the page. HarfBuzz shapes and orders right-to-left text.
+Missing glyphs are drawn as □ and listed. HarfBuzz orders right-to-left text.
 """
 
 import io
@@ -58,7 +58,7 @@ def write_pdf(page: Page) -> bytes:
 
 
 def list_missing_letters(page: Page) -> list[str]:
-    """Return the page's letters that the font lacks."""
+    """Return the letters that the font lacks."""
     drawing = _PdfDocument(page)
     drawing.render()
     return list(drawing.missing)
@@ -96,7 +96,6 @@ class _PdfDocument:
         return bytes(self._pdf.output())
 
     def _set_metadata(self) -> None:
-        """Set title and language, which PDF viewers and screen readers use."""
         from fpdf import ViewerPreferences
 
         self._pdf.set_title(self._prepare_text(self._page.title))
@@ -106,13 +105,13 @@ class _PdfDocument:
         self._pdf.viewer_preferences = ViewerPreferences(display_doc_title=True)
 
     def _begin_appendix(self) -> None:
-        """Start the appendix on a new sheet, so that the first one can be handed on alone."""
+        """Start a new sheet, so that the first can be handed on alone."""
         self._pdf.add_page()
         self._pdf.start_section(APPENDIX_TITLE)
         self._draw_text(APPENDIX_TITLE, size=14, style="B", colour=INK_COLOUR)
 
     def _draw_heading(self, section: PageSection, below: float) -> None:
-        """Draw a heading, on the next page if the part below would start there."""
+        """Draw a heading, on the next page if its part starts there."""
         self._pdf.ln(3)
         if self._pdf.will_page_break(12 + below):
             self._pdf.add_page()
@@ -142,9 +141,7 @@ class _PdfDocument:
         self._pdf.multi_cell(0, size * 0.48, self._prepare_text(text), align="L", new_x="LMARGIN", new_y="NEXT", wrapmode="WORD")
 
     def _draw_quote(self, lines: Sequence[str]) -> None:
-        """Draw lines, in the text font if the fixed one lacks a letter: the library's own fallback garbles what
-        follows.
-        """
+        """Draw lines, in the text font if the fixed one lacks a letter: the library's fallback garbles the rest."""
         self._pdf.set_text_color(*INK_COLOUR)
         self._pdf.set_fill_color(*SOFT_COLOUR)
         for line in lines:
@@ -177,7 +174,7 @@ class _PdfDocument:
         self._pdf.ln(1)
 
     def _fit_cell(self, cell: str, width: float) -> str:
-        """Cut a cell to the page's height: the library draws no taller row."""
+        """Cut a cell to a page: the library draws no taller row."""
         words = self._prepare_text(cell)
         if len(words) <= SHORT_CELL_CHARS:
             return words
@@ -186,7 +183,6 @@ class _PdfDocument:
         return words if len(lines) <= MAX_CELL_LINES else f"{kept}… (+{len(words) - len(kept):,})"
 
     def _draw_figure(self, title: str, words: str, png: bytes, *, tabled: bool) -> None:
-        """Draw a figure with its description, on the next page if it would be cut."""
         wide, tall = self._measure_figure(png)
         if self._pdf.will_page_break(tall + 10):
             self._pdf.add_page()
@@ -195,7 +191,7 @@ class _PdfDocument:
         self._draw_text(f"As a table: below {TABLES if tabled else 'Timeline'}.", size=8, colour=QUIET_COLOUR)
 
     def _measure_figure(self, png: bytes) -> tuple[float, float]:
-        """Return the size in mm: at most the page's width and half its height."""
+        """Return millimetres: at most the page's width and half its height."""
         from PIL import Image
 
         with Image.open(io.BytesIO(png)) as image:
@@ -204,7 +200,7 @@ class _PdfDocument:
         return wide * scale, tall * scale
 
     def _measure_part(self, part: PagePart) -> float:
-        """Return the minimum height below the part's heading."""
+        """Return the minimum height."""
         return self._measure_figure(part.png)[1] + 10 if isinstance(part, Figure) else 10
 
     def _draw_notes(self) -> None:
@@ -219,7 +215,7 @@ class _PdfDocument:
             self._draw_text(f"{lacks}: {said}.", size=7.5, colour=QUIET_COLOUR)
 
     def _prepare_text(self, text: str) -> str:
-        """Replace missing glyphs, note them, and bound what makes the library slow."""
+        """Replace missing glyphs and bound what makes the library slow."""
         text = _limit_accents(text)
         lacks = {char for char in text if ord(char) not in self._has[TEXT_FAMILY]}
         self.missing |= dict.fromkeys(sorted(lacks))
@@ -227,7 +223,7 @@ class _PdfDocument:
 
 
 def _limit_accents(text: str) -> str:
-    """Drop accents above MAX_ACCENTS per letter and note their count in place."""
+    """Drop accents above MAX_ACCENTS per letter, noting their count."""
     if text.isascii():
         return text
     shown: list[str] = []
@@ -249,7 +245,7 @@ def _format_left_out(marks: int) -> list[str]:
 
 
 def _insert_direction_marks(text: str) -> str:
-    """Insert an invisible mark into long runs of neutral characters: the library recurses once per character of a run."""
+    """Break long neutral runs by invisible marks: the library recurses once per character."""
     if len(text) <= MAX_NEUTRAL_RUN_CHARS:
         return text
     shown, run = [], 0
@@ -263,6 +259,5 @@ def _insert_direction_marks(text: str) -> str:
 
 
 def _compute_widths(head: Sequence[str], rows: Sequence[Sequence[str]], width: float) -> tuple[float, ...]:
-    """Return column widths by content, within bounds."""
     longest = [min(50, max(18, *(len(row[at]) for row in (head, *rows)))) for at in range(len(head))]
     return tuple(width * share / sum(longest) for share in longest)

@@ -1,4 +1,4 @@
-"""Input of an incident's page. Pure."""
+"""Data of an incident's page. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +15,7 @@ BOT_USER = "rackmedic"
 
 @dataclass(frozen=True, slots=True)
 class IncidentReportData:
-    """Data of a page. `records` is None if the ledger was unreadable. `names`: user id → display name. `unread`: notes
-    on missing data.
-    """
+    """`records` is None if the ledger was unreadable. `names`: user id → display name. `unread`: notes on missing data."""
 
     rows: IncidentView
     made: datetime
@@ -30,7 +28,7 @@ class IncidentReportData:
     unread: tuple[str, ...] = ()
 
     def get_person_name(self, who: str) -> str:
-        """Return a user's display name (`U…`, `TEAM:U…`), or RackMedic's."""
+        """Return the display name of `U…` or `TEAM:U…`."""
         if who.lower() in ("", BOT_USER):
             return "RackMedic"
         user = who.rpartition(":")[2]
@@ -38,12 +36,11 @@ class IncidentReportData:
 
 
 def is_ended_by_person(row: ActionRecord) -> bool:
-    """Return True if a person ended the action; `says` is then that person's reason."""
+    """Return True if a person ended it; `says` is then the reason."""
     return bool(row.ended_by) and ":" in row.ended_by
 
 
 def list_people(rows: IncidentView, records: tuple[ActionRecord, ...]) -> set[str]:
-    """Return the user ids involved."""
     return {user.rpartition(":")[2] for user in _list_users(rows, records) if user and user != BOT_USER}
 
 

@@ -22,7 +22,7 @@ class NothingToDraw(Refusal):
 
 
 def build_single_drawing(name: PictureName, key: str, of: FigureInputs) -> Drawing:
-    """Build the requested drawing. `key`: a heat map's number, by default the deciding one. Raises NothingToDraw."""
+    """Build a drawing. `key`: a heat map's number, by default the deciding one. Raises NothingToDraw."""
     match name:
         case "timeline":
             return build_timeline_drawing(build_timeline(of.rows, of.records).replace_user_ids(of.names))
@@ -40,7 +40,7 @@ def build_single_drawing(name: PictureName, key: str, of: FigureInputs) -> Drawi
 
 
 def list_drawable_keys(of: FigureInputs) -> list[str]:
-    """Return the keys that a heat map can show."""
+    """Return keys for heat maps."""
     keys = {fact.key for fact in of.facts if fact.status is Status.OK and isinstance(fact.value, int | float)}
     return sorted(key for key in keys if (row := find_key(key)) is not None and row.is_quantity and row.scope == "gpu")
 

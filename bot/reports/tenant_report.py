@@ -1,6 +1,6 @@
-"""The page for a tenant, built only from the data of the tenant's card (`bot.tenants.cards.view`). Pure.
+"""The page for a tenant, built only from the tenant's card (`bot.tenants.cards.view`). Pure.
 
-It holds no names, no commands, no machines of others, no confidence and nothing from the operators' thread.
+It has no names, commands, machines of others, confidence, or words of the operators' thread.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ MAX_HOSTS_CHARS = 300  # of a list of hosts
 
 
 def render_tenant_page(view: TenantView, reported: datetime | None, made: datetime) -> Page:
-    """Return the page; the caller must pass it to `sanitize_page`. `reported`: when the tenant's report arrived."""
+    """Return the page, unsanitized: pass it to `sanitize_page`."""
     said = view.language
     sections = (
         PageSection(get_phrase("report_glance", said), [PageTable((), list(_list_glance_rows(view, reported)))]),

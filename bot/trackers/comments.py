@@ -1,6 +1,6 @@
-"""Comments from trackers made safe to show: bounded and redacted, with author and time. Pure.
+"""Comments from trackers: bounded, redacted, with author and time. Pure.
 
-Comments are for readers only: no incident, question or diagnosis is derived from them.
+They are for readers only; nothing is derived from them.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -23,7 +23,6 @@ _TEXT_ATTRIBUTES = {"mention": "text", "emoji": "text", "status": "text", "inlin
 
 
 def format_closing_comment(incident: str, cause: str) -> str:
-    """Return the comment written when an incident closes."""
     return f"{OWN_COMMENT_PREFIX}{incident} is closed: {cause}"
 
 
@@ -36,13 +35,12 @@ def build_comment(id_: str, by: str, text: str, at: str = "", url: str = "", kin
 
 
 def select_newest(remarks: Iterable[RemoteComment | None]) -> tuple[RemoteComment, ...]:
-    """Return the newest comments, oldest first; those without time count as oldest."""
+    """Return the newest, oldest first; those without time count as oldest."""
     known = [remark for remark in remarks if remark]
     return tuple(sorted(known, key=lambda remark: remark.at or datetime.min.replace(tzinfo=UTC))[-MAX_FETCHED_COMMENTS:])
 
 
 def split_bounded_lines(text: str) -> tuple[str, ...]:
-    """Return the text's safe, non-blank lines."""
     lines = [show_invisible(line).replace("\t", " ").strip() for line in split_lines(redact_start(text, MAX_READ_CHARS))]
     said = [line if len(line) <= MAX_LINE_CHARS else f"{line[: MAX_LINE_CHARS - 1]}…" for line in lines if line]
     kept: list[str] = []
@@ -55,7 +53,7 @@ def split_bounded_lines(text: str) -> tuple[str, ...]:
 
 
 def parse_comment_time(text: str) -> datetime | None:
-    """Parse an ISO or ServiceNow time, UTC if it names no zone. Returns None if invalid."""
+    """Parse ISO or ServiceNow time; UTC by default, None if invalid."""
     try:
         at = datetime.fromisoformat(text[:40])
     except ValueError:
@@ -71,14 +69,14 @@ def hash_comments(remarks: Collection[RemoteComment]) -> str:
 
 
 def get_rows_at(data: Any, *way: str) -> Sequence[Any]:
-    """Return a list inside an answer, empty for another shape."""
+    """Return a list inside an answer, else empty."""
     for step in way:
         data = data.get(step) if isinstance(data, dict) else None
     return data if isinstance(data, list) else ()
 
 
 def extract_adf_text(document: Any) -> str:
-    """Return the text of an Atlassian document, reading at most MAX_ADF_NODES nodes."""
+    """Return an Atlassian document's text, of at most MAX_ADF_NODES nodes."""
     said: list[str] = []
     waiting: list[Any] = [document]
     for _ in range(MAX_ADF_NODES):

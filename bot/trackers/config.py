@@ -48,5 +48,4 @@ class TrackerConfig(StrictModel):
 
 
 def build_fix_hints(name: str, rows: Mapping[int, str]) -> Mapping[int, str]:
-    """Return fix hints by HTTP status, with the tracker's name filled in."""
     return {status: words.replace("{name}", name) for status, words in rows.items()}

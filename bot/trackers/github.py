@@ -1,4 +1,4 @@
-"""GitHub issues. A marker in the text identifies ours: GitHub silently drops labels that the token may not set."""
+"""GitHub issues. A marker in the text identifies ours: GitHub silently drops labels."""
 
 import re
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class GitHubConfig(TrackerConfig):
 
 @dataclass(frozen=True, slots=True)
 class GitHubTracker(TrackerBase):
-    """One repository. Issues are listed, as the search index lags behind."""
+    """Lists issues, as the search index lags."""
 
     name: str
     config: GitHubConfig
@@ -96,7 +96,7 @@ class GitHubTracker(TrackerBase):
         return RemoteStatus(self._parse_ticket(answer.data), clean_remote_text(shown, 60), state == "closed", etag, remarks, unread)
 
     async def _fetch_comments(self, number: int, issue: Any) -> tuple[RemoteComment, ...]:
-        """Fetch the last page, and the one before if that is short: GitHub lists oldest first."""
+        """Fetch the last one or two pages: GitHub lists oldest first."""
         last = -(-parse_bounded_count(get_text_at(issue, "comments"), MAX_COUNTED_COMMENTS) // COMMENTS_PER_PAGE)
         found: list[Any] = []
         for page in range(last, max(0, last - 2), -1):
@@ -156,7 +156,7 @@ def _parse_number(ticket: str) -> int:
 
 
 def _fence_words(words: str) -> str:
-    """Fence the words, so that nothing in them is a mention."""
+    """Fence the words, so that they mention no one."""
     return f"```text\n{words.replace('`', 'ˋ')}\n```"
 
 

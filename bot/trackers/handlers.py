@@ -1,7 +1,6 @@
-"""Opens tracker tickets from an incident's thread. Everything to be sent is shown, confirmed, and stored before Slack
-is acknowledged.
+"""Opens tracker tickets from an incident's thread, after everything to be sent was shown.
 
-`bot.trackers.ticket_sync` sends it and redraws the message here.
+The ticket is stored before Slack is acknowledged; `bot.trackers.ticket_sync` sends it.
 """
 
 import asyncio
@@ -42,7 +41,7 @@ NOTHING_TO_SEND = "There is nothing to send yet: this incident was not looked at
 
 @dataclass(frozen=True, slots=True)
 class TrackerCards:
-    """The message of each tracker ticket, redrawn on each change."""
+    """The message of each tracker ticket."""
 
     client: SlackClient
     kept: EditableMessages
@@ -53,7 +52,7 @@ class TrackerCards:
     bound: Mapping[str, ChannelRow]
 
     async def update_card(self, name: str) -> None:
-        """Redraw a row's message and announce a new state. A Slack failure is logged; the next change redraws it."""
+        """Redraw the message and announce a new state. A Slack failure is logged."""
         try:
             if where := await self._find_thread(name):
                 await self._put_card(*where)
@@ -61,7 +60,7 @@ class TrackerCards:
             log.warning("trackers.not_painted", row=name, error=str(trouble)[:200])
 
     async def quote_remark(self, name: str, said: RemoteComment, beside: str) -> bool:
-        """Post a tracker comment once. Returns False if Slack failed; True also if the thread may not show it."""
+        """Post a comment once. False if Slack failed; True also where it may not be shown."""
         try:
             where = await self._find_thread(name)
             return where is None or await self._post_remark(*where, said, beside)
@@ -70,7 +69,7 @@ class TrackerCards:
             return False
 
     async def _find_thread(self, name: str) -> tuple[Origin, str, Tracker] | None:
-        """Return the incident's thread, or None unless it is in an unshared operator channel."""
+        """Return the thread, or None unless in an unshared operator channel."""
         row = await self.outbox.load_row(name)
         origin, tracker = await self.inbox.get_origin(row.incident), self.trackers.get(row.place)
         if origin is None or origin.kind != "slack" or not origin.thread_ts or tracker is None:
@@ -144,7 +143,7 @@ def _classify_progress(row: OutboxRow) -> TicketStage:
 
 @dataclass(frozen=True, slots=True)
 class TrackerHandlers:
-    """Handles buttons and form, in the incident's own thread only. `customers`: tenant names, never sent."""
+    """Works in the incident's own thread only. `customers`: tenant names, never sent."""
 
     surface: HandlerContext
     cards: TrackerCards
@@ -168,7 +167,7 @@ class TrackerHandlers:
         await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=ticket_form.render_tracker_form(form))
 
     async def handle_submission(self, payload: Payload) -> None:
-        """Queue what was shown, under the given title. Raises Refusal, and BadForm for correctable input."""
+        """Queue what was shown, with the given title. Raises Refusal, BadForm."""
         form = ticket_form.parse_tracker_form(payload)
         tracker = self._find_tracker(form.tracker)
         team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
@@ -204,7 +203,7 @@ class TrackerHandlers:
         return TrackerForm(incident, tracker.name, tracker.words, digest, draft.title, text, fields, tracker.title_most)
 
     async def _require_no_ticket(self, name: str, tracker: Tracker) -> None:
-        """Raise Refusal unless there is no ticket yet for this incident and tracker."""
+        """Raise Refusal if a ticket exists."""
         row = await self.cards.outbox.load_row(name)
         if row.pending:
             raise Refusal(f"It is on its way to {tracker.words} already; the thread says how far it is.")
@@ -220,14 +219,14 @@ class TrackerHandlers:
 
 @dataclass(frozen=True, slots=True)
 class ClosingCauses:
-    """The causes with which incidents were closed, safe to send."""
+    """Causes of closed incidents, safe to send."""
 
     stored: IncidentStateReader
     titles: CauseTitles
     customers: Collection[str]
 
     async def get_closing_text(self, incident: str) -> str | None:
-        """Return the closing cause, or None while the incident is open."""
+        """Return the cause, or None while open."""
         rows = IncidentView(await self.stored.load_state(incident))
         if rows.lifecycle != "closed":
             return None

@@ -1,4 +1,4 @@
-"""HTTP client of all trackers, with bounded answers."""
+"""HTTP client of trackers, with bounded answers."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ MAX_RETRY_SECONDS = 6 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class TrackerResponse:
-    """An answer of any status; `data` is None if it is not JSON."""
+    """`data` is None if it is not JSON."""
 
     status: int
     headers: Mapping[str, str]
@@ -33,7 +33,7 @@ class TrackerResponse:
 
 @dataclass(frozen=True, slots=True)
 class TrackerHttpClient:
-    """`words`: the tracker's display name; `mends`: fix hints by status; `why`: extracts an answer's error text."""
+    """`words`: display name; `mends`: fix hints by status; `why`: extracts an error text."""
 
     words: str
     base: str
@@ -53,8 +53,9 @@ class TrackerHttpClient:
         headers: Mapping[str, str] | None = None,
         gone: bool = False,
     ) -> TrackerResponse:
-        """Return a successful answer. Raises TrackerUnavailable, TrackerRefused; with `gone`, TrackerTicketGone on 404
-        and 410.
+        """Return a successful answer. Raises TrackerUnavailable, TrackerRefused.
+
+        With `gone`, 404 and 410 raise TrackerTicketGone.
         """
         answer = await self._fetch_response(method, path, params, None if body is None else json.dumps(body).encode(), headers or {})
         if gone and answer.status in (404, 410):
@@ -62,7 +63,7 @@ class TrackerHttpClient:
         return self._check_response(method, answer)
 
     async def send_signed_body(self, body: bytes, headers: Mapping[str, str]) -> TrackerResponse:
-        """Post these exact bytes to the base address. Raises as `send_request`."""
+        """Post these exact bytes. Raises as `send_request`."""
         return self._check_response("POST", await self._fetch_response("POST", "", None, body, headers))
 
     def _check_response(self, method: str, answer: TrackerResponse) -> TrackerResponse:
@@ -73,7 +74,7 @@ class TrackerHttpClient:
     async def _fetch_response(
         self, method: str, path: str, params: Mapping[str, str] | None, body: bytes | None, headers: Mapping[str, str]
     ) -> TrackerResponse:
-        """Return any answer. Raises TrackerUnavailable if there is none."""
+        """Return any answer. Raises TrackerUnavailable."""
         json_body = {"Content-Type": "application/json"} if body is not None else {}
         try:
             async with (
@@ -121,14 +122,14 @@ class TrackerHttpClient:
 
 
 def _is_rate_limited(answer: TrackerResponse) -> bool:
-    """Return True for 429, or 403 with the product's rate-limit signs."""
+    """Match 429, or 403 with a product's rate-limit signs."""
     over = "retry-after" in answer.headers or answer.headers.get("x-ratelimit-remaining") == "0"
     secondary = isinstance(answer.data, dict) and "rate limit" in str(answer.data.get("message", ""))[:400].lower()
     return answer.status == 429 or (answer.status == 403 and (over or secondary))
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime, least: float = DEFAULT_RETRY_SECONDS) -> float:
-    """Return the seconds to wait, from Retry-After or rate-limit headers, else `least`."""
+    """Return seconds to wait, from the headers or `least`."""
     after = headers.get("retry-after", "")
     if after.isascii() and after.isdigit() and len(after) < 8:
         return min(float(after), MAX_RETRY_SECONDS)
@@ -140,7 +141,7 @@ def parse_retry_after(headers: Mapping[str, str], now: datetime, least: float = 
 
 
 def _parse_rate_limit_reset(headers: Mapping[str, str], now: datetime) -> float:
-    """Return seconds until the limit resets, as GitHub (epoch), PagerDuty (seconds) or Jira (time) state it; else 0."""
+    """Return seconds until reset: GitHub sends an epoch, PagerDuty seconds, Jira a time. Else 0."""
     seconds, moment = headers.get("ratelimit-reset", ""), headers.get("x-ratelimit-reset", "")
     if headers.get("ratelimit-remaining") == "0" and seconds.isascii() and seconds.isdigit() and len(seconds) < 8:
         return min(max(float(seconds), 1.0), MAX_RETRY_SECONDS)
@@ -155,14 +156,12 @@ def _parse_rate_limit_reset(headers: Mapping[str, str], now: datetime) -> float:
 
 
 def clean_remote_text(text: str, most: int = MAX_ERROR_CHARS) -> str:
-    """Return remote text on one line, bounded and redacted."""
+    """Return one line, bounded and redacted."""
     return " ".join(show_invisible(redact_start(text, 2 * most)).split())[:most]
 
 
 def filter_remote_url(url: object, base: str, below: str = "") -> str:
-    """Return a remote URL that may be linked, else empty. It must be on the tracker's or its API's host, or below
-    domain `below`.
-    """
+    """Return a URL on the tracker's host or below domain `below`, else empty."""
     if not isinstance(url, str) or len(url) > MAX_URL_CHARS or not WEB_URL_PATTERN.fullmatch(url):
         return ""
     ours, theirs = _split_origin(base), _split_origin(url)
@@ -171,7 +170,7 @@ def filter_remote_url(url: object, base: str, below: str = "") -> str:
 
 
 def _split_origin(url: str) -> tuple[str, str]:
-    """Return (scheme, host with port); the host of an invalid address is empty."""
+    """Return (scheme, host); the host of an invalid address is empty."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -180,7 +179,7 @@ def _split_origin(url: str) -> tuple[str, str]:
 
 
 def get_text_at(data: Any, *way: str) -> str:
-    """Return a text inside an answer, empty for another shape."""
+    """Return a text inside an answer, else empty."""
     for step in way:
         data = data.get(step) if isinstance(data, dict) else None
     return _replace_surrogates(data) if isinstance(data, str) else str(data) if isinstance(data, int) and not isinstance(data, bool) else ""

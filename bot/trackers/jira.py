@@ -1,4 +1,4 @@
-"""Jira Cloud, REST v3. Jira has no idempotency key, so an issue's own label is searched before creation."""
+"""Jira Cloud, REST v3. It has no idempotency key, so our label is searched before creation."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class JiraConfig(TrackerConfig):
 
 @dataclass(frozen=True, slots=True)
 class JiraTracker(TrackerBase):
-    """One project. `settles`: Jira indexes labels with a delay."""
+    """`settles`: Jira indexes labels late."""
 
     name: str
     config: JiraConfig
@@ -96,7 +96,7 @@ class JiraTracker(TrackerBase):
         return RemoteStatus(self._parse_ticket(answer.data), clean_remote_text(state, 60), category == "done", updated, remarks, unread)
 
     async def _fetch_comments(self, ticket: RemoteTicket) -> tuple[RemoteComment, ...]:
-        """Fetch comments without those of restricted visibility, as readers of the thread may lack access."""
+        """Fetch comments, without restricted ones: the thread's readers may lack access."""
         path = f"/rest/api/3/issue/{quote(ticket.id, safe='')}/comment"
         answer = await self.wire.send_request("GET", path, params={"orderBy": "-created", "maxResults": str(MAX_FETCHED_COMMENTS)})
         rows = [row for row in get_rows_at(answer.data, "comments") if isinstance(row, dict) and not row.get("visibility")]
@@ -109,7 +109,7 @@ class JiraTracker(TrackerBase):
             await self.wire.send_request("POST", f"{issue}/transitions", body={"transition": {"id": way}}, gone=True)
 
     async def check_access(self) -> str:
-        """Check the project by its issue types, which must include `type`."""
+        """Ask for the issue types, which must include `type`."""
         answer = await self.wire.send_request("GET", f"/rest/api/3/issue/createmeta/{self.config.project}/issuetypes")
         rows = answer.data.get("issueTypes") or answer.data.get("values") or [] if isinstance(answer.data, dict) else []
         names = [get_text_at(row, "name") for row in rows]
@@ -121,7 +121,7 @@ class JiraTracker(TrackerBase):
         return f"project {self.config.project}, type {self.config.type}"
 
     async def _find_done_transition(self, issue: str) -> str:
-        """Return the first transition to a status of category done, or an empty string."""
+        """Return the first transition to a done status, if any."""
         answer = await self.wire.send_request("GET", f"{issue}/transitions", gone=True)
         rows = answer.data.get("transitions") or [] if isinstance(answer.data, dict) else []
         return next((get_text_at(row, "id") for row in rows if get_text_at(row, "to", "statusCategory", "key") == "done"), "")
@@ -151,7 +151,6 @@ def _parse_comment(row: Any, url: str) -> RemoteComment | None:
 
 
 def _format_error(data: Any) -> str:
-    """Return Jira's general errors, then those per field."""
     if not isinstance(data, dict):
         return ""
     whole, fields = data.get("errorMessages"), data.get("errors")

@@ -1,4 +1,4 @@
-"""PagerDuty events with an own `dedup_key`, so that a repeated event stays one incident. State needs a REST API token."""
+"""PagerDuty events; `dedup_key` keeps repeats one incident. State needs a REST token."""
 
 import re
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class PagerDutyConfig(TrackerConfig):
 
 @dataclass(frozen=True, slots=True)
 class PagerDutyTracker(TrackerBase):
-    """One service. Events are accepted before their incident exists, so the link comes with the first poll."""
+    """Incidents follow their event later, so the link comes with the first poll."""
 
     name: str
     config: PagerDutyConfig
@@ -66,7 +66,7 @@ class PagerDutyTracker(TrackerBase):
         }
 
     async def find_ticket(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
-        """Return None: a repeated event joins its incident by key."""
+        """Return None: `dedup_key` joins repeats."""
         return None
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
@@ -87,7 +87,7 @@ class PagerDutyTracker(TrackerBase):
         return RemoteTicket(marker, marker)
 
     async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
-        """Return the status; None if unchanged or if PagerDuty has not created the incident yet."""
+        """Return None also before PagerDuty created the incident."""
         if self.api is None:
             return None
         answer = await self.api.send_request(
@@ -116,7 +116,7 @@ class PagerDutyTracker(TrackerBase):
         )
 
     async def _fetch_comments(self, api: TrackerHttpClient, incident: Any, url: str) -> tuple[RemoteComment, ...]:
-        """Fetch notes on each poll, as they do not change the incident's fields."""
+        """Fetch notes each time, as they do not change the incident's fields."""
         id_ = get_text_at(incident, "id")
         if not re.fullmatch(r"[A-Za-z0-9]{1,40}", id_):
             return ()
@@ -128,12 +128,12 @@ class PagerDutyTracker(TrackerBase):
         return select_newest(build_comment(*words, url, "note") for words in said)
 
     async def close_ticket(self, ticket: str, words: str) -> None:
-        """Resolve the incident; the Events API has no comments."""
+        """Resolve; the Events API has no comments."""
         if self.config.on_close == "close":
             await self._send_event({"event_action": "resolve", "dedup_key": ticket})
 
     async def check_access(self) -> str:
-        """Check the token. The routing key is not tested, as an event would page someone."""
+        """Check the token only: an event would page someone."""
         if self.api is None:
             return "the routing key is not tried, for that would page somebody; without a token neither link nor state comes back"
         await self.api.send_request("GET", "/incidents", params={"limit": "1"})
@@ -155,7 +155,7 @@ def open_pagerduty(name: str, config: PagerDutyConfig, clock: Clock) -> PagerDut
 
 
 def _format_error(data: Any) -> str:
-    """Return the error text of the Events API or, within `error`, of the REST API."""
+    """Return the text; the REST API nests it in `error`."""
     inside = data.get("error") if isinstance(data, dict) and isinstance(data.get("error"), dict) else data
     rows = inside.get("errors") if isinstance(inside, dict) else None
     return "; ".join([get_text_at(inside, "message"), *(str(row)[:200] for row in (rows if isinstance(rows, list) else []))])

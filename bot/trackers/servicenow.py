@@ -1,4 +1,4 @@
-"""ServiceNow Table API. Rows are not deduplicated there, so `correlation_id` is searched before creation."""
+"""ServiceNow Table API. It does not deduplicate, so `correlation_id` is searched before creation."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ class ServiceNowTracker(TrackerBase):
         return self._parse_ticket(found[0]) if found else None
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
-        """Create a row and compare the answer: ServiceNow silently ignores unknown and read-only fields."""
+        """Create and compare: ServiceNow silently ignores unknown and read-only fields."""
         marker = build_marker(draft.incident)
         row = {
             **self.config.fields,
@@ -105,7 +105,7 @@ class ServiceNowTracker(TrackerBase):
         return RemoteStatus(self._parse_ticket(plain), clean_remote_text(state, 60), code in DONE_STATES, updated, remarks, unread)
 
     async def _fetch_comments(self, ticket: RemoteTicket) -> tuple[RemoteComment, ...]:
-        """Fetch journal rows. ServiceNow silently omits unreadable ones but still counts them."""
+        """Fetch journal rows; unreadable ones are silently omitted but counted."""
         query = f"name={self.config.table}^element_id={ticket.id}^elementINcomments,work_notes^ORDERBYDESCsys_created_on"
         params = {"sysparm_query": query, "sysparm_limit": str(MAX_FETCHED_COMMENTS), "sysparm_fields": JOURNAL_FIELDS}
         answer = await self.wire.send_request("GET", "/api/now/table/sys_journal_field", params=params)

@@ -1,4 +1,4 @@
-"""What is sent to a tracker about an incident: bounded, redacted, without a tenant's words or name. Pure."""
+"""What a tracker is sent: bounded, redacted, without a tenant's words or name. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class TrackerDraft(StrictModel):
 
 
 def build_draft(incident: str, state: IncidentState, origin: Origin, titles: CauseTitles, customers: Collection[str]) -> TrackerDraft:
-    """Build an incident's draft. `customers`: tenant names, which are removed."""
+    """Build a draft. `customers`: tenant names to remove."""
     theirs = bool(origin.tenant or origin.customer or origin.ticket)
     rows = IncidentView({**state, "id": incident, "said": []} if theirs else {**state, "id": incident})
     whole = build_handoff(rows.stored)
@@ -61,7 +61,7 @@ def build_draft(incident: str, state: IncidentState, origin: Origin, titles: Cau
 
 
 def replace_title(draft: TrackerDraft, title: str, customers: Collection[str]) -> TrackerDraft:
-    """Replace the title by a typed one, cleaned of secrets and tenant names."""
+    """Replace the title by a typed one, cleaned."""
     return draft.model_copy(update={"title": _OutboundText(customers, draft.hosts).clean_line(title)})
 
 
@@ -71,12 +71,11 @@ def format_outbound_line(text: str, most: int = MAX_LINE_CHARS) -> str:
 
 
 def redact_tenants(text: str, customers: Collection[str]) -> str:
-    """Return a cleaned line without tenant names."""
     return _OutboundText(customers).clean_line(text)
 
 
 def build_thread_url(origin: Origin) -> str:
-    """Return the URL of the incident's thread, or an empty string."""
+    """Return the thread's URL, or an empty string."""
     at = (origin.team, origin.channel, origin.thread_ts)
     if origin.kind != "slack" or not all(re.fullmatch(r"[A-Z0-9.]{1,40}", word) for word in at):
         return ""
@@ -84,7 +83,7 @@ def build_thread_url(origin: Origin) -> str:
 
 
 class _OutboundText:
-    """Cleans outgoing text: no secrets, tenant names, hidden characters or overlong lines."""
+    """Removes secrets, tenant names and hidden characters; bounds lines."""
 
     def __init__(self, customers: Collection[str], hosts: Collection[str] = ()) -> None:
         self._names = NameMatcher(customers, COMMON_WORDS)
@@ -93,14 +92,14 @@ class _OutboundText:
         self._hosts = re.compile(rf"(?<!\w){known}") if known else None
 
     def _build_host_pattern(self, name: str) -> str:
-        """Match the name and the same with other numbers, unless it is just a tenant's name and a number."""
+        """Match the name with any number, unless it is a tenant's name and a number."""
         stem = name.rstrip(DIGITS)
         if stem == name or split_name(stem) in {split_name(one) for one in self._names.known}:
             return rf"{re.escape(name)}(?!\w)"
         return f"{re.escape(stem)}(?=[0-9[])"
 
     def clean_line(self, text: str) -> str:
-        """Remove tenant names, also inside words (`acme-train`, `acmetrain`), except in affected hosts' names."""
+        """Remove tenant names, also inside words (`acmetrain`), except in affected hosts' names."""
         return format_outbound_line(self._redact_tenant_names(redact_start(text, 8 * MAX_LINE_CHARS)))
 
     def _redact_tenant_names(self, text: str) -> str:
@@ -130,7 +129,7 @@ class _OutboundText:
 
 
 def _build_alternation(patterns: Iterable[str]) -> str:
-    """Return a pattern of all, longest first, or an empty string."""
+    """Return a pattern of all, longest first."""
     known = sorted(set(filter(None, patterns)), key=lambda one: (-len(one), one))
     return f"(?:{'|'.join(known)})" if known else ""
 
@@ -172,7 +171,7 @@ def _list_hypotheses(whole: Handoff, verdicts: Sequence[str], titles: CauseTitle
 
 
 def _select_fitting_sections(sections: Iterable[DraftSection]) -> Iterator[DraftSection]:
-    """Yield whole sections that fit, then a count of those left out."""
+    """Yield sections that fit, then a count of the rest."""
     room, left_out = MAX_TEXT_CHARS, 0
     for section in (one for one in sections if one.lines):
         room -= len(section.head) + sum(_measure_shown_chars(line) for line in section.lines)
@@ -185,7 +184,6 @@ def _select_fitting_sections(sections: Iterable[DraftSection]) -> Iterator[Draft
 
 
 def _measure_shown_chars(line: str) -> int:
-    """Return the line's length in the form, escaped."""
     return len(line) + 4 * sum(line.count(char) for char in "&<>") + 2 * line.count("://") + 3
 
 
@@ -195,13 +193,13 @@ def render_plain_text(draft: TrackerDraft, marker: str) -> str:
 
 
 def render_markdown(draft: TrackerDraft, marker: str) -> str:
-    """Return Markdown for GitHub; all lines are fenced, so that they hold no mentions or links."""
+    """Return Markdown for GitHub, fenced against mentions and links."""
     parts = [f"### {_sanitize_heading(section.head)}\n\n{_fence_lines(section.lines)}" for section in draft.sections]
     return "\n\n".join([*parts, f"{_render_footer(draft, marker)}\n<!-- {marker} -->"])
 
 
 def render_adf(draft: TrackerDraft, marker: str) -> dict[str, object]:
-    """Return an Atlassian document for Jira, in which text is never markup."""
+    """Return an Atlassian document for Jira."""
     blocks: list[dict[str, object]] = []
     for section in draft.sections:
         blocks.append({"type": "heading", "attrs": {"level": 3}, "content": [_build_adf_text(section.head)]})
@@ -225,7 +223,7 @@ def build_draft_data(draft: TrackerDraft, marker: str) -> Mapping[str, object]:
 
 
 def _build_adf_text(words: str) -> dict[str, object]:
-    """Return a text node; Atlassian rejects an empty one."""
+    """Return a text node; Atlassian rejects empty ones."""
     return {"type": "text", "text": words or "–"}
 
 

@@ -1,7 +1,7 @@
-"""Sends queued tickets to trackers once, and polls them. Safe in several processes.
+"""Sends tickets to trackers once, and polls them. Safe in several processes.
 
-An attempt is noted before it is made. If a noted attempt has no known result (crash, lost answer), a tracker that
-deduplicates gets it again; in others the ticket is searched first, until the search is reliable.
+An attempt is noted before it is made. If its result is unknown (crash, lost answer), a deduplicating tracker gets it
+again; in others the ticket is searched first, until the search is reliable.
 """
 
 import asyncio
@@ -47,9 +47,7 @@ UNCERTAIN_DELIVERY_TEXT = "whether it arrived is not known: it is looked for bef
 
 
 def compute_next_poll(since: timedelta, poll: timedelta, *, done: bool, over: bool) -> timedelta | None:
-    """Return the time until the next poll, `since` the last change, or None for never. `over`: closed here and nothing
-    more expected.
-    """
+    """Return the time until the next poll, or None. `since`: the last change; `over`: closed here, nothing expected."""
     if done or over:
         return poll * DONE_POLL_MULTIPLE if since < DONE_POLL_PERIOD and not over else None
     return next((poll * times for until, times in POLL_BACKOFF if since < until), None)
@@ -61,8 +59,8 @@ class TicketSync:
 
     Attributes:
         paint: redraws a row's message.
-        closing: returns an incident's closing cause, None while it is open.
-        tell: posts a comment with a note, once, and returns whether it is done.
+        closing: returns an incident's closing cause, None while open.
+        tell: posts a comment with a note, once; returns whether it is done.
     """
 
     outbox: Outbox
@@ -76,7 +74,7 @@ class TicketSync:
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self) -> None:
-        """Sweep until cancelled, at once at start: a restart finds what was queued before a crash."""
+        """Sweep at once and until cancelled: a restart finds what was queued before a crash."""
         await run_periodically("trackers", self.sweep, self.every, pause=self.pause)
 
     async def sweep(self) -> int:
@@ -137,7 +135,7 @@ class TicketSync:
     async def _find_earlier_ticket(
         self, row: OutboxRow, tracker: Tracker, draft: TrackerDraft, began: datetime | None
     ) -> RemoteTicket | None:
-        """Return an earlier attempt's ticket. Raises TrackerUnavailable while its absence is uncertain."""
+        """Return an earlier attempt's ticket. Raises TrackerUnavailable while uncertain."""
         found = await tracker.find_ticket(draft, began or row.at or self.clock.now())
         if found is None and began is not None and (left := tracker.settles - (self.clock.now() - began)) > timedelta():
             raise TrackerUnavailable(UNCERTAIN_DELIVERY_TEXT, left.total_seconds())
@@ -172,7 +170,7 @@ class TicketSync:
         await self.outbox.record_state(row, state, again, **notes)
 
     async def _post_new_comments(self, row: OutboxRow, now: RemoteStatus) -> timedelta | None:
-        """Post new comments, noting each before the next. Returns when to retry if Slack failed.
+        """Post new comments, noting each before the next. Returns when to retry.
 
         Comments from before the first poll are not posted.
         """
@@ -198,7 +196,7 @@ class TicketSync:
         return None
 
     async def _note_stuck_comment(self, row: OutboxRow, sign: str) -> timedelta | None:
-        """Return when to retry a comment that Slack rejected; None after MAX_COMMENT_TRIES, so that later ones proceed."""
+        """Return when to retry; None after MAX_COMMENT_TRIES, so that later comments proceed."""
         before, _, count = row.notes.get(STUCK_COMMENT_KEY, "").partition(" ")
         tries = 1 + (int(count) if before == sign else 0)
         await self.outbox.record_notes(row, **{STUCK_COMMENT_KEY: f"{sign} {tries}"})
@@ -208,7 +206,7 @@ class TicketSync:
         return None
 
     async def _handle_refusal(self, row: OutboxRow, why: str) -> None:
-        """End a ticket that was not created; retry a refused poll later."""
+        """End an uncreated ticket; retry a poll later."""
         if row.pending:
             await self.outbox.mark_refused(row, why)
         else:
@@ -216,14 +214,13 @@ class TicketSync:
 
 
 def _format_omission(count: int, earlier: int) -> str:
-    """Return a note on comments that are not posted."""
     if count == MAX_COMMENTS_PER_TICKET:
         return f"That was number {MAX_COMMENTS_PER_TICKET}: from here on comments are shown there alone."
     return f"{earlier} more that came before it {'stands' if earlier == 1 else 'stand'} there alone." if earlier else ""
 
 
 def _build_status_notes(now: RemoteStatus | None, *, whole: bool) -> Mapping[str, str]:
-    """Return the row's notes. `seen` is stored only if everything was posted, so that the rest is fetched again."""
+    """Return notes; `seen` only if all was posted, so that the rest is fetched again."""
     if now is None:
         return {}
     whole = whole and not now.unread

@@ -14,7 +14,7 @@ MARKER_PREFIX, OWN_COMMENT_PREFIX = "rackmedic-", "RackMedic's incident "
 
 
 def build_marker(incident: str) -> str:
-    """Return the text that identifies an incident's ticket in a tracker."""
+    """Return the text that identifies our ticket."""
     return f"{MARKER_PREFIX}{incident}"
 
 
@@ -40,7 +40,7 @@ class TrackerTicketGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RemoteTicket:
-    """A ticket in a tracker: stable id, display name, and URL if known."""
+    """Stable id, display name, URL if known."""
 
     id: str
     shown: str = ""
@@ -49,7 +49,7 @@ class RemoteTicket:
 
 @dataclass(frozen=True, slots=True)
 class RemoteComment:
-    """A comment; `kind` is the tracker's word for it."""
+    """A comment; `kind` is the tracker's word."""
 
     id: str
     by: str
@@ -60,19 +60,19 @@ class RemoteComment:
 
     @property
     def id_hash(self) -> str:
-        """Return what is stored to post a comment only once."""
+        """Stored to post a comment only once."""
         return sha256(self.id.encode("utf-8", "replace")).hexdigest()[:16]
 
     @property
     def is_own(self) -> bool:
-        """Return True for a comment by RackMedic: a single line, plain or fenced. Replies quoting it have more lines."""
+        """True for a comment by RackMedic, a single line; replies to it have more."""
         said = [line for line in self.lines if not line.startswith("```")]
         return len(said) == 1 and said[0].startswith(OWN_COMMENT_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteStatus:
-    """A ticket's status in the tracker's words.
+    """Status in the tracker's words.
 
     Attributes:
         seen: passed to the next `fetch_status`.
@@ -89,7 +89,7 @@ class RemoteStatus:
 
 
 async def read_comments(asked: Awaitable[tuple[RemoteComment, ...]]) -> tuple[tuple[RemoteComment, ...], str]:
-    """Return comments, or why they are unreadable, which must not hide the status. Raises TrackerUnavailable."""
+    """Return comments, or why they are unreadable. Raises TrackerUnavailable."""
     try:
         return await asked, ""
     except (TrackerRefused, TrackerAnswerTooLong) as no:
@@ -97,7 +97,6 @@ async def read_comments(asked: Awaitable[tuple[RemoteComment, ...]]) -> tuple[tu
 
 
 class Tracker(Protocol):
-    """One configured tracker."""
 
     @property
     def name(self) -> str:
@@ -111,27 +110,26 @@ class Tracker(Protocol):
 
     @property
     def title_most(self) -> int:
-        """Maximum characters of a title."""
+        """Characters of a title."""
         ...
 
     @property
     def repeatable(self) -> bool:
-        """True if a repeated creation stays one ticket, by its marker."""
+        """Whether a repeated creation stays one ticket."""
         ...
 
     @property
     def settles(self) -> timedelta:
-        """Time after which a created ticket is reliably found."""
+        """Time until a created ticket is reliably found."""
         ...
 
     @property
     def tells(self) -> bool:
-        """True if the ticket's status can be polled."""
+        """Whether the status can be polled."""
         ...
 
     @property
     def on_close(self) -> OnClose:
-        """What is done there when the incident closes."""
         ...
 
     def list_fields(self, draft: TrackerDraft) -> Mapping[str, str]:
@@ -139,23 +137,21 @@ class Tracker(Protocol):
         ...
 
     async def find_ticket(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
-        """Return the draft's existing ticket. Raises TrackerUnavailable, TrackerRefused."""
+        """Return the draft's ticket, if any. Raises TrackerUnavailable, TrackerRefused."""
         ...
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
-        """Create the ticket. Raises TrackerUnavailable, TrackerRefused."""
+        """Raises TrackerUnavailable, TrackerRefused."""
         ...
 
     async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
-        """Return status and comments, or None if unchanged. Raises TrackerUnavailable, TrackerRefused,
-        TrackerTicketGone.
-        """
+        """Return None if unchanged. Raises TrackerUnavailable, TrackerRefused, TrackerTicketGone."""
         ...
 
     async def close_ticket(self, ticket: str, words: str) -> None:
-        """Comment or close, as `on_close` says. Raises TrackerUnavailable, TrackerRefused, TrackerTicketGone."""
+        """Act as `on_close` says. Raises TrackerUnavailable, TrackerRefused, TrackerTicketGone."""
         ...
 
     async def check_access(self) -> str:
-        """Describe what is accessible, changing nothing. Raises TrackerUnavailable, TrackerRefused."""
+        """Describe the access, changing nothing. Raises TrackerUnavailable, TrackerRefused."""
         ...

@@ -6,7 +6,6 @@ from bot.trackers.tracker import OnClose
 
 
 class TrackerBase:
-    """Properties taken from configuration and HTTP client."""
 
     __slots__ = ()
     config: TrackerConfig

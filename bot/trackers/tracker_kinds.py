@@ -30,7 +30,6 @@ REMOVED_FIELDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TrackerKind:
-    """A product with its configuration and factory."""
 
     product: str
     config: type[TrackerConfig]
@@ -47,7 +46,7 @@ KINDS: Final[Mapping[str, TrackerKind]] = {
 
 
 def open_trackers(file: Path, clock: Clock, setting: str = "RACKMEDIC_TRACKERS") -> tuple[Tracker, ...]:
-    """Open the trackers of a file. Raises Refusal with every problem; secrets are never printed."""
+    """Open a file's trackers. Raises Refusal with every problem; secrets are never printed."""
     try:
         rows = load_plain(file.read_text())
     except (OSError, UnicodeDecodeError) as why:
@@ -66,7 +65,7 @@ def open_trackers(file: Path, clock: Clock, setting: str = "RACKMEDIC_TRACKERS")
 
 
 def is_readable_by_others(file: Path) -> bool:
-    """Return True if other accounts of this machine may read its secrets."""
+    """Whether other accounts may read its secrets."""
     return bool(file.stat().st_mode & 0o077)
 
 

@@ -1,4 +1,4 @@
-"""Generic tracker over signed webhooks (Standard Webhooks), with the same `webhook-id` on each retry."""
+"""Generic tracker over signed Standard Webhooks, with one `webhook-id` for all retries."""
 
 import json
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class WebhookConfig(TrackerConfig):
 
 @dataclass(frozen=True, slots=True)
 class WebhookTracker(TrackerBase):
-    """One receiver. It may answer with the ticket it created: `{"id", "shown", "url"}`."""
+    """The receiver may answer `{"id", "shown", "url"}`."""
 
     name: str
     config: WebhookConfig
@@ -66,7 +66,7 @@ class WebhookTracker(TrackerBase):
         }
 
     async def find_ticket(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
-        """Return None: retries have the same message id."""
+        """Return None: `webhook-id` identifies retries."""
         return None
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:

@@ -1,4 +1,4 @@
-"""At a tenant's site: the message that offers a ticket to the provider and shows its progress. Edited in place."""
+"""At a tenant's site: the message that offers a ticket to the provider and shows its progress."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MAX_QUOTED_CHARS = 2000  # of the provider's message
 
 @dataclass(frozen=True, slots=True)
 class ProviderTicketView:
-    """Data of the message. `stage`: as in the outbox; `digest`: of the shown draft that waits for a click."""
+    """`stage`: as in the outbox; `digest`: of the draft that was shown."""
 
     incident: str
     stage: str
@@ -37,7 +37,7 @@ class ProviderTicketView:
 
     @property
     def is_for_this_site(self) -> bool:
-        """Return True if this site must fix everything the provider found."""
+        """True if this site must fix everything found."""
         return bool(self.found) and not any(row.ours for row in self.found) and self.state not in PROVED_STATES
 
 
@@ -50,7 +50,7 @@ def render_provider_ticket(view: ProviderTicketView) -> Card:
 
 
 def render_provider_message(ticket: str, words: str) -> Card:
-    """Return a message from the provider's operators, verbatim and never as markup."""
+    """Return the provider's message, verbatim and never as markup."""
     head = "Your provider writes"
     return blocks.build_card(
         f"{head}: {words[:200]}",
@@ -63,7 +63,7 @@ def render_provider_message(ticket: str, words: str) -> Card:
 
 
 def render_update(view: ProviderTicketView) -> Card:
-    """Return a separate message on a state change, as an edit notifies no one."""
+    """Return a separate message, as an edit notifies no one."""
     if view.is_for_this_site:
         words = f"🛠 Your provider, ticket {view.ticket}: “{TENANT_CAUSE_TEXT}”"
         return blocks.build_card(words, [blocks.line_section(words)])
@@ -76,7 +76,7 @@ def render_refusal(words: str) -> Card:
 
 
 def format_attachment_note(*, facts_kept: bool = True) -> str:
-    """Return the comment above the file that shows what would be sent."""
+    """Return the comment above the shown file."""
     gone = (
         "" if facts_kept else " I could not look at the facts: the outputs of this incident are not kept any more, or not on this machine."
     )
@@ -87,7 +87,6 @@ _ATTACHMENT_TEXT = "This, and nothing else, would leave for your provider. Nothi
 
 
 def format_state(state: str) -> str:
-    """Return the state as worded on tenants' cards."""
     return get_phrase(f"state_{state}")
 
 

@@ -1,4 +1,4 @@
-"""Chart of all-reduce bandwidth by message size: expected band, slow hosts by name, others as thin lines."""
+"""Chart of all-reduce bandwidth by message size: expected band, named slow hosts, thin lines."""
 
 from collections.abc import Sequence
 from math import log2
@@ -85,7 +85,7 @@ class _Plot:
         )
 
     def draw_bands(self) -> None:
-        """Draw what a model reaches and the minimum that counts as good, from the size at which speed is judged."""
+        """Draw the expected bandwidth and the least acceptable one, from the size at which it is judged."""
         begin = (
             self._scale_x(max(MIN_JUDGED_BYTES, self._all.sizes[0])) if self._all.sizes[-1] >= MIN_JUDGED_BYTES else PLOT_LEFT + PLOT_WIDTH
         )
@@ -102,7 +102,6 @@ class _Plot:
         self._draw_labels(bands)
 
     def _draw_labels(self, bands: Sequence[float]) -> None:
-        """Draw the band labels below each other on a plain background."""
         says = [(band, f"{'the' if number == 0 else 'another'} model reaches {band:g}", palette.GOOD) for number, band in enumerate(bands)]
         says += [
             (MIN_BANDWIDTH_RATIO * band, f"slow below {MIN_BANDWIDTH_RATIO * band:g} in large messages", palette.BAD) for band in bands
@@ -117,7 +116,6 @@ class _Plot:
         self._sheet.draw_path(self._compute_points(row), palette.BAD if row.is_slow else palette.FRAME, width=0.7)
 
     def draw_named_lines(self, rows: Sequence[BandwidthCurve]) -> None:
-        """Draw the slowest hosts with non-overlapping names."""
         ends = sorted((self._compute_points(row)[-1][1], number) for number, row in enumerate(rows))
         places = _spread_places([y for y, _ in ends], PLOT_TOP + 4, PLOT_TOP + PLOT_HEIGHT, NAME_STEP)
         for (y, number), place in zip(ends, places, strict=True):
@@ -144,7 +142,7 @@ class _Plot:
 
 
 def _choose_grid_step(most: float) -> float:
-    """Return 1, 2 or 5 times a power of ten, for about five grid lines."""
+    """Return 1, 2 or 5 times a power of ten, for about five lines."""
     power = 1.0
     while power * 50 <= most:
         power *= 10
@@ -152,7 +150,7 @@ def _choose_grid_step(most: float) -> float:
 
 
 def _spread_places(wanted: Sequence[float], top: float, low: float, step: float) -> list[float]:
-    """Return non-overlapping positions, each close to the wanted one."""
+    """Return non-overlapping positions near the wanted ones."""
     places: list[float] = []
     for y in wanted:
         places.append(max(y, places[-1] + step if places else top))

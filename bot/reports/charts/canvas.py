@@ -1,7 +1,7 @@
-"""Drawing surface rendered as SVG or PNG. Text is escaped and never markup.
+"""Drawing surface for SVG and PNG. Text is escaped.
 
-resvg draws the PNG with the shipped font, so that it looks the same on every machine. Matplotlib would cost 60 MiB and
-more than a second of CPU time to import.
+resvg draws PNGs with the shipped font, the same everywhere. Matplotlib would cost 60 MiB and a second of CPU time to
+import.
 """
 
 import unicodedata
@@ -41,7 +41,6 @@ class Canvas:
         self._parts.append(f'<polyline points="{places}" fill="none" stroke="{stroke}" stroke-width="{width:g}"{dashed}/>')
 
     def draw_dot(self, x: float, y: float, size: float, fill: str) -> None:
-        """Draw a circle with a background-coloured rim."""
         self._parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" fill="{fill}" stroke="{palette.BACKGROUND}"/>')
 
     def draw_text(
@@ -86,7 +85,7 @@ class Canvas:
 
 
 def replace_undrawable(text: str) -> str:
-    """Return the text on one line, with `?` for characters that the font cannot draw."""
+    """Return one line with `?` for what the font cannot draw."""
     return "".join(char if _is_drawable(char) else " " if char in "\n\t\r" else "?" for char in text)
 
 
@@ -95,7 +94,6 @@ def _is_drawable(char: str) -> bool:
 
 
 def estimate_text_width(text: str, size: float) -> float:
-    """Return an upper estimate of the text's width."""
     return size * sum(
         0.36 if char in _NARROW_CHARS else 1.0 if char in _WIDE_CHARS else 0.7 if char.isupper() or ord(char) > 0x24F else 0.62
         for char in text
@@ -103,7 +101,6 @@ def estimate_text_width(text: str, size: float) -> float:
 
 
 def fit_text(text: str, size: float, room: float) -> str:
-    """Return as much of the text as fits."""
     words = replace_undrawable(text[:400])
     if estimate_text_width(words, size) <= room:
         return words
@@ -114,7 +111,7 @@ def fit_text(text: str, size: float, room: float) -> str:
 
 
 def _cut_words(words: str, keep: int) -> str:
-    """Cut sentences at the end and names in the middle, as names differ at their ends."""
+    """Cut sentences at the end, names in the middle: names differ at their ends."""
     if " " in words:
         return f"{words[: keep - 1].rstrip()}…"
     return f"{words[: (keep - 1) // 2]}…{words[len(words) - keep // 2 :]}"

@@ -1,4 +1,4 @@
-"""A chart before it is drawn: name, description, rows and draw function. Pure."""
+"""A chart before it is drawn. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from tools.heatmap import summarize_heatmap as heat_in_words
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """`name` is the file name without suffix, `words` a one-line description, `rows` all data with a header row."""
+    """`name`: file name without suffix; `words`: a one-line description; `rows`: all data with a header."""
 
     name: str
     title: str
@@ -32,12 +32,12 @@ class Drawing:
 
     @property
     def cells(self) -> list[list[str]]:
-        """Return the rows that the text shows."""
+        """Rows that the text shows."""
         return limit_cells(self.rows)
 
     @property
     def more(self) -> int:
-        """Return the number of rows beyond `cells`."""
+        """Number of rows beyond."""
         return len(self.rows) - len(self.cells)
 
 

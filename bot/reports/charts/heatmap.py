@@ -1,4 +1,4 @@
-"""Heat map as an image. Each cell shows its number, so that nothing depends on colour."""
+"""Heat map as an image. Each cell shows its number, as colours may look alike."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,9 +15,7 @@ EMPTY_TEXT: Final = "Nothing was read, so there is nothing to draw."
 
 
 def compute_scale(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the colour scale, at least a quarter of the middle value apart, so that small differences look
-    small.
-    """
+    """Return the scale's ends, a quarter of the middle value apart or more: small differences look small."""
     if not values:
         return 0.0, 1.0
     low, high = min(values), max(values)

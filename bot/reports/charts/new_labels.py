@@ -38,7 +38,7 @@ def render_new_labels_chart(by_month: Mapping[str, int], kind: ImageFormat = "pn
 
 
 def fill_months(by_month: Mapping[str, int]) -> dict[str, int]:
-    """Return counts of every month including empty ones, or of years above MAX_BARS months."""
+    """Return counts of all months, or of years above MAX_BARS months."""
     if not by_month:
         return {}
     numbers = [int(month[:4]) * 12 + int(month[5:7]) - 1 for month in (min(by_month), max(by_month))]

@@ -1,6 +1,4 @@
-"""Chart colours. Slack does not tell whether a reader's theme is dark or light, so a chart has its own background and
-frame.
-"""
+"""Chart colours. A reader's theme may be dark or light, so charts have a background and a frame."""
 
 from typing import Final
 
@@ -33,7 +31,7 @@ def compute_contrast(one: str, other: str) -> float:
 
 
 def choose_ink(colour: str) -> str:
-    """Return black or white, whichever contrasts more."""
+    """Return black or white by contrast."""
     return "#ffffff" if compute_contrast("#ffffff", colour) > compute_contrast("#000000", colour) else "#000000"
 
 

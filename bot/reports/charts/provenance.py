@@ -1,6 +1,4 @@
-"""Chart of a turn's reasoning: observations and objections on the left, causes in the middle, their remedies on the
-right.
-"""
+"""Chart of a turn's reasoning: observations, causes, and what these call for."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -9,12 +9,12 @@ MAX_CELL_CHARS, MAX_ROWS = 160, 400
 
 
 def limit_cells(cells: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return the shown rows including the header: one line per cell, cleaned and bounded."""
+    """Return the shown rows with header, cleaned and bounded."""
     return [[_format_cell(cell) for cell in row] for row in cells[: MAX_ROWS + 1]]
 
 
 def render_text_table(title: str, cells: Sequence[Sequence[str]]) -> str:
-    """Return aligned columns below a title, with a count of omitted rows."""
+    """Return aligned columns, counting omitted rows."""
     rows = limit_cells(cells)
     wide = [max(_measure_columns(row[at]) for row in rows if at < len(row)) for at in range(max(map(len, rows), default=0))]
     lines = ["  ".join(cell + " " * (wide[at] - _measure_columns(cell)) for at, cell in enumerate(row)).rstrip() for row in rows]
@@ -28,5 +28,4 @@ def _format_cell(text: str) -> str:
 
 
 def _measure_columns(text: str) -> int:
-    """Return terminal columns."""
     return sum(0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)

@@ -1,4 +1,4 @@
-"""Timeline chart: a strip to scale with lanes for hosts, people and RackMedic, and the events below in words."""
+"""Timeline chart: a strip to scale with lanes, and the events below in words."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ TICK_SECONDS: Final = (1, 5, 15, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 8
 
 
 class MomentGroup(NamedTuple):
-    """Consecutive similar events: the first, the time of the last, and their count."""
+    """Consecutive similar events: the first, the last one's time, their count."""
 
     first: TimelineEvent
     until: datetime
@@ -51,14 +51,12 @@ def render_timeline_chart(line: Timeline, kind: ImageFormat = "png") -> bytes:
 
 
 def _choose_time_format(moments: Sequence[datetime]) -> str:
-    """Return a format that tells the moments apart: time, date or year."""
     if len({at.year for at in moments}) > 1:
         return "%Y-%m-%d %H:%M"
     return "%m-%d %H:%M:%S" if len({at.date() for at in moments}) > 1 else "%H:%M:%S"
 
 
 def fold_events(events: Sequence[TimelineEvent]) -> list[MomentGroup]:
-    """Merge consecutive events of one kind and text."""
     rows: list[MomentGroup] = []
     for event in events:
         last = rows[-1] if rows else None
@@ -74,9 +72,7 @@ def _strip_digits(event: TimelineEvent) -> str:
 
 
 def select_rows(rows: Sequence[MomentGroup], most: int) -> tuple[list[MomentGroup], int]:
-    """Return the shown rows, oldest first, and the count of hidden events. Logged and said events go first, then the
-    middle.
-    """
+    """Return shown rows and the count of hidden events. Logged and said ones go first, then the middle."""
     if len(rows) <= most:
         return list(rows), 0
     ranked = sorted(range(len(rows)), key=lambda at: (rows[at].first.kind in ("logged", "said"), min(at, len(rows) - 1 - at)))
@@ -121,7 +117,6 @@ def _draw_strip(sheet: Canvas, events: Sequence[TimelineEvent]) -> None:
 
 
 def compute_ticks(begin: datetime, end: datetime) -> list[datetime]:
-    """Return at most eight round moments."""
     reach = (end - begin).total_seconds()
     step = next((one for one in TICK_SECONDS if reach / one <= 8), 7 * 86_400 * (int(reach / (56 * 86_400)) + 1))
     first = -(-int(begin.timestamp()) // step) * step

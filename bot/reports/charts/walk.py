@@ -1,4 +1,4 @@
-"""Chart of the search through the taxonomy: each branch with its result and reason."""
+"""Chart of the search through the taxonomy."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ def render_trace_chart(tree: SearchTree, kind: ImageFormat = "png") -> bytes:
 
 
 def select_rows(rows: Sequence[tuple[int, SearchBranch]], most: int) -> list[tuple[int, SearchBranch]]:
-    """Return the shown rows in order. Ruled-out and skipped causes go first, from the end."""
+    """Return the shown rows; ruled-out and skipped causes go first, from the end."""
     over = len(rows) - most
     dull = [at for at, (depth, branch) in enumerate(rows) if depth > 1 and branch.sign in _FAINT_SIGNS | {"ruled out"}]
     gone = set(dull[-over:]) if over > 0 else set()
@@ -55,7 +55,6 @@ def _choose_ink(sign: BranchResult) -> str:
 
 
 def _draw_stems(sheet: Canvas, depths: list[int]) -> None:
-    """Draw lines from each branch to its children."""
     for at, depth in enumerate(depths):
         below = [row for row in range(at + 1, len(depths)) if depths[row] == depth + 1 and min(depths[at + 1 : row + 1]) > depth]
         x = 30 + INDENT_WIDTH * depth

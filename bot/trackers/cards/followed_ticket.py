@@ -1,4 +1,4 @@
-"""A tracker ticket in its incident's thread: one edited message, and a short one per state change."""
+"""A tracker ticket in its incident's thread: one edited message, and one per state change."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ TicketStage = Literal["waiting", "doubt", "there", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class FollowedTicket:
-    """Data of the message. `words`: the tracker's display name; `shown`, `url` and `state` come from the tracker."""
+    """`words`: the tracker's display name; `shown`, `url`, `state`: from the tracker."""
 
     incident: str
     tracker: str
@@ -36,7 +36,7 @@ class FollowedTicket:
 
 @dataclass(frozen=True, slots=True)
 class TicketComment:
-    """A comment on the ticket; `lines` are safe to show."""
+    """A comment; `lines` are safe to show."""
 
     kind: str
     by: str
@@ -53,8 +53,9 @@ def render_followed_ticket(view: FollowedTicket) -> Card:
 
 
 def render_state_change(view: FollowedTicket) -> Card:
-    """Return a separate message, as an edit notifies no one. A ticket closed there proves nothing: it offers a new
-    check.
+    """Return a separate message, as an edit notifies no one.
+
+    A ticket closed there proves nothing: a new check is offered.
     """
     head = f"{'✅' if view.done else '📨'} {view.words} {view.shown}: {view.state}"
     if not view.done or view.closed:
@@ -72,7 +73,7 @@ def render_state_change(view: FollowedTicket) -> Card:
 
 
 def render_comment(view: FollowedTicket, said: TicketComment, beside: str = "") -> Card:
-    """Return a quoted comment with a note. It is for readers only: nothing is parsed from it and it mentions no one."""
+    """Return a quoted comment. Nothing is parsed from it; it mentions no one."""
     head: tuple[Part, ...] = (bold(f"💬 {view.words} "), *_render_ticket_link(view), f" · {said.kind} by {said.by or 'somebody'}")
     when: tuple[Part, ...] = (" · ", format_slack_date(said.at)) if said.at else ()
     link: tuple[Part, ...] = (" · ", web_link(said.url, "there")) if said.url else ()

@@ -1,4 +1,4 @@
-"""Buttons that open a tracker ticket, and the form that shows everything to be sent before it is confirmed."""
+"""Buttons that open a tracker ticket, and the form that shows all that would be sent."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ TrackerChoices = Sequence[tuple[str, str]]  # (name, display name) of the site's
 
 @dataclass(frozen=True, slots=True)
 class TrackerForm:
-    """Everything that would be sent: proposed title, full text and all other fields."""
+    """All that would be sent."""
 
     incident: str
     tracker: str
@@ -42,7 +42,7 @@ class TrackerForm:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedTrackerForm:
-    """A submitted form: the digest of what was shown, and the chosen title."""
+    """The digest of what was shown, and the chosen title."""
 
     incident: str
     tracker: str
@@ -51,7 +51,7 @@ class SubmittedTrackerForm:
 
 
 def render_open_buttons(incident: str, trackers: TrackerChoices) -> list[Block]:
-    """Return a button for one tracker, or a select for several."""
+    """Return a button for one tracker, a select for several."""
     if not trackers:
         return []
     if len(trackers) == 1:
@@ -73,7 +73,7 @@ def parse_open_click(payload: Mapping[str, Any]) -> ButtonClick:
 
 
 def render_tracker_form(form: TrackerForm) -> Block:
-    """Return the form. It holds the whole text, as drafts are bounded to fit."""
+    """Return the form with the whole text, which drafts bound to fit."""
     rows: list[Line] = [(bold(name), f" {value}") for name, value in form.fields.items()]
     return blocks.modal(
         CALLBACK_ID,
@@ -95,7 +95,7 @@ def render_tracker_form(form: TrackerForm) -> Block:
 
 
 def parse_tracker_form(payload: Mapping[str, Any]) -> SubmittedTrackerForm:
-    """Parse a submission. Raises BadForm for correctable input, OldButton for a foreign form."""
+    """Parse a submission. Raises BadForm, OldButton."""
     try:
         view = payload["view"]
         carried = json.loads(view["private_metadata"])
