@@ -41,7 +41,6 @@ ActionCardsFactory = Callable[[Ledger, ApprovalRights, str], ActionCardPublisher
 
 
 class ActionsInbox(ActionInbox, Protocol):
-
     async def get_origin(self, incident: str) -> Origin | None: ...
 
     async def list_drained_incidents(self) -> list[str]: ...

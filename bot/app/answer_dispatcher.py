@@ -24,10 +24,8 @@ from bot.tasks import cancel_tasks
 from tools.clock import Clock
 from tools.inventory.inventory import ChannelRow
 
-# how long a thread is remembered after its last answer
-ANSWER_RETENTION = timedelta(days=1)  # how long a thread is known after its last answer
-# posts is high: an answer expires by time instead
-ANSWER_LIMITS = TurnLimits(posts=1000, keep_closed=ANSWER_RETENTION)  # who answers gives up by the clock
+ANSWER_RETENTION = timedelta(days=1)  # how long a thread is remembered after its last answer
+ANSWER_LIMITS = TurnLimits(posts=1000, keep_closed=ANSWER_RETENTION)  # `posts` is high: an answer expires by time instead
 
 
 class AnswerPublisher(TurnRunner, ReportPublisher, Protocol):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 
 class WallClock:
+    """UTC from this machine's clock."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)

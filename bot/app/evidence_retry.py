@@ -19,7 +19,6 @@ class BufferedEvidence(Protocol):
 
 
 class EvidenceRetrier:
-
     def __init__(self, evidence: BufferedEvidence) -> None:
         self._evidence = evidence
         self._said = ""

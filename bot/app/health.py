@@ -13,13 +13,12 @@ from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_on_setting
 from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
 
-# Low, so that monitoring cannot exhaust the descriptors that the bot needs.
+# low: monitoring must not exhaust the descriptors that the bot needs
 LIMITS: Final = InboundLimits(in_hand=4, connections=32, silent=5.0, idle=60.0, body=2.0, answer=5.0)
 
 
 @dataclass(slots=True)
 class Health:
-
     ready: bool = False
     was_ready: bool = False  # once True, a later failure is not a startup problem
     redis: Redis | None = None  # pinged at each probe; None until the store is open

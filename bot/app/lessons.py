@@ -29,7 +29,7 @@ from tools.clock import Clock
 from tools.inventory.inventory import Inventory
 
 log = structlog.get_logger()
-POLL_INTERVAL_SECONDS = 1.0  # between checks for decisions made in any process
+POLL_INTERVAL_SECONDS = 1.0  # how often decisions of other processes are noticed
 RECENT_DECISION_WINDOW = timedelta(days=2)
 
 
@@ -72,9 +72,7 @@ class LessonFollower:
                 await self._show_lesson(after)
 
     async def _refresh_cards(self, every: Iterable[Lesson], today: date) -> None:
-        """Redraw cards of recent decisions: all at start, in case a process died before; later those made in a
-        terminal.
-        """
+        """Redraw cards of recent decisions: all at start, after a possible crash; later those made in a terminal."""
         for one in every:
             here = self._states is None or (one.by == AT_TERMINAL and self._states.get(one.id) != one.state)
             if here and one.settled is not None and today - one.settled <= RECENT_DECISION_WINDOW:
@@ -92,7 +90,6 @@ class LessonFollower:
 
 @dataclass(frozen=True, slots=True)
 class LessonServices:
-
     lessons: LessonStore
     cards: LessonCards
     ports: GraphContext

@@ -63,7 +63,6 @@ FORM_HANDLERS: Mapping[str, Callable[[HandlerContext, Body], Awaitable[None]]] =
 
 
 class TenantHandlers(Protocol):
-
     def is_tenant_channel(self, place: SlackPlace) -> bool: ...
 
     async def handle_message(self, arrival: IncomingMessage) -> None: ...
@@ -78,6 +77,7 @@ class TenantHandlers(Protocol):
 
 
 class ErrorCards(Protocol):
+    """Cards shown when a request failed."""
 
     def render_refusal(self, no: Refusal) -> Card: ...
 
@@ -87,7 +87,6 @@ class ErrorCards(Protocol):
 
 
 class OperatorErrorCards:
-
     def render_refusal(self, no: Refusal) -> Card:
         return render_refusal(no)
 

@@ -14,8 +14,8 @@ import structlog
 from kb.numbers import is_storable
 from kb.redact import redact_data, redact_start, show_invisible
 
-MAX_FIELD_CHARS, MAX_TRACE_CHARS = 2000, 20_000  # of one field, and of a traceback
-MAX_PARTS, MAX_DEPTH = 50, 4  # elements of a logged list or mapping, and their nesting
+MAX_FIELD_CHARS, MAX_TRACE_CHARS = 2000, 20_000  # limits of one field, and of a traceback
+MAX_PARTS, MAX_DEPTH = 50, 4  # elements of a logged list or mapping, and nesting levels
 MULTILINE_FIELDS = frozenset({"exception", "stack"})
 
 

@@ -23,7 +23,7 @@ from tools.clock import Clock
 MAX_RESPONSE_BYTES: Final = 64 * 1024
 MAX_USERS: Final = 50
 FETCH_TIMEOUT_SECONDS: Final = 5.0
-CACHE_SECONDS: Final = 60.0  # for which an answer is reused, so that not every click fetches the schedule
+CACHE_SECONDS: Final = 60.0  # an answer is reused, so that not every click fetches the schedule
 _USER_ID_PATTERN = re.compile(r"[UW][A-Z0-9]{1,30}")
 UrlFetcher = Callable[[str], Awaitable[bytes]]
 
@@ -33,7 +33,6 @@ class OnCallUnknown(Refusal):
 
 
 class UserGroups(Protocol):
-
     async def list_members(self, group: str) -> frozenset[str]: ...
 
 

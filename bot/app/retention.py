@@ -21,7 +21,7 @@ from bot.tasks import run_periodically
 from tools.clock import Clock
 from tools.retention import PruneResult, prune_evidence
 
-if TYPE_CHECKING:  # it knows the graph's keys, and with them LangGraph: `doctor` only reads the note
+if TYPE_CHECKING:  # it loads LangGraph, and `doctor` only reads the note
     from bot.store.closed_incidents import ClosedIncidentStore
 
 log = structlog.get_logger()
@@ -29,8 +29,7 @@ CLEAR_INTERVAL_SECONDS = 3600.0
 FIRST_DELAY_SECONDS = 60.0
 NOTE_FILE = "retention.json"
 GB, MB = 1 << 30, 1 << 20
-# of Redis for closed incidents; above it the oldest go first
-MAX_CLOSED_MEGABYTES = 512  # of Redis, for closed incidents; past it those closed longest ago go first
+MAX_CLOSED_MEGABYTES = 512  # Redis memory for closed incidents; above it those closed longest ago go first
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,6 @@ def load_last_run(folder: Path) -> RetentionRun | None:
 
 
 class Retention:
-
     def __init__(
         self,
         settings: Settings,
@@ -86,7 +84,7 @@ class Retention:
     async def _trim_closed(self) -> int:
         try:
             return await self._closed.trim_to_bytes(MAX_CLOSED_MEGABYTES * MB)
-        except ResponseError as e:  # in memory, and on some managed Redis, no size is told: their days still bound them
+        except ResponseError as e:  # an in-memory or managed Redis may not report sizes: the limit in days still applies
             log.info("retention.closed_incidents_not_measured", why=str(e))
             return 0
 

@@ -19,7 +19,7 @@ from bot.slack.rate_limits import SlackTurnTimeout
 log = structlog.get_logger()
 
 
-MAX_CONNECT_RETRIES, CONNECT_PAUSE_SECONDS = 24, 5.0  # while Slack rate-limits the connection
+MAX_CONNECT_RETRIES, CONNECT_PAUSE_SECONDS = 24, 5.0  # while Slack rate-limits us: two minutes in all
 
 
 async def build_app_with_retries(
@@ -51,7 +51,6 @@ async def build_app_or_refuse(surface: HandlerContext, door: TenantHandlers | No
 
 
 class SocketConnection(Protocol):
-
     async def connect_async(self) -> None: ...
 
 

@@ -20,10 +20,10 @@ from bot.tasks import cancel_tasks
 log = structlog.get_logger()
 READY_LINE = b"ready\n"
 REFUSED_PREFIX = b"refused "
-MAX_REFUSAL_BYTES = 1 << 20  # of a refusal sent by a worker to its parent; site files report at most 200 problems
+MAX_REFUSAL_BYTES = 1 << 20  # a worker's refusal to its parent; site files report at most 200 problems
 READY_TIMEOUT_SECONDS = 120.0
-STOP_TIMEOUT_SECONDS = 30.0  # for a worker to bring its turns to a stored step
-RESTART_DELAYS_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)  # growing until a worker becomes ready
+STOP_TIMEOUT_SECONDS = 30.0  # a worker brings its turns to a stored step
+RESTART_DELAYS_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)  # pauses grow until a worker becomes ready
 
 
 class WorkerProcess:
@@ -49,7 +49,7 @@ class WorkerProcess:
     async def wait_until_ready(self) -> None:
         """Wait until ready. Raises the worker's own Refusal, or a generic one if it died or timed out."""
         said = b""
-        with contextlib.suppress(TimeoutError, OSError, ValueError):  # a line that is too long is a ValueError
+        with contextlib.suppress(TimeoutError, OSError, ValueError):  # ValueError: the line is too long
             async with asyncio.timeout(READY_TIMEOUT_SECONDS):
                 said = await self._said.readline() if self._said is not None else b""
         if said == READY_LINE:

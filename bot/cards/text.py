@@ -202,7 +202,7 @@ def _apply_style(words: str, style: str) -> str:
     if style == "token":
         return words
     mark = {"bold": "*", "code": "`", "italic": "_"}.get(style, "")
-    if style == "code":  # what is copied holds no sign that nobody sees
+    if style == "code":  # copied text must not contain invisible characters
         return _isolate_rtl(f"`{_escape_mrkdwn(words)}`")
     return f"{mark}{_escape_mrkdwn(isolate_rtl_words(_neutralize_emoji(words)))}{mark}"
 
@@ -261,7 +261,7 @@ def _fit_prefix(words: str, style: str, room: int) -> str:
     """Return about the longest prefix whose mrkdwn fits."""
     kept = max(0, min(len(words), room))
     while kept and (over := count_utf16_units(_apply_style(words[:kept], style)) - room) > 0:
-        kept = max(0, kept - max(1, over * kept // (room + over)))  # what is too much, by the share that marks add
+        kept = max(0, kept - max(1, over * kept // (room + over)))  # the excess, scaled by the share that escapes add
     return words[:kept].rstrip()
 
 

@@ -77,7 +77,7 @@ async def _open_chat_session(
     settings: Settings, world: DiagnosisRuntime, stage: "Stage | None", item: InboxItem, by: str, *, as_json: bool, save: Path | None
 ) -> "AsyncIterator[ChatSession]":
     from bot.cli.answer_files import AnswerFiles
-    from bot.cli.local_thread import LocalThread, skip_waiting  # LangGraph, the heaviest import of all
+    from bot.cli.local_thread import LocalThread, skip_waiting  # LangGraph, the slowest import
 
     if stage is None:
         thread = LocalThread(world, skip_waiting)
@@ -86,7 +86,7 @@ async def _open_chat_session(
     from bot.app.logs import set_up_logs
     from bot.cli.simulated_approvals import open_approval_session
 
-    set_up_logs("error", "console")  # the acting half tells its log what it does; here it is told in the thread
+    set_up_logs("error", "console")  # the thread shows what the action runtime would log
     async with open_approval_session(settings, world, stage, item.incident, partial(stage.wait, MESSAGE_INTERVAL_SECONDS)) as decides:
         yield ChatSession(decides.thread, AnswerFiles(world, decides.thread, save, decides.acting.ledger), by, as_json, decides)
 
@@ -182,8 +182,8 @@ class ChatSession:
             told = await self.thread.send_reply(ThreadReply(by=by, text=text), files)
         self._told += told
         for row in told:
-            shown = replace(row, cards=()) if self.decides else row  # where cards are shown they speak for themselves
-            self._print_content(render_reply_outcome(shown, quoted=not sys.stdin.isatty()))  # who typed it sees it above
+            shown = replace(row, cards=()) if self.decides else row  # approval cards are printed separately
+            self._print_content(render_reply_outcome(shown, quoted=not sys.stdin.isatty()))  # a typed line is still visible above
             await self._deliver_files(row)
         await self._run_open_decisions()
 

@@ -76,7 +76,7 @@ def _print_ranking(
     ranked: list[tuple[str, float]], taxonomy: Taxonomy, reading: ReportExtraction | DeclinedAnswer | None, without: str
 ) -> None:
     table = Table("p", header_style="bold")
-    table.add_column("label", no_wrap=True, min_width=max((len(label) for label, _ in ranked), default=0))  # what is cut cannot be copied
+    table.add_column("label", no_wrap=True, min_width=max((len(label) for label, _ in ranked), default=0))  # a cut label cannot be copied
     table.add_column("what it would be")
     for label, p in ranked:
         table.add_row(f"{p:.0%}", label, Text(taxonomy.get_title(label)))

@@ -85,7 +85,7 @@ def read_logs(paths: Iterable[Path], option: str = "--attach") -> tuple[tuple[st
 
 def _read_text(path: Path, option: str) -> str:
     try:
-        with path.open("rb") as file:  # a pipe and a device have no size that could be asked
+        with path.open("rb") as file:  # pipes and devices have no size
             content = file.read(MAX_LOG_BYTES + 1)
     except OSError as why:
         raise Refusal(f"{option} {path}: {why.strerror}", 2) from why
@@ -108,7 +108,7 @@ def load_replies(path: Path | None) -> "tuple[ThreadReply, ...] | None":
     """Return a file's replies. Raises Refusal."""
     if path is None:
         return None
-    from bot.cli.replies import read_replies  # the YAML reader: most commands go without
+    from bot.cli.replies import read_replies  # loads the YAML reader, which most commands do not need
 
     return read_replies(path)
 

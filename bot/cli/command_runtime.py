@@ -54,7 +54,7 @@ def call_or_exit(ask: Callable[[], T]) -> T:
         exit_with_error(str(why), why.code)
 
 
-CANCEL_RETRY_SECONDS = 1.0  # until an unfinished command is cancelled again
+CANCEL_RETRY_SECONDS = 1.0  # an unfinished command is cancelled again after this
 
 
 def run_async_command(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
@@ -66,7 +66,7 @@ def run_async_command(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     relax_garbage_collection()
     try:
         code = call_or_exit(lambda: asyncio.run(_run_until_interrupted(work)))
-    except (KeyboardInterrupt, asyncio.CancelledError):  # asyncio passes the latter on where something else cancelled us in the same moment
+    except (KeyboardInterrupt, asyncio.CancelledError):  # CancelledError: something else cancelled the task at the same moment
         print_text("interrupted", err=True)
         code = 130
     raise typer.Exit(code)
@@ -84,7 +84,7 @@ async def _run_until_interrupted(work: Callable[[], Coroutine[Any, Any, int]]) -
             task.cancel()
             loop.call_later(CANCEL_RETRY_SECONDS, stop)
 
-    with contextlib.suppress(ValueError, RuntimeError):  # a thread beside the main one hears no signals
+    with contextlib.suppress(ValueError, RuntimeError):  # only the main thread can install signal handlers
         loop.add_signal_handler(signal.SIGINT, stop)
     return await work()
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bot.cli.local_thread import ReplyOutcome
     from deploy.sandbox.cluster.doors.stage import Stage
 
-MESSAGE_INTERVAL_SECONDS = 60.0  # between messages, on a case's clock
+MESSAGE_INTERVAL_SECONDS = 60.0  # time between messages, on a case's clock
 
 
 async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
@@ -71,7 +71,7 @@ def _get_incident_id(case: Path | None) -> str:
     """Return a new id; a case's is fixed, so that its answer is reproducible."""
     if case:
         return f"inc-{sha256(case.read_bytes()).hexdigest()[:6]}"
-    from bot.incidents.dispatch.inbox import new_incident_id  # brings Redis' client, which a case does without
+    from bot.incidents.dispatch.inbox import new_incident_id  # loads Redis' client, which a case does not need
 
     return new_incident_id()
 
@@ -89,7 +89,6 @@ def _resolve_host_names(world: DiagnosisRuntime, ranges: str) -> str:
 
 @dataclass(slots=True)
 class LiveProgressLine:
-
     live: Live | None
     latest: Progress = field(default_factory=lambda: Progress("", "summarise"))
 

@@ -34,7 +34,7 @@ from graph.state import Attachment, InboxItem, IncidentState, Origin
 
 TERMINAL_ORIGIN = Origin(kind="terminal")
 BOT_NAMES = frozenset({"rackmedic"})  # names that address the bot
-MAX_GUIDE_LINES = 8  # of a guide's steps in an answer
+MAX_GUIDE_LINES = 8  # lines of a guide's steps in an answer
 _BOT_NAME_STEM = "rackmed"
 # Slack's format; without a workspace the bot's own id is unknown
 _MENTION_PATTERN = re.compile(r"<@(?P<id>[A-Z0-9]{1,20})(?:\|(?P<name>[^<>\n]{0,80}))?>")
@@ -69,7 +69,6 @@ class ParsedReply:
 
 @dataclass(slots=True)
 class ThreadSpeakers:
-
     by: str = ""
     asked: bool = False  # the bot's question is open
     question: bool = False
@@ -100,12 +99,10 @@ class ThreadSpeakers:
         self.question = self.asked
 
 
-async def ignore_progress(progress: Progress) -> None:
-    ...
+async def ignore_progress(progress: Progress) -> None: ...
 
 
-def skip_waiting() -> None:
-    ...
+def skip_waiting() -> None: ...
 
 
 @dataclass(slots=True)
@@ -167,7 +164,7 @@ class LocalThread:
 
     def _learn_bot_id(self, first: InboxItem) -> None:
         self._incident = first.incident
-        if opening := _OPENING_MENTION_PATTERN.match(first.text):  # whom the first message calls is who answers it
+        if opening := _OPENING_MENTION_PATTERN.match(first.text):  # the id that the first message mentions is the bot's
             self._last.us = BOT_NAMES | {opening["id"].casefold()}
 
     async def _answer_replies(self, heard: Sequence[ParsedReply], meanwhile: Sequence[ParsedReply] = ()) -> list[ReplyOutcome]:

@@ -111,14 +111,12 @@ async def _stream_passive_answers(world: DiagnosisRuntime, hosts: Sequence[str],
 
 
 class _JsonLinesOutput:
-
     looked = False
 
     def __enter__(self) -> "_JsonLinesOutput":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        ...
+    def __exit__(self, *_: object) -> None: ...
 
     def add_answer(self, answer: CheckAnswer) -> None:
         self.looked |= any(not fact.status.blind and not is_unobserved_fact(fact) for fact in answer.facts)

@@ -30,7 +30,6 @@ def _sanitize_usage_errors() -> Iterator[None]:
 
 
 class CommandGroup(TyperGroup):
-
     def make_context(self, *args: Any, **more: Any) -> Any:
         with _sanitize_usage_errors():
             return super().make_context(*args, **more)

@@ -51,7 +51,7 @@ async def run_picture_command(settings: "Settings", request: PictureRequest) -> 
     set_up_logs(settings.log_level, settings.log_format)
     async with open_persistent_store(settings, "incidents") as store, open_incident_sources(settings, store) as sources:
         matter = await sources.load_figure_inputs(request.incident)
-    assert request.picture_name is not None  # a request refuses what is none
+    assert request.picture_name is not None  # checked by PictureRequest
     if matter.unread and request.picture_name in ("heatmap", "bandwidth"):
         raise Refusal(f"{request.incident}: {' '.join(matter.unread)}")
     drawing = build_single_drawing(request.picture_name, request.key, matter)

@@ -38,7 +38,7 @@ def _sanitize_renderable(renderable: RenderableType) -> RenderableType:
     if isinstance(renderable, str):
         return _sanitize_text(renderable)
     if isinstance(renderable, Text) and (plain := _sanitize_text(renderable.plain)) != renderable.plain:
-        made = renderable.blank_copy(plain)  # its parts' styles go: their places have moved
+        made = renderable.blank_copy(plain)  # styles of parts are dropped, as their positions moved
         made.stylize(renderable.style)
         return made
     return renderable

@@ -50,7 +50,6 @@ _DURATION_PATTERN = re.compile(r"(?P<number>\d{1,5})\s*(?P<unit>[smh])")
 
 @dataclass(frozen=True, slots=True)
 class TypedDecision:
-
     verdict: Literal["approve", "deny"]
     number: int
     why: str = ""
@@ -99,8 +98,7 @@ class SimulatedPeople:
     async def list_members(self, group: str) -> frozenset[str]:
         return frozenset()
 
-    def refresh(self, *about: str) -> None:
-        ...
+    def refresh(self, *about: str) -> None: ...
 
 
 def load_simulated_people() -> SimulatedPeople:
@@ -114,6 +112,7 @@ def load_simulated_people() -> SimulatedPeople:
 
 @dataclass(slots=True)
 class InMemoryInbox:
+    """Inbox of the one incident, until its turn takes the items."""
 
     where: Origin
     _items: deque[InboxItem] = field(default_factory=deque)
@@ -147,11 +146,9 @@ class QueuedWakeups:
     async def wake(self, incident: str) -> None:
         self.names[incident] = None
 
-    async def start(self, advance: Callable[[str], Awaitable[None]]) -> None:
-        ...
+    async def start(self, advance: Callable[[str], Awaitable[None]]) -> None: ...
 
-    async def aclose(self) -> None:
-        ...
+    async def aclose(self) -> None: ...
 
     def pop_next_incident(self) -> str | None:
         name = next(iter(self.names), None)
@@ -266,7 +263,7 @@ class ApprovalSession:
 
     async def run_until_idle(self) -> None:
         actions = self.acting.actions
-        assert actions is not None  # it was opened to work
+        assert actions is not None  # the runtime was opened with works=True
         await self._reconcile_remediations()
         await actions.wake_due()
         for _ in range(MAX_STEPS_PER_LINE):

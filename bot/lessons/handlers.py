@@ -38,6 +38,7 @@ NO_CAUSE = "Nobody said yet which cause of the taxonomy it was. Press Edit and c
 
 @dataclass(frozen=True, slots=True)
 class LessonCards:
+    """One message per lesson, redrawn on each decision."""
 
     kept: EditableMessages
     inbox: Inbox
@@ -59,7 +60,6 @@ class LessonCards:
 
 @dataclass(frozen=True, slots=True)
 class LessonHandlers:
-
     surface: HandlerContext
     lessons: LessonStore
     cards: LessonCards
@@ -115,7 +115,7 @@ class LessonHandlers:
             return accept_lesson(shown, by, today, twin)
 
         await self._change_lesson(lesson.id, settled)
-        if twin:  # once: of two clicks the later one was refused above
+        if twin:  # counted once: a second click was refused above
             await self._change_lesson(twin.id, lambda now: count_seen_again(now, lesson.seen))
 
     async def _restore_lesson(self, lesson: Lesson, by: str) -> None:

@@ -49,6 +49,7 @@ TicketDocumentBuilder = Callable[[str], Awaitable[BuiltTicket]]
 
 @dataclass(frozen=True, slots=True)
 class ProviderCards:
+    """Draws the provider message after turns and on each change."""
 
     client: SlackClient
     kept: EditableMessages

@@ -23,7 +23,7 @@ from kb.redact import redact_start
 from tools.clock import Clock
 
 TIMEOUT_SECONDS, MAX_ANSWER_BYTES = 20.0, 64 << 10
-RETRY_STATUSES = frozenset({408, 409, 425, 429})  # the same message is sent again, newly signed
+RETRY_STATUSES = frozenset({408, 409, 425, 429})  # the message is sent again, newly signed
 
 
 class LinkUnavailable(Exception):
@@ -39,7 +39,6 @@ class LinkRefused(Exception):
 
 
 class ProviderLink(Protocol):
-
     async def send_ticket(self, id_: str, body: bytes) -> TicketAnswer:
         """Raises LinkUnavailable, LinkRefused."""
         ...
@@ -51,7 +50,6 @@ class ProviderLink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HttpProviderLink:
-
     url: str
     key: bytes
     clock: Clock

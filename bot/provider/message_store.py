@@ -23,7 +23,6 @@ return n
 
 
 class ProviderMessageStore:
-
     def __init__(self, redis: Redis, clock: Clock, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
         self._tell = redis.register_script(APPEND_MESSAGE_SCRIPT)

@@ -14,8 +14,8 @@ from kb.customers.cause_words import CauseWords
 from kb.redact import redact_start
 from kb.taxonomy.customer_fix import CustomerFix
 
-MAX_MESSAGES_PER_ANSWER, MAX_CAUSES_PER_ANSWER = 5, 3  # per ticket; further messages come with the next answer
-MAX_MESSAGE_CHARS, MAX_BLOCK_CHARS = 1500, 1500  # of a message, and of a paste block
+MAX_MESSAGES_PER_ANSWER, MAX_CAUSES_PER_ANSWER = 5, 3  # limits per ticket; further messages come with the next answer
+MAX_MESSAGE_CHARS, MAX_BLOCK_CHARS = 1500, 1500  # limits of a message, and of a paste block
 _MAX_SENTENCE_CHARS, _MAX_HOST_NAME_CHARS = 600, 253
 
 

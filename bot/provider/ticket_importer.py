@@ -33,7 +33,6 @@ class ImportedTicket:
 
 @dataclass(frozen=True, slots=True)
 class TicketImporter:
-
     inbox: Inbox
     book: TicketStore
     inventory: Inventory

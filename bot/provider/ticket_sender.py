@@ -46,7 +46,7 @@ class TicketSender:
             except RedisError:
                 raise
             except Exception:
-                log.exception("provider.step_failed", incident=incident)  # one bad row must not hide the others
+                log.exception("provider.step_failed", incident=incident)  # one bad row must not block the others
         return len(due)
 
     async def run(self) -> None:
@@ -83,7 +83,7 @@ class TicketSender:
         told = answer.told.get(row.ticket, ())
         heard = await self._post_messages(row, told)
         again = {"closed": None, "proved": max(SLOW_POLL_INTERVAL, self.ask_every)}.get(state, self.ask_every)
-        if told:  # there may be more, or they could not be shown
+        if told:  # there may be more messages, or posting failed
             again = self.ask_every
         found = PROVIDER_CAUSES_ADAPTER.dump_json(answer.found.get(row.ticket, ())).decode()
         await self.outbox.record_state(row, state, again, found=found, heard=str(heard))

@@ -19,7 +19,7 @@ from tools.inventory.inventory import Inventory
 
 Row = TypeVar("Row", ProviderCause, ProviderMessage)
 ApprovedActionsLookup = Callable[[str], Awaitable[frozenset[str]]]  # incident → approved actions
-MAX_UPDATE_BYTES = 40 << 10  # of messages and causes per answer, as the reader accepts 64 KiB; the rest comes later
+MAX_UPDATE_BYTES = 40 << 10  # messages and causes per answer; the reader accepts 64 KiB, the rest comes later
 
 
 async def load_no_facts(incident: str) -> Sequence[Fact]:

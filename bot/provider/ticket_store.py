@@ -10,7 +10,7 @@ from bot.tasks import to_coroutine
 from graph.ticket_export.document import TicketDocument
 from graph.ticket_export.ticket_parser import parse_ticket
 
-UNCLAIMED_RETENTION = timedelta(days=8)  # before it is attached to an incident; then it lives as long as that
+UNCLAIMED_RETENTION = timedelta(days=8)  # of a document without incident; then it lives as long as its incident
 SALT_BYTES = 32
 
 

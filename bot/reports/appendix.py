@@ -16,9 +16,9 @@ from kb.scan import zero_digits
 from tools.inventory.host_ranges import fold_host_names
 from tools.ledger.record import ActionRecord, list_requesters
 
-# shown of each; the rest is counted
+# rows shown of each; the rest is counted
 MAX_LINES, MAX_RULED_OUT, MAX_UNOBSERVED, MAX_REMEDIATIONS, MAX_VOTES = 12, 15, 12, 40, 60
-MAX_HOSTS_CHARS = 600  # of a list of hosts
+MAX_HOSTS_CHARS = 600  # length of a list of hosts
 
 
 def build_more_lines(rest: int) -> list[str]:

@@ -67,7 +67,7 @@ class IncidentSources:
     no_ledger: str = ""
     course_of: Callable[[str], Awaitable[IncidentMetrics | None]] = load_no_metrics
     name_of: Callable[[str], Awaitable[str]] = use_id_as_name
-    titles: Mapping[str, str] = field(default_factory=dict)  # of taxonomy leaves and branches
+    titles: Mapping[str, str] = field(default_factory=dict)  # titles of taxonomy leaves and branches
     expected: Callable[[Sequence[Fact]], ExpectedBandwidthLookup] = build_empty_expectation
 
     async def build_operator_page(self, incident: str) -> Page:
@@ -145,7 +145,6 @@ class IncidentSources:
 
 @dataclass(frozen=True, slots=True)
 class TenantReportContext:
-
     inventory: Inventory
     words: CustomerWords
     languages: Mapping[str, str] = field(default_factory=dict)  # channel → language

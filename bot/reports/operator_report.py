@@ -17,12 +17,12 @@ from tools.inventory.host_ranges import fold_host_names
 from tools.ledger.record import ActionRecord, list_targets
 from tools.ledger.states import State
 
-# shown on the first page
+# rows shown on the first page
 FIRST_PAGE_CAUSES, FIRST_PAGE_LINES, FIRST_PAGE_DOUBTS, FIRST_PAGE_ACTIONS, FIRST_PAGE_DRAINED, FIRST_PAGE_TASKS = 2, 3, 3, 5, 4, 4
-MAX_CAUSES, MAX_ACTIONS, MAX_DRAINED = 8, 40, 60  # shown in the appendix; the rest is counted
-FIRST_PAGE_CELL_CHARS, FIRST_PAGE_REPORT_CHARS = 160, 240  # of a cell, and of the reported text
+MAX_CAUSES, MAX_ACTIONS, MAX_DRAINED = 8, 40, 60  # rows shown in the appendix; the rest is counted
+FIRST_PAGE_CELL_CHARS, FIRST_PAGE_REPORT_CHARS = 160, 240  # limits on the first page: a cell, and the reported text
 TAKE_TICKET_STEP = "Take the ticket."
-PENDING_TEXT = "Waits for a decision"  # replaces the card's question
+PENDING_TEXT = "Waits for a decision"  # replaces the question that a card asks
 OUTCOME_TEXTS = {
     "diagnosed": "a fault was found",
     "no_fault": "nothing wrong was found",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from kb.redact import redact_once, redact_start, show_invisible
 from kb.scan import split_lines
 
-# of a paragraph or cell, of a quoted line, and rows of a figure
+# limits of a paragraph or cell, of a quoted line, and of a figure's rows
 MAX_TEXT_CHARS, MAX_LINE_CHARS, MAX_FIGURE_ROWS = 2000, 400, 200
 SCHEMA_VERSION = 1
 APPENDIX_TITLE = "Appendix"
@@ -48,7 +48,6 @@ class QuotedLines:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-
     title: str
     words: str
     png: bytes = field(repr=False)
@@ -61,7 +60,6 @@ PagePart = Paragraph | BulletList | PageTable | QuotedLines | Figure
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
-
     title: str
     parts: Sequence[PagePart]
     appendix: bool = False

@@ -34,12 +34,12 @@ EVENT_TEXTS: Final[Mapping[str, str]] = {
 HUMAN_EVENTS: Final = frozenset({"vote_approve", "vote_deny", "reconcile", "revoke"})
 
 
-MAX_SHORT_MOMENTS: Final = 8  # on the first page
+MAX_SHORT_MOMENTS: Final = 8  # moments on the first page
 # ledger events of the short timeline
 SHORT_TIMELINE_EVENTS: Final = frozenset(
     {"vote_approve", "vote_deny", "finish_done", "finish_failed", "finish_unknown", "reconcile", "revoke"}
 )
-# not in the ledger, or with less detail: it lacks what a proof said
+# milestones that the ledger lacks or has in less detail, such as what a proof said
 SHORT_TIMELINE_MILESTONES: Final = frozenset({"found", "unsure", "well", "proved", "handed over", "closed"})
 
 
@@ -64,7 +64,7 @@ def build_page_timeline(of: IncidentReportData) -> PageTimeline:
     printed = sorted(_list_machine_lines(of), key=lambda one: one.at)
     printed = [replace(one, tells=at == 0) for at, one in enumerate(printed)]
     people = [*_list_opening(of), *_list_messages(of), *_list_milestones(of), *_list_action_moments(of)]
-    shown = sorted([*people[:MAX_MOMENTS], *printed[:MAX_MACHINE_MOMENTS]], key=lambda one: one.at)  # of one moment in this order
+    shown = sorted([*people[:MAX_MOMENTS], *printed[:MAX_MACHINE_MOMENTS]], key=lambda one: one.at)  # stable: equal times keep this order
     rest = len(people) + len(printed) - len(shown)
     if not shown:
         return PageTimeline([Paragraph("No moment is known.")])

@@ -40,10 +40,10 @@ PAPER_COLOUR, INK_COLOUR, QUIET_COLOUR, LINE_COLOUR, SOFT_COLOUR, HEADING_COLOUR
     (243, 245, 248),
     (11, 83, 148),
 )
-SHORT_CELL_CHARS, MAX_CELL_LINES = 300, 50  # of a cell that fits any page; lines of the tallest cell
+SHORT_CELL_CHARS, MAX_CELL_LINES = 300, 50  # a cell this short fits any page; lines of the tallest cell
 MAX_NEUTRAL_RUN_CHARS, STRONG_DIRECTIONS, LEFT_TO_RIGHT_MARK = 100, frozenset({"L", "R", "AL"}), "\u200e"
 MARGIN_MM, NAME_COLUMN_MM = 15.0, 42.0  # page margin, and width of a first column that holds names
-# Per letter. Hebrew and Tibetan need six; the library's work grows with the square of a letter's accents.
+# Drawn per letter. Hebrew and Tibetan need six; the library's work grows with the square of a letter's accents.
 MAX_ACCENTS = 8
 ACCENT_CATEGORIES = frozenset({"Mn", "Mc", "Me"})
 MISSING_LETTERS_TEXTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -65,9 +65,8 @@ def list_missing_letters(page: Page) -> list[str]:
 
 
 class _PdfDocument:
-
     def __init__(self, page: Page) -> None:
-        from fpdf import FPDF  # fontTools and HarfBuzz with it: only whoever draws needs them
+        from fpdf import FPDF  # loads fontTools and HarfBuzz, which only drawing needs
 
         self._page, self.missing = page, dict[str, None]()
         self._words = MISSING_LETTERS_TEXTS.get(page.language, MISSING_LETTERS_TEXTS["en"])

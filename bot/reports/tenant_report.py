@@ -11,7 +11,7 @@ from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.cards.view import TenantCause, TenantView
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_HOSTS_CHARS = 300  # of a list of hosts
+MAX_HOSTS_CHARS = 300  # length of a list of hosts
 
 
 def render_tenant_page(view: TenantView, reported: datetime | None, made: datetime) -> Page:

@@ -1,4 +1,4 @@
-"""GitHub issues. A marker in the text identifies ours: GitHub silently drops labels."""
+"""GitHub issues. A marker in the text identifies ours: GitHub silently drops labels that the token may not set."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _FIX_HINTS: Final = {
 }
 MAX_PAGES, PAGE_SIZE, COMMENTS_PER_PAGE = 3, 100, 50
 MAX_COUNTED_COMMENTS = 1_000_000  # per issue
-MAX_CLOCK_SKEW: Final = timedelta(minutes=10)  # that GitHub's clock may lag
+MAX_CLOCK_SKEW: Final = timedelta(minutes=10)  # GitHub's clock may lag this much
 
 
 class GitHubConfig(TrackerConfig):

@@ -18,7 +18,7 @@ from tools.clock import Clock
 
 TIMEOUT_SECONDS, MAX_ANSWER_BYTES, MAX_ERROR_CHARS = 20.0, 1 << 20, 300
 RETRY_STATUSES = frozenset({408, 425, 429})
-DEFAULT_RETRY_SECONDS = 60.0  # after a rate limit without a stated delay
+DEFAULT_RETRY_SECONDS = 60.0  # wait after a rate limit without a stated delay
 MAX_RETRY_SECONDS = 6 * 3600.0
 
 
@@ -136,7 +136,7 @@ def parse_retry_after(headers: Mapping[str, str], now: datetime, least: float = 
     try:
         return min(max((parsedate_to_datetime(after[:60]).astimezone(UTC) - now).total_seconds(), 0.0), MAX_RETRY_SECONDS)
     except (ValueError, TypeError, OverflowError):
-        pass  # no time either: another header may say it
+        pass  # not a time either: try other headers
     return _parse_rate_limit_reset(headers, now) or least
 
 

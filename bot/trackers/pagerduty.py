@@ -25,7 +25,7 @@ _FIX_HINTS: Final = {
     404: "Check {name}.api_url",
 }
 
-SITE_DOMAIN: Final = "pagerduty.com"  # each PagerDuty account has a subdomain
+SITE_DOMAIN: Final = "pagerduty.com"  # each PagerDuty account has a subdomain of it
 
 
 class PagerDutyConfig(TrackerConfig):

@@ -45,7 +45,6 @@ class ServiceNowConfig(TrackerConfig):
 
 @dataclass(frozen=True, slots=True)
 class ServiceNowTracker(TrackerBase):
-
     name: str
     config: ServiceNowConfig
     wire: TrackerHttpClient

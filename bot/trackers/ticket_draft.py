@@ -13,7 +13,7 @@ from kb.names import NameMatcher, fold_text, split_name
 from kb.redact import redact_start, show_invisible
 from kb.schema import StrictModel
 
-# of a draft and of a line; lines per section. The form shows all of it.
+# limits of a draft and of a line; lines per section. The form shows all of it.
 MAX_TEXT_CHARS, MAX_LINE_CHARS, MAX_SECTION_LINES = 6000, 240, 12
 MAX_CAUSES, MAX_EVIDENCE_LINES, MAX_RIVALS = 3, 4, 6
 TENANT_PLACEHOLDER, DIGITS = "a customer", "0123456789"

@@ -20,7 +20,7 @@ from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, Trac
 from tools.clock import Clock
 
 log = structlog.get_logger()
-SWEEP_INTERVAL_SECONDS, MAX_CONCURRENT_ROWS = 2.0, 8  # and rows processed at once
+SWEEP_INTERVAL_SECONDS, MAX_CONCURRENT_ROWS = 2.0, 8  # pause between sweeps, and rows processed at once
 # share of the outbox lease that a step may take, so that it ends before another process takes over
 STEP_LEASE_RATIO = 5 / 6
 BEGAN_KEY, CHANGED_KEY, URL_KEY, SHOWN_KEY, SEEN_KEY, DONE_KEY, CLOSE_SENT_KEY = (
@@ -93,7 +93,7 @@ class TicketSync:
         except RedisError:
             raise
         except Exception:
-            log.exception("trackers.step_failed", row=name)  # one bad row must not hide the others
+            log.exception("trackers.step_failed", row=name)  # one bad row must not block the others
 
     async def _process_row(self, row: OutboxRow) -> None:
         tracker = self.trackers.get(row.place)
@@ -158,7 +158,7 @@ class TicketSync:
     async def _poll_ticket(self, row: OutboxRow, tracker: Tracker) -> None:
         cause = await self.closing(row.incident)
         if cause is not None and tracker.on_close != "nothing" and not row.notes.get(CLOSE_SENT_KEY):
-            await self.outbox.record_notes(row, **{CLOSE_SENT_KEY: "1"})  # before it is told: twice is worse than never
+            await self.outbox.record_notes(row, **{CLOSE_SENT_KEY: "1"})  # noted before it is sent: a duplicate is worse than a loss
             await tracker.close_ticket(row.ticket, format_closing_comment(row.incident, cause))
         now = await tracker.fetch_status(row.ticket, row.notes.get(SEEN_KEY, "")) if tracker.tells else None
         state, done = (now.state, now.done) if now else (row.state, row.notes.get(DONE_KEY) == "1")

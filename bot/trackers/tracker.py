@@ -97,6 +97,7 @@ async def read_comments(asked: Awaitable[tuple[RemoteComment, ...]]) -> tuple[tu
 
 
 class Tracker(Protocol):
+    """One configured tracker."""
 
     @property
     def name(self) -> str:
@@ -129,8 +130,7 @@ class Tracker(Protocol):
         ...
 
     @property
-    def on_close(self) -> OnClose:
-        ...
+    def on_close(self) -> OnClose: ...
 
     def list_fields(self, draft: TrackerDraft) -> Mapping[str, str]:
         """Return what is sent beside title and text."""

@@ -6,7 +6,6 @@ from bot.trackers.tracker import OnClose
 
 
 class TrackerBase:
-
     __slots__ = ()
     config: TrackerConfig
     wire: TrackerHttpClient

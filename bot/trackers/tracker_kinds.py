@@ -30,7 +30,6 @@ REMOVED_FIELDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TrackerKind:
-
     product: str
     config: type[TrackerConfig]
     open: Callable[[str, Any, Clock], Tracker]
@@ -52,7 +51,7 @@ def open_trackers(file: Path, clock: Clock, setting: str = "RACKMEDIC_TRACKERS")
     except (OSError, UnicodeDecodeError) as why:
         raise Refusal(f"{setting}: {file} cannot be read: {' '.join(str(why).split())[:200]}", 2) from why
     except yaml.YAMLError as why:
-        raise Refusal(f"{setting}: {file} is no YAML{_format_place(why)}", 2) from None  # its words may quote a secret
+        raise Refusal(f"{setting}: {file} is no YAML{_format_place(why)}", 2) from None  # the parser's message may quote a secret
     if not isinstance(rows, dict) or not rows:
         raise Refusal(f"{setting}: {file} must be a mapping of trackers, each with its kind; docs/trackers.md shows one", 2)
     problems: list[str] = [f"more than {MAX_TRACKERS} trackers"] if len(rows) > MAX_TRACKERS else []

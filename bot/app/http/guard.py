@@ -14,15 +14,11 @@ from typing import Final
 
 from aiohttp import web
 
-# for malformed HTTP, so that strangers cannot fill the log
-SILENT_LOGGER: Final = logging.Logger("http", logging.CRITICAL)  # for what is no HTTP: strangers do not fill our log
+SILENT_LOGGER: Final = logging.Logger("http", logging.CRITICAL)  # drops malformed requests, so that strangers cannot fill the log
 MAX_HEADERS: Final = 64
-# connections that the kernel queues until they are accepted
-ACCEPT_BACKLOG: Final = 1024  # connections that the kernel holds for us until they are accepted
-# share of a port's connections accepted per loop round: one eighth
-ACCEPT_BATCH_DIVISOR: Final = 8  # what share of a port's connections is accepted before what was accepted earlier is read again: one eighth
-# reading the rest of a refused body, so that the client receives the refusal
-LINGERING_SECONDS: Final = 1.0  # for which the rest of a refused body is read, so that the refusal arrives
+ACCEPT_BACKLOG: Final = 1024  # connections that the kernel queues until they are accepted
+ACCEPT_BATCH_DIVISOR: Final = 8  # one eighth of a port's connections is accepted before earlier ones are read again
+LINGERING_SECONDS: Final = 1.0  # the rest of a refused body is read, so that the client receives the refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +40,7 @@ class InboundLimits:
     idle: float = 20.0
     body: float = 10.0
     answer: float = 25.0
-    # per minute, route and status
-    log_lines: int = 10  # a minute, about one route and status
+    log_lines: int = 10  # per minute, route and status
 
 
 class ConnectionGuard:
@@ -133,7 +128,7 @@ class GuardedConnection(web.RequestHandler):
         )
         self._guard, self._aborted = guard, False
         self._own_transport: asyncio.Transport | None = (
-            None  # aiohttp forgets one that it closes, though its client may never read the rest
+            None  # kept here: aiohttp forgets a transport that it closes, although the client may never read the rest
         )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -169,7 +164,6 @@ class _BareErrorPage(web.Response):
 
 
 class RejectedConnection(asyncio.Protocol):
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if isinstance(transport, asyncio.Transport):
             transport.abort()

@@ -67,7 +67,7 @@ async def serve_routes(host: str, port: int, routes: Sequence[InboundRoute], lim
         with guard.hold_request(request.protocol):
             try:
                 return await handler(request)
-            except web.HTTPException as no:  # no such path, or another method: nothing of a body is read
+            except web.HTTPException as no:  # unknown path or method: the body is not read
                 return _build_response(InboundResponse(no.status))
 
     app = web.Application(middlewares=[guarded])
@@ -133,7 +133,7 @@ class RouteHandler:
                 return await self._route.hear(request)
         except (RedisError, TimeoutError, OSError) as why:
             return replace(STORE_UNAVAILABLE, why=f"the store is away: {why}"[:200])
-        except Exception as bug:  # whoever sends gets no words of it
+        except Exception as bug:  # the sender gets no details
             if (left_out := self._budget.spend(self._route.path, INTERNAL_ERROR.status)) is not None:
                 log.exception("http.bug", path=self._route.path, exc_info=bug, **left_out)
             return INTERNAL_ERROR

@@ -14,7 +14,6 @@ FindingState = Literal["ok", "warn", "fail", "off"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-
     part: str
     state: FindingState
     says: str

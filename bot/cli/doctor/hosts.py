@@ -14,7 +14,6 @@ from tools.transport import AccessBarrier, Transport, Unreachable
 
 @dataclass(frozen=True, slots=True)
 class UnreachableHost:
-
     host: Host
     barrier: AccessBarrier
     why: str

@@ -37,7 +37,6 @@ MAX_NAMED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class _AcceptedItems:
-
     causes: Sequence[Mapping[str, Any]]
     checks: Sequence[Mapping[str, Any]]
     entries: Sequence[Mapping[str, Any]]

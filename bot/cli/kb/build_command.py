@@ -41,7 +41,6 @@ INCIDENTS_PER_FILE: Final = 500
 
 @dataclass(slots=True)
 class _BuildState:
-
     rows: list[LabelledRow] = field(default_factory=list)
     guides: list[ExportRow] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)  # guide id -> label, empty if unclear
@@ -190,7 +189,7 @@ def _label_batch(rows: Sequence[ExportRow], worker: RowLabeller, journal: IO[byt
     labelled = worker.label_rows(rows) if rows else []
     for one in labelled:
         journal.write(json.dumps(asdict(one)).encode() + b"\n")
-    journal.flush()  # a build that is killed has given it to the system by then
+    journal.flush()  # survives a kill of the process
     return [_drop_duplicate(row, one, seen) for row, one in zip(rows, labelled, strict=True)]
 
 
@@ -245,7 +244,7 @@ def _parse_journal_row(row: dict[str, Any]) -> LabelledRow:
 def _write_folder(out: Path, built: _BuildState, settings: Settings, seed: str) -> None:
     names: set[str] = set()
     taken = [row for row in built.rows if row.verdict == "labelled"]
-    taken.sort(key=lambda row: row.time or "9999")  # what has no time stays in the order of the file, behind
+    taken.sort(key=lambda row: row.time or "9999")  # rows without time come last, in file order
     entries = [_build_entry(row, _choose_unique_name(row.id, names)) for row in taken]
     asked = [row for row in built.rows if row.verdict == "doubtful"]
     doubtful = [_build_entry(row, _choose_unique_name(row.id, names)) for row in asked]

@@ -91,7 +91,7 @@ def append_decision(folder: Path, decision: ReviewDecision) -> None:
     """Append and sync a decision, secrets redacted."""
     row = {name: _redact_value(getattr(decision, name)) for name in decision.__slots__}
     path = folder / DECISIONS_FILE
-    cut = path.is_file() and not path.read_bytes().endswith(b"\n")  # by a kill: what follows it begins a line of its own
+    cut = path.is_file() and not path.read_bytes().endswith(b"\n")  # a kill cut the last line: start a new one
     with path.open("a", encoding="utf-8") as file:
         file.write("\n" * cut + json.dumps(row) + "\n")
         file.flush()

@@ -47,7 +47,7 @@ class KnowledgeRow:
     text: str
     source: str
     ours: bool = False  # the site's own, not built in
-    year: int = 0  # of an incident; 0 if unknown
+    year: int = 0  # year of an incident; 0 if unknown
 
 
 def load_knowledge(settings: Settings) -> tuple[KnowledgeRow, ...]:

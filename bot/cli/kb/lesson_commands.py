@@ -36,7 +36,7 @@ from kb.redact import show_invisible
 from kb.taxonomy.taxonomy import SYMPTOMS, Taxonomy
 
 STATES: Final[tuple[str, ...]] = get_args(LessonState)
-MAX_LESSONS_BYTES: Final = 8 * 1024 * 1024  # of a file; five hundred of the longest lessons take a quarter
+MAX_LESSONS_BYTES: Final = 8 * 1024 * 1024  # size of a file; five hundred of the longest lessons take a quarter
 
 
 async def print_lessons(settings: Settings, state: str, today: date, *, as_json: bool) -> int:

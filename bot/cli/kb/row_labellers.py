@@ -49,14 +49,13 @@ class RowLabeller(Protocol):
 
 @dataclass(slots=True)
 class RulesRowLabeller:
-
     labeller: RuleLabeller
     name: str = "rules"
     window: int = 1
     total: int = 0
 
     def estimate_work(self, rows: Iterable[ExportRow | UnreadRow]) -> None:
-        if sys.stderr.isatty():  # counting reads all of it once more
+        if sys.stderr.isatty():  # counting reads all rows once more
             self.total = sum(isinstance(row, ExportRow) and not row.guide for row in rows)
 
     def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
@@ -163,7 +162,6 @@ def format_model_bill(paid: Mapping[str, Any]) -> list[str]:
 
 @dataclass(slots=True)
 class BuildProgress:
-
     total: int = 0
     _began: float = field(default_factory=time.monotonic)
     _told: float = field(default_factory=time.monotonic)
@@ -172,7 +170,7 @@ class BuildProgress:
     def report_rows(self, rows: int) -> None:
         now = time.monotonic()
         if self._first < 0:
-            self._first = rows  # those of a build that was broken off took no time
+            self._first = rows  # rows of an interrupted build took no time
         if sys.stderr.isatty() and now - self._told > _PROGRESS_INTERVAL_SECONDS:
             self._told = now
             print_text(format_progress_line(rows, self.total, (rows - self._first) / (now - self._began)), err=True)
@@ -181,5 +179,5 @@ class BuildProgress:
 def format_progress_line(rows: int, total: int, speed: float) -> str:
     """Return `1,200 of 10,000 rows, 38 a second, 4 min left`."""
     left = (total - rows) / speed if total and speed else 0.0
-    ends = f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"  # a minute and a half
+    ends = f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"
     return f"{rows:,}{f' of {total:,}' if total else ''} rows, {speed:.0f} a second{f', {ends}' if left else ''}"

@@ -26,7 +26,7 @@ def build_inventory(answers: Answers) -> dict[str, Any]:
     if answers["controller"] and answers["scheduler"] == "kubernetes":
         reach["scheduler"] = answers["scheduler"]
     whole: dict[str, Any] = {"defaults": _drop_empty_values(reach)}
-    if is_source(hosts):  # its groups are the source's own, so what is said of all hosts stands in `defaults`
+    if is_source(hosts):  # a source has its own groups, so common fields go to `defaults`
         kind, _, where = hosts.partition(":")
         whole["defaults"] |= _drop_empty_values(row)
         whole |= {"groups": {}, "sources": [{kind: where}]}
@@ -34,7 +34,7 @@ def build_inventory(answers: Answers) -> dict[str, Any]:
         whole["groups"] = {group: {"hosts": hosts, **_drop_empty_values(row)}}
     controller = answers["controller"]
     if controller and (is_source(hosts) or controller not in expand_host_range(hosts)):
-        whole["groups"][CONTROL_GROUP] = {"hosts": controller}  # a host is in a group, and this one is no node of any other
+        whole["groups"][CONTROL_GROUP] = {"hosts": controller}  # each host needs a group, and the controller is in no other
     if answers["channel"]:
         channel = {"channel": answers["channel"], "kind": "operators", "approvers": answers["approvers"]}
         whole["channels"] = [_drop_empty_values(channel)]

@@ -77,7 +77,7 @@ def _format_yaml_value(value: object) -> str:
 def _ask_questions(ask: AnswerPrompt, folder: Path) -> Answers:
     answers = dict[str, str]()
     for question in QUESTIONS:
-        if question.id == "group" and is_source(answers["hosts"]):  # the source has groups of its own
+        if question.id == "group" and is_source(answers["hosts"]):  # the source has its own groups
             answers[question.id] = question.default
             continue
         answers[question.id] = ask(question, get_default(question, str(folder)), _build_validator(question))

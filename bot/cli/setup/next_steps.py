@@ -11,7 +11,6 @@ from bot.cli.setup.questions import Answers
 
 @dataclass(frozen=True, slots=True)
 class SetupStep:
-
     do: str
     lines: tuple[str, ...] = ()
 

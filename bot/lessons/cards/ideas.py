@@ -9,7 +9,7 @@ from graph.state import Conjecture
 
 # distinguishable by shape: no evidence yet, findings fit, a finding contradicts
 STANDING_MARKS = {"open": "◌", "supported": "◐", "refuted": "✗"}
-MAX_BASIS_LINES = 2  # of an idea's evidence
+MAX_BASIS_LINES = 2  # shown lines of an idea's evidence
 MODEL_IDEA_TEXT = "A model wrote this; I did not run it."
 
 

@@ -131,7 +131,7 @@ class _Plot:
             for x, dot in points:
                 self._sheet.draw_dot(x, dot, 3, colour)
             self._sheet.draw_path(((points[-1][0] + 5, y), (PLOT_LEFT + PLOT_WIDTH + 8, place - 4)), colour, width=0.7)
-            speed = f"{'✗ slow ' if row.is_slow else ''}{row.best:.4g}"  # apart from the name, which may read from right to left
+            speed = f"{'✗ slow ' if row.is_slow else ''}{row.best:.4g}"  # drawn apart from the name, which may be right-to-left
             wide = estimate_text_width(speed, 11) + 6
             self._sheet.draw_text(PLOT_LEFT + PLOT_WIDTH + 12, place, speed, size=11, fill=colour)
             self._sheet.draw_text(PLOT_LEFT + PLOT_WIDTH + 12 + wide, place, row.host, size=11, fill=colour, room=NAMES_WIDTH - 24 - wide)

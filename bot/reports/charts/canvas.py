@@ -77,7 +77,7 @@ class Canvas:
         svg = self.render_svg()
         if kind == "svg":
             return svg.encode()
-        import resvg_py  # a library of machine code that only this needs
+        import resvg_py  # native library that only PNG needs
 
         zoom = min(2.0, (MAX_PNG_PIXELS / (self.width * self.height)) ** 0.5)
         font = files("bot.reports.charts") / "fonts" / "DejaVuSans.ttf"

@@ -5,15 +5,15 @@ from typing import Final
 BACKGROUND: Final = "#fbfaf7"
 FRAME: Final = "#8a8a86"
 UNKNOWN: Final = "#dcdad3"
-# For words.
+# text
 INK: Final = "#1b1c1e"
 FAINT: Final = "#565a5f"
-# For signs beside a word or a mark: no colour says anything alone.
+# marks beside a word or sign: no meaning rests on colour alone
 GOOD: Final = "#1a6b3c"
 BAD: Final = "#b3261e"
 DOUBT: Final = "#7a5200"
 LINES: Final = ("#1f5fa8", "#a34700", "#6a3d9a", "#1a6b3c", "#8a1c5c", "#3f5560", "#7a5200", "#0b6b70")
-# From the least to the most. A word in a cell is black or white, whichever has more contrast.
+# from low to high; text in a cell is black or white by contrast
 HEAT_SCALE: Final = ("#2c3f8f", "#2f6fae", "#59a6b5", "#b9d7a0", "#f3d36b", "#e58b3a", "#b3261e")
 
 

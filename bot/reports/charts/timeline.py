@@ -15,7 +15,7 @@ CHART_WIDTH, LEFT_MARGIN, TOP_MARGIN, LANE_HEIGHT, ROW_HEIGHT = 860, 92, 56, 26,
 LANE_MARKS: Final[dict[TimelineLane, str]] = {"hosts": "■", "people": "●", "RackMedic": "◆"}
 BAD_KINDS: Final[frozenset[TimelineKind]] = frozenset({"found", "failed", "denied"})
 GOOD_KINDS: Final[frozenset[TimelineKind]] = frozenset({"proved", "well", "approved", "closed"})
-# between marks; longer spans use multiples of the last
+# steps between marks; longer spans use multiples of the last
 TICK_SECONDS: Final = (1, 5, 15, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400)
 
 

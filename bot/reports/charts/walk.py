@@ -71,6 +71,6 @@ def _draw_row(sheet: Canvas, y: float, depth: int, branch: SearchBranch) -> None
     size, faint = 12 if depth < 2 else 11, palette.FAINT
     sheet.draw_text(x + 18, y + 15, branch.title, size=size, fill=faint if branch.sign in _FAINT_SIGNS else "", room=REASON_X - x - 30)
     rest = f"{branch.left_out} more below, not looked into" if branch.left_out else ""
-    sign = "" if branch.why.startswith(branch.sign) else branch.sign  # said once
+    sign = "" if branch.why.startswith(branch.sign) else branch.sign  # the reason repeats the result
     why = "; ".join(filter(None, (sign, branch.why, rest)))
     sheet.draw_text(REASON_X, y + 15, why, size=10, fill=ink if branch.sign == "found" else faint, room=CHART_WIDTH - REASON_X - 16)
