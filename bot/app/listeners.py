@@ -109,6 +109,7 @@ class Listeners:
         self._told: OrderedDict[str, None] = OrderedDict()
 
     def register(self, app: AsyncApp) -> None:
+        """Register a listener for every event, so that Socket Mode leaves none unanswered."""
         app.event(re.compile("^(app_mention|message)$"))(self.handle_message)
         app.event("app_home_opened")(self.handle_home_opened)
         app.event("assistant_thread_started")(self.handle_assistant_thread)

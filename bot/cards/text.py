@@ -74,7 +74,7 @@ def channel_link(channel: str) -> Span:
 
 
 def thread_link(team: str, channel: str, thread_ts: str, label: str) -> Span:
-    """Return a link to a thread of this workspace. Raises BadId."""
+    """Return a link to a thread of this workspace; only this and `web_link` make URL links. Raises BadId."""
     if not re.fullmatch(r"\d{1,12}\.\d{1,6}", thread_ts):
         raise BadId(f"thread_ts={thread_ts!r}")
     team, channel = _require_slack_id(team), _require_slack_id(channel)
@@ -111,9 +111,10 @@ def format_utc_time(at: datetime) -> str:
 
 
 def escape_ambiguous(text: str) -> str:
-    """Return text in which two different inputs never look the same.
+    """Return text in which two different inputs never look the same, for what an approver vouches for.
 
-    Printable ASCII stays; back-ticks, non-ASCII, dropped blanks and link separators become code points in ‹›.
+    Printable ASCII stays; back-ticks, non-ASCII, link separators and blanks that a display drops become code points in
+    ‹›.
     """
     shown = "".join(char if " " <= char <= "~" and char != "`" else f"‹U+{ord(char):04X}›" for char in text)
     shown = re.sub(r"^ | $|(?<= ) | (?= )", "‹U+0020›", shown)
@@ -128,8 +129,8 @@ def exact_code(text: str) -> Span:
 def exact_code_block(text: str) -> str:
     """Return a code block that is never cut.
 
-    Line ends are marked `↵`, so that a wrapped line does not look like two, and dropped blanks `·`; the text itself
-    cannot contain these.
+    Line ends are marked `↵`, so that a wrapped line does not look like two, and blanks that a display drops `·`; the
+    text itself cannot contain these.
     """
     lines = escape_ambiguous(text).replace("‹U+000A›", "↵\n").replace("‹U+0020›", "·")
     return f"```\n{_escape_mrkdwn(lines)}\n```"

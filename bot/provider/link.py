@@ -40,7 +40,7 @@ class LinkRefused(Exception):
 
 class ProviderLink(Protocol):
     async def send_ticket(self, id_: str, body: bytes) -> TicketAnswer:
-        """Raises LinkUnavailable, LinkRefused."""
+        """Send a ticket. Raises LinkUnavailable, LinkRefused."""
         ...
 
     async def fetch_states(self, after: Mapping[str, int]) -> StatesAnswer:

@@ -65,7 +65,7 @@ class RemoteComment:
 
     @property
     def is_own(self) -> bool:
-        """True for a comment by RackMedic, a single line; replies to it have more."""
+        """True for a comment by RackMedic: one line, plain or fenced. Replies to it have more lines."""
         said = [line for line in self.lines if not line.startswith("```")]
         return len(said) == 1 and said[0].startswith(OWN_COMMENT_PREFIX)
 
@@ -141,11 +141,11 @@ class Tracker(Protocol):
         ...
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
-        """Raises TrackerUnavailable, TrackerRefused."""
+        """Create the ticket. Raises TrackerUnavailable, TrackerRefused."""
         ...
 
     async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
-        """Return None if unchanged. Raises TrackerUnavailable, TrackerRefused, TrackerTicketGone."""
+        """Return status and comments, None if unchanged. Raises TrackerUnavailable, TrackerRefused, TrackerTicketGone."""
         ...
 
     async def close_ticket(self, ticket: str, words: str) -> None:
