@@ -1,4 +1,4 @@
-"""Opening the acting half: ledger, action threads, driver, tender and their wake-ups, as one thing that is closed in order."""
+"""Wiring of the action runtime: ledger, action threads, runner, reconciler and wakeups, closed in order."""
 
 import asyncio
 import contextlib
@@ -36,13 +36,11 @@ from tools.transport import Transport
 if TYPE_CHECKING:
     from graph.execution.action_graph import ActionThreads
 
+# called with the ledger, the approval rights, and the warning for every card
 ActionCardsFactory = Callable[[Ledger, ApprovalRights, str], ActionCardPublisher]
-"""The cards, given the ledger, who may approve, and what must be said on every card."""
 
 
 class ActionsInbox(ActionInbox, Protocol):
-    """The inboxes of incidents, as far as acting has to do with them."""
-
     async def get_origin(self, incident: str) -> Origin | None: ...
 
     async def list_drained_incidents(self) -> list[str]: ...
@@ -50,8 +48,7 @@ class ActionsInbox(ActionInbox, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ActionDependencies:
-    """What the acting half stands on. `wake` wakes the desk, `wakeups` whoever drives actions; `show` makes the cards. `pause` waits between
-    two looks at something that runs."""
+    """Parts of the action runtime. `wake` wakes the dispatcher, `wakeups` the action workers; `pause` separates polls."""
 
     settings: Settings
     store: Store
@@ -69,8 +66,7 @@ class ActionDependencies:
 
 @dataclass(frozen=True, slots=True)
 class ActionRuntime:
-    """The running acting half. `actions` is None where others drive what is decided here. `warning` is said on every card; empty where the
-    store keeps what it acknowledged."""
+    """The running action runtime. `actions` is None in a front end; `warning` is shown on every card."""
 
     actions: ActionWorker | None
     decisions: ApprovalDecisions
@@ -80,12 +76,11 @@ class ActionRuntime:
     warning: str
 
     def wrap_publisher(self, board: ReportPublisher) -> ReportPublisher:
-        """A board that, after each turn's report, has the incident's ladders looked after."""
         return RemediationObserver(board, self.actions) if self.actions else board
 
 
 class RemediationObserver:
-    """Posts as before; then what the turn decided about fixes is put into effect."""
+    """Publishes, then schedules the incident's remediations."""
 
     def __init__(self, board: ReportPublisher, actions: ActionWorker) -> None:
         self._board, self._actions = board, actions
@@ -101,14 +96,13 @@ class RemediationObserver:
 
 @contextlib.asynccontextmanager
 async def open_action_runtime(needs: ActionDependencies, *, works: bool = True) -> AsyncIterator[ActionRuntime]:
-    """Build and start; `works` is false where others drive what is decided here. Raises Refusal for what must be mended first."""
+    """Start the action runtime; without `works` other processes run the actions. Raises Refusal."""
     acting = await _build_runtime(needs, works)
     async with _run_actions(acting.actions, needs.wakeups, await needs.inbox.list_drained_incidents() if works else []):
         yield acting
 
 
 async def _build_runtime(needs: ActionDependencies, works: bool) -> ActionRuntime:
-    """Everything once, each part from those above it."""
     store, ports, transport, state_of, wake = needs.store, needs.ports, needs.transport, needs.state_of, needs.wakeups.wake
     warning = await _get_durability_warning(needs.settings, store)
     ledger = await open_ledger(needs.settings, store, ports.inventory, ports.clock)
@@ -135,7 +129,7 @@ async def _build_runtime(needs: ActionDependencies, works: bool) -> ActionRuntim
 
 
 def _build_threads(store: Store, outside: ActionGraphContext) -> "ActionThreads":
-    """Where actions' graphs go on; imported here, as a front end has no use for LangGraph."""
+    """Import here, so that a front end does not load LangGraph."""
     from graph.checkpoints.checkpoint import RedisSaver
     from graph.execution.action_graph import ActionThreads
 
@@ -145,7 +139,6 @@ def _build_threads(store: Store, outside: ActionGraphContext) -> "ActionThreads"
 def _build_action_ports(
     needs: ActionDependencies, ledger: Ledger, rights: ApprovalRights, cards: ActionCardPublisher
 ) -> ActionGraphContext:
-    """The world as an action's nodes meet it."""
     return ActionGraphContext(
         reading=needs.ports,
         ledger=ledger,
@@ -163,7 +156,7 @@ def _build_action_ports(
 
 @contextlib.asynccontextmanager
 async def _run_actions(actions: ActionWorker | None, wakeups: Wakeups, held: Sequence[str]) -> AsyncIterator[None]:
-    """Wake-ups and the sweep; on the way down nothing new begins, and what runs reaches a stored step."""
+    """Run wakeups and the sweep. On exit running actions reach a stored step."""
     await wakeups.start(actions.handle_wakeup if actions else ignore_wakeup)
     if actions is None:
         try:
@@ -183,11 +176,10 @@ async def _run_actions(actions: ActionWorker | None, wakeups: Wakeups, held: Seq
 
 
 async def ignore_wakeup(name: str) -> None:
-    """What a front end does when it is woken, which nobody does: it only wakes others."""
+    """Do nothing: a front end only sends wakeups."""
 
 
 async def _get_durability_warning(settings: Settings, store: Store) -> str:
-    """What every card must say where remedies run on a store that may forget."""
     durability = await store.get_durability()
     if not is_non_durable_allowed(durability, accept=settings.accept_forgetful_ledger):
         return ""

@@ -1,4 +1,4 @@
-"""Desks that only answer, put together: the outbox of short answers, and the frame that it shares with direct messages."""
+"""Dispatchers that only post answers: the outbox, and the runner shared with direct messages."""
 
 import asyncio
 import contextlib
@@ -24,23 +24,21 @@ from bot.tasks import cancel_tasks
 from tools.clock import Clock
 from tools.inventory.inventory import ChannelRow
 
-ANSWER_RETENTION = timedelta(days=1)  # how long a thread is known after its last answer
-ANSWER_LIMITS = TurnLimits(posts=1000, keep_closed=ANSWER_RETENTION)  # who answers gives up by the clock
+ANSWER_RETENTION = timedelta(days=1)  # how long a thread is remembered after its last answer
+ANSWER_LIMITS = TurnLimits(posts=1000, keep_closed=ANSWER_RETENTION)  # `posts` is high: an answer expires by time instead
 
 
 class AnswerPublisher(TurnRunner, ReportPublisher, Protocol):
-    """Turns that look at nothing, and the board on which their answers are posted."""
+    pass
 
 
 def build_outbox(redis: Redis, clock: Clock, bound: Mapping[str, ChannelRow]) -> AnswerOutbox:
-    """Return what answers are stored with. They are posted inside `posting`."""
     return AnswerOutbox(Inbox(redis, clock, names=OUTBOX_KEYS, new_id=lambda: f"out-{secrets.token_hex(6)}"), LocalWakeups(), clock, bound)
 
 
 def run_outbox(
     outbox: AnswerOutbox, client: SlackClient, people: People, redis: Redis, lease_seconds: float
 ) -> contextlib.AbstractAsyncContextManager[None]:
-    """Empty the outbox while it is open."""
     posts = OutboxPublisher(PostedCards(redis, names=OUTBOX_KEYS, keep_closed=ANSWER_RETENTION), client, outbox, people)
     leases = Leases(redis, outbox.clock, seconds=lease_seconds, names=OUTBOX_KEYS)
     return run_answer_dispatcher(posts, outbox.inbox, outbox.wakeups, leases, outbox.clock)
@@ -50,7 +48,7 @@ def run_outbox(
 async def run_answer_dispatcher(
     posts: AnswerPublisher, inbox: Inbox, wakeups: LocalWakeups, leases: Leases, clock: Clock
 ) -> AsyncIterator[None]:
-    """Post answers: those that this process stores at once, those of a dead process at a sweep."""
+    """Post answers: this process's at once, those of a dead process at a sweep."""
     desk = Dispatcher(inbox, leases, posts, posts, clock=clock, timers=lambda *_: {}, limits=ANSWER_LIMITS)
     await wakeups.start(desk.process_incident)
     sweeping = asyncio.create_task(Sweeper(inbox, wakeups).run())

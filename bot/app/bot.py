@@ -1,7 +1,6 @@
-"""The bot put together: desk, acting half and Slack side over one store and one world. Started in order, stopped in the reverse.
+"""Wiring of the bot: dispatcher, action runtime and Slack side over one store. Parts stop in reverse start order.
 
-A process plays one of three roles. Parts that its role does not need are built all the same, and are never woken.
-What arrives later than it is needed (how the desk is woken) is built first and told at its start.
+Parts that a process's role does not need are built but never woken.
 """
 
 import asyncio
@@ -86,13 +85,13 @@ if TYPE_CHECKING:
 WakeCallback = Callable[[str], Awaitable[None]]
 DrainCallback = Callable[[], Awaitable[None]]
 
+# `front`: Slack events into inboxes and ledger. `worker`: turns and remediations. `all`: both in one process.
 ProcessRole = Literal["all", "front", "worker"]
-"""`front`: Slack's events into inboxes and ledger. `worker`: turns and remedies. `all`: both in one process."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorRuntime:
-    """The Slack side of it: through what people are seen, and what shows them where an incident stands."""
+    """The Slack side."""
 
     client: SlackClient
     background: BackgroundTasks
@@ -104,15 +103,13 @@ class OperatorRuntime:
     board: SlackReportPublisher
     direct: DirectMessages
     outbox: AnswerOutbox
-    customers: TenantCards | None
-    """Where customers' channels are served."""
-    trackers: Sequence[Tracker]
-    """In which tickets may be opened."""
+    customers: TenantCards | None  # set if tenants' channels are served
+    trackers: Sequence[Tracker]  # where tickets may be opened
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentServices:
-    """What is read of the stored incidents, and what turns over them are told of the other incidents' decisions."""
+    """Readers of stored incidents, and what a turn learns about other incidents' decisions."""
 
     ports: GraphContext
     stored: IncidentStateReader
@@ -125,8 +122,10 @@ class IncidentServices:
 async def run_bot(
     settings: Settings, store: Store, world: DiagnosisRuntime, role: ProcessRole = "all", name: str = "serve"
 ) -> AsyncIterator[DrainCallback]:
-    """The bot, listening and working as its role says; `name` is this process's among those of its host, the same after a restart.
-    Yields how to bring to a stored step what is at work. Raises Refusal for what must be mended first."""
+    """Run the bot in one role; yields a function that drains running turns to a stored step.
+
+    `name` identifies the process on its host and must survive a restart. Raises Refusal.
+    """
     works = role != "front"
     window = _build_operator_runtime(settings, store, world)
     earlier = _build_closed_index(settings, store, world)
@@ -193,7 +192,7 @@ async def run_bot(
 
 
 async def drain_nothing() -> None:
-    """A front end has nothing to bring to an end."""
+    """Do nothing: a front end runs no turns."""
 
 
 def _build_closed_index(settings: Settings, store: Store, world: DiagnosisRuntime) -> ClosedIncidentIndex:
@@ -237,7 +236,6 @@ def _build_operator_runtime(settings: Settings, store: Store, world: DiagnosisRu
 
 
 def _build_incident_services(store: Store, ports: GraphContext, window: OperatorRuntime) -> IncidentServices:
-    """What turns are told, which tell the window how they go on; the window reads from what they store where an incident stands."""
     decided, causes = OpenDecisionLookup(), CauseOwnership(store.redis, ports.clock)
     index = ActionIndex(store.redis, ports.clock)
     progress, peek = window.board.publish_progress, window.inbox.list_waiting
@@ -262,7 +260,7 @@ def _build_trackers(settings: Settings, store: Store, ports: GraphContext, windo
 
 
 def _build_turn_runner(store: Store, ports: GraphContext) -> "IncidentTurns":
-    """Imported here: a front end takes no turns, and is spared LangGraph's memory."""
+    """Import here, so that a front end does not load LangGraph."""
     from graph.checkpoints.checkpoint import RedisSaver
     from graph.incident.turns import IncidentTurns
 
@@ -306,7 +304,6 @@ def _build_handler_context(
     courses: IncidentMetricsStore,
     pulse: ThreadActivity,
 ) -> HandlerContext:
-    """What the listeners are handed."""
     ports = thinking.ports
     return HandlerContext(
         client=window.client,
@@ -335,7 +332,7 @@ def _build_handler_context(
 
 
 def build_vocabulary_lookup(ports: GraphContext) -> Callable[[Origin], Vocabulary]:
-    """What may be named in a place, put together once for each channel that the inventory binds."""
+    """Return a lookup of the names usable in a place, cached per channel and tenant."""
     known: dict[tuple[str, str], Vocabulary] = {}
 
     def of(origin: Origin) -> Vocabulary:
@@ -348,7 +345,7 @@ def build_vocabulary_lookup(ports: GraphContext) -> Callable[[Origin], Vocabular
 
 
 def _build_role_wakeups(store: Store, role: ProcessRole, name: str, stream: str) -> Wakeups:
-    """They travel unless nobody else works on this store."""
+    """Build wakeups; they stay in the process if it has role `all` and the store is no shared server."""
     alone = role == "all" and store.kind != "server"
     consumer = f"{socket.gethostname()}.{name}"
     return build_wakeups(store.url, alone=alone, receive=role != "front", name=consumer, stream=stream)
@@ -392,7 +389,7 @@ def _build_dispatcher(
 async def _run_dispatcher(
     desk: Dispatcher, wakeups: Wakeups, chores: Sequence[Callable[[], Coroutine[Any, Any, None]]]
 ) -> AsyncIterator[None]:
-    """Wake-ups, the sweep and other chores; on the way down running turns reach a stored step."""
+    """Run wakeups, sweepers and jobs. On exit running turns reach a stored step."""
     await wakeups.start(desk.schedule_incident)
     doing = [asyncio.create_task(chore()) for chore in chores]
     try:
@@ -405,7 +402,6 @@ async def _run_dispatcher(
 
 @contextlib.asynccontextmanager
 async def _run_wakeup_sender(wakeups: Wakeups) -> AsyncIterator[None]:
-    """Others are woken; what this process itself is woken for is nothing."""
     await wakeups.start(ignore_wakeup)
     try:
         yield
@@ -417,7 +413,7 @@ async def _run_wakeup_sender(wakeups: Wakeups) -> AsyncIterator[None]:
 async def _run_listeners(
     settings: Settings, store: Store, surface: HandlerContext, door: TenantHandlers | None, routes: Sequence[InboundRoute]
 ) -> AsyncIterator[None]:
-    """Slack's events reach us, over Socket Mode or HTTP, and whatever else is sent; the first thing to stop."""
+    """Receive Slack events and webhooks. Stopped first."""
     if settings.slack_signing_secret:
         async with run_inbound_server(settings, (*routes, *await build_slack_routes(settings, store, surface, door))):
             yield

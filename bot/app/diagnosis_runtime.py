@@ -1,4 +1,4 @@
-"""The composition root: builds everything once from Settings and wires it. Nothing else constructs a part of the product."""
+"""Wiring of the diagnosis: every part is built once from Settings."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class WallClock:
-    """UTC by this machine."""
+    """UTC from this machine's clock."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -50,16 +50,14 @@ class WallClock:
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisRuntime:
-    """Everything a diagnosis needs, whoever asks for it."""
+    """Everything a diagnosis needs."""
 
     settings: Settings
     ports: GraphContext
     transport: Transport
     policy: SitePolicy = field(default_factory=SitePolicy)
-    history: PastIncidentIndex = field(default_factory=PastIncidentIndex)
-    """Past incidents, to which accepted lessons are added."""
-    mistakes: MistakeNotes = field(default_factory=MistakeNotes)
-    """What accepted lessons say was blamed wrongly."""
+    history: PastIncidentIndex = field(default_factory=PastIncidentIndex)  # past incidents and accepted lessons
+    mistakes: MistakeNotes = field(default_factory=MistakeNotes)  # causes that accepted lessons call wrongly blamed
 
 
 @contextlib.asynccontextmanager
@@ -74,11 +72,13 @@ async def open_diagnosis_runtime(
     book: "SpendStore | None" = None,
     holds: GpuReservations | None = None,
 ) -> AsyncIterator[DiagnosisRuntime]:
-    """Build the reading half; close its connections afterwards. `lasting` is for a process that stays: evidence is kept in the data
-    folder. A `front` end recalls nothing and seldom asks a host. `book` keeps what a model cost, `holds` which hosts are held for a check
-    that needs their GPUs.
+    """Build the diagnosis runtime; close its connections on exit. Raises Refusal.
 
-    Raises Refusal.
+    Args:
+        lasting: long-lived process: evidence is kept in the data folder.
+        front: a front end builds no past-incident index and opens SSH only when needed.
+        book: records model spending.
+        holds: records hosts reserved for checks that need their GPUs.
     """
     fleet_rows = inventory or await load_site_inventory(settings)
     clock = clock or WallClock()
@@ -130,7 +130,7 @@ async def open_diagnosis_runtime(
 
 
 async def load_site_inventory(settings: Settings) -> Inventory:
-    """The fleet as settings name it, sources asked. Raises Refusal."""
+    """Return the inventory, reading its sources. Raises Refusal."""
     if settings.inventory is None:
         return parse_inventory({"groups": {}})
     try:
@@ -147,7 +147,7 @@ def _build_ssh(inventory: Inventory, settings: Settings | None = None) -> "SshTr
 
 
 def _build_transports(settings: Settings, inventory: Inventory, front: bool) -> tuple[Transport, Transport]:
-    """How hosts are reached, and how they are looked at. A process that looks has its library before the first host is to be looked at."""
+    """Return the transport and a batching one for checks. A front end loads the SSH library only when needed."""
     if front:
         late = LazySshTransport(lambda: _build_ssh(inventory, settings))
         return late, late
@@ -171,7 +171,7 @@ def _build_embedder(settings: Settings) -> "Embedder | None":
 
 
 def build_model(settings: Settings, book: "SpendStore | None") -> "ModelReasoner | None":
-    """The model client, or None: then the engine decides alone and every report says so."""
+    """Return the model client, or None: then the engine decides alone."""
     if not (settings.model_url or settings.model_api_key.get_secret_value()):
         return None
     from graph.model.budget import Budget

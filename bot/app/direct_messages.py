@@ -1,4 +1,4 @@
-"""Direct messages put together: an inbox and a desk of their own, over the same store and with the same guarantees as incidents."""
+"""Wiring of direct messages: an inbox and dispatcher with the guarantees of incidents."""
 
 import contextlib
 import secrets
@@ -23,14 +23,12 @@ def new_conversation_id() -> str:
 
 
 def build_direct_messages(client: SlackClient, redis: Redis, clock: Clock, tasks: BackgroundTasks) -> DirectMessages:
-    """Return what the listeners store direct messages with. They are answered inside `answering`."""
     return DirectMessages(client, Inbox(redis, clock, names=DIRECT_MESSAGE_KEYS, new_id=new_conversation_id), LocalWakeups(), tasks)
 
 
 def run_direct_answers(
     direct: DirectMessages, answer_to: AnswerRenderer, redis: Redis, clock: Clock, lease_seconds: float
 ) -> contextlib.AbstractAsyncContextManager[None]:
-    """Answer direct messages while it is open."""
     answers = DirectAnswers(PostedCards(redis, names=DIRECT_MESSAGE_KEYS, keep_closed=ANSWER_RETENTION), direct, answer_to, clock)
     return run_answer_dispatcher(
         answers, direct.inbox, direct.wakeups, Leases(redis, clock, seconds=lease_seconds, names=DIRECT_MESSAGE_KEYS), clock

@@ -1,4 +1,4 @@
-"""Evidence that the disk did not take is kept once it does: tried over and over, and written down when that begins and ends."""
+"""Retries writing evidence that the disk refused."""
 
 from typing import Protocol
 
@@ -11,7 +11,7 @@ RETRY_INTERVAL_SECONDS = 10.0
 
 
 class BufferedEvidence(Protocol):
-    """An evidence store that holds in memory what its disk does not take."""
+    """An evidence store that buffers what its disk refuses."""
 
     def get_trouble(self) -> str: ...
 
@@ -19,18 +19,14 @@ class BufferedEvidence(Protocol):
 
 
 class EvidenceRetrier:
-    """One for each process that keeps evidence on a disk."""
-
     def __init__(self, evidence: BufferedEvidence) -> None:
         self._evidence = evidence
         self._said = ""
 
     async def run(self) -> None:
-        """Until cancelled."""
         await run_periodically("evidence", self.retry_once, RETRY_INTERVAL_SECONDS)
 
     async def retry_once(self) -> None:
-        """Once."""
         why = self._evidence.get_trouble()
         left = await self._evidence.retry_buffered() if why else 0
         if left and why != self._said:

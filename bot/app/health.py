@@ -1,4 +1,4 @@
-"""`/healthz` (the process lives), `/readyz` (it listens and its Redis answers) and `/metrics`, for whoever supervises the process."""
+"""`/healthz` (process runs), `/readyz` (ready and Redis answers) and `/metrics`."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -13,30 +13,24 @@ from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_on_setting
 from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
 
+# low: monitoring must not exhaust the descriptors that the bot needs
 LIMITS: Final = InboundLimits(in_hand=4, connections=32, silent=5.0, idle=60.0, body=2.0, answer=5.0)
-"""A probe and a scraper need a few connections; what watches us must not take the descriptors that we work with."""
 
 
 @dataclass(slots=True)
 class Health:
-    """What the process says of itself."""
-
     ready: bool = False
-    was_ready: bool = False
-    """It has worked: whatever comes now is no trouble of the start."""
-    redis: Redis | None = None
-    """Asked at each look; None until it has answered once."""
-    waits: str = ""
-    """What keeps the start back."""
+    was_ready: bool = False  # once True, a later failure is not a startup problem
+    redis: Redis | None = None  # pinged at each probe; None until the store is open
+    waits: str = ""  # what delays the start
 
     def mark_ready(self) -> None:
-        """It works from now on."""
         self.ready = self.was_ready = True
 
 
 @contextlib.asynccontextmanager
 async def run_health_server(host: str, port: int, health: Health) -> AsyncIterator[None]:
-    """Serve on that address; nothing at all when the port is 0. Raises Refusal where it cannot listen."""
+    """Serve the health routes unless the port is 0. Raises Refusal if it cannot listen."""
     if not port:
         yield
         return
@@ -45,7 +39,6 @@ async def run_health_server(host: str, port: int, health: Health) -> AsyncIterat
 
 
 def build_health_routes(health: Health) -> Sequence[InboundRoute]:
-    """Return the three routes."""
 
     async def alive(_: InboundRequest) -> InboundResponse:
         return InboundResponse(200, "ok\n")

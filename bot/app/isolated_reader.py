@@ -1,4 +1,4 @@
-"""Large texts that people hand in, read in a process of its own with the site's checks."""
+"""Reads large uploaded texts in a separate process."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class IsolatedTextReader:
-    """`kb_dir`: the site's own files, whose checks, rules and filters may know what others do not. `programs`: the folders of programs that they may name."""
+    """Extracts facts with the site's checks (`kb_dir`) and program folders (`programs`)."""
 
     apart: ProcessPool
     kb_dir: Path | None

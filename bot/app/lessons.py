@@ -1,4 +1,4 @@
-"""Lessons put together: drafted by whoever takes turns, decided about in Slack."""
+"""Wiring of lessons: workers draft them, operators decide in Slack."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -29,14 +29,13 @@ from tools.clock import Clock
 from tools.inventory.inventory import Inventory
 
 log = structlog.get_logger()
-POLL_INTERVAL_SECONDS = 1.0
-"""Seconds between two looks whether something was decided anywhere."""
+POLL_INTERVAL_SECONDS = 1.0  # how often decisions of other processes are noticed
 RECENT_DECISION_WINDOW = timedelta(days=2)
 
 
 @dataclass
 class LessonFollower:
-    """Brings what people accepted, in whichever process, into this one's history, and takes out what is used no more."""
+    """Keeps this process's history in step with lessons accepted or retired anywhere."""
 
     lessons: LessonStore
     history: PastIncidentIndex
@@ -47,11 +46,10 @@ class LessonFollower:
     _states: dict[str, str] | None = None
 
     async def run(self) -> None:
-        """Catch up until cancelled."""
         await run_periodically("lessons", self.catch_up, POLL_INTERVAL_SECONDS)
 
     async def catch_up(self) -> None:
-        """Catch up with what changed, and with a new day, by which trust fades."""
+        """Apply changed lessons, and daily the fading of trust."""
         today = self.clock.now().date()
         now = await self.lessons.get_version(), today
         if now == self._seen:
@@ -65,7 +63,7 @@ class LessonFollower:
             self._seen = now
 
     async def _retire_faded(self, every: Iterable[Lesson], today: date) -> None:
-        """Retire what nothing bore out for too long, and let it be seen; by whichever process notices first."""
+        """Retire lessons that went unconfirmed too long. The first process to notice does it."""
         for one in every:
             if (
                 retire_if_faded(one, today) != one
@@ -74,8 +72,7 @@ class LessonFollower:
                 await self._show_lesson(after)
 
     async def _refresh_cards(self, every: Iterable[Lesson], today: date) -> None:
-        """Cards of what was settled lately are drawn as it stands: of all when a process begins, where one died between the store and its card; later
-        of what nobody settled by a click, in a terminal."""
+        """Redraw cards of recent decisions: all at start, after a possible crash; later those made in a terminal."""
         for one in every:
             here = self._states is None or (one.by == AT_TERMINAL and self._states.get(one.id) != one.state)
             if here and one.settled is not None and today - one.settled <= RECENT_DECISION_WINDOW:
@@ -93,19 +90,15 @@ class LessonFollower:
 
 @dataclass(frozen=True, slots=True)
 class LessonServices:
-    """What a process has of it."""
-
     lessons: LessonStore
     cards: LessonCards
     ports: GraphContext
     following: LessonFollower
 
     def add_handlers(self, surface: HandlerContext) -> HandlerContext:
-        """The surface with the buttons and the form."""
         return replace(surface, teaching=LessonHandlers(surface, self.lessons, self.cards))
 
     def wrap_publisher(self, board: ReportPublisher) -> ReportPublisher:
-        """A board that has closed incidents teach."""
         return LessonObserver(board, self.lessons, self._draft_lesson, self.cards.update_card, self.ports.clock)
 
     def _draft_lesson(self, state: IncidentState, now: datetime) -> Lesson | None:
@@ -118,7 +111,6 @@ class LessonServices:
 def build_lesson_services(
     settings: Settings, store: Store, world: DiagnosisRuntime, client: SlackClient, cards: PostedCards, inbox: Inbox, people: People
 ) -> LessonServices:
-    """Over one store."""
     titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
     kept = EditableMessages(client, cards)
     lessons = LessonStore(store.redis)
@@ -128,12 +120,11 @@ def build_lesson_services(
 
 
 def _build_tenant_lookup(inventory: Inventory) -> NodeTenantLookup | None:
-    """Whose a host is by the scheduler's name for it; None where no host is a tenant's."""
+    """Return Slurm node name → tenant, or None if no host has one."""
     known = {host.slurm_name: host.tenant for host in inventory.hosts.values()}
     return known.get if any(known.values()) else None
 
 
 def _list_tenants(inventory: Inventory, hosts: Iterable[str]) -> frozenset[str]:
-    """Whose these hosts are."""
     known = (inventory.hosts.get(host) for host in hosts)
     return frozenset(row.tenant for row in known if row is not None and row.tenant)

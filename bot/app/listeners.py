@@ -1,8 +1,7 @@
-"""Slack payload → our value → the inbox. The edge: refusals become one card here, and everything is acknowledged or deliberately not.
+"""Parses Slack payloads and calls handlers. Refusals become cards here.
 
-What cannot be stored is not acknowledged when Slack would send it again (messages), and told to the person at once when it
-would not (clicks, forms, commands). `process_before_response` makes Bolt answer only after a listener has returned, and a listener
-for everything keeps Socket Mode from leaving an event unanswered.
+If a payload cannot be stored, messages are not acknowledged, so Slack retries; clicks, forms and commands are not
+retried, so the user is told. `process_before_response` makes Bolt answer only after a listener returned.
 """
 
 import re
@@ -47,10 +46,10 @@ log = structlog.get_logger()
 MATCH_ALL_PATTERN = re.compile(".*", re.DOTALL)
 SHARING_EVENT_PATTERN = re.compile("^channel_(?:un)?shared$")
 TENANT_ACTION_IDS = frozenset(customers.BUTTONS)
-RETRY_STATUS = 503
-"""Not acknowledged: Slack sends it again."""
+RETRY_STATUS = 503  # not acknowledged: Slack retries
 
 Body = dict[str, Any]
+# form callback id -> handler
 FORM_HANDLERS: Mapping[str, Callable[[HandlerContext, Body], Awaitable[None]]] = {
     close_modal.CALLBACK_ID: incident_clicks.handle_close_form,
     reject_modal.CALLBACK_ID: approval_clicks.handle_reject_form,
@@ -61,12 +60,9 @@ FORM_HANDLERS: Mapping[str, Callable[[HandlerContext, Body], Awaitable[None]]] =
     ticket_form.CALLBACK_ID: forms.handle_tracker_form,
     lesson.CALLBACK_ID: forms.handle_lesson_form,
 }
-"""Form → who takes it."""
 
 
 class TenantHandlers(Protocol):
-    """Who takes what happens in channels that are not the operators'."""
-
     def is_tenant_channel(self, place: SlackPlace) -> bool: ...
 
     async def handle_message(self, arrival: IncomingMessage) -> None: ...
@@ -76,12 +72,12 @@ class TenantHandlers(Protocol):
     async def handle_click(self, payload: Body) -> None: ...
 
     def get_error_cards(self, channel: str) -> "ErrorCards | None":
-        """What is read in a channel of theirs where nothing came of what was done; None where it is none of theirs."""
+        """Return a tenant channel's error cards, or None for other channels."""
         ...
 
 
 class ErrorCards(Protocol):
-    """The cards for those who are told that nothing came of it."""
+    """Cards shown when a request failed."""
 
     def render_refusal(self, no: Refusal) -> Card: ...
 
@@ -91,8 +87,6 @@ class ErrorCards(Protocol):
 
 
 class OperatorErrorCards:
-    """As our own people read it."""
-
     def render_refusal(self, no: Refusal) -> Card:
         return render_refusal(no)
 
@@ -107,7 +101,7 @@ OPERATOR_ERROR_CARDS: Final = OperatorErrorCards()
 
 
 class Listeners:
-    """One method a kind of payload. Each returns what Slack is answered. `door`: of customers' channels, where they are served."""
+    """One method per kind of payload. `door` handles tenants' channels."""
 
     def __init__(self, surface: HandlerContext, door: TenantHandlers | None = None) -> None:
         self._surface = surface
@@ -115,7 +109,7 @@ class Listeners:
         self._told: OrderedDict[str, None] = OrderedDict()
 
     def register(self, app: AsyncApp) -> None:
-        """Everything, so that nothing is left unanswered."""
+        """Register a listener for every event, so that Socket Mode leaves none unanswered."""
         app.event(re.compile("^(app_mention|message)$"))(self.handle_message)
         app.event("app_home_opened")(self.handle_home_opened)
         app.event("assistant_thread_started")(self.handle_assistant_thread)
@@ -152,7 +146,6 @@ class Listeners:
         return await ack()
 
     async def _route_message(self, arrival: IncomingMessage, edit: EditedMessage | None) -> None:
-        """To whoever answers in that channel."""
         if self._door is not None and self._door.is_tenant_channel(arrival.place):
             await (self._door.handle_edit(edit, self._is_first_time) if edit else self._door.handle_message(arrival))
         elif edit:
@@ -170,14 +163,15 @@ class Listeners:
         return await ack()
 
     async def handle_assistant_thread(self, body: Body, ack: AsyncAck) -> BoltResponse:
-        """Of an app whose conversation is threads. That people then look at another channel is heard by `nothing`: it is none of our business."""
         begun = body["event"]["assistant_thread"]
         self._surface.direct.greet(str(begun["channel_id"]), str(begun["thread_ts"]))
         return await ack()
 
     async def handle_sharing_change(self, body: Body, ack: AsyncAck) -> BoltResponse:
-        """A channel opens to another organisation, or closes: a channel of the operators that others read is served no more from now on.
-        Still shared is one that another organisation left (`is_ext_shared`)."""
+        """Record whether a channel is shared: a shared operator channel is not served.
+
+        A channel that one organisation left may still be shared (`is_ext_shared`).
+        """
         event = body["event"]
         shared = event["type"] == "channel_shared" or event.get("is_ext_shared") is not False
         log.warning("listeners.sharing", channel=event.get("channel"), shared=shared)
@@ -221,7 +215,7 @@ class Listeners:
         return await ack(response_action="errors", errors={fields[-1]: card.text})
 
     def _route_submission(self, body: Body, answer: Body) -> Awaitable[None] | None:
-        """`answer` is filled with what Slack is to do with the form."""
+        """Return the handler call, or None. `answer` receives the response for Slack."""
         callback = body["view"].get("callback_id", "")
         if callback in internal_thread.FORM_CALLBACK_IDS and self._surface.telling is not None:
             return _handle_tenant_update(self._surface.telling, body, answer)
@@ -238,11 +232,10 @@ class Listeners:
         return await ack(text=card.text, blocks=list(card.blocks), response_type="ephemeral")
 
     async def ignore_event(self, ack: AsyncAck) -> BoltResponse:
-        """Heard, and none of our business."""
         return await ack()
 
     async def handle_error(self, error: Exception, body: Body, context: AsyncBoltContext, respond: AsyncRespond) -> None:
-        """Ours to mend: written down under a reference that the person is given. Not acknowledged, so Slack may send it again."""
+        """Log a bug under a reference shown to the user. Not acknowledged, so Slack may retry."""
         reference = secrets.token_hex(4)
         log.error("listeners.bug", reference=reference, type=body.get("type"), exc_info=error)
         card = self._get_error_cards(_get_channel(body)).render_bug(reference, _choose_effects_note(body))
@@ -253,11 +246,10 @@ class Listeners:
             self._spawn_ephemeral(respond, body, card)
 
     def _get_error_cards(self, channel: str) -> ErrorCards:
-        """In which words people of a channel are told that nothing came of it."""
         return (self._door.get_error_cards(channel) if self._door else None) or OPERATOR_ERROR_CARDS
 
     async def _run_with_error_card(self, work: Awaitable[None], channel: str = "") -> Card | None:
-        """Do it; what the person must be told when it was not done."""
+        """Await `work`; return the card of a failure."""
         words = self._get_error_cards(channel)
         try:
             await work
@@ -280,7 +272,7 @@ class Listeners:
         self._surface.tasks.spawn_task("whisper", _respond_ephemeral(respond, card, thread))
 
     def _is_first_time(self, key: str) -> bool:
-        """True once a key, as far as the last thousand go."""
+        """Return True once per key, for the last 1000 keys."""
         known = key in self._told
         self._told[key] = None
         while len(self._told) > 1000:
@@ -289,7 +281,10 @@ class Listeners:
 
 
 async def build_slack_app(surface: HandlerContext, door: TenantHandlers | None = None) -> AsyncApp:
-    """The Bolt app. Who we are is asked once, now: Bolt would ask at the first event, and acknowledge that event even if it cannot tell."""
+    """Build the Bolt app.
+
+    `auth.test` is called here: Bolt would call it at the first event and acknowledge that event even on failure.
+    """
     token = str(surface.client.token)
     us = AuthorizeResult.from_auth_test_response(bot_token=token, auth_test_response=await surface.client.auth_test())
 
@@ -309,7 +304,6 @@ async def build_slack_app(surface: HandlerContext, door: TenantHandlers | None =
 
 
 def _find_click_handler(action_id: str) -> Callable[[HandlerContext, Body], Awaitable[None]]:
-    """Who takes a click."""
     if action_id in approval.BUTTONS:
         return approval_clicks.handle_click
     if action_id in provider_ticket.BUTTONS:
@@ -350,13 +344,12 @@ async def _forward_to_lessons(surface: HandlerContext, body: Body) -> None:
 
 
 def _get_channel(body: Body) -> str:
-    """Where an event, a click or a command happened; empty where that is no channel."""
     where = (body.get("event") or {}).get("channel") or (body.get("channel") or {}).get("id") or body.get("channel_id")
     return str(where or "")
 
 
 def _choose_effects_note(body: Body) -> Line:
-    """What is known when something broke, by what was begun: a decision may have been counted, a command may have taken effect."""
+    """Choose the note: a decision may have been counted, a command may have run."""
     clicked = [str(action.get("action_id")) for action in body.get("actions") or ()]
     if any(name in approval.BUTTONS for name in clicked):
         return notes.DECISION_ERROR_TEXT
@@ -364,12 +357,12 @@ def _choose_effects_note(body: Body) -> Line:
 
 
 def _list_required_fields(view: Body) -> list[str]:
-    """The fields of a form that must be filled; a refusal of the whole is said under the last. A preview has none."""
+    """Return the required inputs; form errors show under the last. A preview has none."""
     return [str(block["block_id"]) for block in view["blocks"] if block["type"] == "input" and not block.get("optional")]
 
 
 async def _handle_tenant_update(telling: TenantUpdatesPort, body: Body, answer: Body) -> None:
-    """What is written to a customer lays its preview over the form; the preview sends it, and both close."""
+    """Push the preview of an update, or send it and close both forms."""
     if body["view"]["callback_id"] == internal_thread.TELL_FORM_CALLBACK_ID:
         answer.update(response_action="push", view=await telling.build_preview(body))
     else:
@@ -378,7 +371,7 @@ async def _handle_tenant_update(telling: TenantUpdatesPort, body: Body, answer: 
 
 
 async def _respond_ephemeral(respond: AsyncRespond, card: Card, thread_ts: str | None) -> None:
-    """Tell one person. Their click stays undone whether or not Slack passes this on."""
+    """Show a card to one user; a Slack failure is only logged."""
     try:
         await respond(text=card.text, blocks=list(card.blocks), response_type="ephemeral", replace_original=False, thread_ts=thread_ts)
     except SLACK_ERRORS as trouble:

@@ -1,6 +1,6 @@
-"""Structured logs: one line an event, no secret in any, and nothing that a terminal obeys or does not show. Set up once, by the command that serves.
+"""Structured logs: one line per event, without secrets or characters that a terminal interprets or hides.
 
-Strangers choose what stands in some fields (a path, a name, what a library says of their request), so every field is cleaned here, whoever writes it.
+Fields may hold untrusted text, so all are cleaned.
 """
 
 import logging
@@ -14,16 +14,13 @@ import structlog
 from kb.numbers import is_storable
 from kb.redact import redact_data, redact_start, show_invisible
 
-MAX_FIELD_CHARS, MAX_TRACE_CHARS = 2000, 20_000
-"""Characters of one field of a line, and of a traceback."""
-MAX_PARTS, MAX_DEPTH = 50, 4
-"""Elements of a list or mapping that is logged, and how deep they lie in each other."""
+MAX_FIELD_CHARS, MAX_TRACE_CHARS = 2000, 20_000  # limits of one field, and of a traceback
+MAX_PARTS, MAX_DEPTH = 50, 4  # elements of a logged list or mapping, and nesting levels
 MULTILINE_FIELDS = frozenset({"exception", "stack"})
-"""Fields of several lines."""
 
 
 def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Literal["console", "json"]) -> None:
-    """Send structlog's and the libraries' lines to stderr in one shape."""
+    """Send all logs to stderr in one format."""
     renderer = (
         structlog.processors.JSONRenderer()
         if shape == "json"
@@ -47,19 +44,18 @@ def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Lite
 
 
 class RedactingFormatter(logging.Formatter):
-    """A library's line, its traceback included, without secrets: slack_sdk and asyncio put whole requests into theirs."""
+    """Formats library lines without secrets: slack_sdk and asyncio log whole requests."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
-        """See `logging.Formatter.formatMessage`. What is quoted in a message begins no line of its own."""
+        """Keep one line, so that quoted text cannot forge a log line."""
         return _format_one_line(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
-        """See `logging.Formatter.format`."""
         return clean_lines(redact_start(super().format(record), 2 * MAX_TRACE_CHARS))
 
 
 def clean_field(value: Any, depth: int = 0) -> Any:
-    """One field of a log line: bounded, on one line, every sign that a terminal acts upon or that nobody sees as its code."""
+    """Return a field bounded, on one line, with hidden characters as codes."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
@@ -74,7 +70,7 @@ def clean_field(value: Any, depth: int = 0) -> Any:
 
 
 def clean_lines(text: str) -> str:
-    """Several lines of a log, bounded: all but the first are indented, so that none poses as a line of its own."""
+    """Return bounded lines, indented after the first, so that none poses as a log line."""
     shown = show_invisible(text[:MAX_TRACE_CHARS])
     return shown.replace("\n", "\n    ") + (" …" if len(text) > MAX_TRACE_CHARS else "")
 
@@ -85,7 +81,6 @@ def _format_one_line(text: str) -> str:
 
 
 def _clean_event(_logger: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """The last thing before a line is written."""
     short = {name: redact_start(part, 2 * MAX_TRACE_CHARS) if isinstance(part, str) else part for name, part in event.items()}
     clean: structlog.typing.EventDict = redact_data(short)
     return {

@@ -1,7 +1,7 @@
-"""Who is on call, from where a site keeps it: a Slack user group, a JSON file, or what its schedule answers at a URL.
+"""On-call lookup from a Slack user group, a JSON file or a URL.
 
-File and answer say `{"users": ["U0ANTON"], "until": "2026-11-23T08:00:00Z"}`; `until` may be missing, and once it is over nobody knows any more.
-What could not be read, or is no such text, is a refusal: then nobody is on call by it.
+Format: `{"users": ["U0ANTON"], "until": "2026-11-23T08:00:00Z"}`; `until` is optional. With an invalid or expired
+answer no one counts as on call.
 """
 
 import asyncio
@@ -23,8 +23,7 @@ from tools.clock import Clock
 MAX_RESPONSE_BYTES: Final = 64 * 1024
 MAX_USERS: Final = 50
 FETCH_TIMEOUT_SECONDS: Final = 5.0
-CACHE_SECONDS: Final = 60.0
-"""Seconds for which an answer counts; a schedule is not asked for every click."""
+CACHE_SECONDS: Final = 60.0  # an answer is reused, so that not every click fetches the schedule
 _USER_ID_PATTERN = re.compile(r"[UW][A-Z0-9]{1,30}")
 UrlFetcher = Callable[[str], Awaitable[bytes]]
 
@@ -34,13 +33,11 @@ class OnCallUnknown(Refusal):
 
 
 class UserGroups(Protocol):
-    """Slack's user groups."""
-
     async def list_members(self, group: str) -> frozenset[str]: ...
 
 
 async def fetch_url(url: str) -> bytes:
-    """What a URL answers, no more of it than MOST_BYTES and one; redirects are not followed. Raises NotTold."""
+    """Return a bounded body, without redirects. Raises OnCallUnknown."""
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=FETCH_TIMEOUT_SECONDS)) as http,
@@ -63,7 +60,7 @@ async def _read_bounded(content: aiohttp.StreamReader) -> bytes:
 
 
 def read_bounded_file(path: Path) -> bytes:
-    """The same of a file. Raises NotTold."""
+    """Return at most MAX_RESPONSE_BYTES + 1 bytes. Raises OnCallUnknown."""
     try:
         with path.expanduser().open("rb") as file:
             return file.read(MAX_RESPONSE_BYTES + 1)
@@ -72,7 +69,7 @@ def read_bounded_file(path: Path) -> bytes:
 
 
 def parse_on_call(text: bytes, now: datetime) -> frozenset[str]:
-    """The user ids in it. Raises NotTold for anything but that shape, and for what is over."""
+    """Return the user ids. Raises OnCallUnknown if malformed or expired."""
     if len(text) > MAX_RESPONSE_BYTES:
         raise OnCallUnknown("it is too long to be who is on call")
     try:
@@ -101,7 +98,7 @@ def _is_still_valid(until: object, now: datetime) -> bool:
 
 @dataclass(slots=True)
 class OnCallSchedules:
-    """All sources of the policy. An answer is remembered for REMEMBER seconds, a failure for none."""
+    """All on-call sources. Answers are cached for CACHE_SECONDS, failures are not."""
 
     sources: Mapping[str, OnCallSource]
     groups: UserGroups
@@ -111,7 +108,7 @@ class OnCallSchedules:
     _known: dict[str, tuple[float, bytes]] = field(default_factory=dict)
 
     async def list_on_call(self, name: str) -> frozenset[str]:
-        """Slack user ids. Raises a Refusal where it could not be seen."""
+        """Return Slack user ids. Raises Refusal."""
         source = self.sources.get(name)
         if source is None:
             raise OnCallUnknown(f"there is no source {name!r}")

@@ -1,4 +1,4 @@
-"""The line between a customer's own RackMedic and their provider's put together, each end where its settings switch it on."""
+"""Wiring of the link between tenant and provider; settings switch each end on."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ RecordLoader = Callable[[str], Awaitable[Sequence[ActionRecord]]]
 def build_ticket_threads(
     store: Store, client: SlackClient, cards: PostedCards, inbox: Inbox, people: People, customers: TenantCards | None
 ) -> TicketThreads:
-    """Where incidents live: those of tickets in threads of their own, all others as ever. A ticket may be imported without any link."""
+    """Build the thread resolver. Needed without a link too, as tickets can be imported."""
 
     async def as_stored(item: InboxItem) -> Origin | None:
         return await inbox.get_origin(item.incident)
@@ -58,7 +58,7 @@ def build_ticket_threads(
 
 @dataclass(frozen=True, slots=True)
 class ProviderServices:
-    """Both ends as a process has them; either may be off. `cards` and `link` of a customer's site, `keys` of a provider."""
+    """Both ends; either may be off. `cards` and `link` belong to a tenant, `keys` to a provider."""
 
     settings: Settings
     store: Store
@@ -69,37 +69,33 @@ class ProviderServices:
     keys: Mapping[str, Sequence[bytes]]
 
     def add_handlers(self, surface: HandlerContext) -> HandlerContext:
-        """The surface with the buttons that send."""
         return replace(surface, sending=ProviderHandlers(surface, self.cards, self._build_document)) if self.cards else surface
 
     def wrap_publisher(self, board: ReportPublisher) -> ReportPublisher:
-        """The board with what is offered to be sent."""
         return ProviderObserver(board, self.cards) if self.cards else board
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
-        """What empties the outbox."""
         if self.cards is None or self.link is None:
             return ()
         poll = timedelta(seconds=self.settings.provider_poll_seconds)
         return (TicketSender(self.cards.outbox, self.link, self.cards.update_card, self.cards.post_provider_message, ask_every=poll).run,)
 
     def build_routes(self, surface: HandlerContext, states: TicketStates | None) -> Sequence[InboundRoute]:
-        """The intake; nothing where it is off."""
         return self._build_intake(surface, states).routes if states else ()
 
     @property
     def update_store(self) -> ProviderMessageStore:
-        """What our people tell whoever sent a ticket."""
+        """Store of operators' messages to senders of tickets."""
         return ProviderMessageStore(self.store.redis, self.ports.clock)
 
     @property
     def fetchable_updates(self) -> ProviderMessageStore | None:
-        """The same where somebody may ask for it."""
+        """The same store if the intake is on."""
         return self.update_store if self.keys else None
 
     def build_ticket_states(self, surface: HandlerContext, records_of: RecordLoader) -> TicketStates | None:
-        """How far tickets are; None where the intake is off."""
+        """Return the reader of ticket progress if the intake is on."""
         if not self.keys:
             return None
 
@@ -128,7 +124,7 @@ class ProviderServices:
 def build_provider_services(
     settings: Settings, store: Store, ports: GraphContext, client: SlackClient, posted: PostedCards, inbox: Inbox, people: People
 ) -> ProviderServices:
-    """Raises Refusal for a key that is none."""
+    """Build both ends. Raises Refusal for an invalid key."""
     keys = load_intake_keys(settings.intake_keys, ports.inventory) if settings.intake_keys else {}
     if not settings.provider_url:
         return ProviderServices(settings, store, ports, inbox, None, None, keys)
@@ -143,7 +139,7 @@ def build_provider_services(
 
 
 def load_intake_keys(file: Path, inventory: Inventory) -> dict[str, tuple[bytes, ...]]:
-    """Tenant → its keys, old and new. Raises Refusal with every problem; a key is never printed."""
+    """Return tenant -> keys. Raises Refusal with every problem; a key is never printed."""
     known = list_tenants(inventory)
     try:
         rows = load_plain(file.read_text()) or {}

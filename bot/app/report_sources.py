@@ -1,4 +1,4 @@
-"""What an incident's pictures and its page are drawn and written from, put together: the thread's buttons read what `rackmedic report` reads."""
+"""Wiring of charts and report pages in a thread."""
 
 from functools import partial
 
@@ -16,7 +16,6 @@ from graph.state_reader import IncidentStateReader
 
 
 def build_chart_source(ports: GraphContext, people: People, acting: ActionRuntime) -> DrawingSource:
-    """For pictures in a thread."""
     expected = partial(build_bandwidth_expectation, ports.inventory, ports.skus)
     return DrawingSource(ports.evidence, people.get_name, ports.taxonomy.titles, expected, acting.ledger.list_incident_records)
 
@@ -30,7 +29,6 @@ def build_report_writer(
     acting: ActionRuntime,
     courses: IncidentMetricsStore,
 ) -> IncidentReportWriter:
-    """For a page that is put into a thread."""
     expected, titles = partial(build_bandwidth_expectation, ports.inventory, ports.skus), ports.taxonomy.titles
     reads = ports.evidence, ports.clock, acting.ledger, "", courses.load_metrics, people.get_name, titles, expected
     return IncidentReportWriter(client, IncidentSources(stored.load_state, *reads), background)

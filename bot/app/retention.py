@@ -1,7 +1,7 @@
-"""What lets go by itself: evidence after its days or bytes, closed incidents past their megabytes, the private Redis' long log.
+"""Removes expired evidence and, above a size limit, closed incidents; rotates the private Redis' log.
 
-Rule it keeps: nothing that an open incident or its ticket cites goes; and while nobody can say which are open, nothing goes at all.
-Any number of processes may do this on one data folder: who finds that it was done lately does nothing.
+Nothing that an open incident or its ticket cites is removed, and nothing at all if open incidents cannot be listed.
+Processes may share a data folder: one that finds a recent run does nothing.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from bot.tasks import run_periodically
 from tools.clock import Clock
 from tools.retention import PruneResult, prune_evidence
 
-if TYPE_CHECKING:  # it knows the graph's keys, and with them LangGraph: `doctor` only reads the note
+if TYPE_CHECKING:  # it loads LangGraph, and `doctor` only reads the note
     from bot.store.closed_incidents import ClosedIncidentStore
 
 log = structlog.get_logger()
@@ -29,12 +29,12 @@ CLEAR_INTERVAL_SECONDS = 3600.0
 FIRST_DELAY_SECONDS = 60.0
 NOTE_FILE = "retention.json"
 GB, MB = 1 << 30, 1 << 20
-MAX_CLOSED_MEGABYTES = 512  # of Redis, for closed incidents; past it those closed longest ago go first
+MAX_CLOSED_MEGABYTES = 512  # Redis memory for closed incidents; above it those closed longest ago go first
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionRun:
-    """What the last clearing did, as `doctor` reads it. `at` is seconds since 1970; `cited` bytes stay only because open incidents cite them."""
+    """Last run, for `doctor`. `at`: seconds since 1970; `cited`: bytes kept only for open incidents."""
 
     at: float
     outputs: int
@@ -44,7 +44,6 @@ class RetentionRun:
 
 
 def load_last_run(folder: Path) -> RetentionRun | None:
-    """What the data folder says of it; None where it was never done, or its note cannot be read."""
     try:
         return RetentionRun(**json.loads((folder / NOTE_FILE).read_text()))
     except (OSError, ValueError, TypeError):
@@ -52,8 +51,6 @@ def load_last_run(folder: Path) -> RetentionRun | None:
 
 
 class Retention:
-    """One for each process that works."""
-
     def __init__(
         self,
         settings: Settings,
@@ -66,12 +63,12 @@ class Retention:
         self._settings, self._open, self._closed, self._clock, self._pause = settings, open_incidents, closed, clock, pause
 
     async def run(self) -> None:
-        """Until cancelled, an hour apart."""
+        """Clear hourly until cancelled."""
         await self._pause(FIRST_DELAY_SECONDS)
         await run_periodically("retention", self.clear_expired, CLEAR_INTERVAL_SECONDS, expected=(RedisError, OSError), pause=self._pause)
 
     async def clear_expired(self) -> RetentionRun | None:
-        """Let go of what is over; None where it was done lately."""
+        """Remove what has expired; None if a recent run was recorded."""
         now, folder = self._clock.now().timestamp(), self._settings.data_dir
         before = load_last_run(folder)
         if before is not None and now - before.at < CLEAR_INTERVAL_SECONDS / 2:
@@ -87,7 +84,7 @@ class Retention:
     async def _trim_closed(self) -> int:
         try:
             return await self._closed.trim_to_bytes(MAX_CLOSED_MEGABYTES * MB)
-        except ResponseError as e:  # in memory, and on some managed Redis, no size is told: their days still bound them
+        except ResponseError as e:  # an in-memory or managed Redis may not report sizes: the limit in days still applies
             log.info("retention.closed_incidents_not_measured", why=str(e))
             return 0
 

@@ -1,7 +1,6 @@
-"""`rackmedic serve` and `rackmedic worker`: the bot until SIGTERM. Any number of either may share one Redis.
+"""`rackmedic serve` and `rackmedic worker`. Any number may share one Redis.
 
-`serve` listens to Slack and starts worker processes for everything else, unless others on the same Redis do that work, or there is
-no Redis to share.
+`serve` listens to Slack and starts workers, unless they run elsewhere or the store is in memory only.
 """
 
 import asyncio
@@ -25,12 +24,11 @@ from bot.store.model_costs import RedisSpendStore
 from bot.store.store import Store
 
 log = structlog.get_logger()
-WORKER_NICENESS = 5
-"""How far a worker stands behind its front end where both want the same processor: Slack waits three seconds, a diagnosis can."""
+WORKER_NICENESS = 5  # a front end wins over its workers: Slack waits three seconds, a diagnosis can wait
 
 
 async def serve(settings: Settings, worker: Sequence[str], *, front: bool = False) -> int:
-    """Run until SIGTERM or SIGINT; the exit code. `worker` starts one, `front`: start none. Raises Refusal for what must be mended first."""
+    """Run until SIGTERM or SIGINT. `worker`: command of a worker; `front`: start none. Raises Refusal."""
     set_up_logs(settings.log_level, settings.log_format)
     stop, health = asyncio.Event(), Health()
     install_signal_handlers(stop)
@@ -60,7 +58,7 @@ async def serve(settings: Settings, worker: Sequence[str], *, front: bool = Fals
 
 
 async def run_worker(settings: Settings, *, beside: bool, name: str) -> int:
-    """A worker until SIGTERM, or until the process that it was started `beside` is gone. `name` is its own among those of its host."""
+    """Run until SIGTERM, or until the parent of a `beside` worker is gone. `name` is unique on its host."""
     set_up_logs(settings.log_level, settings.log_format)
     stop, health = asyncio.Event(), Health()
     install_signal_handlers(stop, tied=beside)
@@ -88,7 +86,7 @@ async def run_worker(settings: Settings, *, beside: bool, name: str) -> int:
 
 @contextlib.asynccontextmanager
 async def _wait_until_ready(ready: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Slack is listened to once somebody can work."""
+    """Do not listen to Slack before the workers are ready."""
     await ready()
     yield
 

@@ -1,6 +1,7 @@
-"""A site's own files over the built-in ones: its checks, its taxonomy, its SKU profiles.
+"""Loads a site's files on top of the built-in ones.
 
-A module of its own, not a part of `world`: the commands that only list are spared half a second of imports (measured)."""
+Apart from `diagnosis_runtime` to spare listing commands half a second of imports (measured).
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,7 +37,7 @@ class BadSite(Refusal):
 
 
 def load_all_checks(settings: Settings) -> Mapping[str, Check]:
-    """Every check by id, the site's own among them; what reads logs knows its rules. Raises BadSite, and Refusal where a folder of its programs is none."""
+    """Return all checks by id, with the site's log rules. Raises Refusal."""
     if refused := [why for folder in settings.check_programs if (why := explain_refused_folder(folder))]:
         raise Refusal("\n".join(f"{ENV_PREFIX}CHECK_PROGRAMS: {why}" for why in refused), 2)
     try:
@@ -47,12 +48,12 @@ def load_all_checks(settings: Settings) -> Mapping[str, Check]:
 
 
 def add_log_rules(checks: Mapping[str, Check], kb_dir: Path | None) -> Mapping[str, Check]:
-    """The same checks; those that read logs know the site's rules and filters. Raises BadSite."""
+    """Return the checks with the site's log rules and filters. Raises BadSite."""
     return add_rules(add_filters(checks, load_site_filters(kb_dir)), load_site_rules(kb_dir))
 
 
 def load_site_rules(kb_dir: Path | None) -> tuple[LogRule, ...]:
-    """The site's rules for lines of logs. Raises BadSite."""
+    """Return the site's log rules. Raises BadSite."""
     try:
         return load_rules(*find_site_folder(kb_dir, "rules"))
     except BadRules as why:
@@ -60,7 +61,7 @@ def load_site_rules(kb_dir: Path | None) -> tuple[LogRule, ...]:
 
 
 def load_site_filters(kb_dir: Path | None) -> tuple[LogFilter, ...]:
-    """Which lines of the site's jobs are regular. Raises BadSite."""
+    """Return filters for normal lines of job logs. Raises BadSite."""
     try:
         return load_filters(*find_site_folder(kb_dir, "filters"))
     except BadFilters as why:
@@ -68,7 +69,7 @@ def load_site_filters(kb_dir: Path | None) -> tuple[LogFilter, ...]:
 
 
 def load_site_taxonomy(kb_dir: Path | None) -> Taxonomy:
-    """The taxonomy with the site's own leaves. Raises BadSite."""
+    """Return the taxonomy including the site's leaves. Raises BadSite."""
     try:
         return load_taxonomy(*find_site_folder(kb_dir, "taxonomy"))
     except BadTaxonomy as why:
@@ -76,8 +77,7 @@ def load_site_taxonomy(kb_dir: Path | None) -> Taxonomy:
 
 
 def load_site_incidents(kb_dir: Path | None, taxonomy: Taxonomy | None = None) -> tuple[PastIncident, ...]:
-    """Past incidents that came with us, then the site's own; of the same id the site's counts. `taxonomy`: what their labels are held against.
-    Raises BadSite."""
+    """Return past incidents; the site's win on equal ids. Labels are checked against `taxonomy`. Raises BadSite."""
     labels = taxonomy.leaves.keys() if taxonomy else None
     try:
         own = [one for folder in find_site_folder(kb_dir, "incidents") for one in load_seeds(folder, labels)]
@@ -87,7 +87,7 @@ def load_site_incidents(kb_dir: Path | None, taxonomy: Taxonomy | None = None) -
 
 
 def load_site_pages(kb_dir: Path | None, taxonomy: Taxonomy | None = None) -> tuple[SitePage, ...]:
-    """The site's pages. Raises BadSite."""
+    """Return the site's pages. Raises BadSite."""
     try:
         return tuple(
             page for folder in find_site_folder(kb_dir, "pages") for page in load_pages(folder, taxonomy.leaves if taxonomy else None)
@@ -97,7 +97,7 @@ def load_site_pages(kb_dir: Path | None, taxonomy: Taxonomy | None = None) -> tu
 
 
 def load_site_guides(settings: Settings, checks: Mapping[str, Check] | None = None) -> Mapping[str, Guide]:
-    """Troubleshooting guides that came with us, then the site's own; of the same id the site's counts. Raises BadSite."""
+    """Return troubleshooting guides; the site's win on equal ids. Raises BadSite."""
     known = checks or load_all_checks(settings)
     try:
         return load_guides(*find_site_folder(settings.kb_dir, "guides"), parts=build_guide_parts(known))
@@ -106,14 +106,14 @@ def load_site_guides(settings: Settings, checks: Mapping[str, Check] | None = No
 
 
 def build_guide_parts(checks: Mapping[str, Check]) -> GuideVocabulary:
-    """What guides may be made of. A node's return needs no step: it follows its fix."""
+    """Return what guides may name. `resume_node` follows a remediation automatically."""
     establishes = {check.id: check.establishes for check in checks.values()}
     alone = frozenset(check.id for check in checks.values() if check.exclusive)
     return GuideVocabulary(establishes, alone, frozenset(REMEDIES) - {"run_check", "resume_node"})
 
 
 def load_site_skus(kb_dir: Path | None) -> Mapping[str, Sku]:
-    """What each model of server is made of. Raises BadSite."""
+    """Return the SKU profiles. Raises BadSite."""
     try:
         return load_skus(*find_site_folder(kb_dir, "sku"))
     except BadSku as why:
@@ -121,7 +121,7 @@ def load_site_skus(kb_dir: Path | None) -> Mapping[str, Sku]:
 
 
 def load_site_policy(settings: Settings, inventory: Inventory | None = None) -> SitePolicy:
-    """Who may do what and how much; what the file names is looked for in the inventory, where one is given. Raises Refusal."""
+    """Return the policy, checked against `inventory`. Raises Refusal."""
     if settings.policy is None:
         return SitePolicy()
     try:
@@ -131,6 +131,6 @@ def load_site_policy(settings: Settings, inventory: Inventory | None = None) -> 
 
 
 def find_site_folder(kb_dir: Path | None, part: str) -> tuple[Path, ...]:
-    """The site's own folder of that name, where there is one."""
+    """Return a tuple of the folder, or an empty one."""
     folder = kb_dir / part if kb_dir else None
     return (folder,) if folder and folder.is_dir() else ()

@@ -1,4 +1,4 @@
-"""Slack's events reach us over Socket Mode, from here until the block is left."""
+"""Slack events over Socket Mode."""
 
 import asyncio
 import contextlib
@@ -19,14 +19,13 @@ from bot.slack.rate_limits import SlackTurnTimeout
 log = structlog.get_logger()
 
 
-MAX_CONNECT_RETRIES, CONNECT_PAUSE_SECONDS = 24, 5.0
-"""How often we ask to be let in while Slack has no turn for us, and how many seconds apart."""
+MAX_CONNECT_RETRIES, CONNECT_PAUSE_SECONDS = 24, 5.0  # while Slack rate-limits us: two minutes in all
 
 
 async def build_app_with_retries(
     surface: HandlerContext, door: TenantHandlers | None = None, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> AsyncApp:
-    """Slack refuses everybody for a minute now and then: a front end that starts then waits."""
+    """Build the Bolt app, waiting while Slack rate-limits."""
     for left in range(MAX_CONNECT_RETRIES, -1, -1):
         try:
             return await build_slack_app(surface, door)
@@ -40,7 +39,7 @@ async def build_app_with_retries(
 
 
 async def build_app_or_refuse(surface: HandlerContext, door: TenantHandlers | None = None) -> AsyncApp:
-    """The app, let in. Raises Refusal, naming the setting to mend, where Slack does not let us in or cannot be reached."""
+    """Build the Bolt app. Raises Refusal naming the setting to fix."""
     try:
         return await build_app_with_retries(surface, door)
     except SlackApiError as why:
@@ -52,13 +51,11 @@ async def build_app_or_refuse(surface: HandlerContext, door: TenantHandlers | No
 
 
 class SocketConnection(Protocol):
-    """As slack_bolt's handler does."""
-
     async def connect_async(self) -> None: ...
 
 
 async def connect_with_retries(handler: SocketConnection, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-    """Connect; where Slack has no turn for that call either, as patiently as `let_in`. Raises Refusal when it had none for minutes."""
+    """Connect, waiting while Slack rate-limits. Raises Refusal."""
     for left in range(MAX_CONNECT_RETRIES, -1, -1):
         try:
             await handler.connect_async()
@@ -73,7 +70,7 @@ async def connect_with_retries(handler: SocketConnection, *, pause: Callable[[fl
 
 @contextlib.asynccontextmanager
 async def run_socket_mode(surface: HandlerContext, app_token: str, door: TenantHandlers | None = None) -> AsyncIterator[None]:
-    """Connected. Raises Refusal as `build_app_or_refuse` does."""
+    """Hold a connection. Raises Refusal."""
     handler = AsyncSocketModeHandler(await build_app_or_refuse(surface, door), app_token)
     await connect_with_retries(handler)
     try:

@@ -1,6 +1,6 @@
-"""A process that stays waits for a Redis that is away when it starts: it says so in its log and in its health, and does not exit.
+"""Startup while Redis is away: a long-lived process waits instead of exiting, visible in log and health.
 
-Only silence is waited out. What somebody must mend (a wrong password, a cluster, a URL that is none) is refused at once.
+Configuration errors (wrong password, cluster mode, invalid URL) are refused at once.
 """
 
 import asyncio
@@ -16,13 +16,11 @@ from bot.store.store import REDIS_AWAY_ERRORS, Store, StoreNotAnswering, StoreUn
 from tools.ledger.record import StoreDown
 
 log = structlog.get_logger()
-RETRY_DELAYS_SECONDS = (0.5, 1.0, 2.0, 5.0)
-"""Seconds between looks, the last one over and over."""
+RETRY_DELAYS_SECONDS = (0.5, 1.0, 2.0, 5.0)  # the last one repeats
 
 
 async def run_with_store(settings: Settings, health: Health, stop: asyncio.Event, run: Callable[[Store], Awaitable[None]]) -> None:
-    """`run` over the open store. Where Redis does not answer, or goes away before the process is ready, it is begun again once it does;
-    `stop` ends the wait. Raises Refusal for what must be mended first."""
+    """Run with the open store; retry while Redis is away until the process was ready. Raises Refusal."""
     tried = 0
     while not stop.is_set():
         try:

@@ -1,4 +1,4 @@
-"""The customers' side put together: their cards over the same store, and the door of their channels."""
+"""Wiring of the tenants' side."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,7 +29,7 @@ from tools.inventory.sku import Sku
 
 
 def build_tenant_cards(client: SlackClient, cards: PostedCards, inbox: Inbox, people: People, ports: GraphContext) -> TenantCards:
-    """What customers are shown. Streaming and agent blocks stay off in channels that are shared."""
+    """Build tenants' cards. Streaming and agent blocks stay off in shared channels."""
     words, bound = load_customer_words(ports.taxonomy), build_channel_bindings(ports.inventory.channels)
     kept = EditableMessages(client, cards, plans=False)
     return TenantCards(
@@ -38,22 +38,21 @@ def build_tenant_cards(client: SlackClient, cards: PostedCards, inbox: Inbox, pe
 
 
 def build_tenant_handlers(surface: HandlerContext, cards: TenantCards | None, ports: GraphContext) -> TenantHandlers | None:
-    """None where customers are not served."""
     return TenantHandlers(surface, cards, ports.inventory) if cards else None
 
 
 async def notify_nobody(origin: Origin, item: InboxItem, no: ExceededLimit, share: Quota) -> None:
-    """A ticket of a customer's own RackMedic is received, and that is all that is said of it until it begins."""
+    """Do nothing: the sender of a ticket knows that it was received."""
 
 
 def build_quota_gate(shares: Quotas, store: Store, inbox: Inbox, ports: GraphContext, cards: TenantCards | None) -> QuotaGate:
-    """What lets a customer over their share wait, and tells them where they have a channel."""
+    """Build the gate that makes tenants over quota wait, with a notice if they have a channel."""
     tell, clock, theirs = QuotaNotices(cards).post_notice if cards else notify_nobody, ports.clock, list_tenant_labels(ports.taxonomy)
     return QuotaGate(shares, QuotaStore(store.redis, clock), QuotaWaitingList(store.redis, clock), inbox, clock, tell, theirs.__contains__)
 
 
 def list_tenant_labels(taxonomy: Taxonomy) -> frozenset[str]:
-    """Labels of causes that are a customer's to mend."""
+    """Return labels of causes that the tenant must fix."""
     return frozenset(label for label, leaf in taxonomy.leaves.items() if leaf.owner == "customer")
 
 
@@ -65,7 +64,7 @@ def build_tenant_updates(
     inventory: Inventory,
     kept: ProviderMessageStore | None,
 ) -> TenantUpdateHandlers:
-    """What our people tell customers: those of channels, and those whose own RackMedic sent a ticket (`kept`: where it waits for them)."""
+    """Build handlers for updates to tenants. `kept` stores those for senders of tickets."""
 
     async def view_of(incident: str, origin: Origin) -> TenantView | None:
         if origin.ticket:
@@ -76,7 +75,7 @@ def build_tenant_updates(
 
 
 def build_known_lookup(inventory: Inventory, taxonomy: Taxonomy, skus: Mapping[str, Sku]) -> SlotValueLookup:
-    """What a block to paste may be filled with: what the profile of the first of the hosts expects of a cause's variables."""
+    """Return values for paste blocks: what the first host's SKU expects of the cause's variables."""
 
     def known(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
         row = inventory.hosts.get(hosts[0]) if hosts else None

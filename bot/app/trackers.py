@@ -1,4 +1,4 @@
-"""Tickets in trackers put together, where a setting names some."""
+"""Wiring of trackers, if any are set."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
@@ -28,20 +28,19 @@ from tools.clock import Clock
 
 
 def open_site_trackers(settings: Settings, clock: Clock | None = None) -> tuple[Tracker, ...]:
-    """Those that the settings name. Raises Refusal."""
+    """Open the trackers of the settings. Raises Refusal."""
     if not settings.trackers:
         return ()
     return open_trackers(settings.trackers, clock or WallClock(), f"{ENV_PREFIX}TRACKERS")
 
 
 def list_offered_trackers(trackers: Sequence[Tracker]) -> TrackerChoices:
-    """As the cards offer them."""
     return tuple((tracker.name, tracker.words) for tracker in trackers)
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerServices:
-    """What a process has of it; `cards` is None where no tracker is named."""
+    """Trackers of a process; `cards` is None without any."""
 
     cards: TrackerCards | None
     closings: ClosingCauses
@@ -49,14 +48,12 @@ class TrackerServices:
     poll: timedelta
 
     def add_handlers(self, surface: HandlerContext) -> HandlerContext:
-        """The surface with the buttons and the form."""
         if self.cards is None:
             return surface
         return replace(surface, tracking=TrackerHandlers(surface, self.cards, self.closings.titles, self.closings.customers))
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
-        """What empties the outbox."""
         if self.cards is None:
             return ()
         cards = self.cards

@@ -1,7 +1,7 @@
-"""Worker processes beside the Slack front end, so that a diagnosis at work never keeps Slack waiting for its acknowledgement.
+"""Worker processes, so that a diagnosis never delays Slack's acknowledgement.
 
-Rules it keeps: a worker never outlives the process that started it, however that ends (a socket between them, whose end both see);
-one that dies is started again; one that cannot start at all stops the start.
+A worker never outlives its parent: both see their socket close. A dead worker is restarted; one that cannot start
+aborts the parent's start.
 """
 
 import asyncio
@@ -20,17 +20,14 @@ from bot.tasks import cancel_tasks
 log = structlog.get_logger()
 READY_LINE = b"ready\n"
 REFUSED_PREFIX = b"refused "
-MAX_REFUSAL_BYTES = 1 << 20
-"""Bytes of a refusal that go from a worker to whoever started it; files of a site have two hundred problems told at most."""
+MAX_REFUSAL_BYTES = 1 << 20  # a worker's refusal to its parent; site files report at most 200 problems
 READY_TIMEOUT_SECONDS = 120.0
-STOP_TIMEOUT_SECONDS = 30.0
-"""Seconds for a worker to bring its turns to a stored step."""
-RESTART_DELAYS_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
-"""Seconds before a worker that died is started again, longer each time until one becomes ready."""
+STOP_TIMEOUT_SECONDS = 30.0  # a worker brings its turns to a stored step
+RESTART_DELAYS_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)  # pauses grow until a worker becomes ready
 
 
 class WorkerProcess:
-    """One worker process, kept running."""
+    """One supervised worker."""
 
     def __init__(self, command: Sequence[str], pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._command, self.pause = command, pause
@@ -39,12 +36,10 @@ class WorkerProcess:
         self._line: asyncio.StreamWriter | None = None
 
     async def start(self) -> None:
-        """Start it and wait until it works."""
         await self.launch()
         await self.wait_until_ready()
 
     async def launch(self) -> None:
-        """Start it."""
         await self._close_line()
         ours, theirs = socket.socketpair()
         with theirs:
@@ -52,9 +47,9 @@ class WorkerProcess:
         self._said, self._line = await asyncio.open_connection(sock=ours, limit=2 * MAX_REFUSAL_BYTES)
 
     async def wait_until_ready(self) -> None:
-        """Wait until it works. Raises Refusal when it does not come so far: its own, else its words are on stderr."""
+        """Wait until ready. Raises the worker's own Refusal, or a generic one if it died or timed out."""
         said = b""
-        with contextlib.suppress(TimeoutError, OSError, ValueError):  # a line that is too long is a ValueError
+        with contextlib.suppress(TimeoutError, OSError, ValueError):  # ValueError: the line is too long
             async with asyncio.timeout(READY_TIMEOUT_SECONDS):
                 said = await self._said.readline() if self._said is not None else b""
         if said == READY_LINE:
@@ -63,7 +58,6 @@ class WorkerProcess:
         raise _decode_refusal(said) or Refusal("the worker process did not start; what it said stands above")
 
     async def restart_forever(self) -> None:
-        """Start it again whenever it has died, until cancelled."""
         failed = 0
         while True:
             if self._process is not None:
@@ -79,7 +73,7 @@ class WorkerProcess:
                 log.info("worker.started_again")
 
     async def stop(self) -> None:
-        """Let it finish its steps, then end it."""
+        """Let the worker finish its steps; kill it after STOP_TIMEOUT_SECONDS."""
         await self._close_line()
         if self._process is None or self._process.returncode is not None:
             return
@@ -99,7 +93,7 @@ class WorkerProcess:
 
 @contextlib.asynccontextmanager
 async def run_workers(command: Sequence[str], count: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """So many of them, each told its `--name`, stopped at the end. Yields how to wait until all are ready; from then on they are kept."""
+    """Run workers with own `--name`s; yields a function that awaits readiness and then supervises."""
     several = [WorkerProcess([*command, "--name", f"beside-{n}"]) for n in range(count)]
     keeping: list[asyncio.Task[None]] = []
 
@@ -119,8 +113,10 @@ async def run_workers(command: Sequence[str], count: int) -> AsyncIterator[Calla
 
 @contextlib.asynccontextmanager
 async def tie_to_parent(stop: asyncio.Event) -> AsyncIterator[Callable[[], None]]:
-    """For a worker started by `workers`: set `stop` when whoever started it is gone. Yields how to say that it is ready. What is refused before
-    that is told to them and ends here: several workers and their front end refuse the same, and it is to be read once."""
+    """Set `stop` when the parent is gone; yields a function that reports readiness.
+
+    An earlier Refusal goes to the parent and ends here, so that it is printed once.
+    """
     line = socket.socket(fileno=sys.stdin.fileno())
     said, back = await asyncio.open_connection(sock=line)
 
@@ -155,7 +151,6 @@ def _encode_refusal(why: Refusal) -> bytes:
 
 
 def _decode_refusal(said: bytes) -> Refusal | None:
-    """What a worker refused, by the line that it wrote."""
     try:
         row = json.loads(said.removeprefix(REFUSED_PREFIX)) if said.startswith(REFUSED_PREFIX) else None
         return Refusal(str(row["says"]), int(row["code"])) if row else None
@@ -164,12 +159,12 @@ def _decode_refusal(said: bytes) -> Refusal | None:
 
 
 def build_own_command(*words: str) -> tuple[str, ...]:
-    """This program as a child process."""
+    """Return the command line of this program as a child process."""
     return (sys.executable, "-m", "bot.cli", *words)
 
 
 def install_signal_handlers(stop: asyncio.Event, *, tied: bool = False) -> None:
-    """Stop on SIGTERM, and on Ctrl-C; a worker beside a front end is told by that instead, in its turn."""
+    """Set `stop` on SIGTERM and SIGINT; a tied worker ignores SIGINT, as its parent stops it."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGINT, (lambda: None) if tied else stop.set)

@@ -1,6 +1,7 @@
-"""Block Kit in the few shapes we use. The only place that knows Slack's limits: a block made here is never refused for its size.
+"""Block Kit builders, the only module that knows Slack's limits: its blocks are never refused for size.
 
-Texts are cut and say so; ids and values are never cut, because a cut id means something else: `TooLong` is a bug of the caller.
+Texts are clipped with a note. Ids and values are never clipped, as that would change their meaning: they raise
+`TooLong`.
 """
 
 import sys
@@ -24,20 +25,18 @@ from bot.cards.text import (
 Block = dict[str, Any]
 
 MAX_BLOCKS, MAX_MODAL_BLOCKS = 50, 100
-MAX_MESSAGE_CHARS = 12_000
-"""All texts of one message together; Slack refuses somewhat above 13,000."""
+MAX_MESSAGE_CHARS = 12_000  # all texts of a message; Slack refuses a little above 13,000
 MAX_SECTION_CHARS, MAX_FIELD_CHARS, MAX_FIELDS, MAX_CONTEXT_ELEMENTS, MAX_HEADER_CHARS = 3000, 2000, 10, 10, 150
 MAX_BUTTONS_PER_ROW, MAX_BUTTON_CHARS, MAX_VALUE_CHARS, MAX_ACTION_ID_CHARS = 25, 75, 2000, 255
 MAX_OPTION_CHARS, MAX_OPTION_VALUE_CHARS, MAX_OPTIONS, MAX_OVERFLOW_OPTIONS = 75, 150, 100, 5
 MAX_TITLE_CHARS, MAX_METADATA_CHARS, MAX_INPUT_CHARS = 24, 3000, 3000
 MAX_TASK_CHARS, MAX_TASKS = 300, 10
-MAX_FALLBACK_CHARS = 1000
-"""Slack refuses an update whose text is above 4,000 bytes."""
+MAX_FALLBACK_CHARS = 1000  # Slack refuses an update whose text exceeds 4,000 bytes
 
 
 TaskStatus = Literal["pending", "in_progress", "complete", "error"]
+# Slack's task states, and their marks in a line
 TASK_STATUS_MARKS: Mapping[TaskStatus, str] = {"pending": "○", "in_progress": "◐", "complete": "●", "error": "✕"}
-"""How far a step is, as Slack calls it, and as a line shows it."""
 
 
 class TooLong(ValueError):
@@ -46,14 +45,14 @@ class TooLong(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A message: its blocks, and the words for notifications and screen readers."""
+    """Blocks and the fallback text for notifications and screen readers."""
 
     blocks: tuple[Block, ...]
     text: str
 
 
 def build_card(text: str, blocks: Iterable[Block]) -> Card:
-    """A message within every limit."""
+    """Build a message within every limit."""
     return Card(tuple(fit_blocks(list(blocks))), clip_text(text, MAX_FALLBACK_CHARS) or "RackMedic")
 
 
@@ -68,44 +67,40 @@ def _plain_text(text: str, limit: int) -> Block:
 
 
 def _mrkdwn(text: str) -> Block:
-    """`verbatim`: Slack adds no links, channels or names of its own."""
+    """Return mrkdwn; `verbatim` keeps Slack from adding links."""
     return {"type": "mrkdwn", "text": text or "–", "verbatim": True}
 
 
 def header(text: str) -> Block:
-    """The line that is read first."""
     return {"type": "header", "text": _plain_text(text, MAX_HEADER_CHARS)}
 
 
 def section(*lines: Line, accessory: Block | None = None) -> Block:
-    """Lines below each other."""
     block = {"type": "section", "text": _mrkdwn(render_lines(lines, MAX_SECTION_CHARS))}
     return {**block, "accessory": accessory} if accessory else block
 
 
 def clipped_section(*lines: Line, room: int) -> Block:
-    """Lines below each other, cut to `room`."""
     return {"type": "section", "text": _mrkdwn(render_lines(lines, min(room, MAX_SECTION_CHARS)))}
 
 
 def line_section(*parts: Part) -> Block:
-    """A section of one line."""
     return section(parts)
 
 
 def exact_section(*lines: Line) -> Block:
-    """Lines below each other, not one character cut; TooLong where Slack would not take them."""
+    """Return unclipped lines. Raises TooLong."""
     words = "\n".join(render_line(parts, sys.maxsize) for parts in lines)
     return {"type": "section", "text": _mrkdwn(_require_size("text", words, MAX_SECTION_CHARS))}
 
 
 def exact_code_section(text: str) -> Block:
-    """One monospace text as it is, not one character cut; TooLong where Slack would not take it."""
+    """Return unclipped monospace text. Raises TooLong."""
     return {"type": "section", "text": _mrkdwn(_require_size("text", exact_code_block(text), MAX_SECTION_CHARS))}
 
 
 def exact_line_section(above: Line, below: Sequence[Line], room: int) -> Block:
-    """A line that is never cut (TooLong where Slack would not take it), and more lines cut to `room` below it."""
+    """Return an unclipped line (raises TooLong) and lines clipped to `room`."""
     words = _require_size("text", render_line(above, sys.maxsize), MAX_SECTION_CHARS)
     room = min(room, MAX_SECTION_CHARS - count_utf16_units(words) - 1)
     tail = render_lines(below, room) if below and room > 2 * HIDDEN_LINES_NOTE_CHARS else ""
@@ -113,8 +108,7 @@ def exact_line_section(above: Line, below: Sequence[Line], room: int) -> Block:
 
 
 def exact_command_section(above: Sequence[Line], monospace: str, below: Sequence[Line], room: int) -> Block:
-    """Lines, a monospace text and more lines in one section. What stands above and the monospace text are never cut (TooLong where Slack
-    would not take them); what stands below is cut to `room`."""
+    """Return unclipped lines and monospace text (raises TooLong) and lines clipped to `room`."""
     words = "\n".join(render_line(parts, sys.maxsize) for parts in above)
     words = _require_size("text", f"{words}\n{exact_code_block(monospace)}", MAX_SECTION_CHARS)
     room = min(room, MAX_SECTION_CHARS - count_utf16_units(words) - 1)
@@ -123,12 +117,11 @@ def exact_command_section(above: Sequence[Line], monospace: str, below: Sequence
 
 
 def code_section(rows: Iterable[str], width: int = 300, limit: int = MAX_SECTION_CHARS) -> Block:
-    """Monospace lines as a host printed them."""
     return {"type": "section", "text": _mrkdwn(code_block(rows, limit, width))}
 
 
 def fields(pairs: Iterable[tuple[str, Line]]) -> Block:
-    """Short facts side by side; past ten they are counted in the last."""
+    """Return facts side by side; above ten the last counts the rest."""
     rows = list(pairs)
     shown = rows if len(rows) <= MAX_FIELDS else [*rows[: MAX_FIELDS - 1], ("more", (f"{len(rows) - MAX_FIELDS + 1} not shown",))]
     return {
@@ -140,7 +133,6 @@ def fields(pairs: Iterable[tuple[str, Line]]) -> Block:
 
 
 def context(*lines: Line) -> Block:
-    """Small print."""
     shown = (
         lines
         if len(lines) <= MAX_CONTEXT_ELEMENTS
@@ -150,7 +142,7 @@ def context(*lines: Line) -> Block:
 
 
 def plan(title: str, tasks: Iterable[tuple[str, TaskStatus]]) -> Block:
-    """Steps as Slack draws them, each with how far it is. `plainly` says the same where Slack does not know them."""
+    """Return Slack's plan block; `replace_plan_blocks` is the fallback."""
     cards = [
         {"type": "task_card", "task_id": f"step-{n}", "title": clip_text(words, MAX_TASK_CHARS), "status": is_}
         for n, (words, is_) in enumerate(tasks)
@@ -159,7 +151,7 @@ def plan(title: str, tasks: Iterable[tuple[str, TaskStatus]]) -> Block:
 
 
 def replace_plan_blocks(card: Card) -> Card:
-    """The card without plans: their steps as lines."""
+    """Return the card with plans rendered as lines."""
     return Card(tuple(_render_plan_as_section(block) if block["type"] == "plan" else block for block in card.blocks), card.text)
 
 
@@ -168,7 +160,7 @@ def _render_plan_as_section(block: Block) -> Block:
 
 
 def exact_context(*lines: Line) -> Block:
-    """Small print, not one character cut; TooLong where Slack would not take it."""
+    """Return unclipped small print. Raises TooLong."""
     return {
         "type": "context",
         "elements": [_mrkdwn(_require_size("text", render_line(parts, sys.maxsize), MAX_FIELD_CHARS)) for parts in lines],
@@ -176,24 +168,20 @@ def exact_context(*lines: Line) -> Block:
 
 
 def divider() -> Block:
-    """A rule."""
     return {"type": "divider"}
 
 
 def actions(*buttons: Block) -> Block:
-    """A row of buttons."""
     if not 1 <= len(buttons) <= MAX_BUTTONS_PER_ROW:
         raise TooLong(f"{len(buttons)} buttons in one row, Slack takes 1 to {MAX_BUTTONS_PER_ROW}")
     return {"type": "actions", "elements": list(buttons)}
 
 
 def confirm(title: str, text: str, yes: str, no: str = "Back") -> Block:
-    """Slack's own dialog before a click counts."""
     return {"title": _plain_text(title, 100), "text": _plain_text(text, 300), "confirm": _plain_text(yes, 30), "deny": _plain_text(no, 30)}
 
 
 def button(text: str, action_id: str, value: str, *, style: str = "", ask: Block | None = None) -> Block:
-    """A click that carries `value`, whole."""
     block = {
         "type": "button",
         "text": _plain_text(text, MAX_BUTTON_CHARS),
@@ -204,7 +192,7 @@ def button(text: str, action_id: str, value: str, *, style: str = "", ask: Block
 
 
 def feedback_buttons(action_id: str, yes: tuple[str, str], no: tuple[str, str]) -> Block:
-    """Slack's own two buttons for it; each is (words, value), the value whole."""
+    """Return Slack's feedback buttons, each (label, value)."""
 
     def one(words: str, value: str) -> Block:
         return {
@@ -218,20 +206,19 @@ def feedback_buttons(action_id: str, yes: tuple[str, str], no: tuple[str, str]) 
 
 
 def input_block(block_id: str, label: str, element: Block, *, hint: str = "", optional: bool = False) -> Block:
-    """A labelled input of a modal; its value is found under (block_id, block_id)."""
+    """Return an input; its value is at (block_id, block_id)."""
     element = {**element, "action_id": _require_size("block_id", block_id, MAX_ACTION_ID_CHARS)}
     block: Block = {"type": "input", "block_id": block_id, "label": _plain_text(label, 200), "element": element, "optional": optional}
     return block | ({"hint": _plain_text(hint, 500)} if hint else {})
 
 
 def text_input(*, initial: str = "", multiline: bool = False, most: int = MAX_INPUT_CHARS) -> Block:
-    """Free text."""
     element: Block = {"type": "plain_text_input", "multiline": multiline, "max_length": min(most, MAX_INPUT_CHARS)}
     return element | ({"initial_value": _require_size("initial value", initial, min(most, MAX_INPUT_CHARS))} if initial else {})
 
 
 def select(groups: Mapping[str, Sequence[tuple[str, str]]], initial: str = "") -> Block:
-    """A choice of (value, words) under headings; a heading with more than a hundred choices is continued under another."""
+    """Return a select of (value, label), splitting groups above 100."""
     made = [_option_group(heading, rows) for name, whole in groups.items() if whole for heading, rows in _split_option_groups(name, whole)]
     options = [option for group in made for option in group["options"]]
     chosen = next((option for option in options if option["value"] == initial), None)
@@ -240,13 +227,12 @@ def select(groups: Mapping[str, Sequence[tuple[str, str]]], initial: str = "") -
 
 
 def select_person(initial: str = "") -> Block:
-    """A choice among the people of the workspace."""
     element: Block = {"type": "users_select"}
     return element | ({"initial_user": initial} if initial else {})
 
 
 def overflow(action_id: str, rows: Sequence[tuple[str, str]]) -> Block:
-    """A small menu of (value, words); values whole."""
+    """Return a menu of (value, label)."""
     if not 1 <= len(rows) <= MAX_OVERFLOW_OPTIONS:
         raise TooLong(f"{len(rows)} choices in a small menu, Slack takes 1 to {MAX_OVERFLOW_OPTIONS}")
     options = [
@@ -257,7 +243,7 @@ def overflow(action_id: str, rows: Sequence[tuple[str, str]]) -> Block:
 
 
 def select_row(action_id: str, carried: str, placeholder: str, groups: Mapping[str, Sequence[tuple[str, str]]]) -> Block:
-    """A select in a message. A choice has no value beside its own, so the block's id is what `carried` comes back as, whole."""
+    """Return a select; its block id is `carried`, as options hold no extra data."""
     element = select(groups) | {
         "action_id": _require_size("action_id", action_id, MAX_ACTION_ID_CHARS),
         "placeholder": _plain_text(placeholder, MAX_OPTION_CHARS),
@@ -279,7 +265,7 @@ def _option_group(heading: str, rows: Sequence[tuple[str, str]]) -> Block:
 
 
 def modal(callback_id: str, title: str, blocks: Sequence[Block], *, submit: str, metadata: str) -> Block:
-    """A dialog. `metadata` comes back with the submission, whole."""
+    """Return a modal; `metadata` comes back with the submission."""
     return {
         "type": "modal",
         "callback_id": _require_size("callback_id", callback_id, MAX_ACTION_ID_CHARS),
@@ -292,18 +278,16 @@ def modal(callback_id: str, title: str, blocks: Sequence[Block], *, submit: str,
 
 
 def read_only_modal(title: str, blocks: Sequence[Block]) -> Block:
-    """A dialog to read and to close."""
     shown = fit_blocks(list(blocks), MAX_MODAL_BLOCKS)
     return {"type": "modal", "title": _plain_text(title, MAX_TITLE_CHARS), "close": _plain_text("Close", MAX_TITLE_CHARS), "blocks": shown}
 
 
 def home_view(blocks: Sequence[Block]) -> Block:
-    """The App Home tab."""
     return {"type": "home", "blocks": fit_blocks(list(blocks), MAX_MODAL_BLOCKS)}
 
 
 def fit_blocks(blocks: Sequence[Block], most: int = MAX_BLOCKS) -> list[Block]:
-    """At most `most` blocks and MOST_TEXT of text. Buttons and inputs stay; what goes is counted where it stood last."""
+    """Bound blocks and text; buttons, inputs and headers stay, a note counts the rest."""
     if len(blocks) <= most and sum(map(count_text_chars, blocks)) <= MAX_MESSAGE_CHARS:
         return list(blocks)
     anchors = {i for i, block in enumerate(blocks) if block["type"] in ("actions", "context_actions", "input", "header")}
@@ -323,7 +307,6 @@ def fit_blocks(blocks: Sequence[Block], most: int = MAX_BLOCKS) -> list[Block]:
 
 
 def count_text_chars(block: Any) -> int:
-    """The length of all texts in a block."""
     if isinstance(block, dict):
         return sum(count_utf16_units(v) if k == "text" and isinstance(v, str) else count_text_chars(v) for k, v in block.items())
     return sum(map(count_text_chars, block)) if isinstance(block, list) else 0

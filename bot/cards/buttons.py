@@ -1,7 +1,6 @@
-"""What our buttons and forms carry, and how a click or a submission is read back.
+"""Encodes and parses the data of buttons and forms.
 
-A button of a report holds the incident and the inbox item whose report it stood under; a form about an action holds the approval and
-the digest that it was opened for.
+A report's button holds incident and inbox item; an action's form holds approval and digest.
 """
 
 import json
@@ -35,28 +34,26 @@ class BadForm(Exception):
         self.problems = dict(problems)
 
 
+# raised by payloads that no button or form of this bot sends: wrong shape, no JSON, endless nesting
 MALFORMED_PAYLOAD_ERRORS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
-"""What a payload raises that no button or form of ours could have sent: another shape, no JSON, or JSON nested without end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ButtonClick:
-    """A click: `does` is what the button stands for (an item kind, or `close_form`)."""
+    """A click; `does` is an item kind or `close_form`."""
 
     does: str
     incident: str
     item: str = ""
-    chosen: str = ""
-    """What was chosen of a select."""
+    chosen: str = ""  # value of a select
 
 
 def encode_button_value(incident: str, item: str = "") -> str:
-    """The value of a button."""
     return json.dumps({"incident": incident, "item": item}, separators=(",", ":"))
 
 
 def parse_button_click(payload: Mapping[str, Any], buttons: Mapping[str, str]) -> ButtonClick:
-    """The inverse, for the buttons of one card: action id → what it does."""
+    """Parse a click; `buttons` maps action id to meaning. Raises OldButton."""
     try:
         action = payload["actions"][0]
         carried = json.loads(action["value"])
@@ -66,7 +63,7 @@ def parse_button_click(payload: Mapping[str, Any], buttons: Mapping[str, str]) -
 
 
 def parse_select_choice(payload: Mapping[str, Any], choices: Mapping[str, str]) -> ButtonClick:
-    """The same of a select, whose block carries what a button's value does."""
+    """Parse a select, whose block id holds a button's value. Raises OldButton."""
     try:
         action = payload["actions"][0]
         carried = json.loads(action["block_id"])
@@ -77,7 +74,7 @@ def parse_select_choice(payload: Mapping[str, Any], choices: Mapping[str, str]) 
 
 
 def parse_form_target(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """(approval, digest) that the form was opened for. Stale for a form that is not ours."""
+    """Return the form's (approval, digest). Raises StaleCard for a foreign form."""
     try:
         kept = json.loads(payload["view"]["private_metadata"])
         approval, digest = str(kept["approval"]), str(kept["digest"])
@@ -89,7 +86,7 @@ def parse_form_target(payload: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def get_form_text(payload: Mapping[str, Any], block: str) -> str:
-    """What was written in a field. Stale where the form has no such field."""
+    """Return a field's text. Raises StaleCard if the form lacks it."""
     try:
         return str(payload["view"]["state"]["values"][block][block].get("value") or "").strip()
     except MALFORMED_PAYLOAD_ERRORS as wrong:

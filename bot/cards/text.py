@@ -1,7 +1,7 @@
-"""Untrusted text made safe for Slack: spans in, escaped mrkdwn out. Nothing here can mention anybody but an approver group.
+"""Makes untrusted text safe for Slack: spans in, escaped mrkdwn out. It mentions only approver groups.
 
-Everything that hosts, logs, tickets and people say passes through `plain`, `bold`, `code` or `pre`. A length limit is kept while
-rendering, so that a cut never splits an escape or a code fence and always says how much it cut.
+All text from hosts, logs, tickets and users passes through here. Limits apply while rendering, so that a cut never
+splits an escape or a code fence and always says how much is missing.
 """
 
 import re
@@ -13,24 +13,23 @@ from typing import Literal
 
 from kb.redact import BLANK_CHARS, show_invisible
 
-MAX_READ_CHARS = 200_000
-"""Longer texts are cut before they are looked at: no card shows more, and cleaning costs time."""
+MAX_READ_CHARS = 200_000  # text beyond is dropped before cleaning, which is slow; no card shows more
 
+# space reserved for the notes on what was cut
 CUT_NOTE_CHARS, HIDDEN_LINES_NOTE_CHARS = len("… (+000,000)") + 1, len("\n… 000,000 more lines") + 1
-"""Room kept for the words that say how much was cut."""
 
 SPACE_TRANSLATION = str.maketrans(dict.fromkeys(BLANK_CHARS, " "))
 LOOKALIKE_TRANSLATION, EMPHASIS_TRANSLATION = str.maketrans("<>", "‹›"), str.maketrans("*~`", "∗∼ˋ")
 BACKTICK_PATTERN = re.compile(r"`([^`\n]{1,120})`")
 ENTITY_PATTERN = re.compile(r"&(?=(?:amp|lt|gt);)")
+# The colon that starts an emoji code. Slack's names have at most 100 characters; the bound keeps matching linear.
 EMOJI_PATTERN = re.compile(r":(?=(?=[0-9_+'-]{0,100}[a-z])[a-z0-9_+'-]{1,100}:|100:|1234:)")
-"""A code's first sign. Slack's names have a hundred characters at most; without an end a long word after each sign would be read to its end."""
+# A PCI, MAC or IPv6 address. Slack may read `:9b:` in it as an emoji, so it is shown as code, which keeps its colons
+# for copying.
 ADDRESS_PATTERN = re.compile(r"(?<![\w:.+'-])(?:PCI:)?[0-9A-Fa-f]{1,8}(?::{1,2}[0-9A-Fa-f]{1,4}){2,7}(?:\.[0-7])?(?![\w:+'-])")
-"""A PCI, MAC or IPv6 address. Slack may read `:9b:` in it as an emoji, so it is shown as code, which keeps its colons to copy."""
 WEB_URL_PATTERN, MAX_URL_CHARS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,253}/[A-Za-z0-9._~:/?#@!$'()*+,;=%&-]*"), 500
 _RTL_RANGES = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
-RIGHT_TO_LEFT_PATTERN = re.compile(f"[{_RTL_RANGES}]")
-"""Hebrew, Arabic and their kin."""
+RIGHT_TO_LEFT_PATTERN = re.compile(f"[{_RTL_RANGES}]")  # Hebrew, Arabic and related scripts
 ISOLATE_START, ISOLATE_END = "\u2068", "\u2069"
 OPENING_PUNCTUATION, CLOSING_PUNCTUATION = "“”„‘'\"([{‹«", "“”’'\".,;:!?…)]}›»"
 SLACK_ID_PATTERN = re.compile(r"[A-Z][A-Z0-9]{1,20}")
@@ -53,32 +52,29 @@ Line = tuple[Part, ...]
 
 
 def bold(text: str) -> Span:
-    """Words that must be seen first: hosts, devices, verdicts."""
     return Span(text, "bold")
 
 
 def code(text: str) -> Span:
-    """A name to copy: label, host range, unit."""
     return Span(text, "code")
 
 
 def italic(text: str) -> Span:
-    """An aside."""
     return Span(text, "italic")
 
 
 def mention_group(group: str) -> Span:
-    """The approver group: the only mention RackMedic ever makes."""
+    """Return a mention of the approver group, the only one made. Raises BadId."""
     return Span(f"<!subteam^{_require_slack_id(group)}>", "token")
 
 
 def channel_link(channel: str) -> Span:
-    """A channel by its name, as far as each reader may know it."""
+    """Return a channel link. Raises BadId."""
     return Span(f"<#{_require_slack_id(channel)}>", "token")
 
 
 def thread_link(team: str, channel: str, thread_ts: str, label: str) -> Span:
-    """A link to a thread of our own workspace. Beside it RackMedic makes `web_link` alone."""
+    """Return a link to a thread of this workspace; only this and `web_link` make URL links. Raises BadId."""
     if not re.fullmatch(r"\d{1,12}\.\d{1,6}", thread_ts):
         raise BadId(f"thread_ts={thread_ts!r}")
     team, channel = _require_slack_id(team), _require_slack_id(channel)
@@ -98,38 +94,44 @@ def web_link(url: str, label: str) -> Span:
 
 
 def parse_backticks(words: str) -> Line:
-    """A line of an answer of ours, in which what to say stands between back-ticks: that is code."""
+    """Return a trusted line with its back-ticks as code."""
     return tuple(code(part) if odd % 2 else part for odd, part in enumerate(BACKTICK_PATTERN.split(words)) if part)
 
 
 def format_slack_date(at: datetime, form: Literal["time", "ago"] = "time") -> Span:
-    """A time as each reader's own clock shows it; where Slack does not, in UTC."""
+    """Return a time in each reader's time zone; UTC as fallback."""
     at = at.astimezone(UTC)
     shown = {"time": "{time_secs}", "ago": "{ago}"}[form]
     return Span(f"<!date^{int(at.timestamp())}^{shown}|{at:%Y-%m-%d %H:%M:%S} UTC>", "token")
 
 
 def format_utc_time(at: datetime) -> str:
-    """The same for everybody, `03:10:00 UTC`; for what people compare with logs."""
+    """Return `03:10:00 UTC`, for comparison with logs."""
     return f"{at.astimezone(UTC):%H:%M:%S} UTC"
 
 
 def escape_ambiguous(text: str) -> str:
-    """Text that somebody vouches for. Printable ASCII stays; a back-tick, whatever is not ASCII, a blank that a display would swallow
-    and what would make a link become their code in ‹›. So two different texts never look the same."""
+    """Return text in which two different inputs never look the same, for what an approver vouches for.
+
+    Printable ASCII stays; back-ticks, non-ASCII, link separators and blanks that a display drops become code points in
+    ‹›.
+    """
     shown = "".join(char if " " <= char <= "~" and char != "`" else f"‹U+{ord(char):04X}›" for char in text)
     shown = re.sub(r"^ | $|(?<= ) | (?= )", "‹U+0020›", shown)
     return shown.replace("://", ":‹U+002F›/") or "‹nothing›"
 
 
 def exact_code(text: str) -> Span:
-    """`exact` as code inside a line; where it does not fit, `blocks.whole` refuses rather than cuts."""
+    """Return inline code that is never cut (`blocks.exact_*`)."""
     return Span(f"`{_escape_mrkdwn(escape_ambiguous(text))}`", "token")
 
 
 def exact_code_block(text: str) -> str:
-    """`exact` as a block of its own, never cut. Lines are lines, each end marked `↵`, for a line that is wrapped must not look like two;
-    a blank that a display would swallow is `·`. Both marks are no ASCII, so no text of anybody's shows them."""
+    """Return a code block that is never cut.
+
+    Line ends are marked `↵`, so that a wrapped line does not look like two, and blanks that a display drops `·`; the
+    text itself cannot contain these.
+    """
     lines = escape_ambiguous(text).replace("‹U+000A›", "↵\n").replace("‹U+0020›", "·")
     return f"```\n{_escape_mrkdwn(lines)}\n```"
 
@@ -141,24 +143,26 @@ def _require_slack_id(value: str) -> str:
 
 
 def count_utf16_units(text: str) -> int:
-    """Length as Slack may count it: UTF-16 units, never less than characters."""
+    """Return the length in UTF-16 units, as Slack may count it."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def defang(text: str) -> str:
-    """Addresses that nobody can click: `https://x` → `hxxps://x`, `ftp://x` → `ftp[:]//x`."""
+    """Make addresses unclickable: `https://x` → `hxxps://x`, `ftp://x` → `ftp[:]//x`."""
     text = re.sub(r"(?i)http(s?)://", lambda found: f"hxxp{found.group(1).lower()}://", text)
     return re.sub(r"(?<!hxxp)(?<!hxxps)://", "[:]//", text)
 
 
 def strip_markup(text: str) -> str:
-    """Text without markup for places that Slack does not parse (header, button, fallback); angle brackets become look-alikes, and so does
-    an ampersand where it could be read as an escape. Any other stays: a command with `&&` is shown as it is."""
+    """Return text for headers, buttons and fallbacks.
+
+    Angle brackets become look-alikes, as does an ampersand that starts an escape; `&&` stays.
+    """
     return ENTITY_PATTERN.sub("＆", _collapse_whitespace(_make_visible(text)).translate(LOOKALIKE_TRANSLATION))
 
 
 def _make_visible(text: str) -> str:
-    """What hides shows, and addresses cannot be clicked. A typographer's space is a space: here nobody vouches for it (`exact` is for that)."""
+    """Show hidden characters and defang addresses. Typographic spaces become blanks."""
     return defang(show_invisible(text[:MAX_READ_CHARS].replace("\r\n", "\n").translate(SPACE_TRANSLATION)))
 
 
@@ -171,12 +175,11 @@ def _escape_mrkdwn(text: str) -> str:
 
 
 def _neutralize_emphasis(text: str) -> str:
-    """Emphasis that a quoted text brings along loses its meaning."""
     return re.sub(r"(?<!\w)_|_(?!\w)", "＿", text.translate(EMPHASIS_TRANSLATION))
 
 
 def _neutralize_emoji(words: str) -> str:
-    """Show addresses as code, and take the meaning from what Slack would read as an emoji elsewhere."""
+    """Show addresses as code and disarm emoji codes."""
     if not EMOJI_PATTERN.search(words):
         return words
     shown, end = "", 0
@@ -188,7 +191,6 @@ def _neutralize_emoji(words: str) -> str:
 
 
 def _clean_span(span: Span) -> str:
-    """The span's words before escaping, on one line."""
     if span.style == "token":
         return span.text
     words = _collapse_whitespace(_make_visible(span.text))
@@ -201,13 +203,13 @@ def _apply_style(words: str, style: str) -> str:
     if style == "token":
         return words
     mark = {"bold": "*", "code": "`", "italic": "_"}.get(style, "")
-    if style == "code":  # what is copied holds no sign that nobody sees
+    if style == "code":  # copied text must not contain invisible characters
         return _isolate_rtl(f"`{_escape_mrkdwn(words)}`")
     return f"{mark}{_escape_mrkdwn(isolate_rtl_words(_neutralize_emoji(words)))}{mark}"
 
 
 def isolate_rtl_words(words: str) -> str:
-    """Words that are read from right to left, set apart with what belongs to them, so that the sentence around keeps its order."""
+    """Isolate right-to-left words, so that the sentence keeps its order."""
     if not RIGHT_TO_LEFT_PATTERN.search(words):
         return words
     runs = groupby(words.split(" "), lambda word: bool(RIGHT_TO_LEFT_PATTERN.search(word)))
@@ -215,7 +217,6 @@ def isolate_rtl_words(words: str) -> str:
 
 
 def _isolate_run(run: str) -> str:
-    """The run without the signs of the sentence at its ends."""
     bare = run.lstrip(OPENING_PUNCTUATION)
     core = bare.rstrip(CLOSING_PUNCTUATION)
     return f"{run[: len(run) - len(bare)]}{_isolate_rtl(core)}{bare[len(core) :]}"
@@ -226,7 +227,7 @@ def _isolate_rtl(text: str) -> str:
 
 
 def _split_edge_blanks(part: Part) -> tuple[str, str, str]:
-    """A plain part keeps one blank at either end, so that words do not run together: (before, words, after)."""
+    """Return (before, words, after); plain parts keep one blank at either end."""
     span = part if isinstance(part, Span) else Span(part)
     words = _clean_span(span)
     if span.style != "plain" or not span.text:
@@ -236,12 +237,11 @@ def _split_edge_blanks(part: Part) -> tuple[str, str, str]:
 
 
 def build_line(*parts: Part) -> Line:
-    """One line of a card."""
     return parts
 
 
 def render_line(parts: Sequence[Part], limit: int) -> str:
-    """One line as mrkdwn, at most `limit` long; what does not fit is counted at its end."""
+    """Return a line as mrkdwn of at most `limit`, counting what was cut."""
     out, room = "", limit - CUT_NOTE_CHARS
     for i, part in enumerate(parts):
         style = part.style if isinstance(part, Span) else "plain"
@@ -259,22 +259,21 @@ def render_line(parts: Sequence[Part], limit: int) -> str:
 
 
 def _fit_prefix(words: str, style: str, room: int) -> str:
-    """A beginning of `words` whose mrkdwn fits: the longest, as far as its marks are spread evenly."""
+    """Return about the longest prefix whose mrkdwn fits."""
     kept = max(0, min(len(words), room))
     while kept and (over := count_utf16_units(_apply_style(words[:kept], style)) - room) > 0:
-        kept = max(0, kept - max(1, over * kept // (room + over)))  # what is too much, by the share that marks add
+        kept = max(0, kept - max(1, over * kept // (room + over)))  # the excess, scaled by the share that escapes add
     return words[:kept].rstrip()
 
 
 def render_lines(lines: Iterable[Sequence[Part]], limit: int) -> str:
-    """Lines below each other, at most `limit` long; lines that do not fit are counted."""
+    """Return lines as mrkdwn of at most `limit`, counting hidden ones."""
     rows = list(lines)
     most = limit if len(rows) == 1 else limit - HIDDEN_LINES_NOTE_CHARS
     return _join_rows((render_line(parts, most) for parts in rows), len(rows), limit)
 
 
 def _join_rows(rows: Iterable[str], total: int, limit: int) -> str:
-    """Rows until `limit`. A row alone must leave room for the line that counts the rest."""
     kept: list[str] = []
     used = 0
     for i, row in enumerate(rows):
@@ -287,7 +286,7 @@ def _join_rows(rows: Iterable[str], total: int, limit: int) -> str:
 
 
 def code_block(rows: Iterable[str], limit: int, width: int = 300) -> str:
-    """A block of monospace lines. Blanks inside lines are kept, back-ticks are broken, every line is cut at `width`."""
+    """Return a monospace block, back-ticks replaced, lines cut at `width`."""
     whole = list(rows) or [" "]
     room = limit - 2 * len("```\n")
     width = min(width, room - HIDDEN_LINES_NOTE_CHARS - CUT_NOTE_CHARS)
@@ -301,7 +300,7 @@ def _render_code_row(row: str, width: int) -> str:
 
 
 def clip_text(text: str, limit: int) -> str:
-    """`plain` text of at most `limit`, for headers, buttons and titles."""
+    """Return plain text of at most `limit`."""
     words = strip_markup(text)
     if count_utf16_units(words) <= limit:
         return words
@@ -309,7 +308,7 @@ def clip_text(text: str, limit: int) -> str:
 
 
 def truncate_text(words: str, room: int) -> str:
-    """The longest beginning that Slack counts as at most `room`."""
+    """Return the longest prefix of `room` UTF-16 units."""
     kept = words[:room]
     while count_utf16_units(kept) > room:
         kept = kept[:-1]

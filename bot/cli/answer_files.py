@@ -1,5 +1,4 @@
-"""What an answer in a terminal's conversation brings beside its words: outputs, pictures and the report, written into a folder where one was named, else
-printed, as far as a terminal can show them. Where it is is said."""
+"""Files of a terminal answer (outputs, charts, report): saved to a folder or printed."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +27,7 @@ NOT_KEPT_TEXT = "not kept any more"
 
 @dataclass(slots=True)
 class AnswerFiles:
-    """`folder`: where files go; None prints them. `ledger` is None where nothing can be decided."""
+    """`folder` None prints the files; `ledger` is None without approvals."""
 
     world: DiagnosisRuntime
     thread: "LocalThread"
@@ -40,7 +39,7 @@ class AnswerFiles:
             self.folder = make_folder(self.folder)
 
     async def render_lines(self, report: Report, asked: str) -> list[str]:
-        """What to print of it: the things themselves, or where they were written. Raises Refusal where they cannot be written."""
+        """Return the files as text, or the saved paths. Raises Refusal."""
         shown = [line for row in report.shown for line in await self._render_output(row)]
         rows = IncidentView(await self.thread.get_state(""))
         drawn = [line for wanted in report.pictures if wanted.asked for line in await self._render_picture(wanted, rows)]
@@ -53,7 +52,6 @@ class AnswerFiles:
         return self._save_file(row.name, text.encode()) or [f"{row.name}:", *(show_invisible(line) for line in split_lines(text))]
 
     async def _render_picture(self, wanted: AttachedChart, rows: IncidentView) -> list[str]:
-        """In a folder the picture and its rows; else the rows."""
         try:
             drawing = await self._build_drawing_source().build_drawing(wanted, rows)
         except FactsNotKept:
@@ -63,14 +61,12 @@ class AnswerFiles:
         return [*self._save_file(f"{drawing.name}.png", _draw_png(drawing)), *self._save_file(f"{drawing.name}.txt", drawing.text.encode())]
 
     async def _render_page(self, incident: str, asked: str) -> list[str]:
-        """As a PDF, or in the format that was asked for; on paper that only takes text as Markdown."""
         written: PageFormat = parse_page_format(asked) if self.folder is not None else "md"
         page = await self._build_incident_sources().build_operator_page(incident)
         content = FORMATS[written].write(page)
         return self._save_file(f"{incident}-report.{written}", content) or content.decode().rstrip().split("\n")
 
     def _save_file(self, name: str, content: bytes) -> list[str]:
-        """Written, and where; nothing where there is no folder."""
         if self.folder is None:
             return []
         file = self.folder / Path(name).name
@@ -106,7 +102,7 @@ class AnswerFiles:
 
 
 def make_folder(folder: Path) -> Path:
-    """The folder, made where it is not there. Raises Refusal."""
+    """Create the folder if missing. Raises Refusal."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as why:

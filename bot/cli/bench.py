@@ -1,4 +1,4 @@
-"""`rackmedic bench …`: parse arguments, call the benchmark of a checkout, print."""
+"""`rackmedic bench …`: run the benchmark of a checkout."""
 
 import sys
 from collections.abc import Callable
@@ -14,7 +14,7 @@ bench = typer.Typer(name="bench", help="Measure ways of diagnosing on simulated 
 
 
 def _load_bench() -> Any:
-    """The benchmark lives beside the tests and is not installed."""
+    """Import the benchmark, which lives beside the tests and is not installed."""
     try:
         from tests.bench import cli
     except ModuleNotFoundError as why:
@@ -23,7 +23,6 @@ def _load_bench() -> Any:
 
 
 def is_bench_installed() -> bool:
-    """Whether the benchmark is here."""
     from importlib.util import find_spec
 
     try:
@@ -33,13 +32,12 @@ def is_bench_installed() -> bool:
 
 
 def score_cases(kb: Path | None, n: int | None) -> dict[str, bool]:
-    """The open cases, by whether each is answered right with this folder of a site; progress on stderr. `n`: cases of each layer."""
+    """Return per open case whether it is right with this site folder. `n`: cases per layer."""
     answers: dict[str, bool] = _run_resumable(lambda: _load_bench().right_with(kb, n, lambda line: print_text(line, err=True)))
     return answers
 
 
 def _run_resumable(act: Callable[[], Any]) -> Any:
-    """Its value; a refusal is one sentence and an exit code, and what was interrupted can go on."""
     try:
         return call_or_exit(act)
     except KeyboardInterrupt:
@@ -47,7 +45,6 @@ def _run_resumable(act: Callable[[], Any]) -> Any:
 
 
 def _get_command_line() -> str:
-    """The command as it was typed, to be stated beside its figures."""
     import shlex
 
     return shlex.join(["rackmedic", *sys.argv[1:]])

@@ -1,4 +1,4 @@
-"""Catalogues as tables for people and as JSON for scripts. Every row comes from the catalogue itself, so nothing here can go stale."""
+"""Catalogues as tables and JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,26 +25,24 @@ from tools.remedies.remedy import ARGUMENT_KINDS, Remedy
 CatalogueRows = Sequence[dict[str, Any]]
 
 
+# shown columns of wide catalogues; the second describes the row
 TABLE_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "Checks": ("id", "asks", "commands", "seconds", "exclusive"),
     "Remedies": ("id", "does", "risk", "conditions", "proof", "blast"),
     "Taxonomy": ("id", "title", "owner", "decided_by"),
     "Settings": ("id", "what", "default", "set"),
 }
-"""Columns that people see where a row holds more than a line does; the second says what the row is."""
 
+# shown in addition if each row is a paragraph
 EXTRA_COLUMNS: Mapping[str, tuple[str, ...]] = {"Remedies": ("heavier", "undo", "back")}
-"""What there is room for besides where a row is a paragraph."""
 
-MAX_VALUE_CHARS = 200
-"""So much of a command is shown: some carry a whole program, which `--json` has."""
+MAX_VALUE_CHARS = 200  # some commands embed a whole program; `--json` has it
 
-MIN_TABLE_TERMINAL_COLUMNS = 140
-"""From so many characters on, those columns stand beside each other."""
+MIN_TABLE_TERMINAL_COLUMNS = 140  # narrower terminals get paragraphs
 
 
 def print_catalogue(title: str, rows: CatalogueRows, as_json: bool) -> None:
-    """Print `{schema, items}`, or a table of the columns that people read."""
+    """Print `{schema, items}` as JSON, or a table."""
     if as_json:
         print_text(json.dumps({"schema": 1, "items": list(rows)}, default=str))
         return
@@ -62,7 +60,6 @@ def print_catalogue(title: str, rows: CatalogueRows, as_json: bool) -> None:
 
 
 def _print_paragraphs(console: Console, title: str, rows: CatalogueRows) -> None:
-    """A row as a paragraph: its id, what it is, then a line for each thing more. Six columns have no room in a narrow terminal."""
     _, what, *more = (*TABLE_COLUMNS[title], *EXTRA_COLUMNS.get(title, ()))
     console.print(Text(f"{title} ({len(rows)})", style="bold"))
     for row in rows:
@@ -75,7 +72,6 @@ def _print_paragraphs(console: Console, title: str, rows: CatalogueRows) -> None
 
 
 def _format_list(value: Any) -> str:
-    """As a cell, but what is a list reads as one."""
     return "; ".join(map(_shorten_value, value)) if isinstance(value, list | tuple) else _format_cell(value)
 
 
@@ -97,7 +93,6 @@ def _format_cell(value: Any) -> str:
 
 
 def build_check_rows(checks: Mapping[str, Check] = CHECKS) -> CatalogueRows:
-    """One object a check."""
     return [
         {
             "id": check.id,
@@ -116,7 +111,6 @@ def build_check_rows(checks: Mapping[str, Check] = CHECKS) -> CatalogueRows:
 
 
 def build_remedy_rows() -> Sequence[dict[str, Any]]:
-    """One object a remedy."""
     return [_build_remedy_row(remedy) for remedy in REMEDIES.values()]
 
 
@@ -158,7 +152,6 @@ def _format_completion(remedy: Remedy) -> str:
 
 
 def build_taxonomy_rows(taxonomy: Taxonomy) -> CatalogueRows:
-    """One object a leaf."""
     return [
         {
             "id": leaf.label,
@@ -178,7 +171,7 @@ def build_taxonomy_rows(taxonomy: Taxonomy) -> CatalogueRows:
 
 
 def build_setting_rows(settings: Settings | None = None) -> CatalogueRows:
-    """One object a setting; `set` is what environment or file say of it, empty where they are silent. A secret is never told."""
+    """Return one row per setting; secrets are never shown."""
     return [
         {
             "id": ENV_PREFIX + name.upper(),
@@ -197,23 +190,21 @@ def _format_setting_value(value: Any) -> str:
 
 
 def parse_check_output(check: Check, text: str) -> tuple[Fact, ...]:
-    """The facts of one output, devices named where the output itself tells them."""
     facts = check.parse_output(text)
     return tuple(check.settle(facts) if check.settle else facts)
 
 
 def find_unread_reason(facts: Sequence[Fact]) -> str:
-    """Why nothing was read of an output; empty where something was."""
+    """Return why no fact was read, if so."""
     return next((fact.line for fact in facts), "it has no fact") if all(fact.status.blind for fact in facts) else ""
 
 
 def format_fact_line(fact: Fact) -> str:
-    """A fact as one line of JSON."""
     return format_json_line(build_fact_row(fact))
 
 
 def build_fact_row(fact: Fact) -> dict[str, Any]:
-    """A fact as scripts get it: what it says, then why or by which line."""
+    """Return a JSON row, with the reason if unobserved, else the source line."""
     row: dict[str, Any] = {name: getattr(fact, name) for name in ("check", "key", "device", "value", "unit")}
     row |= {"status": fact.status.value, "reason" if fact.status.blind else "line": fact.line}
     row |= {"attrs": dict(fact.attrs)} if fact.attrs else {}

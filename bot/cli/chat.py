@@ -1,5 +1,7 @@
-"""The conversation of a thread, line by line in a terminal: the same graph as in Slack. A terminal proves nobody's identity, so it approves nothing, except
-over the simulated cluster of a case, where people are played by name."""
+"""`rackmedic chat`: a thread in a terminal.
+
+It approves nothing, as a terminal proves no identity, except over a simulated cluster.
+"""
 
 import contextlib
 import sys
@@ -39,14 +41,12 @@ SLASH_COMMANDS: Mapping[str, str] = {
     "/help": "what can be said",
     "/quit": "end; so does Ctrl-D",
 }
-"""What begins with a slash, and what it does. Everything else is said in the thread."""
 SIMULATION_COMMANDS: Mapping[str, str] = {
     "@NAME TEXT": "say it as olga, priya, anton …",
     "@priya approve 1": "decide what stands at [1]",
     "@priya reject 1 WHY": "the same, against it",
     "/wait 30m": "let the case's clock go on",
 }
-"""What there is beside, over a simulated cluster."""
 HELP_HINT = "Ask or tell as in Slack: what about gpu-003? · why? · look again · show dmesg of gpu-003 · it works again."
 NO_APPROVALS_NOTICE = (
     "Nothing is approved here: a terminal proves nobody's identity. Approve in the incident's thread in Slack; `rackmedic chat --sandbox CASE` "
@@ -56,8 +56,7 @@ SIMULATION_NOTICE = "Simulated: no machine is real, and people are played by nam
 
 
 async def run_chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_json: bool = False, save: Path | None = None) -> int:
-    """Diagnose what the request says, then answer each line until there are no more. `save`: the folder for files. Raises Refusal for what
-    cannot be asked."""
+    """Diagnose, then answer each line. `save`: folder for files. Raises Refusal."""
     stage = open_stage(request.case)
     warn_without_inventory(settings, request.inventory, request.case)
     async with open_command_world(settings, request.inventory, stage) as world:
@@ -77,9 +76,8 @@ async def run_chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_
 async def _open_chat_session(
     settings: Settings, world: DiagnosisRuntime, stage: "Stage | None", item: InboxItem, by: str, *, as_json: bool, save: Path | None
 ) -> "AsyncIterator[ChatSession]":
-    """A thread alone, or over a case one with the acting half under it."""
     from bot.cli.answer_files import AnswerFiles
-    from bot.cli.local_thread import LocalThread, skip_waiting  # LangGraph, the heaviest import of all
+    from bot.cli.local_thread import LocalThread, skip_waiting  # LangGraph, the slowest import
 
     if stage is None:
         thread = LocalThread(world, skip_waiting)
@@ -88,13 +86,13 @@ async def _open_chat_session(
     from bot.app.logs import set_up_logs
     from bot.cli.simulated_approvals import open_approval_session
 
-    set_up_logs("error", "console")  # the acting half tells its log what it does; here it is told in the thread
+    set_up_logs("error", "console")  # the thread shows what the action runtime would log
     async with open_approval_session(settings, world, stage, item.incident, partial(stage.wait, MESSAGE_INTERVAL_SECONDS)) as decides:
         yield ChatSession(decides.thread, AnswerFiles(world, decides.thread, save, decides.acting.ledger), by, as_json, decides)
 
 
 async def read_typed_lines(offers: Callable[[], list[str]]) -> AsyncIterator[str]:
-    """What is typed, with history and completion; or each line of what is piped in. What is empty is left out."""
+    """Yield non-empty lines, typed or piped."""
     if not sys.stdin.isatty():
         async for line in read_piped_lines():
             if line.strip():
@@ -112,7 +110,7 @@ async def read_typed_lines(offers: Callable[[], list[str]]) -> AsyncIterator[str
 
 @dataclass(slots=True)
 class ChatSession:
-    """A conversation as it is printed. `decides`: over a case, where fixes can be decided."""
+    """A printed conversation. `decides` is set over a simulated case."""
 
     thread: "LocalThread"
     files: "AnswerFiles"
@@ -123,7 +121,6 @@ class ChatSession:
     _told: "list[ReplyOutcome]" = field(default_factory=list)
 
     async def print_diagnosis(self, item: InboxItem) -> None:
-        """The diagnosis."""
         with self._show_progress():
             state, report = await self.thread.run_first_turn(item)
         self._first = build_diagnosis_document(state, report)
@@ -131,7 +128,7 @@ class ChatSession:
         await self._run_open_decisions()
 
     async def handle_line(self, line: str) -> bool:
-        """Answer a line; False ends the conversation. What cannot be used is said and nothing is lost."""
+        """Answer a line; return False to end the conversation."""
         word, _, rest = line.partition(" ")
         if word == "/quit":
             return False
@@ -151,7 +148,6 @@ class ChatSession:
         return True
 
     def list_completions(self) -> list[str]:
-        """What completes what is typed."""
         words = [word.split()[0] for word in SLASH_COMMANDS]
         if self.decides is None:
             return words
@@ -160,12 +156,11 @@ class ChatSession:
         return [*words, "/wait 30m", *votes]
 
     async def build_document(self) -> dict[str, Any]:
-        """Everything, for scripts: the diagnosis, what was said, what was decided."""
         decisions = await self.decides.list_decisions() if self.decides else []
         return self._first | {"replies": [row.to_json_row() for row in self._told], "decisions": decisions}
 
     async def _handle_message(self, line: str) -> None:
-        """A decision is counted; everything else is said in the thread."""
+        """Count a decision; send the rest to the thread."""
         from bot.cli.simulated_approvals import parse_decision, parse_speaker
 
         who, text = parse_speaker(line)
@@ -187,20 +182,18 @@ class ChatSession:
             told = await self.thread.send_reply(ThreadReply(by=by, text=text), files)
         self._told += told
         for row in told:
-            shown = replace(row, cards=()) if self.decides else row  # where cards are shown they speak for themselves
-            self._print_content(render_reply_outcome(shown, quoted=not sys.stdin.isatty()))  # who typed it sees it above
+            shown = replace(row, cards=()) if self.decides else row  # approval cards are printed separately
+            self._print_content(render_reply_outcome(shown, quoted=not sys.stdin.isatty()))  # a typed line is still visible above
             await self._deliver_files(row)
         await self._run_open_decisions()
 
     async def _deliver_files(self, told: "ReplyOutcome") -> None:
-        """The files of an answer; with --json only where they were to be written."""
         if told.brings is not None and (self.files.folder is not None or not self.as_json):
             for line in await self.files.render_lines(told.brings, told.reply.text):
                 self._print_content(indent_renderable(Text(line)))
 
     @contextlib.contextmanager
     def _show_progress(self) -> Iterator[None]:
-        """A live line while it looks, and none while somebody types."""
         with show_live_progress(quiet=self.as_json) as watch:
             self.thread.watch = watch
             yield
@@ -212,7 +205,6 @@ class ChatSession:
         self._print_cards()
 
     async def _run_open_decisions(self) -> None:
-        """What the turn put up for decision, and what became of what was decided."""
         if self.decides:
             await self.decides.run_until_idle()
             self._print_cards()
@@ -223,7 +215,6 @@ class ChatSession:
                 self._print_content(Text(line))
 
     def _print_content(self, content: Any) -> None:
-        """On stdout; with --json that is kept for the document."""
         if not self.as_json:
             open_console().print(content)
 

@@ -1,4 +1,4 @@
-"""`rackmedic classify`: labels of a text, best first. Reads no host; where a model is set it reads the text too."""
+"""`rackmedic classify`: rank the labels of a text. Reads no host."""
 
 import json
 from datetime import UTC, datetime
@@ -25,8 +25,7 @@ NO_MATCH_TEXT = (
 
 
 async def classify_text(settings: Settings, text: str, most: int, *, as_json: bool, by_rules: bool = False) -> int:
-    """Print `{schema, matches, labels}` or a table, or that nothing matches; with a model also what it makes of the text as a whole. Raises
-    Refusal where the site's own files cannot be used."""
+    """Print a ranking. Raises Refusal for unusable site files."""
     taxonomy, said = load_site_taxonomy(settings.kb_dir), redact(text)
     nearest = LabelRanker.build(taxonomy, load_site_incidents(settings.kb_dir, taxonomy))
     checks, now = load_all_checks(settings), datetime.now(UTC)
@@ -56,7 +55,6 @@ async def classify_text(settings: Settings, text: str, most: int, *, as_json: bo
 
 
 async def _read_with_model(settings: Settings, said: str, taxonomy: Taxonomy) -> ReportExtraction | DeclinedAnswer | None:
-    """What the model makes of it; None where none is set."""
     model = build_model(settings, None)
     if model is None:
         return None
@@ -78,7 +76,7 @@ def _print_ranking(
     ranked: list[tuple[str, float]], taxonomy: Taxonomy, reading: ReportExtraction | DeclinedAnswer | None, without: str
 ) -> None:
     table = Table("p", header_style="bold")
-    table.add_column("label", no_wrap=True, min_width=max((len(label) for label, _ in ranked), default=0))  # what is cut cannot be copied
+    table.add_column("label", no_wrap=True, min_width=max((len(label) for label, _ in ranked), default=0))  # a cut label cannot be copied
     table.add_column("what it would be")
     for label, p in ranked:
         table.add_row(f"{p:.0%}", label, Text(taxonomy.get_title(label)))

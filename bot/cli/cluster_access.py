@@ -1,4 +1,4 @@
-"""What `diagnose`, `look`, `job` and `dry-run` look at: the site's hosts, or the simulated cluster of a case file."""
+"""The site's hosts, or a case's simulated cluster."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ NO_INVENTORY_TEXT = (
 
 @contextlib.asynccontextmanager
 async def open_command_world(settings: Settings, inventory: Path | None, stage: "Stage | None") -> AsyncIterator[DiagnosisRuntime]:
-    """The fleet of the settings, of the command line where that names one, or a case's simulated cluster. Raises Refusal."""
+    """Open the runtime of settings or case. Raises Refusal."""
     if stage is None:
         opened = open_diagnosis_runtime(replace_inventory(settings, inventory))
     else:
@@ -31,24 +31,22 @@ async def open_command_world(settings: Settings, inventory: Path | None, stage: 
 
 
 def has_no_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> bool:
-    """Whether no host can be known."""
     return inventory is None and case is None and settings.inventory is None
 
 
 def warn_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:
-    """Say on stderr that no host can be known, where what was written is of use without."""
     if has_no_inventory(settings, inventory, case):
         print_text(f"rackmedic: {NO_INVENTORY_TEXT}; only what was written is read", err=True)
 
 
 def refuse_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:
-    """Raises Refusal where no host can be known, instead of one that says of each host that it is unknown."""
+    """Raise one Refusal instead of one per host."""
     if has_no_inventory(settings, inventory, case):
         raise Refusal(NO_INVENTORY_TEXT, 2)
 
 
 def open_stage(case: Path | None) -> "Stage | None":
-    """A case's stage. The sandbox is looked for only here, so that the product runs without it. Raises Refusal."""
+    """Open a case. The sandbox is imported only here, as it may be absent. Raises Refusal."""
     if case is None:
         return None
     try:
@@ -63,5 +61,4 @@ def open_stage(case: Path | None) -> "Stage | None":
 
 
 def replace_inventory(settings: Settings, path: Path | None) -> Settings:
-    """Settings with the inventory of the command line, where one was given."""
     return settings.model_copy(update={"inventory": path}) if path else settings

@@ -1,6 +1,6 @@
-"""What was typed for `diagnose`, `look` and `dry-run`, as values. Making one imports nothing heavy, so a slip is refused at once.
+"""Arguments of `diagnose`, `look` and `dry-run`, without heavy imports, so that mistakes are refused at once.
 
-Each raises Refusal with the option at fault and the mend, code 2.
+Each raises Refusal with the option at fault.
 """
 
 import sys
@@ -20,16 +20,14 @@ MAX_LOG_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class DiagnoseRequest:
-    """The text, the hosts named by option, (name, text) of each file that came along, and what is said afterwards. A case brings its own
-    text."""
+    """Arguments of `diagnose`. `logs`: (name, text). A case has its own text."""
 
     text: str
     hosts: str = ""
     inventory: Path | None = None
     logs: tuple[tuple[str, str], ...] = ()
     case: Path | None = None
-    replies: "tuple[ThreadReply, ...] | None" = None
-    """None where nobody goes on talking."""
+    replies: "tuple[ThreadReply, ...] | None" = None  # None if there is no conversation
 
     def __post_init__(self) -> None:
         if not self.text.strip() and self.case is None:
@@ -40,7 +38,7 @@ class DiagnoseRequest:
 
 @dataclass(frozen=True, slots=True)
 class LookRequest:
-    """No checks means all passive ones, or with `heat` those that establish that key. `hosts` may be `job:ID`."""
+    """Arguments of `look`; without checks all passive ones, or those that establish `heat`."""
 
     hosts: str
     checks: tuple[str, ...] = ()
@@ -65,7 +63,7 @@ class LookRequest:
 
 @dataclass(frozen=True, slots=True)
 class DryRunRequest:
-    """A remedy, the host that would be changed, and its arguments as NAME=VALUE."""
+    """Arguments of `dry-run`."""
 
     remedy: str
     host: str
@@ -81,13 +79,13 @@ class DryRunRequest:
 
 
 def read_logs(paths: Iterable[Path], option: str = "--attach") -> tuple[tuple[str, str], ...]:
-    """Name and text of each file that was handed in by `option`. Raises Refusal for one that cannot be read or is too large to be of use."""
+    """Return (name, text) of each file. Raises Refusal if unreadable or too large."""
     return tuple((path.name, _read_text(path, option)) for path in paths)
 
 
 def _read_text(path: Path, option: str) -> str:
     try:
-        with path.open("rb") as file:  # a pipe and a device have no size that could be asked
+        with path.open("rb") as file:  # pipes and devices have no size
             content = file.read(MAX_LOG_BYTES + 1)
     except OSError as why:
         raise Refusal(f"{option} {path}: {why.strerror}", 2) from why
@@ -99,7 +97,7 @@ def _read_text(path: Path, option: str) -> str:
 
 
 def read_piped_text() -> str:
-    """All that is piped in. Raises Refusal for what is too large to be of use."""
+    """Return all piped input. Raises Refusal if too large."""
     content = sys.stdin.buffer.read(MAX_LOG_BYTES + 1)
     if len(content) > MAX_LOG_BYTES:
         raise Refusal(f"-: larger than {MAX_LOG_BYTES >> 20} MiB; cut it to the hour of the failure", 2)
@@ -107,16 +105,16 @@ def read_piped_text() -> str:
 
 
 def load_replies(path: Path | None) -> "tuple[ThreadReply, ...] | None":
-    """What `--replies` says; None without it. Raises Refusal with every problem of the file."""
+    """Return a file's replies. Raises Refusal."""
     if path is None:
         return None
-    from bot.cli.replies import read_replies  # the YAML reader: most commands go without
+    from bot.cli.replies import read_replies  # loads the YAML reader, which most commands do not need
 
     return read_replies(path)
 
 
 def parse_picture_format(out: Path, what: str = "a heat map") -> Literal["png", "svg"]:
-    """`png` or `svg`, by the name; Refusal otherwise, and where there is no folder to write into."""
+    """Return the format by file name. Raises Refusal."""
     kind = out.suffix.lower().removeprefix(".")
     if kind != "png" and kind != "svg":
         raise Refusal(f"--out {out}: {what} is written as .png or .svg", 2)
@@ -126,7 +124,7 @@ def parse_picture_format(out: Path, what: str = "a heat map") -> Literal["png", 
 
 
 def _refuse_bad_ranges(text: str, option: str = "") -> None:
-    """Which names exist only the inventory knows; what can be no range is known before."""
+    """Refuse invalid range syntax before the inventory is loaded."""
     try:
         expand_host_range(text)
     except BadRange as why:

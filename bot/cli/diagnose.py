@@ -1,4 +1,4 @@
-"""The same conversation in a terminal: one diagnosis with a live view on stderr and the report on stdout. Proves no identity, so it approves nothing."""
+"""`rackmedic diagnose`: one diagnosis. Approves nothing, as a terminal proves no identity."""
 
 import contextlib
 from collections.abc import Iterator
@@ -31,12 +31,11 @@ if TYPE_CHECKING:
     from bot.cli.local_thread import ReplyOutcome
     from deploy.sandbox.cluster.doors.stage import Stage
 
-MESSAGE_INTERVAL_SECONDS = 60.0
-"""Seconds between two messages of a case, on its clock."""
+MESSAGE_INTERVAL_SECONDS = 60.0  # time between messages, on a case's clock
 
 
 async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
-    """Diagnose and print, and what became of each reply where some are given; the exit code. Raises Refusal for what cannot be asked."""
+    """Diagnose, answer the replies, print. Raises Refusal."""
     (refuse_without_inventory if request.hosts else warn_without_inventory)(settings, request.inventory, request.case)
     stage = open_stage(request.case)
     async with open_command_world(settings, request.inventory, stage) as world:
@@ -52,7 +51,7 @@ async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, 
 
 
 def build_first_message(world: DiagnosisRuntime, request: DiagnoseRequest, stage: "Stage | None") -> InboxItem:
-    """What was typed as the message it would be in Slack; a case brings its ticket and the files attached to it."""
+    """Build the first inbox item; a case adds ticket and attachments."""
     text = request.text or (stage.text if stage else "")
     data = {"hosts": _resolve_host_names(world, request.hosts)} if request.hosts else {}
     logs = (*(stage.attachments if stage else ()), *request.logs)
@@ -69,10 +68,10 @@ def build_first_message(world: DiagnosisRuntime, request: DiagnoseRequest, stage
 
 
 def _get_incident_id(case: Path | None) -> str:
-    """A new id; that of a case is always the same, so that the same case gives the same answer."""
+    """Return a new id; a case's is fixed, so that its answer is reproducible."""
     if case:
         return f"inc-{sha256(case.read_bytes()).hexdigest()[:6]}"
-    from bot.incidents.dispatch.inbox import new_incident_id  # brings Redis' client, which a case does without
+    from bot.incidents.dispatch.inbox import new_incident_id  # loads Redis' client, which a case does not need
 
     return new_incident_id()
 
@@ -90,8 +89,6 @@ def _resolve_host_names(world: DiagnosisRuntime, ranges: str) -> str:
 
 @dataclass(slots=True)
 class LiveProgressLine:
-    """What the live line shows: the stage, how many checks have answered, the open hypotheses."""
-
     live: Live | None
     latest: Progress = field(default_factory=lambda: Progress("", "summarise"))
 
@@ -108,7 +105,6 @@ def _format_progress_line(progress: Progress) -> Text:
 
 @contextlib.contextmanager
 def show_live_progress(*, quiet: bool) -> Iterator[LiveProgressLine]:
-    """A live line on stderr where somebody sits there."""
     err = SafeConsole(stderr=True)
     if quiet or not err.is_terminal:
         yield LiveProgressLine(None)
@@ -120,7 +116,7 @@ def show_live_progress(*, quiet: bool) -> Iterator[LiveProgressLine]:
 async def _run_turns(
     world: DiagnosisRuntime, item: InboxItem, request: DiagnoseRequest, stage: "Stage | None", *, quiet: bool
 ) -> tuple[IncidentState, Report, "list[ReplyOutcome]"]:
-    """LangGraph, the heaviest import of all, waits until nothing can be refused any more."""
+    """Load LangGraph, the slowest import, only after all refusals."""
     from bot.cli.local_thread import LocalThread, skip_waiting
 
     with show_live_progress(quiet=quiet) as watch:

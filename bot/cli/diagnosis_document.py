@@ -1,4 +1,4 @@
-"""The diagnosis as one JSON document, the shape other people's scripts rely on. Pure; a change of shape bumps SCHEMA."""
+"""The diagnosis as JSON for scripts. Pure; a changed shape raises SCHEMA_VERSION."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ ACTION_FIELDS = {"label", "rung", "remedy", "target", "via", "args", "argv", "co
 
 
 def build_diagnosis_document(state: IncidentState, report: Report) -> dict[str, Any]:
-    """What `rackmedic diagnose --json` prints."""
+    """Return what `rackmedic diagnose --json` prints."""
     rows = IncidentView(state)
     ticket = rows.ticket
     return {

@@ -1,4 +1,4 @@
-"""A report for the terminal: headline first, evidence as it was printed, next step last. Host text is shown literally, never as markup."""
+"""A report for the terminal. Host text is never interpreted as markup."""
 
 import shlex
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ NOT_APPROVABLE_TEXT = "would be put up for approval, in this order (a terminal a
 
 
 def render_report(state: IncidentState, report: Report, *, decided: str = "") -> RenderableType:
-    """The whole report as one renderable. `decided`: how its actions go on, where they can be decided."""
+    """Return the report. `decided`: how actions proceed, if decided here."""
     rows = IncidentView(state)
     parts: list[RenderableType] = [
         render_rule(rows.id),
@@ -70,7 +70,7 @@ def render_report(state: IncidentState, report: Report, *, decided: str = "") ->
 
 
 def render_reply_outcome(told: "ReplyOutcome", *, quoted: bool = True) -> RenderableType:
-    """A reply and what became of it, as a thread reads; without the reply itself where it stands there already."""
+    """Return a reply's outcome, with the reply if `quoted`."""
     looked = f"{len(told.ran)} checks on {fold_host_names({host for host, _ in told.ran})}" if told.ran else "no check"
     cards = "".join(f" · put up: {card['remedy']} on {card['target']}" for card in told.cards)
     said = [render_rule(style="dim"), Text.assemble((f"{show_invisible(told.reply.by)}  ", "bold cyan"), show_invisible(told.reply.text))]
@@ -82,7 +82,6 @@ def render_reply_outcome(told: "ReplyOutcome", *, quoted: bool = True) -> Render
 
 
 def _get_headline_style(report: Report) -> str:
-    """That of the answer to what was asked."""
     return ANSWER_STYLES[report.about.found] if report.about else OUTCOME_STYLES[report.outcome]
 
 
@@ -111,7 +110,6 @@ def _format_likely_cause(row: UnprovenCause) -> str:
 
 
 def _render_idea(idea: Conjecture) -> list[RenderableType]:
-    """A cause beyond the taxonomy, as a model thought of it."""
     said = {"rests on": "; ".join(idea.rests), "would prove it": idea.confirms, "would refute it": idea.refutes}
     said |= {"looked at for it": "; ".join(idea.looks), "against it": idea.doubt, "worth a try": "; ".join(idea.suggestions)}
     head = Text.assemble(

@@ -1,4 +1,4 @@
-"""`rackmedic dry-run`: what a remedy would run, where, with whose rights, and what would stop it now. Reads only; nothing can be approved here."""
+"""`rackmedic dry-run`: what a remedy would run and what blocks it. Read-only; approves nothing."""
 
 import json
 import shlex
@@ -32,7 +32,6 @@ CONDITION_MARKS: Mapping[bool | None, tuple[str, str]] = {True: ("yes", "green")
 
 
 async def run_dry_run_command(settings: Settings, request: DryRunRequest) -> int:
-    """Open the world, try, print; the exit code. Raises Refusal for what cannot be asked."""
     remedy = _get_remedy(request.remedy)
     refuse_without_inventory(settings, request.inventory, request.case)
     async with open_command_world(settings, request.inventory, open_stage(request.case)) as world:
@@ -40,7 +39,7 @@ async def run_dry_run_command(settings: Settings, request: DryRunRequest) -> int
 
 
 async def preview_remedy(world: DiagnosisRuntime, remedy: Remedy, request: DryRunRequest) -> int:
-    """Print what would happen; 0 where everything holds that must, else 1. Raises Refusal where the remedy does not fit the host."""
+    """Print the preview; return 0 if all conditions hold. Raises Refusal."""
     action, seen = await _preview_action(remedy, request, world)
     gone = await preview_delete(action, world.transport)
     if request.as_json:
@@ -78,7 +77,7 @@ async def _preview_action(remedy: Remedy, request: DryRunRequest, world: Diagnos
 
 
 async def _collect_arguments(remedy: Remedy, request: DryRunRequest, target: Host, transport: Transport) -> dict[str, str]:
-    """As they were typed; the start of a process is read where it was not."""
+    """Parse the arguments; a missing process start (`ticks`) is read from the host."""
     values = dict(part.partition("=")[::2] for part in request.values)
     if "ticks" in remedy.args and "ticks" not in values and values.get("pid", "").isdigit():
         started = await read_process_start(values["pid"], target.name, transport)

@@ -1,4 +1,4 @@
-"""`rackmedic expect`: how long a job or a test should take, beside what was seen. Reads no host."""
+"""`rackmedic expect`: expected against observed durations. Reads no host."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -21,12 +21,12 @@ from kb.performance.workloads import AllReduce, BadWorkload, Copy, Workload
 
 T = TypeVar("T")
 USAGE_EXIT_CODE = 2
+# fields of a workload whose option is named differently
 OPTION_NAMES = {"tensor": "tp", "pipeline": "pp", "context": "cp", "sequence": "seq", "sharding": "shard"}
-"""Parts of a shape that an option calls otherwise."""
 
 
 def parse_amount(option: str, read: Callable[[str], T], given: str) -> T:
-    """An amount of an option; what is none is refused by the option's name."""
+    """Parse an amount. Raises Refusal naming the option."""
     try:
         return read(given)
     except BadQuantity as why:
@@ -34,14 +34,13 @@ def parse_amount(option: str, read: Callable[[str], T], given: str) -> T:
 
 
 def parse_choice(option: str, given: str, among: Sequence[str]) -> Any:
-    """A word of a closed list."""
     if given not in among:
         raise Refusal(f"{option}: {given!r} is none of {', '.join(among)}", USAGE_EXIT_CODE)
     return given
 
 
 def build_shape(make: Callable[[], T]) -> T:
-    """A shape, or the sentence that says which option is wrong."""
+    """Build a workload. Raises Refusal naming the option."""
     try:
         return make()
     except BadWorkload as why:
@@ -52,7 +51,7 @@ def build_shape(make: Callable[[], T]) -> T:
 
 
 def find_gpu(settings: Settings, name: str) -> Accelerator:
-    """A GPU by its own name, or by that of a machine's profile, a site's own included."""
+    """Return a GPU by name or SKU profile. Raises Refusal."""
     known = load_accelerators()
     if name in known:
         return known[name]
@@ -66,7 +65,7 @@ def find_gpu(settings: Settings, name: str) -> Accelerator:
 
 
 def compute_seen_seconds(shape: Workload, seen: str, rate: float | None) -> float | None:
-    """What was seen as a time: said as one, or as the bandwidth that tests print."""
+    """Return the observed seconds, given as time or as GB/s."""
     if seen and rate is not None:
         raise Refusal("--seen and --seen-gbs: one of them", USAGE_EXIT_CODE)
     if rate is None:
@@ -80,7 +79,7 @@ def compute_seen_seconds(shape: Workload, seen: str, rate: float | None) -> floa
 
 
 def print_expected(gpu: Accelerator, shape: Workload, seen: float | None, peers: Iterable[str], mhz: float | None, *, as_json: bool) -> int:
-    """Print `{schema, …}` or a few lines. Raises Refusal where such GPUs cannot do it."""
+    """Print the expectation. Raises Refusal."""
     usual = build_shape(lambda: compute_expected_time(shape, gpu))
     at_clock = compute_expected_time(shape, gpu, mhz) if mhz is not None else None
     times = [parse_amount("--peer", parse_seconds, one) for one in peers]
@@ -98,7 +97,7 @@ def print_expected(gpu: Accelerator, shape: Workload, seen: float | None, peers:
 def build_expected_document(
     gpu: Accelerator, want: ExpectedTime, at_clock: ExpectedTime | None, mhz: float | None, beside: TimeComparison | None
 ) -> dict[str, Any]:
-    """The shape that scripts rely on. Times are seconds."""
+    """Return JSON for scripts; times in seconds."""
     document: dict[str, Any] = {
         "schema": 1,
         "gpu": gpu.name,
@@ -144,7 +143,6 @@ def build_expected_document(
 def render_expected(
     gpu: Accelerator, want: ExpectedTime, at_clock: ExpectedTime | None, mhz: float | None, beside: TimeComparison | None
 ) -> RenderableType:
-    """The same for people."""
     basis = f"by {want.peers} measured peers" if want.peers else "by what such machines reach of their peaks"
     span = f"{format_duration(want.least)} to {format_duration(want.most)}"
     rates = f"{want.rate:,.4g} {want.unit} ({want.work / want.most:,.4g} to {want.work / want.least:,.4g})"
@@ -166,7 +164,6 @@ def render_expected(
 
 
 def print_gpus(*, as_json: bool) -> int:
-    """The GPUs that are known, with what each is said to reach and by whom."""
     if as_json:
         print_text(json.dumps({"schema": 1, "items": [_build_gpu_row(gpu) for gpu in load_accelerators().values()]}))
         return 0
@@ -195,5 +192,4 @@ def _build_gpu_row(gpu: Accelerator) -> dict[str, Any]:
 
 
 def _round_significant(value: float) -> float:
-    """As many digits as mean anything, of any size."""
     return float(f"{value:.6g}")

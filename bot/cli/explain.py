@@ -1,4 +1,4 @@
-"""`rackmedic explain`: why an incident's diagnosis came to what it says, as a tree, a picture or JSON; and whether every contract over it holds."""
+"""`rackmedic explain`: the reasoning behind a diagnosis, optionally verified against its contracts."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ NO_REASONING_TEXT = "{}: nothing was diagnosed yet, or its reasoning is not kept
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
-    """What was typed. Raises Refusal where nothing is named or two ways of printing are."""
+    """Arguments of `explain`. Raises Refusal."""
 
     incident: str
     case: Path | None = None
@@ -40,7 +40,7 @@ class ExplainRequest:
 
 
 async def explain_incident(settings: "Settings", request: ExplainRequest) -> int:
-    """Read it, check it if asked, print it; 1 where a contract is broken. Raises Refusal."""
+    """Print the reasoning; return 1 if a contract is broken. Raises Refusal."""
     graph, titles, came = await (_diagnose_case(settings, request) if request.case else _load_stored_reasoning(settings, request))
     if request.svg:
         from bot.reports.charts.provenance import render_provenance_chart
@@ -64,7 +64,6 @@ def _build_verification_row(came: VerificationResult) -> dict[str, object]:
 async def _load_stored_reasoning(
     settings: "Settings", request: ExplainRequest
 ) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
-    """Of an incident of `rackmedic serve`: nothing is asked of any host."""
     from bot.app.diagnosis_runtime import open_diagnosis_runtime
     from bot.cli.persistent_store import open_persistent_store
     from graph.state_reader import IncidentStateReader
@@ -76,7 +75,6 @@ async def _load_stored_reasoning(
 
 
 async def _diagnose_case(settings: "Settings", request: ExplainRequest) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
-    """Of a case of the sandbox, diagnosed now."""
     from bot.cli.cluster_access import open_command_world, open_stage
     from bot.cli.command_requests import DiagnoseRequest
     from bot.cli.diagnose import build_first_message, show_live_progress

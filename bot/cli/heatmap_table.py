@@ -1,4 +1,4 @@
-"""A heat map in the terminal: a table, and the picture written to a file."""
+"""A heat map as terminal table or image."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tools.inventory.host_ranges import fold_host_names
 
 
 def render_heatmap_table(heat: Heatmap) -> Table:
-    """The map in the terminal: the hosts farthest from the median, coloured from blue over the median to red."""
+    """Return the hosts farthest from the median, coloured blue (low) to red (high)."""
     spread = heat.compute_spread()
     if spread is None:
         return Table(
@@ -43,5 +43,4 @@ def _render_cell(value: float | None, low: float, high: float) -> Text:
 
 
 def write_heatmap_image(heat: Heatmap, out: Path) -> None:
-    """The picture as a file, its kind by the name."""
     out.write_bytes(render_heatmap(heat, parse_picture_format(out)))

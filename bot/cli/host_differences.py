@@ -1,7 +1,7 @@
-"""What differs among many hosts, folded as `clush -b` folds identical outputs, but by what is notable instead of by bytes. Pure.
+"""Differences among hosts, grouped like `clush -b` but by notable facts instead of bytes. Pure.
 
-A fact is notable when it is abnormal by itself, when it is not what the SKU expects, or when most hosts of the same kind say
-something else. Measurements (temperatures, bytes) are held to the SKU only. What could not be looked at stays apart: it is never "ok".
+A fact is notable if it is abnormal, differs from the SKU profile, or from the majority of its kind. Measurements
+(temperatures, bytes) are compared with the SKU only. Unobserved hosts are never "ok".
 """
 
 from collections import Counter, defaultdict
@@ -18,13 +18,10 @@ from tools.fleet.answers import CheckAnswer
 from tools.fleet.output_reader import is_unobserved_fact
 from tools.inventory.host_ranges import fold_host_names
 
-ExpectedValueLookup = Callable[[str, str, str | None], Value]
-"""(host, key, device) → the SKU's value or None."""
+ExpectedValueLookup = Callable[[str, str, str | None], Value]  # (host, key, device) -> the SKU's value or None
 
-MIN_HOSTS_FOR_MAJORITY = 3
-"""Hosts of a kind that there must be before a majority means anything."""
+MIN_HOSTS_FOR_MAJORITY = 3  # hosts of a kind
 MAX_NOTES_PER_GROUP = 8
-"""Differences shown of one group of hosts."""
 
 
 PARTLY_UNOBSERVED_TEXT = "nothing in the part that could be looked at"
@@ -32,7 +29,7 @@ PARTLY_UNOBSERVED_TEXT = "nothing in the part that could be looked at"
 
 @dataclass(frozen=True, slots=True)
 class AlikeHostGroup:
-    """Hosts that say the same of one check. No `notes`: nothing to see there."""
+    """Hosts with the same notes; without `notes` they are ok."""
 
     hosts: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -45,7 +42,7 @@ class AlikeHostGroup:
 
 @dataclass(frozen=True, slots=True)
 class UnobservedHosts:
-    """Hosts that could not be looked at for one reason, and the checks concerned."""
+    """Hosts and checks unobserved for one reason."""
 
     hosts: tuple[str, ...]
     checks: tuple[str, ...]
@@ -55,12 +52,12 @@ class UnobservedHosts:
         return f"{fold_host_names(self.hosts)}: {' '.join(self.checks)}: {self.why}"
 
     def format_among_checks(self, checks: int) -> str:
-        """The same where so many were asked: a host that answers none is not told check by check."""
+        """Format the row, abbreviated if all `checks` are concerned."""
         return str(self) if len(self.checks) < max(checks, 2) else f"{fold_host_names(self.hosts)}: all {checks} checks: {self.why}"
 
 
 class DifferenceNote(NamedTuple):
-    """What there is to say, and of which device. `missing`: `says` is the key of a fact that most hosts have and these do not."""
+    """A note on a device. `missing`: `says` is the key of a fact that most hosts have."""
 
     says: str
     device: str
@@ -69,18 +66,16 @@ class DifferenceNote(NamedTuple):
 
 @dataclass(slots=True)
 class _CheckTable:
-    """One check over all hosts. Masks hold one bit a host."""
+    """One check over all hosts; masks hold one bit per host."""
 
     values: ValuesByHost
     odd: dict[DifferenceNote, int] = field(default_factory=lambda: defaultdict(int))
-    marked: dict[SettingKey, int] = field(default_factory=lambda: defaultdict(int))
-    """Hosts of which a note was made already."""
-    partly: int = 0
-    """Hosts of which a part could not be looked at."""
+    marked: dict[SettingKey, int] = field(default_factory=lambda: defaultdict(int))  # hosts already noted
+    partly: int = 0  # partly unobserved hosts
 
 
 class HostDifferences:
-    """Takes answers as they come; says at any time what differs so far. `kind` tells which hosts are comparable."""
+    """Accumulates answers. `kind` groups comparable hosts."""
 
     def __init__(self, expected: ExpectedValueLookup, kind: Callable[[str], str]) -> None:
         self._expected, self._kind = expected, kind
@@ -89,7 +84,6 @@ class HostDifferences:
         self._hosts: dict[str, int] = {}
 
     def add_answer(self, answer: CheckAnswer) -> None:
-        """One check's answer on one host."""
         if answer.could_not:
             self._blind.setdefault((answer.host, answer.could_not), []).append(answer.check)
         facts = [fact for fact in answer.facts if fact.key and fact.status is Status.OK and not fact.stale and not is_unobserved_fact(fact)]
@@ -107,7 +101,6 @@ class HostDifferences:
         table.values.add_host(kind, answer.host, values)
 
     def _note_abnormal_fact(self, table: _CheckTable, slot: SettingKey, bit: int, fact: Fact) -> None:
-        """Note what is abnormal or unexpected by itself."""
         expected = self._expected(fact.host, fact.key, fact.device)
         wrong = _is_unexpected(fact, expected)
         if wrong or is_abnormal(fact, expected) or _is_out_of_service(fact):
@@ -116,7 +109,7 @@ class HostDifferences:
             table.marked[slot] |= bit
 
     def list_host_groups(self, check: str) -> tuple[AlikeHostGroup, ...]:
-        """Hosts of one check by what is notable, the largest group first, those that are well before the others."""
+        """Return hosts grouped by notes: ok ones first, then larger groups."""
         table = self._tables.get(check)
         if table is None:
             return ()
@@ -134,7 +127,7 @@ class HostDifferences:
         return tuple(sorted(found, key=lambda group: (bool(group.notes), -len(group.hosts), group.hosts)))
 
     def list_unobserved_hosts(self) -> tuple[UnobservedHosts, ...]:
-        """What could not be looked at, the widest trouble first."""
+        """Return unobserved hosts, largest group first."""
         merged: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
         for (host, why), checks in self._blind.items():
             merged[why, tuple(dict.fromkeys(checks))].append(host)
@@ -143,7 +136,7 @@ class HostDifferences:
 
 
 def _find_deviations(table: _CheckTable) -> Iterable[tuple[DifferenceNote, int]]:
-    """Where most hosts of a kind say one thing and these say another, or nothing."""
+    """Yield notes where a minority differs from the majority."""
     for setting, values in table.values.iter_settings():
         kind, key, device = setting
         total = table.values.asked[kind].bit_count()
@@ -166,7 +159,7 @@ def _find_minority_values(
 
 
 def _fold_notes(notes: Sequence[DifferenceNote]) -> tuple[str, ...]:
-    """The notes of one host, devices folded. One that lacks many facts is told so once, with an example."""
+    """Merge notes over devices; missing facts become one note."""
     devices: dict[str, list[str]] = {}
     missing: Counter[str] = Counter()
     example: dict[str, str] = {}
@@ -183,14 +176,14 @@ def _fold_notes(notes: Sequence[DifferenceNote]) -> tuple[str, ...]:
 
 
 def _is_out_of_service(fact: Fact) -> bool:
-    """What a scheduler says of a node that takes no jobs, and why: nothing is wrong with who drains one, and everybody wants to know."""
+    """Match a drained node's state and reason: not abnormal, but worth showing."""
     if fact.key == "sched.reason":
         return True
     return fact.key == "sched.state" and any(word in str(fact.value) for word in OUT_OF_SERVICE_WORDS)
 
 
 def _is_unexpected(fact: Fact, expected: Value) -> bool:
-    """A setting that is not the SKU's, or a measurement well below it."""
+    """Match a setting unlike the SKU's, or a measurement below 80 % of it."""
     if expected is None:
         return False
     if isinstance(fact.value, float) or (isinstance(expected, float) and isinstance(fact.value, int)):
@@ -199,6 +192,5 @@ def _is_unexpected(fact: Fact, expected: Value) -> bool:
 
 
 def _format_value(value: Value) -> str:
-    """A value on one short line; hosts may print anything."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else str(value)
     return show_invisible(text)[:80]

@@ -1,4 +1,4 @@
-"""`rackmedic report`: an incident as a page to keep, for our own people or for the customer who reported it."""
+"""`rackmedic report`: an incident as a page, for operators or the tenant."""
 
 import contextlib
 import sys
@@ -25,7 +25,7 @@ STDOUT_PATH = "-"
 
 @dataclass(frozen=True, slots=True)
 class PostmortemRequest:
-    """What was typed. Raises Refusal for a format that is none, and for bytes on a terminal."""
+    """Arguments of `report`. Raises Refusal."""
 
     incident: str
     format: str = ""
@@ -54,7 +54,6 @@ class PostmortemRequest:
 
     @property
     def output_format(self) -> PageFormat:
-        """As asked for; else by the file's name; else Markdown."""
         wanted = self.format or self._suffix
         return next((name for name in get_args(PageFormat) if name == wanted), "md")
 
@@ -64,7 +63,7 @@ class PostmortemRequest:
 
 
 async def write_report(settings: "Settings", request: PostmortemRequest) -> int:
-    """Gather the page and write it. Raises Refusal."""
+    """Build and write the page. Raises Refusal."""
     from bot.app.logs import set_up_logs
     from bot.cli.persistent_store import open_persistent_store
 
@@ -100,7 +99,7 @@ async def _build_page(settings: "Settings", store: "Store", sources: IncidentSou
 
 
 async def load_tenant_context(settings: "Settings") -> TenantReportContext:
-    """What the site has of its customers. Raises Refusal."""
+    """Load what tenant pages need. Raises Refusal."""
     from bot.app.diagnosis_runtime import load_site_inventory
     from bot.app.site_files import load_site_skus, load_site_taxonomy
     from bot.app.tenants import build_known_lookup
@@ -114,7 +113,7 @@ async def load_tenant_context(settings: "Settings") -> TenantReportContext:
 
 @contextlib.asynccontextmanager
 async def open_incident_sources(settings: "Settings", store: "Store") -> AsyncIterator[IncidentSources]:
-    """Names come from Slack where its token is set; a ledger that cannot be opened keeps nobody from the rest."""
+    """Open the data of reports; works without Slack token or usable ledger."""
     from bot.app.diagnosis_runtime import WallClock
     from bot.app.site_files import load_site_skus, load_site_taxonomy
     from bot.cli.ledger import EMPTY_INVENTORY

@@ -1,6 +1,6 @@
-"""`rackmedic job`: what the scheduler says of a job: its hosts, ranks, state and environment. Looks only.
+"""`rackmedic job`: a job's hosts, ranks, state and environment. Read-only.
 
-A job that nobody could be asked about is told apart from one that the scheduler does not know.
+A job that could not be asked about differs from an unknown one.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ ACCOUNTING_TEXTS: Mapping[Accounting, str] = {
 
 
 async def find_slurm_job(world: DiagnosisRuntime, job: str) -> SlurmJob:
-    """The job. Refusal says why it is not known, and what to do."""
+    """Return the job. Raises Refusal."""
     inventory = world.ports.inventory
     if not inventory.slurm:
         raise Refusal("no scheduler can be asked: give a group of the inventory a `controller:`, or its `sources:` a `slurm:`", 2)
@@ -43,7 +43,7 @@ async def find_slurm_job(world: DiagnosisRuntime, job: str) -> SlurmJob:
 
 
 async def resolve_job_hosts(world: DiagnosisRuntime, job: str) -> str:
-    """Its hosts as a range. Refusal where it has none, or some that the inventory lacks."""
+    """Return the hosts as a range. Raises Refusal if none or not in the inventory."""
     seen = await find_slurm_job(world, job)
     if not seen.hosts:
         raise Refusal(f"job {seen.id} is {seen.state or 'in no known state'} and has no hosts", 1)
@@ -53,19 +53,17 @@ async def resolve_job_hosts(world: DiagnosisRuntime, job: str) -> str:
 
 
 def list_unknown_hosts(job: SlurmJob, inventory: Inventory) -> tuple[str, ...]:
-    """Hosts of the job that cannot be looked at."""
     return tuple(host for host in job.hosts if host not in inventory.hosts)
 
 
 async def run_job_command(settings: Settings, job: str, inventory: Path | None, case: Path | None, *, as_json: bool) -> int:
-    """Ask and print. Raises Refusal."""
     refuse_without_inventory(settings, inventory, case)
     async with open_command_world(settings, inventory, open_stage(case)) as world:
         return await print_job(world, job, as_json=as_json)
 
 
 async def print_job(world: DiagnosisRuntime, job: str, *, as_json: bool) -> int:
-    """Print `{schema, job, state, hosts, ranks, environment, not_in_inventory}` or a table. Raises Refusal."""
+    """Print a JSON row or a table. Raises Refusal."""
     seen = await find_slurm_job(world, job)
     row = _build_job_row(seen, world.ports.inventory)
     if as_json:

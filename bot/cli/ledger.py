@@ -1,4 +1,7 @@
-"""`rackmedic audit | stop | resume | status`: the ledger from a terminal of whoever holds its key. It approves nothing: a terminal proves no Slack identity."""
+"""`rackmedic audit | stop | resume | status`: the ledger from a terminal.
+
+It approves nothing: a terminal proves no Slack identity.
+"""
 
 import contextlib
 import getpass
@@ -37,19 +40,19 @@ async def _open_ledger(settings: Settings) -> AsyncIterator[Ledger]:
 
 @contextlib.asynccontextmanager
 async def _open_ledger_store(settings: Settings) -> AsyncIterator[Store]:
-    """The ledger's store, whatever the inventory says: a kill switch must work beside a broken one, and nothing here starts a remedy."""
+    """Open without the inventory: the kill switch must work even if that is broken."""
     set_up_logs(settings.log_level, settings.log_format)
     async with open_persistent_store(settings, "a ledger") as store:
         yield store
 
 
 def get_terminal_identity() -> str:
-    """Who is said to have acted, in the audit log: the account on this machine."""
+    """Return the local account, for the audit log."""
     return f"terminal:{getpass.getuser()}@{socket.gethostname()}"
 
 
 async def verify_audit_log(settings: Settings, heads: tuple[str, ...], *, as_json: bool) -> int:
-    """Walk the audit chain; 1 when it was altered or its end was cut."""
+    """Verify the audit chain; return 1 if altered or truncated."""
     async with _open_ledger(settings) as ledger:
         report = await ledger.verify_audit(heads)
     if as_json:
@@ -64,7 +67,6 @@ async def verify_audit_log(settings: Settings, heads: tuple[str, ...], *, as_jso
 
 
 async def export_audit_log(settings: Settings) -> int:
-    """Every audit line as JSON lines, oldest first."""
     async with _open_ledger(settings) as ledger:
         async for line in ledger.export_audit():
             print_text(line)
@@ -72,7 +74,6 @@ async def export_audit_log(settings: Settings) -> int:
 
 
 async def engage_kill_switch(settings: Settings, why: str) -> int:
-    """The kill switch."""
     async with _open_ledger(settings) as ledger:
         await ledger.stop(get_terminal_identity(), why)
         running = (await ledger.get_brake_status()).executing
@@ -87,7 +88,6 @@ ALTERATION_BLOCKS_TEXT = (
 
 
 async def release_brake(settings: Settings, group: str) -> int:
-    """Kill switch off, or a group's breaker reset."""
     async with _open_ledger(settings) as ledger:
         tripped, altered = group in (await ledger.get_brake_status()).breakers, await ledger.has_altered_brakes()
         await (ledger.reset_breaker(group, get_terminal_identity()) if group else ledger.resume(get_terminal_identity()))
@@ -102,7 +102,7 @@ def _format_breaker_reset(group: str, tripped: bool) -> str:
 
 
 async def rewind_ledger_clock(settings: Settings) -> int:
-    """The ledger's clock, which a machine that ran ahead had taken along, to this machine's."""
+    """Set the ledger's clock, which a machine ran ahead, back to this machine's."""
     async with _open_ledger_store(settings) as store:
         ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
         await _announce_ended_actions(store, await ledger.rewind_clock(get_terminal_identity()))
@@ -111,15 +111,14 @@ async def rewind_ledger_clock(settings: Settings) -> int:
 
 
 async def _announce_ended_actions(store: Store, ended: Sequence[str]) -> None:
-    """Whoever drives actions next tells their incidents first that these are over, so that they are proposed anew. Without it they hear of it
-    when their ladders are looked at, within a minute."""
+    """Schedule checks, so that superseded actions are proposed again at once, not within a minute."""
     index = ActionIndex(store.redis, WallClock())
     for approval in ended:
         await index.schedule_check(approval)
 
 
 async def run_key_rotation(settings: Settings, *, as_json: bool) -> int:
-    """The ledger goes on with a new key. A change that was begun and not ended is ended; otherwise a key of our own is made anew."""
+    """Rotate the key, or finish an interrupted rotation."""
     async with _open_ledger_store(settings) as store:
         ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
         before = await ledger.get_key_status()
@@ -148,7 +147,6 @@ async def run_key_rotation(settings: Settings, *, as_json: bool) -> int:
 
 
 async def print_brake_status(settings: Settings, *, as_json: bool) -> int:
-    """The brakes as they stand."""
     async with _open_ledger(settings) as ledger:
         now, brakes = await ledger.get_brake_status(), ledger.brakes
     if as_json:
@@ -166,7 +164,7 @@ async def print_brake_status(settings: Settings, *, as_json: bool) -> int:
 
 
 def render_brakes_table(now: BrakeStatus, brakes: Brakes) -> Table:
-    """The brakes for people. A reason is shown as whoever stopped wrote it, never as markup."""
+    """Return the brakes; reasons are never markup."""
     table = Table("what", "state", header_style="bold")
     for what, said in (
         ("kill switch", now.stopped or "off"),
@@ -180,7 +178,6 @@ def render_brakes_table(now: BrakeStatus, brakes: Brakes) -> Table:
 
 
 def list_brake_limits(brakes: Brakes) -> list[tuple[str, str]]:
-    """The brakes that the settings can change, each with its setting."""
     window = f"{brakes.window:.0%} of a group, or 3 hosts, within {brakes.window_seconds / 60:g} min"
     return [
         (
@@ -193,7 +190,6 @@ def list_brake_limits(brakes: Brakes) -> list[tuple[str, str]]:
 
 
 def _build_brake_settings(brakes: Brakes) -> dict[str, float]:
-    """The same by the names of their settings."""
     return {
         "incident_hosts": brakes.blast_hosts,
         "incident_minutes": brakes.blast_seconds / 60,

@@ -1,5 +1,4 @@
-"""A thread played without Slack: a diagnosis and what people say to it, each message as one turn of the same graph. Nothing is approved here
-(`approving` does)."""
+"""A thread without Slack, each message one turn of the same graph. Approves nothing."""
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -34,40 +33,34 @@ from graph.report import Report
 from graph.state import Attachment, InboxItem, IncidentState, Origin
 
 TERMINAL_ORIGIN = Origin(kind="terminal")
-BOT_NAMES = frozenset({"rackmedic"})
-"""How we are called."""
-MAX_GUIDE_LINES = 8
-"""Lines of a guide's steps in an answer."""
+BOT_NAMES = frozenset({"rackmedic"})  # names that address the bot
+MAX_GUIDE_LINES = 8  # lines of a guide's steps in an answer
 _BOT_NAME_STEM = "rackmed"
+# Slack's format; without a workspace the bot's own id is unknown
 _MENTION_PATTERN = re.compile(r"<@(?P<id>[A-Z0-9]{1,20})(?:\|(?P<name>[^<>\n]{0,80}))?>")
-"""As Slack writes it. Here no workspace says which of them is ours."""
 _OPENING_MENTION_PATTERN = re.compile(rf"\s{{0,20}}{_MENTION_PATTERN.pattern}")
-BOT_SPEAKER = "-"
-"""In the place of a name: we spoke last."""
+BOT_SPEAKER = "-"  # marks the bot as last speaker
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyOutcome:
-    """What became of one reply. An empty `answer` is silence; `ran` are the (host, check) pairs that hosts were really asked; `cards` the
-    decisions that it put up."""
+    """Result of a reply. Empty `answer`: silence; `ran`: (host, check); `cards`: approval requests."""
 
     reply: ThreadReply
     intent: Intent
     ran: tuple[tuple[str, str], ...] = ()
     answer: str = ""
     cards: tuple[Mapping[str, Any], ...] = ()
-    brings: Report | None = None
-    """What the answer brings beside its words."""
+    brings: Report | None = None  # the report, for files beside the answer
 
     def to_json_row(self) -> dict[str, Any]:
-        """As other people's scripts read it."""
         ran = [{"host": host, "check": check} for host, check in self.ran]
         return {"text": self.reply.text, "intent": self.intent.value, "ran": ran, "answer": self.answer, "cards": list(self.cards)}
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """A reply as it was understood. No `item`: it is none of our business."""
+    """A parsed reply; no `item` if it does not address the bot."""
 
     reply: ThreadReply
     intent: Intent
@@ -76,18 +69,13 @@ class ParsedReply:
 
 @dataclass(slots=True)
 class ThreadSpeakers:
-    """Who had the last word in the thread, and whether it was a question."""
-
     by: str = ""
-    asked: bool = False
-    """Our question is open."""
+    asked: bool = False  # the bot's question is open
     question: bool = False
     speakers: set[str] = field(default_factory=set)
-    us: frozenset[str] = BOT_NAMES
-    """How this thread calls us."""
+    us: frozenset[str] = BOT_NAMES  # the bot's names in this thread
 
     def record_reply(self, reply: ThreadReply, state: IncidentState, now: datetime) -> ThreadSituation:
-        """How a message stands; from now on it is the last word."""
         rows = IncidentView(state)
         us = self.us | find_bot_ids(reply.text)
         follows: PreviousSpeaker = "us" if self.by == BOT_SPEAKER else "self" if self.by == reply.by else "person" if self.by else "nobody"
@@ -107,32 +95,27 @@ class ThreadSpeakers:
         return here
 
     def record_report(self, report: Report) -> None:
-        """We had the last word."""
         self.by, self.asked = BOT_SPEAKER, bool(report.questions) and not report.reply
         self.question = self.asked
 
 
-async def ignore_progress(progress: Progress) -> None:
-    """Nobody watches."""
+async def ignore_progress(progress: Progress) -> None: ...
 
 
-def skip_waiting() -> None:
-    """Time passes by itself."""
+def skip_waiting() -> None: ...
 
 
 @dataclass(slots=True)
 class LocalThread:
-    """One incident from its first message on. `wait` lets time pass between two messages, where a clock stands still otherwise."""
+    """One incident. `wait` advances a simulated clock between messages."""
 
     world: DiagnosisRuntime
     wait: Callable[[], None] = skip_waiting
     watch: Callable[[Progress], Awaitable[None]] = ignore_progress
     origin: Origin = TERMINAL_ORIGIN
     _last: ThreadSpeakers = field(default_factory=ThreadSpeakers)
-    _inbox: list[InboxItem] = field(default_factory=list)
-    """What was said while it looked, and is not answered yet."""
-    _coming: list[InboxItem] = field(default_factory=list)
-    """What will be said as soon as it looks."""
+    _inbox: list[InboxItem] = field(default_factory=list)  # messages sent during a turn, unanswered
+    _coming: list[InboxItem] = field(default_factory=list)  # messages to deliver once checks run
     _ran: list[tuple[str, str]] = field(default_factory=list)
     _known_cards: set[str] = field(default_factory=set)
     _messages: int = 0
@@ -145,7 +128,7 @@ class LocalThread:
         self._turns = EphemeralTurns(replace(self.world.ports, progress=self._handle_progress, peek=self._peek_inbox))
 
     async def run_conversation(self, first: InboxItem, replies: Sequence[ThreadReply]) -> tuple[IncidentState, Report, list[ReplyOutcome]]:
-        """The first turn's state and report, and what became of each reply."""
+        """Return state, report and each reply's outcome."""
         early, *groups = _group_by_turn(replies)
         self._learn_bot_id(first)
         coming = [self._parse_reply(reply) for reply in early]
@@ -159,32 +142,29 @@ class LocalThread:
         return state, report, told
 
     async def run_first_turn(self, first: InboxItem, meanwhile: Sequence[ParsedReply] = ()) -> tuple[IncidentState, Report]:
-        """The first turn's state and report; what is heard meanwhile waits for the next."""
+        """Run the first turn; `meanwhile` waits for the next."""
         self._learn_bot_id(first)
         report = await self._run_turn(first, meanwhile)
         await self._list_new_cards()
         return self._state, report
 
     async def send_reply(self, reply: ThreadReply, attachments: tuple[Attachment, ...] = ()) -> list[ReplyOutcome]:
-        """What became of one more message, which comes when everything before it was answered."""
         self.wait()
         return await self._answer_replies([self._parse_reply(reply, attachments)])
 
     async def get_state(self, incident: str) -> IncidentState:
-        """As its last turn left it."""
         return self._state
 
     async def get_metrics(self, incident: str) -> IncidentMetrics | None:
-        """How it went up to its last turn; None before the first."""
         return self._course
 
     async def handle_item(self, item: InboxItem) -> Report:
-        """The turn of something that nobody said: news about a fix."""
+        """Run a turn for an item without author."""
         return await self._run_turn(item, ())
 
     def _learn_bot_id(self, first: InboxItem) -> None:
         self._incident = first.incident
-        if opening := _OPENING_MENTION_PATTERN.match(first.text):  # whom the first message calls is who answers it
+        if opening := _OPENING_MENTION_PATTERN.match(first.text):  # the id that the first message mentions is the bot's
             self._last.us = BOT_NAMES | {opening["id"].casefold()}
 
     async def _answer_replies(self, heard: Sequence[ParsedReply], meanwhile: Sequence[ParsedReply] = ()) -> list[ReplyOutcome]:
@@ -210,7 +190,7 @@ class LocalThread:
         return report
 
     def _parse_reply(self, reply: ThreadReply, attachments: tuple[Attachment, ...] = ()) -> ParsedReply:
-        """The reply as it is understood, and as an inbox item; none of our business is no item. A file is always our business."""
+        """Parse a reply; a file always addresses the bot."""
         ports, now = self.world.ports, self.world.ports.clock.now()
         said = parse_message(
             strip_bot_mention(reply.text, self._last.us),
@@ -241,14 +221,13 @@ class LocalThread:
         return self._inbox
 
     async def _handle_progress(self, progress: Progress) -> None:
-        """Whoever speaks while it looks speaks when the first host has answered."""
+        """Deliver messages once the first host has answered."""
         self._ran += [progress.ran] if progress.ran else []
         if progress.stage == "execute" and self._coming:
             self._inbox, self._coming = [*self._inbox, *self._coming], []
         await self.watch(progress)
 
     async def _list_new_cards(self) -> tuple[Mapping[str, Any], ...]:
-        """Decisions that are asked for now and were not before."""
         case = await load_incident_context(self._state, self.world.ports)
         yard = build_plan_context(case, self.world.ports)
         asked = [
@@ -263,7 +242,7 @@ class LocalThread:
 
 
 def _group_by_turn(replies: Sequence[ThreadReply]) -> Iterable[list[ThreadReply]]:
-    """Those that come while the first turn looks, then each other reply with those that come while its turn looks."""
+    """Yield replies of the first turn, then each later reply with those during its turn."""
     group: list[ThreadReply] = []
     for reply in replies:
         if not reply.is_during_turn:
@@ -274,13 +253,13 @@ def _group_by_turn(replies: Sequence[ThreadReply]) -> Iterable[list[ThreadReply]
 
 
 def find_bot_ids(text: str) -> frozenset[str]:
-    """The ids under which a text mentions us: those that hold our name, or stand beside it."""
+    """Return mentioned ids with the bot's name."""
     found = ((row["id"].casefold(), (row["name"] or "").casefold()) for row in _MENTION_PATTERN.finditer(text))
     return frozenset(name for name, shown in found if _BOT_NAME_STEM in name or shown in BOT_NAMES)
 
 
 def strip_bot_mention(text: str, us: Collection[str] = BOT_NAMES) -> str:
-    """The text without our own name where it only calls us: at the beginning or at the end."""
+    """Remove the bot's name at either end."""
     ours = frozenset(us) | find_bot_ids(text)
     words = _MENTION_PATTERN.sub(lambda found: f" @{found['id']} " if found["id"].casefold() in ours else found[0], text).strip().split(" ")
     calls = {*ours, ""}
@@ -292,6 +271,5 @@ def strip_bot_mention(text: str, us: Collection[str] = BOT_NAMES) -> str:
 
 
 def format_turn_answer(report: Report) -> str:
-    """What a turn says in the thread."""
     guide = render_guide_summary(report.guide, MAX_GUIDE_LINES) if report.guide and report.guide.called else []
     return report.reply or "\n".join(filter(None, (report.changed, report.headline, *guide, *report.questions)))

@@ -1,4 +1,4 @@
-"""`rackmedic look`: any checks on any hosts, folded by what differs or as JSON lines. Looks only; keeps nothing; changes nothing."""
+"""`rackmedic look`: run checks and print differences or JSON lines. Read-only; stores nothing."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -32,14 +32,13 @@ from tools.inventory.host_ranges import BadRange, fold_host_names
 
 
 async def run_look_command(settings: Settings, request: LookRequest) -> int:
-    """Open the world, ask, print; the exit code. Raises Refusal for what cannot be asked."""
     refuse_without_inventory(settings, request.inventory, request.case)
     async with open_command_world(settings, request.inventory, open_stage(request.case)) as world:
         return await run_checks(world, request)
 
 
 async def run_checks(world: DiagnosisRuntime, request: LookRequest) -> int:
-    """Ask and print; 1 when nothing at all could be looked at. Raises Refusal."""
+    """Run and print; return 1 if nothing was observed. Raises Refusal."""
     hosts, checks = _resolve_hosts(world, await _resolve_ranges(world, request.hosts)), _select_checks(world.ports.fleet, request)
     show = (
         _JsonLinesOutput()
@@ -55,7 +54,6 @@ async def run_checks(world: DiagnosisRuntime, request: LookRequest) -> int:
 
 
 def _write_heatmap(heat: Heatmap, out: Path) -> str:
-    """What became of the picture: there is none of nothing."""
     if heat.compute_spread() is None:
         return f"no heat map: {heat.key} was read nowhere"
     write_heatmap_image(heat, out)
@@ -63,7 +61,6 @@ def _write_heatmap(heat: Heatmap, out: Path) -> str:
 
 
 async def _resolve_ranges(world: DiagnosisRuntime, hosts: str) -> str:
-    """`job:4711` is what the scheduler says its hosts are."""
     return await resolve_job_hosts(world, hosts.removeprefix("job:")) if hosts.startswith("job:") else hosts
 
 
@@ -75,7 +72,6 @@ def _resolve_hosts(world: DiagnosisRuntime, ranges: str) -> tuple[str, ...]:
 
 
 def _select_checks(fleet: Fleet, request: LookRequest) -> tuple[Check, ...]:
-    """The checks to run; Refusal names every reason why not."""
     unknown = [name for name in request.checks if name not in fleet.checks]
     if unknown:
         raise Refusal(f"there is no check {', '.join(map(repr, unknown))}; known: {' '.join(fleet.checks)}", 2)
@@ -96,7 +92,7 @@ def _refuse_exclusive(checks: Sequence[Check], request: LookRequest) -> None:
 
 
 async def _stream_answers(world: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
-    """Everything asked, as hosts finish. Exclusive checks come last; the fleet runs them only where nobody uses the GPUs."""
+    """Yield answers; exclusive checks run last and only on idle GPUs."""
     passive = [check for check in checks if not check.exclusive]
     async for answer in _stream_passive_answers(world, hosts, passive):
         yield answer
@@ -115,18 +111,14 @@ async def _stream_passive_answers(world: DiagnosisRuntime, hosts: Sequence[str],
 
 
 class _JsonLinesOutput:
-    """Facts as JSON lines on stdout, flushed host by host, so that a pipe sees them when they are there."""
-
     looked = False
 
     def __enter__(self) -> "_JsonLinesOutput":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Nothing is left to print."""
+    def __exit__(self, *_: object) -> None: ...
 
     def add_answer(self, answer: CheckAnswer) -> None:
-        """Print one answer's facts."""
         self.looked |= any(not fact.status.blind and not is_unobserved_fact(fact) for fact in answer.facts)
         for fact in answer.facts:
             row = {"host": fact.host or answer.host, **build_fact_row(replace(fact, line=redact(fact.line)))}
@@ -136,7 +128,7 @@ class _JsonLinesOutput:
 
 @dataclass(slots=True)
 class _ScreenOutput:
-    """The folded view: live on stderr while answers come, whole on stdout at the end, also when somebody interrupts."""
+    """Grouped view: live on stderr, complete on stdout even after an interrupt."""
 
     world: DiagnosisRuntime
     hosts: tuple[str, ...]
@@ -174,7 +166,6 @@ class _ScreenOutput:
             console.print(Text(f"not asked to the end: {fold_host_names(missing)}", style="yellow"), soft_wrap=True)
 
     def add_answer(self, answer: CheckAnswer) -> None:
-        """Take one answer in."""
         self.looked |= any(not fact.status.blind and not is_unobserved_fact(fact) for fact in answer.facts)
         self._told[answer.host] = self._told.get(answer.host, 0) + 1
         self._differences.add_answer(answer)
@@ -182,7 +173,6 @@ class _ScreenOutput:
             self.heat.add_facts(answer.facts)
 
     def _render_partial(self) -> RenderableType:
-        """What is known so far, cut to a screen."""
         done = sum(self._told.values())
         waits = [host for host in self.hosts if self._told.get(host, 0) < len(self.checks)]
         head = Text.assemble(
@@ -212,7 +202,7 @@ class _ScreenOutput:
 
 
 def _build_expectations(world: DiagnosisRuntime) -> Callable[[str, str, str | None], Value]:
-    """What the SKU that the inventory names expects; hosts of no named SKU are compared with each other only."""
+    """Return the SKU lookup; hosts without SKU are compared only with each other."""
 
     def expected(host: str, key: str, device: str | None) -> Value:
         row = world.ports.inventory.hosts.get(host)

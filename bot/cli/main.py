@@ -1,4 +1,4 @@
-"""`rackmedic …`: every command in one place, in the order in which they are met. Nothing heavy is imported, so that --help answers at once."""
+"""The `rackmedic` command. No heavy imports, so that `--help` is fast."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,13 +11,12 @@ from typer.core import TyperGroup
 
 from bot.cli.commands import brake_commands, diagnose_commands, kb_commands, serve_commands, setup_commands, stats_commands
 
-MIN_RICH_HELP_COLUMNS = 60
-"""Columns under which boxes would cut the names of options: help is plain text there."""
+MIN_RICH_HELP_COLUMNS = 60  # narrower boxes would cut option names, so help is plain text
 
 
 @contextlib.contextmanager
 def _sanitize_usage_errors() -> Iterator[None]:
-    """What typer says of words that it does not take holds these words: they are shown as everything that is printed."""
+    """Clean usage errors, which quote typed words."""
     try:
         yield
     except Exception as why:
@@ -31,15 +30,11 @@ def _sanitize_usage_errors() -> Iterator[None]:
 
 
 class CommandGroup(TyperGroup):
-    """All commands. Their parsing happens in both of these."""
-
     def make_context(self, *args: Any, **more: Any) -> Any:
-        """See `TyperGroup.make_context`."""
         with _sanitize_usage_errors():
             return super().make_context(*args, **more)
 
     def invoke(self, ctx: Any) -> Any:
-        """See `TyperGroup.invoke`."""
         with _sanitize_usage_errors():
             return super().invoke(ctx)
 
@@ -73,7 +68,6 @@ for group in (setup_commands, serve_commands, diagnose_commands, kb_commands, br
 
 
 def main() -> None:
-    """Console entry point."""
     app()
 
 

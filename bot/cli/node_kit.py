@@ -1,5 +1,7 @@
-"""`rackmedic node-kit`: the kit's files in a folder, to be copied to the nodes and installed there by a human. With the site's key they are signed:
-a list of their digests, and OpenSSH's signature over it, which `install.sh` verifies before it writes anything."""
+"""`rackmedic node-kit`: write the node kit to a folder.
+
+If signed, it has SHA256SUMS with an OpenSSH signature, which `install.sh` verifies before it writes anything.
+"""
 
 import hashlib
 import subprocess
@@ -12,15 +14,15 @@ from tools.nodekit.generate import build_kit_files
 from tools.remedies import REMEDIES
 
 EXECUTABLE_FILES = ("rackmedic-look", "rackmedic-act", "install.sh")
+# signer in allowed_signers and signature namespace: signatures made with the same key for other purposes are rejected
 SIGNER_IDENTITY = "rackmedic-kit"
-"""Who signs, in allowed_signers, and what for: a signature that the same key made for something else is none of the kit."""
 
 CHECKSUM_FILE = "SHA256SUMS"
 SIGNATURE_FILE = f"{CHECKSUM_FILE}.sig"
 
 
 def write_kit(directory: Path, sign: Path | None = None) -> list[Path]:
-    """Write the kit of today's catalogues into `directory`, made if it is not there, and sign it. The files' paths, scripts first. Raises Refusal."""
+    """Write the kit, signed if a key is given; return the paths. Raises Refusal."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for stale in (CHECKSUM_FILE, SIGNATURE_FILE):
@@ -38,7 +40,7 @@ def _write_file(path: Path, text: str) -> Path:
 
 
 def sign_kit(directory: Path, paths: Sequence[Path], key: Path) -> list[Path]:
-    """The list of these files and its signature, in their folder. ssh-keygen may ask for a passphrase or an agent. Raises Refusal."""
+    """Write checksums and signature; ssh-keygen may prompt. Raises Refusal."""
     if others := sorted({path.name for path in directory.iterdir()} - {path.name for path in paths}):
         raise Refusal(
             f"--out {directory}: holds {others[0]}, which is no part of the kit, and no node would install it; name an empty folder", 2

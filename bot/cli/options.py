@@ -1,4 +1,4 @@
-"""Options that several commands have, named and explained alike."""
+"""Options shared by several commands."""
 
 from pathlib import Path
 from typing import Annotated

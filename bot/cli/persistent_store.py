@@ -1,4 +1,4 @@
-"""What `rackmedic serve` keeps in Redis, as a command of the same settings finds it."""
+"""Access to the Redis of `rackmedic serve`."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from bot.store.store import Store, StoreUnavailable, WrongStoreVersion, open_sto
 
 @contextlib.asynccontextmanager
 async def open_persistent_store(settings: Settings, what: str) -> AsyncIterator[Store]:
-    """The store; Refusal, naming `what` was looked for, where there is none that outlives this command."""
+    """Open the store. Raises Refusal if it is in memory only."""
     try:
         store = await open_store(settings.redis_url or None, settings.data_dir)
     except WrongStoreVersion as why:

@@ -1,4 +1,4 @@
-"""`rackmedic picture`: one picture of an incident as a file, and its rows as text for who cannot see it."""
+"""`rackmedic picture`: one chart as file or text."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class PictureRequest:
-    """What was typed. Raises Refusal for a kind or a file's name that is none."""
+    """Arguments of `picture`. Raises Refusal."""
 
     incident: str
     kind: str
@@ -43,7 +43,7 @@ class PictureRequest:
 
 
 async def run_picture_command(settings: "Settings", request: PictureRequest) -> int:
-    """Gather the rows, draw them where a file is named, and print. Raises Refusal."""
+    """Write or print the chart. Raises Refusal."""
     from bot.app.logs import set_up_logs
     from bot.cli.incident_report import open_incident_sources
     from bot.cli.persistent_store import open_persistent_store
@@ -51,7 +51,7 @@ async def run_picture_command(settings: "Settings", request: PictureRequest) -> 
     set_up_logs(settings.log_level, settings.log_format)
     async with open_persistent_store(settings, "incidents") as store, open_incident_sources(settings, store) as sources:
         matter = await sources.load_figure_inputs(request.incident)
-    assert request.picture_name is not None  # a request refuses what is none
+    assert request.picture_name is not None  # checked by PictureRequest
     if matter.unread and request.picture_name in ("heatmap", "bandwidth"):
         raise Refusal(f"{request.incident}: {' '.join(matter.unread)}")
     drawing = build_single_drawing(request.picture_name, request.key, matter)
@@ -61,7 +61,7 @@ async def run_picture_command(settings: "Settings", request: PictureRequest) -> 
 
 
 def write_picture_file(drawing: Drawing, request: PictureRequest) -> int:
-    """Bytes of the file."""
+    """Return the bytes written."""
     if request.out is None:
         return 0
     content = drawing.draw(parse_picture_format(request.out, "a picture"))
@@ -73,7 +73,7 @@ def write_picture_file(drawing: Drawing, request: PictureRequest) -> int:
 
 
 def print_picture(drawing: Drawing, request: PictureRequest, size: int, *, terminal: bool = False) -> None:
-    """On stdout. `size`: bytes of the file that was written."""
+    """Print the rows. `size`: bytes of the file."""
     if request.as_json:
         print_text(format_json_line(build_picture_document(drawing, request, size)))
         return
@@ -85,7 +85,6 @@ def print_picture(drawing: Drawing, request: PictureRequest, size: int, *, termi
 
 
 def build_picture_document(drawing: Drawing, request: PictureRequest, size: int) -> dict[str, Any]:
-    """The shape that scripts rely on; rows as they are printed, a head first."""
     row: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "incident": request.incident,

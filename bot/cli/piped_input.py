@@ -1,5 +1,7 @@
-"""What is piped in, line by line and bounded. It is read beside the event loop, so that Ctrl-C is heard while nobody writes, and past Python's own
-buffer, whose lock a thread that waits would hold when the process ends."""
+"""Piped input, line by line and bounded.
+
+Read in a thread, so that Ctrl-C works, and without Python's buffer, whose lock a waiting thread would hold at exit.
+"""
 
 import asyncio
 import os
@@ -8,12 +10,11 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 
-MAX_LINE_BYTES, READ_CHUNK_BYTES = 1 << 20, 1 << 16
-"""Bytes of a line, the rest of which is passed over, and that are read at once."""
+MAX_LINE_BYTES, READ_CHUNK_BYTES = 1 << 20, 1 << 16  # the rest of a longer line is dropped
 
 
 def read_first_piped_line() -> str:
-    """The first line, and nothing of what follows it."""
+    """Read the first line and no byte beyond."""
     if (descriptor := _get_stdin_descriptor()) is None:
         return sys.stdin.readline()
     found = bytearray()
@@ -23,7 +24,6 @@ def read_first_piped_line() -> str:
 
 
 async def read_piped_lines() -> AsyncIterator[str]:
-    """Each line; bytes that are no UTF-8 are shown as such."""
     descriptor = _get_stdin_descriptor()
     if descriptor is None:
         for line in sys.stdin:
@@ -37,7 +37,7 @@ async def read_piped_lines() -> AsyncIterator[str]:
 
 
 def _get_stdin_descriptor() -> int | None:
-    """None where standard input is none of the system's, as in a test."""
+    """Return None if stdin has no descriptor, as in tests."""
     try:
         return sys.stdin.fileno()
     except (OSError, ValueError):
@@ -52,7 +52,6 @@ def _build_queue_putter(queue: "asyncio.Queue[str | None]", loop: asyncio.Abstra
 
 
 def _read_descriptor(descriptor: int, put: Callable[[str | None], None]) -> None:
-    """Until there is no more, or nobody who listens."""
     with suppress(RuntimeError, asyncio.CancelledError):
         for line in _split_lines(iter(lambda: os.read(descriptor, READ_CHUNK_BYTES), b"")):
             put(line.decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""The replies of `diagnose --replies FILE`: what people say in the thread of a diagnosis, and when. Read whole or refused whole."""
+"""Replies of `diagnose --replies FILE`. One bad reply refuses the file."""
 
 from pathlib import Path
 from typing import Annotated, get_args
@@ -12,6 +12,7 @@ from kb.yaml_files import Document, Problems, read_document
 from tools.ledger.states import State
 
 WHILE_LOOKING = "diagnosing"
+# `diagnosing` comes during the turn before; all others after it and name the state that the writer expects then
 REPLY_MOMENTS = (
     WHILE_LOOKING,
     "concluded",
@@ -20,7 +21,6 @@ REPLY_MOMENTS = (
     *get_args(Lifecycle),
     *(state.value for state in State),
 )
-"""When a reply comes: while the turn before it is looking, else after that turn; the other words say what its writer expects by then."""
 MAX_REPLIES, MAX_REPLY_CHARS = 1000, 20_000
 
 
@@ -49,7 +49,7 @@ class ThreadReply(StrictModel):
 
 
 def read_replies(path: Path) -> tuple[ThreadReply, ...]:
-    """In the order in which they are said. Raises Refusal with every problem of the file, each at its line."""
+    """Return the replies. Raises Refusal with every problem and line."""
     problems = Problems()
     document = read_document(path, problems)
     rows = _parse_replies(document, problems) if document else []

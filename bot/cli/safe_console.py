@@ -1,4 +1,4 @@
-"""What commands print on: as wide as the terminal, or as wide as what is written where somebody pipes it on. Nothing is cut for a pipe."""
+"""The console of commands: terminal width, or unwrapped when piped."""
 
 import json
 import re
@@ -17,20 +17,19 @@ from rich.text import Text, TextType
 from bot.cli.command_runtime import replace_surrogates
 from kb.redact import show_invisible
 
-PIPED_WIDTH_COLUMNS = 10_000
-"""Characters of a line that no terminal wraps; what is longer than that was bounded before."""
+PIPED_WIDTH_COLUMNS = 10_000  # wider than any bounded line
 MAX_RULE_COLUMNS = 80
 _NON_ASCII_PATTERN: Final = re.compile(r"[^\x20-\x7e]")
 
 
 class SafeConsole(Console):
-    """Prints no sign of a stranger's that a terminal acts upon or that nobody sees: such a sign stands there as its code. No text is markup."""
+    """Shows hidden characters as codes and never interprets markup."""
 
     def __init__(self, *, width: int | None = None, stderr: bool = False) -> None:
         super().__init__(width=width, stderr=stderr, markup=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """See `Console.render`. Cleaned before it is laid out, and once more as it leaves."""
+        """Clean before layout and on output."""
         for segment in super().render(_sanitize_renderable(renderable), options):
             yield segment if segment.control else Segment(_sanitize_text(segment.text), segment.style)
 
@@ -39,7 +38,7 @@ def _sanitize_renderable(renderable: RenderableType) -> RenderableType:
     if isinstance(renderable, str):
         return _sanitize_text(renderable)
     if isinstance(renderable, Text) and (plain := _sanitize_text(renderable.plain)) != renderable.plain:
-        made = renderable.blank_copy(plain)  # its parts' styles go: their places have moved
+        made = renderable.blank_copy(plain)  # styles of parts are dropped, as their positions moved
         made.stylize(renderable.style)
         return made
     return renderable
@@ -50,19 +49,18 @@ def _sanitize_text(text: str) -> str:
 
 
 def open_console(*, whole: bool = False) -> SafeConsole:
-    """Standard output. COLUMNS wins over both, except for what is `whole` where it is no terminal: a table in which a script looks for words."""
+    """Return a console. COLUMNS wins, except for piped `whole` tables, which scripts search."""
     return SafeConsole(
         width=PIPED_WIDTH_COLUMNS if whole and not sys.stdout.isatty() else shutil.get_terminal_size((PIPED_WIDTH_COLUMNS, 50)).columns
     )
 
 
 def format_json_line(row: object) -> str:
-    """A document on one line. Signs that a terminal would act upon and those that nobody sees are escaped; whoever reads it as JSON gets them back."""
+    """Return one line of JSON with hidden characters escaped."""
     return escape_json_text(json.dumps(row, default=str, ensure_ascii=False))
 
 
 def escape_json_text(text: str) -> str:
-    """The same for a text that is JSON already."""
     return _NON_ASCII_PATTERN.sub(_escape_char, text)
 
 
@@ -72,10 +70,8 @@ def _escape_char(found: re.Match[str]) -> str:
 
 
 def render_rule(title: TextType = "", style: str = "rule.line") -> RenderableType:
-    """A line across, never longer than people expect one."""
     return Constrain(Rule(title, style=style), MAX_RULE_COLUMNS)
 
 
 def indent_renderable(content: RenderableType) -> RenderableType:
-    """Two characters from the left, and no blanks at its right."""
     return Padding(content, (0, 0, 0, 2), expand=False)

@@ -1,5 +1,7 @@
-"""Remedies decided in a terminal, over the simulated cluster of a case and nowhere else. Who speaks is named and not proved; all else is as in Slack: the same
-ledger counts, the same policy says who may, the same driver runs and proves. Only the cards are lines, with a number to decide by."""
+"""Approvals in a terminal, over a simulated cluster only. Speakers are not authenticated.
+
+Ledger, policy and runner are those of Slack.
+"""
 
 import asyncio
 import contextlib
@@ -35,14 +37,10 @@ from tools.ledger.states import OPEN_STATES, State
 if TYPE_CHECKING:
     from deploy.sandbox.cluster.doors.stage import Stage
 
-SIMULATED_TEAM_ID = "T0RACK"
-"""The simulated workspace whose people may be named."""
-POLL_REAL_SECONDS = 0.02
-"""Real seconds in which a process of the simulated node gets on with it, while a second passes by the case's clock."""
-MAX_STEPS_PER_LINE = 500
-"""What one line may set going, in actions driven and turns taken; only ever met by a bug."""
+SIMULATED_TEAM_ID = "T0RACK"  # the simulated workspace
+POLL_REAL_SECONDS = 0.02  # real time for a simulated process to advance while one second passes on the case's clock
+MAX_STEPS_PER_LINE = 500  # actions and turns per typed line; only a bug reaches it
 MAX_DECISION_LINE_CHARS = 600
-"""Characters of one that may decide something."""
 MAX_CLOCK_ADVANCE = timedelta(hours=24)
 SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600}
 _SPEAKER_PATTERN = re.compile(r"@(?P<who>[A-Za-z][\w.-]{0,30})[:,]?\s+(?P<text>.*)", re.DOTALL)
@@ -52,15 +50,13 @@ _DURATION_PATTERN = re.compile(r"(?P<number>\d{1,5})\s*(?P<unit>[smh])")
 
 @dataclass(frozen=True, slots=True)
 class TypedDecision:
-    """What a line decides: which card, how, and why."""
-
     verdict: Literal["approve", "deny"]
     number: int
     why: str = ""
 
 
 def parse_decision(line: str) -> TypedDecision | None:
-    """`approve 1` or `reject 1 WHY`; None for what decides nothing. An approval with words behind it is none: it might hang on them."""
+    """Parse `approve 1` or `reject 1 WHY`. An approval with text is none: it might be conditional."""
     found = _DECISION_PATTERN.fullmatch(line.strip()) if len(line) < MAX_DECISION_LINE_CHARS else None
     if found is None:
         return None
@@ -71,13 +67,13 @@ def parse_decision(line: str) -> TypedDecision | None:
 
 
 def parse_speaker(line: str) -> tuple[str, str]:
-    """Who says it and what, where a line begins with `@NAME`; else nobody and the line."""
+    """Return (name, text) of `@NAME text`, else ("", line)."""
     found = _SPEAKER_PATTERN.fullmatch(line)
     return (found["who"].lower(), found["text"]) if found else ("", line)
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of `90s`, `30m`, `2h`. Raises Refusal."""
+    """Return seconds of `90s`, `30m`, `2h`. Raises Refusal."""
     found = _DURATION_PATTERN.fullmatch(text.strip())
     seconds = int(found["number"]) * SECONDS_PER_UNIT[found["unit"]] if found else 0
     if not 0 < seconds <= MAX_CLOCK_ADVANCE.total_seconds():
@@ -87,30 +83,25 @@ def parse_duration(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPeople:
-    """The simulated workspace's people as the policy asks for them (`bot.policy.approvals.Directory`). Their names are their ids."""
+    """Users of the simulated workspace; names are ids."""
 
     known: Mapping[str, Person]
-    may: tuple[str, ...]
-    """Names of the approvers, as the settings would give them."""
+    may: tuple[str, ...]  # names of the approvers
 
     async def get_person(self, user: str) -> Person:
-        """Nobody's id is empty, so that who is not there is refused."""
+        """Return an empty id for unknown users, which the policy refuses."""
         return self.known.get(user, Person("", ""))
 
     async def list_approvers(self, group: str, team: str) -> frozenset[str]:
-        """There are no user groups here."""
         return frozenset()
 
     async def list_members(self, group: str) -> frozenset[str]:
-        """There are no user groups here."""
         return frozenset()
 
-    def refresh(self, *about: str) -> None:
-        """Nobody comes and nobody goes."""
+    def refresh(self, *about: str) -> None: ...
 
 
 def load_simulated_people() -> SimulatedPeople:
-    """Those of the sandbox's Slack: on call, approvers, a customer, a guest, one who left. The sandbox is there: a case was opened."""
     from deploy.sandbox.slack.workspace.people import cast
 
     rows = [user for user in cast() if not user.is_bot]
@@ -121,54 +112,45 @@ def load_simulated_people() -> SimulatedPeople:
 
 @dataclass(slots=True)
 class InMemoryInbox:
-    """What acting has to tell the incident, until its turn is taken."""
+    """Inbox of the one incident, until its turn takes the items."""
 
     where: Origin
     _items: deque[InboxItem] = field(default_factory=deque)
     _keys: set[str] = field(default_factory=set)
 
     async def enqueue(self, item: InboxItem, dedupe_key: str) -> bool:
-        """Once for each key."""
         new = dedupe_key not in self._keys
         self._keys.add(dedupe_key)
         self._items.extend([item] if new else [])
         return new
 
     async def list_waiting(self, incident: str) -> list[InboxItem]:
-        """There is one incident here."""
         return list(self._items)
 
     async def get_origin(self, incident: str) -> Origin | None:
-        """In this terminal."""
         return self.where
 
     async def list_drained_incidents(self) -> list[str]:
-        """It begins with nothing held."""
         return []
 
     def pop_next_item(self) -> InboxItem | None:
-        """The next, whose turn is now."""
         return self._items.popleft() if self._items else None
 
 
 @dataclass(slots=True)
 class QueuedWakeups:
-    """Who is woken waits until somebody sees to it: nothing happens behind the back of whoever types."""
+    """Wakeups that wait for `run_until_idle`: nothing runs in the background."""
 
     names: dict[str, None] = field(default_factory=dict)
 
     async def wake(self, incident: str) -> None:
-        """Once, however often it is woken meanwhile."""
         self.names[incident] = None
 
-    async def start(self, advance: Callable[[str], Awaitable[None]]) -> None:
-        """`ApprovalSession.settle` calls for itself."""
+    async def start(self, advance: Callable[[str], Awaitable[None]]) -> None: ...
 
-    async def aclose(self) -> None:
-        """Nothing runs by itself."""
+    async def aclose(self) -> None: ...
 
     def pop_next_incident(self) -> str | None:
-        """The first that was woken."""
         name = next(iter(self.names), None)
         if name is not None:
             del self.names[name]
@@ -177,26 +159,22 @@ class QueuedWakeups:
 
 @dataclass(slots=True)
 class TerminalApprovalCards:
-    """The cards (`bot.remediation.action_runner.ActionCardPublisher`): a number for each action, and the lines that tell of it until they are printed."""
+    """Approval cards as numbered lines, kept until printed."""
 
     may: tuple[str, ...]
-    shown: list[tuple[str, str]] = field(default_factory=list)
-    """(approval, digest as it was shown), by number."""
+    shown: list[tuple[str, str]] = field(default_factory=list)  # (approval, digest as shown), by number
     lines: list[str] = field(default_factory=list)
 
     async def post_approval_card(self, record: ActionRecord, incident_state: IncidentState) -> None:
-        """A decision is wanted."""
         if record.approval not in [approval for approval, _ in self.shown]:
             self.shown.append((record.approval, record.digest))
         self.lines += _render_card_lines(self.find_card_number(record), record, self.may)
 
     async def update_card(self, record: ActionRecord) -> None:
-        """A vote was counted, or it runs."""
         if record.state in OPEN_STATES or record.state is State.EXECUTING:
             self._append_line(record, f"{action_text.format_headline(record)} · {format_approval_count(record)}")
 
     async def post_outcome(self, record: ActionRecord) -> None:
-        """How it ended, and what the proof says."""
         self._append_line(
             record,
             " ".join(
@@ -207,27 +185,22 @@ class TerminalApprovalCards:
         )
 
     async def list_known_rows(self, record: ActionRecord) -> Sequence[tuple[str, str]]:
-        """Nothing is stored with a card of the terminal."""
         return ()
 
     async def post_reminder(self, record: ActionRecord) -> None:
-        """Time is nearly over."""
         self._append_line(record, f"still to be decided until {format_utc_time(record.decide_by)}: {action_text.format_headline(record)}")
 
     async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
-        """Approved, and not started yet."""
         self._append_line(record, f"waits: {show_invisible(why)}")
 
     async def show_contact_state(self, record: ActionRecord, says: str) -> None:
-        """Its host does not answer, or does again."""
         self._append_line(record, show_invisible(says) or f"{record.action.via} answers again")
 
     def find_card_number(self, record: ActionRecord) -> int:
-        """By which people decide it; 0 for one that was never shown."""
+        """Return the number; 0 if never shown."""
         return next((at for at, (approval, _) in enumerate(self.shown, 1) if approval == record.approval), 0)
 
     def drain_lines(self) -> list[str]:
-        """What was not printed yet."""
         lines, self.lines = self.lines, []
         return lines
 
@@ -236,7 +209,6 @@ class TerminalApprovalCards:
 
 
 def _render_card_lines(number: int, record: ActionRecord, may: Sequence[str]) -> list[str]:
-    """Everything that an approval card says which bears on a decision."""
     action = record.action
     hold = "; ".join(filter(None, (action_text.describe_fault_briefly(action), *(condition.says for condition in action.conditions))))
     where = f"{fold_host_names(list_targets(action))}, via {action.via}" if action.via != action.target else action.target
@@ -252,7 +224,7 @@ def _render_card_lines(number: int, record: ActionRecord, may: Sequence[str]) ->
 
 @dataclass(slots=True)
 class ApprovalSession:
-    """A thread whose fixes can be decided."""
+    """A thread whose remediations can be decided."""
 
     thread: LocalThread
     people: SimulatedPeople
@@ -265,7 +237,7 @@ class ApprovalSession:
     _votes: int = 0
 
     async def cast_vote(self, decision: TypedDecision, who: str) -> None:
-        """Count one person's word, and let come what comes of it. Raises Refusal with what the ledger or the policy says against it."""
+        """Count a vote and run what follows. Raises Refusal."""
         if who not in self.people.known:
             verb = "approve" if decision.verdict == "approve" else "reject"
             named = " or ".join(f"@{name} {verb} {decision.number}" for name in self.people.may)
@@ -286,14 +258,12 @@ class ApprovalSession:
         await self.run_until_idle()
 
     async def advance_clock(self, seconds: float) -> None:
-        """Let the case's clock go on, and let come what comes by then."""
         self.stage.wait(seconds)
         await self.run_until_idle()
 
     async def run_until_idle(self) -> None:
-        """Until nothing is left that could go on now."""
         actions = self.acting.actions
-        assert actions is not None  # it was opened to work
+        assert actions is not None  # the runtime was opened with works=True
         await self._reconcile_remediations()
         await actions.wake_due()
         for _ in range(MAX_STEPS_PER_LINE):
@@ -307,12 +277,10 @@ class ApprovalSession:
                 return
 
     async def _reconcile_remediations(self) -> None:
-        """After a turn its ladders are looked after, as the desk's board has it done."""
         if self.acting.actions and (await self.thread.get_state(self.incident)).get("ladders"):
             await self.acting.actions.schedule_incident(self.incident)
 
     async def list_decisions(self) -> list[dict[str, Any]]:
-        """Every decision that was asked for, for scripts."""
         records = [await self.acting.ledger.get_record(approval) for approval, _ in self.cards.shown]
         return [_build_decision_row(number, record) for number, record in enumerate(records, 1)]
 
@@ -342,7 +310,7 @@ def _build_decision_row(number: int, record: ActionRecord) -> dict[str, Any]:
 async def open_approval_session(
     settings: Settings, world: DiagnosisRuntime, stage: "Stage", incident: str, wait: Callable[[], None]
 ) -> AsyncIterator[ApprovalSession]:
-    """A thread over a case with the acting half under it, on a ledger that ends with the conversation."""
+    """Open a thread over a case; its ledger is discarded at the end."""
     people, decided = load_simulated_people(), OpenDecisionLookup()
     where = Origin(kind="terminal", team=SIMULATED_TEAM_ID)
     with tempfile.TemporaryDirectory(prefix="rackmedic-chat-") as folder:
@@ -371,10 +339,9 @@ async def open_approval_session(
 
 
 async def ignore_wakeup(name: str) -> None:
-    """What is in the inbox is taken by `settle`, in its turn."""
+    """Do nothing: `run_until_idle` takes the inbox items."""
 
 
 async def _advance_stage_clock(stage: "Stage", seconds: float) -> None:
-    """Time between two looks at something that runs."""
     stage.wait(seconds)
     await asyncio.sleep(POLL_REAL_SECONDS)

@@ -1,4 +1,4 @@
-"""`rackmedic stats`: how incidents went and what people thought of it, from the Redis that `rackmedic serve` uses."""
+"""`rackmedic stats`: outcomes and feedback of incidents."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,6 @@ from kb.redact import show_invisible
 
 
 async def print_stats(settings: Settings, days: int, *, as_json: bool) -> int:
-    """Print them. Raises Refusal where there is no store to read."""
     set_up_logs(settings.log_level, settings.log_format)
     async with open_persistent_store(settings, "incidents") as store:
         summary = summarize_metrics(*await IncidentMetricsStore(store.redis).list_since(WallClock().now() - timedelta(days=days)))
@@ -35,7 +34,7 @@ async def print_stats(settings: Settings, days: int, *, as_json: bool) -> int:
 
 
 def build_stats_document(summary: MetricsSummary) -> dict[str, Any]:
-    """The shape that scripts rely on. A share of nothing is null."""
+    """Return JSON for scripts; a share of nothing is null."""
     return {
         "schema": 1,
         "incidents": summary.incidents,
@@ -64,7 +63,6 @@ def _summarize_durations(values: Sequence[float]) -> dict[str, float | int | Non
 
 
 def render_stats(summary: MetricsSummary, days: int) -> Group:
-    """The same for people."""
     if not summary.incidents:
         return Group(Text(f"No incident in the last {days} days."))
     lines = [

@@ -1,4 +1,4 @@
-"""`rackmedic ticket export|import`: a ticket as a file, for sites whose provider is not reached over a network, or not yet."""
+"""`rackmedic ticket export|import`: tickets as files, for sites without a network link."""
 
 import json as json_of
 import sys
@@ -70,7 +70,7 @@ def import_ticket(
 
 async def _run_export(settings: "Settings", incident: str, file: Path, *, preview: bool, as_json: bool) -> int:
     from bot.app.diagnosis_runtime import WallClock, load_site_inventory
-    from bot.cli.persistent_store import open_persistent_store  # brings Redis' client
+    from bot.cli.persistent_store import open_persistent_store  # loads Redis' client
     from bot.provider.ticket_document import IncidentNotFound, build_incident_ticket
     from tools.evidence import DirectoryEvidence
 

@@ -1,4 +1,4 @@
-"""The card of a lesson in the thread of the incident that taught it, and what people do with it. Each is settled once, whoever clicks."""
+"""Lesson cards in their incident's thread, and clicks on them. Each lesson is decided once."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ NO_CAUSE = "Nobody said yet which cause of the taxonomy it was. Press Edit and c
 
 @dataclass(frozen=True, slots=True)
 class LessonCards:
-    """One message a lesson, drawn anew whenever something was decided about it."""
+    """One message per lesson, redrawn on each decision."""
 
     kept: EditableMessages
     inbox: Inbox
@@ -46,7 +46,7 @@ class LessonCards:
     titles: Mapping[str, str]
 
     async def update_card(self, lesson: Lesson) -> None:
-        """In its incident's thread, as long as that is the operators' own and nobody else reads it."""
+        """Draw the card, unless the channel is shared."""
         origin = await self.inbox.get_origin(lesson.incident)
         if origin is None or origin.kind != "slack" or not origin.thread_ts or await self.people.is_shared(origin.channel):
             return
@@ -60,14 +60,12 @@ class LessonCards:
 
 @dataclass(frozen=True, slots=True)
 class LessonHandlers:
-    """Its buttons and its form, handed to the listeners."""
-
     surface: HandlerContext
     lessons: LessonStore
     cards: LessonCards
 
     async def handle_click(self, payload: Payload) -> None:
-        """A click. Raises Refusal where it counts for nothing; the card is then drawn as things stand."""
+        """Handle a click. Raises Refusal."""
         pressed = card.parse_lesson_click(payload)
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
         lesson = await self._load_lesson(pressed.incident)
@@ -89,7 +87,7 @@ class LessonHandlers:
             await self._decide_lesson(lesson, pressed.item, "accepted" if pressed.does == "accept" else "refused", by)
 
     async def handle_submission(self, payload: Payload) -> None:
-        """The form, sent. Raises Refusal, and BadForm for what can be mended in it."""
+        """Handle the form. Raises Refusal, BadForm."""
         edit = card.parse_lesson_form(payload)
         lesson = await self._load_lesson(edit.lesson)
         team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
@@ -117,7 +115,7 @@ class LessonHandlers:
             return accept_lesson(shown, by, today, twin)
 
         await self._change_lesson(lesson.id, settled)
-        if twin:  # once: of two clicks the later one was refused above
+        if twin:  # counted once: a second click was refused above
             await self._change_lesson(twin.id, lambda now: count_seen_again(now, lesson.seen))
 
     async def _restore_lesson(self, lesson: Lesson, by: str) -> None:
@@ -131,7 +129,7 @@ class LessonHandlers:
         await self._change_lesson(lesson.id, back)
 
     async def _change_lesson(self, lesson: str, change: Callable[[Lesson], Lesson]) -> None:
-        """Settled by the store alone; the card follows, also for whoever came too late."""
+        """Change the lesson, then redraw the card even if refused."""
         try:
             async with guard_store():
                 await self.lessons.update_lesson(lesson, change)
@@ -161,7 +159,7 @@ class LessonHandlers:
 
 
 def _require_as_shown(now: Lesson, digest: str) -> Lesson:
-    """The lesson, if it is still to be decided and as whoever clicked saw it."""
+    """Return the lesson if undecided and unchanged. Raises Refusal."""
     if now.state != "draft":
         raise Refusal(f"This lesson is {now.state} already; its card says by whom.")
     if now.digest != digest:

@@ -1,4 +1,4 @@
-"""A closed incident drafts a lesson, after the report that closed it and under the incident's lease, so that none is drafted twice."""
+"""Drafts a lesson when an incident closes, under its lease, so that none is drafted twice."""
 
 from collections.abc import Awaitable, Callable
 from datetime import date, datetime
@@ -20,7 +20,7 @@ LessonPresenter = Callable[[Lesson], Awaitable[None]]
 
 
 class LessonObserver:
-    """Posts as before. A draft that nobody decided about follows its incident where that is closed anew; what was decided stays."""
+    """Publishes, then drafts. An undecided draft follows its incident when that is closed again."""
 
     def __init__(self, board: ReportPublisher, lessons: LessonStore, draft: LessonDrafter, show: LessonPresenter, clock: Clock) -> None:
         self._board, self._lessons, self._draft, self._show, self._clock = board, lessons, draft, show, clock
@@ -36,7 +36,7 @@ class LessonObserver:
             await self._show(kept)
 
     async def _judge_recalled_lessons(self, incident: str, state: IncidentState) -> None:
-        """Each lesson that was recalled there is counted by what it turned out to be: once an incident, by its last word, however often it is told."""
+        """Count recalled lessons as right or wrong, once per incident, by its final cause."""
         label = get_established_cause(IncidentView(state)) if state.get("lifecycle") == "closed" else ""
         for row in (state.get("turn") or {}).get("recalled", ()) if label else ():
             known = MatchedLesson.model_validate(row)
@@ -48,19 +48,19 @@ class LessonObserver:
                 await self._show(after)
 
     async def _store_draft(self, draft: Lesson) -> Lesson | None:
-        """The lesson as it is kept now; None where there is no room for one more."""
+        """Return the stored lesson, or None if full."""
         if await self._lessons.add_lesson(draft):
             return draft
         return await self._lessons.update_lesson(draft.id, lambda now: _merge_draft(now, draft))
 
 
 def _judge_lesson(now: Lesson, *, incident: str, label: str, today: date, told: bool, fell: list[bool]) -> Lesson:
-    """`fell` learns, with each try, whether it is used no more by that."""
+    """Apply the outcome; appends to `fell` whether the state changed."""
     after = apply_outcome(now, incident, label, today, told=told)
     fell.append(after.state != now.state)
     return after
 
 
 def _merge_draft(now: Lesson, draft: Lesson) -> Lesson:
-    """What people wrote into a draft stays, unless the incident turned out to be something else since."""
+    """Keep an edited draft; replace an unedited one if the cause changed."""
     return draft if now.state == "draft" and not now.edited and now.label != draft.label else now

@@ -1,5 +1,7 @@
-"""At a customer's site: the message about the provider in an incident's thread, and its buttons. What would leave is shown whole, as a file in the
-thread, before anybody can send it."""
+"""At a tenant's site: the provider message and its buttons.
+
+The document is shown as a file in the thread before anyone can send it.
+"""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -47,7 +49,7 @@ TicketDocumentBuilder = Callable[[str], Awaitable[BuiltTicket]]
 
 @dataclass(frozen=True, slots=True)
 class ProviderCards:
-    """The message. Painted after a turn that ends in what a provider mends, and whenever something moved."""
+    """Draws the provider message after turns and on each change."""
 
     client: SlackClient
     kept: EditableMessages
@@ -57,7 +59,7 @@ class ProviderCards:
     taxonomy: Taxonomy
 
     async def update_card(self, incident: str) -> None:
-        """Show where it stands; say it as well where that is news. Slack's trouble is written down: it is painted again with the next news."""
+        """Redraw the message and announce a new state. A Slack failure is logged."""
         origin = await self.inbox.get_origin(incident)
         if origin is None or origin.kind != "slack" or not origin.thread_ts:
             return
@@ -86,13 +88,12 @@ class ProviderCards:
                 await self.kept.cards.set(incident, ANNOUNCED_NAME, stands)
 
     async def build_view(self, row: OutboxRow) -> ProviderTicketView:
-        """What people are shown of a row."""
         by = await self.people.get_name(row.by)
         found = build_card_causes(parse_found_causes(row.notes))
         return ProviderTicketView(row.incident, row.stage, row.draft, by, row.ticket, row.state, row.trouble, row.refused, row.tries, found)
 
     async def post_provider_message(self, incident: str, ticket: str, words: ProviderMessage) -> bool:
-        """What the provider's people said, as a message of its own, once; whether it stands in the thread."""
+        """Post a provider message once; True if it is in the thread."""
         origin = await self.inbox.get_origin(incident)
         if origin is None or origin.kind != "slack" or not origin.thread_ts:
             return False
@@ -108,14 +109,14 @@ class ProviderCards:
         return True
 
     async def update_after_turn(self, incident: str, state: IncidentState) -> None:
-        """After a turn: offered once something is the provider's, kept up to date from then on."""
+        """Offer a ticket once the provider is needed; then keep it up to date."""
         row = await self.outbox.load_row(incident)
         if row.stage != "offered" or _needs_provider(IncidentView(state), self.taxonomy):
             await self.update_card(incident)
 
 
 def _needs_provider(rows: IncidentView, taxonomy: Taxonomy) -> bool:
-    """Whether people have it, or a cause is not the customer's own to mend."""
+    """Return True if handed off, or if a cause is not the tenant's to fix."""
     if rows.ticket is not None and rows.ticket.handed:
         return True
     report = rows.report
@@ -124,31 +125,29 @@ def _needs_provider(rows: IncidentView, taxonomy: Taxonomy) -> bool:
 
 
 class ProviderObserver:
-    """A board whose reports may be followed by what is offered to be sent to the provider."""
+    """Publishes, then updates the provider message."""
 
     def __init__(self, board: ReportPublisher, cards: ProviderCards) -> None:
         self._board, self._cards = board, cards
 
     async def publish_progress(self, p: Progress) -> None:
-        """News of a look are nobody else's."""
         await self._board.publish_progress(p)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """Ours first."""
         await self._board.publish_report(incident, state, report)
         await self._cards.update_after_turn(incident, state)
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderHandlers:
-    """Its buttons, handed to the listeners. A colleague in the incident's own thread presses them, and nobody else."""
+    """Handles buttons: only for this workspace's members, in the incident's own thread."""
 
     surface: HandlerContext
     cards: ProviderCards
     document_of: TicketDocumentBuilder
 
     async def handle_click(self, payload: Payload) -> None:
-        """Show what would leave, send what was shown, or leave it. Raises Refusal."""
+        """Show, send or drop the draft. Raises Refusal."""
         pressed = provider_ticket.parse_provider_click(payload)
         user = str(payload["user"]["id"])
         origin = await self._authorize_click(payload, pressed)
@@ -174,7 +173,7 @@ class ProviderHandlers:
         return origin
 
     async def _show_document(self, origin: Origin, incident: str) -> None:
-        """The file first: a button to send is there only where people can read what it sends."""
+        """Upload the file first: no send button without readable content."""
         try:
             made = await self.document_of(incident)
             raw = made.document.to_canonical_bytes()
@@ -196,7 +195,7 @@ class ProviderHandlers:
         await self.cards.update_card(incident)
 
     async def _queue_sending(self, pressed: ButtonClick, user: str) -> None:
-        """Stored before the click is acknowledged; sent by whoever empties the outbox."""
+        """Queue before the click is acknowledged; `TicketSender` sends."""
         async with guard_store():
             came = await self.cards.outbox.queue_draft(pressed.incident, pressed.item, user)
         if came is ClickResult.OLD:

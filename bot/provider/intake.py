@@ -1,6 +1,6 @@
-"""The provider's intake: `POST /intake/TENANT`, signed. It opens incidents and tells how far they are; it decides nothing and calls nobody.
+"""The provider's intake: signed `POST /intake/TENANT`. Calls no one.
 
-Whoever is not known, signs wrongly or comes late gets the same answer. A message is heard once; the same ticket sent again is one ticket.
+Unknown tenant, wrong signature and expired timestamp get the same answer. A repeated ticket stays one.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ UNAUTHORIZED_ANSWER = InboundResponse(401, {"error": "not signed by a key that i
 
 @dataclass(frozen=True, slots=True)
 class ProviderIntake:
-    """`keys`: of each tenant, all that count now. `wake` has an incident looked at."""
+    """`keys`: all valid keys per tenant. `wake` schedules an incident."""
 
     keys: Mapping[str, Sequence[bytes]]
     arrivals: TicketImporter
@@ -48,7 +48,7 @@ class ProviderIntake:
         return (InboundRoute("/intake/{tenant}", self.handle_message, MAX_BODY_BYTES, self.check_signature_headers),)
 
     def check_signature_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
-        """Refuse what no tenant can have signed, by its headers alone; which tenants there are it does not tell."""
+        """Refuse by headers alone, without revealing which tenants exist."""
         try:
             check_headers(headers, self.arrivals.clock.now())
         except Unsigned as why:
@@ -56,7 +56,7 @@ class ProviderIntake:
         return None
 
     async def handle_message(self, request: InboundRequest) -> InboundResponse:
-        """One message, whole."""
+        """Verify, deduplicate and dispatch a message."""
         tenant, body = request.parts["tenant"], request.body
         try:
             message = verify_message(self.keys.get(tenant, ()), request.headers, body, self.arrivals.clock.now())

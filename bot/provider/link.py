@@ -1,4 +1,4 @@
-"""From a customer's site to the intake of their provider: outwards only, over HTTPS, signed. The one place that calls it."""
+"""Connection of a tenant's site to the provider: outbound only, HTTPS, signed."""
 
 import asyncio
 import json
@@ -23,8 +23,7 @@ from kb.redact import redact_start
 from tools.clock import Clock
 
 TIMEOUT_SECONDS, MAX_ANSWER_BYTES = 20.0, 64 << 10
-RETRY_STATUSES = frozenset({408, 409, 425, 429})
-"""Answers after which the same message is sent again, newly signed."""
+RETRY_STATUSES = frozenset({408, 409, 425, 429})  # the message is sent again, newly signed
 
 
 class LinkUnavailable(Exception):
@@ -40,21 +39,17 @@ class LinkRefused(Exception):
 
 
 class ProviderLink(Protocol):
-    """The provider, as the sender needs them."""
-
     async def send_ticket(self, id_: str, body: bytes) -> TicketAnswer:
-        """Send a ticket. Raises LinkAway and LinkRefused."""
+        """Send a ticket. Raises LinkUnavailable, LinkRefused."""
         ...
 
     async def fetch_states(self, after: Mapping[str, int]) -> StatesAnswer:
-        """How far tickets are, and what was said of each after so many words of people. Raises LinkAway and LinkRefused."""
+        """Return states, and messages after a number per ticket. Raises LinkUnavailable, LinkRefused."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class HttpProviderLink:
-    """The intake by its address and our key."""
-
     url: str
     key: bytes
     clock: Clock

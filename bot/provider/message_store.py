@@ -1,4 +1,4 @@
-"""What a provider's people tell a customer whose own RackMedic asks us: kept until it asks, counted, so that each is heard once."""
+"""Operators' messages to a tenant's RackMedic, numbered and stored until fetched."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ from bot.tasks import to_coroutine
 from kb.redact import redact_start
 from tools.clock import Clock
 
-MAX_KEPT_MESSAGES = 200
-"""Of one ticket; from then on nothing is taken."""
+MAX_KEPT_MESSAGES = 200  # per ticket; further ones are refused
+# KEYS: the incident's row. ARGV: dedupe key, message, maximum count. Returns the message's number, 0 if full.
 APPEND_MESSAGE_SCRIPT = """
 local before = redis.call('HGET', KEYS[1], 'words_key:' .. ARGV[1])
 if before then return tonumber(before) end
@@ -20,23 +20,20 @@ local n = redis.call('HINCRBY', KEYS[1], 'words', 1)
 redis.call('HSET', KEYS[1], 'words_key:' .. ARGV[1], n, 'words:' .. n, ARGV[2])
 return n
 """
-"""KEYS the incident's row. ARGV what makes it one however often it is sent, the words, how many at most. 0: there is no room."""
 
 
 class ProviderMessageStore:
-    """The words of each ticket's incident, in order."""
-
     def __init__(self, redis: Redis, clock: Clock, names: RedisKeys | None = None) -> None:
         self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
         self._tell = redis.register_script(APPEND_MESSAGE_SCRIPT)
 
     async def append_message(self, incident: str, key: str, words: str) -> int:
-        """Keep them; their number. The same key again is the same words. 0 where there is no room."""
+        """Store a message; return its number, 0 if full. Idempotent per key."""
         said = ProviderMessage(n=1, at=self._clock.now(), text=redact_start(words, MAX_MESSAGE_CHARS))
         return int(await self._tell(keys=[self._build_row_key(incident)], args=[key, said.model_dump_json(), MAX_KEPT_MESSAGES]))
 
     async def list_messages_after(self, incident: str, heard: int, most: int = MAX_MESSAGES_PER_ANSWER) -> tuple[ProviderMessage, ...]:
-        """Those that the asker has not heard yet, the oldest first."""
+        """Return messages after number `heard`, oldest first."""
         numbers = range(heard + 1, heard + 1 + most)
         fields = [f"words:{n}" for n in numbers]
         found: Sequence[bytes | None] = await to_coroutine(self._redis.hmget(self._build_row_key(incident), fields))

@@ -1,5 +1,6 @@
-"""What a provider says of a ticket beside its state: words of their people, and causes that they found. Values on the wire; read by cutting and
-redacting, for at the customer's site all of it is a stranger's.
+"""Messages and causes that a provider reports.
+
+Parsing truncates and redacts: the tenant's site does not trust them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,10 +14,8 @@ from kb.customers.cause_words import CauseWords
 from kb.redact import redact_start
 from kb.taxonomy.customer_fix import CustomerFix
 
-MAX_MESSAGES_PER_ANSWER, MAX_CAUSES_PER_ANSWER = 5, 3
-"""Of one ticket in one answer: words of people (the rest comes with the next), and causes."""
-MAX_MESSAGE_CHARS, MAX_BLOCK_CHARS = 1500, 1500
-"""Characters of what people say, and of a block to paste."""
+MAX_MESSAGES_PER_ANSWER, MAX_CAUSES_PER_ANSWER = 5, 3  # limits per ticket; further messages come with the next answer
+MAX_MESSAGE_CHARS, MAX_BLOCK_CHARS = 1500, 1500  # limits of a message, and of a paste block
 _MAX_SENTENCE_CHARS, _MAX_HOST_NAME_CHARS = 600, 253
 
 
@@ -52,8 +51,7 @@ class ProviderCause(_UpdateModel):
     words: Sentence
     ours: bool = True
     hosts: Annotated[tuple[HostName, ...], Field(max_length=256)] = ()
-    shows: Annotated[tuple[Sentence, ...], Field(max_length=4)] = ()
-    """Lines of the customer's own job."""
+    shows: Annotated[tuple[Sentence, ...], Field(max_length=4)] = ()  # lines of the tenant's job
     change: Sentence = ""
     block: PasteBlock = ""
     works: Sentence = ""
@@ -65,22 +63,19 @@ PROVIDER_CAUSES_ADAPTER: TypeAdapter[tuple[ProviderCause, ...]] = TypeAdapter(tu
 
 
 def count_heard_messages(notes: Mapping[str, str]) -> int:
-    """How many words of the provider's people stand in the thread, by what the outbox keeps of its row."""
+    """Return the number of the last posted message."""
     return int(notes.get("heard", 0))
 
 
 def parse_found_causes(notes: Mapping[str, str]) -> tuple[ProviderCause, ...]:
-    """Causes that the provider found, by the same."""
     return PROVIDER_CAUSES_ADAPTER.validate_json(notes.get("found", "[]"))
 
 
 def build_provider_causes(rows: Iterable[TenantCause]) -> tuple[ProviderCause, ...]:
-    """As the customers' card has them."""
     return tuple(_build_provider_cause(row) for row in rows)[:MAX_CAUSES_PER_ANSWER]
 
 
 def build_card_causes(rows: Iterable[ProviderCause]) -> tuple[TenantCause, ...]:
-    """As a card shows them."""
     return tuple(_build_card_cause(row) for row in rows)
 
 

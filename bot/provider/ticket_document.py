@@ -1,4 +1,4 @@
-"""The ticket of a stored incident, as it may leave this site."""
+"""A stored incident as a ticket document that may leave the site."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +17,7 @@ from tools.evidence import EvidenceStore
 from tools.fact import Fact
 from tools.inventory.inventory import Inventory
 
-get_public_chunks = cache(load_public_chunks)
-"""Half a second of reading, done once by a process that needs it."""
+get_public_chunks = cache(load_public_chunks)  # takes half a second, so cached per process
 
 
 class IncidentNotFound(Exception):
@@ -27,14 +26,14 @@ class IncidentNotFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BuiltTicket:
-    """The document; `facts_kept` is false where the facts behind it are not kept any more, or not here."""
+    """`facts_kept` is False if the facts are no longer stored here."""
 
     document: TicketDocument
     facts_kept: bool = True
 
 
 async def build_incident_ticket(redis: Redis, evidence: EvidenceStore, inventory: Inventory, incident: str, clock: Clock) -> BuiltTicket:
-    """Raises NothingKnown."""
+    """Build the document. Raises IncidentNotFound."""
     state = await IncidentStateReader(redis).load_state(incident)
     if not state:
         raise IncidentNotFound(f"{incident}: no such incident here, or nothing was looked at yet; its card shows its id")
@@ -51,6 +50,6 @@ async def _load_facts(evidence: EvidenceStore, digest: str) -> tuple[list[Fact],
 
 
 def list_private_names(inventory: Inventory) -> Iterator[str]:
-    """Names of a site's own: its hosts (those in question are let through by name), how they are reached, switches, controllers, tenants."""
+    """Yield the site's own names, which the export signs away (affected hosts are exempt there)."""
     for host in inventory.hosts.values():
         yield from (name for name in (host.name, host.address, host.jump, host.controller, host.leaf, host.tenant) if name)

@@ -1,4 +1,4 @@
-"""A ticket of a customer's own RackMedic → an incident of ours, once. What it says is evidence of low trust: our own looks decide."""
+"""Turns a tenant's ticket into one incident. It is evidence of low trust: own checks decide."""
 
 import hashlib
 from collections.abc import Iterable
@@ -15,8 +15,7 @@ from graph.ticket_export.imported_evidence import build_item_data, build_report_
 from tools.clock import Clock
 from tools.inventory.inventory import Inventory
 
-PROVIDER_LINK_USER = "provider_link"
-"""Who speaks in an item that a ticket made."""
+PROVIDER_LINK_USER = "provider_link"  # author of items made from tickets
 
 
 class NoOperatorChannel(Refusal):
@@ -25,7 +24,7 @@ class NoOperatorChannel(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class ImportedTicket:
-    """Our incident for a ticket; `again`: nothing was new. `opened`: it is the first of it."""
+    """`opened`: by this ticket; `again`: nothing new."""
 
     incident: str
     opened: bool = False
@@ -34,15 +33,13 @@ class ImportedTicket:
 
 @dataclass(frozen=True, slots=True)
 class TicketImporter:
-    """Opens incidents from tickets."""
-
     inbox: Inbox
     book: TicketStore
     inventory: Inventory
     clock: Clock
 
     async def import_ticket(self, tenant: str, document: TicketDocument) -> ImportedTicket:
-        """The same document twice is one; a newer one of the same ticket is news for its incident. Raises NoPlace."""
+        """Import a document once; a newer one becomes a reply. Raises NoOperatorChannel."""
         ticket = build_ticket_id(tenant, document.incident)
         origin = Origin(kind="slack", channel=find_operator_channel(self.inventory, tenant), tenant=tenant, ticket=ticket)
         known = await self.inbox.find_incident(*origin.source_key)
@@ -67,17 +64,16 @@ class TicketImporter:
 
 
 def build_ticket_id(tenant: str, incident: str) -> str:
-    """What a customer's ticket is called here."""
     return f"{tenant}/{incident}"
 
 
 def hash_document(document: TicketDocument) -> str:
-    """Of all that it says but when it was written down."""
+    """Hash all but the creation time."""
     return hashlib.sha256(document.model_dump_json(exclude={"made"}).encode()).hexdigest()
 
 
 def find_operator_channel(inventory: Inventory, tenant: str) -> str:
-    """The operators' channel in which a tenant's incidents live: that of their own channel, else one that speaks of their hosts. Raises NoPlace."""
+    """Return the channel bound to the tenant's, else one that covers its hosts. Raises NoOperatorChannel."""
     if tenant not in list_tenants(inventory):
         raise NoOperatorChannel(
             f"no host of the inventory belongs to tenant {tenant!r}: known are {', '.join(list_tenants(inventory)) or 'none'}", 2
@@ -94,7 +90,7 @@ def find_operator_channel(inventory: Inventory, tenant: str) -> str:
 
 
 def list_tenants(inventory: Inventory) -> tuple[str, ...]:
-    """Everybody who has hosts."""
+    """Return tenants that own hosts, sorted."""
     return _sort_names(host.tenant for host in inventory.hosts.values())
 
 

@@ -1,4 +1,4 @@
-"""Empties the outbox, and asks how far the provider is: they never call us. Any number of processes may do so; the intake makes one of it."""
+"""Sends tickets and polls the provider, which never calls back. Safe in several processes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,19 +16,18 @@ from bot.tasks import run_periodically
 
 log = structlog.get_logger()
 SWEEP_INTERVAL_SECONDS = 2.0
+# default of `provider_poll_seconds`; slower once the repair is proved
 POLL_INTERVAL, SLOW_POLL_INTERVAL = timedelta(seconds=30), timedelta(minutes=10)
-"""How often a state is asked for, the default of the setting `provider_poll_seconds`; seldom once the repair is proved."""
 
 
 async def leave_with_provider(incident: str, ticket: str, words: ProviderMessage) -> bool:
-    """What was said is left with the provider."""
+    """Post nothing; messages stay with the provider."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class TicketSender:
-    """`paint` shows where it stands; `say` has what their people said (incident, ticket, words) stand in the thread, once, and tells whether it does.
-    `every` and `ask_every` as a site has them."""
+    """`paint` redraws a ticket; `say` posts a message once and returns whether it is there."""
 
     outbox: Outbox
     link: ProviderLink
@@ -39,7 +38,7 @@ class TicketSender:
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def sweep(self) -> int:
-        """Send and ask what is due; how many."""
+        """Send and poll due rows; return their number."""
         due = await self.outbox.claim_due()
         for incident in due:
             try:
@@ -47,11 +46,11 @@ class TicketSender:
             except RedisError:
                 raise
             except Exception:
-                log.exception("provider.step_failed", incident=incident)  # one bad row must not hide the others
+                log.exception("provider.step_failed", incident=incident)  # one bad row must not block the others
         return len(due)
 
     async def run(self) -> None:
-        """Until cancelled. The first look is at once: a restart finds what was clicked before the crash."""
+        """Sweep at once and until cancelled: a restart finds what was queued before a crash."""
         await run_periodically("provider", self.sweep, self.every, pause=self.pause)
 
     async def _process_row(self, row: OutboxRow) -> None:
@@ -84,13 +83,13 @@ class TicketSender:
         told = answer.told.get(row.ticket, ())
         heard = await self._post_messages(row, told)
         again = {"closed": None, "proved": max(SLOW_POLL_INTERVAL, self.ask_every)}.get(state, self.ask_every)
-        if told:  # there may be more, or they could not be shown
+        if told:  # there may be more messages, or posting failed
             again = self.ask_every
         found = PROVIDER_CAUSES_ADAPTER.dump_json(answer.found.get(row.ticket, ())).decode()
         await self.outbox.record_state(row, state, again, found=found, heard=str(heard))
 
     async def _post_messages(self, row: OutboxRow, told: Sequence[ProviderMessage]) -> int:
-        """Which of their words is the last that stands in the thread."""
+        """Return the number of the last posted message."""
         heard = count_heard_messages(row.notes)
         for words in told:
             if words.n <= heard:
@@ -101,7 +100,7 @@ class TicketSender:
         return heard
 
     async def _handle_refusal(self, row: OutboxRow, why: str) -> None:
-        """A ticket that was not sent is over; how far one is may be asked again later."""
+        """End an unsent ticket; retry a poll later."""
         if row.pending:
             await self.outbox.mark_refused(row, why)
         else:

@@ -1,5 +1,4 @@
-"""How far a customer's ticket is, as their own RackMedic is told: what the customers' card would show, what our people tell them, and nothing else
-of the incident."""
+"""Ticket progress for a tenant: what its card would show and operators' messages, nothing else."""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,20 +18,17 @@ from tools.fact import Fact
 from tools.inventory.inventory import Inventory
 
 Row = TypeVar("Row", ProviderCause, ProviderMessage)
-ApprovedActionsLookup = Callable[[str], Awaitable[frozenset[str]]]
-"""The actions of an incident that somebody has approved."""
-MAX_UPDATE_BYTES = 40 << 10
-"""Bytes of words and causes in one answer: the reader takes 64 KiB. What has no room comes with the next."""
+ApprovedActionsLookup = Callable[[str], Awaitable[frozenset[str]]]  # incident → approved actions
+MAX_UPDATE_BYTES = 40 << 10  # messages and causes per answer; the reader accepts 64 KiB, the rest comes later
 
 
 async def load_no_facts(incident: str) -> Sequence[Fact]:
-    """No facts."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class TicketStates:
-    """Of tickets that arrived from a tenant; of anything else nothing is said."""
+    """States of a tenant's own tickets."""
 
     inbox: Inbox
     inventory: Inventory
@@ -44,11 +40,10 @@ class TicketStates:
     facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = load_no_facts
 
     async def get_states(self, tenant: str, tickets: Sequence[str]) -> dict[str, ProviderState]:
-        """Those that are this tenant's."""
         return (await self.answer_states_request(tenant, StatesRequest(tickets=tuple(tickets)))).states
 
     async def answer_states_request(self, tenant: str, asked: StatesRequest) -> StatesAnswer:
-        """States of all; words and causes where they were asked for and have room."""
+        """Return all states, and messages and causes as far as they fit."""
         states: dict[str, ProviderState] = {}
         told: dict[str, tuple[ProviderMessage, ...]] = {}
         found: dict[str, tuple[ProviderCause, ...]] = {}
@@ -69,7 +64,7 @@ class TicketStates:
         return StatesAnswer(states=states, told=told, found=found)
 
     async def build_view(self, tenant: str, ticket: str) -> TenantView | None:
-        """What the customers' card of it would show; None for what is no ticket of this tenant's."""
+        """Return the tenant card's view, or None for another tenant's ticket."""
         origin = await self.inbox.get_origin(ticket)
         if origin is None or origin.tenant != tenant or not origin.ticket:
             return None
@@ -82,7 +77,7 @@ class TicketStates:
 
 
 def _select_fitting(rows: Sequence[Row], room: int) -> tuple[Row, ...]:
-    """The first of them that fit into so many bytes."""
+    """Return the first rows that fit into `room` bytes."""
     kept: list[Row] = []
     for row in rows:
         room -= _measure_bytes(row)

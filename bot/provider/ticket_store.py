@@ -1,4 +1,4 @@
-"""Tickets of customers' own RackMedics, as their provider keeps them, and the salt under which a customer's site signs names away."""
+"""Received ticket documents, and the salt of name signatures."""
 
 import secrets
 from datetime import timedelta
@@ -10,19 +10,18 @@ from bot.tasks import to_coroutine
 from graph.ticket_export.document import TicketDocument
 from graph.ticket_export.ticket_parser import parse_ticket
 
-UNCLAIMED_RETENTION = timedelta(days=8)
-"""How long a document waits for its incident; from then on it lives as long as that."""
+UNCLAIMED_RETENTION = timedelta(days=8)  # of a document without incident; then it lives as long as its incident
 SALT_BYTES = 32
 
 
 class TicketStore:
-    """Documents by the ticket that they are of (`TENANT/INCIDENT`); the newest stands for it."""
+    """The newest document per `TENANT/INCIDENT`."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
         self._redis, self._names = redis, names or RedisKeys()
 
     async def store_document(self, ticket: str, document: TicketDocument) -> None:
-        """Before its incident is opened: whoever begins the thread finds it."""
+        """Store before the incident opens, so that its thread finds it."""
         key = self._names.ticket_key(ticket)
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.set(key, document.to_canonical_bytes(), keepttl=True)
@@ -30,7 +29,7 @@ class TicketStore:
             await pipe.execute()
 
     async def attach_to_incident(self, ticket: str, incident: str) -> None:
-        """It goes with its incident."""
+        """Tie the document's lifetime to its incident."""
         key = self._names.ticket_key(ticket)
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.sadd(self._names.incident_key(incident, "threads"), key)
@@ -38,13 +37,12 @@ class TicketStore:
             await pipe.execute()
 
     async def load_document(self, ticket: str) -> TicketDocument | None:
-        """None where it is gone."""
         raw = await self._redis.get(self._names.ticket_key(ticket))
         return parse_ticket(raw).document if isinstance(raw, bytes) else None
 
 
 async def get_site_salt(redis: Redis, names: RedisKeys | None = None) -> bytes:
-    """The salt of this site, made when it is first wanted. It leaves neither this Redis nor the process."""
+    """Return the salt, created on first use. It never leaves Redis and the process."""
     key = (names or RedisKeys()).salt
     await redis.set(key, secrets.token_hex(SALT_BYTES), nx=True)
     return bytes(await to_coroutine(redis.get(key)))

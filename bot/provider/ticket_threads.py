@@ -1,5 +1,4 @@
-"""At the provider: the thread of a ticket that a customer's own RackMedic sent, begun as part of the first turn, so that it is neither lost nor
-twice."""
+"""At the provider: a ticket's thread, created within the first turn, so that it is neither lost nor doubled."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ OriginResolver = Callable[[InboxItem], Awaitable[Origin | None]]
 
 @dataclass(frozen=True, slots=True)
 class TicketThreads:
-    """`home` before a turn. `otherwise`: where the incidents live that no ticket opened."""
+    """`otherwise` resolves incidents without ticket."""
 
     client: SlackClient
     cards: PostedCards
@@ -30,7 +29,7 @@ class TicketThreads:
     otherwise: OriginResolver
 
     async def resolve_thread(self, item: InboxItem) -> Origin | None:
-        """Where the incident lives, its thread begun; what a newer document said stands in it."""
+        """Return the thread, creating it or posting a newer document."""
         origin = await self.inbox.get_origin(item.incident)
         if origin is None or not origin.ticket:
             return await self.otherwise(item)
@@ -41,7 +40,6 @@ class TicketThreads:
         return origin
 
     async def _begin_thread(self, item: InboxItem, origin: Origin) -> Origin:
-        """It shows the item that it is begun for."""
         roots = ThreadRoots(self.client, self.cards, self.inbox, self.people)
         return await roots.begin_thread(
             item.incident, origin, ROOT_EVENT_TYPE, lambda: self._render_root(item.incident, origin), stands_for=f"told:{item.id}"

@@ -1,4 +1,4 @@
-"""What the two ends say to each other, as values: every message names its type, and every answer is read strictly."""
+"""Messages between tenant and provider, strictly parsed."""
 
 import json
 from collections.abc import Mapping
@@ -14,13 +14,12 @@ TICKET_SENT: Final = "rackmedic.ticket.sent"
 STATES_ASKED: Final = "rackmedic.states.asked"
 MAX_ASKED_TICKETS = 50
 TicketId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-ProviderState = Literal["received", "taken", "repairing", "proved", "closed"]
-"""How far the provider is, in the words of the customers' card."""
+ProviderState = Literal["received", "taken", "repairing", "proved", "closed"]  # wording as on the tenant's card
 assert {*get_args(ProviderState)} | {"", "waiting"} == {*get_args(TenantState)}
 
 
 def to_provider_state(state: TenantState) -> ProviderState:
-    """What is told of it to whoever asks from outside. That a taken one waits is none of theirs: versions before would not read the answer."""
+    """Return the wire state; `waiting` is sent as `taken`, as older versions cannot parse it."""
     return "taken" if state == "waiting" else state or "received"
 
 
@@ -44,10 +43,10 @@ class StatesAnswer(_AnswerModel):
     """How far each ticket is; one that the provider does not know as the asker's is not in it."""
 
     states: dict[TicketId, ProviderState] = Field(max_length=MAX_ASKED_TICKETS)
+    # messages after those already heard
     told: dict[TicketId, ProviderMessages] = Field(default_factory=dict, max_length=MAX_ASKED_TICKETS)
-    """What their people said, after what the asker has heard."""
+    # causes; a missing ticket has none, or they did not fit
     found: dict[TicketId, ProviderCauses] = Field(default_factory=dict, max_length=MAX_ASKED_TICKETS)
-    """Causes that they found. A ticket that is not in it has none, or had no room in this answer."""
 
 
 class _Envelope(_AnswerModel):
@@ -63,18 +62,17 @@ class StatesRequest(_AnswerModel):
 
 
 def build_ticket_message(document: bytes, at: datetime) -> bytes:
-    """A ticket on its way; the same bytes each time that it is sent."""
+    """Return identical bytes on each retry."""
     return b'{"type":"%s","timestamp":"%s","data":%s}' % (TICKET_SENT.encode(), at.isoformat().encode(), document)
 
 
 def build_states_message(after: Mapping[str, int], at: datetime) -> bytes:
-    """How far are these, and what was said after what we heard?"""
     data = {"tickets": list(after), "after": dict(after)}
     return json.dumps({"type": STATES_ASKED, "timestamp": at.isoformat(), "data": data}).encode()
 
 
 def parse_message(body: bytes) -> tuple[str, dict[str, Any]]:
-    """(type, data). Raises BadMessage."""
+    """Return (type, data). Raises BadMessage."""
     try:
         envelope = _Envelope.model_validate_json(body)
     except ValidationError as why:
@@ -83,7 +81,7 @@ def parse_message(body: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def parse_states_request(data: dict[str, Any]) -> StatesRequest:
-    """The tickets that are asked about. Raises BadMessage."""
+    """Raises BadMessage."""
     try:
         return StatesRequest.model_validate(data)
     except ValidationError as why:

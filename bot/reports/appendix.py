@@ -1,4 +1,4 @@
-"""What does not fit the first page: all evidence, all that was tried and decided, what was ruled out and why, what nobody could look at. Pure."""
+"""Appendix of the operator page. Pure."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -16,25 +16,23 @@ from kb.scan import zero_digits
 from tools.inventory.host_ranges import fold_host_names
 from tools.ledger.record import ActionRecord, list_requesters
 
+# rows shown of each; the rest is counted
 MAX_LINES, MAX_RULED_OUT, MAX_UNOBSERVED, MAX_REMEDIATIONS, MAX_VOTES = 12, 15, 12, 40, 60
-"""How many of each are shown; the rest is counted."""
-MAX_HOSTS_CHARS = 600
-"""Characters of a list of hosts."""
+MAX_HOSTS_CHARS = 600  # length of a list of hosts
 
 
 def build_more_lines(rest: int) -> list[str]:
-    """That there are more."""
     return [f"… and {rest} more"] if rest > 0 else []
 
 
 def format_hosts(names: Sequence[str]) -> str:
-    """Folded, and bounded."""
+    """Return folded host names, bounded."""
     said = fold_host_names(names)
     return "none named" if not said else said if len(said) <= MAX_HOSTS_CHARS else f"{said[:MAX_HOSTS_CHARS]}… ({len(set(names))} hosts)"
 
 
 def render_evidence(cause: Hypothesis, most: int = MAX_LINES) -> Iterator[str]:
-    """As it was printed, what decided first: where, then the line; lines that differ in their numbers alone are shown once, with all their hosts."""
+    """Yield evidence, the deciding line first; lines that differ only in numbers are merged."""
     alike: dict[tuple[str, str], list[Evidence]] = {}
     for row in sorted(cause.evidence, key=lambda one: one.says != cause.because):
         alike.setdefault((row.check, zero_digits(row.line.strip())), []).append(row)
@@ -46,7 +44,6 @@ def render_evidence(cause: Hypothesis, most: int = MAX_LINES) -> Iterator[str]:
 
 
 def build_evidence_parts(of: IncidentReportData, causes: Sequence[Hypothesis]) -> Iterator[PagePart]:
-    """Every line that proves a cause."""
     for cause in causes:
         if lines := list(render_evidence(cause)):
             yield Paragraph(shown.get_cause_title(cause.label, of.titles), strong=True)
@@ -54,7 +51,6 @@ def build_evidence_parts(of: IncidentReportData, causes: Sequence[Hypothesis]) -
 
 
 def build_undecided_parts(of: IncidentReportData, most: int = MAX_RULED_OUT) -> list[PagePart]:
-    """What nothing proves and nothing rules out."""
     doubts = [row for row in of.rows.hypotheses if row.verdict in ("open", "inconclusive")]
     ordered = sorted(doubts, key=lambda row: (VERDICT_ORDER.index(row.verdict), -row.confidence, row.label))
     named = [f"{shown.get_cause_title(row.label, of.titles)}: {row.because or 'nothing decides it'}" for row in ordered[:most]]
@@ -76,7 +72,7 @@ def build_unobserved_parts(report: Report | None) -> list[PagePart]:
 
 
 def list_commands(records: Sequence[ActionRecord]) -> Iterator[str]:
-    """Each command once, and on how many machines; what was never run is none."""
+    """Yield each command that ran, with its hosts."""
     ran: dict[str, set[str]] = {}
     for row in records:
         if row.start_by is not None:
@@ -87,7 +83,7 @@ def list_commands(records: Sequence[ActionRecord]) -> Iterator[str]:
 
 
 def build_remediation_parts(ladders: Sequence[Remediation], of: IncidentReportData) -> list[PagePart]:
-    """Where the fixes stand, in sentences; those that stand alike together."""
+    """Return remediations, those in the same state merged."""
     alike: dict[tuple[str, str], set[str]] = {}
     for row in ladders:
         said = row.says.replace(row.target, "the host") if row.says else row.outcome or "goes on"
@@ -97,7 +93,7 @@ def build_remediation_parts(ladders: Sequence[Remediation], of: IncidentReportDa
 
 
 def build_decision_parts(of: IncidentReportData) -> list[PagePart]:
-    """Each word of a person about what, and why; one press about several is one row."""
+    """Return decisions with reasons; one decision on several actions is one row."""
     alike: dict[tuple[datetime, str, str, str, str], list[ActionRecord]] = {}
     for row in of.records or ():
         for at, who, what, why in _list_decisions(of, row):

@@ -1,4 +1,4 @@
-"""What an incident's pictures are drawn from, read when one is wanted: a picture is of the incident as it is stored then."""
+"""Data of charts, read from the current state on request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,7 +23,6 @@ NameLookup = Callable[[str], Awaitable[str]]
 
 
 async def load_no_records(incident: str) -> Sequence[ActionRecord]:
-    """Nothing was put up for decision."""
     return ()
 
 
@@ -33,7 +32,7 @@ class FactsNotKept(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DrawingSource:
-    """`titles` are those of the taxonomy's paths, branches too."""
+    """`titles` cover the taxonomy's leaves and branches."""
 
     evidence: EvidenceStore
     name_of: NameLookup
@@ -42,7 +41,7 @@ class DrawingSource:
     records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] = load_no_records
 
     async def build_drawing(self, wanted: AttachedChart, rows: IncidentView) -> Drawing:
-        """What is wanted, still to be drawn. Raises FactsGone."""
+        """Build a drawing. Raises FactsNotKept."""
         match wanted.kind:
             case "timeline":
                 return build_timeline_drawing(await self.build_timeline(rows))
@@ -56,7 +55,7 @@ class DrawingSource:
                 return build_heatmap_drawing(heat)
 
     async def build_timeline(self, rows: IncidentView) -> Timeline:
-        """With people by their names. What the ledger cannot say is not on it."""
+        """Build the timeline, without actions if the ledger is unreadable."""
         try:
             records = await self.records_of(rows.id)
         except Refused as why:
@@ -67,7 +66,6 @@ class DrawingSource:
         return line.replace_user_ids(dict(zip(line.user_ids, names, strict=True)))
 
     async def _load_bandwidths(self, wanted: AttachedChart, rows: IncidentView) -> Bandwidths:
-        """Of the hosts that are named; else of all that were measured."""
         facts = await self._load_facts(rows)
         hosts = wanted.hosts or tuple(sorted({fact.host for fact in facts if fact.host}))
         whole = bandwidths(hosts, facts, self.expected(facts))

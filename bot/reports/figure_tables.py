@@ -1,4 +1,4 @@
-"""The pictures of a page as tables that fit on paper, for who cannot see them. Pure."""
+"""Charts as tables that fit on paper. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -6,12 +6,10 @@ from typing import Final
 from bot.reports.page import Figure, Page, PagePart, PageSection, PageTable, Paragraph
 
 TABLES_TITLE: Final = "The pictures as tables"
-MAX_COLUMNS, MAX_ADJACENT_TABLES = 10, 2
-"""Columns of one table beside its first, and tables beside each other of which a wide one is made."""
+MAX_COLUMNS, MAX_ADJACENT_TABLES = 10, 2  # columns of a table beside its first, and parts of a wide table
 
 
 def build_tables_section(page: Page) -> PageSection | None:
-    """A section with the rows of each picture that has any; None where none has."""
     figures = [part for section in page.sections for part in section.parts if isinstance(part, Figure) and part.rows]
     return (
         PageSection(TABLES_TITLE, [part for figure in figures for part in _build_figure_tables(figure)], appendix=True) if figures else None
@@ -31,13 +29,11 @@ def _build_figure_tables(figure: Figure) -> Iterator[PagePart]:
 
 
 def _slice_cells(row: Sequence[str], begin: int, wide: int) -> list[str]:
-    """As many cells as every row of that table has."""
     count = min(MAX_COLUMNS, wide - begin)
     cells = list(row[1 + begin : 1 + begin + count])
     return cells + [""] * (count - len(cells))
 
 
 def list_omissions(figure: Figure, columns: int = 0) -> list[str]:
-    """What of a picture's rows the page has no room for, in words."""
     rows = [f"… and {figure.more} more rows."] if figure.more > 0 else []
     return [*rows, *([f"… and {columns} more columns."] if columns > 0 else [])]

@@ -1,5 +1,4 @@
-"""The pictures of a page: what happened when, the numbers that decided over all that were looked at, how fast hosts are, and what was looked into.
-Drawn beside the event loop."""
+"""Charts of a page: timeline, deciding numbers, bandwidths, search tree."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,22 +18,18 @@ from tools.inventory.inventory import Inventory
 from tools.inventory.sku import Sku
 from tools.ledger.record import ActionRecord
 
-MAX_HEATMAPS, MIN_HEATMAP_VALUES = 2, 2
-"""Heat maps of a page, and how many values are worth one."""
+MAX_HEATMAPS, MIN_HEATMAP_VALUES = 2, 2  # heat maps per page, and values that justify one
 TIMELINE_NAME = "timeline"
-MIN_TIMELINE_MOMENTS = 3
-"""Below it a timeline says no more than its table."""
-ExpectedBandwidthLookup = Callable[[str], Value]
-"""Host → what its model reaches in an all-reduce, in GB/s."""
+MIN_TIMELINE_MOMENTS = 3  # fewer are already in the table
+ExpectedBandwidthLookup = Callable[[str], Value]  # host → expected all-reduce bandwidth in GB/s, or None
 
 
 def build_empty_expectation(facts: Sequence[Fact]) -> ExpectedBandwidthLookup:
-    """Where nobody knows the models of hosts."""
     return lambda host: None
 
 
 def build_bandwidth_expectation(inventory: Inventory, skus: Mapping[str, Sku], facts: Sequence[Fact]) -> ExpectedBandwidthLookup:
-    """By the model that the inventory names, else by the one that a host shows."""
+    """Return the expectation by the inventory's SKU, else by a detected one."""
     profile = build_profile_lookup(inventory, skus, facts)
 
     def expected(host: str) -> Value:
@@ -46,7 +41,7 @@ def build_bandwidth_expectation(inventory: Inventory, skus: Mapping[str, Sku], f
 
 @dataclass(frozen=True, slots=True)
 class FigureInputs:
-    """What the pictures of an incident are drawn from. `names`: a user's id → what people call them; `titles` those of the taxonomy's paths."""
+    """Data of charts. `names`: user id → display name."""
 
     rows: IncidentView
     facts: Sequence[Fact] = ()
@@ -54,12 +49,10 @@ class FigureInputs:
     names: Mapping[str, str] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
     expected: Callable[[Sequence[Fact]], ExpectedBandwidthLookup] = build_empty_expectation
-    unread: tuple[str, ...] = ()
-    """Why there are no facts, where they could not be read."""
+    unread: tuple[str, ...] = ()  # why facts are missing
 
 
 def list_drawings(of: FigureInputs) -> list[Drawing]:
-    """Those that tell something."""
     return [
         *_build_timeline_drawings(of),
         *(build_heatmap_drawing(heat) for heat in find_deciding_heatmaps(of.rows.report, of.facts)),
@@ -83,11 +76,11 @@ def _build_trace_drawings(of: FigureInputs) -> list[Drawing]:
 
 
 def find_deciding_heatmaps(report: Report | None, facts: Sequence[Fact]) -> list[Heatmap]:
-    """The deciding numbers, as they were cited; each with the hosts of which anything is known. What is no number of a GPU is no picture."""
+    """Return heat maps of the deciding numbers, in the order cited."""
     causes = report.root_causes if report else ()
     return [heat for heat in iter_deciding_heatmaps(causes, facts) if count_known_values(heat) >= MIN_HEATMAP_VALUES][:MAX_HEATMAPS]
 
 
 def draw_figures(drawings: Iterable[Drawing]) -> tuple[Figure, ...]:
-    """Long work. The rows of the timeline stand on the page already."""
+    """Draw the charts. Slow: call outside the event loop. The page already has the timeline's rows."""
     return tuple(Figure(row.title, row.words, row.draw("png"), () if row.name == TIMELINE_NAME else row.rows) for row in drawings)

@@ -1,4 +1,4 @@
-"""What an incident's pages are made of, read from where it is kept. What cannot be read is said on the page; an incident that nobody knows is refused."""
+"""Data of incident pages. Unreadable parts are noted on the page."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -49,18 +49,16 @@ class NotTenantIncident(Refusal):
 
 
 async def use_id_as_name(user: str) -> str:
-    """Where nobody can be asked what people are called."""
     return user
 
 
 async def load_no_metrics(incident: str) -> IncidentMetrics | None:
-    """Not known how it went."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentSources:
-    """Where an incident is kept. `ledger` is None where it could not be opened, `no_ledger` says why."""
+    """`ledger` is None if it could not be opened; `no_ledger` says why."""
 
     state_of: Callable[[str], Awaitable[IncidentState]]
     evidence: EvidenceStore
@@ -69,12 +67,11 @@ class IncidentSources:
     no_ledger: str = ""
     course_of: Callable[[str], Awaitable[IncidentMetrics | None]] = load_no_metrics
     name_of: Callable[[str], Awaitable[str]] = use_id_as_name
-    titles: Mapping[str, str] = field(default_factory=dict)
-    """Of the taxonomy's paths, branches too."""
+    titles: Mapping[str, str] = field(default_factory=dict)  # titles of taxonomy leaves and branches
     expected: Callable[[Sequence[Fact]], ExpectedBandwidthLookup] = build_empty_expectation
 
     async def build_operator_page(self, incident: str) -> Page:
-        """The whole page, clean. Raises UnknownIncident."""
+        """Build the sanitized operator page. Raises UnknownIncident."""
         rows = await self._load_rows(incident)
         records, why = await self._load_records(incident)
         matter = await self._collect_figure_inputs(rows, records)
@@ -92,7 +89,7 @@ class IncidentSources:
         return await asyncio.to_thread(lambda: sanitize_page(render_operator_page(material)))
 
     async def load_figure_inputs(self, incident: str) -> FigureInputs:
-        """What its pictures are drawn from. Raises UnknownIncident."""
+        """Load the charts' data. Raises UnknownIncident."""
         rows = await self._load_rows(incident)
         records, _ = await self._load_records(incident)
         return await self._collect_figure_inputs(rows, records)
@@ -104,7 +101,7 @@ class IncidentSources:
         return FigureInputs(rows, facts, records or (), names, self.titles, self.expected, (unread,) if unread else ())
 
     async def build_tenant_page(self, incident: str, customer: "TenantReportContext", *, withdrawn: bool = False) -> Page:
-        """What the customer may have, clean. Raises UnknownIncident, NotACustomers."""
+        """Build the sanitized tenant page. Raises UnknownIncident, NotTenantIncident."""
         rows = await self._load_rows(incident)
         origin = rows.origin
         if origin is None or not origin.tenant:
@@ -148,16 +145,12 @@ class IncidentSources:
 
 @dataclass(frozen=True, slots=True)
 class TenantReportContext:
-    """What of the site a customer's page needs."""
-
     inventory: Inventory
     words: CustomerWords
-    languages: Mapping[str, str] = field(default_factory=dict)
-    """Channel → the language of whoever is in it."""
+    languages: Mapping[str, str] = field(default_factory=dict)  # channel → language
     known: SlotValueLookup = get_no_slot_values
 
     def get_language(self, origin: Origin) -> str:
-        """In which the customer is written to."""
         return self.languages.get(origin.customer.channel, "en") if origin.customer else "en"
 
 

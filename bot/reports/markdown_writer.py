@@ -1,4 +1,4 @@
-"""A page as Markdown, for wikis, tickets and mail. A picture is its words: no Markdown carries an image within itself. Pure."""
+"""A page as Markdown. Charts become words, as Markdown embeds no images. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,6 @@ _HTML_ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", "$": "&#
 
 
 def write_markdown(page: Page) -> bytes:
-    """The file."""
     lines = [f"# {_escape_markdown(page.title)}", "", f"**{_escape_markdown(page.lead)}**", ""]
     appendix = find_first_appendix_section(page)
     for section in page.sections:
@@ -69,13 +68,13 @@ def _render_row(cells: Sequence[str]) -> str:
 
 
 def _render_quote(lines: Sequence[str]) -> Iterator[str]:
-    """A fence that is longer than any within."""
+    """Yield a code block with a fence longer than any inside."""
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     yield from (f"{fence}text", *lines, fence)
 
 
 def _escape_markdown(text: str) -> str:
-    """Nothing in it is markup, no address can be clicked, and nobody is mentioned where it is pasted."""
+    """Escape markup, defang addresses and disarm mentions."""
     plain = _WWW_PATTERN.sub(r"\1\.", _MARKUP_PATTERN.sub(lambda found: _HTML_ENTITIES.get(found[0], f"\\{found[0]}"), defang(text)))
     return _LINE_START_PATTERN.sub(r"\\", plain) if not plain[:1].isdigit() else re.sub(r"^(\d{1,9})([.)])", r"\1\\\2", plain)

@@ -1,5 +1,4 @@
-"""The page for our own people: first what fits one sheet: what happened, the cause and what decided it, what
-was tried and who approved it and why, what is held, what is left, when what happened; then an appendix (`appendix`). Pure."""
+"""The operator page: a one-sheet summary, then the appendix (`appendix`). Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,15 +17,12 @@ from tools.inventory.host_ranges import fold_host_names
 from tools.ledger.record import ActionRecord, list_targets
 from tools.ledger.states import State
 
+# rows shown on the first page
 FIRST_PAGE_CAUSES, FIRST_PAGE_LINES, FIRST_PAGE_DOUBTS, FIRST_PAGE_ACTIONS, FIRST_PAGE_DRAINED, FIRST_PAGE_TASKS = 2, 3, 3, 5, 4, 4
-"""How many of each stand on the first page."""
-MAX_CAUSES, MAX_ACTIONS, MAX_DRAINED = 8, 40, 60
-"""And in the appendix; the rest is counted."""
-FIRST_PAGE_CELL_CHARS, FIRST_PAGE_REPORT_CHARS = 160, 240
-"""Characters of a cell and of what was reported, on the first page."""
+MAX_CAUSES, MAX_ACTIONS, MAX_DRAINED = 8, 40, 60  # rows shown in the appendix; the rest is counted
+FIRST_PAGE_CELL_CHARS, FIRST_PAGE_REPORT_CHARS = 160, 240  # limits on the first page: a cell, and the reported text
 TAKE_TICKET_STEP = "Take the ticket."
-PENDING_TEXT = "Waits for a decision"
-"""Where a card asks whether to approve it, a page tells that nobody has said."""
+PENDING_TEXT = "Waits for a decision"  # replaces the question that a card asks
 OUTCOME_TEXTS = {
     "diagnosed": "a fault was found",
     "no_fault": "nothing wrong was found",
@@ -36,7 +32,7 @@ OUTCOME_TEXTS = {
 
 
 def render_operator_page(of: IncidentReportData) -> Page:
-    """The page, not yet clean: `finished` makes it so."""
+    """Return the page, unsanitized: pass it to `sanitize_page`."""
     report = of.rows.report
     causes, line = report.root_causes if report else (), build_page_timeline(of)
     tried, still = _build_tried_parts(of), _build_drained_parts(of)
@@ -75,7 +71,6 @@ def _list_table_rows(parts: Sequence[PagePart]) -> list[Sequence[str]]:
 
 
 def _limit_rows(parts: Sequence[PagePart], most: int) -> list[PagePart]:
-    """The same with a table's first rows, as much of each as the first page has room for."""
     short: list[PagePart] = []
     for part in parts:
         if isinstance(part, PageTable):
@@ -92,7 +87,6 @@ def _clip_text(text: str, most: int = FIRST_PAGE_CELL_CHARS) -> str:
 
 
 def _has_more_evidence(causes: Sequence[Hypothesis]) -> bool:
-    """Whether there is more evidence than the first page shows."""
     return any(list(appendix.render_evidence(cause)) != list(appendix.render_evidence(cause, FIRST_PAGE_LINES)) for cause in causes)
 
 
@@ -152,7 +146,7 @@ def _format_elapsed(of: IncidentReportData, seconds: float | None) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """`42 s`, `12 min`, `3 h 5 min`, `2 d 4 h`."""
+    """Return `42 s`, `12 min`, `3 h 5 min` or `2 d 4 h`."""
     whole = round(seconds)
     for unit, length, lower, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "", 1)):
         if whole >= 2 * length or (unit != "min" and whole >= length):
@@ -178,7 +172,6 @@ def _build_causes_section(of: IncidentReportData, report: Report | None) -> list
 
 
 def _build_further_causes(of: IncidentReportData, causes: Sequence[Hypothesis]) -> list[PagePart]:
-    """The causes for which the first page has no room."""
     if len(causes) <= FIRST_PAGE_CAUSES:
         return []
     parts = [part for cause in causes[FIRST_PAGE_CAUSES:MAX_CAUSES] for part in _build_cause_parts(of, cause)]
@@ -204,7 +197,7 @@ def _build_cause_parts(of: IncidentReportData, cause: Hypothesis) -> Iterator[Pa
 
 
 def _build_tried_parts(of: IncidentReportData) -> list[PagePart]:
-    """Actions that are alike and ended alike share a row."""
+    """Return actions; those with the same effect and outcome share a row."""
     if of.records is None:
         return [Paragraph("Not known: the ledger could not be read.")]
     alike: dict[tuple[str, str, str, str], list[ActionRecord]] = {}
@@ -229,7 +222,6 @@ def _format_exit_status(row: ActionRecord) -> str:
 
 
 def _format_deciders(of: IncidentReportData, row: ActionRecord) -> str:
-    """Who approved or rejected it, and why; what nobody did is told by its state."""
     approved = [f"{of.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "approve"]
     against = [f"rejected by {of.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "deny"]
     ended = (
@@ -259,7 +251,7 @@ def _build_drained_parts(of: IncidentReportData) -> list[PagePart]:
 
 
 def _list_open_tasks(of: IncidentReportData) -> list[str]:
-    """What is still to do: no step that was taken, and no ticket that somebody has."""
+    """Return open tasks, without taken tickets."""
     report, ticket = of.rows.report, of.rows.ticket
     over = of.rows.lifecycle in ("watching", "closed")
     rows = ["" if over else report.next_step, *report.by_hand, *report.questions] if report else []

@@ -1,4 +1,4 @@
-"""A page as values: sections of paragraphs, lists, tables, quotes and figures. Every text on it is clean, visible and bounded. Pure."""
+"""A page as values: sections of paragraphs, lists, tables, quotes and figures. Pure."""
 
 import base64
 import re
@@ -10,8 +10,8 @@ from typing import Any, Literal
 from kb.redact import redact_once, redact_start, show_invisible
 from kb.scan import split_lines
 
+# limits of a paragraph or cell, of a quoted line, and of a figure's rows
 MAX_TEXT_CHARS, MAX_LINE_CHARS, MAX_FIGURE_ROWS = 2000, 400, 200
-"""Characters of a paragraph or cell, and of a quoted line; rows behind a picture."""
 SCHEMA_VERSION = 1
 APPENDIX_TITLE = "Appendix"
 
@@ -20,7 +20,7 @@ Audience = Literal["operators", "customer"]
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A few sentences. `strong`: what is read first."""
+    """A paragraph; `strong` ones are read first."""
 
     text: str
     strong: bool = False
@@ -33,7 +33,7 @@ class BulletList:
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """`head` is empty where the first column names what the second one says."""
+    """`head` is empty if the first column names the second."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -41,22 +41,18 @@ class PageTable:
 
 @dataclass(frozen=True, slots=True)
 class QuotedLines:
-    """As a machine printed them, or as they are to be typed: nothing in them is markup."""
+    """Lines as printed, never markup."""
 
     lines: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture, and the same in words for who cannot see it."""
-
     title: str
     words: str
     png: bytes = field(repr=False)
-    rows: Sequence[Sequence[str]] = ()
-    """All of it in cells, a head first; none where the page has them elsewhere."""
-    more: int = 0
-    """Rows beyond those."""
+    rows: Sequence[Sequence[str]] = ()  # data with a header row; empty if the page lists it elsewhere
+    more: int = 0  # number of rows beyond
 
 
 PagePart = Paragraph | BulletList | PageTable | QuotedLines | Figure
@@ -64,8 +60,6 @@ PagePart = Paragraph | BulletList | PageTable | QuotedLines | Figure
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
-    """`appendix`: beyond the first page, for who wants to know it exactly."""
-
     title: str
     parts: Sequence[PagePart]
     appendix: bool = False
@@ -73,7 +67,7 @@ class PageSection:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The whole: first what fits one sheet of paper, then its appendix. `notes` stand at its end: when it was made, and what could not be read for it."""
+    """One sheet, then the appendix. `notes`: when it was made, what was unreadable."""
 
     incident: str
     audience: Audience
@@ -86,12 +80,11 @@ class Page:
 
 
 def find_first_appendix_section(page: Page) -> PageSection | None:
-    """The section before which the appendix begins; None where the page has none."""
     return next((one for one in page.sections if one.appendix), None)
 
 
 def sanitize_page(page: Page) -> Page:
-    """The page with every text redacted, made visible and bounded, and without sections that say nothing. Long work: beside the event loop."""
+    """Redact, clean and bound all text; drop empty sections. Slow: call outside the event loop."""
     sections = [
         PageSection(_sanitize_text(one.title), [_sanitize_part(part) for part in one.parts], one.appendix)
         for one in page.sections
@@ -122,7 +115,7 @@ def _sanitize_part(part: PagePart) -> PagePart:
 
 
 def _sanitize_text(text: str) -> str:
-    """One line: nothing on the page depends on where a stranger's text breaks."""
+    """Return one line: untrusted line breaks have no effect."""
     shown = show_invisible(re.sub(r"\s+", " ", redact_start(text, 2 * MAX_TEXT_CHARS))).strip()
     return shown if len(shown) <= MAX_TEXT_CHARS else f"{shown[:MAX_TEXT_CHARS]}… (+{max(len(shown), len(text)) - MAX_TEXT_CHARS:,})"
 
@@ -132,7 +125,7 @@ def _cut_text(text: str, most: int) -> str:
 
 
 def build_page_document(page: Page) -> dict[str, Any]:
-    """The shape that scripts rely on; pictures as base64 of PNG."""
+    """Return JSON for scripts; figures as base64 PNG."""
     return {
         "schema": SCHEMA_VERSION,
         "incident": page.incident,

@@ -1,4 +1,4 @@
-"""The formats that a page is written in: one row each."""
+"""The output formats of a page."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ PageFormat = Literal["md", "pdf"]
 
 @dataclass(frozen=True, slots=True)
 class PageFormatRow:
-    """`text`: whether a terminal can show it."""
+    """`text`: a terminal can show it."""
 
     write: Callable[[Page], bytes]
     says: str
@@ -31,5 +31,5 @@ MAX_REQUEST_CHARS: Final = 400
 
 
 def parse_page_format(text: str) -> PageFormat:
-    """Return the format that a wish for the page names; PDF where it names none."""
+    """Return the requested format; PDF by default."""
     return "md" if _MARKDOWN_PATTERN.search(text[:MAX_REQUEST_CHARS]) else "pdf"

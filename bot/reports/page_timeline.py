@@ -1,4 +1,4 @@
-"""When what happened: what people said, what machines printed, what was decided and run, in one table. Pure."""
+"""Timeline table of a page. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +13,9 @@ from tools.inventory.host_ranges import fold_host_names
 from tools.ledger.history import ActionEvent
 from tools.ledger.record import ActionRecord, list_targets
 
+# rows in all, machine lines among them, and characters of a message
 MAX_MOMENTS, MAX_MACHINE_MOMENTS, MAX_MESSAGE_CHARS = 60, 20, 200
-"""Moments that are shown, those of machines among them, and characters of what somebody said."""
+# ledger event → words
 EVENT_TEXTS: Final[Mapping[str, str]] = {
     "propose": "put up for decision",
     "vote_approve": "approved",
@@ -30,44 +31,40 @@ EVENT_TEXTS: Final[Mapping[str, str]] = {
     "revoke": "taken back",
     "outcome": "its proof was read",
 }
-"""What the ledger wrote → what happened, in words."""
 HUMAN_EVENTS: Final = frozenset({"vote_approve", "vote_deny", "reconcile", "revoke"})
 
 
-MAX_SHORT_MOMENTS: Final = 8
-"""Moments on the first page."""
+MAX_SHORT_MOMENTS: Final = 8  # moments on the first page
+# ledger events of the short timeline
 SHORT_TIMELINE_EVENTS: Final = frozenset(
     {"vote_approve", "vote_deny", "finish_done", "finish_failed", "finish_unknown", "reconcile", "revoke"}
 )
-"""What of the ledger the story in short is made of."""
+# milestones that the ledger lacks or has in less detail, such as what a proof said
 SHORT_TIMELINE_MILESTONES: Final = frozenset({"found", "unsure", "well", "proved", "handed over", "closed"})
-"""Milestones of which the ledger knows nothing, or less: of a proof not what it said."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageMoment:
     at: datetime
-    who: str
-    """A person, RackMedic, or machines."""
+    who: str  # a person, RackMedic, or machines
     what: str
-    tells: bool = False
-    """It belongs to the story in short."""
+    tells: bool = False  # part of the short timeline
 
 
 @dataclass(frozen=True, slots=True)
 class PageTimeline:
-    """What of it stands on the first page, and all of it where that is more."""
+    """The first page's timeline, and the full one if longer."""
 
     short: Sequence[PagePart]
     whole: Sequence[PagePart] = ()
 
 
 def build_page_timeline(of: IncidentReportData) -> PageTimeline:
-    """What does not fit is counted, and the machines' own lines go first."""
+    """Return the timeline; machine lines are omitted first, and counted."""
     printed = sorted(_list_machine_lines(of), key=lambda one: one.at)
     printed = [replace(one, tells=at == 0) for at, one in enumerate(printed)]
     people = [*_list_opening(of), *_list_messages(of), *_list_milestones(of), *_list_action_moments(of)]
-    shown = sorted([*people[:MAX_MOMENTS], *printed[:MAX_MACHINE_MOMENTS]], key=lambda one: one.at)  # of one moment in this order
+    shown = sorted([*people[:MAX_MOMENTS], *printed[:MAX_MACHINE_MOMENTS]], key=lambda one: one.at)  # stable: equal times keep this order
     rest = len(people) + len(printed) - len(shown)
     if not shown:
         return PageTimeline([Paragraph("No moment is known.")])
@@ -80,7 +77,7 @@ def build_page_timeline(of: IncidentReportData) -> PageTimeline:
 
 
 def _select_short_timeline(shown: Sequence[PageMoment]) -> Sequence[PageMoment]:
-    """What tells the story; of a long one how it began and how it ended."""
+    """Return the important moments, of many the first and last."""
     telling = [one for one in shown if one.tells]
     if len(telling) <= MAX_SHORT_MOMENTS:
         return telling or shown[:MAX_SHORT_MOMENTS]
@@ -94,7 +91,6 @@ def _build_table(shown: Sequence[PageMoment]) -> PageTable:
 
 
 def format_actions(records: Sequence[ActionRecord]) -> str:
-    """What one action does, or several that are alike, and where."""
     what = action_text.describe_actions([row.action for row in records])
     hosts = action_text.fold_hosts_exactly(sorted({host for row in records for host in list_targets(row.action)}))
     return what if hosts in what else f"{what} on {hosts}"
@@ -114,14 +110,14 @@ def _list_messages(of: IncidentReportData) -> Iterator[PageMoment]:
 
 
 def _list_milestones(of: IncidentReportData) -> Iterator[PageMoment]:
-    """What it came to; what became of actions too where the ledger was not read."""
+    """Yield milestones, with those of actions if the ledger was unreadable."""
     for row in of.rows.milestones:
         if row.kind in SHORT_TIMELINE_MILESTONES or of.records is None:
             yield PageMoment(row.at, of.get_person_name(row.by), f"{row.kind}: {row.says}" if row.says else row.kind, tells=True)
 
 
 def _list_machine_lines(of: IncidentReportData) -> Iterator[PageMoment]:
-    """What machines printed; those that differ in nothing but numbers in one second together."""
+    """Yield machine lines, merged per second if they differ only in numbers."""
     report = of.rows.report
     alike: dict[tuple[datetime, str], tuple[str, set[str]]] = {}
     for found in (row for cause in (report.root_causes if report else ()) for row in cause.evidence):
@@ -133,7 +129,7 @@ def _list_machine_lines(of: IncidentReportData) -> Iterator[PageMoment]:
 
 
 def _list_action_moments(of: IncidentReportData) -> Iterator[PageMoment]:
-    """What the audit log says of actions; where that was not read, what their records say."""
+    """Yield actions from the audit log, else from the records."""
     known = {row.approval: row for row in of.records or ()}
     told = any(row.kind == "proved" for row in of.rows.milestones)
     alike: dict[tuple[datetime, str, str, str], list[ActionRecord]] = {}

@@ -1,5 +1,7 @@
-"""A page as PDF on A4, with fonts that are shipped: DejaVu (`bot/reports/charts/fonts`), which has Latin, Greek, Cyrillic, Hebrew and Arabic letters. What it
-lacks is drawn as □, and the page says which letters that were. Right-to-left words are put in order and joined by HarfBuzz. Pure."""
+"""A page as PDF on A4 with shipped DejaVu fonts. Pure.
+
+Missing glyphs are drawn as □ and listed. HarfBuzz orders right-to-left text.
+"""
 
 import io
 import unicodedata
@@ -29,8 +31,7 @@ FONT_FILES: Final[Mapping[tuple[str, str], str]] = {
     (MONO_FAMILY, ""): "DejaVuSansMono.ttf",
 }
 MISSING_GLYPH = "□"
-MAX_NAMED_LETTERS, FIGURE_DPI = 12, 120
-"""Letters without a form that are named; dots in an inch of a picture."""
+MAX_NAMED_LETTERS, FIGURE_DPI = 12, 120  # missing letters listed; dots per inch of a figure
 PAPER_COLOUR, INK_COLOUR, QUIET_COLOUR, LINE_COLOUR, SOFT_COLOUR, HEADING_COLOUR = (
     (255, 255, 255),
     (29, 36, 48),
@@ -39,13 +40,11 @@ PAPER_COLOUR, INK_COLOUR, QUIET_COLOUR, LINE_COLOUR, SOFT_COLOUR, HEADING_COLOUR
     (243, 245, 248),
     (11, 83, 148),
 )
-SHORT_CELL_CHARS, MAX_CELL_LINES = 300, 50
-"""Characters of a cell that fits any page, and the lines of the tallest."""
+SHORT_CELL_CHARS, MAX_CELL_LINES = 300, 50  # a cell this short fits any page; lines of the tallest cell
 MAX_NEUTRAL_RUN_CHARS, STRONG_DIRECTIONS, LEFT_TO_RIGHT_MARK = 100, frozenset({"L", "R", "AL"}), "\u200e"
-MARGIN_MM, NAME_COLUMN_MM = 15.0, 42.0
-"""Millimetres: around the page, and of a first column that names."""
+MARGIN_MM, NAME_COLUMN_MM = 15.0, 42.0  # page margin, and width of a first column that holds names
+# Drawn per letter. Hebrew and Tibetan need six; the library's work grows with the square of a letter's accents.
 MAX_ACCENTS = 8
-"""Accents of one letter that are drawn. Hebrew and Tibetan need six; the library's work grows with the square of a letter's accents."""
 ACCENT_CATEGORIES = frozenset({"Mn", "Mc", "Me"})
 MISSING_LETTERS_TEXTS: Final[Mapping[str, tuple[str, str]]] = {
     "en": ("Letters that the font of this file lacks, drawn as □", "and {rest} more"),
@@ -54,22 +53,20 @@ MISSING_LETTERS_TEXTS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def write_pdf(page: Page) -> bytes:
-    """The file. Long work: beside the event loop."""
+    """Return the file. Slow: call outside the event loop."""
     return _PdfDocument(page).render()
 
 
 def list_missing_letters(page: Page) -> list[str]:
-    """The letters of a page that the font has no form of."""
+    """Return the letters that the font lacks."""
     drawing = _PdfDocument(page)
     drawing.render()
     return list(drawing.missing)
 
 
 class _PdfDocument:
-    """One page description, drawn once from top to bottom."""
-
     def __init__(self, page: Page) -> None:
-        from fpdf import FPDF  # fontTools and HarfBuzz with it: only whoever draws needs them
+        from fpdf import FPDF  # loads fontTools and HarfBuzz, which only drawing needs
 
         self._page, self.missing = page, dict[str, None]()
         self._words = MISSING_LETTERS_TEXTS.get(page.language, MISSING_LETTERS_TEXTS["en"])
@@ -83,7 +80,6 @@ class _PdfDocument:
         self._has = {family: frozenset(getattr(self._pdf.fonts[family], "cmap", ())) for family in (TEXT_FAMILY, MONO_FAMILY)}
 
     def render(self) -> bytes:
-        """The bytes."""
         self._set_metadata()
         self._pdf.add_page()
         self._draw_text(self._page.title, size=16, style="B", colour=INK_COLOUR)
@@ -99,7 +95,6 @@ class _PdfDocument:
         return bytes(self._pdf.output())
 
     def _set_metadata(self) -> None:
-        """Readers show and speak the title instead of the file's name, in the page's language."""
         from fpdf import ViewerPreferences
 
         self._pdf.set_title(self._prepare_text(self._page.title))
@@ -109,13 +104,13 @@ class _PdfDocument:
         self._pdf.viewer_preferences = ViewerPreferences(display_doc_title=True)
 
     def _begin_appendix(self) -> None:
-        """On a sheet of its own, so that the first one can be handed on alone."""
+        """Start a new sheet, so that the first can be handed on alone."""
         self._pdf.add_page()
         self._pdf.start_section(APPENDIX_TITLE)
         self._draw_text(APPENDIX_TITLE, size=14, style="B", colour=INK_COLOUR)
 
     def _draw_heading(self, section: PageSection, below: float) -> None:
-        """On the next page where what follows would begin there."""
+        """Draw a heading, on the next page if its part starts there."""
         self._pdf.ln(3)
         if self._pdf.will_page_break(12 + below):
             self._pdf.add_page()
@@ -145,7 +140,7 @@ class _PdfDocument:
         self._pdf.multi_cell(0, size * 0.48, self._prepare_text(text), align="L", new_x="LMARGIN", new_y="NEXT", wrapmode="WORD")
 
     def _draw_quote(self, lines: Sequence[str]) -> None:
-        """A line that the fixed font cannot write is in the other one, whole: the library's own fall-back garbles what follows."""
+        """Draw lines, in the text font if the fixed one lacks a letter: the library's fallback garbles the rest."""
         self._pdf.set_text_color(*INK_COLOUR)
         self._pdf.set_fill_color(*SOFT_COLOUR)
         for line in lines:
@@ -178,7 +173,7 @@ class _PdfDocument:
         self._pdf.ln(1)
 
     def _fit_cell(self, cell: str, width: float) -> str:
-        """As much of a cell as a page has room for: the library draws no row that is taller."""
+        """Cut a cell to a page: the library draws no taller row."""
         words = self._prepare_text(cell)
         if len(words) <= SHORT_CELL_CHARS:
             return words
@@ -187,7 +182,6 @@ class _PdfDocument:
         return words if len(lines) <= MAX_CELL_LINES else f"{kept}… (+{len(words) - len(kept):,})"
 
     def _draw_figure(self, title: str, words: str, png: bytes, *, tabled: bool) -> None:
-        """Beside its words, and where its rows are; on the next page where it would be cut here."""
         wide, tall = self._measure_figure(png)
         if self._pdf.will_page_break(tall + 10):
             self._pdf.add_page()
@@ -196,7 +190,7 @@ class _PdfDocument:
         self._draw_text(f"As a table: below {TABLES if tabled else 'Timeline'}.", size=8, colour=QUIET_COLOUR)
 
     def _measure_figure(self, png: bytes) -> tuple[float, float]:
-        """As large as it was drawn, as wide as the page and half as tall at most."""
+        """Return millimetres: at most the page's width and half its height."""
         from PIL import Image
 
         with Image.open(io.BytesIO(png)) as image:
@@ -205,7 +199,7 @@ class _PdfDocument:
         return wide * scale, tall * scale
 
     def _measure_part(self, part: PagePart) -> float:
-        """What a part needs at least below its heading."""
+        """Return the minimum height."""
         return self._measure_figure(part.png)[1] + 10 if isinstance(part, Figure) else 10
 
     def _draw_notes(self) -> None:
@@ -220,7 +214,7 @@ class _PdfDocument:
             self._draw_text(f"{lacks}: {said}.", size=7.5, colour=QUIET_COLOUR)
 
     def _prepare_text(self, text: str) -> str:
-        """With what the font lacks as □, each noted, and bounded in all that makes the library's work more than its length."""
+        """Replace missing glyphs and bound what makes the library slow."""
         text = _limit_accents(text)
         lacks = {char for char in text if ord(char) not in self._has[TEXT_FAMILY]}
         self.missing |= dict.fromkeys(sorted(lacks))
@@ -228,7 +222,7 @@ class _PdfDocument:
 
 
 def _limit_accents(text: str) -> str:
-    """With at most MOST_MARKS accents a letter; how many more there were stands where they were."""
+    """Drop accents above MAX_ACCENTS per letter, noting their count."""
     if text.isascii():
         return text
     shown: list[str] = []
@@ -250,8 +244,7 @@ def _format_left_out(marks: int) -> list[str]:
 
 
 def _insert_direction_marks(text: str) -> str:
-    """With a mark that nobody sees in every long run of signs that are written in no direction: the library looks for the end of one by calling
-    itself for each sign."""
+    """Break long neutral runs by invisible marks: the library recurses once per character."""
     if len(text) <= MAX_NEUTRAL_RUN_CHARS:
         return text
     shown, run = [], 0
@@ -265,6 +258,5 @@ def _insert_direction_marks(text: str) -> str:
 
 
 def _compute_widths(head: Sequence[str], rows: Sequence[Sequence[str]], width: float) -> tuple[float, ...]:
-    """Columns as wide as what stands in them, none wider than half and none narrower than a range of hosts."""
     longest = [min(50, max(18, *(len(row[at]) for row in (head, *rows)))) for at in range(len(head))]
     return tuple(width * share / sum(longest) for share in longest)

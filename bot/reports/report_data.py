@@ -1,4 +1,4 @@
-"""Everything that an incident's page is made of, read by somebody else. Pure."""
+"""Data of an incident's page. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,8 +15,7 @@ BOT_USER = "rackmedic"
 
 @dataclass(frozen=True, slots=True)
 class IncidentReportData:
-    """`records` is None where the ledger could not be read. `names`: a user's id → what people call them. `unread`: what could not be read and
-    why, in sentences."""
+    """`records` is None if the ledger was unreadable. `names`: user id → display name. `unread`: notes on missing data."""
 
     rows: IncidentView
     made: datetime
@@ -24,13 +23,12 @@ class IncidentReportData:
     history: ActionHistory = field(default_factory=ActionHistory)
     course: IncidentMetrics | None = None
     names: Mapping[str, str] = field(default_factory=dict)
-    titles: Mapping[str, str] = field(default_factory=dict)
-    """What labels are called."""
+    titles: Mapping[str, str] = field(default_factory=dict)  # label → title
     figures: tuple[Figure, ...] = ()
     unread: tuple[str, ...] = ()
 
     def get_person_name(self, who: str) -> str:
-        """What people call a user (`U…`, `TEAM:U…`); RackMedic by its own."""
+        """Return the display name of `U…` or `TEAM:U…`."""
         if who.lower() in ("", BOT_USER):
             return "RackMedic"
         user = who.rpartition(":")[2]
@@ -38,12 +36,11 @@ class IncidentReportData:
 
 
 def is_ended_by_person(row: ActionRecord) -> bool:
-    """Whether a person ended it, and `says` is theirs."""
+    """Return True if a person ended it; `says` is then the reason."""
     return bool(row.ended_by) and ":" in row.ended_by
 
 
 def list_people(rows: IncidentView, records: tuple[ActionRecord, ...]) -> set[str]:
-    """The user ids of those who had a hand in it."""
     return {user.rpartition(":")[2] for user in _list_users(rows, records) if user and user != BOT_USER}
 
 

@@ -1,4 +1,4 @@
-"""One picture of an incident, as somebody names it. Which numbers there are is what was kept. Pure."""
+"""One chart of an incident, chosen by name. Pure."""
 
 from typing import Final, Literal, get_args
 
@@ -14,8 +14,7 @@ from tools.heatmap import Heatmap
 
 PictureName = Literal["heatmap", "bandwidth", "walk", "timeline"]
 PICTURES: Final[tuple[PictureName, ...]] = get_args(PictureName)
-MAX_NAMED_KEYS = 12
-"""Keys that a refusal names."""
+MAX_NAMED_KEYS = 12  # keys listed in a refusal
 
 
 class NothingToDraw(Refusal):
@@ -23,7 +22,7 @@ class NothingToDraw(Refusal):
 
 
 def build_single_drawing(name: PictureName, key: str, of: FigureInputs) -> Drawing:
-    """What is wanted, still to be drawn. `key`: of which number a heat map is, else of the one that decided. Raises NothingDrawn."""
+    """Build a drawing. `key`: a heat map's number, by default the deciding one. Raises NothingToDraw."""
     match name:
         case "timeline":
             return build_timeline_drawing(build_timeline(of.rows, of.records).replace_user_ids(of.names))
@@ -41,7 +40,7 @@ def build_single_drawing(name: PictureName, key: str, of: FigureInputs) -> Drawi
 
 
 def list_drawable_keys(of: FigureInputs) -> list[str]:
-    """Keys of which a heat map can be drawn, by their names."""
+    """Return keys for heat maps."""
     keys = {fact.key for fact in of.facts if fact.status is Status.OK and isinstance(fact.value, int | float)}
     return sorted(key for key in keys if (row := find_key(key)) is not None and row.is_quantity and row.scope == "gpu")
 

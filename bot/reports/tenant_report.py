@@ -1,5 +1,7 @@
-"""The page for a customer, made of what their card is made of and of nothing else (`bot.tenants.cards.view`): no person, no command, no machine of
-anybody else's, no confidence, no word of our own thread. Pure."""
+"""The page for a tenant, built only from the tenant's card (`bot.tenants.cards.view`). Pure.
+
+It has no names, commands, machines of others, confidence, or words of the operators' thread.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -9,12 +11,11 @@ from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.cards.view import TenantCause, TenantView
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_HOSTS_CHARS = 300
-"""Characters of a list of hosts."""
+MAX_HOSTS_CHARS = 300  # length of a list of hosts
 
 
 def render_tenant_page(view: TenantView, reported: datetime | None, made: datetime) -> Page:
-    """The page, not yet clean. `reported`: when their report came in."""
+    """Return the page, unsanitized: pass it to `sanitize_page`."""
     said = view.language
     sections = (
         PageSection(get_phrase("report_glance", said), [PageTable((), list(_list_glance_rows(view, reported)))]),

@@ -1,6 +1,6 @@
-"""What people write below a ticket there, as it may be shown here: bounded, without secrets, by whom and when. Pure.
+"""Comments from trackers: bounded, redacted, with author and time. Pure.
 
-It is a note for people and nothing else: no incident, no question and no diagnosis is made of it.
+They are for readers only; nothing is derived from them.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -14,8 +14,7 @@ from bot.trackers.tracker import OWN_COMMENT_PREFIX, RemoteComment
 from kb.redact import redact_start, show_invisible
 from kb.scan import split_lines
 
-MAX_FETCHED_COMMENTS: Final = 20
-"""Of the newest so many are looked at."""
+MAX_FETCHED_COMMENTS: Final = 20  # the newest comments
 MAX_READ_CHARS, MAX_TEXT_CHARS, MAX_COMMENT_LINES, MAX_LINE_CHARS, MAX_ADF_NODES = 8_000, 1500, 12, 300, 4000
 _BLOCK_NODE_TYPES = frozenset(
     {"paragraph", "heading", "codeBlock", "listItem", "tableRow", "blockquote", "rule", "hardBreak", "mediaSingle", "mediaGroup"}
@@ -24,12 +23,11 @@ _TEXT_ATTRIBUTES = {"mention": "text", "emoji": "text", "status": "text", "inlin
 
 
 def format_closing_comment(incident: str, cause: str) -> str:
-    """What we write there when an incident is closed."""
     return f"{OWN_COMMENT_PREFIX}{incident} is closed: {cause}"
 
 
 def build_comment(id_: str, by: str, text: str, at: str = "", url: str = "", kind: str = "comment") -> RemoteComment | None:
-    """A comment as it may be shown; None for one that has no id or says nothing."""
+    """Return a safe comment, or None without id or text."""
     lines, link = split_bounded_lines(text), url if len(url) <= MAX_URL_CHARS and WEB_URL_PATTERN.fullmatch(url) else ""
     return (
         RemoteComment(id_, clean_remote_text(by, 60), lines, parse_comment_time(at), link, kind) if 0 < len(id_) <= 200 and lines else None
@@ -37,13 +35,12 @@ def build_comment(id_: str, by: str, text: str, at: str = "", url: str = "", kin
 
 
 def select_newest(remarks: Iterable[RemoteComment | None]) -> tuple[RemoteComment, ...]:
-    """The newest of them, oldest first; those of one time in their order here, those without a time come first, as they stand."""
+    """Return the newest, oldest first; those without time count as oldest."""
     known = [remark for remark in remarks if remark]
     return tuple(sorted(known, key=lambda remark: remark.at or datetime.min.replace(tzinfo=UTC))[-MAX_FETCHED_COMMENTS:])
 
 
 def split_bounded_lines(text: str) -> tuple[str, ...]:
-    """Its lines as they may be shown, blank ones left out."""
     lines = [show_invisible(line).replace("\t", " ").strip() for line in split_lines(redact_start(text, MAX_READ_CHARS))]
     said = [line if len(line) <= MAX_LINE_CHARS else f"{line[: MAX_LINE_CHARS - 1]}…" for line in lines if line]
     kept: list[str] = []
@@ -56,7 +53,7 @@ def split_bounded_lines(text: str) -> tuple[str, ...]:
 
 
 def parse_comment_time(text: str) -> datetime | None:
-    """A time as JSON has it, or as ServiceNow writes it, in UTC where it says no zone; None for what is none."""
+    """Parse ISO or ServiceNow time; UTC by default, None if invalid."""
     try:
         at = datetime.fromisoformat(text[:40])
     except ValueError:
@@ -68,19 +65,18 @@ def parse_comment_time(text: str) -> datetime | None:
 
 
 def hash_comments(remarks: Collection[RemoteComment]) -> str:
-    """What tells these comments from any others."""
     return sha256(" ".join(remark.id_hash for remark in remarks).encode()).hexdigest()[:16] if remarks else ""
 
 
 def get_rows_at(data: Any, *way: str) -> Sequence[Any]:
-    """A list inside an answer; empty where the answer has another shape."""
+    """Return a list inside an answer, else empty."""
     for step in way:
         data = data.get(step) if isinstance(data, dict) else None
     return data if isinstance(data, list) else ()
 
 
 def extract_adf_text(document: Any) -> str:
-    """The words of a document of Atlassian's, however deep it is, and of so many nodes."""
+    """Return an Atlassian document's text, of at most MAX_ADF_NODES nodes."""
     said: list[str] = []
     waiting: list[Any] = [document]
     for _ in range(MAX_ADF_NODES):

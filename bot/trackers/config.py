@@ -1,4 +1,4 @@
-"""What a site says of every tracker, whichever product it is."""
+"""Settings common to all trackers."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -48,5 +48,4 @@ class TrackerConfig(StrictModel):
 
 
 def build_fix_hints(name: str, rows: Mapping[int, str]) -> Mapping[int, str]:
-    """What to do about a status, with the tracker's own name in the file before each field."""
     return {status: words.replace("{name}", name) for status, words in rows.items()}

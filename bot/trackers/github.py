@@ -1,4 +1,4 @@
-"""GitHub issues. A marker in the text tells ours; labels are not relied on, for GitHub drops them in silence where we may not set them."""
+"""GitHub issues. A marker in the text identifies ours: GitHub silently drops labels that the token may not set."""
 
 import re
 from collections.abc import Mapping
@@ -26,10 +26,8 @@ _FIX_HINTS: Final = {
     422: "Check {name}.labels and {name}.repo",
 }
 MAX_PAGES, PAGE_SIZE, COMMENTS_PER_PAGE = 3, 100, 50
-MAX_COUNTED_COMMENTS = 1_000_000
-"""Comments of an issue that we count."""
-MAX_CLOCK_SKEW: Final = timedelta(minutes=10)
-"""How far their clock may be behind ours."""
+MAX_COUNTED_COMMENTS = 1_000_000  # per issue
+MAX_CLOCK_SKEW: Final = timedelta(minutes=10)  # GitHub's clock may lag this much
 
 
 class GitHubConfig(TrackerConfig):
@@ -46,7 +44,7 @@ class GitHubConfig(TrackerConfig):
 
 @dataclass(frozen=True, slots=True)
 class GitHubTracker(TrackerBase):
-    """One repository. Issues are listed, not searched for: the list is never behind, the search is."""
+    """Lists issues, as the search index lags."""
 
     name: str
     config: GitHubConfig
@@ -98,7 +96,7 @@ class GitHubTracker(TrackerBase):
         return RemoteStatus(self._parse_ticket(answer.data), clean_remote_text(shown, 60), state == "closed", etag, remarks, unread)
 
     async def _fetch_comments(self, number: int, issue: Any) -> tuple[RemoteComment, ...]:
-        """GitHub lists the oldest first: the last page is asked for, and the one before where that is short."""
+        """Fetch the last one or two pages: GitHub lists oldest first."""
         last = -(-parse_bounded_count(get_text_at(issue, "comments"), MAX_COUNTED_COMMENTS) // COMMENTS_PER_PAGE)
         found: list[Any] = []
         for page in range(last, max(0, last - 2), -1):
@@ -141,7 +139,6 @@ class GitHubTracker(TrackerBase):
 
 
 def open_github(name: str, config: GitHubConfig, clock: Clock) -> GitHubTracker:
-    """With what its token opens."""
     headers = {
         "Authorization": f"Bearer {config.token.get_secret_value()}",
         "Accept": "application/vnd.github+json",
@@ -159,7 +156,7 @@ def _parse_number(ticket: str) -> int:
 
 
 def _fence_words(words: str) -> str:
-    """In a fence: nothing in it mentions anybody."""
+    """Fence the words, so that they mention no one."""
     return f"```text\n{words.replace('`', 'ˋ')}\n```"
 
 

@@ -1,5 +1,7 @@
-"""Opening a ticket in a tracker from an incident's thread: what would leave is shown whole, a person confirms it, and it is stored before Slack is
-told so. Whoever empties the outbox (`bot.trackers.ticket_sync`) does the rest, and paints here where it stands."""
+"""Opens tracker tickets from an incident's thread, after everything to be sent was shown.
+
+The ticket is stored before Slack is acknowledged; `bot.trackers.ticket_sync` sends it.
+"""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -39,7 +41,7 @@ NOTHING_TO_SEND = "There is nothing to send yet: this incident was not looked at
 
 @dataclass(frozen=True, slots=True)
 class TrackerCards:
-    """The message of each ticket elsewhere, painted whenever something moved."""
+    """The message of each tracker ticket."""
 
     client: SlackClient
     kept: EditableMessages
@@ -50,7 +52,7 @@ class TrackerCards:
     bound: Mapping[str, ChannelRow]
 
     async def update_card(self, name: str) -> None:
-        """Show where a row stands; say it as well where that is news. Slack's trouble is written down: it is painted again with the next news."""
+        """Redraw the message and announce a new state. A Slack failure is logged."""
         try:
             if where := await self._find_thread(name):
                 await self._put_card(*where)
@@ -58,8 +60,7 @@ class TrackerCards:
             log.warning("trackers.not_painted", row=name, error=str(trouble)[:200])
 
     async def quote_remark(self, name: str, said: RemoteComment, beside: str) -> bool:
-        """Quote what somebody wrote there, once however often this is asked for. False where Slack has not got it yet; where nobody may read it, it
-        is dealt with."""
+        """Post a comment once. False if Slack failed; True also where it may not be shown."""
         try:
             where = await self._find_thread(name)
             return where is None or await self._post_remark(*where, said, beside)
@@ -68,7 +69,7 @@ class TrackerCards:
             return False
 
     async def _find_thread(self, name: str) -> tuple[Origin, str, Tracker] | None:
-        """The incident's thread, as long as it is one of the operators' own; None where nothing may be shown."""
+        """Return the thread, or None unless in an unshared operator channel."""
         row = await self.outbox.load_row(name)
         origin, tracker = await self.inbox.get_origin(row.incident), self.trackers.get(row.place)
         if origin is None or origin.kind != "slack" or not origin.thread_ts or tracker is None:
@@ -142,8 +143,7 @@ def _classify_progress(row: OutboxRow) -> TicketStage:
 
 @dataclass(frozen=True, slots=True)
 class TrackerHandlers:
-    """Its buttons and its form, handed to the listeners. A colleague in the incident's own thread uses them, and nobody else: incidents live in
-    operators' channels alone. `customers`: names of tenants, none of which leaves."""
+    """Works in the incident's own thread only. `customers`: tenant names, never sent."""
 
     surface: HandlerContext
     cards: TrackerCards
@@ -151,7 +151,7 @@ class TrackerHandlers:
     customers: Collection[str]
 
     async def handle_click(self, payload: Payload) -> None:
-        """Show what would leave. Raises Refusal."""
+        """Show the form. Raises Refusal."""
         pressed = ticket_form.parse_open_click(payload)
         tracker = self._find_tracker(pressed.item)
         user, channel = str(payload["user"]["id"]), str(payload["channel"]["id"])
@@ -167,7 +167,7 @@ class TrackerHandlers:
         await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=ticket_form.render_tracker_form(form))
 
     async def handle_submission(self, payload: Payload) -> None:
-        """Send what was shown, under the title that the person gave it. Raises Refusal, and BadForm for what can be mended in it."""
+        """Queue what was shown, with the given title. Raises Refusal, BadForm."""
         form = ticket_form.parse_tracker_form(payload)
         tracker = self._find_tracker(form.tracker)
         team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
@@ -203,7 +203,7 @@ class TrackerHandlers:
         return TrackerForm(incident, tracker.name, tracker.words, digest, draft.title, text, fields, tracker.title_most)
 
     async def _require_no_ticket(self, name: str, tracker: Tracker) -> None:
-        """One ticket for each incident and tracker."""
+        """Raise Refusal if a ticket exists."""
         row = await self.cards.outbox.load_row(name)
         if row.pending:
             raise Refusal(f"It is on its way to {tracker.words} already; the thread says how far it is.")
@@ -219,14 +219,14 @@ class TrackerHandlers:
 
 @dataclass(frozen=True, slots=True)
 class ClosingCauses:
-    """With what cause an incident was closed, as it may be told elsewhere."""
+    """Causes of closed incidents, safe to send."""
 
     stored: IncidentStateReader
     titles: CauseTitles
     customers: Collection[str]
 
     async def get_closing_text(self, incident: str) -> str | None:
-        """None while it is open."""
+        """Return the cause, or None while open."""
         rows = IncidentView(await self.stored.load_state(incident))
         if rows.lifecycle != "closed":
             return None

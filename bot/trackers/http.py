@@ -1,4 +1,4 @@
-"""The one place that calls a tracker: an HTTP request out, a bounded answer back, or why there is none."""
+"""HTTP client of trackers, with bounded answers."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -18,14 +18,13 @@ from tools.clock import Clock
 
 TIMEOUT_SECONDS, MAX_ANSWER_BYTES, MAX_ERROR_CHARS = 20.0, 1 << 20, 300
 RETRY_STATUSES = frozenset({408, 425, 429})
-DEFAULT_RETRY_SECONDS = 60.0
-"""Seconds that a caller waits who is over a limit and is not told for how long."""
+DEFAULT_RETRY_SECONDS = 60.0  # wait after a rate limit without a stated delay
 MAX_RETRY_SECONDS = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerResponse:
-    """An answer, whichever it is; `data` is None where it is no JSON."""
+    """`data` is None if it is not JSON."""
 
     status: int
     headers: Mapping[str, str]
@@ -34,7 +33,7 @@ class TrackerResponse:
 
 @dataclass(frozen=True, slots=True)
 class TrackerHttpClient:
-    """A tracker by its address. `words`: as people call it; `mends`: what to do about a status; `why`: their own words in an answer."""
+    """`words`: display name; `mends`: fix hints by status; `why`: extracts an error text."""
 
     words: str
     base: str
@@ -54,14 +53,17 @@ class TrackerHttpClient:
         headers: Mapping[str, str] | None = None,
         gone: bool = False,
     ) -> TrackerResponse:
-        """An answer that is none of trouble. Raises TrackerAway and TrackerRefused; `gone`: and TrackerGone for what is not there any more."""
+        """Return a successful answer. Raises TrackerUnavailable, TrackerRefused.
+
+        With `gone`, 404 and 410 raise TrackerTicketGone.
+        """
         answer = await self._fetch_response(method, path, params, None if body is None else json.dumps(body).encode(), headers or {})
         if gone and answer.status in (404, 410):
             raise TrackerTicketGone(f"{self.words} answers {answer.status}: it is not there any more, or not for us")
         return self._check_response(method, answer)
 
     async def send_signed_body(self, body: bytes, headers: Mapping[str, str]) -> TrackerResponse:
-        """The same of these very bytes, to the address itself."""
+        """Post these exact bytes. Raises as `send_request`."""
         return self._check_response("POST", await self._fetch_response("POST", "", None, body, headers))
 
     def _check_response(self, method: str, answer: TrackerResponse) -> TrackerResponse:
@@ -72,7 +74,7 @@ class TrackerHttpClient:
     async def _fetch_response(
         self, method: str, path: str, params: Mapping[str, str] | None, body: bytes | None, headers: Mapping[str, str]
     ) -> TrackerResponse:
-        """The answer, whatever it is. Raises TrackerAway where there is none."""
+        """Return any answer. Raises TrackerUnavailable."""
         json_body = {"Content-Type": "application/json"} if body is not None else {}
         try:
             async with (
@@ -120,26 +122,26 @@ class TrackerHttpClient:
 
 
 def _is_rate_limited(answer: TrackerResponse) -> bool:
-    """Over a limit: said with 429, or with 403 and what that product says beside it."""
+    """Match 429, or 403 with a product's rate-limit signs."""
     over = "retry-after" in answer.headers or answer.headers.get("x-ratelimit-remaining") == "0"
     secondary = isinstance(answer.data, dict) and "rate limit" in str(answer.data.get("message", ""))[:400].lower()
     return answer.status == 429 or (answer.status == 403 and (over or secondary))
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime, least: float = DEFAULT_RETRY_SECONDS) -> float:
-    """For how many seconds to leave them alone: what they say, in seconds or as a time; else `least`."""
+    """Return seconds to wait, from the headers or `least`."""
     after = headers.get("retry-after", "")
     if after.isascii() and after.isdigit() and len(after) < 8:
         return min(float(after), MAX_RETRY_SECONDS)
     try:
         return min(max((parsedate_to_datetime(after[:60]).astimezone(UTC) - now).total_seconds(), 0.0), MAX_RETRY_SECONDS)
     except (ValueError, TypeError, OverflowError):
-        pass  # no time either: another header may say it
+        pass  # not a time either: try other headers
     return _parse_rate_limit_reset(headers, now) or least
 
 
 def _parse_rate_limit_reset(headers: Mapping[str, str], now: datetime) -> float:
-    """Until a limit is over that is used up, as GitHub says it (a moment), PagerDuty (seconds) or Jira (a time); 0 where nobody says it."""
+    """Return seconds until reset: GitHub sends an epoch, PagerDuty seconds, Jira a time. Else 0."""
     seconds, moment = headers.get("ratelimit-reset", ""), headers.get("x-ratelimit-reset", "")
     if headers.get("ratelimit-remaining") == "0" and seconds.isascii() and seconds.isdigit() and len(seconds) < 8:
         return min(max(float(seconds), 1.0), MAX_RETRY_SECONDS)
@@ -154,12 +156,12 @@ def _parse_rate_limit_reset(headers: Mapping[str, str], now: datetime) -> float:
 
 
 def clean_remote_text(text: str, most: int = MAX_ERROR_CHARS) -> str:
-    """What they said, as it may be shown: one line, bounded, without secrets."""
+    """Return one line, bounded and redacted."""
     return " ".join(show_invisible(redact_start(text, 2 * most)).split())[:most]
 
 
 def filter_remote_url(url: object, base: str, below: str = "") -> str:
-    """An address of theirs that may be linked, or empty: on the very host that we asked, on that of whose API it is, or below `below`."""
+    """Return a URL on the tracker's host or below domain `below`, else empty."""
     if not isinstance(url, str) or len(url) > MAX_URL_CHARS or not WEB_URL_PATTERN.fullmatch(url):
         return ""
     ours, theirs = _split_origin(base), _split_origin(url)
@@ -168,7 +170,7 @@ def filter_remote_url(url: object, base: str, below: str = "") -> str:
 
 
 def _split_origin(url: str) -> tuple[str, str]:
-    """Scheme and host with its port; the host of what is no address is nobody's."""
+    """Return (scheme, host); the host of an invalid address is empty."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -177,14 +179,13 @@ def _split_origin(url: str) -> tuple[str, str]:
 
 
 def get_text_at(data: Any, *way: str) -> str:
-    """A text inside an answer; empty where the answer has another shape."""
+    """Return a text inside an answer, else empty."""
     for step in way:
         data = data.get(step) if isinstance(data, dict) else None
     return _replace_surrogates(data) if isinstance(data, str) else str(data) if isinstance(data, int) and not isinstance(data, bool) else ""
 
 
 def _replace_surrogates(text: str) -> str:
-    """As it can be kept: half of a letter is none."""
     return text.encode("utf-8", "replace").decode()
 
 

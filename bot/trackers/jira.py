@@ -1,4 +1,4 @@
-"""Jira Cloud, REST v3: an issue with a label of ours. Jira has no idempotency of its own, so the label is looked for before anything is made."""
+"""Jira Cloud, REST v3. It has no idempotency key, so our label is searched before creation."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class JiraConfig(TrackerConfig):
 
 @dataclass(frozen=True, slots=True)
 class JiraTracker(TrackerBase):
-    """One project. Labels are indexed a moment after an issue is made, hence `settles`."""
+    """`settles`: Jira indexes labels late."""
 
     name: str
     config: JiraConfig
@@ -96,7 +96,7 @@ class JiraTracker(TrackerBase):
         return RemoteStatus(self._parse_ticket(answer.data), clean_remote_text(state, 60), category == "done", updated, remarks, unread)
 
     async def _fetch_comments(self, ticket: RemoteTicket) -> tuple[RemoteComment, ...]:
-        """Those that are for some people alone there stay there: who reads the thread may be none of them."""
+        """Fetch comments, without restricted ones: the thread's readers may lack access."""
         path = f"/rest/api/3/issue/{quote(ticket.id, safe='')}/comment"
         answer = await self.wire.send_request("GET", path, params={"orderBy": "-created", "maxResults": str(MAX_FETCHED_COMMENTS)})
         rows = [row for row in get_rows_at(answer.data, "comments") if isinstance(row, dict) and not row.get("visibility")]
@@ -109,7 +109,7 @@ class JiraTracker(TrackerBase):
             await self.wire.send_request("POST", f"{issue}/transitions", body={"transition": {"id": way}}, gone=True)
 
     async def check_access(self) -> str:
-        """The project is asked for by its issue types: `type` must be one of them."""
+        """Ask for the issue types, which must include `type`."""
         answer = await self.wire.send_request("GET", f"/rest/api/3/issue/createmeta/{self.config.project}/issuetypes")
         rows = answer.data.get("issueTypes") or answer.data.get("values") or [] if isinstance(answer.data, dict) else []
         names = [get_text_at(row, "name") for row in rows]
@@ -121,7 +121,7 @@ class JiraTracker(TrackerBase):
         return f"project {self.config.project}, type {self.config.type}"
 
     async def _find_done_transition(self, issue: str) -> str:
-        """The first transition that ends in a status of the category done; empty where there is none."""
+        """Return the first transition to a done status, if any."""
         answer = await self.wire.send_request("GET", f"{issue}/transitions", gone=True)
         rows = answer.data.get("transitions") or [] if isinstance(answer.data, dict) else []
         return next((get_text_at(row, "id") for row in rows if get_text_at(row, "to", "statusCategory", "key") == "done"), "")
@@ -137,7 +137,6 @@ class JiraTracker(TrackerBase):
 
 
 def open_jira(name: str, config: JiraConfig, clock: Clock) -> JiraTracker:
-    """With what its token opens."""
     basic = b64encode(f"{config.user}:{config.token.get_secret_value()}".encode()).decode()
     wire = TrackerHttpClient(
         config.label or "Jira", config.url, clock, {"Authorization": f"Basic {basic}"}, build_fix_hints(name, _FIX_HINTS), _format_error
@@ -152,7 +151,6 @@ def _parse_comment(row: Any, url: str) -> RemoteComment | None:
 
 
 def _format_error(data: Any) -> str:
-    """Jira's own words: of the whole, then of each field."""
     if not isinstance(data, dict):
         return ""
     whole, fields = data.get("errorMessages"), data.get("errors")

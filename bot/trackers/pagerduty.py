@@ -1,4 +1,4 @@
-"""PagerDuty: an alert event whose `dedup_key` is ours, so that the same sent again is one incident; its state by the REST API where a token is given."""
+"""PagerDuty events; `dedup_key` keeps repeats one incident. State needs a REST token."""
 
 import re
 from collections.abc import Mapping
@@ -25,8 +25,7 @@ _FIX_HINTS: Final = {
     404: "Check {name}.api_url",
 }
 
-SITE_DOMAIN: Final = "pagerduty.com"
-"""Every customer of theirs has a site below it."""
+SITE_DOMAIN: Final = "pagerduty.com"  # each PagerDuty account has a subdomain of it
 
 
 class PagerDutyConfig(TrackerConfig):
@@ -44,7 +43,7 @@ class PagerDutyConfig(TrackerConfig):
 
 @dataclass(frozen=True, slots=True)
 class PagerDutyTracker(TrackerBase):
-    """One service. The event is taken before its incident is made, so the link comes with the first look."""
+    """Incidents follow their event later, so the link comes with the first poll."""
 
     name: str
     config: PagerDutyConfig
@@ -67,7 +66,7 @@ class PagerDutyTracker(TrackerBase):
         }
 
     async def find_ticket(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
-        """What is sent again joins what is there, by its key."""
+        """Return None: `dedup_key` joins repeats."""
         return None
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
@@ -88,7 +87,7 @@ class PagerDutyTracker(TrackerBase):
         return RemoteTicket(marker, marker)
 
     async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
-        """None as well while PagerDuty has made no incident of the event yet."""
+        """Return None also before PagerDuty created the incident."""
         if self.api is None:
             return None
         answer = await self.api.send_request(
@@ -117,7 +116,7 @@ class PagerDutyTracker(TrackerBase):
         )
 
     async def _fetch_comments(self, api: TrackerHttpClient, incident: Any, url: str) -> tuple[RemoteComment, ...]:
-        """A note changes nothing that an incident says of itself, so notes are asked for each time."""
+        """Fetch notes each time, as they do not change the incident's fields."""
         id_ = get_text_at(incident, "id")
         if not re.fullmatch(r"[A-Za-z0-9]{1,40}", id_):
             return ()
@@ -129,12 +128,12 @@ class PagerDutyTracker(TrackerBase):
         return select_newest(build_comment(*words, url, "note") for words in said)
 
     async def close_ticket(self, ticket: str, words: str) -> None:
-        """The Events API has no comments; closing there is resolving."""
+        """Resolve; the Events API has no comments."""
         if self.config.on_close == "close":
             await self._send_event({"event_action": "resolve", "dedup_key": ticket})
 
     async def check_access(self) -> str:
-        """An event would page somebody, so the routing key is not tried."""
+        """Check the token only: an event would page someone."""
         if self.api is None:
             return "the routing key is not tried, for that would page somebody; without a token neither link nor state comes back"
         await self.api.send_request("GET", "/incidents", params={"limit": "1"})
@@ -148,7 +147,6 @@ class PagerDutyTracker(TrackerBase):
 
 
 def open_pagerduty(name: str, config: PagerDutyConfig, clock: Clock) -> PagerDutyTracker:
-    """With what its keys open."""
     words, mends = config.label or "PagerDuty", build_fix_hints(name, _FIX_HINTS)
     headers = {"Accept": "application/vnd.pagerduty+json;version=2"}
     token = {"Authorization": f"Token token={config.token.get_secret_value()}"} if config.token else {}
@@ -157,7 +155,7 @@ def open_pagerduty(name: str, config: PagerDutyConfig, clock: Clock) -> PagerDut
 
 
 def _format_error(data: Any) -> str:
-    """Of the Events API `message` and a list of `errors`; of the REST API the same within `error`."""
+    """Return the text; the REST API nests it in `error`."""
     inside = data.get("error") if isinstance(data, dict) and isinstance(data.get("error"), dict) else data
     rows = inside.get("errors") if isinstance(inside, dict) else None
     return "; ".join([get_text_at(inside, "message"), *(str(row)[:200] for row in (rows if isinstance(rows, list) else []))])

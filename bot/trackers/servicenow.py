@@ -1,4 +1,4 @@
-"""ServiceNow, Table API: a row of `incident` whose `correlation_id` is ours. The table takes the same twice, so that field is looked for first."""
+"""ServiceNow Table API. It does not deduplicate, so `correlation_id` is searched before creation."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -24,8 +24,7 @@ _FIX_HINTS: Final = {
     403: "The account of {name}.user needs a role that may write {name}.table (itil), or a data policy wants a field under {name}.fields",
     404: "Check {name}.table and {name}.url",
 }
-DONE_STATES: Final = frozenset({"6", "7", "8"})
-"""Resolved, closed, cancelled."""
+DONE_STATES: Final = frozenset({"6", "7", "8"})  # resolved, closed, cancelled
 ROW_FIELDS: Final = "sys_id,number,state,correlation_id,sys_updated_on,sys_mod_count"
 JOURNAL_FIELDS: Final = "sys_id,element,value,sys_created_on,sys_created_by"
 
@@ -46,8 +45,6 @@ class ServiceNowConfig(TrackerConfig):
 
 @dataclass(frozen=True, slots=True)
 class ServiceNowTracker(TrackerBase):
-    """One table."""
-
     name: str
     config: ServiceNowConfig
     wire: TrackerHttpClient
@@ -75,7 +72,7 @@ class ServiceNowTracker(TrackerBase):
         return self._parse_ticket(found[0]) if found else None
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
-        """ServiceNow passes over fields that a table has not and those that we may not write, so what came back is compared."""
+        """Create and compare: ServiceNow silently ignores unknown and read-only fields."""
         marker = build_marker(draft.incident)
         row = {
             **self.config.fields,
@@ -107,7 +104,7 @@ class ServiceNowTracker(TrackerBase):
         return RemoteStatus(self._parse_ticket(plain), clean_remote_text(state, 60), code in DONE_STATES, updated, remarks, unread)
 
     async def _fetch_comments(self, ticket: RemoteTicket) -> tuple[RemoteComment, ...]:
-        """Rows of the journal. ServiceNow leaves out in silence those that we may not read, and counts them all the same."""
+        """Fetch journal rows; unreadable ones are silently omitted but counted."""
         query = f"name={self.config.table}^element_id={ticket.id}^elementINcomments,work_notes^ORDERBYDESCsys_created_on"
         params = {"sysparm_query": query, "sysparm_limit": str(MAX_FETCHED_COMMENTS), "sysparm_fields": JOURNAL_FIELDS}
         answer = await self.wire.send_request("GET", "/api/now/table/sys_journal_field", params=params)
@@ -141,7 +138,6 @@ class ServiceNowTracker(TrackerBase):
 
 
 def open_servicenow(name: str, config: ServiceNowConfig, clock: Clock) -> ServiceNowTracker:
-    """With what its password opens."""
     basic = b64encode(f"{config.user}:{config.password.get_secret_value()}".encode()).decode()
     wire = TrackerHttpClient(
         config.label or "ServiceNow",

@@ -1,4 +1,4 @@
-"""What leaves for a tracker, made of a stored incident: bounded, without secrets, and without a customer's words or name. Pure."""
+"""What a tracker is sent: bounded, redacted, without a tenant's words or name. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ from kb.names import NameMatcher, fold_text, split_name
 from kb.redact import redact_start, show_invisible
 from kb.schema import StrictModel
 
+# limits of a draft and of a line; lines per section. The form shows all of it.
 MAX_TEXT_CHARS, MAX_LINE_CHARS, MAX_SECTION_LINES = 6000, 240, 12
-"""Characters of a draft, of a line of it, and lines of a part: the form shows all of it."""
 MAX_CAUSES, MAX_EVIDENCE_LINES, MAX_RIVALS = 3, 4, 6
 TENANT_PLACEHOLDER, DIGITS = "a customer", "0123456789"
 
@@ -33,19 +33,16 @@ class TrackerDraft(StrictModel):
     incident: str
     title: str
     sections: tuple[DraftSection, ...]
-    thread: str = ""
-    """Where it is talked about in Slack."""
-    owner: str = ""
-    """Who should act: customer, provider or vendor."""
+    thread: str = ""  # URL of the Slack thread
+    owner: str = ""  # who should act: customer, provider or vendor
     hosts: tuple[str, ...] = ()
 
     def to_stored_bytes(self) -> bytes:
-        """As it is kept until it has arrived."""
         return self.model_dump_json().encode()
 
 
 def build_draft(incident: str, state: IncidentState, origin: Origin, titles: CauseTitles, customers: Collection[str]) -> TrackerDraft:
-    """The draft of a stored incident. `customers`: names of tenants, none of which leaves."""
+    """Build a draft. `customers`: tenant names to remove."""
     theirs = bool(origin.tenant or origin.customer or origin.ticket)
     rows = IncidentView({**state, "id": incident, "said": []} if theirs else {**state, "id": incident})
     whole = build_handoff(rows.stored)
@@ -64,23 +61,21 @@ def build_draft(incident: str, state: IncidentState, origin: Origin, titles: Cau
 
 
 def replace_title(draft: TrackerDraft, title: str, customers: Collection[str]) -> TrackerDraft:
-    """With the title that a person gave it; what is typed may hold a secret or a customer's name too."""
+    """Replace the title by a typed one, cleaned."""
     return draft.model_copy(update={"title": _OutboundText(customers, draft.hosts).clean_line(title)})
 
 
 def format_outbound_line(text: str, most: int = MAX_LINE_CHARS) -> str:
-    """A line that may leave."""
     line = " ".join(show_invisible(redact_start(text, 2 * MAX_LINE_CHARS)).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def redact_tenants(text: str, customers: Collection[str]) -> str:
-    """A line that may leave, with no name of a tenant."""
     return _OutboundText(customers).clean_line(text)
 
 
 def build_thread_url(origin: Origin) -> str:
-    """The thread that the incident lives in; empty where it is in none."""
+    """Return the thread's URL, or an empty string."""
     at = (origin.team, origin.channel, origin.thread_ts)
     if origin.kind != "slack" or not all(re.fullmatch(r"[A-Z0-9.]{1,40}", word) for word in at):
         return ""
@@ -88,7 +83,7 @@ def build_thread_url(origin: Origin) -> str:
 
 
 class _OutboundText:
-    """Words on their way out: no secret, no name of a customer, nothing that hides, no line too long."""
+    """Removes secrets, tenant names and hidden characters; bounds lines."""
 
     def __init__(self, customers: Collection[str], hosts: Collection[str] = ()) -> None:
         self._names = NameMatcher(customers, COMMON_WORDS)
@@ -97,14 +92,14 @@ class _OutboundText:
         self._hosts = re.compile(rf"(?<!\w){known}") if known else None
 
     def _build_host_pattern(self, name: str) -> str:
-        """The name, and its like with other numbers; not where a tenant's name and a number are all of it."""
+        """Match the name with any number, unless it is a tenant's name and a number."""
         stem = name.rstrip(DIGITS)
         if stem == name or split_name(stem) in {split_name(one) for one in self._names.known}:
             return rf"{re.escape(name)}(?!\w)"
         return f"{re.escape(stem)}(?=[0-9[])"
 
     def clean_line(self, text: str) -> str:
-        """Their names are found within words as well (`acme-train`, `acmetrain`), but for those of the hosts in question."""
+        """Remove tenant names, also inside words (`acmetrain`), except in affected hosts' names."""
         return format_outbound_line(self._redact_tenant_names(redact_start(text, 8 * MAX_LINE_CHARS)))
 
     def _redact_tenant_names(self, text: str) -> str:
@@ -134,13 +129,13 @@ class _OutboundText:
 
 
 def _build_alternation(patterns: Iterable[str]) -> str:
-    """A pattern of all of them, the longest first; empty for none."""
+    """Return a pattern of all, longest first."""
     known = sorted(set(filter(None, patterns)), key=lambda one: (-len(one), one))
     return f"(?:{'|'.join(known)})" if known else ""
 
 
 def _list_parts(whole: Handoff, when: Sequence[TimelineEntry], titles: CauseTitles, theirs: bool) -> Iterator[tuple[str, list[str], bool]]:
-    """(heading, lines, whether they are quoted), what matters most first."""
+    """Yield (heading, lines, quoted), most important first."""
     yield (
         "What",
         [whole.headline, f"Hosts: {shown.fold_hosts(whole.hosts) or 'none named'}", f"For: {whole.ticket.owner or 'nobody known'}"],
@@ -176,7 +171,7 @@ def _list_hypotheses(whole: Handoff, verdicts: Sequence[str], titles: CauseTitle
 
 
 def _select_fitting_sections(sections: Iterable[DraftSection]) -> Iterator[DraftSection]:
-    """Whole sections as long as they fit; what does not is said."""
+    """Yield sections that fit, then a count of the rest."""
     room, left_out = MAX_TEXT_CHARS, 0
     for section in (one for one in sections if one.lines):
         room -= len(section.head) + sum(_measure_shown_chars(line) for line in section.lines)
@@ -189,24 +184,22 @@ def _select_fitting_sections(sections: Iterable[DraftSection]) -> Iterator[Draft
 
 
 def _measure_shown_chars(line: str) -> int:
-    """As the form shows it, escaped and under its heading."""
     return len(line) + 4 * sum(line.count(char) for char in "&<>") + 2 * line.count("://") + 3
 
 
 def render_plain_text(draft: TrackerDraft, marker: str) -> str:
-    """For people who read it as it stands."""
     parts = ["\n".join([section.head.upper(), *(f"  {line}" for line in section.lines)]) for section in draft.sections]
     return "\n\n".join([*parts, _render_footer(draft, marker)])
 
 
 def render_markdown(draft: TrackerDraft, marker: str) -> str:
-    """For GitHub: every line of others stands in a fence, where nothing mentions anybody and nothing is a link."""
+    """Return Markdown for GitHub, fenced against mentions and links."""
     parts = [f"### {_sanitize_heading(section.head)}\n\n{_fence_lines(section.lines)}" for section in draft.sections]
     return "\n\n".join([*parts, f"{_render_footer(draft, marker)}\n<!-- {marker} -->"])
 
 
 def render_adf(draft: TrackerDraft, marker: str) -> dict[str, object]:
-    """For Jira: Atlassian's document, in which text is text whatever stands in it."""
+    """Return an Atlassian document for Jira."""
     blocks: list[dict[str, object]] = []
     for section in draft.sections:
         blocks.append({"type": "heading", "attrs": {"level": 3}, "content": [_build_adf_text(section.head)]})
@@ -222,17 +215,15 @@ def render_adf(draft: TrackerDraft, marker: str) -> dict[str, object]:
 
 
 def build_adf_paragraph(words: str) -> dict[str, object]:
-    """A document of Atlassian's that is one paragraph."""
     return {"type": "doc", "version": 1, "content": [{"type": "paragraph", "content": [_build_adf_text(words)]}]}
 
 
 def build_draft_data(draft: TrackerDraft, marker: str) -> Mapping[str, object]:
-    """For programs."""
     return {**draft.model_dump(mode="json"), "marker": marker}
 
 
 def _build_adf_text(words: str) -> dict[str, object]:
-    """Atlassian refuses an empty text."""
+    """Return a text node; Atlassian rejects empty ones."""
     return {"type": "text", "text": words or "–"}
 
 

@@ -1,7 +1,7 @@
-"""Takes what was clicked to its tracker, once, and asks how far it is from then on. Any number of processes may do so.
+"""Sends tickets to trackers once, and polls them. Safe in several processes.
 
-A try is noted before it is made. Whoever finds one noted does not know whether it arrived (the process died, the answer was lost): where the
-tracker tells the same by its marker it is sent again, and else looked for first, until it would be found for certain.
+An attempt is noted before it is made. If its result is unknown (crash, lost answer), a deduplicating tracker gets it
+again; in others the ticket is searched first, until the search is reliable.
 """
 
 import asyncio
@@ -20,10 +20,9 @@ from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, Trac
 from tools.clock import Clock
 
 log = structlog.get_logger()
-SWEEP_INTERVAL_SECONDS, MAX_CONCURRENT_ROWS = 2.0, 8
-"""Seconds between sweeps; rows at once."""
+SWEEP_INTERVAL_SECONDS, MAX_CONCURRENT_ROWS = 2.0, 8  # pause between sweeps, and rows processed at once
+# share of the outbox lease that a step may take, so that it ends before another process takes over
 STEP_LEASE_RATIO = 5 / 6
-"""Share of the outbox's lease that one step with a row may take: less than the time after which another process takes the row over."""
 BEGAN_KEY, CHANGED_KEY, URL_KEY, SHOWN_KEY, SEEN_KEY, DONE_KEY, CLOSE_SENT_KEY = (
     "began",
     "changed",
@@ -33,23 +32,22 @@ BEGAN_KEY, CHANGED_KEY, URL_KEY, SHOWN_KEY, SEEN_KEY, DONE_KEY, CLOSE_SENT_KEY =
     "done",
     "told_closed",
 )
-"""What is noted of a row."""
+# notes on comments: hashes of handled ones, count shown, why unreadable, the one Slack rejects
 HANDLED_COMMENTS_KEY, COMMENT_COUNT_KEY, COMMENTS_UNREAD_KEY, STUCK_COMMENT_KEY = "remarked", "remarks", "unread", "stuck"
-"""The same of comments: signs of those that are dealt with, how many were shown, why they cannot be read, and which one Slack does not take."""
+# Comments shown per poll (newest) and per ticket; hashes kept, far more than are fetched; attempts per comment, over
+# some hours.
 MAX_COMMENTS_PER_POLL, MAX_COMMENTS_PER_TICKET, MAX_KEPT_COMMENT_HASHES, MAX_COMMENT_TRIES = 5, 100, 100, 12
-"""Comments of one look that are shown, the newest; of one ticket; signs that are kept, many more than are looked at; and tries of one, some hours."""
 FIRST_POLL_DELAY = timedelta(seconds=5)
-POLL_INTERVAL = timedelta(minutes=1)
-"""Interval between two looks at a ticket that changed lately. The default of the setting `tracker_poll_seconds`."""
+POLL_INTERVAL = timedelta(minutes=1)  # for a recently changed ticket; default of `tracker_poll_seconds`
+# (time since the last change, multiple of the interval); after the last a ticket is not polled any more
 POLL_BACKOFF: tuple[tuple[timedelta, int], ...] = ((timedelta(hours=1), 1), (timedelta(days=1), 5), (timedelta(days=90), 30))
-"""Time since the last change, and by what the interval is multiplied until then. After the last row a ticket is not looked at any more."""
+# a ticket done there may be reopened, so it is polled for a while, at this multiple
 DONE_POLL_PERIOD, DONE_POLL_MULTIPLE = timedelta(days=7), 30
-"""How long a ticket that is done there is still looked at, because it may be opened again, and the multiple of the interval."""
 UNCERTAIN_DELIVERY_TEXT = "whether it arrived is not known: it is looked for before it is sent again"
 
 
 def compute_next_poll(since: timedelta, poll: timedelta, *, done: bool, over: bool) -> timedelta | None:
-    """Return the time until the next look, `since` the last change; None: never. `over`: closed here, and nothing more can come from there."""
+    """Return the time until the next poll, or None. `since`: the last change; `over`: closed here, nothing expected."""
     if done or over:
         return poll * DONE_POLL_MULTIPLE if since < DONE_POLL_PERIOD and not over else None
     return next((poll * times for until, times in POLL_BACKOFF if since < until), None)
@@ -57,8 +55,13 @@ def compute_next_poll(since: timedelta, poll: timedelta, *, done: bool, over: bo
 
 @dataclass(frozen=True, slots=True)
 class TicketSync:
-    """`paint` shows where a row stands; `tell` shows what somebody wrote there, once however often it is asked to, with words of ours, and says
-    whether it did; `closing` says with what cause an incident was closed, None while it is not."""
+    """Sends and polls.
+
+    Attributes:
+        paint: redraws a row's message.
+        closing: returns an incident's closing cause, None while open.
+        tell: posts a comment with a note, once; returns whether it is done.
+    """
 
     outbox: Outbox
     trackers: Mapping[str, Tracker]
@@ -71,11 +74,11 @@ class TicketSync:
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self) -> None:
-        """Until cancelled. The first look is at once: a restart finds what was clicked before the crash."""
+        """Sweep at once and until cancelled: a restart finds what was queued before a crash."""
         await run_periodically("trackers", self.sweep, self.every, pause=self.pause)
 
     async def sweep(self) -> int:
-        """Send and ask what is due; how many."""
+        """Send and poll due rows; return their number."""
         due = await self.outbox.claim_due(MAX_CONCURRENT_ROWS)
         for failed in await asyncio.gather(*map(self._lease_and_process, due), return_exceptions=True):
             if isinstance(failed, BaseException):
@@ -90,7 +93,7 @@ class TicketSync:
         except RedisError:
             raise
         except Exception:
-            log.exception("trackers.step_failed", row=name)  # one bad row must not hide the others
+            log.exception("trackers.step_failed", row=name)  # one bad row must not block the others
 
     async def _process_row(self, row: OutboxRow) -> None:
         tracker = self.trackers.get(row.place)
@@ -132,7 +135,7 @@ class TicketSync:
     async def _find_earlier_ticket(
         self, row: OutboxRow, tracker: Tracker, draft: TrackerDraft, began: datetime | None
     ) -> RemoteTicket | None:
-        """What an earlier try made. Raises TrackerAway as long as it cannot be told for certain that it made nothing."""
+        """Return an earlier attempt's ticket. Raises TrackerUnavailable while uncertain."""
         found = await tracker.find_ticket(draft, began or row.at or self.clock.now())
         if found is None and began is not None and (left := tracker.settles - (self.clock.now() - began)) > timedelta():
             raise TrackerUnavailable(UNCERTAIN_DELIVERY_TEXT, left.total_seconds())
@@ -155,7 +158,7 @@ class TicketSync:
     async def _poll_ticket(self, row: OutboxRow, tracker: Tracker) -> None:
         cause = await self.closing(row.incident)
         if cause is not None and tracker.on_close != "nothing" and not row.notes.get(CLOSE_SENT_KEY):
-            await self.outbox.record_notes(row, **{CLOSE_SENT_KEY: "1"})  # before it is told: twice is worse than never
+            await self.outbox.record_notes(row, **{CLOSE_SENT_KEY: "1"})  # noted before it is sent: a duplicate is worse than a loss
             await tracker.close_ticket(row.ticket, format_closing_comment(row.incident, cause))
         now = await tracker.fetch_status(row.ticket, row.notes.get(SEEN_KEY, "")) if tracker.tells else None
         state, done = (now.state, now.done) if now else (row.state, row.notes.get(DONE_KEY) == "1")
@@ -167,8 +170,10 @@ class TicketSync:
         await self.outbox.record_state(row, state, again, **notes)
 
     async def _post_new_comments(self, row: OutboxRow, now: RemoteStatus) -> timedelta | None:
-        """Show what is new of what people wrote there, and note each before the next; when to ask again where that is not through. What stood there
-        before comments were read at all stays there."""
+        """Post new comments, noting each before the next. Returns when to retry.
+
+        Comments from before the first poll are not posted.
+        """
         known = row.notes.get(HANDLED_COMMENTS_KEY)
         signs, count = (known or "").split(), int(row.notes.get(COMMENT_COUNT_KEY, "0"))
         fresh = [remark for remark in now.remarks if remark.id_hash not in signs]
@@ -191,7 +196,7 @@ class TicketSync:
         return None
 
     async def _note_stuck_comment(self, row: OutboxRow, sign: str) -> timedelta | None:
-        """Slack did not take a comment: when to try again; None where it never will, so that it hides no other."""
+        """Return when to retry; None after MAX_COMMENT_TRIES, so that later comments proceed."""
         before, _, count = row.notes.get(STUCK_COMMENT_KEY, "").partition(" ")
         tries = 1 + (int(count) if before == sign else 0)
         await self.outbox.record_notes(row, **{STUCK_COMMENT_KEY: f"{sign} {tries}"})
@@ -201,7 +206,7 @@ class TicketSync:
         return None
 
     async def _handle_refusal(self, row: OutboxRow, why: str) -> None:
-        """A ticket that was not made is over; how far one is may be asked again later."""
+        """End an uncreated ticket; retry a poll later."""
         if row.pending:
             await self.outbox.mark_refused(row, why)
         else:
@@ -209,14 +214,13 @@ class TicketSync:
 
 
 def _format_omission(count: int, earlier: int) -> str:
-    """What a reader should know of comments that are not shown."""
     if count == MAX_COMMENTS_PER_TICKET:
         return f"That was number {MAX_COMMENTS_PER_TICKET}: from here on comments are shown there alone."
     return f"{earlier} more that came before it {'stands' if earlier == 1 else 'stand'} there alone." if earlier else ""
 
 
 def _build_status_notes(now: RemoteStatus | None, *, whole: bool) -> Mapping[str, str]:
-    """`seen` is kept once all of it was shown: what was not is asked for again, whether or not something changes."""
+    """Return notes; `seen` only if all was posted, so that the rest is fetched again."""
     if now is None:
         return {}
     whole = whole and not now.unread

@@ -1,4 +1,4 @@
-"""What every tracker can do, whichever product it is, and the ways in which it can fail."""
+"""The interface of all trackers and their failures."""
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from typing import Literal, Protocol
 from bot.trackers.ticket_draft import TrackerDraft
 
 OnClose = Literal["nothing", "comment", "close"]
+# start of the marker, and of comments written by RackMedic
 MARKER_PREFIX, OWN_COMMENT_PREFIX = "rackmedic-", "RackMedic's incident "
-"""How our marker begins, and how what we write there ourselves does."""
 
 
 def build_marker(incident: str) -> str:
-    """By what a ticket of ours is found again in a tracker."""
+    """Return the text that identifies our ticket."""
     return f"{MARKER_PREFIX}{incident}"
 
 
@@ -40,7 +40,7 @@ class TrackerTicketGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RemoteTicket:
-    """A ticket of theirs: its id, which never changes, what people call it, and where they read it (empty where nobody says)."""
+    """Stable id, display name, URL if known."""
 
     id: str
     shown: str = ""
@@ -49,7 +49,7 @@ class RemoteTicket:
 
 @dataclass(frozen=True, slots=True)
 class RemoteComment:
-    """One comment, its text line by line; `at` and `url` where they say it. `kind`: what they call it."""
+    """A comment; `kind` is the tracker's word."""
 
     id: str
     by: str
@@ -60,20 +60,25 @@ class RemoteComment:
 
     @property
     def id_hash(self) -> str:
-        """What is kept of it, so that it is shown once."""
+        """Stored to post a comment only once."""
         return sha256(self.id.encode("utf-8", "replace")).hexdigest()[:16]
 
     @property
     def is_own(self) -> bool:
-        """What we wrote there ourselves comes back to nobody. It is a line, alone or in a fence; who answers below it is heard."""
+        """True for a comment by RackMedic: one line, plain or fenced. Replies to it have more lines."""
         said = [line for line in self.lines if not line.startswith("```")]
         return len(said) == 1 and said[0].startswith(OWN_COMMENT_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteStatus:
-    """How far it is, in their words; `seen` is given back when it is asked for again. `remarks`: the newest of what people wrote below it, oldest
-    first; `unread`: why that could not be read."""
+    """Status in the tracker's words.
+
+    Attributes:
+        seen: passed to the next `fetch_status`.
+        remarks: newest comments, oldest first.
+        unread: why comments could not be read.
+    """
 
     ticket: RemoteTicket
     state: str
@@ -84,7 +89,7 @@ class RemoteStatus:
 
 
 async def read_comments(asked: Awaitable[tuple[RemoteComment, ...]]) -> tuple[tuple[RemoteComment, ...], str]:
-    """Comments, or why they are not for us: how far the ticket is, is told all the same. Raises TrackerAway."""
+    """Return comments, or why they are unreadable. Raises TrackerUnavailable."""
     try:
         return await asked, ""
     except (TrackerRefused, TrackerAnswerTooLong) as no:
@@ -96,59 +101,57 @@ class Tracker(Protocol):
 
     @property
     def name(self) -> str:
-        """As the file calls it."""
+        """Name in the trackers file."""
         ...
 
     @property
     def words(self) -> str:
-        """As people call it."""
+        """Display name."""
         ...
 
     @property
     def title_most(self) -> int:
-        """Characters that a title may have."""
+        """Characters of a title."""
         ...
 
     @property
     def repeatable(self) -> bool:
-        """The same sent again is still one ticket: they tell it by its marker."""
+        """Whether a repeated creation stays one ticket."""
         ...
 
     @property
     def settles(self) -> timedelta:
-        """After so long one that was made is found for certain."""
+        """Time until a created ticket is reliably found."""
         ...
 
     @property
     def tells(self) -> bool:
-        """Whether it can be asked how far a ticket is."""
+        """Whether the status can be polled."""
         ...
 
     @property
-    def on_close(self) -> OnClose:
-        """What is done there when the incident is closed here."""
-        ...
+    def on_close(self) -> OnClose: ...
 
     def list_fields(self, draft: TrackerDraft) -> Mapping[str, str]:
-        """What leaves beside title and text."""
+        """Return what is sent beside title and text."""
         ...
 
     async def find_ticket(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
-        """The ticket that was made of it, if there is one. Raises TrackerAway and TrackerRefused."""
+        """Return the draft's ticket, if any. Raises TrackerUnavailable, TrackerRefused."""
         ...
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
-        """Make it. Raises TrackerAway and TrackerRefused."""
+        """Create the ticket. Raises TrackerUnavailable, TrackerRefused."""
         ...
 
     async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
-        """How far it is, and what people wrote there; None where nothing changed since. Raises TrackerAway, TrackerRefused and TrackerGone."""
+        """Return status and comments, None if unchanged. Raises TrackerUnavailable, TrackerRefused, TrackerTicketGone."""
         ...
 
     async def close_ticket(self, ticket: str, words: str) -> None:
-        """Say there that the incident is closed, as `on_close` has it. Raises TrackerAway, TrackerRefused and TrackerGone."""
+        """Act as `on_close` says. Raises TrackerUnavailable, TrackerRefused, TrackerTicketGone."""
         ...
 
     async def check_access(self) -> str:
-        """What could be seen without changing anything. Raises TrackerAway and TrackerRefused."""
+        """Describe the access, changing nothing. Raises TrackerUnavailable, TrackerRefused."""
         ...

@@ -1,4 +1,4 @@
-"""What every tracker knows of itself by its configuration and its wire, whichever product it is."""
+"""The common part of tracker adapters."""
 
 from bot.trackers.config import TrackerConfig
 from bot.trackers.http import TrackerHttpClient
@@ -6,8 +6,6 @@ from bot.trackers.tracker import OnClose
 
 
 class TrackerBase:
-    """The part of `Tracker` that is alike for all."""
-
     __slots__ = ()
     config: TrackerConfig
     wire: TrackerHttpClient

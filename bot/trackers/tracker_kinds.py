@@ -1,4 +1,4 @@
-"""Every product that we open tickets in, one row each, and the file in which a site names its own."""
+"""Supported tracker products, and the loader of a site's trackers file."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,19 +20,16 @@ from bot.trackers.webhook import WebhookConfig, open_webhook
 from kb.yaml_files import load_plain
 from tools.clock import Clock
 
-MAX_TRACKERS = 5
-"""Trackers of one site: each is a choice on a card."""
+MAX_TRACKERS = 5  # per site: each is a choice on a card
 _NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,30}")
+# fields of earlier versions → what to do
 REMOVED_FIELDS: Final[Mapping[str, str]] = {
     "hook": "was removed; delete the key. Comments and state are fetched by polling, every minute unless RACKMEDIC_TRACKER_POLL_SECONDS says otherwise"
 }
-"""Fields of earlier versions, and what to do about each."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerKind:
-    """A product: what it is, what a site says of it, and how it is opened."""
-
     product: str
     config: type[TrackerConfig]
     open: Callable[[str, Any, Clock], Tracker]
@@ -48,13 +45,13 @@ KINDS: Final[Mapping[str, TrackerKind]] = {
 
 
 def open_trackers(file: Path, clock: Clock, setting: str = "RACKMEDIC_TRACKERS") -> tuple[Tracker, ...]:
-    """The trackers of a site. Raises Refusal with every problem; a secret is never printed."""
+    """Open a file's trackers. Raises Refusal with every problem; secrets are never printed."""
     try:
         rows = load_plain(file.read_text())
     except (OSError, UnicodeDecodeError) as why:
         raise Refusal(f"{setting}: {file} cannot be read: {' '.join(str(why).split())[:200]}", 2) from why
     except yaml.YAMLError as why:
-        raise Refusal(f"{setting}: {file} is no YAML{_format_place(why)}", 2) from None  # its words may quote a secret
+        raise Refusal(f"{setting}: {file} is no YAML{_format_place(why)}", 2) from None  # the parser's message may quote a secret
     if not isinstance(rows, dict) or not rows:
         raise Refusal(f"{setting}: {file} must be a mapping of trackers, each with its kind; docs/trackers.md shows one", 2)
     problems: list[str] = [f"more than {MAX_TRACKERS} trackers"] if len(rows) > MAX_TRACKERS else []
@@ -67,7 +64,7 @@ def open_trackers(file: Path, clock: Clock, setting: str = "RACKMEDIC_TRACKERS")
 
 
 def is_readable_by_others(file: Path) -> bool:
-    """Whether other accounts of this machine may read its secrets."""
+    """Whether other accounts may read its secrets."""
     return bool(file.stat().st_mode & 0o077)
 
 
@@ -87,7 +84,7 @@ def _open_tracker(name: str, row: Any, clock: Clock, problems: list[str]) -> Seq
 
 
 def _format_problems(name: str, why: ValidationError) -> Iterator[str]:
-    """In pydantic's words, which never hold the value."""
+    """Yield pydantic's messages, which never contain the value."""
     for error in why.errors(include_url=False, include_input=False, include_context=False):
         where = ".".join(map(str, (name, *error["loc"])))
         unknown = REMOVED_FIELDS.get(str(error["loc"][-1]), "is no field of it; docs/trackers.md lists them") if error["loc"] else ""

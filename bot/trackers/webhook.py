@@ -1,4 +1,4 @@
-"""A plain webhook, for every tracker that has no adapter: signed as Standard Webhooks has it, one `webhook-id` however often it is sent."""
+"""Generic tracker over signed Standard Webhooks, with one `webhook-id` for all retries."""
 
 import json
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class WebhookConfig(TrackerConfig):
 
 @dataclass(frozen=True, slots=True)
 class WebhookTracker(TrackerBase):
-    """One receiver. It may answer with what it made of the message: `{"id", "shown", "url"}`."""
+    """The receiver may answer `{"id", "shown", "url"}`."""
 
     name: str
     config: WebhookConfig
@@ -66,7 +66,7 @@ class WebhookTracker(TrackerBase):
         }
 
     async def find_ticket(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
-        """What is sent again has the id that it had."""
+        """Return None: `webhook-id` identifies retries."""
         return None
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
@@ -119,7 +119,6 @@ class WebhookTracker(TrackerBase):
 
 
 def open_webhook(name: str, config: WebhookConfig, clock: Clock) -> WebhookTracker:
-    """With the key that signs."""
     return WebhookTracker(
         name,
         config,

@@ -1,4 +1,4 @@
-"""The intake of alerts put together, where the settings switch it on, and the threads of what they opened."""
+"""Wiring of the alert intake and of alert threads."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -24,7 +24,7 @@ from tools.inventory.inventory import Inventory
 
 
 def load_alert_site(settings: Settings, inventory: Inventory | None = None) -> AlertConfig | None:
-    """Raises Refusal with every problem of the file."""
+    """Return the alert configuration, if set. Raises Refusal with every problem."""
     if settings.alerts is None:
         return None
     try:
@@ -34,7 +34,7 @@ def load_alert_site(settings: Settings, inventory: Inventory | None = None) -> A
 
 
 def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, surface: HandlerContext) -> AlertIntake | None:
-    """None where no alerts are heard, neither over HTTP nor from another bot. Raises Refusal."""
+    """Return the intake, or None without alert sources. Raises Refusal."""
     site = load_alert_site(settings, inventory)
     if site is None and not settings.alert_bots:
         return None
@@ -46,7 +46,7 @@ def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, s
 
 
 def build_alert_routing(site: AlertConfig, inventory: Inventory) -> AlertRouting:
-    """The site's routes, over what the inventory binds to the operators."""
+    """Return the site's routes over the operator channels."""
     ours = [row.channel for row in inventory.channels if row.kind == "operators"]
     hosts = {channel: frozenset(list_visible_hosts(inventory, Origin(kind="slack", channel=channel))) for channel in ours}
     return site.build_routing(hosts, frozenset(inventory.hosts))
@@ -61,7 +61,10 @@ def build_alert_threads(
     people_in: Callable[[str], Awaitable[bool]],
     otherwise: Callable[[InboxItem], Awaitable[Origin | None]],
 ) -> AlertThreads:
-    """Also where the intake is off by now: what alerts opened goes on. A file that cannot be used is told of where alerts are heard."""
+    """Build the thread resolver, also without intake: incidents that alerts opened continue.
+
+    An unusable file is ignored; `build_alert_intake` reports it.
+    """
     try:
         site = load_alert_site(settings, inventory)
     except Refusal:

@@ -1,7 +1,7 @@
-"""What a port endures: how many connections it holds, for how long each may keep it waiting, and how many requests of a route are in hand.
+"""Limits on an HTTP port: connections, stalling clients and concurrent requests per route.
 
-Strangers can open connections and send slowly. So whatever waits for a client can be given up: where room is needed, the connection or the body that
-has been awaited longest goes, and a request that comes whole is not in its way.
+Clients are untrusted and may be slow: at a limit, the connection or body that has waited longest is dropped, never a
+complete request.
 """
 
 import asyncio
@@ -14,18 +14,25 @@ from typing import Final
 
 from aiohttp import web
 
-SILENT_LOGGER: Final = logging.Logger("http", logging.CRITICAL)  # for what is no HTTP: strangers do not fill our log
+SILENT_LOGGER: Final = logging.Logger("http", logging.CRITICAL)  # drops malformed requests, so that strangers cannot fill the log
 MAX_HEADERS: Final = 64
-ACCEPT_BACKLOG: Final = 1024  # connections that the kernel holds for us until they are accepted
-ACCEPT_BATCH_DIVISOR: Final = 8  # what share of a port's connections is accepted before what was accepted earlier is read again: one eighth
-LINGERING_SECONDS: Final = 1.0  # for which the rest of a refused body is read, so that the refusal arrives
+ACCEPT_BACKLOG: Final = 1024  # connections that the kernel queues until they are accepted
+ACCEPT_BATCH_DIVISOR: Final = 8  # one eighth of a port's connections is accepted before earlier ones are read again
+LINGERING_SECONDS: Final = 1.0  # the rest of a refused body is read, so that the client receives the refusal
 
 
 @dataclass(frozen=True, slots=True)
 class InboundLimits:
-    """Bounds of one port. `in_hand`: requests of one route at a time; all routes together stay below `connections`, so that one of those that wait for
-    a client can always be given up. Seconds: `silent` until a new connection has sent a whole head, `idle` until one that was answered has sent
-    another, `body` until a body is there, `answer` until it is heard."""
+    """Bounds of one port.
+
+    Attributes:
+        in_hand: concurrent requests per route; their sum stays below `connections`, so a waiting one can always be
+            dropped.
+        silent: seconds for a new connection to send a request head.
+        idle: seconds for an answered connection to send the next head.
+        body: seconds to receive a body.
+        answer: seconds for the handler to answer.
+    """
 
     in_hand: int = 32
     connections: int = 256
@@ -33,12 +40,14 @@ class InboundLimits:
     idle: float = 20.0
     body: float = 10.0
     answer: float = 25.0
-    log_lines: int = 10  # a minute, about one route and status
+    log_lines: int = 10  # per minute, route and status
 
 
 class ConnectionGuard:
-    """The connections of a port. One more than it holds ends the one that has kept it waiting longest: idle ones, slow heads, unread answers. Those
-    whose request is in hand stay. A process that has no descriptor left reaches neither its store nor a host."""
+    """The connections of a port. At the limit the one that waits longest is closed.
+
+    Bounding them keeps descriptors free for Redis and SSH.
+    """
 
     def __init__(self, server: web.Server, limits: InboundLimits) -> None:
         self._server, self._limits = server, limits
@@ -46,8 +55,10 @@ class ConnectionGuard:
         self._waiting: OrderedDict[GuardedConnection, asyncio.TimerHandle] = OrderedDict()
 
     async def listen(self, host: str, port: int) -> asyncio.Server:
-        """Accept few connections at a time, so that a burst of them does not end one whose request is there and was not read yet: that takes the loop
-        some six rounds. The kernel's queue is as long as ever."""
+        """Listen with small accept batches, so that a burst cannot evict connections with an unread request.
+
+        Reading takes about six loop rounds. The kernel's backlog stays at ACCEPT_BACKLOG.
+        """
         server = await asyncio.get_running_loop().create_server(
             self.accept, host, port, backlog=max(1, self._limits.connections // ACCEPT_BATCH_DIVISOR)
         )
@@ -57,7 +68,7 @@ class ConnectionGuard:
         return server
 
     def accept(self) -> asyncio.Protocol:
-        """Return the protocol of a new connection."""
+        """Return a new connection's protocol; at the limit the longest waiting one is closed."""
         if len(self._open) >= self._limits.connections:
             if not self._waiting:
                 return RejectedConnection()
@@ -69,7 +80,7 @@ class ConnectionGuard:
 
     @contextlib.contextmanager
     def hold_request(self, connection: web.RequestHandler) -> Iterator[None]:
-        """A whole head came. Afterwards the client has the answer to read and may send another request, in time."""
+        """Suspend the timer during a request, then start the idle timer."""
         assert isinstance(connection, GuardedConnection)
         self._cancel_timer(connection)
         try:
@@ -79,12 +90,11 @@ class ConnectionGuard:
                 self._start_timer(connection, self._limits.idle)
 
     def close(self) -> None:
-        """End all whose request is not in hand."""
+        """Close all connections without a request in progress."""
         for connection in list(self._waiting):
             self._end_connection(connection)
 
     def forget_connection(self, connection: "GuardedConnection") -> None:
-        """It is closed."""
         self._cancel_timer(connection)
         self._open.discard(connection)
 
@@ -102,7 +112,7 @@ class ConnectionGuard:
 
 
 class GuardedConnection(web.RequestHandler):
-    """A connection that can be ended at once, whatever its client does, and whose error pages say nothing about us."""
+    """A connection that can be closed at once and whose error pages reveal nothing."""
 
     __slots__ = ("_aborted", "_guard", "_own_transport")
 
@@ -118,23 +128,20 @@ class GuardedConnection(web.RequestHandler):
         )
         self._guard, self._aborted = guard, False
         self._own_transport: asyncio.Transport | None = (
-            None  # aiohttp forgets one that it closes, though its client may never read the rest
+            None  # kept here: aiohttp forgets a transport that it closes, although the client may never read the rest
         )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
         super().connection_made(transport)
         self._own_transport = transport if isinstance(transport, asyncio.Transport) else None
         if self._aborted:
             self.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """See `asyncio.Protocol`."""
         self._guard.forget_connection(self)
         super().connection_lost(exc)
 
     def abort(self) -> None:
-        """End it without waiting for what the client has not read."""
         self._aborted = True
         if self._own_transport is not None:
             self._own_transport.abort()
@@ -142,14 +149,14 @@ class GuardedConnection(web.RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """Answer what is no HTTP with its status alone. aiohttp's own page names its version and repeats what was sent."""
+        """Answer with a bare status: aiohttp's page names its version and echoes the input."""
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun")
         return _BareErrorPage(status=status, headers={"Connection": "close"})
 
 
 class _BareErrorPage(web.Response):
-    """An answer to what did not become a request of the application, whose signals are not sent for it."""
+    """An error response that drops the `Server` header."""
 
     async def _prepare_headers(self) -> None:
         await super()._prepare_headers()
@@ -157,10 +164,7 @@ class _BareErrorPage(web.Response):
 
 
 class RejectedConnection(asyncio.Protocol):
-    """Hangs up."""
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
         if isinstance(transport, asyncio.Transport):
             transport.abort()
 
@@ -170,7 +174,7 @@ class RouteFull(Exception):
 
 
 class RoutePool:
-    """The requests of one route that are in hand. Where it is full, the body that has been awaited longest gives way to a new one."""
+    """The requests of one route. When full, the longest awaited body gives way."""
 
     def __init__(self, most: int) -> None:
         self._most, self._heard = most, 0
@@ -178,7 +182,7 @@ class RoutePool:
 
     @contextlib.contextmanager
     def hold_body_slot(self, patience: asyncio.Timeout) -> Iterator[None]:
-        """While a body is awaited; `patience` ends at once where its place is needed. Raises RouteFull."""
+        """Hold a slot while reading; `patience` expires when the slot is needed. Raises RouteFull."""
         if self._heard + len(self._reading) >= self._most:
             self._make_room()
         self._reading[patience] = None
@@ -189,7 +193,6 @@ class RoutePool:
 
     @contextlib.contextmanager
     def hold_handler_slot(self) -> Iterator[None]:
-        """While a whole request is heard."""
         self._heard += 1
         try:
             yield
@@ -205,14 +208,14 @@ class RoutePool:
 
 
 class LogBudget:
-    """Lines of the log about requests that came to nothing: so many a minute of one kind, and then how many were left out."""
+    """A limit on log lines per minute and kind, counting omitted lines."""
 
     def __init__(self, lines: int) -> None:
         self._lines = lines
         self._spent: dict[tuple[object, ...], _MinuteBudget] = {}
 
     def spend(self, *kind: object) -> dict[str, int] | None:
-        """Return what one more line of this kind must say besides, or None where it is left out."""
+        """Return extra fields for the next line, or None to omit it."""
         now = asyncio.get_running_loop().time()
         minute = self._spent.setdefault(kind, _MinuteBudget(now))
         if now - minute.since >= 60:

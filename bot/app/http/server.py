@@ -1,8 +1,7 @@
-"""The server of our ports: routes of several rooms behind one guard (`bot.app.http.guard`), bounded in bytes, time and number.
+"""HTTP server of both ports: routes behind one guard, bounded in bytes, time and number.
 
-It decides nothing and trusts nothing: who sends is judged by the room that hears, by a signature or a secret; what a proxy says of an address
-(`X-Forwarded-…`) is read by nobody. A proxy with TLS stands in front. Path and headers are judged before any of a body is read, and each route has its
-own places: what is sent to one does not take another's.
+Each route authenticates its sender. Proxy headers (`X-Forwarded-…`) are ignored; a TLS proxy is expected in front. Path
+and headers are checked before a body is read. Each route has its own slots, so none can starve another.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ INTERNAL_ERROR = InboundResponse(500, {"error": "something went wrong here; the 
 
 
 def run_inbound_server(settings: Settings, routes: Sequence[InboundRoute]) -> AbstractAsyncContextManager[object]:
-    """The server while it is open; nothing where no room has a route."""
+    """Serve the routes, if any."""
     return _run_on_http_port(settings, routes) if routes else contextlib.nullcontext()
 
 
@@ -49,7 +48,7 @@ async def _run_on_http_port(settings: Settings, routes: Sequence[InboundRoute]) 
 async def serve_on_setting(
     setting: str, host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS
 ) -> AsyncIterator[None]:
-    """The routes on the port of a setting. Raises Refusal with its name where it cannot listen."""
+    """Serve on a setting's port. Raises Refusal naming the setting."""
     async with contextlib.AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(serve_routes(host, port, routes, limits))
@@ -60,7 +59,7 @@ async def serve_on_setting(
 
 @contextlib.asynccontextmanager
 async def serve_routes(host: str, port: int, routes: Sequence[InboundRoute], limits: InboundLimits = LIMITS) -> AsyncIterator[int]:
-    """The routes on that port, or on a free one where it is 0; yields the port. Raises OSError where it cannot listen."""
+    """Serve on `port` (0: any free one), which is yielded. Raises OSError."""
     budget = LogBudget(limits.log_lines)
 
     @web.middleware
@@ -68,7 +67,7 @@ async def serve_routes(host: str, port: int, routes: Sequence[InboundRoute], lim
         with guard.hold_request(request.protocol):
             try:
                 return await handler(request)
-            except web.HTTPException as no:  # no such path, or another method: nothing of a body is read
+            except web.HTTPException as no:  # unknown path or method: the body is not read
                 return _build_response(InboundResponse(no.status))
 
     app = web.Application(middlewares=[guarded])
@@ -92,19 +91,17 @@ async def serve_routes(host: str, port: int, routes: Sequence[InboundRoute], lim
 
 
 async def _drop_server_header(_: web.Request, response: web.StreamResponse) -> None:
-    """Who serves is nobody's business."""
     response.headers.pop("Server", None)
 
 
 class RouteHandler:
-    """Takes one route's requests from their head to the answer, in places of its own."""
+    """Handles one route's requests, in its own slots."""
 
     def __init__(self, route: InboundRoute, limits: InboundLimits, budget: LogBudget) -> None:
         self._route, self._limits, self._budget = route, limits, budget
         self._pool = RoutePool(limits.in_hand)
 
     async def handle(self, request: web.Request) -> web.Response:
-        """Answer a request; what came to nothing is logged here, bounded in number."""
         answer = await self._answer_request(request)
         if answer.why and (left_out := self._budget.spend(self._route.path, answer.status)) is not None:
             log.warning("http.refused", path=self._route.path, status=answer.status, why=answer.why, **left_out)
@@ -136,14 +133,14 @@ class RouteHandler:
                 return await self._route.hear(request)
         except (RedisError, TimeoutError, OSError) as why:
             return replace(STORE_UNAVAILABLE, why=f"the store is away: {why}"[:200])
-        except Exception as bug:  # whoever sends gets no words of it
+        except Exception as bug:  # the sender gets no details
             if (left_out := self._budget.spend(self._route.path, INTERNAL_ERROR.status)) is not None:
                 log.exception("http.bug", path=self._route.path, exc_info=bug, **left_out)
             return INTERNAL_ERROR
 
 
 def _build_response(answer: InboundResponse) -> web.Response:
-    """The answer as HTTP. Who was told anything but yes connects anew for the next request."""
+    """Return the answer as HTTP; any status from 300 closes the connection."""
     headers = {**answer.headers, **({"Retry-After": str(answer.after)} if answer.after else {})}
     if isinstance(answer.body, str):
         made = web.Response(text=answer.body, status=answer.status, headers=headers)

@@ -1,4 +1,4 @@
-"""Slack's events over the HTTP port, where the settings name the app's signing secret."""
+"""Slack events over HTTP, if the signing secret is set."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from bot.tenants.handlers import TenantHandlers
 async def build_slack_routes(
     settings: Settings, store: Store, surface: HandlerContext, door: TenantHandlers | None
 ) -> Sequence[InboundRoute]:
-    """Raises Refusal where Slack does not let us in."""
+    """Return the routes. Raises Refusal if Slack rejects the app."""
     from bot.app.socket_mode import build_app_or_refuse
     from bot.slack.http.delivery import SlackEventsEndpoint  # Bolt: a worker needs none of it
 

@@ -1,4 +1,4 @@
-"""The commands of brakes and audit."""
+"""Commands of brakes, ledger key and audit log."""
 
 from typing import Annotated
 

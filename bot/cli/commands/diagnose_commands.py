@@ -1,4 +1,4 @@
-"""The commands that ask from a terminal and change nothing on any host."""
+"""Commands that diagnose from a terminal; none changes a host."""
 
 import sys
 from pathlib import Path
@@ -75,7 +75,7 @@ def chat(
 
 
 def _prompt_for_problem() -> str:
-    """Typed when asked for, or the first line of what is piped in."""
+    """Prompt for the problem, or read the first piped line."""
     if not sys.stdin.isatty():
         from bot.cli.piped_input import read_first_piped_line
 

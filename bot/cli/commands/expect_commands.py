@@ -1,4 +1,4 @@
-"""`rackmedic expect …`: how long a job or a test should take, beside what was seen."""
+"""`rackmedic expect …`: expected against observed durations."""
 
 from typing import Annotated
 

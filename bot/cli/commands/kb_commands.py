@@ -1,4 +1,4 @@
-"""The commands that show what RackMedic knows: its catalogues."""
+"""Commands of the catalogues and of `kb`."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path

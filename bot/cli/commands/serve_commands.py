@@ -1,4 +1,4 @@
-"""The commands that are the bot: serve and worker, and tickets between two of them."""
+"""`serve`, `worker` and `ticket`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The commands with which a site begins: demo, init, settings, doctor, manifest, node-kit."""
+"""Setup commands: demo, init, settings, doctor, manifest, node-kit."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The commands that measure: stats and bench."""
+"""`stats` and `bench`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Channels that the inventory binds: how, and of those of the operators whether other organisations read them, for then they are not served."""
+"""Doctor's checks of channels. A shared operator channel is not served."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ FIX_HINT = (
 
 
 async def check_channels(settings: Settings, inventory: Inventory) -> list[Finding]:
-    """One row a channel; without a token Slack is not asked."""
+    """Return one finding per channel; Slack is asked only with a token."""
     token = settings.slack_bot_token.get_secret_value()
     if not token:
         return [build_channel_finding(row) for row in inventory.channels]
@@ -27,7 +27,7 @@ async def check_channels(settings: Settings, inventory: Inventory) -> list[Findi
 
 
 async def check_channel(row: ChannelRow, shared: ChannelSharingLookup) -> Finding:
-    """Its binding, unless it is the operators' and turned shared. A customer's channel may be shared."""
+    """Check the sharing; a tenant's channel may be shared."""
     bound = build_channel_finding(row)
     if row.kind != "operators":
         return bound
@@ -41,7 +41,6 @@ async def check_channel(row: ChannelRow, shared: ChannelSharingLookup) -> Findin
 
 
 def build_channel_finding(row: ChannelRow) -> Finding:
-    """How a channel is bound, and when it is answered in."""
     whose = f"customer {row.tenant}" if row.kind == "tenant" else "operators"
     hosts = f"groups {', '.join(row.groups)}" if row.groups else "all of its hosts" if row.tenant else "all hosts"
     answers = "answers mentions only" if row.mention_only else "answers what it is plainly asked in its threads"

@@ -1,4 +1,4 @@
-"""`rackmedic doctor`: tries every part for real and says how to mend what fails. Looks only; changes nothing."""
+"""`rackmedic doctor`: test every part. Read-only."""
 
 import asyncio
 import json
@@ -34,12 +34,11 @@ from tools.ledger.record import StoreDown
 from tools.retention import DAY_SECONDS, measure_evidence
 from tools.ssh.client import SshLimits, SshTransport
 
-MIN_FREE_BYTES = 64 << 20
-"""Bytes; evidence of a few incidents."""
+MIN_FREE_BYTES = 64 << 20  # evidence of a few incidents
 
 
 async def run_doctor(settings: Settings, hosts: str, *, as_json: bool) -> int:
-    """Try everything at once, print, and return 1 when something must be mended."""
+    """Print all findings; return 1 if anything failed."""
     findings = await collect_findings(settings, hosts)
     if as_json:
         print_text(json.dumps({"schema": 1, "items": [asdict(finding) for finding in findings]}))
@@ -49,7 +48,7 @@ async def run_doctor(settings: Settings, hosts: str, *, as_json: bool) -> int:
 
 
 async def collect_findings(settings: Settings, hosts: str = "") -> list[Finding]:
-    """Every part tried, all at once; `hosts` narrows which of them."""
+    """Check every part concurrently, on `hosts` or all."""
     looks: list[Callable[[], Awaitable[list[Finding]]]] = [
         lambda: _check_store(settings),
         lambda: _check_slack(settings),
@@ -87,7 +86,7 @@ async def _check_durability(store: Store, settings: Settings) -> list[Finding]:
 
 
 async def _check_ledger_keys(settings: Settings, store: Store) -> Finding:
-    """Which keys sign the ledger by their ids, and what is not over and signed with an earlier one. Makes no key where there is none yet."""
+    """Report key ids and entries of earlier keys. Creates no key."""
     if not has_ledger_key(settings):
         return Finding(
             "ledger key", "off", "none yet: the first start makes one", f"set {ENV_PREFIX}LEDGER_KEY where several machines run it"
@@ -127,7 +126,6 @@ async def _check_slack(settings: Settings) -> list[Finding]:
 
 
 async def _check_knowledge(settings: Settings) -> list[Finding]:
-    """The built-in files and the site's own, of each kind."""
     kb_dir = settings.kb_dir
     return [
         *_check_site_files("taxonomy", lambda: f"{len(load_site_taxonomy(kb_dir).leaves)} labels", find_site_folder(kb_dir, "taxonomy")),
@@ -144,7 +142,7 @@ def _check_site_files(part: str, says: Callable[[], str], own: tuple[Path, ...])
 
 
 def find_evidence_problem(folder: Path) -> str:
-    """Why evidence cannot be kept there; empty where it can. Nothing is written: a folder that is not there yet goes by the one above it."""
+    """Return why evidence cannot be stored, if so. A missing folder is judged by its parent; writes nothing."""
     there = next(one for one in (folder, *folder.parents) if one.exists())
     if not there.is_dir():
         return f"{there} is no folder"
@@ -155,7 +153,6 @@ def find_evidence_problem(folder: Path) -> str:
 
 
 def check_retention(settings: Settings, now: float) -> list[Finding]:
-    """How much evidence is kept, within which bounds, and whether it is cleared by itself."""
     if why := find_evidence_problem(settings.evidence_dir):
         mend = "incidents are diagnosed all the same, and nothing of them is kept; running processes take it up again by themselves"
         return [Finding("evidence", "fail", f"{settings.evidence_dir}: {why}", f"make room or mend the folder: {mend}")]
@@ -223,7 +220,6 @@ async def _check_inventory(settings: Settings, hosts: str) -> list[Finding]:
 
 
 async def _check_reachability(settings: Settings, inventory: Inventory, names: list[str]) -> list[Finding]:
-    """The hosts, then what schedules jobs on them."""
     ssh = SshTransport(inventory, SshLimits(settings.ssh_sessions, per_bastion=settings.ssh_per_bastion))
     try:
         return [*await check_hosts(ssh, inventory, names), *await check_schedulers(ssh, inventory, names)]

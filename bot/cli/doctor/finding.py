@@ -1,4 +1,4 @@
-"""What an examination found, a row a part, and how people are shown it."""
+"""Findings of `doctor`, and their table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,6 @@ FindingState = Literal["ok", "warn", "fail", "off"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One part: how it is, and what to do where that is not well."""
-
     part: str
     state: FindingState
     says: str
@@ -23,7 +21,7 @@ class Finding:
 
 
 def render_findings_table(findings: Sequence[Finding]) -> Table:
-    """What was found, for people. Hosts and services put words in here, so they are shown as they are, never as markup."""
+    """Return the table; remote text is never markup."""
     table = Table("part", "", "what", "how to mend", header_style="bold")
     marks = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red"), "off": ("off", "dim")}
     for row in findings:

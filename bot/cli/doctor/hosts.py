@@ -1,4 +1,4 @@
-"""Who lets us in, who does not and why, in few lines for many hosts; then the node kit of those who do."""
+"""Doctor's checks of SSH access and node kits."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -14,15 +14,13 @@ from tools.transport import AccessBarrier, Transport, Unreachable
 
 @dataclass(frozen=True, slots=True)
 class UnreachableHost:
-    """A host that does not let us in. `barrier` decides how it is told, `why` is the host's or the network's own word."""
-
     host: Host
     barrier: AccessBarrier
     why: str
 
 
 async def check_hosts(ssh: Transport, inventory: Inventory, names: Sequence[str]) -> list[Finding]:
-    """One line for all hosts that answer, one for each way in which others do not, then their kits."""
+    """Return one finding for reachable hosts, one per kind of failure, then kits."""
     answers = await asyncio.gather(*(_probe_host(ssh, inventory.hosts[name]) for name in names))
     refused = [answer for answer in answers if answer]
     closed = {row.host.name for row in refused}
@@ -46,7 +44,7 @@ async def _probe_host(ssh: Transport, host: Host) -> UnreachableHost | None:
 
 
 def build_refusal_findings(rows: Sequence[UnreachableHost]) -> list[Finding]:
-    """What is mended the same way is one line, however each host worded it."""
+    """Group hosts with the same fix, whatever their error text."""
     alike: dict[tuple[AccessBarrier, str], list[UnreachableHost]] = {}
     for row in rows:
         alike.setdefault((row.barrier, _GROUP_KEYS.get(row.barrier, _get_reason)(row)), []).append(row)
@@ -110,12 +108,12 @@ def _get_reason(row: UnreachableHost) -> str:
     return row.why
 
 
+# what hosts of one finding share
 _GROUP_KEYS: Mapping[AccessBarrier, Callable[[UnreachableHost], str]] = {
     AccessBarrier.LOGIN: lambda row: f"{row.host.user} {row.host.key}",
     AccessBarrier.UNLISTED_KEY: _get_known_hosts_file,
     AccessBarrier.CHANGED_KEY: _get_known_hosts_file,
 }
-"""What must be the same of hosts that are one line."""
 
 _FINDING_BUILDERS: Mapping[AccessBarrier, Callable[[Sequence[UnreachableHost]], Finding]] = {
     AccessBarrier.LOGIN: _build_login_finding,
@@ -125,7 +123,6 @@ _FINDING_BUILDERS: Mapping[AccessBarrier, Callable[[Sequence[UnreachableHost]], 
 
 
 def build_kit_findings(names: list[str], states: list[KitState]) -> list[Finding]:
-    """One line for hosts that can run every remedy, one for each way in which others cannot."""
     by_state: dict[tuple[str, str], list[str]] = {}
     for name, kit in zip(names, states, strict=True):
         by_state.setdefault((kit.state, kit.version if kit.state == "older" else kit.says), []).append(name)

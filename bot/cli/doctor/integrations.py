@@ -1,5 +1,4 @@
-"""Both ends of the line to a provider: whether their intake takes our signature, and whether the keys of our own intake can be used. Beside it,
-whether the file about alerts can be."""
+"""Doctor's checks of the provider link, the ticket intake and the alerts file."""
 
 from bot.alerts.config import AlertConfig
 from bot.app.diagnosis_runtime import WallClock
@@ -18,7 +17,7 @@ from tools.inventory.inventory import Inventory
 
 
 async def check_provider_link(settings: Settings) -> list[Finding]:
-    """Nothing where no provider is named. Asks how far no ticket is: that needs a good signature, and tells nothing."""
+    """Check the signature by asking for no ticket's state. Empty if not configured."""
     if not settings.provider_url:
         return []
     try:
@@ -39,7 +38,6 @@ async def _probe_provider(link: ProviderLink, url: str) -> Finding:
 
 
 def check_intake(settings: Settings, inventory: Inventory) -> list[Finding]:
-    """Nothing where no intake is open."""
     if settings.intake_keys is None:
         return []
     try:
@@ -51,7 +49,7 @@ def check_intake(settings: Settings, inventory: Inventory) -> list[Finding]:
 
 
 async def check_alerts(settings: Settings, inventory: Inventory, shared: ChannelSharingLookup | None = None) -> list[Finding]:
-    """Nothing where no alerts are heard. `shared`: what Slack says of a channel; not asked where nobody can."""
+    """Check the alerts file. `shared` asks Slack about a channel."""
     try:
         site = load_alert_site(settings, inventory)
     except Refusal as why:
@@ -66,7 +64,7 @@ async def check_alerts(settings: Settings, inventory: Inventory, shared: Channel
 
 
 async def _check_alert_routes(site: AlertConfig, inventory: Inventory, shared: ChannelSharingLookup | None) -> list[Finding]:
-    """Routes that lead to the default channel although they name another."""
+    """Warn of routes that fall back to the default channel."""
     lost = {at: "is not bound to the operators by the inventory" for at, _ in build_alert_routing(site, inventory).list_unbound_routes()}
     for at, row in enumerate(site.routes if shared else ()):
         if at not in lost and row.channel != site.channel and await _is_shared_channel(row.channel, shared):
@@ -79,7 +77,6 @@ async def _check_alert_routes(site: AlertConfig, inventory: Inventory, shared: C
 
 
 async def _is_shared_channel(channel: str, shared: ChannelSharingLookup | None) -> bool:
-    """As far as Slack tells: that it tells nothing stands with the channels."""
     try:
         return shared is not None and await shared(channel)
     except Refusal:

@@ -1,4 +1,4 @@
-"""Who may do what and how much, in words, and whether those whom the policy names can be found now."""
+"""Doctor's checks of the policy and the people it names."""
 
 from collections.abc import Awaitable, Sequence
 
@@ -15,7 +15,6 @@ from tools.inventory.inventory import Inventory
 
 
 async def check_policy(settings: Settings, inventory: Inventory) -> list[Finding]:
-    """The policy, and what of it cannot be resolved."""
     if settings.policy is None:
         return [Finding("policy", "ok", "as built in", f"{ENV_PREFIX}POLICY names a file of your own, see docs/roles.md")]
     try:
@@ -33,7 +32,6 @@ async def check_policy(settings: Settings, inventory: Inventory) -> list[Finding
 
 
 async def check_people_sources(policy: SitePolicy, groups: UserGroups, clock: Clock) -> list[Finding]:
-    """Every user group and every source of who is on call, asked for real."""
     schedule = OnCallSchedules(policy.approvers.on_call, groups, clock)
     asked = [(f"the user group {group}", groups.list_members(group)) for group in _list_user_groups(policy)]
     asked += [(f"on call by {name}", schedule.list_on_call(name)) for name in policy.approvers.on_call]

@@ -1,7 +1,4 @@
-"""Whether what schedules jobs can be asked, and knows the hosts by the names that the inventory gives them: without that nothing is drained.
-
-A scheduler is one row of SCHEDULERS.
-"""
+"""Doctor's checks of schedulers. One that does not know the hosts' names cannot drain them."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -18,20 +15,17 @@ PROBE_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 15.0, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SchedulerProbe:
-    """One kind of scheduler: how its machine is asked for the names of all its nodes, one a line behind `prefix`, and what to do where it fails."""
+    """How a scheduler lists node names, one per line after `prefix`."""
 
-    part: str
-    """As the inventory calls that kind."""
+    part: str  # kind, as in the inventory
     called: str
     argv: tuple[str, ...]
     prefix: str
-    install: str
-    """Where the machine has no such command."""
-    mend: str
-    """Where the command fails."""
+    install: str  # fix if the command is missing
+    mend: str  # fix if the command fails
 
     def get_machine_for(self, host: Host) -> str:
-        """The machine of the inventory that is asked for this host; empty where it has no such scheduler."""
+        """Return the host's controller, if it has this scheduler."""
         return host.controller if host.scheduler == self.part else ""
 
 
@@ -56,7 +50,6 @@ SCHEDULERS: tuple[SchedulerProbe, ...] = (
 
 
 async def check_schedulers(transport: Transport, inventory: Inventory, names: Sequence[str]) -> list[Finding]:
-    """Every scheduler of these hosts, each asked once."""
     asked: list[Awaitable[Finding]] = []
     for probe in SCHEDULERS:
         hosts: dict[str, list[Host]] = {}
@@ -81,7 +74,6 @@ async def _probe_scheduler(probe: SchedulerProbe, transport: Transport, machine:
 
 
 def _check_node_names(probe: SchedulerProbe, machine: str, hosts: Sequence[Host], theirs: set[str]) -> Finding:
-    """Which of our hosts it knows by the name that the inventory says it gives them."""
     ours = {host.node_name for host in hosts}
     if strangers := ours - theirs:
         others = f"; it knows {fold_host_names(theirs - ours)}" if theirs - ours else ""

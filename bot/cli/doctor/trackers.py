@@ -1,4 +1,4 @@
-"""Trackers in which tickets may be opened: each is tried without making anything."""
+"""Doctor's checks of trackers, without creating tickets."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,7 +13,6 @@ from kb.scan import split_lines
 
 
 async def check_trackers(settings: Settings) -> list[Finding]:
-    """Nothing where none is named."""
     if settings.trackers is None:
         return []
     try:

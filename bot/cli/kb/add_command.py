@@ -1,4 +1,4 @@
-"""`rackmedic kb add`: one past incident of one's own, without writing a file by hand."""
+"""`rackmedic kb add`: add one past incident to the site's folder."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ ADDED_INCIDENTS_FILE: Final = "incidents/added.yaml"
 
 
 def add_incident(settings: Settings, entry: Mapping[str, Any], to: Path | None, *, as_json: bool) -> int:
-    """Keep it in the site's folder, without secrets. `entry`: the fields of a past incident but its id. Raises Refusal that names the field."""
+    """Store the entry with secrets redacted. Raises Refusal naming a bad field."""
     target = to or settings.kb_dir
     if target is None:
         raise Refusal(f"name the site's folder: --to DIR or {ENV_PREFIX}KB_DIR", 2)

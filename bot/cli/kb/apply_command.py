@@ -1,4 +1,4 @@
-"""`rackmedic kb apply`: what people accepted of a build goes into the site's folder, unless past incidents or the benchmark are answered worse with it."""
+"""`rackmedic kb apply`: copy accepted items to the site's folder, unless answers get worse."""
 
 import json
 import shutil
@@ -28,17 +28,15 @@ from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
 from graph.learning.replay import ReplayResult, compare_replays, label_incidents
 
+# site folder -> per benchmark case, whether it is answered right
 BenchmarkScorer = Callable[[Path | None], Mapping[str, bool]]
-"""The benchmark's cases with a site's folder, by whether each is answered right."""
+# (settings before, settings after, ids of new incidents) -> replay; raises Refusal if fewer are named right
 IncidentReplayer = Callable[[Settings, Settings, Collection[str]], ReplayResult]
-"""(settings before, settings with what is new, ids of new incidents) → the replay. Raises Refusal where fewer are named right."""
 MAX_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class _AcceptedItems:
-    """What is taken over: new causes, checks and past incidents, and pages by their file's name."""
-
     causes: Sequence[Mapping[str, Any]]
     checks: Sequence[Mapping[str, Any]]
     entries: Sequence[Mapping[str, Any]]
@@ -56,8 +54,10 @@ def apply_build(
     dry: bool = False,
     replay: IncidentReplayer | None = None,
 ) -> int:
-    """Take over what was accepted, all or nothing. `scored`: None leaves the benchmark out. `replay` names past incidents without and with it;
-    by default `replay_incidents`, which asks about all of them. Raises Refusal with what would be answered worse."""
+    """Apply all accepted items or none. Raises Refusal if answers get worse.
+
+    `scored` None skips the benchmark; `replay` defaults to `replay_incidents`.
+    """
     target = to or settings.kb_dir
     if target is None:
         raise Refusal(f"name the site's folder: --to DIR or {ENV_PREFIX}KB_DIR", 2)
@@ -98,7 +98,6 @@ def _collect_accepted(folder: Path, labels: Mapping[str, Any]) -> _AcceptedItems
 
 
 def _refuse_unaccepted_labels(entries: Sequence[Mapping[str, Any]], labels: Collection[str]) -> None:
-    """An incident whose label is new and was not accepted."""
     if lost := [f"{one['id']} ({one['label']})" for one in entries if one["label"] not in labels]:
         more = f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else ""
         raise Refusal(f"their label is new here and was not accepted: {', '.join(lost[:MAX_NAMED])}{more}; accept the cause, or give them "
@@ -111,7 +110,7 @@ def _is_accepted(item: BuiltItem, known: Mapping[Any, ReviewDecision]) -> bool:
 
 
 def _refuse_conflicts(had: Settings, taken: _AcceptedItems, target: Path, ours: str) -> None:
-    """An id that something else has already is refused; what an earlier take-over of this very folder wrote is written anew. No page is lost."""
+    """Refuse ids and pages of other files; an earlier apply of this build is overwritten."""
     before = {row.id for row in load_site_incidents(had.kb_dir)}
     file = target / "incidents" / ours
     mine = {row["id"] for row in yaml.safe_load(file.read_text(encoding="utf-8"))["incidents"]} if file.is_file() else set()
@@ -142,7 +141,7 @@ def _write_files(root: Path, name: str, taken: _AcceptedItems) -> list[Path]:
 
 
 def replay_incidents(had: Settings, has: Settings, new: Collection[str], advice: str = "") -> ReplayResult:
-    """Every incident that was known before, named without and with what is new. Raises Refusal where fewer are named right."""
+    """Label earlier incidents without and with the new items. Raises Refusal if fewer are right."""
     before, after = (load_site_incidents(one.kb_dir, load_site_taxonomy(one.kb_dir)) for one in (had, has))
     asked = [one for one in before if one.id not in new]
     was = label_incidents(asked, before, load_site_taxonomy(had.kb_dir), load_all_checks(had))
@@ -160,7 +159,7 @@ _DEFAULT_ADVICE: Final = "Give what stands behind “by” another label or refu
 
 
 def compare_benchmark(before: Path | None, after: Path, scored: BenchmarkScorer | None, advice: str = "") -> dict[str, Any] | None:
-    """How many cases of the benchmark are right without and with it; None where it is left out. Raises Refusal where fewer are."""
+    """Score the benchmark without and with the new items. Raises Refusal if fewer are right."""
     if scored is None:
         return None
     was, now = scored(before), scored(after)

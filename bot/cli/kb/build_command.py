@@ -1,6 +1,6 @@
-"""`rackmedic kb build`: exports in, a folder of knowledge to look through out. Nothing that it writes is used before somebody takes it over.
+"""`rackmedic kb build`: turn exports into a folder for review, unused until applied.
 
-Every row is kept in a journal as soon as it is labelled, so that a build that was killed goes on where it was.
+Rows are journalled at once, so a killed build resumes.
 """
 
 import contextlib
@@ -37,27 +37,22 @@ from kb.taxonomy.taxonomy import Taxonomy
 from tools.checks.check import Check
 
 INCIDENTS_PER_FILE: Final = 500
-"""Incidents of a file."""
 
 
 @dataclass(slots=True)
 class _BuildState:
-    """What was read so far."""
-
     rows: list[LabelledRow] = field(default_factory=list)
     guides: list[ExportRow] = field(default_factory=list)
-    about: dict[str, str] = field(default_factory=dict)
-    """Of guides: the label that each is about, empty where that is not plain."""
+    about: dict[str, str] = field(default_factory=dict)  # guide id -> label, empty if unclear
     unread: list[str] = field(default_factory=list)
     pages: int = 0
     grown: CauseDiscovery = field(default_factory=lambda: CauseDiscovery(()))
-    paid: dict[str, Any] = field(default_factory=dict)
-    """What a model was asked and cost in this run; empty without one."""
+    paid: dict[str, Any] = field(default_factory=dict)  # model requests and cost of this run; empty without a model
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """With which model, for how many dollars at most, and where its answers are kept or come from; `live`: also asked, not only replayed."""
+    """Budget in USD and recording; `live` also asks the model."""
 
     most_usd: float
     recording: Path | None = None
@@ -65,7 +60,7 @@ class ModelOptions:
 
 
 def parse_model_options(most_usd: float, record: Path | None, replay: Path | None, *, model: bool) -> ModelOptions | None:
-    """None where rules alone label. Raises Refusal for options that do not go together."""
+    """Return the options, or None for rules only. Raises Refusal."""
     if replay and (model or record):
         raise Refusal("--replay asks no model; leave --model and --record out", 2)
     if record and not model:
@@ -84,7 +79,7 @@ def build_folder(
     as_json: bool,
     asked: ModelOptions | None = None,
 ) -> int:
-    """Label everything, write the folder, say what came of it. Raises Refusal."""
+    """Label all exports and write the folder. Raises Refusal."""
     mapped = _parse_column_map(given)
     try:
         with _lock_build_folder(out) as kept:
@@ -122,7 +117,7 @@ def _parse_column_map(given: Sequence[str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _lock_build_folder(out: Path) -> Iterator[Path]:
-    """The folder in which a build keeps how far it is, held against a second one."""
+    """Return the state folder, locked against a second build."""
     kept = out / ".build"
     if out.is_dir() and not kept.is_dir() and any(out.iterdir()):
         raise Refusal(f"--out {out} holds files that are of no build; name a folder of its own", 2)
@@ -158,7 +153,7 @@ def _label_exports(
 
 
 def _read_export_rows(path: Path, mapped: Mapping[str, str]) -> Iterator[ExportRow | UnreadRow]:
-    """The rows of an export. Raises Refusal for a file of which no row can be read: a wrong file is a mistake of the command."""
+    """Yield rows. Raises Refusal if none of a file is readable."""
     unread, good = "", False
     for row in iter_export_rows(path, mapped):
         good = good or not isinstance(row, UnreadRow)
@@ -191,16 +186,14 @@ def _process_rows(
 
 
 def _label_batch(rows: Sequence[ExportRow], worker: RowLabeller, journal: IO[bytes], seen: set[str]) -> list[LabelledRow]:
-    """Labelled now, and kept in the journal."""
     labelled = worker.label_rows(rows) if rows else []
     for one in labelled:
         journal.write(json.dumps(asdict(one)).encode() + b"\n")
-    journal.flush()  # a build that is killed has given it to the system by then
+    journal.flush()  # survives a kill of the process
     return [_drop_duplicate(row, one, seen) for row, one in zip(rows, labelled, strict=True)]
 
 
 def _drop_duplicate(row: ExportRow, labelled: LabelledRow, seen: set[str]) -> LabelledRow:
-    """What was told before in the same words counts once."""
     said = hashlib.sha256(row.text.encode()).hexdigest()
     before = said in seen
     seen.add(said)
@@ -218,7 +211,7 @@ def _keep_guide(row: ExportRow, built: _BuildState) -> None:
 
 
 def _hash_inputs(exports: Sequence[Path], beside: list[Any]) -> str:
-    """Of all that decides what comes out."""
+    """Return a digest of all that determines the result."""
     digest = hashlib.sha256(json.dumps(beside).encode())
     for path in exports:
         open_file_tree(path)
@@ -230,7 +223,7 @@ def _hash_inputs(exports: Sequence[Path], beside: list[Any]) -> str:
 
 
 def _read_journal(journal: IO[bytes], seed: str) -> Iterator[LabelledRow]:
-    """The rows of a build that was broken off; a line that was cut is taken away. Raises Refusal for one of other input."""
+    """Return an interrupted build's rows without a truncated line. Raises Refusal if inputs differ."""
     journal.seek(0)
     lines = journal.readlines()
     whole = [line for line in lines if line.endswith(b"\n")]
@@ -251,7 +244,7 @@ def _parse_journal_row(row: dict[str, Any]) -> LabelledRow:
 def _write_folder(out: Path, built: _BuildState, settings: Settings, seed: str) -> None:
     names: set[str] = set()
     taken = [row for row in built.rows if row.verdict == "labelled"]
-    taken.sort(key=lambda row: row.time or "9999")  # what has no time stays in the order of the file, behind
+    taken.sort(key=lambda row: row.time or "9999")  # rows without time come last, in file order
     entries = [_build_entry(row, _choose_unique_name(row.id, names)) for row in taken]
     asked = [row for row in built.rows if row.verdict == "doubtful"]
     doubtful = [_build_entry(row, _choose_unique_name(row.id, names)) for row in asked]
@@ -288,7 +281,7 @@ def _write_drafts(out: Path, built: _BuildState, taxonomy: Taxonomy, checks: Map
 
 
 def _build_review_row(row: LabelledRow, entry: Mapping[str, str]) -> dict[str, Any]:
-    """What whoever reviews it is told beside the entry; of a doubtful one the entry too, which stands in no file."""
+    """Return what the reviewer sees; a doubtful entry too, as no other file has it."""
     told = {"id": entry["id"], "why": row.why, "sure": _format_confidence(row), "near": [row.label, *row.others], "said_by": row.said_by}
     return told | ({"entry": entry} if row.verdict == "doubtful" else {})
 
@@ -314,7 +307,6 @@ def _build_entry(row: LabelledRow, name: str) -> dict[str, str]:
 
 
 def _choose_unique_name(given: str, taken: set[str]) -> str:
-    """What may be the name of a file and of an incident, and stands once."""
     plain = slugify_name(given, "row")
     name, number = plain, len(taken)
     while name in taken:

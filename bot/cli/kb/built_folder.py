@@ -1,4 +1,4 @@
-"""A folder that `kb build` wrote, as people go through it: what stands in it, and what they decided, which outlives a kill."""
+"""A folder of `kb build`: items and decisions, which survive a kill."""
 
 import hashlib
 import json
@@ -22,14 +22,13 @@ from tools.checks.lines import parse_json_lines
 BuiltItemKind = Literal["cause", "check", "labelled", "doubtful", "page"]
 ReviewVerdict = Literal["accept", "refuse"]
 REVIEW_ROWS_FILE, DECISIONS_FILE = ".build/beside.jsonl", "decisions.jsonl"
-MAX_LINE_CHARS: Final = 1024 * 1024
-"""Letters of a line of a file of ours; longer ones are not ours."""
+MAX_LINE_CHARS: Final = 1024 * 1024  # longer lines are skipped
 _NON_NAME_PATTERN: Final = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltItem:
-    """One thing to decide about. `near`: the labels that fit best, for a doubtful one to choose from."""
+    """One item to review. `near`: best-fitting labels."""
 
     id: str
     kind: BuiltItemKind
@@ -41,13 +40,13 @@ class BuiltItem:
 
     @property
     def digest(self) -> str:
-        """Of what people decide about: a file that was changed since is decided about anew."""
+        """Digest of the entry; a changed entry is reviewed again."""
         return hashlib.sha256(json.dumps(self.entry, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewDecision:
-    """What somebody made of an item; `entry` is what they accepted, as they changed it."""
+    """A decision; `entry` is the accepted, possibly edited entry."""
 
     id: str
     kind: BuiltItemKind
@@ -57,8 +56,7 @@ class ReviewDecision:
 
 
 def load_built_items(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
-    """Everything of a built folder: causes first, since incidents bear their labels. Raises Refusal for one that is none, or that cannot be
-    read any more."""
+    """Return all items, causes first, as incidents use their labels. Raises Refusal."""
     if not (folder / "REVIEW.md").is_file():
         raise Refusal(f"{folder} holds no finished build; `rackmedic kb build EXPORT… --out {folder}` makes one", 2)
     causes, checks = load_drafted_causes(folder), load_drafted_checks(folder)
@@ -79,7 +77,7 @@ def load_built_items(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
 
 
 def load_decisions(folder: Path, items: Iterable[BuiltItem]) -> dict[tuple[BuiltItemKind, str], ReviewDecision]:
-    """The last word on each item as it stands now."""
+    """Return the last decision on each unchanged item."""
     now = {(one.kind, one.id): one.digest for one in items}
     found: dict[tuple[BuiltItemKind, str], ReviewDecision] = {}
     for row in _read_rows(folder / DECISIONS_FILE):
@@ -90,10 +88,10 @@ def load_decisions(folder: Path, items: Iterable[BuiltItem]) -> dict[tuple[Built
 
 
 def append_decision(folder: Path, decision: ReviewDecision) -> None:
-    """On disk before anything else is asked, without secrets that somebody typed."""
+    """Append and sync a decision, secrets redacted."""
     row = {name: _redact_value(getattr(decision, name)) for name in decision.__slots__}
     path = folder / DECISIONS_FILE
-    cut = path.is_file() and not path.read_bytes().endswith(b"\n")  # by a kill: what follows it begins a line of its own
+    cut = path.is_file() and not path.read_bytes().endswith(b"\n")  # a kill cut the last line: start a new one
     with path.open("a", encoding="utf-8") as file:
         file.write("\n" * cut + json.dumps(row) + "\n")
         file.flush()
@@ -101,7 +99,6 @@ def append_decision(folder: Path, decision: ReviewDecision) -> None:
 
 
 def find_entry_problems(entries: Iterable[Mapping[str, Any]], labels: Collection[str]) -> list[str]:
-    """What the reader of past incidents says against entries, without the name of a file."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
         path = Path(kept) / "incidents.yaml"
         path.write_text(render_incidents_file(entries), encoding="utf-8")
@@ -113,12 +110,11 @@ def find_entry_problems(entries: Iterable[Mapping[str, Any]], labels: Collection
 
 
 def render_incidents_file(entries: Iterable[Mapping[str, Any]]) -> str:
-    """A file of past incidents."""
     return yaml.safe_dump({"incidents": [dict(one) for one in entries]}, allow_unicode=True, sort_keys=False, width=120)
 
 
 def write_file_atomically(path: Path, content: str | bytes) -> None:
-    """Whole or not at all. Raises OSError."""
+    """Write the whole file or nothing. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.new")
     beside.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -126,7 +122,7 @@ def write_file_atomically(path: Path, content: str | bytes) -> None:
 
 
 def slugify_name(text: str, without: str) -> str:
-    """What may name a file and an incident; `without` where nothing of the text may."""
+    """Return a valid file and incident name, else `without`."""
     return _NON_NAME_PATTERN.sub("-", text.lower()).strip("-")[:60] or without
 
 
@@ -148,5 +144,4 @@ def _redact_value(value: Any) -> Any:
 
 
 def _read_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Rows of a file of ours; a line that a kill cut is passed over."""
     return parse_json_lines(path.read_text(encoding="utf-8", errors="replace"), MAX_LINE_CHARS) if path.is_file() else iter(())

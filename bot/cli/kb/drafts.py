@@ -1,4 +1,4 @@
-"""Drafts of causes and of checks in a built folder, as entries that people decide about, and back as files of a site's folder."""
+"""Drafted causes and checks: loaded for review, rendered as site files."""
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +13,12 @@ from kb.taxonomy.loader import BadTaxonomy, load_taxonomy
 from tools.checks import CHECKS
 from tools.checks.site.loader import BadChecks, load_site_checks
 
-BRANCH_TITLE: Final = "branch_title"
-"""In an entry of a cause: the title of its branch, where that is new too."""
+BRANCH_TITLE: Final = "branch_title"  # key of a cause entry: the title of its branch, if that is new too
 DraftEntry = Mapping[str, Any]
 
 
 def load_drafted_causes(folder: Path) -> list[dict[str, Any]]:
-    """Each with its whole `label`. Raises Refusal for files that are none."""
+    """Return entries with full `label`. Raises Refusal."""
     found = []
     for path in sorted((folder / "taxonomy").glob("*.y*ml")):
         file = _read_draft_file(path)
@@ -31,12 +30,11 @@ def load_drafted_causes(folder: Path) -> list[dict[str, Any]]:
 
 
 def load_drafted_checks(folder: Path) -> list[dict[str, Any]]:
-    """Raises Refusal for files that are none."""
     return [dict(row) for path in sorted((folder / "checks").glob("*.y*ml")) for row in _read_draft_file(path).get("checks") or ()]
 
 
 def render_cause_files(causes: Iterable[DraftEntry]) -> dict[str, str]:
-    """Category in lower case → a taxonomy file."""
+    """Return lower-case category -> taxonomy file."""
     files: dict[str, dict[str, Any]] = {}
     for cause in causes:
         category, branch, name = [*str(cause["label"]).split(".", 2), "", ""][:3]
@@ -48,12 +46,10 @@ def render_cause_files(causes: Iterable[DraftEntry]) -> dict[str, str]:
 
 
 def render_check_file(checks: Sequence[DraftEntry]) -> str:
-    """A file of checks."""
     return _dump_yaml({"checks": [dict(one) for one in checks]})
 
 
 def find_cause_problems(cause: DraftEntry, kb_dir: Path | None) -> list[str]:
-    """What the reader of the taxonomy says against it, beside the causes that there are."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
         for name, text in render_cause_files([cause]).items():
             (Path(kept) / f"{name}.yaml").write_text(text, encoding="utf-8")
@@ -65,7 +61,6 @@ def find_cause_problems(cause: DraftEntry, kb_dir: Path | None) -> list[str]:
 
 
 def find_check_problems(check: DraftEntry, programs: Sequence[str]) -> list[str]:
-    """What the reader of a site's checks says against it."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
         (Path(kept) / "checks.yaml").write_text(render_check_file([check]), encoding="utf-8")
         try:
@@ -93,5 +88,4 @@ def _dump_yaml(content: Mapping[str, Any]) -> str:
 
 
 def _strip_file_name(folder: str, problem: str) -> str:
-    """The problem without the name of a file that lives for one question."""
     return problem.removeprefix(folder).partition(": ")[2] or problem

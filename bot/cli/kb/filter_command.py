@@ -1,4 +1,4 @@
-"""`rackmedic kb filter LOG`: a filter drafted from logs of one family of jobs, for a person to look through before it goes into the site's folder."""
+"""`rackmedic kb filter LOG`: draft a filter from logs of one job family."""
 
 import json
 from collections.abc import Sequence
@@ -16,14 +16,13 @@ from bot.settings import Settings
 from graph.learning.filter_drafts import MIN_AGREEING_SAMPLES, SAMPLE_COUNT, FilterDraft, build_filter_draft
 from kb.redact import show_invisible
 
-MIN_WORD_CHARS: Final = 5
-"""Letters of a cause's word that says something wherever it stands."""
+MIN_WORD_CHARS: Final = 5  # shorter words of causes are too common to protect a line
 
 
 def draft_filter(
     settings: Settings, logs: Sequence[Path], against: Sequence[Path], name: str, family: str, out: Path | None, *, as_json: bool
 ) -> int:
-    """What is regular in the logs and wanted in none; exit 1 where nothing is. Raises Refusal."""
+    """Draft a filter of repeated, unneeded lines; return 1 if none. Raises Refusal."""
     if out is not None and out.exists():
         raise Refusal(f"--out {out} is there already; name a file of its own", 2)
     text = "\n".join(map(read_log, logs))
@@ -46,7 +45,6 @@ def draft_filter(
 
 
 def render_filter_file(draft: FilterDraft) -> str:
-    """A file of filters."""
     return yaml.safe_dump({"filters": [draft.row]}, allow_unicode=True, sort_keys=False, width=520)
 
 

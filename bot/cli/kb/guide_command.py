@@ -1,4 +1,4 @@
-"""`rackmedic guides`: the troubleshooting guides that there are, and one of them whole."""
+"""`rackmedic guides`: list guides or print one."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from kb.guides.guide import Guide, GuideStep, slugify_guide_name
 
 
 def print_guides(settings: Settings, name: str, *, as_json: bool) -> int:
-    """All of them in a line each, or one with its steps. Raises Refusal."""
+    """Print all guides, or one with its steps. Raises Refusal."""
     guides = load_site_guides(settings)
     if name and slugify_guide_name(name) not in guides:
         raise Refusal(f"There is no guide {name}; there are {', '.join(guides)}.", 1)
@@ -32,7 +32,6 @@ def print_guides(settings: Settings, name: str, *, as_json: bool) -> int:
 
 
 def build_guide_row(guide: Guide) -> dict[str, Any]:
-    """For scripts."""
     steps = [_build_step_row(step) for step in guide.steps]
     return {"id": guide.id, "title": guide.title, "symptoms": list(guide.symptoms), "words": list(guide.words), "steps": steps}
 

@@ -1,4 +1,4 @@
-"""`rackmedic kb …`: what is known, searched, shown, counted and checked. Reads files alone, no host, no store and no model."""
+"""`rackmedic kb …`: search, show, count and check knowledge. Reads files only."""
 
 import json
 from collections import Counter
@@ -32,15 +32,13 @@ from kb.taxonomy.taxonomy import Leaf, Taxonomy
 
 KnowledgeKind = Literal["leaf", "incident", "page"]
 KINDS: Final[tuple[KnowledgeKind, ...]] = ("leaf", "incident", "page")
-TITLE_WEIGHT: Final = 2
-"""How often a title counts beside the text below it."""
-MIN_LIKENESS: Final = 0.05
-"""Likeness under which two texts share no more than common words: then nothing is claimed to be found."""
+TITLE_WEIGHT: Final = 2  # times a title counts beside its text
+MIN_LIKENESS: Final = 0.05  # below it, texts share only common words
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeRow:
-    """One thing that is known, whatever it is."""
+    """One leaf, past incident or page."""
 
     id: str
     kind: KnowledgeKind
@@ -48,14 +46,12 @@ class KnowledgeRow:
     title: str
     text: str
     source: str
-    ours: bool = False
-    """The site's own, not what came with RackMedic."""
-    year: int = 0
-    """Of an incident; 0 where it is not known."""
+    ours: bool = False  # the site's own, not built in
+    year: int = 0  # year of an incident; 0 if unknown
 
 
 def load_knowledge(settings: Settings) -> tuple[KnowledgeRow, ...]:
-    """Leaves, past incidents and pages. Raises BadSite for files of the site that cannot be used."""
+    """Return all entries. Raises BadSite."""
     taxonomy, built_in = load_site_taxonomy(settings.kb_dir), frozenset(load_site_taxonomy(None).leaves)
     seeds = {one.id for one in load_site_incidents(None)}
     leaves = [
@@ -87,7 +83,7 @@ def _describe_leaf(leaf: Leaf) -> str:
 
 
 def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool) -> int:
-    """Past incidents and pages that a text is like, best first. Exit 1 where nothing is."""
+    """Print similar entries, best first; return 1 if none."""
     found = rank_by_likeness(load_knowledge(settings), redact(text), most)
     if as_json:
         items = [
@@ -108,7 +104,7 @@ def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool)
 
 
 def rank_by_likeness(known: Iterable[KnowledgeRow], text: str, most: int) -> list[tuple[KnowledgeRow, float]]:
-    """Incidents and pages with how much they are alike, 0 to 1. Pure."""
+    """Return incidents and pages with similarity 0 to 1. Pure."""
     rows = {f"{one.kind} {one.id}": one for one in known if one.kind != "leaf"}
     texts = {name: " ".join((*[one.title] * TITLE_WEIGHT, one.text)) for name, one in rows.items()}
     corpus = BM25Corpus.build(texts)
@@ -118,7 +114,7 @@ def rank_by_likeness(known: Iterable[KnowledgeRow], text: str, most: int) -> lis
 
 
 def print_entry(settings: Settings, name: str, *, as_json: bool) -> int:
-    """One of them, whole. Raises Refusal for what is not known."""
+    """Print one entry. Raises Refusal."""
     found = [one for one in load_knowledge(settings) if one.id == name]
     if not found:
         like = get_close_matches(name, [one.id for one in load_knowledge(settings)], n=3)
@@ -138,7 +134,7 @@ def print_entry(settings: Settings, name: str, *, as_json: bool) -> int:
 
 
 def print_entries(settings: Settings, kind: str, label: str, *, ours: bool, as_json: bool) -> int:
-    """A line each; of one kind, below one label, or the site's own alone."""
+    """Print matching entries. Raises Refusal."""
     if kind and kind not in KINDS:
         raise Refusal(f"--kind {kind} is none of {', '.join(KINDS)}", 2)
     rows = [
@@ -158,7 +154,6 @@ def print_entries(settings: Settings, kind: str, label: str, *, ours: bool, as_j
 
 
 def print_knowledge_stats(settings: Settings, *, as_json: bool) -> int:
-    """How much is known of what, and which leaves no past incident tells of."""
     known, taxonomy = load_knowledge(settings), load_site_taxonomy(settings.kb_dir)
     counted = Counter(one.kind for one in known)
     told = Counter(one.label for one in known if one.kind == "incident")
@@ -192,7 +187,7 @@ def _count_by_year(known: Iterable[KnowledgeRow]) -> dict[int, int]:
 
 
 def lint_folder(settings: Settings, folder: Path | None, *, as_json: bool) -> int:
-    """Everything that is wrong with a folder of knowledge, each with its file and line. Exit 1 where anything is."""
+    """Print every problem; return 1 if any."""
     at = folder or settings.kb_dir
     if at is None:
         raise Refusal("name a folder, or set RACKMEDIC_KB_DIR: there is nothing to check", 2)
@@ -210,7 +205,7 @@ FOLDER_PARTS: Final = ("taxonomy", "checks", "rules", "filters", "incidents", "p
 
 
 def find_problems(settings: Settings) -> list[str]:
-    """Of every part, although an earlier one is refused; labels are held against the taxonomy where that can be read."""
+    """Return the problems of all parts, even if one is unreadable."""
     found: list[str] = []
     taxonomy: Taxonomy | None = None
     try:

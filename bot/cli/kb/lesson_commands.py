@@ -1,4 +1,4 @@
-"""`rackmedic kb lessons|accept|retire|export|import`: what closed incidents taught, for whoever keeps the store, without Slack."""
+"""`rackmedic kb lessons|accept|retire|export|import`, without Slack."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,12 +36,10 @@ from kb.redact import show_invisible
 from kb.taxonomy.taxonomy import SYMPTOMS, Taxonomy
 
 STATES: Final[tuple[str, ...]] = get_args(LessonState)
-MAX_LESSONS_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of a file of lessons; five hundred of the longest take a quarter of it."""
+MAX_LESSONS_BYTES: Final = 8 * 1024 * 1024  # size of a file; five hundred of the longest lessons take a quarter
 
 
 async def print_lessons(settings: Settings, state: str, today: date, *, as_json: bool) -> int:
-    """A line each, with how far it is trusted."""
     if state and state not in STATES:
         raise Refusal(f"--state {state} is none of {', '.join(STATES)}", 2)
     async with open_persistent_store(settings, "lessons") as store:
@@ -60,7 +58,7 @@ async def print_lessons(settings: Settings, state: str, today: date, *, as_json:
 
 
 async def print_mistakes(settings: Settings, *, as_json: bool) -> int:
-    """A line each; one that would have cost more looks than it saves is told and not used."""
+    """Print notes on wrong blame; one that costs more checks than it saves is unused."""
     titles = load_site_taxonomy(settings.kb_dir).titles
     async with open_persistent_store(settings, "lessons") as store:
         notes = find_mistakes(await LessonStore(store.redis).list_lessons())
@@ -75,7 +73,7 @@ async def print_mistakes(settings: Settings, *, as_json: bool) -> int:
 
 
 async def accept_stored_lesson(settings: Settings, lesson: str, today: date) -> int:
-    """Take a draft, or one that was retired, into use. Raises Refusal."""
+    """Accept a draft or restore a retired lesson. Raises Refusal."""
     async with open_persistent_store(settings, "lessons") as store:
         lessons = LessonStore(store.redis)
         row = await _get_lesson(lessons, lesson)
@@ -87,7 +85,6 @@ async def accept_stored_lesson(settings: Settings, lesson: str, today: date) -> 
 
 
 async def retire_stored_lesson(settings: Settings, lesson: str, today: date) -> int:
-    """Take one out of use. Raises Refusal."""
     async with open_persistent_store(settings, "lessons") as store:
         lessons = LessonStore(store.redis)
         await _get_lesson(lessons, lesson)
@@ -98,7 +95,7 @@ async def retire_stored_lesson(settings: Settings, lesson: str, today: date) -> 
 
 
 async def draft_cause(settings: Settings, lesson: str, out: Path | None) -> int:
-    """The draft of a leaf for what no label names: a file of causes that people complete, for the site's folder. Raises Refusal."""
+    """Write a taxonomy draft of the proposed cause. Raises Refusal."""
     taxonomy = load_site_taxonomy(settings.kb_dir)
     async with open_persistent_store(settings, "lessons") as store:
         row = await _get_lesson(LessonStore(store.redis), lesson)
@@ -117,7 +114,7 @@ async def draft_cause(settings: Settings, lesson: str, out: Path | None) -> int:
 
 
 def build_cause_entry(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object]:
-    """An entry without a look that decides: nothing that was drafted can prove anything. Raises Refusal where none is proposed."""
+    """Return an entry without decisive evidence: a draft proves nothing. Raises Refusal."""
     if not lesson.new_cause:
         raise Refusal(f"{lesson.id} proposes no new cause: a label names what it was, or nobody said what it was", 2)
     if lesson.new_cause in taxonomy.leaves:
@@ -140,7 +137,7 @@ def build_cause_entry(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object
 
 
 async def export_lessons(settings: Settings, out: Path | None, *, customers: bool) -> int:
-    """Accepted lessons as lines of JSON. Those of one customer, and those that several are in, only where that is asked for."""
+    """Write accepted lessons as JSON lines; those of tenants only with `customers`."""
     async with open_persistent_store(settings, "lessons") as store:
         every = await LessonStore(store.redis).list_lessons()
     chosen = [one for one in every if customers or not (one.tenant or one.inside)]
@@ -157,7 +154,7 @@ async def export_lessons(settings: Settings, out: Path | None, *, customers: boo
 
 
 async def import_lessons(settings: Settings, file: Path) -> int:
-    """Lessons of another site, each a draft here. Exit 1 where a row was passed over, which is said."""
+    """Import lessons as drafts; return 1 if rows were skipped."""
     labels = load_site_taxonomy(settings.kb_dir).leaves
     found, problems = parse_lessons(_read_rows(file), labels)
     async with open_persistent_store(settings, "lessons") as store:
@@ -190,7 +187,7 @@ def _read_rows(file: Path) -> Sequence[dict[str, object]]:
 
 
 def _parse_row(line: str) -> dict[str, object]:
-    """What is no row becomes an empty one, so that it is told with its number."""
+    """Return {} if malformed, so that it is reported by number."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

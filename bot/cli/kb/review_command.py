@@ -1,4 +1,4 @@
-"""`rackmedic kb review`: a person goes through what was built, one thing after another; each answer is kept at once, so that one may stop anywhere."""
+"""`rackmedic kb review`: review a build. Each answer is stored at once."""
 
 import json
 from collections import Counter
@@ -27,12 +27,10 @@ from bot.settings import Settings
 from kb.redact import redact_to_line, show_invisible
 from kb.taxonomy.taxonomy import Taxonomy
 
+# kinds with a label that the reviewer may change
 INCIDENT_KINDS: Final[tuple[BuiltItemKind, ...]] = ("labelled", "doubtful")
-"""What bears a label that people may change."""
-MAX_PAGE_CHARS: Final = 1_200
-"""Characters of a page that are shown."""
-MAX_CAUSE_CHARS: Final = 2_000
-"""Characters of a cause that is typed."""
+MAX_PAGE_CHARS: Final = 1_200  # characters shown of a page
+MAX_CAUSE_CHARS: Final = 2_000  # characters of a typed cause
 HELP_TEXT: Final = """a  accept it as it stands
 1, 2, 3  accept it under the label with that number
 l LABEL  accept it under another label
@@ -45,7 +43,7 @@ q  stop here; everything decided so far is kept"""
 
 @dataclass(frozen=True, slots=True)
 class ReviewDialog:
-    """How a person is spoken with: `ask` gives None where nobody answers any more, `edit` None where nothing was saved."""
+    """The reviewer's terminal. `ask`: None at end of input; `edit`: None if not saved."""
 
     say: Callable[[str], None]
     ask: Callable[[str], str | None]
@@ -58,8 +56,7 @@ class _ReviewSession:
     folder: Path
     taxonomy: Taxonomy
     talk: ReviewDialog
-    new: dict[str, str]
-    """Causes of this build that were not refused: label → title."""
+    new: dict[str, str]  # causes of this build, not refused: label -> title
 
     def review_items(self, items: Sequence[BuiltItem]) -> None:
         for number, item in enumerate(items, 1):
@@ -67,7 +64,7 @@ class _ReviewSession:
                 return
 
     def _review_item(self, item: BuiltItem, place: str) -> bool:
-        """Whether to go on behind it."""
+        """Return False to stop."""
         entry = dict(item.entry)
         self.talk.say("\n".join(_format_item_lines(item, entry, place, self._known_titles)))
         while (said := self.talk.ask(_format_choices(item))) is not None:
@@ -89,7 +86,7 @@ class _ReviewSession:
         return False
 
     def _choose_label(self, item: BuiltItem, entry: Mapping[str, Any], choice: str, rest: str) -> str | None:
-        """The label under which it is accepted, empty for what has none; None where that was no acceptance."""
+        """Return the label, empty if none, or None if not accepted."""
         if choice == "a":
             return str(entry.get("label", ""))
         if item.kind not in INCIDENT_KINDS:
@@ -146,7 +143,7 @@ class _ReviewSession:
         return entry | ({"root_cause": cause} if cause else {})
 
     def _edit_entry(self, item: BuiltItem, entry: dict[str, Any]) -> dict[str, Any]:
-        """As it is after the editor; what cannot be read there changes nothing."""
+        """Return the edited entry, or the old one if unusable."""
         text = self.talk.edit(yaml.safe_dump(entry, allow_unicode=True, sort_keys=False, width=120))
         if text is None:
             return entry
@@ -168,7 +165,7 @@ class _ReviewSession:
 
 
 def review_folder(settings: Settings, folder: Path, talk: ReviewDialog, *, as_json: bool, again: bool = False) -> int:
-    """Ask about everything that is not decided; `again`: about everything. With JSON nothing is asked. Raises Refusal."""
+    """Review undecided items, or all with `again`; with JSON only summarise. Raises Refusal."""
     taxonomy = load_site_taxonomy(settings.kb_dir)
     items = load_built_items(folder, taxonomy.leaves)
     before = {} if again else load_decisions(folder, items)
@@ -205,7 +202,6 @@ def _format_choices(item: BuiltItem) -> str:
 
 
 def _format_item_lines(item: BuiltItem, entry: Mapping[str, Any], place: str, titles: Mapping[str, str]) -> list[str]:
-    """What a person sees; every word of it is a stranger's and commands no terminal."""
     head = f"\n{place} · {item.kind} · {item.id}"
     if item.kind == "page":
         return [head, *map(show_invisible, (str(entry["title"]), str(entry["text"])[:MAX_PAGE_CHARS]))]

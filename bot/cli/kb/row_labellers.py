@@ -1,4 +1,4 @@
-"""Who labels the rows of a build: rules, or a model that is asked within an allowance which is told before anything is sent. And how far it is."""
+"""Row labellers: rules, or a model within a budget announced before the first request."""
 
 import asyncio
 import sys
@@ -18,22 +18,26 @@ if TYPE_CHECKING:
     from graph.learning.model_labelling import ModelLabeller
     from graph.model.client import ModelReasoner
 
-MAX_CONCURRENT_QUESTIONS, JOURNAL_WINDOW_ROWS = 8, 64
-"""Questions at the same time, and rows after which the journal knows of them."""
+MAX_CONCURRENT_QUESTIONS, JOURNAL_WINDOW_ROWS = 8, 64  # concurrent model requests; rows per journal write
 _PROGRESS_INTERVAL_SECONDS: Final = 5.0
-"""Seconds between two words on how far it is."""
 
 
 class RowLabeller(Protocol):
-    """`name` tells it from others, so that a build is not ended by another than began it. `window`: rows that it takes at once. `total`: rows that
-    it foresees; 0 where it did not count. `paid`: what it cost."""
+    """Labels a build's rows.
+
+    Attributes:
+        name: keeps another labeller from resuming the build.
+        window: rows taken at once.
+        total: expected rows; 0 if not counted.
+        paid: cost so far.
+    """
 
     name: str
     window: int
     total: int
 
     def estimate_work(self, rows: Iterable[ExportRow | UnreadRow]) -> None:
-        """Before anything is labelled. Raises Refusal where it would cost too much."""
+        """Estimate the cost. Raises Refusal above the budget."""
 
     def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]: ...
 
@@ -45,15 +49,13 @@ class RowLabeller(Protocol):
 
 @dataclass(slots=True)
 class RulesRowLabeller:
-    """No model."""
-
     labeller: RuleLabeller
     name: str = "rules"
     window: int = 1
     total: int = 0
 
     def estimate_work(self, rows: Iterable[ExportRow | UnreadRow]) -> None:
-        if sys.stderr.isatty():  # counting reads all of it once more
+        if sys.stderr.isatty():  # counting reads all rows once more
             self.total = sum(isinstance(row, ExportRow) and not row.guide for row in rows)
 
     def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
@@ -69,13 +71,12 @@ class RulesRowLabeller:
 
 @dataclass(slots=True)
 class ModelRowLabeller:
-    """A model behind one allowance for the whole build; what it does not answer is left to the rules, and counted."""
+    """A model with one budget per build; declined rows are labelled by rules."""
 
     asked: "ModelLabeller"
     model: "ModelReasoner"
     most_usd: float
-    free: bool
-    """Answers come from a recording alone, which costs nothing."""
+    free: bool  # answers come from a recording only
     name: str
     window: int = JOURNAL_WINDOW_ROWS
     total: int = 0
@@ -119,7 +120,7 @@ class ModelRowLabeller:
 
 
 def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelOptions | None") -> RowLabeller:
-    """Raises Refusal where a model is wanted and none is set."""
+    """Return the labeller. Raises Refusal if no model is set."""
     if asked is None:
         return RulesRowLabeller(labeller)
     from graph.learning.model_labelling import ModelLabeller
@@ -152,7 +153,6 @@ def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelO
 
 
 def format_model_bill(paid: Mapping[str, Any]) -> list[str]:
-    """What the model cost, and what it did not answer."""
     if not paid:
         return []
     tokens = f"{paid['tokens_in']:,} tokens in, {paid['tokens_out']:,} out"
@@ -162,8 +162,6 @@ def format_model_bill(paid: Mapping[str, Any]) -> list[str]:
 
 @dataclass(slots=True)
 class BuildProgress:
-    """Said now and then to somebody who watches."""
-
     total: int = 0
     _began: float = field(default_factory=time.monotonic)
     _told: float = field(default_factory=time.monotonic)
@@ -172,14 +170,14 @@ class BuildProgress:
     def report_rows(self, rows: int) -> None:
         now = time.monotonic()
         if self._first < 0:
-            self._first = rows  # those of a build that was broken off took no time
+            self._first = rows  # rows of an interrupted build took no time
         if sys.stderr.isatty() and now - self._told > _PROGRESS_INTERVAL_SECONDS:
             self._told = now
             print_text(format_progress_line(rows, self.total, (rows - self._first) / (now - self._began)), err=True)
 
 
 def format_progress_line(rows: int, total: int, speed: float) -> str:
-    """`1,200 of 10,000 rows, 38 a second, 4 min left`."""
+    """Return `1,200 of 10,000 rows, 38 a second, 4 min left`."""
     left = (total - rows) / speed if total and speed else 0.0
-    ends = f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"  # a minute and a half
+    ends = f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"
     return f"{rows:,}{f' of {total:,}' if total else ''} rows, {speed:.0f} a second{f', {ends}' if left else ''}"

@@ -1,4 +1,4 @@
-"""`rackmedic kb rule LOG`: rules drafted from a log, for a person to trim before they go into the site's folder."""
+"""`rackmedic kb rule LOG`: draft log rules."""
 
 import json
 import tempfile
@@ -16,11 +16,10 @@ from kb.redact import show_invisible
 from tools.checks.site.rules import BadRules, LogKind, load_rules
 
 MAX_LOG_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of a log that are read."""
 
 
 def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: Path | None, *, as_json: bool) -> int:
-    """Drafts of what stands in the logs and in none of the others; exit 1 where there are none. Raises Refusal."""
+    """Draft rules for lines absent from `against`; return 1 if none. Raises Refusal."""
     log: LogKind = "kernel" if kind == "kernel" else "job"
     if kind not in ("job", "kernel"):
         raise Refusal(f"--log {kind} is none of job, kernel", 2)
@@ -42,12 +41,10 @@ def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: P
 
 
 def render_rule_file(drafts: Sequence[RuleDraft]) -> str:
-    """A file of rules."""
     return yaml.safe_dump({"rules": [one.row for one in drafts]}, allow_unicode=True, sort_keys=False, width=160)
 
 
 def find_rule_problems(draft: RuleDraft) -> list[str]:
-    """What the reader of rules says against it."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-rules-") as kept:
         (Path(kept) / "rules.yaml").write_text(render_rule_file([draft]), encoding="utf-8")
         try:
@@ -78,7 +75,7 @@ def _print_drafts(drafts: Sequence[RuleDraft], good: Sequence[RuleDraft], out: P
 
 
 def read_log(path: Path) -> str:
-    """A log, whatever bytes it holds. Raises Refusal."""
+    """Return the log. Raises Refusal above MAX_LOG_BYTES."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_LOG_BYTES + 1)

@@ -1,4 +1,4 @@
-"""A terminal, or whatever is piped in, as somebody to go through a build with."""
+"""The review dialog over a terminal or piped input."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`rackmedic kb try FILE`: past incidents and the benchmark, answered with and without files that somebody wrote for the site's folder."""
+"""`rackmedic kb try FILE`: answer past incidents and the benchmark with and without new files."""
 
 import json
 import shutil
@@ -20,6 +20,7 @@ from bot.settings import ENV_PREFIX, Settings
 from graph.learning.replay import ReplayResult
 from kb.yaml_files import load_plain
 
+# top-level key of a file -> folder part
 PART_BY_KEY: Final[Mapping[str, str]] = {
     "rules": "rules",
     "filters": "filters",
@@ -27,14 +28,12 @@ PART_BY_KEY: Final[Mapping[str, str]] = {
     "checks": "checks",
     "incidents": "incidents",
 }
-"""By what stands in a file, which part of the site's folder it belongs to."""
 _DEFAULT_ADVICE: Final = "Change the files, or leave out what draws these away, and try again."
 MAX_FILE_BYTES: Final = 4 << 20
-"""Bytes of a file."""
 
 
 def try_site_files(settings: Settings, files: Sequence[Path], scored: BenchmarkScorer | None, *, keep: bool, as_json: bool) -> int:
-    """Whether they may go in; with `keep` they do. Raises Refusal with what would be answered worse."""
+    """Test the files; `keep` copies them. Raises Refusal if answers get worse."""
     target = settings.kb_dir
     if keep and target is None:
         raise Refusal(f"--keep needs the site's folder: {ENV_PREFIX}KB_DIR", 2)
@@ -71,7 +70,7 @@ def try_site_files(settings: Settings, files: Sequence[Path], scored: BenchmarkS
 def _replay_with_files(
     settings: Settings, texts: Mapping[Path, bytes], scored: BenchmarkScorer | None
 ) -> tuple[ReplayResult, dict[str, Any] | None]:
-    """Past incidents and the benchmark, without and with these files in a copy of the site's folder. Raises Refusal."""
+    """Replay in a copy of the site's folder. Raises Refusal."""
     target = settings.kb_dir
     with tempfile.TemporaryDirectory(prefix="rackmedic-try-") as kept:
         with_it = Path(kept) / "kb"
@@ -86,7 +85,7 @@ def _replay_with_files(
 
 
 def find_folder_part(path: Path) -> str:
-    """The part of a site's folder that a file belongs to. Raises Refusal."""
+    """Return the file's folder part. Raises Refusal."""
     try:
         raw = path.read_bytes()
         read = load_plain(raw.decode()) if len(raw) <= MAX_FILE_BYTES else None

@@ -1,4 +1,4 @@
-"""Answers as the two files that RackMedic is started with. Decides only: nothing is written here."""
+"""Answers of `init` as inventory and settings. Pure."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +10,9 @@ from bot.cli.setup.questions import Answers, is_source
 from tools.inventory.host_ranges import expand_host_range
 
 INVENTORY_FILE, SETTINGS_FILE = "inventory.yaml", "rackmedic.yaml"
-REACH_FIELDS = ("user", "key", "known_hosts", "jump", "controller")
-"""Answers that say how every host is reached."""
+REACH_FIELDS = ("user", "key", "known_hosts", "jump", "controller")  # answers on how hosts are reached
 CONTROL_GROUP = "control"
-SETTING_FIELDS = ("slack_bot_token", "slack_app_token", "redis_url", "data_dir")
-"""Answers that are settings of the bot."""
+SETTING_FIELDS = ("slack_bot_token", "slack_app_token", "redis_url", "data_dir")  # answers that are bot settings
 INVENTORY_HEADER = (
     "# Which hosts there are, how they are reached, and which channels speak of them. What else can stand here: docs/inventory.md\n"
 )
@@ -22,14 +20,13 @@ SETTINGS_HEADER = "# Settings of RackMedic; `rackmedic settings` lists them all.
 
 
 def build_inventory(answers: Answers) -> dict[str, Any]:
-    """The inventory as plain data."""
     hosts, group = answers["hosts"], answers["group"]
     row = {"sku": answers["sku"], "job_logs": answers["job_logs"]}
     reach: dict[str, Any] = {**{name: answers[name] for name in REACH_FIELDS}, "kit": has_repairs_enabled(answers)}
     if answers["controller"] and answers["scheduler"] == "kubernetes":
         reach["scheduler"] = answers["scheduler"]
     whole: dict[str, Any] = {"defaults": _drop_empty_values(reach)}
-    if is_source(hosts):  # its groups are the source's own, so what is said of all hosts stands in `defaults`
+    if is_source(hosts):  # a source has its own groups, so common fields go to `defaults`
         kind, _, where = hosts.partition(":")
         whole["defaults"] |= _drop_empty_values(row)
         whole |= {"groups": {}, "sources": [{kind: where}]}
@@ -37,7 +34,7 @@ def build_inventory(answers: Answers) -> dict[str, Any]:
         whole["groups"] = {group: {"hosts": hosts, **_drop_empty_values(row)}}
     controller = answers["controller"]
     if controller and (is_source(hosts) or controller not in expand_host_range(hosts)):
-        whole["groups"][CONTROL_GROUP] = {"hosts": controller}  # a host is in a group, and this one is no node of any other
+        whole["groups"][CONTROL_GROUP] = {"hosts": controller}  # each host needs a group, and the controller is in no other
     if answers["channel"]:
         channel = {"channel": answers["channel"], "kind": "operators", "approvers": answers["approvers"]}
         whole["channels"] = [_drop_empty_values(channel)]
@@ -45,17 +42,15 @@ def build_inventory(answers: Answers) -> dict[str, Any]:
 
 
 def build_settings(answers: Answers, folder: Path) -> dict[str, Any]:
-    """The settings as plain data; what nobody said keeps its default."""
+    """Return the settings; unanswered ones keep their defaults."""
     return {"inventory": str(folder / INVENTORY_FILE)} | _drop_empty_values({name: answers[name] for name in SETTING_FIELDS})
 
 
 def has_repairs_enabled(answers: Answers) -> bool:
-    """Nodes get the kit, and remedies may be proposed."""
     return answers["repairs"].lower().startswith("y")
 
 
 def render_site_files(answers: Answers, folder: Path) -> Mapping[str, str]:
-    """Both files by name."""
     return {
         INVENTORY_FILE: INVENTORY_HEADER + _dump_yaml(build_inventory(answers)),
         SETTINGS_FILE: SETTINGS_HEADER + _dump_yaml(build_settings(answers, folder)),

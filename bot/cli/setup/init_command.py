@@ -1,4 +1,4 @@
-"""`rackmedic init`, the acting part: asks or reads answers, writes, tries, prints."""
+"""`rackmedic init`: ask, write files, test."""
 
 import json
 import os
@@ -33,12 +33,12 @@ from kb.yaml_files import load_plain
 from tools.inventory.inventory import BadInventory, parse_inventory
 from tools.ssh.keys import get_public_key_line
 
+# called with question, default and validator; returns a valid answer
 AnswerPrompt = Callable[[Question, str, Callable[[str], str]], str]
-"""Asks a person: the question, what is taken when nothing is said, and what is wrong with an answer. Its value can be used."""
 
 
 async def run_init(folder: Path, given: Path | None, ask: AnswerPrompt, *, again: bool, attempt: bool, as_json: bool) -> int:
-    """Everything that `init` does; 1 where something must still be mended before the bot can serve. Raises Refusal."""
+    """Return 1 if a check failed. Raises Refusal."""
     if there := [name for name in (INVENTORY_FILE, SETTINGS_FILE) if (folder / name).exists() and not again]:
         raise Refusal(f"{folder / there[0]} is already there: edit it, or begin anew with --again, which keeps it as {there[0]}.old", 2)
     answers = _read_answers_file(given, folder) if given else _ask_questions(ask, folder)
@@ -55,7 +55,7 @@ async def run_init(folder: Path, given: Path | None, ask: AnswerPrompt, *, again
 
 
 def _read_answers_file(file: Path, folder: Path) -> Answers:
-    """Answers of a file. Raises Refusal with all that is wrong in it."""
+    """Raises Refusal with every problem."""
     try:
         raw = load_plain(file.read_text()) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
@@ -70,14 +70,14 @@ def _read_answers_file(file: Path, folder: Path) -> Answers:
 
 
 def _format_yaml_value(value: object) -> str:
-    """A YAML value as somebody would have typed it: `yes` is read as true there."""
+    """Return a value as typed: YAML reads `yes` as true."""
     return {True: "yes", False: "no", None: ""}.get(value, str(value)) if value is None or isinstance(value, bool) else str(value)
 
 
 def _ask_questions(ask: AnswerPrompt, folder: Path) -> Answers:
     answers = dict[str, str]()
     for question in QUESTIONS:
-        if question.id == "group" and is_source(answers["hosts"]):  # the source has groups of its own
+        if question.id == "group" and is_source(answers["hosts"]):  # the source has its own groups
             answers[question.id] = question.default
             continue
         answers[question.id] = ask(question, get_default(question, str(folder)), _build_validator(question))
@@ -95,7 +95,7 @@ def _list_skus() -> tuple[str, ...]:
 
 
 def _validate_inventory(answers: Answers) -> None:
-    """Nothing is written that could not be read back. Raises Refusal."""
+    """Refuse unreadable results before anything is written."""
     plain = {part: value for part, value in build_inventory(answers).items() if part != "sources"}
     try:
         parse_inventory(plain)
@@ -104,7 +104,7 @@ def _validate_inventory(answers: Answers) -> None:
 
 
 def _write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Written for their owner only: one of them holds secrets. What was there stays beside it as `.old`."""
+    """Write for the owner only, as one holds secrets; old files stay as `.old`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [_write_file(folder / name, text) for name, text in files.items()]

@@ -1,4 +1,4 @@
-"""What is left to people after the files are written: the few steps that no program may do for them, in the order in which they are done."""
+"""Manual steps that remain after `init`, in order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,6 @@ from bot.cli.setup.questions import Answers
 
 @dataclass(frozen=True, slots=True)
 class SetupStep:
-    """Something to do, and the lines to paste."""
-
     do: str
     lines: tuple[str, ...] = ()
 
@@ -21,7 +19,6 @@ APPLY_ROLES_COMMAND = "kubectl apply -f deploy/kubernetes/rbac.yaml"
 
 
 def list_remaining_steps(answers: Answers, findings: Sequence[Finding], public: str, folder: Path) -> list[SetupStep]:
-    """The steps that are still to be done, by what trying every part showed."""
     steps = [*_list_node_steps(answers, findings, public), *_list_slack_steps(answers, folder), *_list_other_steps(findings)]
     start = (f"rackmedic doctor --config {folder / SETTINGS_FILE}", f"rackmedic serve --config {folder / SETTINGS_FILE}")
     return [*steps, SetupStep("Try again until nothing fails, then start it:", start)]
@@ -75,6 +72,5 @@ def _list_slack_steps(answers: Answers, folder: Path) -> list[SetupStep]:
 
 
 def _list_other_steps(findings: Sequence[Finding]) -> list[SetupStep]:
-    """What else was found wrong, in doctor's words."""
     rest = [finding for finding in findings if finding.part in ("redis", "inventory", "model") and finding.state in ("fail", "warn")]
     return [SetupStep(f"{finding.part}: {finding.says}", (finding.mend,) if finding.mend else ()) for finding in rest]

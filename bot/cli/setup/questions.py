@@ -1,4 +1,4 @@
-"""What a site is asked when it begins: each question once, with what it is for, what is taken when nothing is said, and what is refused."""
+"""Questions of `init`."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from tools.inventory.host_ranges import BadRange, expand_host_range
 
-Answers = Mapping[str, str]
-"""Answer by question id; an optional one that nobody gave is empty."""
+Answers = Mapping[str, str]  # by question id; empty if optional and unanswered
 SOURCE_PREFIXES = ("slurm:", "kubernetes:", "ansible:")
 HOST_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`refuses` says what is wrong with an answer that is not empty, or nothing. `{folder}` in a default is the folder that is written."""
+    """`refuses` returns a problem of a non-empty answer; `{folder}` in a default is the output folder."""
 
     id: str
     asks: str
@@ -26,7 +25,7 @@ class Question:
 
 
 def find_answer_problem(question: Question, answer: str) -> str:
-    """What is wrong with it, in a few words; empty when it can be used."""
+    """Return a problem, or an empty string."""
     if not answer:
         return "an answer is needed" if question.needed else ""
     if "\n" in answer or "\0" in answer:
@@ -35,7 +34,6 @@ def find_answer_problem(question: Question, answer: str) -> str:
 
 
 def is_source(answer: str) -> bool:
-    """The hosts come from another tool, not from a range."""
     return answer.startswith(SOURCE_PREFIXES)
 
 
@@ -165,12 +163,10 @@ QUESTIONS_BY_ID: Mapping[str, Question] = {question.id: question for question in
 
 
 def get_default(question: Question, folder: str) -> str:
-    """What is taken when nothing is said."""
     return question.default.replace("{folder}", folder)
 
 
 def find_answer_problems(given: Answers, skus: tuple[str, ...]) -> list[str]:
-    """Everything that is wrong with answers, each with its question's id."""
     strays = [
         f"{stray}: there is no such question; there are {', '.join(QUESTIONS_BY_ID)}" for stray in given if stray not in QUESTIONS_BY_ID
     ]
@@ -179,11 +175,9 @@ def find_answer_problems(given: Answers, skus: tuple[str, ...]) -> list[str]:
 
 
 def find_sku_problems(answer: str, skus: tuple[str, ...]) -> list[str]:
-    """A kind of machine that there is no profile of."""
     return [f"sku: there is no profile {answer!r}; there are {', '.join(skus)}"] if answer and answer not in skus else []
 
 
 def render_answers_template(folder: str) -> str:
-    """Every question as a file to fill in for `--answers`."""
     rows = [f"# {question.asks}: {question.teaches}\n{question.id}: {get_default(question, folder)}".rstrip() for question in QUESTIONS]
     return "\n\n".join(rows) + "\n"

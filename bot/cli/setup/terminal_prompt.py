@@ -1,4 +1,4 @@
-"""Asking a person at a terminal, question by question, until each answer can be used."""
+"""Asks until an answer is valid."""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from bot.refusal import Refusal
 
 
 def prompt_for_answer(question: Question, default: str, refuses: Callable[[str], str]) -> str:
-    """The answer of whoever sits there. Raises Refusal where nobody does."""
+    """Raises Refusal without a terminal."""
     if not sys.stdin.isatty():
         raise Refusal("nobody is here to answer: fill in `rackmedic init --questions > answers.yaml` and give it with --answers", 2)
     print_text(f"\n{question.asks}", err=True)

@@ -1,4 +1,4 @@
-"""Where a troubleshooting guide stands: its steps where somebody called it, one line where it only fits what was reported. Pure."""
+"""Progress of a troubleshooting guide: its steps if called, one line if it only fits. Pure."""
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
@@ -6,12 +6,10 @@ from bot.cards.text import Line, bold, code
 from graph.guide_rendering import count_answered_steps, render_guide_summary
 from graph.report import Report
 
-MAX_STEP_LINES, MAX_GUIDE_CHARS = 6, 1200
-"""Lines of steps beside the title, and how long all of it may be."""
+MAX_STEP_LINES, MAX_GUIDE_CHARS = 6, 1200  # step lines beside the title, and characters in all
 
 
 def render_guide(report: Report) -> list[Block]:
-    """A few lines; nothing where there is no guide."""
     run = report.guide
     if run is None:
         return []

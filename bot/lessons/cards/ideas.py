@@ -1,4 +1,4 @@
-"""Causes beyond the taxonomy, as a model thought of them: marked as its words, with what they rest on and what would tell. For our own people. Pure."""
+"""Causes outside the taxonomy, labelled as a model's. For operators only. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,15 +7,14 @@ from bot.cards.blocks import Block
 from bot.cards.text import Line, bold, italic
 from graph.state import Conjecture
 
+# distinguishable by shape: no evidence yet, findings fit, a finding contradicts
 STANDING_MARKS = {"open": "◌", "supported": "◐", "refuted": "✗"}
-"""Signs that differ in shape: nothing speaks for or against it yet, findings fit, a finding contradicts it."""
-MAX_BASIS_LINES = 2
-"""Lines that an idea rests on which are shown."""
+MAX_BASIS_LINES = 2  # shown lines of an idea's evidence
 MODEL_IDEA_TEXT = "A model wrote this; I did not run it."
 
 
 def render_ideas(ideas: Sequence[Conjecture]) -> list[Block]:
-    """A section an idea, those that still stand first; nothing where there is none."""
+    """Return a section per idea, refuted ones last."""
     if not ideas:
         return []
     ordered = sorted(ideas, key=lambda idea: idea.standing == "refuted")

@@ -1,4 +1,4 @@
-"""What a closed incident taught, for the knowledge editors: accept it, change it, refuse it. Until it is accepted it is used for nothing."""
+"""The card of a lesson. A lesson is unused until accepted."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ LabelChoices = Mapping[str, Sequence[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class LessonEdit:
-    """The form, sent: what somebody makes of the draft with this digest."""
+    """A submitted edit of the draft with this digest."""
 
     lesson: str
     digest: str
@@ -48,7 +48,7 @@ class LessonEdit:
 
 
 def render_lesson(lesson: Lesson, titles: Mapping[str, str], by: str = "") -> Card:
-    """`by`: the name of whoever settled it. Once it is settled the buttons are gone."""
+    """Return the card, with buttons for drafts and retired lessons. `by`: name of the decider."""
     head = STATE_HEADLINES[lesson.state]
     return blocks.build_card(
         f"{head}: {lesson.title}",
@@ -62,12 +62,11 @@ def render_lesson(lesson: Lesson, titles: Mapping[str, str], by: str = "") -> Ca
 
 
 def parse_lesson_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """A click; `incident` is the lesson's id and `item` the digest of what was shown."""
+    """Parse a click; `incident` is the lesson, `item` the digest shown."""
     return parse_button_click(payload, BUTTONS)
 
 
 def render_lesson_form(lesson: Lesson, offered: LabelChoices) -> Block:
-    """The draft to change; a cause is chosen from the taxonomy and never written."""
     labels = {head: [row for row in rows if row[0] not in (NO_FAULT, ABSTAIN)] for head, rows in offered.items()}
     return blocks.modal(
         CALLBACK_ID,
@@ -87,7 +86,7 @@ def render_lesson_form(lesson: Lesson, offered: LabelChoices) -> Block:
 
 
 def parse_lesson_form(payload: Mapping[str, Any]) -> LessonEdit:
-    """The form. Raises BadForm for what can be mended in it, OldButton for one that is not ours."""
+    """Parse the form. Raises BadForm, OldButton."""
     try:
         view = payload["view"]
         about = json.loads(view["private_metadata"])

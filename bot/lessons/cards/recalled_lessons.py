@@ -1,4 +1,4 @@
-"""What an earlier incident taught that this one resembles, with its source: for our own people alone. Pure."""
+"""Lessons of similar earlier incidents. For operators only. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -10,7 +10,6 @@ from graph.report import MatchedLesson, Report
 
 
 def render_recalled_lessons(report: Report, titles: Mapping[str, str]) -> list[Block]:
-    """One line a lesson; nothing where none is alike."""
     return [blocks.section(*_render_lesson_lines(report.recalled, bool(report.root_causes), titles))] if report.recalled else []
 
 

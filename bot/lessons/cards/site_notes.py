@@ -1,4 +1,4 @@
-"""What the site's own pages say about what was found: for our own people alone. Pure."""
+"""Passages from the site's pages. For operators only. Pure."""
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
@@ -7,7 +7,6 @@ from graph.report import Report, SiteNote
 
 
 def render_site_notes(report: Report) -> list[Block]:
-    """A few lines a page, and where to read the rest; nothing where no page fits."""
     return [blocks.section(*(line for note in report.notes for line in _render_note_lines(note)))] if report.notes else []
 
 

@@ -1,4 +1,4 @@
-"""At a customer's site: what is offered to be sent to the provider, and how far they are with it. One message, edited as it goes on."""
+"""At a tenant's site: the message that offers a ticket to the provider and shows its progress."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,13 +17,12 @@ SHOW_ACTION_ID, SEND_ACTION_ID, BACK_ACTION_ID = "provider.show", "provider.send
 BUTTONS = {SHOW_ACTION_ID: "show", SEND_ACTION_ID: "send", BACK_ACTION_ID: "back"}
 PROVED_STATES = ("proved", "closed")
 TENANT_CAUSE_TEXT = "They looked, and the cause is one that you can mend yourselves"
-MAX_QUOTED_CHARS = 2000
-"""Characters of their people's words as they are shown."""
+MAX_QUOTED_CHARS = 2000  # shown of the provider's message
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderTicketView:
-    """All that the message is made of. `stage` as the outbox has it, `by` a name, `digest` of what was shown and waits for a click."""
+    """`stage`: as in the outbox; `digest`: of the draft that was shown."""
 
     incident: str
     stage: str
@@ -34,17 +33,15 @@ class ProviderTicketView:
     trouble: str = ""
     refused: str = ""
     tries: int = 0
-    found: tuple[TenantCause, ...] = ()
-    """Causes that the provider found."""
+    found: tuple[TenantCause, ...] = ()  # causes found by the provider
 
     @property
     def is_for_this_site(self) -> bool:
-        """Whether all that the provider found is for this site to mend."""
+        """True if this site must fix everything found."""
         return bool(self.found) and not any(row.ours for row in self.found) and self.state not in PROVED_STATES
 
 
 def render_provider_ticket(view: ProviderTicketView) -> Card:
-    """The message as it is now."""
     head, *lines = _format_status(view)
     found = [block for row in view.found for block in tenant_card.render_cause(row, ENGLISH)] if view.stage == "sent" else []
     return blocks.build_card(
@@ -53,7 +50,7 @@ def render_provider_ticket(view: ProviderTicketView) -> Card:
 
 
 def render_provider_message(ticket: str, words: str) -> Card:
-    """What one of the provider's people told this site. It is theirs, word for word, and none of it is markup."""
+    """Return the provider's message, verbatim and never as markup."""
     head = "Your provider writes"
     return blocks.build_card(
         f"{head}: {words[:200]}",
@@ -66,7 +63,7 @@ def render_provider_message(ticket: str, words: str) -> Card:
 
 
 def render_update(view: ProviderTicketView) -> Card:
-    """A short message of its own, for an edit tells nobody."""
+    """Return a separate message, as an edit notifies no one."""
     if view.is_for_this_site:
         words = f"🛠 Your provider, ticket {view.ticket}: “{TENANT_CAUSE_TEXT}”"
         return blocks.build_card(words, [blocks.line_section(words)])
@@ -75,12 +72,11 @@ def render_update(view: ProviderTicketView) -> Card:
 
 
 def render_refusal(words: str) -> Card:
-    """Why nothing is shown."""
     return blocks.build_card(words, [blocks.line_section(words)])
 
 
 def format_attachment_note(*, facts_kept: bool = True) -> str:
-    """What stands above the file that shows what would leave."""
+    """Return the comment above the shown file."""
     gone = (
         "" if facts_kept else " I could not look at the facts: the outputs of this incident are not kept any more, or not on this machine."
     )
@@ -91,12 +87,11 @@ _ATTACHMENT_TEXT = "This, and nothing else, would leave for your provider. Nothi
 
 
 def format_state(state: str) -> str:
-    """As customers read it on their card."""
     return get_phrase(f"state_{state}")
 
 
 def parse_provider_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """A click on one of its buttons; `item` is the digest of what was shown."""
+    """Parse a click; `item` is the digest shown."""
     return parse_button_click(payload, BUTTONS)
 
 

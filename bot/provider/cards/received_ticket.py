@@ -1,5 +1,4 @@
-"""A ticket of a customer's own RackMedic as our people read it: the first message of its thread, and what was news later. Every word of it is
-the customer's, quoted, and evidence of low trust."""
+"""A tenant's ticket as operators read it. All its text is quoted and of low trust."""
 
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ MAX_CAUSES, MAX_LINES, MAX_TRIED_REMEDIES = 6, 6, 6
 
 
 def render_received_ticket(incident: str, tenant: str, document: TicketDocument) -> Card:
-    """All of it in a page; the rest is in the document (`rackmedic ticket export` at their side wrote it)."""
+    """Return the thread's first message."""
     head = f"{tenant}'s own RackMedic sent a ticket"
     return blocks.build_card(
         f"{head}: {_join_messages(document)[:200]}",
@@ -40,7 +39,6 @@ def render_received_ticket(incident: str, tenant: str, document: TicketDocument)
 
 
 def render_ticket_update(tenant: str, document: TicketDocument) -> Card:
-    """A newer document of the same ticket."""
     head = f"{tenant}'s own RackMedic has news of {document.incident}"
     shown = [blocks.code_section(split_lines(_join_messages(document)))] if _join_messages(document) else []
     return blocks.build_card(
@@ -49,7 +47,7 @@ def render_ticket_update(tenant: str, document: TicketDocument) -> Card:
 
 
 def render_ticket_lost(tenant: str) -> Card:
-    """The document is gone; the incident is not."""
+    """Return the card for an expired document."""
     head = f"{tenant}'s own RackMedic sent a ticket"
     return blocks.build_card(
         head, [blocks.line_section(bold(head)), blocks.context(("What it said is not kept any more; ask them to send it again.",))]
@@ -61,7 +59,6 @@ def _join_messages(document: TicketDocument) -> str:
 
 
 def _render_facts(document: TicketDocument) -> list[Line]:
-    """Where, since when, what runs, what was tried, where nobody could look: a line each."""
     versions = "; ".join(f"{row.what} {row.value}" for row in document.versions[:MAX_LINES])
     tried = "; ".join(f"{row.remedy} on {row.target}: {row.outcome or 'goes on'}" for row in document.tried[:MAX_TRIED_REMEDIES])
     blind = "; ".join(f"{row.host} {row.check}: {row.why}" for row in document.could_not_look[:MAX_LINES])

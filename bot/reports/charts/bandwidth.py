@@ -1,4 +1,4 @@
-"""How fast hosts are at each message size, as an image: what the model reaches as a band, each slow host by name, the rest as thin lines."""
+"""Chart of all-reduce bandwidth by message size: expected band, named slow hosts, thin lines."""
 
 from collections.abc import Sequence
 from math import log2
@@ -10,17 +10,15 @@ from tools.bandwidth import MIN_BANDWIDTH_RATIO, MIN_JUDGED_BYTES, BandwidthCurv
 from tools.inventory.host_ranges import fold_host_names
 
 TITLE: Final = "All-reduce bus bandwidth by message size"
+# named hosts, thin lines, bands of models, points per line
 MAX_NAMED_HOSTS, MAX_THIN_LINES, MAX_BANDS, MAX_SIZES = 8, 120, 3, 64
-"""Hosts with a name of their own, others as thin lines, bands of models, and points of a line."""
 PLOT_LEFT, PLOT_TOP, PLOT_WIDTH, PLOT_HEIGHT, NAMES_WIDTH = 62, 66, 520, 300, 250
 NAME_STEP, LABEL_STEP = 18, 13
-DASH_PATTERNS: Final = ("", "7 3", "2 3", "9 3 2 3")
-"""Beside its colour each line has a stroke of its own."""
+DASH_PATTERNS: Final = ("", "7 3", "2 3", "9 3 2 3")  # lines differ by stroke as well as by colour
 EMPTY_TEXT: Final = "Nothing was measured, so there is nothing to draw."
 
 
 def render_bandwidth_chart(all_of: Bandwidths, kind: ImageFormat = "png") -> bytes:
-    """The image; what is drawn is bounded."""
     sheet = Canvas(PLOT_LEFT + PLOT_WIDTH + NAMES_WIDTH, PLOT_TOP + PLOT_HEIGHT + 62, TITLE, summarize_bandwidths(all_of) or EMPTY_TEXT)
     sheet.draw_text(20, 28, f"{TITLE}, GB/s", size=15)
     sheet.draw_text(20, 47, _format_notes(all_of), size=10, fill=palette.FAINT, room=sheet.width - 40)
@@ -54,7 +52,7 @@ def _format_notes(all_of: Bandwidths) -> str:
 
 
 class _Plot:
-    """The axes of one picture: sizes double from left to right."""
+    """Axes with a logarithmic message size."""
 
     def __init__(self, sheet: Canvas, all_of: Bandwidths) -> None:
         self._sheet, self._all = sheet, all_of
@@ -72,7 +70,6 @@ class _Plot:
         return PLOT_TOP + PLOT_HEIGHT * (1 - speed / self._top)
 
     def draw_grid(self) -> None:
-        """Lines at round speeds, and sizes below."""
         for number in range(int(self._top / self._step) + 1):
             y = self._scale_y(number * self._step)
             self._sheet.draw_path(((PLOT_LEFT, y), (PLOT_LEFT + PLOT_WIDTH, y)), palette.UNKNOWN)
@@ -88,7 +85,7 @@ class _Plot:
         )
 
     def draw_bands(self) -> None:
-        """What a model reaches, and the least of it that is well: from the size on from which it counts."""
+        """Draw the expected bandwidth and the least acceptable one, from the size at which it is judged."""
         begin = (
             self._scale_x(max(MIN_JUDGED_BYTES, self._all.sizes[0])) if self._all.sizes[-1] >= MIN_JUDGED_BYTES else PLOT_LEFT + PLOT_WIDTH
         )
@@ -105,7 +102,6 @@ class _Plot:
         self._draw_labels(bands)
 
     def _draw_labels(self, bands: Sequence[float]) -> None:
-        """What the lines of the bands are: one below the other, on the picture's ground, whatever lies below them."""
         says = [(band, f"{'the' if number == 0 else 'another'} model reaches {band:g}", palette.GOOD) for number, band in enumerate(bands)]
         says += [
             (MIN_BANDWIDTH_RATIO * band, f"slow below {MIN_BANDWIDTH_RATIO * band:g} in large messages", palette.BAD) for band in bands
@@ -117,11 +113,9 @@ class _Plot:
             self._sheet.draw_text(PLOT_LEFT + 6, place, words, size=10, fill=colour)
 
     def draw_thin_line(self, row: BandwidthCurve) -> None:
-        """A host that is told by its line alone."""
         self._sheet.draw_path(self._compute_points(row), palette.BAD if row.is_slow else palette.FRAME, width=0.7)
 
     def draw_named_lines(self, rows: Sequence[BandwidthCurve]) -> None:
-        """The others, each line with its host at its end; names do not cover one another."""
         ends = sorted((self._compute_points(row)[-1][1], number) for number, row in enumerate(rows))
         places = _spread_places([y for y, _ in ends], PLOT_TOP + 4, PLOT_TOP + PLOT_HEIGHT, NAME_STEP)
         for (y, number), place in zip(ends, places, strict=True):
@@ -137,7 +131,7 @@ class _Plot:
             for x, dot in points:
                 self._sheet.draw_dot(x, dot, 3, colour)
             self._sheet.draw_path(((points[-1][0] + 5, y), (PLOT_LEFT + PLOT_WIDTH + 8, place - 4)), colour, width=0.7)
-            speed = f"{'✗ slow ' if row.is_slow else ''}{row.best:.4g}"  # apart from the name, which may read from right to left
+            speed = f"{'✗ slow ' if row.is_slow else ''}{row.best:.4g}"  # drawn apart from the name, which may be right-to-left
             wide = estimate_text_width(speed, 11) + 6
             self._sheet.draw_text(PLOT_LEFT + PLOT_WIDTH + 12, place, speed, size=11, fill=colour)
             self._sheet.draw_text(PLOT_LEFT + PLOT_WIDTH + 12 + wide, place, row.host, size=11, fill=colour, room=NAMES_WIDTH - 24 - wide)
@@ -148,7 +142,7 @@ class _Plot:
 
 
 def _choose_grid_step(most: float) -> float:
-    """Between lines of the grid: 1, 2 or 5 of a power of ten, some five of them."""
+    """Return 1, 2 or 5 times a power of ten, for about five lines."""
     power = 1.0
     while power * 50 <= most:
         power *= 10
@@ -156,7 +150,7 @@ def _choose_grid_step(most: float) -> float:
 
 
 def _spread_places(wanted: Sequence[float], top: float, low: float, step: float) -> list[float]:
-    """Places one below the other, each as near as can be to the one that it wants."""
+    """Return non-overlapping positions near the wanted ones."""
     places: list[float] = []
     for y in wanted:
         places.append(max(y, places[-1] + step if places else top))

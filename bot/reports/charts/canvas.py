@@ -1,7 +1,7 @@
-"""A sheet to draw on: shapes and words as SVG, and the same as PNG. Words of strangers are letters to it and nothing else.
+"""Drawing surface for SVG and PNG. Text is escaped.
 
-The PNG is drawn by resvg with the font that lies beside this file, so that it looks alike on every machine. Matplotlib would need more than
-a second of processor time to be imported, and 60 MiB.
+resvg draws PNGs with the shipped font, the same everywhere. Matplotlib would cost 60 MiB and a second of CPU time to
+import.
 """
 
 import unicodedata
@@ -16,14 +16,13 @@ from bot.reports.charts import palette
 ImageFormat = Literal["png", "svg"]
 TextAnchor = Literal["start", "middle", "end"]
 FONT_FAMILY = "DejaVu Sans"
-MAX_PNG_PIXELS = 1_000_000
-"""Of a PNG, so that it stays under 200 kB; a small picture has two points a unit."""
+MAX_PNG_PIXELS = 1_000_000  # keeps a PNG below 200 kB; small pictures are drawn at double scale
 _NARROW_CHARS, _WIDE_CHARS = frozenset("ijlft.,:;'|!()[]{} -/\\`I·"), frozenset("mwMW@%—…&")
 
 
 @dataclass(slots=True)
 class Canvas:
-    """`words` say what the picture shows, for who cannot see it."""
+    """`words` describe the picture for screen readers."""
 
     width: float
     height: float
@@ -32,19 +31,16 @@ class Canvas:
     _parts: list[str] = field(default_factory=list)
 
     def draw_box(self, x: float, y: float, width: float, height: float, fill: str, *, stroke: str = "none", round_by: float = 0) -> None:
-        """A filled rectangle."""
         self._parts.append(
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{round_by:g}" fill="{fill}" stroke="{stroke}"/>'
         )
 
     def draw_path(self, points: Sequence[tuple[float, float]], stroke: str, *, width: float = 1, dashes: str = "") -> None:
-        """A line through points."""
         places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
         self._parts.append(f'<polyline points="{places}" fill="none" stroke="{stroke}" stroke-width="{width:g}"{dashed}/>')
 
     def draw_dot(self, x: float, y: float, size: float, fill: str) -> None:
-        """A filled circle with a rim of the ground's colour."""
         self._parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" fill="{fill}" stroke="{palette.BACKGROUND}"/>')
 
     def draw_text(
@@ -59,14 +55,13 @@ class Canvas:
         room: float = 0,
         turn: float = 0,
     ) -> None:
-        """Words at their base line, cut to `room`."""
+        """Draw text at its baseline, cut to `room`."""
         shown = escape(fit_text(text, size, room) if room else replace_undrawable(text))
         turned = f' transform="rotate({turn:g} {x:.1f} {y:.1f})"' if turn else ""
         ink = fill or palette.INK
         self._parts.append(f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="{ink}"{turned}>{shown}</text>')
 
     def render_svg(self) -> str:
-        """The whole sheet with its ground and its frame."""
         ground = (
             f'<rect x="0.5" y="0.5" width="{self.width - 1:.1f}" height="{self.height - 1:.1f}" rx="6" '
             f'fill="{palette.BACKGROUND}" stroke="{palette.FRAME}"/>'
@@ -79,11 +74,10 @@ class Canvas:
         )
 
     def render(self, kind: ImageFormat) -> bytes:
-        """The image."""
         svg = self.render_svg()
         if kind == "svg":
             return svg.encode()
-        import resvg_py  # a library of machine code that only this needs
+        import resvg_py  # native library that only PNG needs
 
         zoom = min(2.0, (MAX_PNG_PIXELS / (self.width * self.height)) ** 0.5)
         font = files("bot.reports.charts") / "fonts" / "DejaVuSans.ttf"
@@ -91,8 +85,7 @@ class Canvas:
 
 
 def replace_undrawable(text: str) -> str:
-    """Words on one line in letters that can be drawn: what is no letter, sign or blank is left as a question mark, as is what needs a font of
-    pictures."""
+    """Return one line with `?` for what the font cannot draw."""
     return "".join(char if _is_drawable(char) else " " if char in "\n\t\r" else "?" for char in text)
 
 
@@ -101,7 +94,6 @@ def _is_drawable(char: str) -> bool:
 
 
 def estimate_text_width(text: str, size: float) -> float:
-    """About how wide words are; rather too wide than too narrow."""
     return size * sum(
         0.36 if char in _NARROW_CHARS else 1.0 if char in _WIDE_CHARS else 0.7 if char.isupper() or ord(char) > 0x24F else 0.62
         for char in text
@@ -109,7 +101,6 @@ def estimate_text_width(text: str, size: float) -> float:
 
 
 def fit_text(text: str, size: float, room: float) -> str:
-    """As much of the words as fits, the end kept where a name has to be cut."""
     words = replace_undrawable(text[:400])
     if estimate_text_width(words, size) <= room:
         return words
@@ -120,7 +111,7 @@ def fit_text(text: str, size: float, room: float) -> str:
 
 
 def _cut_words(words: str, keep: int) -> str:
-    """Names differ at their ends, sentences at their beginnings."""
+    """Cut sentences at the end, names in the middle: names differ at their ends."""
     if " " in words:
         return f"{words[: keep - 1].rstrip()}…"
     return f"{words[: (keep - 1) // 2]}…{words[len(words) - keep // 2 :]}"

@@ -1,4 +1,4 @@
-"""A picture that is still to be drawn: what it is called, what it says in words, its rows, and who draws it. Pure."""
+"""A chart before it is drawn. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,49 +18,43 @@ from tools.heatmap import summarize_heatmap as heat_in_words
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """`name` is that of its files, without an ending. `words` say in a line what it shows, `rows` all of it, a head first."""
+    """`name`: file name without suffix; `words`: a one-line description; `rows`: all data with a header."""
 
     name: str
     title: str
     words: str
     rows: Sequence[Sequence[str]]
-    draw: Callable[[ImageFormat], bytes]
-    """Long work: beside the event loop."""
+    draw: Callable[[ImageFormat], bytes]  # slow: call outside the event loop
 
     @property
     def text(self) -> str:
-        """The rows, for who cannot see it."""
         return render_text_table(self.title, self.rows)
 
     @property
     def cells(self) -> list[list[str]]:
-        """As many of the rows as the text shows."""
+        """Rows that the text shows."""
         return limit_cells(self.rows)
 
     @property
     def more(self) -> int:
-        """Rows beyond those."""
+        """Number of rows beyond."""
         return len(self.rows) - len(self.cells)
 
 
 def build_heatmap_drawing(row: Heatmap) -> Drawing:
-    """A number of every GPU."""
     words = heat_in_words(row) or heatmap.EMPTY_TEXT
     return Drawing(row.key, row.says, words, row.build_table(), lambda kind: heatmap.render_heatmap(row, kind))
 
 
 def build_bandwidth_drawing(row: Bandwidths) -> Drawing:
-    """How fast hosts are at each message size."""
     words = bandwidth_in_words(row) or bandwidth.EMPTY_TEXT
     return Drawing("bandwidth", bandwidth.TITLE, words, row.build_table(), lambda kind: bandwidth.render_bandwidth_chart(row, kind))
 
 
 def build_trace_drawing(row: SearchTree) -> Drawing:
-    """What was looked into."""
     return Drawing("tree", walk.TITLE, walk_in_words(row), row.to_table(), lambda kind: walk.render_trace_chart(row, kind))
 
 
 def build_timeline_drawing(row: Timeline) -> Drawing:
-    """What happened when."""
     words = timeline_in_words(row) or timeline.EMPTY_TEXT
     return Drawing("timeline", timeline.TITLE, words, row.to_table(), lambda kind: timeline.render_timeline_chart(row, kind))

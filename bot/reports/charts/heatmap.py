@@ -1,4 +1,4 @@
-"""A heat map as an image. Each cell says its number, so that nothing depends on telling colours apart."""
+"""Heat map as an image. Each cell shows its number, as colours may look alike."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,16 +8,14 @@ from bot.reports.charts.canvas import Canvas, ImageFormat, estimate_text_width, 
 from bot.reports.charts.palette import blend_colours, choose_ink
 from tools.heatmap import Heatmap, summarize_heatmap
 
-MAX_COLUMNS, MAX_NAME_WIDTH = 40, 260
-"""Columns that are drawn, and how wide a name in the margin may be."""
-MAX_WIDE_COLUMNS = 16
-"""Columns up to which cells say their numbers in the usual size."""
+MAX_COLUMNS, MAX_NAME_WIDTH = 40, 260  # columns drawn, and width of a name in the margin
+MAX_WIDE_COLUMNS = 16  # above it cells and their font are smaller
 ROW_HEIGHT, TOP_MARGIN, SMALL_FONT_SIZE, FONT_SIZE = 24, 62, 7.5, 11
 EMPTY_TEXT: Final = "Nothing was read, so there is nothing to draw."
 
 
 def compute_scale(values: Sequence[float]) -> tuple[float, float]:
-    """Where the colours begin and end: at least a quarter of the middle value apart, so that small differences look small."""
+    """Return the scale's ends, a quarter of the middle value apart or more: small differences look small."""
     if not values:
         return 0.0, 1.0
     low, high = min(values), max(values)
@@ -27,7 +25,6 @@ def compute_scale(values: Sequence[float]) -> tuple[float, float]:
 
 
 def render_heatmap(heat: Heatmap, kind: ImageFormat = "png") -> bytes:
-    """The image; what is drawn is bounded."""
     if not heat.list_known_hosts():
         sheet = Canvas(max(420, 40 + estimate_text_width(heat.says, 15)), 90, heat.says, EMPTY_TEXT)
         sheet.draw_text(20, 28, heat.says, size=15)

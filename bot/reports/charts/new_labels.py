@@ -1,4 +1,4 @@
-"""How many labels past incidents brought for the first time, month by month, as an image: where that falls, little new is left to learn."""
+"""Chart of labels first seen per month: where it falls, little new is left to learn."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,13 +8,12 @@ from bot.reports.charts.canvas import Canvas, ImageFormat
 
 TITLE: Final = "Labels met for the first time"
 CHART_WIDTH, CHART_HEIGHT, LEFT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 860, 280, 56, 56, 44
-MAX_BARS: Final = 60
-"""Months that are drawn as such; of a longer time the years are."""
+MAX_BARS: Final = 60  # months; longer spans are drawn by year
 MAX_BAR_LABELS: Final = 12
 
 
 def render_new_labels_chart(by_month: Mapping[str, int], kind: ImageFormat = "png") -> bytes:
-    """The image. `by_month`: `2024-03` → how many."""
+    """Return the image. `by_month`: `2024-03` → count."""
     rows = fill_months(by_month)
     said = ", ".join(f"{name}: {times}" for name, times in rows.items() if times)
     sheet = Canvas(CHART_WIDTH, CHART_HEIGHT if rows else 90, TITLE, f"{TITLE}. {said or 'No time is known.'}")
@@ -39,7 +38,7 @@ def render_new_labels_chart(by_month: Mapping[str, int], kind: ImageFormat = "pn
 
 
 def fill_months(by_month: Mapping[str, int]) -> dict[str, int]:
-    """Every month from the first to the last, those without any too; years where there are too many months."""
+    """Return counts of all months, or of years above MAX_BARS months."""
     if not by_month:
         return {}
     numbers = [int(month[:4]) * 12 + int(month[5:7]) - 1 for month in (min(by_month), max(by_month))]

@@ -1,4 +1,4 @@
-"""The reasoning of a turn as an image: to the left what was seen, objected and said; in the middle the causes; to the right what they call for."""
+"""Chart of a turn's reasoning: observations, causes, and what these call for."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -12,12 +12,10 @@ from tools.inventory.host_ranges import fold_host_names
 TITLE: Final = "Why it came to this"
 CHART_WIDTH, TOP_MARGIN, ROW_HEIGHT, BAND_GAP = 1120, 70, 30, 16
 LEFT_X, LEFT_WIDTH, MIDDLE_X, MIDDLE_WIDTH, RIGHT_X, RIGHT_WIDTH = 20, 440, 520, 330, 900, 200
-MAX_CAUSES, MAX_STEPS = 10, 8
-"""Causes that are drawn, and steps of each; the rest is in the text."""
+MAX_CAUSES, MAX_STEPS = 10, 8  # causes drawn, and steps of each; the text has the rest
 
 
 def render_provenance_chart(graph: ReasonGraph, titles: Mapping[str, str], kind: ImageFormat = "svg") -> bytes:
-    """The image; what is drawn is bounded."""
     causes = graph.list_nodes("proposition")[:MAX_CAUSES]
     bands = [(cause, _list_steps(graph, cause), _list_called_for(graph, cause)) for cause in causes]
     heights = [ROW_HEIGHT * max(len(steps[:MAX_STEPS]), len(calls[:MAX_STEPS]), 2) + BAND_GAP for _, steps, calls in bands]
@@ -53,7 +51,6 @@ def _draw_band(
     calls: Sequence[ReasonNode],
     titles: Mapping[str, str],
 ) -> None:
-    """One cause with what leads to it and from it."""
     middle = top + (height - BAND_GAP) / 2
     for number, (edge, node) in enumerate(steps[:MAX_STEPS]):
         y = top + ROW_HEIGHT * number + ROW_HEIGHT / 2

@@ -1,4 +1,4 @@
-"""The rows behind a picture as monospace text, for who cannot see it. Pure."""
+"""The rows of a chart as monospace text. Pure."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ MAX_CELL_CHARS, MAX_ROWS = 160, 400
 
 
 def limit_cells(cells: Sequence[Sequence[str]]) -> list[list[str]]:
-    """As many of the rows as are shown, the head among them: one line each, nothing that hides, bounded."""
+    """Return the shown rows with header, cleaned and bounded."""
     return [[_format_cell(cell) for cell in row] for row in cells[: MAX_ROWS + 1]]
 
 
 def render_text_table(title: str, cells: Sequence[Sequence[str]]) -> str:
-    """Columns below a title, the first row as their heads; what does not fit is counted."""
+    """Return aligned columns, counting omitted rows."""
     rows = limit_cells(cells)
     wide = [max(_measure_columns(row[at]) for row in rows if at < len(row)) for at in range(max(map(len, rows), default=0))]
     lines = ["  ".join(cell + " " * (wide[at] - _measure_columns(cell)) for at, cell in enumerate(row)).rstrip() for row in rows]
@@ -28,5 +28,4 @@ def _format_cell(text: str) -> str:
 
 
 def _measure_columns(text: str) -> int:
-    """Columns of a terminal."""
     return sum(0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)

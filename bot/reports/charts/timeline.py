@@ -1,4 +1,4 @@
-"""When what happened in an incident, as an image: a strip to scale with a lane each for hosts, people and RackMedic, and the moments below it in words."""
+"""Timeline chart: a strip to scale with lanes, and the events below in words."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -15,12 +15,12 @@ CHART_WIDTH, LEFT_MARGIN, TOP_MARGIN, LANE_HEIGHT, ROW_HEIGHT = 860, 92, 56, 26,
 LANE_MARKS: Final[dict[TimelineLane, str]] = {"hosts": "■", "people": "●", "RackMedic": "◆"}
 BAD_KINDS: Final[frozenset[TimelineKind]] = frozenset({"found", "failed", "denied"})
 GOOD_KINDS: Final[frozenset[TimelineKind]] = frozenset({"proved", "well", "approved", "closed"})
+# steps between marks; longer spans use multiples of the last
 TICK_SECONDS: Final = (1, 5, 15, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400)
-"""Seconds between marks of the strip; beyond the last one, as many times it as are needed."""
 
 
 class MomentGroup(NamedTuple):
-    """Alike ones that follow each other: the first, when the last of them was, and how many."""
+    """Consecutive similar events: the first, the last one's time, their count."""
 
     first: TimelineEvent
     until: datetime
@@ -28,7 +28,6 @@ class MomentGroup(NamedTuple):
 
 
 def render_timeline_chart(line: Timeline, kind: ImageFormat = "png") -> bytes:
-    """The image; what is drawn is bounded."""
     if not line.events:
         sheet = Canvas(CHART_WIDTH, 90, TITLE, EMPTY_TEXT)
         sheet.draw_text(20, 28, TITLE, size=15)
@@ -52,14 +51,12 @@ def render_timeline_chart(line: Timeline, kind: ImageFormat = "png") -> bytes:
 
 
 def _choose_time_format(moments: Sequence[datetime]) -> str:
-    """How moments are told apart: by their time, by their day too, or by their year."""
     if len({at.year for at in moments}) > 1:
         return "%Y-%m-%d %H:%M"
     return "%m-%d %H:%M:%S" if len({at.date() for at in moments}) > 1 else "%H:%M:%S"
 
 
 def fold_events(events: Sequence[TimelineEvent]) -> list[MomentGroup]:
-    """What is of one kind and says the same, one after another, in one row."""
     rows: list[MomentGroup] = []
     for event in events:
         last = rows[-1] if rows else None
@@ -71,12 +68,11 @@ def fold_events(events: Sequence[TimelineEvent]) -> list[MomentGroup]:
 
 
 def _strip_digits(event: TimelineEvent) -> str:
-    """Its words without numbers: what alike lines of many hosts have in common."""
     return "".join(char for char in event.says if not char.isdigit())
 
 
 def select_rows(rows: Sequence[MomentGroup], most: int) -> tuple[list[MomentGroup], int]:
-    """What is shown, oldest first, and how many moments are not: what machines printed and people said goes first, the middle of the rest then."""
+    """Return shown rows and the count of hidden events. Logged and said ones go first, then the middle."""
     if len(rows) <= most:
         return list(rows), 0
     ranked = sorted(range(len(rows)), key=lambda at: (rows[at].first.kind in ("logged", "said"), min(at, len(rows) - 1 - at)))
@@ -121,7 +117,6 @@ def _draw_strip(sheet: Canvas, events: Sequence[TimelineEvent]) -> None:
 
 
 def compute_ticks(begin: datetime, end: datetime) -> list[datetime]:
-    """Round moments between two, eight at most."""
     reach = (end - begin).total_seconds()
     step = next((one for one in TICK_SECONDS if reach / one <= 8), 7 * 86_400 * (int(reach / (56 * 86_400)) + 1))
     first = -(-int(begin.timestamp()) // step) * step

@@ -1,4 +1,4 @@
-"""The way through the taxonomy as an image: each branch with its sign, and why."""
+"""Chart of the search through the taxonomy."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,14 +10,12 @@ from graph.search_trace import RESULT_MARKS, RESULT_TEXTS, BranchResult, SearchB
 
 TITLE: Final = "What was looked into, and what it came to"
 MAX_ROWS = 48
-MAX_REASONS = 16
-"""Causes that are ruled out with what rules out each; of more the table says it."""
+MAX_REASONS = 16  # above it ruled-out causes are drawn without reason; the table has them
 ROW_HEIGHT, INDENT_WIDTH, TOP_MARGIN, CHART_WIDTH, REASON_X = 21, 22, 62, 860, 410
 _FAINT_SIGNS: Final[frozenset[BranchResult]] = frozenset({"not reached", "passed by"})
 
 
 def render_trace_chart(tree: SearchTree, kind: ImageFormat = "png") -> bytes:
-    """The image; what is drawn is bounded."""
     rows = tree.list_rows()
     shown = select_rows(rows, MAX_ROWS)
     signs = [sign for sign in RESULT_MARKS if any(branch.sign == sign for _, branch in shown)]
@@ -44,7 +42,7 @@ def render_trace_chart(tree: SearchTree, kind: ImageFormat = "png") -> bytes:
 
 
 def select_rows(rows: Sequence[tuple[int, SearchBranch]], most: int) -> list[tuple[int, SearchBranch]]:
-    """What is shown, in its order: of too many rows causes that are ruled out or were passed by go first, from the end."""
+    """Return the shown rows; ruled-out and skipped causes go first, from the end."""
     over = len(rows) - most
     dull = [at for at, (depth, branch) in enumerate(rows) if depth > 1 and branch.sign in _FAINT_SIGNS | {"ruled out"}]
     gone = set(dull[-over:]) if over > 0 else set()
@@ -57,7 +55,6 @@ def _choose_ink(sign: BranchResult) -> str:
 
 
 def _draw_stems(sheet: Canvas, depths: list[int]) -> None:
-    """What hangs on what: from each branch down to the last of its children, and across to each."""
     for at, depth in enumerate(depths):
         below = [row for row in range(at + 1, len(depths)) if depths[row] == depth + 1 and min(depths[at + 1 : row + 1]) > depth]
         x = 30 + INDENT_WIDTH * depth
@@ -74,6 +71,6 @@ def _draw_row(sheet: Canvas, y: float, depth: int, branch: SearchBranch) -> None
     size, faint = 12 if depth < 2 else 11, palette.FAINT
     sheet.draw_text(x + 18, y + 15, branch.title, size=size, fill=faint if branch.sign in _FAINT_SIGNS else "", room=REASON_X - x - 30)
     rest = f"{branch.left_out} more below, not looked into" if branch.left_out else ""
-    sign = "" if branch.why.startswith(branch.sign) else branch.sign  # said once
+    sign = "" if branch.why.startswith(branch.sign) else branch.sign  # the reason repeats the result
     why = "; ".join(filter(None, (sign, branch.why, rest)))
     sheet.draw_text(REASON_X, y + 15, why, size=10, fill=ink if branch.sign == "found" else faint, room=CHART_WIDTH - REASON_X - 16)

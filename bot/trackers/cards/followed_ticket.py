@@ -1,4 +1,4 @@
-"""A ticket elsewhere in its incident's thread: one message that is edited as it goes on, and a short one where something moved."""
+"""A tracker ticket in its incident's thread: one edited message, and one per state change."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ TicketStage = Literal["waiting", "doubt", "there", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class FollowedTicket:
-    """All that the message is made of. `words`: the tracker as people call it; `by`: a name; `shown`, `url` and `state` are theirs."""
+    """`words`: the tracker's display name; `shown`, `url`, `state`: from the tracker."""
 
     incident: str
     tracker: str
@@ -30,15 +30,13 @@ class FollowedTicket:
     tells: bool = True
     trouble: str = ""
     tries: int = 0
-    closed: bool = False
-    """Our incident."""
-    unread: str = ""
-    """Why comments cannot be read."""
+    closed: bool = False  # this incident, not the ticket
+    unread: str = ""  # why comments cannot be read
 
 
 @dataclass(frozen=True, slots=True)
 class TicketComment:
-    """What somebody wrote below a ticket there, its text as lines that may be shown."""
+    """A comment; `lines` are safe to show."""
 
     kind: str
     by: str
@@ -48,7 +46,6 @@ class TicketComment:
 
 
 def render_followed_ticket(view: FollowedTicket) -> Card:
-    """The message as it is now."""
     head, lines = _format_status(view)
     return blocks.build_card(
         head, [blocks.line_section(bold(head)), *([blocks.section(*lines)] if lines else []), *_render_retry_button(view)]
@@ -56,7 +53,10 @@ def render_followed_ticket(view: FollowedTicket) -> Card:
 
 
 def render_state_change(view: FollowedTicket) -> Card:
-    """A message of its own, for an edit tells nobody. Their “done” proves nothing here: it asks for a look."""
+    """Return a separate message, as an edit notifies no one.
+
+    A ticket closed there proves nothing: a new check is offered.
+    """
     head = f"{'✅' if view.done else '📨'} {view.words} {view.shown}: {view.state}"
     if not view.done or view.closed:
         return blocks.build_card(
@@ -73,7 +73,7 @@ def render_state_change(view: FollowedTicket) -> Card:
 
 
 def render_comment(view: FollowedTicket, said: TicketComment, beside: str = "") -> Card:
-    """Somebody's words, quoted, and what is said beside them. They are for people: nothing is read out of them, and nobody is called by them."""
+    """Return a quoted comment. Nothing is parsed from it; it mentions no one."""
     head: tuple[Part, ...] = (bold(f"💬 {view.words} "), *_render_ticket_link(view), f" · {said.kind} by {said.by or 'somebody'}")
     when: tuple[Part, ...] = (" · ", format_slack_date(said.at)) if said.at else ()
     link: tuple[Part, ...] = (" · ", web_link(said.url, "there")) if said.url else ()
@@ -91,7 +91,6 @@ def render_comment(view: FollowedTicket, said: TicketComment, beside: str = "") 
 
 
 def _format_status(view: FollowedTicket) -> tuple[str, list[Line]]:
-    """The headline, and what stands below it."""
     asked = f"Asked for by {view.by or 'somebody'}."
     match view.way:
         case "waiting":

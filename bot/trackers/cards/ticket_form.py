@@ -1,4 +1,4 @@
-"""The buttons that open a ticket in a tracker, and the form that shows what would leave before anybody confirms it."""
+"""Buttons that open a tracker ticket, and the form that shows all that would be sent."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,16 +21,14 @@ from kb.scan import split_lines
 
 OPEN_ACTION_ID, CHOOSE_ACTION_ID, CALLBACK_ID, TITLE_BLOCK_ID = "tracker.open", "tracker.choose", "tracker.send", "tracker.title"
 BUTTONS = {OPEN_ACTION_ID: "open", CHOOSE_ACTION_ID: "open"}
-MAX_PAGE_CHARS = 2000
-"""Escaped characters of the text in one block."""
+MAX_PAGE_CHARS = 2000  # escaped, per block
 
-TrackerChoices = Sequence[tuple[str, str]]
-"""(name, words) of the trackers of this site."""
+TrackerChoices = Sequence[tuple[str, str]]  # (name, display name) of the site's trackers
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerForm:
-    """What would leave: the title as it is proposed, the text whole, and every other field."""
+    """All that would be sent."""
 
     incident: str
     tracker: str
@@ -44,7 +42,7 @@ class TrackerForm:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedTrackerForm:
-    """A form that somebody sent: what was shown, by its digest, and the title that they gave it."""
+    """The digest of what was shown, and the chosen title."""
 
     incident: str
     tracker: str
@@ -53,7 +51,7 @@ class SubmittedTrackerForm:
 
 
 def render_open_buttons(incident: str, trackers: TrackerChoices) -> list[Block]:
-    """What stands on a ticket's card: a button for one tracker, a choice for several."""
+    """Return a button for one tracker, a select for several."""
     if not trackers:
         return []
     if len(trackers) == 1:
@@ -63,7 +61,7 @@ def render_open_buttons(incident: str, trackers: TrackerChoices) -> list[Block]:
 
 
 def parse_open_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """A click on one of them; `item` is the tracker."""
+    """Parse a click; `item` is the tracker."""
     try:
         chooses = payload["actions"][0]["action_id"] == CHOOSE_ACTION_ID
     except MALFORMED_PAYLOAD_ERRORS:
@@ -75,7 +73,7 @@ def parse_open_click(payload: Mapping[str, Any]) -> ButtonClick:
 
 
 def render_tracker_form(form: TrackerForm) -> Block:
-    """The form. All of the text is in it, whatever its size: a draft is bounded so that it fits."""
+    """Return the form with the whole text, which drafts bound to fit."""
     rows: list[Line] = [(bold(name), f" {value}") for name, value in form.fields.items()]
     return blocks.modal(
         CALLBACK_ID,
@@ -97,7 +95,7 @@ def render_tracker_form(form: TrackerForm) -> Block:
 
 
 def parse_tracker_form(payload: Mapping[str, Any]) -> SubmittedTrackerForm:
-    """A submission. Raises BadForm for what the person can mend, OldButton for a form that is not ours."""
+    """Parse a submission. Raises BadForm, OldButton."""
     try:
         view = payload["view"]
         carried = json.loads(view["private_metadata"])
@@ -111,7 +109,6 @@ def parse_tracker_form(payload: Mapping[str, Any]) -> SubmittedTrackerForm:
 
 
 def _split_pages(text: str) -> Iterator[list[str]]:
-    """Its lines, a block's worth at a time."""
     page: list[str] = []
     used = 0
     for line in split_lines(text):
