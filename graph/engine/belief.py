@@ -229,7 +229,7 @@ def _get_distinct_key(value: Value) -> object:
 
 
 def find_profile_doubts(facts: Sequence[Fact], lens: ReferenceData) -> list[ProfileDoubt]:
-    """Return profile values that enough links on several hosts contradict in unison.
+    """Return profile values that no link meets while most agree on another value, on several hosts.
 
     Then the profile, or something shared, is in doubt rather than each link.
     """

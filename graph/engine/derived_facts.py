@@ -186,7 +186,7 @@ def find_unreachable_hosts(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _reached(fact: Fact, refused: datetime | None) -> bool:
-    """Return whether a session reached the host at its last refusal. Event times say nothing of the observation's."""
+    """Return whether a session reached the host in the observation last refused; event times say nothing of that."""
     if fact.status.blind or fact.key in WITHOUT_A_SESSION:
         return False
     return refused is None or fact.time is None or fact.key.startswith(EVENT_KEY_PREFIXES) or fact.time >= refused - ONE_LOOK

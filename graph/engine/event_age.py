@@ -1,8 +1,7 @@
 """Age of events: one old event decides nothing, a recurring error is a chronic cause. Pure.
 
 Sets `attrs` of machine events: `aged` (last seen long before the report), `chronic` (count, first and last occurrence
-over days; it decides at any
-age).
+over days; it decides at any age).
 """
 
 from collections import defaultdict

@@ -1,9 +1,8 @@
 """Prepare facts for weighing: one name per GPU, shared and old events marked. Pure.
 
 Sets `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` and
-`chronic`
-(`graph.engine.event_age`), `elsewhere` (the host lacks the device); of adapters: `elsewhere` (another kind of network
-than most).
+`chronic` (`graph.engine.event_age`), `elsewhere` (the host lacks the device); of adapters: `elsewhere` (another kind of
+network than most).
 """
 
 from collections import Counter, defaultdict

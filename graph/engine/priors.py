@@ -1,6 +1,4 @@
-"""Log-odds from symptoms, phrases, similar incidents and a model's opinion, capped by the user: words never confirm.
-Pure.
-"""
+"""Log-odds from symptoms, phrases, similar incidents and a model; the engine caps them: words never confirm. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -72,8 +70,7 @@ def select_telling_incidents(similar: Sequence[AnyScoredIncident], words: Mappin
     """Return the most informative past incidents, one per label.
 
     Ranked by likeness plus `words` (`compute_word_priors`). Two of one label say little more than one. On our own past
-    incidents, each without its
-    thread, 63 % find their label in the top two by likeness and 75 % this way.
+    incidents, each without its thread, 63 % find their label in the top two by likeness and 75 % this way.
     """
     best = max((one.score for one in similar), default=0.0) or 1.0
     ranked = sorted(similar, key=lambda one: -(one.score / best + WORDS_WEIGHT * words.get(one.label, 0.0)))

@@ -45,8 +45,7 @@ class ReferenceData:
     """Lookups by host; the defaults know nothing.
 
     `expected(host, key, device)` is the SKU's value or None; `bus(host)` its bus table; `place(host, "rack")` the
-    shared place, "" if unknown;
-    `stranger(host)` the GPU model of a host without a profile, which only peers can judge.
+    shared place, "" if unknown; `stranger(host)` the GPU model of a host without a profile, which only peers can judge.
     """
 
     taxonomy: Taxonomy

@@ -1,8 +1,7 @@
 """Mark facts that a remedy made stale: those of its host from before the claim. Pure.
 
 Old kernel lines outlive a reset and would fail every proof. Logs use the host's clock and claims RackMedic's, so
-cursors are shifted by the
-known skew.
+cursors are shifted by the known skew.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

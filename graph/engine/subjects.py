@@ -126,8 +126,7 @@ def _find_job_subjects(leaf: Leaf, hits: ClueHits) -> dict[Subject, ClueHits]:
     """Return the hosts of a job's cause, grouped by equal clues; each host's facts count for its own group.
 
     A job's log speaks for the whole job, so any host's facts may contradict it, except clues with `same_host`: they
-    count only on hosts whose log was
-    read.
+    count only on hosts whose log was read.
     """
     logs = [(clue, fact) for clue, fact in hits if _is_of_whole_job(fact)]
     readers = {fact.host for clue, fact in logs if clue.weight > 0}

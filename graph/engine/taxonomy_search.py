@@ -1,8 +1,7 @@
 """Depth-first search of the taxonomy: likeliest child first, with pruning and backtracking. Pure.
 
 Algorithm 1 of AidAI with the posterior in place of the model. Unlike there, facts persist between siblings, so most
-leaves are decided by earlier
-observations. The state is plain JSON and may pause at any leaf.
+leaves are decided by earlier observations. The state is plain JSON and may pause at any leaf.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -82,7 +81,7 @@ def advance_search(walk: TaxonomySearch, now: Assessment) -> tuple[TaxonomySearc
 
 
 def _select_children(walk: TaxonomySearch, path: str, now: Assessment) -> list[str]:
-    """Return relevant children, likeliest best leaf first. None is an early stop."""
+    """Return relevant children, likeliest best leaf first; an empty list stops early."""
     children = now.lens.taxonomy.list_children(path)
     worth = {child: _compute_interest(_list_verdicts_below(child, now)) for child in children}
     kept = sorted((child for child in children if worth[child] > 0), key=lambda child: (-worth[child], child))

@@ -1,8 +1,7 @@
 """Events of devices that a machine does not have: they support nothing and are reported as a note. Pure.
 
-A line with an unknown address, written by anyone, must not convict a healthy machine. Known are the devices that
-nvidia-smi, lspci and ibstat
-list, and those of a profile that fits: a GPU that fell off the bus is still known.
+A line with an unknown address, by any author, must not convict a healthy machine. Known are devices that tools list,
+and those of a fitting profile: a GPU that fell off the bus is still known.
 """
 
 from collections import defaultdict
@@ -85,7 +84,7 @@ class KnownDevices:
         return {"gpu": self.gpus, "hca": self.hcas, "nvswitch": self.switches, "bridge": self.buses}.get(scope, {})
 
     def get_certainty(self, fact: Fact) -> Literal[True, "unlisted"]:
-        """Return True if the device cannot exist; UNLISTED if it is only not listed: no proof, but not nothing."""
+        """Return True if the device cannot exist; UNLISTED if no tool lists it: abnormal, but no proof."""
         row = find_key(fact.key)
         key = {"nvswitch": "pcie.nvswitches", "bridge": "pcie.buses"}.get(row.scope if row else "")
         sure = (fact.host, key) in self.complete if key else fact.host in self.whole

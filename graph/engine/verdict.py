@@ -114,7 +114,6 @@ def _index_by_consequence(proven: Sequence[Belief]) -> CausesByConsequence:
 
 
 def _find_candidate_causes(row: Belief, causes: CausesByConsequence) -> Sequence[Belief]:
-    """Return candidates, likeliest first."""
     hosts = ("", *row.subject.hosts) if row.subject.hosts else ("*",)
     found = dict(one for host in hosts for one in causes.get((row.label, host), ()))
     return [found[place] for place in sorted(found)]
@@ -200,7 +199,7 @@ def _has_same_evidence(rival: Belief, row: Belief) -> bool:
 
 
 def _is_contradicted(row: Belief) -> bool:
-    """Return whether decisive support and heavy contradiction balance."""
+    """Return whether decisive support meets heavy contradiction and neither wins."""
     return not row.proven and bool(row.deciding) and sum(m.weight for m in row.against) <= -3 and row.posterior >= 0.3
 
 
@@ -240,7 +239,6 @@ def judge_label(leaf: Leaf, rows: Sequence[Belief], settled: RootCauseSelection,
 
 
 def _explain_undecidable(row: Belief, coverage: Coverage) -> str:
-    """Return why an observed cause cannot be rejected; empty if it can."""
     if not coverage.is_decidable(row.leaf):
         return "no check that was run can decide it"
     return f"shows on {fold_host_names(row.few)} alone, not on most of the hosts" if row.few else ""
