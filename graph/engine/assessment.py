@@ -1,4 +1,4 @@
-"""Deterministic diagnosis: facts to ranked causes, verdicts and an outcome, each with its evidence. Pure.
+"""Deterministic diagnosis: facts to ranked causes, verdicts and an outcome, each with its evidence. Pure, no network.
 
 `no_fault` requires that every host was observed and nothing is abnormal; otherwise the outcome is `abstained`.
 """
@@ -344,7 +344,7 @@ class ReportFit:
     _known: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def score_fact(self, fact: Fact) -> float:
-        """Return 0 if nothing in the report concerns the fact."""
+        """Return the fit in log-odds; 0 if nothing in the report concerns the fact."""
         name = (fact.key, fact.check)
         if name not in self._known:
             rows = ((self.taxonomy.leaves.get(label), prior) for label, prior in self.priors.items() if prior > 0)

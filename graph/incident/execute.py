@@ -60,7 +60,7 @@ async def _store_receipts(case: IncidentContext, wave: FleetAnswers, ports: Grap
 
 
 async def merge_current_facts(case: IncidentContext, new: Sequence[Fact], ports: GraphContext) -> list[Fact]:
-    """Merge new facts; mark those of faults fixed since, here or in another incident, as stale."""
+    """Merge new facts; mark those of faults remediated since, here or in another incident, as stale."""
     facts = mark_stale_after_repairs(merge_facts(case.facts, new), find_repair_cursors(case.remediations))
     return mark_stale_after_remedies(facts, await ports.treated({fact.host for fact in facts if fact.host}))
 

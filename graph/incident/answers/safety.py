@@ -76,7 +76,7 @@ def _assess_use(asked: AnswerContext, hosts: Sequence[str]) -> list[str]:
             CLEARED if reported else "",
         ]
     mended = [fix for row in known for fix in _passed(asked, row.host)]
-    unsure = "" if mended else _undecided(asked)  # the job's old log shows the fault that was mended since
+    unsure = "" if mended else _undecided(asked)  # the job's old log shows the fault that was remediated since
     if job or unsure:
         return [f"{UNSURE_PREFIX}: {told(job) or unsure}.", nothing]
     again = [f"Mended: {describe_remediation(fix, asked.get_title(fix.label))}." for fix in mended[:3]]
