@@ -1,4 +1,4 @@
-"""What is abnormal by itself, whatever the taxonomy makes of it: as long as such a fact is unexplained nobody may say "no fault". Pure."""
+"""Rules for facts that are abnormal in themselves; while one is unexplained, the outcome is never `no_fault`. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,29 +11,27 @@ from tools.checks.scheduler import OUT_OF_SERVICE_WORDS, OWN_REASON_PREFIX
 from tools.checks.services import FABRIC_MANAGER
 from tools.fact import Fact, Status, Value
 
-AbnormalRule = Callable[[Fact, Value], bool]
-"""(fact, what the SKU expects) → abnormal?"""
+AbnormalRule = Callable[[Fact, Value], bool]  # (fact, value the SKU expects) → whether the fact is abnormal
 
-AFTERMATH_XIDS = frozenset({43, 45})
-"""Xids that a GPU reports when its job went away, for whatever reason."""
+AFTERMATH_XIDS = frozenset({43, 45})  # Xids that a GPU reports when its job ended, for any reason
 
-WRONG_CLOCK_SECONDS = 120.0
-"""Seconds from which a clock breaks things: a minute may be the way to the host and back."""
+WRONG_CLOCK_SECONDS = 120.0  # clock offset from which it causes faults; up to a minute may be network delay
 
 
 DISK_FILESYSTEMS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs"})
+# mounts that may be read-only without a fault
 READ_ONLY_MOUNT_PREFIXES = ("/snap/", "/boot", "/usr", "/nix", "/sysroot", "/ostree", "/var/lib/docker/", "/run/")
-"""Where a file system may be read-only without a fault."""
 
+# consecutive observations in which the same process is blocked in the kernel; in one, any reader of a file may be
 MIN_BLOCKED_OBSERVATIONS = 3
-"""Looks, one after the other, in each of which the same process waits in the kernel: in one, any process that reads a file may."""
 
+# BMC hardware events that hold, at any age, until they are cleared or the part is replaced
 PERSISTENT_BMC_EVENTS = frozenset({"psu", "fan", "memory"})
-"""Hardware events of a BMC that stand until they are taken back or the part is replaced, however old they are."""
 
-MIN_HOG_CPU_SHARE = 0.25
-"""Part of all cores from which processes that belong to no job take them from one."""
+# share of all cores that processes outside any job take from one
+MIN_HOG_CPU_SHARE = 0.25  # share of all cores that processes outside any job take
 
+# count from which the counted thing is abnormal
 COUNT_LIMITS: Mapping[str, int] = {
     **dict.fromkeys(("zombie", "processes of users without a job"), 100),
     **dict.fromkeys(("blocked", "stopped"), 8),
@@ -41,9 +39,10 @@ COUNT_LIMITS: Mapping[str, int] = {
     **dict.fromkeys(("shared memory percent", "huge pages percent", "kernel memory percent"), 50),
     **dict.fromkeys(("io pressure", "memory pressure"), 60),
 }
-"""From how many on what is counted is abnormal by itself."""
 
 
+# cumulative link counters: (limit in total, limit per day); both must be reached
+# cumulative link counters: (limit in total, limit per day where the rate is known); both must be reached
 LINK_COUNTER_LIMITS: Mapping[str, tuple[int, float]] = {
     "ib.link_downed":           (6, 1),
     "ib.symbol_error":          (100, 100),
@@ -54,7 +53,6 @@ LINK_COUNTER_LIMITS: Mapping[str, tuple[int, float]] = {
     "ib.roce_adp_retrans":      (1000, 100),
     "net.rx_discards":          (100_000, 10_000),
 }  # fmt: skip
-"""Counters of links that only grow: from how many in all, and how many a day, they are abnormal by themselves."""
 
 
 def _is_always_abnormal(fact: Fact, expected: Value) -> bool:
@@ -74,7 +72,6 @@ def _is_unexpected(fact: Fact, expected: Value) -> bool:
 
 
 def _is_below_expected(fact: Fact, expected: Value) -> bool:
-    """Well under what the SKU reaches."""
     return isinstance(expected, (int, float)) and isinstance(fact.value, (int, float)) and fact.value < MIN_BANDWIDTH_RATIO * expected
 
 
@@ -83,7 +80,7 @@ def _build_minimum_rule(least: float) -> AbnormalRule:
 
 
 def _build_counter_rule(key: str) -> AbnormalRule:
-    """Much since the counter began, and much a day where its age is known: a cable that was replaced stays no fault for ever."""
+    """Require the daily rate too, where known: a replaced cable does not stay a fault forever."""
     least, per_day = LINK_COUNTER_LIMITS[key]
     enough = _build_minimum_rule(least)
     return lambda fact, expected: enough(fact, expected) and float(fact.attrs.get("per_day", per_day)) >= per_day
@@ -98,15 +95,14 @@ def _build_none_of_rule(*values: Any) -> AbnormalRule:
 
 
 def _is_out_of_service(fact: Fact, expected: Value) -> bool:
-    """A node that takes no jobs, whoever meant it so; but not where RackMedic itself took it out for a repair."""
+    """Exclude nodes that RackMedic itself drained for a remediation."""
     return any(word in str(fact.value) for word in OUT_OF_SERVICE_WORDS) and not str(fact.attrs.get("reason") or "").startswith(
         OWN_REASON_PREFIX
     )
 
 
 def _is_service_in_trouble(fact: Fact, expected: Value) -> bool:
-    """A service that its host says is in trouble, or one that stands still where the machine needs it (the fabric manager ends by itself on
-    others) or where it runs on most hosts."""
+    """Count a stopped fabric manager only where the SKU needs it; elsewhere it exits on its own."""
     if expected == "inactive" or fact.attrs.get("needless"):
         return False
     needed = expected == "active" and fact.device == FABRIC_MANAGER and fact.value in ("inactive", "not-found")
@@ -114,7 +110,6 @@ def _is_service_in_trouble(fact: Fact, expected: Value) -> bool:
 
 
 def _is_unexpectedly_read_only(fact: Fact, expected: Value) -> bool:
-    """A disk that is written to on any machine; what an image or a system keeps read-only is meant so."""
     meant = (fact.device or "").startswith(READ_ONLY_MOUNT_PREFIXES) or expected is True
     return fact.value is True and fact.attrs.get("fstype") in DISK_FILESYSTEMS and not meant
 
@@ -243,15 +238,15 @@ ABNORMAL_RULES: Mapping[str, AbnormalRule] = {
 # fmt: on
 
 
+# keys of machine settings; a setting that all hosts share is intended
 SETTING_KEYS = frozenset({
     "mem.memlock_kib", "cpu.governor", "pcie.acs", "docker.nvidia_runtime", "module.loaded", "gpu.mig", "gpu.compute_mode", "gpu.clock.app",
     "gpu.power.limit", "disk.readonly",
 })  # fmt: skip
-"""Keys of how somebody set machines up: where all are alike it is how they are meant to be."""
 
 
 def can_be_abnormal(key: str) -> bool:
-    """Whether facts of a key can be abnormal by themselves. A site's own checks say it of each fact."""
+    """Return whether facts of a key can be abnormal in themselves. A site's own check decides that per fact."""
     return key in ABNORMAL_RULES or key in MIN_COUNTER_RISES or key.startswith("site.")
 
 
@@ -260,12 +255,12 @@ def _is_persistent_event(fact: Fact) -> bool:
 
 
 def is_abnormal(fact: Fact, expected: Value = None) -> bool:
-    """Abnormal, of now, and not merely the echo of something else."""
+    """Return whether a fact is abnormal and current (persistent BMC events always are) and no side effect of another."""
     return not (fact.attrs and fact.attrs.get("aged") and not _is_persistent_event(fact)) and was_abnormal(fact, expected)
 
 
 def was_abnormal(fact: Fact, expected: Value = None) -> bool:
-    """Abnormal, whenever that was, and not merely the echo of something else."""
+    """Return whether a fact is abnormal, at any age, and no side effect of another."""
     if fact.status is not Status.OK or fact.stale:
         return False
     if fact.attrs and fact.attrs.get("sympathetic"):

@@ -1,7 +1,6 @@
-"""The deterministic reasoner: typed facts to ranked causes, verdicts and an outcome, each with the evidence that says so. Pure.
+"""Deterministic diagnosis: facts to ranked causes, verdicts and an outcome, each with its evidence. Pure, no network.
 
-It always runs, needs no network, and decides alone when it is sure. When it is not sure it says that: NO_FAULT needs every
-machine looked at and nothing abnormal, anything less is ABSTAIN.
+`no_fault` requires that every host was observed and nothing is abnormal; otherwise the outcome is `abstained`.
 """
 
 from collections import Counter, defaultdict
@@ -37,16 +36,14 @@ from tools.inventory.host_ranges import fold_host_names
 
 AssessmentOutcome = Literal["diagnosed", "no_fault", "abstained"]
 MAX_EVIDENCE, MAX_EVIDENCE_LINE_CHARS = 4, 200
-SURE_POSTERIOR = 0.96
-"""Posterior from which a proven cause stands by itself."""
+SURE_POSTERIOR = 0.96  # posterior from which a proven cause needs no further confirmation
+# cap on the confidence of a proven cause while an unobserved cause could explain it or its symptoms
 MAX_CONTESTED_CONFIDENCE = 0.85
-"""How sure a proven cause is called at most while another, of which it would be the consequence or which would explain the same symptoms,
-could not be looked at."""
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """What the facts say so far. `rows` are all beliefs, most likely first; `unexplained` what is abnormal and nobody's doing."""
+    """The diagnosis so far. `rows`: all beliefs, most likely first; `odd`: abnormal facts."""
 
     lens: ReferenceData
     hosts: tuple[str, ...]
@@ -54,22 +51,17 @@ class Assessment:
     settled: RootCauseSelection
     coverage: Coverage
     odd: tuple[Fact, ...]
-    symptoms: tuple[str, ...] = ()
-    """What people complain of."""
-    asked: tuple[str, ...] = ()
-    """Hosts that people named; what is on them comes first."""
+    symptoms: tuple[str, ...] = ()  # symptoms that the report complains of
+    asked: tuple[str, ...] = ()  # hosts that the report names; their findings sort first
+    # exclusive checks that measure exactly the complaint, each with its alternatives for fewer hosts
     measured: tuple[tuple[str, ...], ...] = ()
-    """Exclusive checks that measure exactly what people complain of, each with its alternatives for fewer hosts."""
+    # key on which all links contradict their profile → sentence that says so
     questioned: Mapping[str, str] = field(default_factory=dict)
-    """Keys of which all hosts say the same and their profile something else: what is in question then, in a sentence."""
+    # (host, check, reason) of log events about devices that the host does not have
     uncounted: tuple[tuple[str, str, str], ...] = ()
-    """(host, check, why) of what logs say of devices that a host does not have."""
-    differing: tuple[Fact, ...] = ()
-    """What hosts have otherwise than their peers, or than they had."""
-    old: tuple[Fact, ...] = ()
-    """Abnormal events of machines that came last long before the report and decide nothing."""
-    handed_in: tuple[Fact, ...] = ()
-    """What people handed in that is abnormal or would decide for a cause, of whatever age."""
+    differing: tuple[Fact, ...] = ()  # differences of hosts from their peers or their own past
+    old: tuple[Fact, ...] = ()  # abnormal machine events last seen long before the report; they decide nothing
+    handed_in: tuple[Fact, ...] = ()  # uploaded or imported facts that are abnormal or decisive, at any age
 
     @property
     def roots(self) -> tuple[Belief, ...]:
@@ -88,29 +80,29 @@ class Assessment:
 
     @cached_property
     def label_verdicts(self) -> Mapping[str, LabelVerdict]:
-        """Every label, most likely first."""
+        """Label → verdict, most likely first."""
         leaves = self.lens.taxonomy.leaves
         return {label: judge_label(leaves[label], rows, self.settled, self.coverage) for label, rows in self.by_label.items()}
 
     def precompute_verdicts(self) -> "Assessment":
-        """The same, with what takes time worked out already."""
+        """Compute the slow cached properties and return self."""
         _ = self.label_verdicts, self.suspects, self.why_unsure
         return self
 
     @cached_property
     def suspects(self) -> tuple[Belief, ...]:
-        """Likely, but neither proven nor set aside."""
+        """Likely beliefs, neither proven nor set aside."""
         aside = {id(row.belief) for row in self.settled.aside}
         return tuple(r for r in self.rows if r.posterior >= MIN_SUSPICION_POSTERIOR and not r.proven and r.support and id(r) not in aside)
 
     @cached_property
     def open_hidden_causes(self) -> tuple[HiddenCause, ...]:
-        """Likely causes of the symptoms that an exclusive check alone can show, where none has looked; none once a cause stands."""
+        """Likely causes that only an unobserved exclusive check can show; empty once a cause is proven."""
         return () if self.roots else self._find_hidden_causes(self.measured)
 
     @cached_property
     def rival_hidden_causes(self) -> tuple[HiddenCause, ...]:
-        """The same beside proven causes: they may explain the symptoms, and only an exclusive check can tell whether these do."""
+        """The same beside proven causes, whose symptoms they may explain."""
         return self._find_hidden_causes() if self.roots else ()
 
     def _find_hidden_causes(self, measured: Sequence[tuple[str, ...]] = ()) -> tuple[HiddenCause, ...]:
@@ -120,7 +112,7 @@ class Assessment:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether causes stand by little: one is not sure, something else is likely at the same place, or facts disagree."""
+        """Whether a proven cause is unsure, has a suspect on the same host, or is contradicted."""
         places = {host for row in self.roots for host in row.subject.hosts}
         beside = any(row.subject.hosts and places & set(row.subject.hosts) for row in self.suspects)
         return bool(self.roots) and (
@@ -137,7 +129,7 @@ class Assessment:
 
     @cached_property
     def why_unsure(self) -> tuple[str, ...]:
-        """Why neither a cause nor its absence can be stated; empty when it can."""
+        """Why neither a cause nor its absence can be stated; empty if it can."""
         reasons = list(self.settled.contradictions)
         likely = [(self._is_elsewhere(row.subject.hosts), f"{row.leaf.title} is likely and unproven") for row in self.suspects[:3]]
         told = sorted(self.odd, key=lambda fact: fact.key in self.fleetwide_keys)[:3]
@@ -154,7 +146,7 @@ class Assessment:
 
     @cached_property
     def fleetwide_keys(self) -> frozenset[str]:
-        """Keys of which every host that was looked at shows something abnormal: that is no host's own abnormality."""
+        """Keys abnormal on every observed host, so no single host is at fault."""
         where: dict[str, set[str]] = defaultdict(set)
         for fact in self.odd:
             where[fact.key].add(fact.host)
@@ -162,7 +154,6 @@ class Assessment:
         return frozenset(key for key, shows in where.items() if len(hosts) >= MIN_MAJORITY_OBSERVATIONS and shows >= hosts)
 
     def _describe_abnormality(self, fact: Fact) -> str:
-        """Describe an abnormality. A node that an operator took out of service is described as such."""
         if fact.key in self.fleetwide_keys:
             return f"unexplained on all {len(self.hosts)} hosts that were looked at: {fact.format_sentence()}"
         if fact.key == "sched.state" and fact.host:
@@ -171,12 +162,13 @@ class Assessment:
         return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.format_sentence()}{f' ({course})' if course else ''}"
 
     def _is_elsewhere(self, hosts: Sequence[str]) -> bool:
-        """Whether it is on other hosts than those asked about."""
         return bool(self.asked) and any(hosts) and not set(hosts) & set(self.asked)
 
     def build_hypothesis(self, label: str, tier: Tier = "taxonomy") -> Hypothesis:
-        """A label as people read it. A confirmed one names every host and device that is guilty of it; one that is undecided only because
-        hosts could not be looked at, or because few hosts show it, names those."""
+        """Build the hypothesis of a label for display.
+
+        It names the guilty hosts and devices, or the hosts that alone keep the label undecided.
+        """
         standing = self.label_verdicts[label]
         rows = [row for row in self.roots if row.label == label] or [standing.best]
         confirmed = standing.verdict == "confirmed"
@@ -199,7 +191,7 @@ class Assessment:
         )
 
     def list_unobserved_rivals(self, label: str) -> tuple[str, ...]:
-        """Causes that would explain a confirmed one away, and that could not be looked at where it was found."""
+        """Return unobserved causes that would explain a confirmed one away."""
         hosts = {host for row in self.roots if row.label == label for host in (*row.subject.hosts, *row.shown)}
         above = (self.label_verdicts[leaf.label] for leaf in self.lens.taxonomy.leaves.values() if label in leaf.suppresses)
         return tuple(one.label for one in above if one.blind and one.verdict == "inconclusive" and self._is_unobserved_on(one.label, hosts))
@@ -217,12 +209,12 @@ class Assessment:
         return found
 
     def is_cluster_cause(self, label: str) -> bool:
-        """Whether a cause is of what all hosts depend on. An outside service is not: jobs may do without it."""
+        """Return whether all hosts depend on it. Jobs may run without an outside service."""
         leaf = self.lens.taxonomy.leaves[label]
         return leaf.scope == "cluster" and leaf.category != "OTHER"
 
     def list_common_causes(self, hosts: Iterable[str]) -> frozenset[str]:
-        """Return the labels of confirmed causes of the cluster, and of switches and racks that these hosts hang on too."""
+        """Return confirmed labels of the cluster and of the switches and racks of these hosts."""
         kinds: dict[str, PlaceKind] = {"switch": "leaf", "rack": "rack"}
         places = {f"{kind}:{self.lens.place(host, kind)}" for host in hosts for kind in kinds.values()}
         return frozenset(
@@ -232,12 +224,14 @@ class Assessment:
         )
 
     def list_root_causes(self) -> tuple[Hypothesis, ...]:
-        """Confirmed labels, each once, most certain first."""
+        """Return one hypothesis per confirmed label, most certain first."""
         return tuple(self.build_hypothesis(label) for label in dict.fromkeys(row.label for row in self.roots))
 
     def list_ruled_out(self, most: int = 5, suspected: Sequence[str] = ()) -> tuple[Hypothesis, ...]:
-        """Labels that something spoke for, or that the ticket suggested, and that the facts reject; most likely first, but rivals of the causes
-        before what would only be their consequence. Labels that the reporter suspects come before all, in their order."""
+        """Return rejected labels that had support or that the report suggested.
+
+        The reporter's suspicions come first; then rivals of the proven causes, then their consequences.
+        """
         rank = {label: place for place, label in enumerate(suspected)}
         rejected = (standing for standing in self.label_verdicts.values() if standing.verdict == "rejected")
         said = [s for s in rejected if s.label in rank or s.best.support or s.best.log_odds > s.best.leaf.prior]
@@ -246,7 +240,7 @@ class Assessment:
         return tuple(self.build_hypothesis(standing.label) for standing in said[:most])
 
     def list_unobserved(self) -> tuple[UnobservedCheck, ...]:
-        """Every look that failed; a host on which all failed is one row, with the two most frequent reasons."""
+        """Return failed checks; a host on which all failed is one row with its two most frequent reasons."""
         why: dict[str, dict[str, str]] = defaultdict(dict)
         for (host, check), reason in self.coverage.blind.items():
             if host:
@@ -265,7 +259,6 @@ class Assessment:
         return (*rows, *self._list_unprofiled(), *(self._list_untargeted() if not self.roots else ()))
 
     def _list_untargeted(self) -> list[UnobservedCheck]:
-        """Questions that the site's settings left out, once a check: worth saying where no cause was found."""
         hosts: dict[tuple[str, str], list[str]] = defaultdict(list)
         for (host, check), why in self.coverage.untargeted.items():
             if host:
@@ -273,7 +266,6 @@ class Assessment:
         return [UnobservedCheck(host=fold_host_names(names), check=check, why=why) for (check, why), names in hosts.items()]
 
     def _list_unprofiled(self) -> list[UnobservedCheck]:
-        """Machines of which nobody wrote down what a healthy one shows."""
         models = {host: model for host in self.hosts if (model := self.lens.stranger(host))}
         why = "no profile of {} with so many GPUs: compared with most of its peers only, not with what a healthy one shows"
         return [UnobservedCheck(host=host, check="profile", why=why.format(model[:60])) for host, model in models.items()]
@@ -289,8 +281,13 @@ def assess_facts(
     asked: Sequence[str] = (),
     measured: Sequence[tuple[str, ...]] = (),
 ) -> Assessment:
-    """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds; `symptoms`
-    what people complain of; `asked` the hosts that they named; `measured` the exclusive checks that measure what they complain of.
+    """Assess all facts.
+
+    Args:
+        hosts: Hosts of the incident, observed or not.
+        priors: Log-odds from the report's words.
+        asked: Hosts that the report names.
+        measured: Exclusive checks that measure the complaint, each with its alternatives for fewer hosts.
     """
     known = drop_absence_of_gpus(facts, lambda host: lens.expected(host, "gpu.count", None), lens.runs_jobs, lens.kind)
     ready = prepare_facts(known, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None), lens.kind)
@@ -316,7 +313,7 @@ def assess_facts(
 
 
 def _handed_in(facts: Sequence[Fact], rows: Sequence[Belief], matcher: ClueMatcher) -> tuple[Fact, ...]:
-    """Return what people handed in that speaks against a machine or a job, old or not."""
+    """Return uploaded or imported facts that are abnormal or decisive, at any age."""
     given = [fact for fact in facts if not fact.host and fact.status is Status.OK and (fact.sha256 or fact.attrs.get("told"))]
     if not given:
         return ()
@@ -325,7 +322,7 @@ def _handed_in(facts: Sequence[Fact], rows: Sequence[Belief], matcher: ClueMatch
 
 
 def _anywhere(fact: Fact) -> Fact:
-    """The fact as if its device were one of ours: that nobody here has it is for people to judge."""
+    """Treat the device as listed: the reader judges a device that no host here has."""
     return (
         replace(fact, attrs={key: value for key, value in fact.attrs.items() if key != ELSEWHERE_ATTRIBUTE})
         if ELSEWHERE_ATTRIBUTE in fact.attrs
@@ -334,22 +331,20 @@ def _anywhere(fact: Fact) -> Fact:
 
 
 def _find_old_events(facts: Sequence[Fact], rows: Sequence[Belief], matcher: ClueMatcher) -> list[Fact]:
-    """Return old events that were abnormal, or that would have decided for a cause."""
     decisive = {id(match.fact) for row in rows for match in row.support if match.clue.decisive}
     return [fact for fact in facts if is_old(fact) and (id(fact) in decisive or was_abnormal(fact, matcher.get_expected(fact)))]
 
 
 @dataclass(slots=True)
 class ReportFit:
-    """How well facts fit what people said: by the likeliest cause that their words suggest and that a fact would speak for, or whose checks
-    showed it."""
+    """Scores how well facts fit the causes that the report's words suggest."""
 
     taxonomy: Taxonomy
     priors: Mapping[str, float]
     _known: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def score_fact(self, fact: Fact) -> float:
-        """0 where nothing that people said has to do with it."""
+        """Return the fit in log-odds; 0 if nothing in the report concerns the fact."""
         name = (fact.key, fact.check)
         if name not in self._known:
             rows = ((self.taxonomy.leaves.get(label), prior) for label, prior in self.priors.items() if prior > 0)
@@ -364,7 +359,7 @@ def _score_leaf_fact(leaf: Leaf, fact: Fact) -> float:
 
 
 def _is_on_all_hosts(fact: Fact, matcher: ClueMatcher) -> bool:
-    """Whether every host that was looked at is set up like this: then it is how the site is, and no finding."""
+    """Return whether all observed hosts share this setting: then it is intended."""
     if not (fact.key in SETTING_KEYS or fact.key.startswith("env.")):
         return False
     rows = [row for row in matcher.by_key.get(fact.key, ()) if row.host and row.status is Status.OK]
@@ -373,7 +368,6 @@ def _is_on_all_hosts(fact: Fact, matcher: ClueMatcher) -> bool:
 
 
 def _find_questioned_profiles(matcher: ClueMatcher) -> dict[str, str]:
-    """What the profile says otherwise of all links."""
     found: dict[str, str] = {}
     for key in LINK_KEYS:
         for doubt in matcher.find_doubts(key)[:1]:
@@ -393,8 +387,10 @@ def _format_possible_cause(beside: Sequence[HiddenCause]) -> str:
 
 
 def sort_worst_first(odd: Sequence[Fact], asked: Sequence[str] = (), fits: Callable[[Fact], float] = lambda fact: 0.0) -> tuple[Fact, ...]:
-    """What is on the hosts asked about before what is elsewhere; then what a machine says before what a log says, what fits the words before
-    what does not, a job's first error before its echoes; each kind once a host."""
+    """Sort abnormal facts, one of a kind per host.
+
+    Order: `asked` hosts, machine facts before log text, best `fits`, a job's first error before its echoes.
+    """
     named = set(asked)
 
     def place(f: Fact) -> tuple[bool, bool, bool, float, bool, bool, float, str]:
@@ -409,13 +405,13 @@ def sort_worst_first(odd: Sequence[Fact], asked: Sequence[str] = (), fits: Calla
 
 
 def _sort_expected_next(support: Sequence[ClueMatch]) -> tuple[ClueMatch, ...]:
-    """What decides, then what stays below the expected: it says in numbers what the cause costs."""
+    """Put facts below an expected value second: they give the cost of the cause in numbers."""
     below = [match for match in support[1:] if match.clue.key.startswith("expect.")]
     return (*support[:1], *below, *(match for match in support[1:] if match not in below))
 
 
 def cite_evidence(rows: Sequence[Belief], most: int = MAX_EVIDENCE) -> list[Evidence]:
-    """The lines that show it, decisive ones first, every guilty subject represented before any is cited twice."""
+    """Return the evidence lines, decisive first; every guilty subject is cited once before any is cited twice."""
     found: dict[tuple[str, str, str], Evidence] = {}
     shows = [_sort_expected_next(row.support) for row in rows]
     depth = max(map(len, shows), default=0)

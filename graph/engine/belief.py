@@ -1,6 +1,6 @@
-"""Facts to log-odds: for every label and subject the prior plus the weight of each clue that matches, once each. Pure.
+"""Facts to log-odds per label and subject: the prior plus the weight of each matching clue, once each. Pure.
 
-What was not looked at weighs nothing. What a tenant can write weighs little where a machine is accused, and proves nothing there.
+Unobserved checks weigh nothing. Tenant-writable facts weigh little against a machine and never convict it.
 """
 
 import math
@@ -16,32 +16,31 @@ from kb.fact_keys import find_key
 from kb.taxonomy.taxonomy import Clue, Leaf
 from tools.fact import Fact, Status, Value
 
+# cap where differences between hosts are the only support: posterior 0.6, a hint
 MAX_DIFFERENCE_LOG_ODDS = math.log(0.6 / 0.4)
-"""Most log-odds where nothing speaks for a cause but that a host differs from others: 0.6, a hint and no accusation."""
 
+# cap on ticket words, similar incidents and a model's opinion together; never enough to confirm
 MAX_TEXT_LOG_ODDS = 2.0
-"""Most log-odds that a ticket's words, similar incidents and a model's opinion may add together: never enough to confirm."""
 
-MAX_LOW_TRUST_LOG_ODDS = 2.5
-"""Most log-odds, for or against, that tenant-writable facts may add where a machine is accused, unless what was really seen weighs more."""
+MAX_LOW_TRUST_LOG_ODDS = 2.5  # cap, for or against a machine, on tenant-writable facts unless trusted facts weigh more
 
+# posterior at which a label is confirmed; observations needed to speak of a majority
 CONFIRMED_POSTERIOR, MIN_MAJORITY_OBSERVATIONS = 0.95, 3
-"""Posterior at which a label is confirmed; observations it takes to speak of a majority."""
 
+# keys that only state a difference from peers or from the host's past
 DIFFERENCE_KEYS = ("peer.differs", "past.differs")
-"""Keys that only say what a host has and others have not, or what it had before."""
 
+# keys whose faults belong to a single link (cable, slot). If most links agree and none meets the profile, the profile
+# is in doubt.
 LINK_KEYS = ("ib.rate", "nvlink.speed", "pcie.speed", "pcie.width")
-"""Keys whose faults are a single link's own: a cable, a slot. What most links say and none exceeds is what they are, whatever a profile says."""
 
 
-_MAX_UNINDEXED_FACTS = 8
-"""Facts that are asked one by one sooner than they are sorted by value."""
+_MAX_UNINDEXED_FACTS = 8  # up to this many facts a linear scan is faster than the index
 
 
 @dataclass(frozen=True, slots=True)
 class ClueMatch:
-    """A clue and the fact that shows it, said in words."""
+    """A clue, the fact that matches it, and the match in words."""
 
     clue: Clue
     fact: Fact
@@ -50,7 +49,7 @@ class ClueMatch:
 
     @property
     def decides(self) -> bool:
-        """Whether this may confirm the label: decisive, of now, really seen on a host or in the job's log, and not what another RackMedic told."""
+        """Whether it may confirm: decisive, current, no mere difference, not imported from another RackMedic."""
         return (
             self.clue.decisive
             and self.weight > 0
@@ -61,19 +60,16 @@ class ClueMatch:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """How likely one label is of one subject, and why."""
+    """The likelihood of one label for one subject, with its reasons."""
 
     leaf: Leaf
     subject: Subject
     log_odds: float
     support: tuple[ClueMatch, ...] = ()
     against: tuple[ClueMatch, ...] = ()
-    shown: frozenset[str] = frozenset()
-    """Hosts that show any of it."""
-    few: frozenset[str] = frozenset()
-    """Hosts that show what would decide a cause of many hosts, where that is not proven."""
-    explains: frozenset[int] = frozenset()
-    """Identities of all facts that speak for it, also those not cited."""
+    shown: frozenset[str] = frozenset()  # hosts that show any supporting fact
+    few: frozenset[str] = frozenset()  # hosts that show decisive facts of a cause of many hosts that is not proven
+    explains: frozenset[int] = frozenset()  # ids of all supporting facts, cited or not
 
     @property
     def label(self) -> str:
@@ -81,7 +77,7 @@ class Belief:
 
     @property
     def accused(self) -> tuple[str, ...]:
-        """Guilty hosts. Those behind a bad switch, and those that run a bad job, only suffer from it."""
+        """Guilty hosts; those behind a bad switch or running a bad job only suffer from it."""
         return () if self.leaf.scope in ("switch", "job") else self.subject.hosts
 
     @property
@@ -90,7 +86,7 @@ class Belief:
 
     @property
     def deciding(self) -> tuple[ClueMatch, ...]:
-        """Matches that may confirm it. Nobody is accused on words that a tenant could have written."""
+        """Matches that may confirm it; tenant-writable text never convicts a machine."""
         return tuple(
             m
             for m in self.support
@@ -99,7 +95,6 @@ class Belief:
 
     @property
     def proven(self) -> bool:
-        """Certain, with one executed fact that decides, shown by as many hosts as the leaf asks for."""
         return (
             self.posterior >= CONFIRMED_POSTERIOR
             and bool(self.deciding)
@@ -109,7 +104,7 @@ class Belief:
 
 @dataclass(frozen=True, slots=True)
 class ProfileDoubt:
-    """An expectation that no link meets, what most links say, and one that says it."""
+    """A profile value that no link meets, the majority value, and a fact that shows it."""
 
     expected: Value
     most: Value
@@ -118,7 +113,7 @@ class ProfileDoubt:
 
 @dataclass(slots=True)
 class AlikeFacts:
-    """Facts of one key that no clue can tell apart, with what is expected and what most of their peers say. A fleet repeats itself."""
+    """Facts of one key that no clue can distinguish, grouped for speed."""
 
     first: Fact
     expected: Value
@@ -128,14 +123,14 @@ class AlikeFacts:
 
 @dataclass(slots=True)
 class ClueMatcher:
-    """Facts by key, those together that no clue can tell apart."""
+    """Matches clues against facts, indexed by key."""
 
     lens: ReferenceData
     by_key: Mapping[str, list[Fact]]
     _majority: dict[tuple[str, str], Value] = field(default_factory=dict)
     _alike: dict[str, list[AlikeFacts]] = field(default_factory=dict)
+    # key → value → indexes into the groups of alike facts
     _places: dict[str, dict[object, list[int]]] = field(default_factory=dict)
-    """Of each key and value, which of the alike facts have it."""
     _doubts: dict[str, list[ProfileDoubt]] = field(default_factory=dict)
 
     @classmethod
@@ -147,7 +142,7 @@ class ClueMatcher:
         return cls(lens, by_key)
 
     def find_hits(self, leaf: Leaf) -> ClueHits:
-        """Every clue of a leaf with every fact that matches it."""
+        """Return every clue of a leaf with every fact that matches it."""
         return [
             (clue, fact)
             for clue in leaf.evidence
@@ -162,7 +157,7 @@ class ClueMatcher:
         return f"{said} ({course})" if course else said
 
     def _select_for_clue(self, clue: Clue) -> list[AlikeFacts]:
-        """The facts of a clue's key that its value does not rule out: a log can say any number of things, and most clues ask for one."""
+        """Skip facts whose value the clue rules out: logs yield many values."""
         rows, values = self._group_alike(clue.key), clue.expression.values
         if values is None or len(rows) <= _MAX_UNINDEXED_FACTS:
             return rows
@@ -199,20 +194,19 @@ class ClueMatcher:
         return self._alike[key]
 
     def get_expected(self, fact: Fact) -> Value:
-        """What the host's profile says of it; where all links contradict that, what most of them say."""
+        """Return the profile's value, or the majority's if all links contradict the profile."""
         expected = self.lens.expected(fact.host, fact.key, fact.device) if fact.host else None
         if expected is None or fact.key not in LINK_KEYS:
             return expected
         return next((doubt.most for doubt in self.find_doubts(fact.key) if doubt.expected == expected), expected)
 
     def find_doubts(self, key: str) -> list[ProfileDoubt]:
-        """The expectations of a key that no link meets."""
         if key not in self._doubts:
             self._doubts[key] = find_profile_doubts(self.by_key.get(key, ()), self.lens)
         return self._doubts[key]
 
     def _get_peer_majority(self, fact: Fact) -> Value:
-        """What most of its peers say. GPUs are alike; other devices are compared with their namesakes first, HCAs with each other next."""
+        """Compare GPUs with each other, other devices by name first, then HCAs with each other."""
         row = find_key(fact.key)
         scope = row.scope if row else ""
         if scope not in ("gpu", "host", "nvswitch", "rank", "process") and fact.device:
@@ -229,14 +223,16 @@ class ClueMatcher:
 
 
 def _get_distinct_key(value: Value) -> object:
-    """A name under which a value is not mistaken for another one: 1 is neither True nor 1.0."""
+    """Keep 1, True and 1.0 apart."""
     kind = value.__class__
     return value if kind is str or value is None else (kind, value) if kind in (bool, int, float) else repr(value)
 
 
 def find_profile_doubts(facts: Sequence[Fact], lens: ReferenceData) -> list[ProfileDoubt]:
-    """What profiles expect of links of which enough were seen, on several hosts, none meets it, and more than half say one other value. The
-    profile is in question then, or what all of them hang on: not so many links at once. One that is below the others is below them still."""
+    """Return profile values that no link meets while most agree on another value, on several hosts.
+
+    Then the profile, or something shared, is in doubt rather than each link.
+    """
     judged: dict[Value, list[Fact]] = defaultdict(list)
     for fact in facts:
         if fact.status is Status.OK and fact.host and not fact.stale and _to_number(fact.value) is not None:
@@ -261,7 +257,7 @@ def _to_number(value: Value) -> float | None:
 
 
 def _matches_clue(clue: Clue, alike: AlikeFacts) -> bool:
-    """The echo of another error supports nothing, unless the clue asks about echoes; nor does a port of another network."""
+    """Ignore support from side effects of another error (unless asked for) and from ports of another network."""
     if clue.weight > 0 and alike.first.attrs.get("sympathetic") and "sympathetic" not in clue.when:
         return False
     if clue.weight > 0 and alike.first.attrs.get("elsewhere"):
@@ -278,7 +274,7 @@ def _find_majority(facts: Sequence[Fact]) -> Value:
 
 
 def compute_beliefs(facts: Sequence[Fact], matcher: ClueMatcher, priors: Mapping[str, float]) -> list[Belief]:
-    """One row for each label and subject that some clue speaks of, and one bare row for every other label; most likely first."""
+    """Return a belief per supported label and subject and a bare one per other label, most likely first."""
     lens = matcher.lens
     seen = ObservedFacts(group_hosts_by_check(facts), matcher.by_key)
     rows: list[Belief] = []
@@ -296,7 +292,7 @@ def compute_beliefs(facts: Sequence[Fact], matcher: ClueMatcher, priors: Mapping
 
 
 def group_hosts_by_check(facts: Iterable[Fact]) -> dict[str, set[str]]:
-    """Check → hosts where it could look."""
+    """Return check → hosts on which it was observed."""
     looked: dict[str, set[str]] = defaultdict(set)
     for fact in facts:
         if fact.host and not fact.status.blind:
@@ -329,24 +325,23 @@ def _weigh_clues(leaf: Leaf, subject: Subject, start: float, hits: ClueHits, mat
 
 
 def _has_only_differences(matches: Iterable[ClueMatch]) -> bool:
-    """Whether all that speaks for a cause are differences."""
     speaking = [match.fact.key for match in matches if match.weight > 0]
     return bool(speaking) and all(key in DIFFERENCE_KEYS for key in speaking)
 
 
 def format_event_history(fact: Fact) -> str:
-    """Return how often an event came and from when until when, or how far a counter rose; empty where that is not known."""
+    """Return how often and when an event occurred, or how far a counter rose; empty if unknown."""
     return str(fact.attrs.get("chronic") or format_rise(fact)) if fact.attrs else ""
 
 
 def has_only_old_events(support: Iterable[Fact]) -> bool:
-    """Whether something speaks for a cause, and all of it is old events of machines."""
+    """Return whether all support is old machine events; False without support."""
     facts = list(support)
     return bool(facts) and all(map(is_old, facts))
 
 
 def _compute_weight(clue: Clue, fact: Fact) -> float:
-    """What happened long before the incident speaks softly for a cause and not at all against one."""
+    """Count an aged event half for a cause and not at all against one."""
     return max(0.0, clue.weight / 2) if fact.attrs.get("aged") else clue.weight
 
 
@@ -355,8 +350,7 @@ def _is_low_trust(fact: Fact) -> bool:
 
 
 def _get_clue_sort_key(fact: Fact, leaf: Leaf) -> tuple[bool, bool, float, str, str, int]:
-    """Of several facts for one clue: seen on a host before handed in, recent before aged, earliest before later (causes come first),
-    and of what one host says the check that the leaf names first."""
+    """Prefer observed to handed in, recent to aged, earliest (causes precede effects), then the leaf's check order."""
     when = fact.time.timestamp() if fact.time and fact.key.startswith(EVENT_KEY_PREFIXES) else math.inf
     place = leaf.checks.index(fact.check) if fact.check in leaf.checks else len(leaf.checks)
     return (not fact.host, bool(fact.attrs.get("aged")), when, fact.host, fact.device or "", place)

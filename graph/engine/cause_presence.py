@@ -1,4 +1,4 @@
-"""Whether a host shows a cause, is rid of it, or could not be looked at: the verdict of a proof, and of the last look before a claim. Pure."""
+"""Whether a host shows a cause, is rid of it, or is unobserved; used by proofs and before a claim. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,18 @@ from kb.taxonomy.taxonomy import Leaf
 
 @dataclass(frozen=True, slots=True)
 class CausePresence:
-    """`shown`: something decides for it; `likely`: something speaks for it; `gone`: what would decide was looked at and says no; `unseen`:
-    it could not be looked at, which proves nothing. `says` is the reason in words."""
+    """The answer and its reason in words.
+
+    `shown`: a fact decides for it; `likely`: facts support it; `gone`: observed, and nothing shows it; `unseen`:
+    unobserved.
+    """
 
     answer: Literal["shown", "likely", "gone", "unseen"]
     says: str
 
 
 def assess_presence(leaf: Leaf, devices: Sequence[str], now: Assessment) -> CausePresence:
-    """What the facts of one host say of a cause on some of its devices (`host/gpuN`); on all of them where none is named."""
+    """Return the presence on the given devices (`host/gpuN`) of one host; without devices, on the whole host."""
     rows = [row for row in now.by_label.get(leaf.label, ()) if can_concern_devices(devices, row.subject.named_devices)]
     still = next((row for row in rows if row in now.roots), None) or next(
         (row for row in rows if row.proven or is_stated_by_host(row)), None
@@ -40,10 +43,10 @@ def assess_presence(leaf: Leaf, devices: Sequence[str], now: Assessment) -> Caus
 
 
 def is_stated_by_host(row: Belief) -> bool:
-    """Whether the host itself still says what decides for it, however rare the fault: alone, a host has nobody to be compared with."""
+    """Ignore the posterior if the host itself reports a deciding fact: a lone host has no peers."""
     return any(not is_tenant_writable(match.fact.key) for match in row.deciding)
 
 
 def can_concern_devices(devices: Sequence[str], named: Sequence[str]) -> bool:
-    """Whether two sets of devices may be about the same thing; an empty one is the whole host."""
+    """Return whether two sets of devices overlap; an empty set is the whole host."""
     return not devices or not named or bool(set(named) & set(devices))

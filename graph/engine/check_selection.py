@@ -1,4 +1,4 @@
-"""Which look to buy next: the first wave of everything cheap, then one exclusive check at a time by what it tells a second. Pure."""
+"""Choose the next checks: all passive ones, then one exclusive check at a time by gain per second. Pure."""
 
 import math
 from collections.abc import Collection, Iterable
@@ -11,18 +11,15 @@ from graph.engine.reference_data import ReferenceData
 from kb.fact_keys import find_key
 from tools.checks.check import Check
 
-MIN_TEST_POSTERIOR = 0.1
-"""Posterior from which a cause deserves a check that takes a machine for itself."""
-MIN_SUSPECTED_POSTERIOR = 0.5
-"""The same where a cause is proven already: only strong suspicions are tested beside it."""
+MIN_TEST_POSTERIOR = 0.1  # posterior from which a cause justifies an exclusive check
+MIN_SUSPECTED_POSTERIOR = 0.5  # the same once a cause is proven: only strong suspicions are tested
 
-DEVICE_SCOPES = ("gpu", "hca")
-"""Scopes whose device has to be known before anybody can mend it."""
+DEVICE_SCOPES = ("gpu", "hca")  # scopes whose device must be known before a remediation
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOffer:
-    """A check on some hosts, and the bits it is expected to settle a second."""
+    """A check on some hosts, and its expected gain in bits per second."""
 
     check: str
     hosts: tuple[str, ...]
@@ -30,12 +27,12 @@ class CheckOffer:
 
 
 def list_first_wave(lens: ReferenceData, hosts: Iterable[str]) -> list[tuple[str, str]]:
-    """Every passive check on every host: cheap, in parallel, shared by all hypotheses."""
+    """Return every passive check on every host."""
     return [(host, check.id) for host in hosts for check in lens.list_passive_checks()]
 
 
 def rank_exclusive_offers(now: Assessment) -> list[CheckOffer]:
-    """Exclusive checks that could still decide something, best gain a second first; then those that tell which device of a host it is."""
+    """Return exclusive checks that could decide something, best gain first; then those that locate a device."""
     checks = [check for check in now.lens.checks.values() if check.exclusive]
     offers = [offer for check in checks if (offer := _build_offer(check, now))]
     placing = [offer for check in checks if (offer := _build_locating_offer(check, now))]
@@ -53,7 +50,7 @@ def _build_offer(check: Check, now: Assessment) -> CheckOffer | None:
 
 
 def _build_locating_offer(check: Check, now: Assessment) -> CheckOffer | None:
-    """For a proven fault of one device of which only the host is known: a check that states such a fault of each device by itself."""
+    """Offer a check that finds the device of a proven device fault."""
     rows = [row for row in now.roots if row.leaf.scope in DEVICE_SCOPES and not row.subject.device and check.id in row.leaf.confirms]
     rows = [row for row in rows if any(_can_locate_device(row.leaf.scope, key, check) for key in now.lens.list_decisive_keys(row.leaf))]
     hosts = tuple(dict.fromkeys(h for row in rows for h in row.subject.hosts if (h, check.id) not in now.coverage.asked))
@@ -66,16 +63,15 @@ def _can_locate_device(scope: str, key: str, check: Check) -> bool:
 
 
 def _list_unsettled(now: Assessment) -> list[Belief]:
-    """Neither proven nor set aside."""
     aside = {id(row.belief) for row in now.settled.aside}
     return [row for row in now.rows if not row.proven and id(row) not in aside]
 
 
 def list_hosts_to_test(row: Belief, check: Check, now: Assessment) -> tuple[str, ...]:
-    """Return the hosts where a belief asks for a check that takes GPUs for itself; none where no finding does.
+    """Return the hosts on which a belief justifies an exclusive check.
 
-    A finding is a fact seen on a host that makes the cause likely enough, or a complaint about named hosts that fits it; or a cause that fits
-    the complaint and that nothing but this check can show. Words about no host, and old events, ask for none.
+    It takes an observed fact, a fitting complaint about named hosts, or a fitting cause that only this check can show.
+    Old events justify none.
     """
     if check.id not in row.leaf.confirms:
         return ()
@@ -92,12 +88,11 @@ def list_hosts_to_test(row: Belief, check: Check, now: Assessment) -> tuple[str,
 
 
 def select_comparison_hosts(check: Check, hosts: Collection[str], now: Assessment) -> tuple[str, ...]:
-    """Return the hosts for a check of several: those complained of, else all of the incident's, the good ones to compare with."""
+    """Return the hosts of the complaint, else all of the incident: a multi-host check needs good hosts too."""
     complained = any(check in one.checks and set(one.hosts) == set(hosts) for one in now.open_hidden_causes)
     whole = tuple(hosts) if complained else tuple(now.hosts)
     return whole if len(whole) >= MIN_HOSTS_BY_SCOPE[check.scope] else ()
 
 
 def _compute_entropy(p: float) -> float:
-    """Entropy of a coin that lands heads with probability p."""
     return 0.0 if p <= 0 or p >= 1 else -(p * math.log2(p) + (1 - p) * math.log2(1 - p))

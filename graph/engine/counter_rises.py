@@ -1,4 +1,4 @@
-"""Error counters that rose between two looks: a link that flaps shows it although every look finds it up. Pure."""
+"""Error counters that rose between two readings: a flapping link may be up at every reading. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,6 +8,7 @@ from typing import Final
 from graph.engine.event_age import get_last_seen
 from tools.fact import Fact, Status
 
+# counter → smallest abnormal rise between two readings; healthy links have occasional bit errors
 MIN_COUNTER_RISES: Final[Mapping[str, int]] = {
     "ib.link_downed": 1,
     "ib.link_error_recovery": 1,
@@ -24,20 +25,16 @@ MIN_COUNTER_RISES: Final[Mapping[str, int]] = {
     "gpu.ecc.sram_uncorrectable": 1,
     "kernel.aer": 3,
 }
-"""Counter → the least rise between two looks that is abnormal. Healthy links count a bit error now and then."""
-MIN_READING_GAP: Final = timedelta(seconds=20)
-"""Looks that follow each other sooner are one reading."""
-MAX_READING_GAP: Final = timedelta(hours=1)
-"""Readings further apart say nothing of now."""
+MIN_READING_GAP: Final = timedelta(seconds=20)  # readings closer together count as one
+MAX_READING_GAP: Final = timedelta(hours=1)  # readings further apart say nothing about now
 
 
 def has_risen(fact: Fact) -> bool:
-    """Whether a counter rose since the look before."""
     return bool(fact.attrs) and "before" in fact.attrs and fact.key in MIN_COUNTER_RISES
 
 
 def mark_counter_rises(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
-    """Return the new facts; counters that rose are given `before`, the older reading, and `seconds`, how long before that was."""
+    """Return the new facts; a risen counter gets `before` (the older reading) and `seconds` between them."""
     before = {_get_counter_key(fact): fact for fact in old if fact.key in MIN_COUNTER_RISES and fact.status is Status.OK}
     if not before:
         return list(new)
@@ -50,7 +47,7 @@ def mark_counter_rises(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
 
 
 def format_rise(fact: Fact) -> str:
-    """`rose from 12 to 14 in 60 s`; empty where it did not."""
+    """Return `rose from 12 to 14 in 60 s`, or an empty string."""
     return f"rose from {fact.attrs['before']} to {_get_reading(fact)} in {fact.attrs['seconds']} s" if has_risen(fact) else ""
 
 
@@ -60,7 +57,7 @@ def _compare_readings(was: Fact, now: Fact) -> Fact:
     if now.status is not Status.OK or earlier is None or later is None or reading is None or since is None:
         return now
     seconds = later - earlier
-    if has_risen(was) and seconds < MIN_READING_GAP:  # the same look once more: what it is compared with stays
+    if has_risen(was) and seconds < MIN_READING_GAP:  # a repeated reading keeps the older one to compare with
         seconds, since = seconds + timedelta(seconds=int(was.attrs["seconds"])), int(was.attrs["before"])
     if not MIN_READING_GAP <= seconds <= MAX_READING_GAP or reading - since < MIN_COUNTER_RISES[now.key]:
         return now
@@ -68,7 +65,7 @@ def _compare_readings(was: Fact, now: Fact) -> Fact:
 
 
 def _get_reading(fact: Fact) -> int | None:
-    """The counter, or how often an event came."""
+    """Return the counter, or the count of a kernel event."""
     value = fact.attrs.get("count") if fact.key.startswith("kernel.") else fact.value
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 

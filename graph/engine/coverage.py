@@ -1,4 +1,4 @@
-"""What was looked at where, where not, and why: the difference between healthy and not seen. Pure."""
+"""Which checks were observed on which hosts, and why not: separates healthy from unobserved. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,26 +9,26 @@ from kb.taxonomy.taxonomy import Leaf
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import Fact, Status
 
+# keys of facts that report an omitted part of a check
 UNASKED_KEYS = frozenset({"check.no_target", "check.left_out", "check.foreign", NOT_UNDERSTOOD})
-"""Keys whose facts say that a part of a look was left out."""
 _CHECK_STATUS_KEYS = UNASKED_KEYS | {"check.skipped", "job.log"}
+# reasons why a passive check did not run; the host may be healthy, but part of it is unobserved
 MISSING_TARGET_REASONS = frozenset({"no_tool", "no_device"})
-"""Why a passive check was not run. The host is well for all that, and part of the truth is not seen."""
 
 
 @dataclass(slots=True)
 class Coverage:
-    """What was looked at where, and where not and why."""
+    """Which (host, check) pairs were asked, observed, skipped or failed, and why."""
 
     lens: ReferenceData
     hosts: Sequence[str]
     blind: Mapping[tuple[str, str], str] = field(default_factory=dict)
     asked: frozenset[tuple[str, str]] = frozenset()
     observed: frozenset[tuple[str, str]] = frozenset()
+    # checks that were asked and did not run, and why: busy GPUs, no tool
     skipped: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Checks that were asked and not run, and why: GPUs that are busy, or no tool."""
+    # checks with an omitted part, and why: no target configured, or the answer was too long
     untargeted: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Checks of which a part was left out: the site names nobody to ask, or the answer was too long."""
 
     @classmethod
     def from_facts(cls, facts: Iterable[Fact], lens: ReferenceData, hosts: Sequence[str]) -> "Coverage":
@@ -55,17 +55,16 @@ class Coverage:
         return cls(lens, hosts, blind, frozenset(asked), seen, skipped, untargeted)
 
     def find_gaps(self, leaf: Leaf) -> tuple[list[str], list[tuple[str, str]]]:
-        """For a leaf: where what would decide could not be looked at, in words, and (host, check) pairs nobody asked yet."""
+        """Return where a leaf's deciding checks failed, in words, and the (host, check) pairs not asked yet."""
         blind, unasked = self._find_gaps(leaf)
         return [f"{', '.join(hosts[:4])}{' …' if len(hosts) > 4 else ''}: {why}" for why, hosts in blind.items()], unasked
 
     def list_unobserved_hosts(self, leaf: Leaf) -> tuple[str, ...]:
-        """The hosts on which what would decide a leaf could not be looked at."""
         blind, _ = self._find_gaps(leaf)
         return tuple(sorted({host for hosts in blind.values() for host in hosts}))
 
     def _find_gaps(self, leaf: Leaf) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
-        """For each check that could not look, with its reason, the hosts; and the pairs that nobody asked."""
+        """Return `check: reason` → hosts, and the (host, check) pairs not asked yet."""
         deciding, keys = self.lens.list_deciding_checks(leaf), self.lens.list_decisive_keys(leaf)
         blind: dict[str, list[str]] = defaultdict(list)
         unasked: list[tuple[str, str]] = []
@@ -79,17 +78,19 @@ class Coverage:
         return blind, unasked
 
     def is_decidable(self, leaf: Leaf) -> bool:
-        """Whether some check that was run, passive or exclusive, could have shown what decides."""
+        """Return whether a check that ran could have shown a deciding fact."""
         checks = {check.id for key in self.lens.list_decisive_keys(leaf) for check in self.lens.list_establishing_checks(key)}
         return any((host, check) in self.asked and (host, check) not in self.skipped for check in checks for host in self.hosts)
 
     def has_observed(self, host: str, check: str) -> bool:
-        """Whether a check was run on a host and could look."""
+        """Return whether a check ran on a host and did not fail."""
         return (host, check) in self.asked and (host, check) not in self.skipped and (host, check) not in self.blind
 
     def list_unobserved_checks(self) -> list[tuple[str, str, str]]:
-        """(host, check, why) of every passive look that failed and could have shown a fault of the machine; of a job's log where no
-        host's could be read."""
+        """Return (host, check, reason) of failed passive checks that could have shown a machine fault.
+
+        An unread job log counts only if no host's could be read.
+        """
         return [
             (host, check, why)
             for (host, check), why in sorted(self.blind.items())
@@ -99,7 +100,7 @@ class Coverage:
         ]
 
     def list_unread_texts(self) -> list[str]:
-        """Why texts that people handed in, which belong to no host, were not understood whole."""
+        """Return why uploaded texts, which belong to no host, were not fully understood."""
         return [why for (host, _), why in self.untargeted.items() if not host]
 
     def _is_job_check(self, check: str) -> bool:
@@ -109,17 +110,17 @@ class Coverage:
         return "job.error" in self.lens.checks[check].establishes and all((host, check) in self.blind for host in self.hosts)
 
     def has_unasked_check(self) -> bool:
-        """Whether some passive check of the machine was not asked of some host: then nothing may be called healthy."""
+        """Return whether a passive machine check was not asked somewhere; then nothing may be called healthy."""
         checks = [c.id for c in self.lens.list_passive_checks() if not self._is_job_check(c.id)]
         return any((host, check) not in self.asked for host in self.hosts for check in checks)
 
     def _is_pointless(self, host: str, check: str) -> bool:
-        """A machine whose SKU has no InfiniBand is not blind for lack of ibstat."""
+        """An SKU without InfiniBand needs no `ibstat`."""
         return check == "ibstat" and self.lens.expected(host, "ib.count", None) == 0
 
 
 def _can_be_present(fact: Fact, lens: ReferenceData) -> bool:
-    """Whether a passive check without anything to ask leaves something unseen: the fabric of a machine without InfiniBand is none."""
+    """Return whether a skipped check leaves something unobserved; a host without InfiniBand has no fabric."""
     check = lens.checks.get(fact.check)
     exclusive = check is not None and check.exclusive
     return not exclusive and not (fact.check == "fabric" and lens.expected(fact.host, "ib.count", None) == 0)

@@ -1,4 +1,4 @@
-"""Facts that no single check can state, because they compare hosts, GPUs or checks with each other. Pure."""
+"""Facts that no single check can state, derived by comparing hosts, GPUs or checks. Pure."""
 
 import re
 from collections import defaultdict
@@ -17,15 +17,13 @@ from tools.devices import find_missing_gpus
 from tools.fact import Fact, Status
 from tools.transport import AccessBarrier
 
-MIN_CLOCKS = 3
-"""Clocks it takes to tell which one is wrong."""
+MIN_CLOCKS = 3  # clocks needed to tell which one is wrong
 
-REPEATING_XIDS = (13, 31)
-"""Xids that a program causes as readily as a broken GPU: only their pattern tells."""
+REPEATING_XIDS = (13, 31)  # Xids that a program causes as easily as a broken GPU; only their pattern distinguishes
 
 
 def derive_facts(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
-    """Everything that follows from the facts together. `bus(host)` is the SKU's bus table, empty where unknown; hosts of one `kind` should be alike."""
+    """Return all derived facts. `bus(host)` is the SKU's bus table or empty; hosts of one `kind` should be alike."""
     return [
         *find_unreachable_hosts(facts),
         *find_xid_patterns(facts),
@@ -47,7 +45,7 @@ _NOT_INSTALLED_PATTERN = re.compile(r"([\w.+-]{1,40}) is not installed")
 
 
 def find_missing_programs(facts: Iterable[Fact], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
-    """Hosts that lack a program which most hosts of their kind have, by the checks that ask it."""
+    """Return hosts that lack a program which most hosts of their kind have."""
     lacking: dict[tuple[str, str], dict[str, tuple[str, Fact]]] = defaultdict(dict)
     having: dict[tuple[str, str], set[str]] = defaultdict(set)
     for fact in facts:
@@ -74,7 +72,7 @@ def _build_missing_program(program: str, fact: Fact, having: int, of: int) -> Fa
 
 
 def add_daily_rates(facts: Sequence[Fact]) -> list[Fact]:
-    """Counters of links with how much they grew a day since the host booted, where that is known; a first day counts as a whole one."""
+    """Add `per_day`, the growth since boot, to link counters. A host up for less than a day counts as one day."""
     booted = {fact.host: moment for fact in facts if fact.key == "host.booted_at" and fact.host and (moment := _parse_moment(fact.value))}
     return [_add_daily_rate(fact, booted[fact.host]) if fact.key in LINK_COUNTER_LIMITS and fact.host in booted else fact for fact in facts]
 
@@ -96,7 +94,7 @@ def _parse_moment(value: object) -> datetime | None:
 
 
 def find_unmanaged_fabrics(facts: Iterable[Fact]) -> list[Fact]:
-    """Hosts whose GPUs wait for their fabric while its manager does not run: either alone may be as it should be."""
+    """Return hosts whose GPUs wait for their fabric while its manager is stopped; either alone may be normal."""
     waits: dict[str, list[Fact]] = defaultdict(list)
     idle: dict[str, Fact] = {}
     for fact in facts:
@@ -113,12 +111,11 @@ def find_unmanaged_fabrics(facts: Iterable[Fact]) -> list[Fact]:
     ]
 
 
-MIN_UNOWNED_MEMORY_MIB = 2048
-"""MiB of a GPU that are more than a driver and a display take for themselves."""
+MIN_UNOWNED_MEMORY_MIB = 2048  # MiB in use on a GPU, above what a driver and a display take
 
 
 def find_unowned_memory(facts: Iterable[Fact]) -> list[Fact]:
-    """Memory that is used on GPUs of which the very same look lists no process: two looks may see a job begin or end between them."""
+    """Return GPUs with memory in use but no process in the same observation: a job may start between two."""
     idle, used = set[tuple[object, ...]](), list[Fact]()
     for fact in facts:
         if fact.key == "gpu.processes" and fact.status is Status.OK and fact.value == 0:
@@ -138,7 +135,7 @@ def _get_observation_key(fact: Fact) -> tuple[object, ...]:
 
 
 def find_mtu_mismatches(facts: Iterable[Fact]) -> list[Fact]:
-    """Where two hosts alone were seen there is no majority: of two MTUs of one interface the smaller one is what large packets break on."""
+    """Compare the MTU of exactly two hosts, where no majority exists; large packets break on the smaller one."""
     by_device: dict[str, dict[str, Fact]] = defaultdict(dict)
     for fact in facts:
         if fact.key == "net.mtu" and fact.status is Status.OK and fact.host and fact.device and isinstance(fact.value, int):
@@ -155,6 +152,7 @@ def _get_int_value(fact: Fact) -> int:
     return fact.value if isinstance(fact.value, int) else 0
 
 
+# transport barrier → `host.access` value; the host itself may be healthy
 ACCESS_BARRIERS: Mapping[str, str] = {
     AccessBarrier.CHANGED_KEY.value: "changed_key",
     AccessBarrier.UNLISTED_KEY.value: "unlisted_key",
@@ -162,18 +160,20 @@ ACCESS_BARRIERS: Mapping[str, str] = {
     AccessBarrier.LOGIN.value: "login_refused",
     AccessBarrier.SITE.value: "our_side",
 }
-"""What keeps us out of a host that may be well for all that."""
 
 
+# keys of facts that say why a check did not run; they need no session
 WITHOUT_A_SESSION = frozenset({"check.skipped", "check.no_target"})
-"""Keys of facts that say why a check was not run: no session was needed for them."""
+# the checks of one observation of a host end within this time; an older answer belongs to an earlier one
 ONE_LOOK = timedelta(minutes=2)
-"""The time within which the checks of one look at a host end. A check that answered earlier answered in a look before."""
 
 
 def find_unreachable_hosts(facts: Sequence[Fact]) -> list[Fact]:
-    """One fact for each host that no session reached in its latest look while another host was seen: that it is silent, or what keeps us out.
-    When none was seen, the fault may be ours. A check that answered in a look before and was not asked again does not make a host seen."""
+    """Return one fact per host that no session reached in its latest observation: unreachable, or its access barrier.
+
+    Return nothing if no other host was reached: the fault may be on our side. Answers of an earlier observation do not
+    count.
+    """
     silent = {f.host: f for f in facts if f.host and _is_kept_out(f)}
     refused: dict[str, datetime] = {}
     for fact in facts:
@@ -186,8 +186,7 @@ def find_unreachable_hosts(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _reached(fact: Fact, refused: datetime | None) -> bool:
-    """Whether a fact shows that a session reached its host in the look that was `refused` last. An event has a time of its own, which says nothing
-    of the look's."""
+    """Return whether a session reached the host in the observation last refused; event times say nothing of that."""
     if fact.status.blind or fact.key in WITHOUT_A_SESSION:
         return False
     return refused is None or fact.time is None or fact.key.startswith(EVENT_KEY_PREFIXES) or fact.time >= refused - ONE_LOOK
@@ -216,10 +215,7 @@ class _XidSighting:
 
 
 def find_xid_patterns(facts: Iterable[Fact]) -> list[Fact]:
-    """Whether such Xids stay with one GPU (and one part of it) or are scattered over those of the job.
-
-    A check tells it of its own host; here the hosts are taken together.
-    """
+    """Classify whether such Xids stay with one GPU (or part) or scatter, across hosts; a check covers its own."""
     facts = list(facts)
     told = {fact.host for fact in facts if fact.key == "kernel.xid_repeat"}
     seen = {
@@ -244,12 +240,12 @@ def _is_counted(fact: Fact) -> bool:
     return not fact.stale and not fact.attrs.get("sympathetic") and not fact.attrs.get("elsewhere")
 
 
+# keys that say which GPUs a host lists or lacks
 _GPU_LIST_KEYS = frozenset({"gpu.bdf", "pcie.rev_ff", "gpu.missing", "pcie.absent"})
-"""Keys that tell which GPUs a host lists, and which it lacks."""
 
 
 def find_absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]]) -> list[Fact]:
-    """GPUs that a host should have and that nvidia-smi or lspci does not list."""
+    """Return GPUs of the bus table that nvidia-smi or lspci does not list."""
     by_host: dict[str, list[Fact]] = defaultdict(list)
     for fact in facts:
         if fact.key in _GPU_LIST_KEYS and fact.host:
@@ -266,8 +262,9 @@ _NUMBERED_HCA_PATTERN = re.compile(r"mlx5_(\d{1,3})")
 
 
 def find_absent_adapters(facts: Iterable[Fact]) -> list[Fact]:
-    """Adapters that other hosts list and that are missing between two that a host lists. One that is missing at the end may be any:
-    the kernel counts those that are left anew.
+    """Return adapters that all other hosts list and that leave a gap in a host's numbering.
+
+    The kernel renumbers the remaining adapters, so one missing at the end cannot be identified.
     """
     listed: dict[str, dict[int, Fact]] = defaultdict(dict)
     for fact in facts:
@@ -285,7 +282,7 @@ def find_absent_adapters(facts: Iterable[Fact]) -> list[Fact]:
 
 
 def find_waiting_ports(facts: Iterable[Fact]) -> list[Fact]:
-    """How long the ports of a host waited to send, against the calmest host. All counters run since they were cleared: only the contrast tells."""
+    """Return each host's median port wait relative to the calmest host. Counters run since their last clearing."""
     waits: dict[str, list[Fact]] = defaultdict(list)
     for fact in facts:
         if fact.key == "ib.port_xmit_wait" and fact.status is Status.OK and isinstance(fact.value, int) and fact.host:
@@ -304,9 +301,9 @@ def _get_number(fact: Fact) -> float:
 
 
 def find_wrong_clocks(facts: Iterable[Fact]) -> list[Fact]:
-    """How far each clock is from ours, where its time source does not say that more exactly. Ours was read when the answer came.
+    """Return each clock's offset from RackMedic's, in seconds, unless the time source states it more exactly.
 
-    What most clocks are off by is the error of ours, so it accuses nobody.
+    With enough clocks their median offset is taken as RackMedic's own error and subtracted.
     """
     facts = [fact for fact in facts if fact.key in ("time.offset", "time.clock")]
     said = {fact.host for fact in facts if fact.key == "time.offset"}
@@ -327,6 +324,7 @@ def _is_clock(fact: Fact) -> bool:
 
 
 # fmt: off
+# compute capability → product names
 PRODUCTS_BY_CAPABILITY = {
     "103": ("B300", "GB300"),
     "100": ("B200", "B100"),
@@ -338,11 +336,10 @@ PRODUCTS_BY_CAPABILITY = {
     "70":  ("V100",),
 }
 # fmt: on
-"""Compute capability → words of product names."""
 
 
 def find_unfit_images(facts: Sequence[Fact]) -> list[Fact]:
-    """Images whose CUDA is newer than the driver supports, or whose PyTorch was not built for the GPUs of the host."""
+    """Return images whose CUDA exceeds the driver's or whose PyTorch was not built for the host's GPUs."""
     newest = {fact.host: fact for fact in facts if fact.key == "driver.cuda_version" and fact.status is Status.OK and fact.host}
     product = {fact.host: str(fact.value) for fact in facts if fact.key == "gpu.product" and fact.status is Status.OK and fact.host}
     found: list[Fact] = []
@@ -371,7 +368,7 @@ def _find_capability(product: str) -> str:
 
 
 def _can_run(arch: str, capability: int) -> bool:
-    """Machine code runs on later minors of its major; intermediate code on everything later. `90a` runs on exactly its own."""
+    """Match `sm_` within its major version, `compute_` on anything later, and suffixes `a`/`f` within their major."""
     kind, _, digits = arch.partition("_")
     number = int(re.sub(r"\D", "", digits) or 0)
     if digits[-1:] in "af" or kind == "sm":

@@ -1,7 +1,7 @@
-"""How old events are: one old event decides nothing, an error that keeps coming back is a chronic cause. Pure.
+"""Age of events: one old event decides nothing, a recurring error is a chronic cause. Pure.
 
-Adds to the `attrs` of machine events: `aged` (it came last long before the report), `chronic` (count, first and last of an error that recurs
-over days; it decides although its latest occurrence may be old).
+Sets `attrs` of machine events: `aged` (last seen long before the report), `chronic` (count, first and last occurrence
+over days; it decides at any age).
 """
 
 from collections import defaultdict
@@ -11,42 +11,40 @@ from datetime import datetime, timedelta
 
 from tools.fact import Fact, Status
 
+# keys of facts with an event time of their own; all others date from their observation
 EVENT_KEY_PREFIXES = ("kernel.", "service.event", "job.", "site.log.", "ipmi.event")
-"""Keys whose facts happened at a time of their own; all others are seen when looked at."""
+# events that can recur and fade. A job's log is part of the report at any age; a BMC event stays until cleared.
 MACHINE_EVENT_KEY_PREFIXES = ("kernel.", "service.event", "site.log.")
-"""Events that can recur and fade. A job's log is what people report, however old; a BMC's event stays until it is cleared."""
+# messages of boot or driver load; they hold until the next one and do not fade
 BOOT_EVENT_KEYS = ("kernel.bar_missing", "kernel.nouveau", "kernel.module_refused", "kernel.nvidia_absent", "kernel.driver_mismatch")
-"""What the kernel says once, at boot or when a driver is loaded, and what holds until the next time: it does not fade like an event."""
-LOG_END_ATTRIBUTE = "log_end"
-"""The attribute of a handed-in event whose log goes on after the report: the time of its newest line."""
+LOG_END_ATTRIBUTE = "log_end"  # time of the newest line of an uploaded log that runs past the report
 
-OLD_AFTER = timedelta(hours=24)  # the report of a night is written the next day; what came last before that did not cause it
+OLD_AFTER = timedelta(hours=24)  # a night's fault is reported the next day; an older event did not cause it
 MIN_RECURRING_COUNT = 3  # two occurrences are a coincidence; the third makes a series
 MIN_RECURRING_SPAN = timedelta(hours=36)  # two days apart, less the hours by which a daily job shifts; one episode of a night is shorter
-MAX_RECURRING_QUIET = timedelta(days=14)  # what has been quiet for longer was repaired, or comes too rarely to explain a report of today
-MAX_OLD_EVENTS_LOG_ODDS = -0.85  # log-odds of 0.3: the most that old events alone make of a cause, well below a suspicion (0.5)
+MAX_RECURRING_QUIET = timedelta(days=14)  # quiet for longer: repaired, or too rare to explain a report of today
+MAX_OLD_EVENTS_LOG_ODDS = -0.85  # cap where old events are the only support: posterior 0.3, below a suspicion (0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class EventOccurrences:
-    """How often the same event came, and when first and last."""
+    """How often an event occurred, and its first and last time."""
 
     count: int
     first: datetime
     last: datetime
 
     def is_recurring(self, before: datetime) -> bool:
-        """Whether it is a chronic error at `before`."""
         spread = self.last - self.first >= MIN_RECURRING_SPAN
         return self.count >= MIN_RECURRING_COUNT and spread and self.last >= before - MAX_RECURRING_QUIET
 
     def format_occurrences(self) -> str:
-        """`14 times, first 2026-11-18 03:00, last 2026-11-26 03:10 UTC`."""
+        """Return `14 times, first 2026-11-18 03:00, last 2026-11-26 03:10 UTC`."""
         return f"{self.count} times, first {self.first:%Y-%m-%d %H:%M}, last {self.last:%Y-%m-%d %H:%M} UTC"
 
 
 def mark_age(facts: Sequence[Fact], opened: datetime | None) -> list[Fact]:
-    """Return the facts with old events marked `aged` and recurring ones marked `chronic`. `opened`: when the incident began, if known."""
+    """Return the facts, old events marked `aged` and recurring ones `chronic`. `opened`: start of the incident."""
     if opened is None:
         return list(facts)
     series = _find_series(facts)
@@ -54,12 +52,12 @@ def mark_age(facts: Sequence[Fact], opened: datetime | None) -> list[Fact]:
 
 
 def get_last_seen(fact: Fact) -> datetime | None:
-    """Return when an event came last; None for what has no time of its own."""
+    """Return when an event last occurred; None for a fact without an event time."""
     return _parse_moment(fact.attrs.get("last")) or fact.time if fact.key.startswith(EVENT_KEY_PREFIXES) else None
 
 
 def format_old_event(fact: Fact, now: datetime) -> str:
-    """`Xid 79 on gpu3, 9 days ago, not since`."""
+    """Return `Xid 79 on gpu3, 9 days ago, not since`."""
     last = get_last_seen(fact)
     days = (now - last).days if last else 0
     when = f"{days} days ago" if days > 1 else f"{last:%Y-%m-%d %H:%M} UTC" if last else "at an unknown time"
@@ -67,7 +65,7 @@ def format_old_event(fact: Fact, now: datetime) -> str:
 
 
 def is_old(fact: Fact) -> bool:
-    """Whether a machine's event is old and does not recur."""
+    """Return whether a machine event is old and does not recur."""
     return bool(fact.attrs) and bool(fact.attrs.get("aged")) and _is_fading(fact)
 
 
@@ -89,7 +87,7 @@ def _mark_fact(fact: Fact, series: Mapping[tuple[str, ...], EventOccurrences], o
 
 
 def _find_series(facts: Iterable[Fact]) -> dict[tuple[str, ...], EventOccurrences]:
-    """Events that came more than once. What is stale was repaired or rebooted away since, and begins no series."""
+    """Group recurring events. Stale ones were repaired or rebooted away and start no series."""
     groups: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
     for fact in facts:
         if _is_fading(fact) and fact.time and fact.status is Status.OK and not fact.stale:

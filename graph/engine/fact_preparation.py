@@ -1,8 +1,8 @@
-"""Facts made ready for weighing: one name per GPU, what many share marked as shared, what is old marked as old. Pure.
+"""Prepare facts for weighing: one name per GPU, shared and old events marked. Pure.
 
-Adds to the `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` and `chronic`
-(`graph.engine.event_age`), `elsewhere` (of a device that the host does not have); to those of adapters `elsewhere` (on another kind of network than
-most of the host's).
+Sets `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` and
+`chronic` (`graph.engine.event_age`), `elsewhere` (the host lacks the device); of adapters: `elsewhere` (another kind of
+network than most).
 """
 
 from collections import Counter, defaultdict
@@ -17,14 +17,12 @@ from kb.pci_address import normalize_bdf
 from tools.checks.services import FABRIC_MANAGER, NEEDED_UNITS
 from tools.fact import Fact, Status
 
-MIN_ADAPTERS = 3
-"""Adapters of a host it takes to speak of most of them."""
+MIN_ADAPTERS = 3  # adapters of a host needed for a majority
 
-PORT_KEYS = ("ib.state", "ib.phys_state", "ib.rate", "ib.sm_lid", "ib.pkeys")
-"""What a port says of the network behind it."""
+PORT_KEYS = ("ib.state", "ib.phys_state", "ib.rate", "ib.sm_lid", "ib.pkeys")  # keys about the network behind a port
 
+# kernel events of adapters, which may name only a PCI address
 HCA_EVENT_KEY_PREFIXES = ("kernel.mlx5", "kernel.ib_link")
-"""What the kernel says of adapters, which it may know by their address only."""
 
 
 def prepare_facts(
@@ -34,8 +32,10 @@ def prepare_facts(
     adapters: Callable[[str], object] = lambda host: None,
     kind: Callable[[str], str] = lambda host: "",
 ) -> list[Fact]:
-    """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table, `adapters(host)` how many it has;
-    hosts of one `kind` should be alike."""
+    """Return the facts as the engine weighs them, unobserved ones included.
+
+    `bus(host)` is the SKU's bus table, `adapters(host)` its number of adapters; hosts of one `kind` should be alike.
+    """
     listed = _mark_stopped_services(list(facts), kind)
     named = _mark_other_networks(_name_hcas(_name_gpus(listed)))
     named = add_daily_rates(mark_unlisted_devices(named, KnownDevices.from_facts(listed, bus, adapters)))
@@ -43,9 +43,10 @@ def prepare_facts(
 
 
 def _mark_stopped_services(facts: list[Fact], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
-    """A service that stands still on few hosts and runs on most of their kind is stopped, whether or not it would start at boot; so is the daemon of
-    a scheduler that counts on the host. A host that the scheduler does not know needs none of its services; a fabric manager that says that it has
-    nothing to do ends by itself."""
+    """Mark a service as stopped if most hosts of its kind run it, or if it is slurmd and the scheduler knows the host.
+
+    A host unknown to the scheduler needs none; a fabric manager that reports nothing to do exits on its own.
+    """
     needless = {fact.host for fact in facts if fact.key == "service.event" and fact.value == "fm_nothing_to_do"}
     ended = {
         id(f) for f in facts if f.key == "service.state" and f.device == FABRIC_MANAGER and f.value == "inactive" and f.host in needless
@@ -65,14 +66,13 @@ def _mark_stopped_services(facts: list[Fact], kind: Callable[[str], str] = lambd
 
 
 def _name_gpus(facts: Sequence[Fact]) -> list[Fact]:
-    """A PCI address becomes gpuN where any fact of the host says which GPU it is."""
+    """Replace a PCI address by gpuN where a fact of the host names it."""
     names = {(f.host, str(f.value).lower()): f.device for f in facts if f.key == "gpu.bdf" and f.device}
     return [replace(f, device=names[(f.host, f.device.lower())]) if f.device and (f.host, f.device.lower()) in names else f for f in facts]
 
 
 def _name_hcas(facts: Sequence[Fact]) -> list[Fact]:
-    """The kernel may know an HCA by its address only. Its name is what the hosts call the adapter of that address, where all agree,
-    else the one name that is missing."""
+    """Name an HCA that the kernel knows by address: by the name all hosts use there, else the only missing name."""
     listed: dict[str, set[str]] = defaultdict(set)
     for fact in facts:
         if fact.key == "ib.state" and fact.device and fact.host:
@@ -102,9 +102,7 @@ def _find_names_by_address(facts: Sequence[Fact]) -> dict[str, str]:
 
 
 def _mark_other_networks(facts: Sequence[Fact]) -> list[Fact]:
-    """An Ethernet adapter among InfiniBand ones is no part of the network that jobs compute over, nor the other way round: whether its
-    port is up says nothing of them.
-    """
+    """Mark the minority link layer: its ports say nothing of the network that jobs compute over."""
     layers: dict[str, dict[str, str]] = defaultdict(dict)
     for fact in facts:
         if fact.key == "ib.link_layer" and fact.host and fact.device and fact.status is Status.OK:

@@ -1,8 +1,6 @@
-"""Causes that show in no passive look: they fit what people complain of, and only an exclusive check can tell. Pure.
+"""Causes that no passive check shows: they fit the complaint, and only an exclusive check can tell. Pure.
 
-So does a complaint that names what one check measures ("slow all_reduce"): only the measurement says whether it is so.
-
-Learnt from a GPU that computes wrong numbers while every health check is green: "nothing is broken" was said of it.
+Example: a GPU that computes wrong numbers while every health check is green.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -15,31 +13,26 @@ from kb.taxonomy.taxonomy import Leaf
 from tools.checks.check import Check
 from tools.inventory.host_ranges import fold_host_names
 
-MIN_HOSTS_BY_SCOPE = {"pair": 2, "group": 3}
-"""Hosts from which a check of several can tell who is guilty: it needs good ones to compare with."""
-MAX_LIKELY_CAUSES = 3
-"""Of the causes that fit a symptom and are still possible only so many deserve a look that takes machines for itself."""
+MIN_HOSTS_BY_SCOPE = {"pair": 2, "group": 3}  # hosts a multi-host check needs to find the guilty one by comparison
+MAX_LIKELY_CAUSES = 3  # possible causes per report that justify an exclusive check
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenCause:
-    """A cause, the exclusive checks of which each can tell (cheapest first), the hosts where none has looked, and why where one was asked."""
+    """A cause, its exclusive checks (each can tell, cheapest first), the hosts none observed, and why if one was asked."""
 
     leaf: Leaf
     checks: tuple[Check, ...]
     hosts: tuple[str, ...]
     why: str = ""
-    measured: bool = False
-    """The report complains of exactly what the check measures."""
+    measured: bool = False  # the report complains of exactly what the check measures
 
     @property
     def check_names(self) -> str:
-        """The checks in words."""
         return " or ".join(check.id for check in self.checks)
 
     @property
     def says(self) -> str:
-        """The cause, how it would show, and why that is not known."""
         where = fold_host_names(self.hosts)
         if self.measured:
             return f"what is reported as slow is measured by {self.check_names}, which did not look at {where}{f' ({self.why})' if self.why else ''}"
@@ -55,8 +48,13 @@ def find_hidden_causes(
     coverage: Coverage,
     measured: Iterable[Sequence[str]] = (),
 ) -> tuple[HiddenCause, ...]:
-    """Return those among the likeliest causes of the symptoms. `standings` come most likely first; `coverage` is of the hosts complained of;
-    `measured`: checks that measure exactly what is complained of, each with its alternatives for fewer hosts."""
+    """Return the hidden ones among the likeliest causes of the symptoms.
+
+    Args:
+        standings: Most likely first.
+        coverage: Of the hosts complained of.
+        measured: Checks that measure the complaint, each with its alternatives for fewer hosts.
+    """
     fitting = [row for row in standings if not set(symptoms).isdisjoint(row.best.leaf.symptoms)]
     rows = [
         (row, _build_hidden_cause(row.best.leaf, _list_exclusive_checks(row.best.leaf, lens), coverage))
@@ -72,7 +70,7 @@ def find_hidden_causes(
 def _find_measured_cause(
     names: Sequence[str], fitting: Sequence[LabelVerdict], lens: ReferenceData, coverage: Coverage
 ) -> HiddenCause | None:
-    """Return the first check of the alternatives that can run on so many hosts, with the likeliest cause that it can confirm."""
+    """Return the first alternative that can run on this many hosts, with the likeliest cause it can confirm."""
     able = (lens.checks[name] for name in names if name in lens.checks)
     check = next((one for one in able if len(coverage.hosts) >= MIN_HOSTS_BY_SCOPE.get(one.scope, 1)), None)
     leaf = next((row.best.leaf for row in fitting if check and check.id in row.best.leaf.confirms), None)
@@ -87,7 +85,7 @@ def _build_hidden_cause(leaf: Leaf, checks: Sequence[Check], coverage: Coverage)
 
 
 def _list_exclusive_checks(leaf: Leaf, lens: ReferenceData) -> Sequence[Check]:
-    """What can tell of a cause that no passive check can; empty where one can, or nothing."""
+    """Return the exclusive checks that decide a leaf; empty if a passive one can."""
     if lens.list_deciding_checks(leaf):
         return ()
     able = {check.id for key in lens.list_decisive_keys(leaf) for check in lens.list_establishing_checks(key) if check.exclusive}

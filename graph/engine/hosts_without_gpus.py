@@ -1,22 +1,22 @@
-"""Hosts that have no GPUs and lack none: controllers, login nodes, storage. Pure."""
+"""Hosts that are not meant to have GPUs: controllers, login nodes, storage. Pure."""
 
 from collections.abc import Callable, Sequence
 
 from tools.fact import Fact, Status, Value
 
+# facts that a host without GPUs and a host with lost GPUs both show
 NO_GPU_VALUES = {"pcie.gpu_count": 0, "kernel.nvidia_absent": True}
-"""What a host without GPUs shows as one whose GPUs are gone does."""
+# a value of one of these shows GPUs, or a driver for them
 GPU_SIGN_KEYS = ("gpu.bdf", "gpu.count", "pcie.gpu_count", "driver.module_version", "driver.installed_version", "smi.error")
-"""A value of one of these says that a host has GPUs, or a driver for them."""
 
 
 def drop_absence_of_gpus(
     facts: Sequence[Fact], expected: Callable[[str], Value], runs_jobs: Callable[[str], bool], kind: Callable[[str], str]
 ) -> list[Fact]:
-    """Return the facts without "no GPU here" of hosts that are not meant to have any.
+    """Drop "no GPU here" facts of hosts not meant to have any.
 
-    Those hosts have no driver and no GPU, no profile that expects GPUs, and either run no jobs, or are of a kind in which no host has GPUs while
-    other kinds do.
+    These have no driver, no GPU and no profile with GPUs, and run no jobs or are of a kind without GPUs while other
+    kinds have them.
     """
     absent = {
         fact.host for fact in facts if fact.key in NO_GPU_VALUES and fact.status is Status.OK and fact.value == NO_GPU_VALUES[fact.key]

@@ -1,6 +1,6 @@
-"""What hosts have otherwise than most of their kind: the baseline of each, compared row by row with the group's. Pure.
+"""Differences of a host's baseline from most hosts of its kind. Pure.
 
-Difference is a hint and no proof: what most hosts have may be as wrong, and what all share is no finding here.
+A difference is a hint, not a proof: the majority may be wrong, and what all share is not reported.
 """
 
 import re
@@ -13,29 +13,26 @@ from tools.checks.baseline import NAME_VALUE_SEPARATOR
 from tools.fact import Fact, Status
 
 BASELINE_ROWS_KEY, PEER_DIFFERS_KEY, PAST_DIFFERS_KEY, ABSENT = "base.rows", "peer.differs", "past.differs", "absent"
-MIN_PEERS = 3
-"""Hosts it takes to speak of most of them."""
-MAX_DIFFERENCES_PER_KIND = 8
-"""Differences of one kind that are told one by one; of more, that there are more."""
-MAX_RELATIVE_SIZE_DIFFERENCE = 0.02
-"""Sizes that differ by less are the same: they follow from a machine's memory, which firmware takes a little of."""
+MIN_PEERS = 3  # hosts needed for a majority
+MAX_DIFFERENCES_PER_KIND = 8  # differences of one kind listed singly; the rest become one fact
+MAX_RELATIVE_SIZE_DIFFERENCE = 0.02  # smaller size differences are equal: firmware reserves a little memory
+# kinds in which a group's hosts must be alike; other differences (packages, settings) are listed without suspicion
 TELLING_KINDS = ("service", "daemon", "mount", "route", "link", "resolver", "hosts", "device", "library", "answer", "limit", "program")
-"""Kinds in which hosts of a group are alike because they have to be. Other differences (packages, settings) are told and accuse nobody."""
 TELLING_NAMES = ("system memory", "system cpus")
+# units that the services check judges itself
 CHECKED_SERVICE_PATTERN = re.compile(r"(service|daemon) (nvidia-|nv-|chrony|docker|openibd|slurmd|munge|ntp|systemd-timesyn)")
-"""What the check of services asks about by name: it says itself what of it is abnormal."""
+# units that start and stop on their own
 _TRANSIENT_UNIT_PATTERN = re.compile(
     r"service (apt|dpkg|dnf|yum|unattended|logrotate|man-db|fstrim|motd|systemd-(tmpfiles|update|timedated|hostnamed|localed|binfmt|hwdb|fsck|journal-flush)"
     r"|e2scrub|anacron|phpsessionclean|update-notifier|fwupd|packagekit|PackageKit|sysstat|plocate|mlocate|ua-|esm-|snap|udisks2|upower|user@|rpc-statd-notify"
     r"|ldconfig|emergency|rescue|plymouth|kmod|nvidia-suspend|nvidia-resume|initrd|dracut|cleanup|raid-check|mdcheck|mdmonitor|pollinate|cloud-)"
 )
-"""Units that come and go by themselves."""
 _SIZE_PATTERN = re.compile(r"(?<![\w.])\d{4,19}(?![\w.])|(?<![\w.])\d{1,9}(?= GiB)")
 
 
 @dataclass(frozen=True, slots=True)
 class HostBaseline:
-    """What a host looked like when it was last seen well: rows by kind."""
+    """A host's rows by kind when it was last healthy."""
 
     at: datetime
     rows: Mapping[str, Sequence[str]]
@@ -43,17 +40,16 @@ class HostBaseline:
 
 @dataclass(slots=True)
 class _GroupMajority:
-    """What most hosts of a group have in one kind: name → value and how many have it; and how many have a row of that name at all."""
+    """The majority of a group in one kind: name → (value, hosts with it), and hosts per name."""
 
     most: dict[str, tuple[str, int]]
     names: Counter[str]
     of: int
-    personal: bool
-    """Most hosts have rows that no other one has: there nobody is alone for that."""
+    personal: bool  # most hosts have rows unique to them, so a unique row is no finding
 
 
 def find_peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> list[Fact]:
-    """One fact for each thing in which a host differs from most hosts of its `kind`."""
+    """Return one fact per difference of a host from most hosts of its `kind`."""
     by_host: dict[str, dict[str, Fact]] = defaultdict(dict)
     partial: set[str] = set()
     for fact in facts:
@@ -70,7 +66,7 @@ def find_peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> 
 
 
 def _without_limits_of_the_absent(found: list[Fact]) -> list[Fact]:
-    """Leave out limits of daemons that do not run on a host: it has none to compare, and that the daemon is absent stands beside."""
+    """Drop limits of absent daemons; the absence is a difference of its own."""
     absent = {(fact.host, str(fact.device).removeprefix("daemon ")) for fact in found if fact.value == ABSENT and fact.device}
     return [
         fact
@@ -80,7 +76,7 @@ def _without_limits_of_the_absent(found: list[Fact]) -> list[Fact]:
 
 
 def build_baselines(facts: Iterable[Fact]) -> dict[str, HostBaseline]:
-    """What each host looks like now, of those that could be read whole."""
+    """Return the current baseline of each host that was read completely."""
     found: dict[str, dict[str, Fact]] = defaultdict(dict)
     partial: set[str] = set()
     for fact in facts:
@@ -105,8 +101,10 @@ def build_baselines(facts: Iterable[Fact]) -> dict[str, HostBaseline]:
 
 
 def find_past_differences(facts: Sequence[Fact], remembered: Mapping[str, HostBaseline], kind: Callable[[str], str]) -> list[Fact]:
-    """What hosts have otherwise than they had when they were last seen well, and than peers that were seen in earlier incidents alone, where
-    too few were looked at in this one to speak of most of them."""
+    """Return differences from each host's remembered baseline.
+
+    Where this incident has too few peers, also compare with remembered hosts of the same kind.
+    """
     now = [fact for fact in facts if fact.key == BASELINE_ROWS_KEY and fact.status is Status.OK and fact.host]
     here = {fact.host for fact in now}
     few = {name for name, count in Counter(map(kind, here)).items() if count < MIN_PEERS}
@@ -145,7 +143,7 @@ def _get_rows(fact: Fact) -> Sequence[str]:
 
 
 def _compare_group(hosts: Sequence[str], by_host: Mapping[str, Mapping[str, Fact]], partial: Collection[str]) -> Iterator[Fact]:
-    """A host that shows no row of a kind has none, unless a part of it could not be read."""
+    """Compare a group. A host without rows of a kind has none, unless a part of it was unreadable."""
     for device in dict.fromkeys(device for host in hosts for device in by_host[host]):
         rows = [
             by_host[host].get(device) or _build_empty_fact(by_host[host], device)
@@ -175,7 +173,7 @@ def _compare_kind(facts: Sequence[Fact]) -> Iterator[Fact]:
 
 
 def _parse_rows(rows: Iterable[str]) -> dict[str, str]:
-    """Name → value; of a name that stands more than once all of its values."""
+    """Return name → value; values of a repeated name are joined."""
     found: dict[str, str] = {}
     for row in rows:
         name, _, value = row.partition(NAME_VALUE_SEPARATOR)
@@ -196,7 +194,7 @@ def _count_majority(held: Mapping[tuple[str, ...], Mapping[str, str]], counts: M
 
 
 def _find_differences(kind: str, own: Mapping[str, str], shared: _GroupMajority) -> Iterator[tuple[str, str, str, int]]:
-    """(KIND NAME, own value, what most have, how many of them)."""
+    """Yield (kind and name, own value, majority value, its number of hosts)."""
     for name, (value, count) in shared.most.items():
         if not _is_alike(own.get(name, ABSENT), value) and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}"):
             yield f"{kind} {name}", own.get(name, ABSENT), value, count
@@ -211,7 +209,6 @@ def _find_differences(kind: str, own: Mapping[str, str], shared: _GroupMajority)
 
 
 def _is_alike(one: str, other: str) -> bool:
-    """Whether two values are the same but for sizes that hardly differ."""
     if one == other:
         return True
     if _SIZE_PATTERN.sub("#", one) != _SIZE_PATTERN.sub("#", other):
@@ -240,12 +237,12 @@ def _build_difference_facts(fact: Fact, found: Sequence[tuple[str, str, str, int
 
 
 def is_telling(device: str) -> bool:
-    """Whether a difference is of a kind that is worth asking about while nothing else explains what people see."""
+    """Return whether a difference deserves attention while the report is unexplained."""
     return (device.partition(" ")[0] in TELLING_KINDS and not CHECKED_SERVICE_PATTERN.match(device)) or device in TELLING_NAMES
 
 
 def sort_rarest_first(facts: Iterable[Fact], words: Iterable[str] = ()) -> list[Fact]:
-    """Differences by how well they fit what was reported, then by what kind they are, then by how few hosts have them."""
+    """Sort differences by fit to the report, then telling kinds, then fewest hosts."""
     said = {word for text in words for word in _find_words(text)}
 
     def order(fact: Fact) -> tuple[int, bool, float, str, str]:
@@ -260,8 +257,8 @@ def _find_words(text: str) -> set[str]:
     return {word for word in re.findall(r"[a-z]{3,24}", text[:4000].lower()) if word not in _COMMON_WORDS}
 
 
+# words common to most reports or differences
 _COMMON_WORDS = frozenset(
     {"the", "and", "for", "with", "not", "are", "was", "has", "have", "from", "that", "this", "via", "dev", "gpu", "job"}
     | {"host", "hosts", "node", "nodes", "active", "loaded", "absent"}
 )
-"""Words that stand in every report or every difference."""

@@ -1,4 +1,4 @@
-"""What words suggest, as log-odds: symptoms, phrases, similar incidents, a model's opinion. Capped where it is used, so words never confirm. Pure."""
+"""Log-odds from symptoms, phrases, similar incidents and a model; the engine caps them: words never confirm. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,20 +8,17 @@ from graph.state import IncidentBrief
 from kb.history.label_ranking import LabelRanker
 from kb.taxonomy.taxonomy import Taxonomy
 
+# cap on a ticket's words per label, and log-odds per e-fold of the ranker's lift
 MAX_WORDS_LOG_ODDS, LOG_ODDS_PER_E_FOLD = 1.5, 0.4
-"""Most that a ticket's words add to one label, and how fast that grows with what they make of its chance."""
 
 SIMILAR_INCIDENT_LOG_ODDS = 1.0
-WORDS_WEIGHT = 0.3
-"""What a label's lift by the report's words counts, against how much alike an incident is to the one that is most alike."""
-OBJECTION_LOG_ODDS = 0.4
-"""What a finding that a model holds against a proven cause takes from it: enough for one that is barely proven, and for no other."""
-MODEL_LOG_ODDS = 1.5
-"""What a model's judgement of one hypothesis is worth, either way; and a cause that its reading is certain of."""
+WORDS_WEIGHT = 0.3  # weight of a label's word lift against an incident's relative likeness
+OBJECTION_LOG_ODDS = 0.4  # deduction for a model's objection to a proven cause; it tips only a barely proven one
+MODEL_LOG_ODDS = 1.5  # weight of a model's judgement, either way; and of a cause it is certain of
 
 
 class ScoredIncident(Protocol):
-    """A past incident: its label, and how much alike it is."""
+    """A past incident: its label, and how similar it is."""
 
     @property
     def label(self) -> str: ...
@@ -34,7 +31,7 @@ AnyScoredIncident = TypeVar("AnyScoredIncident", bound=ScoredIncident)
 
 
 def compute_word_priors(taxonomy: Taxonomy, brief: IncidentBrief) -> dict[str, float]:
-    """Labels that the ticket's words and symptoms sound like."""
+    """Return log-odds of labels that the ticket's words and symptoms suggest."""
     text = f"{brief.text} {' '.join(brief.signatures)}"
     symptoms = [symptom for symptom in brief.symptoms if symptom != "vague"]
     ranked = LabelRanker.build(taxonomy).rank_labels(text, symptoms, most=16)
@@ -43,7 +40,7 @@ def compute_word_priors(taxonomy: Taxonomy, brief: IncidentBrief) -> dict[str, f
 
 
 def rank_labels_by_words(taxonomy: Taxonomy, brief: IncidentBrief, most: int) -> list[str]:
-    """Labels that the report sounds like, most alike first."""
+    """Return labels that the report suggests, best match first."""
     return [
         label
         for label, _ in LabelRanker.build(taxonomy).rank_labels(f"{brief.text} {' '.join(brief.signatures)}", brief.symptoms, most=most)
@@ -51,18 +48,18 @@ def rank_labels_by_words(taxonomy: Taxonomy, brief: IncidentBrief, most: int) ->
 
 
 def rank_decidable_labels(taxonomy: Taxonomy, brief: IncidentBrief, most: int) -> list[str]:
-    """Labels that may be decided and that the report sounds like, most alike first; then the others, as they stand in the taxonomy."""
+    """Return decidable labels, best match first; then the others in taxonomy order."""
     decidable = taxonomy.decidable
     return list(dict.fromkeys([*rank_labels_by_words(decidable, brief, most), *decidable.leaves]))[:most]
 
 
 def compute_model_priors(causes: Mapping[str, float]) -> dict[str, float]:
-    """A model's few labels, each by the probability that it gives it."""
+    """Return log-odds from a model's probabilities."""
     return {label: MODEL_LOG_ODDS * max(0.0, min(1.0, p)) for label, p in causes.items()}
 
 
 def compute_past_priors(similar: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """Labels of similar incidents with a likeness from 0 to 1."""
+    """Return log-odds from (label, likeness 0 to 1) of similar incidents."""
     found: dict[str, float] = {}
     for label, likeness in similar:
         found[label] = max(found.get(label, 0.0), SIMILAR_INCIDENT_LOG_ODDS * max(0.0, min(1.0, likeness)))
@@ -70,9 +67,11 @@ def compute_past_priors(similar: Sequence[tuple[str, float]]) -> dict[str, float
 
 
 def select_telling_incidents(similar: Sequence[AnyScoredIncident], words: Mapping[str, float], most: int = 2) -> list[AnyScoredIncident]:
-    """Of past incidents those that say most: alike, of a label that the report's words suggest (`compute_word_priors`), and each of another label. Two of one
-    label say little more than one; over our own past incidents, each asked for without its thread, 0.63 find one of their label among two
-    that are alike, and 0.75 so."""
+    """Return the most informative past incidents, one per label.
+
+    Ranked by likeness plus `words` (`compute_word_priors`). Two of one label say little more than one. On our own past
+    incidents, each without its thread, 63 % find their label in the top two by likeness and 75 % this way.
+    """
     best = max((one.score for one in similar), default=0.0) or 1.0
     ranked = sorted(similar, key=lambda one: -(one.score / best + WORDS_WEIGHT * words.get(one.label, 0.0)))
     first: dict[str, AnyScoredIncident] = {}
@@ -82,7 +81,6 @@ def select_telling_incidents(similar: Sequence[AnyScoredIncident], words: Mappin
 
 
 def sum_priors(*parts: Mapping[str, float]) -> dict[str, float]:
-    """The sum, label by label."""
     found: dict[str, float] = {}
     for part in parts:
         for label, weight in part.items():

@@ -1,7 +1,7 @@
-"""What a remedy leaves behind it: facts of its host from before it was claimed tell of the past. Pure.
+"""Mark facts that a remedy made stale: those of its host from before the claim. Pure.
 
-Old kernel lines stay in the log after a reset; without the cursor they would fail every proof and be found again by every recheck.
-Logs are written by the host's clock and claims by ours, so the cursor is moved by how far the two are apart, where that is known.
+Old kernel lines outlive a reset and would fail every proof. Logs use the host's clock and claims RackMedic's, so
+cursors are shifted by the known skew.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +13,10 @@ from graph.state import Remediation
 from tools.fact import Fact
 
 KERNEL_KEY_PREFIX = "kernel."
-"""Keys of what the kernel wrote."""
 
 
 def find_repair_cursors(ladders: Iterable[Remediation]) -> dict[str, datetime]:
-    """For each host that was changed the moment of the last claim."""
+    """Return host → time of the last claim on it."""
     found: dict[str, datetime] = {}
     for ladder in ladders:
         if ladder.since is not None:
@@ -28,28 +27,32 @@ def find_repair_cursors(ladders: Iterable[Remediation]) -> dict[str, datetime]:
 def mark_stale_after_repairs(
     facts: Sequence[Fact], since: Mapping[str, datetime], skews: Mapping[str, timedelta] | None = None
 ) -> list[Fact]:
-    """The same facts, those from before their host's cursor marked stale. An event that came again afterwards is of now."""
+    """Return the facts, those last seen before their host's cursor marked stale."""
     apart = find_clock_skews(facts) if skews is None else skews
     return [replace(fact, stale=True) if _is_before(fact, since.get(fact.host), apart) else fact for fact in facts]
 
 
 @dataclass(frozen=True, slots=True)
 class ProvenRemedyRun:
-    """A remedy of what a kernel log tells of, run on a host by whichever incident, after which the proof passed: when it was claimed, and the
-    devices that it changed by all their names (`gpu3`, `0000:5d:00.0`); none is the whole host."""
+    """A proven remedy of any incident: host, time of claim, and all names of the changed devices.
+
+    No names (`gpu3`, `0000:5d:00.0`) means the whole host.
+    """
 
     host: str
     at: datetime
     names: tuple[str, ...] = ()
 
     def covers_device(self, device: str | None) -> bool:
-        """Whether it mended what is said of this device of its host; what is said of no device only where it was about the whole host."""
+        """Return whether it covers a device of its host; a fact without a device needs a whole-host run."""
         return not self.names or (device or "").rpartition("/")[2] in self.names
 
 
 def mark_stale_after_remedies(facts: Sequence[Fact], treatments: Sequence[ProvenRemedyRun]) -> list[Fact]:
-    """The same facts, lines of the kernel from before a treatment of their device marked stale: they told of what is mended since, and whoever
-    finds them in another thread must not have it mended once more. Other logs (of jobs, of the BMC) tell what no such remedy reaches."""
+    """Mark kernel lines from before a proven remedy of their device stale, so that no other thread repeats it.
+
+    Other logs (jobs, BMC) report what no such remedy reaches.
+    """
     if not treatments:
         return list(facts)
     skews = find_clock_skews(facts)
@@ -63,7 +66,7 @@ def _was_remedied(fact: Fact, treatments: Sequence[ProvenRemedyRun], skews: Mapp
 
 
 def find_clock_skews(facts: Iterable[Fact]) -> dict[str, timedelta]:
-    """How far each host's clock is ahead of ours, from what it showed when it was asked."""
+    """Return how far each host's clock is ahead of RackMedic's."""
     return {
         fact.host: timedelta(seconds=fact.value - fact.time.timestamp())
         for fact in facts

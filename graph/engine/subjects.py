@@ -1,6 +1,6 @@
-"""Who a label accuses: one GPU, one HCA, one host, what stands behind one switch or in one rack, or the job. Pure.
+"""Whom a label accuses: a GPU, an HCA, a host, the hosts of a switch or rack, or the job. Pure.
 
-A leaf's scope says which facts speak of which subject: a device's own facts, those of its host, and those of the job.
+A leaf's scope selects the facts: a device's own, its host's, and the job's.
 """
 
 from collections import Counter, defaultdict
@@ -12,19 +12,17 @@ from kb.fact_keys import find_key
 from kb.taxonomy.taxonomy import Clue, Leaf
 from tools.fact import Fact
 
-ClueHits = list[tuple[Clue, Fact]]
-"""Clues of one leaf with the facts that match them."""
+ClueHits = list[tuple[Clue, Fact]]  # clues of one leaf with the facts that match them
 
-MIN_SHOWING_SHARE = 0.5
-"""Share of the hosts that must show a fact before it speaks of what they have in common."""
+MIN_SHOWING_SHARE = 0.5  # share of hosts that must show a fact of a shared cause
 
+# the same for a rack or switch, at least two hosts; three of one place rarely fail independently
 MIN_PLACE_SHARE, ENOUGH_HOSTS_OF_PLACE = 1 / 3, 3
-"""The same for the hosts of one rack or behind one switch, at least two: three that share a place are rarely broken each for itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """`hosts` is empty for a job: no machine is accused. `device` is `gpu5`, `mlx5_3`, `rack:r2`, `leaf:l3`, `fabric` or empty."""
+    """`hosts` is empty for a job. `device` is `gpu5`, `mlx5_3`, `rack:r2`, `leaf:l3`, `fabric` or empty."""
 
     hosts: tuple[str, ...] = ()
     device: str = ""
@@ -39,7 +37,7 @@ class Subject:
 
 @dataclass(slots=True)
 class SortedHits:
-    """Hits of one leaf by what they speak of."""
+    """Hits of one leaf by subject."""
 
     device: Mapping[tuple[str, str], ClueHits] = field(default_factory=lambda: defaultdict(list))
     host: Mapping[str, ClueHits] = field(default_factory=lambda: defaultdict(list))
@@ -48,21 +46,21 @@ class SortedHits:
 
 @dataclass(frozen=True, slots=True)
 class ObservedFacts:
-    """What there was to see. `looked`: check → hosts where it could look; `by_key`: the facts of each key."""
+    """`looked`: check → hosts on which it was observed; `by_key`: the facts of each key."""
 
     looked: Mapping[str, set[str]] = field(default_factory=dict)
     by_key: Mapping[str, Sequence[Fact]] = field(default_factory=dict)
     _counts: dict[str, Counter[str]] = field(default_factory=dict)
 
     def count_facts(self, host: str, key: str) -> int:
-        """How many facts of a key a host shows, one at least. Few keys are asked about, and facts are many."""
+        """Return how many facts of a key a host shows, at least one. Cached per key."""
         if key not in self._counts:
             self._counts[key] = Counter(fact.host for fact in self.by_key.get(key, ()))
         return self._counts[key][host] or 1
 
 
 def find_subjects(leaf: Leaf, hits: ClueHits, lens: ReferenceData, seen: ObservedFacts) -> dict[Subject, ClueHits]:
-    """Every subject that something speaks for, with all hits that bear on it."""
+    """Return every supported subject with all hits that concern it."""
     match leaf.scope:
         case "gpu" | "hca":
             return _find_device_subjects(leaf, _sort_hits(leaf, hits))
@@ -78,7 +76,7 @@ def find_subjects(leaf: Leaf, hits: ClueHits, lens: ReferenceData, seen: Observe
 
 
 def find_hosts_showing_cause(leaf: Leaf, hits: ClueHits, seen: ObservedFacts) -> frozenset[str]:
-    """Hosts that show what would decide a cause of many hosts, whether or not enough of them do."""
+    """Return hosts that show decisive facts of a cause of many hosts, enough of them or not."""
     if leaf.scope not in ("switch", "rack", "cluster"):
         return frozenset()
     kept = hits if leaf.scope == "cluster" else _drop_few_device_hits(hits, seen)
@@ -100,7 +98,7 @@ def _sort_hits(leaf: Leaf, hits: ClueHits) -> SortedHits:
 
 
 def _get_device(leaf: Leaf, fact: Fact) -> str:
-    """The GPU or HCA a fact names, when that is the kind of thing the leaf accuses. A job's log may name one too."""
+    """Return the device of the leaf's kind that a fact names; a job's log may name one too."""
     row = find_key(fact.key)
     if row is not None and row.scope == leaf.scope and fact.device:
         return fact.device
@@ -125,10 +123,10 @@ def _find_host_subjects(rows: SortedHits) -> dict[Subject, ClueHits]:
 
 
 def _find_job_subjects(leaf: Leaf, hits: ClueHits) -> dict[Subject, ClueHits]:
-    """Return the hosts on which a job meets its cause; hosts with the same clues are one subject, and each host's facts count there alone.
+    """Return the hosts of a job's cause, grouped by equal clues; each host's facts count for its own group.
 
-    A job's log speaks for the whole job. What rests on the log may be contradicted by facts of any host, except those of clues with
-    `same_host`: they count only on hosts where the log was read, and a log tells such a cause of these hosts.
+    A job's log speaks for the whole job, so any host's facts may contradict it, except clues with `same_host`: they
+    count only on hosts whose log was read.
     """
     logs = [(clue, fact) for clue, fact in hits if _is_of_whole_job(fact)]
     readers = {fact.host for clue, fact in logs if clue.weight > 0}
@@ -159,9 +157,9 @@ def _is_of_whole_job(fact: Fact) -> bool:
 
 
 def _find_place_subjects(hits: ClueHits, lens: ReferenceData, looked: Mapping[str, set[str]], kind: PlaceKind) -> dict[Subject, ClueHits]:
-    """Return the racks or switches of which enough hosts show the same. Hosts of unknown place are counted as one place.
+    """Return the racks or switches of which enough hosts show the same. Unknown places count as one.
 
-    Only facts of the hosts that show the cause contradict it: the others may be spared.
+    Only facts of hosts that show the cause contradict it; the others may be spared.
     """
     members: dict[str, set[str]] = defaultdict(set)
     for host in {host for hosts in looked.values() for host in hosts}:
@@ -183,7 +181,6 @@ def _find_place_subjects(hits: ClueHits, lens: ReferenceData, looked: Mapping[st
 
 
 def _select_place_hits(hits: ClueHits, looked: Mapping[str, set[str]]) -> ClueHits:
-    """Return the hits that enough hosts of a place show."""
     showing: dict[int, set[str]] = defaultdict(set)
     for clue, fact in hits:
         showing[id(clue)].add(fact.host)
@@ -199,7 +196,7 @@ def _restrict_hosts(looked: Mapping[str, set[str]], hosts: set[str]) -> dict[str
 
 
 def _drop_few_device_hits(hits: ClueHits, seen: ObservedFacts) -> ClueHits:
-    """Without what only few devices of a host show: one hot GPU is no hot room."""
+    """Drop what only few devices of a host show: one hot GPU is no hot room."""
     showing: dict[tuple[int, str], int] = defaultdict(int)
     for clue, fact in hits:
         showing[id(clue), fact.host] += 1
@@ -207,7 +204,7 @@ def _drop_few_device_hits(hits: ClueHits, seen: ObservedFacts) -> ClueHits:
 
 
 def _select_shared_hits(hits: ClueHits, looked: Mapping[str, set[str]]) -> ClueHits:
-    """Hits that enough of the hosts show, against a cause more than half. What a job's log says is said for the whole job."""
+    """Keep hits that enough hosts show; contradictions need more than half. A job's log counts for the whole job."""
     showing: dict[int, set[str]] = defaultdict(set)
     for clue, fact in hits:
         showing[id(clue)].add(fact.host)

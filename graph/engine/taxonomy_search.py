@@ -1,7 +1,7 @@
-"""The walk down the taxonomy: depth first, likeliest child first, irrelevant branches pruned, exhausted ones backtracked from. Pure.
+"""Depth-first search of the taxonomy: likeliest child first, with pruning and backtracking. Pure.
 
-Algorithm 1 of AidAI with the posterior in the model's place, with one difference: facts are never forgotten between
-siblings, so most leaves are decided by what another leaf had looked at. The walk is plain JSON and may stop at any leaf.
+Algorithm 1 of AidAI with the posterior in place of the model. Unlike there, facts persist between siblings, so most
+leaves are decided by earlier observations. The state is plain JSON and may pause at any leaf.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,17 +11,14 @@ from typing import Any
 from graph.engine.assessment import Assessment
 from graph.engine.verdict import LabelVerdict
 
-MIN_RELEVANT_POSTERIOR = 0.015
-"""Posterior under which a leaf that nothing speaks for is not worth a look."""
+MIN_RELEVANT_POSTERIOR = 0.015  # below this an unsupported leaf is not visited
 
-MAX_LOG_ENTRIES, MAX_REASON_CHARS = 40, 60
-"""Visits, and characters of why each went as it did. Of what was rejected there are many, and a state is written at every step: why stands with
-the hypotheses, as far as those are kept."""
+MAX_LOG_ENTRIES, MAX_REASON_CHARS = 40, 60  # log entries, and characters per reason: the state is stored at every step
 
 
 @dataclass(frozen=True, slots=True)
 class LeafVisit:
-    """A leaf that needs to be looked at before the walk can go on: (host, check) pairs."""
+    """A leaf whose (host, check) pairs must be observed before the search continues."""
 
     label: str
     asks: tuple[tuple[str, str], ...]
@@ -29,14 +26,13 @@ class LeafVisit:
 
 @dataclass(slots=True)
 class TaxonomySearch:
-    """Where a walk stands. `stack` holds a path and its children still to visit; the log is what the card draws."""
+    """State of a search. `stack` holds a path and its unvisited children; cards draw the log."""
 
     stack: list[tuple[str, list[str]]] = field(default_factory=list)
     started: bool = False
     found: list[str] = field(default_factory=list)
     exhausted: list[str] = field(default_factory=list)
-    log: list[tuple[str, str, str]] = field(default_factory=list)
-    """(path, what was done, why)."""
+    log: list[tuple[str, str, str]] = field(default_factory=list)  # (path, action, reason)
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> "TaxonomySearch":
@@ -49,7 +45,6 @@ class TaxonomySearch:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain JSON."""
         return {
             "stack": [[path, list(todo)] for path, todo in self.stack],
             "started": self.started,
@@ -64,7 +59,7 @@ class TaxonomySearch:
 
 
 def advance_search(walk: TaxonomySearch, now: Assessment) -> tuple[TaxonomySearch, LeafVisit | None]:
-    """The walk gone on with until a leaf must be looked at, or every branch worth it is explored (None)."""
+    """Advance the search until a leaf needs observation, or return None when all relevant branches are explored."""
     walk = TaxonomySearch.from_json(walk.to_json())
     if not walk.started:
         walk.started = True
@@ -86,7 +81,7 @@ def advance_search(walk: TaxonomySearch, now: Assessment) -> tuple[TaxonomySearc
 
 
 def _select_children(walk: TaxonomySearch, path: str, now: Assessment) -> list[str]:
-    """Children by the likelihood of the best leaf below, without the irrelevant; none at all is an early stop."""
+    """Return relevant children, likeliest best leaf first; an empty list stops early."""
     children = now.lens.taxonomy.list_children(path)
     worth = {child: _compute_interest(_list_verdicts_below(child, now)) for child in children}
     kept = sorted((child for child in children if worth[child] > 0), key=lambda child: (-worth[child], child))
@@ -122,7 +117,7 @@ def _format_prune_reason(standings: Sequence[LabelVerdict]) -> str:
 
 
 def _visit_leaf(walk: TaxonomySearch, label: str, now: Assessment) -> LeafVisit | None:
-    """Judge a leaf; a Visit when it cannot be judged before more is looked at."""
+    """Judge a leaf, or return a LeafVisit if checks are missing."""
     standing = now.label_verdicts[label]
     if standing.verdict == "open" and standing.unasked:
         return LeafVisit(label, standing.unasked)

@@ -1,8 +1,7 @@
-"""Events of devices that a machine does not have: they speak for nothing, and are told as a note. Pure.
+"""Events of devices that a machine does not have: they support nothing and are reported as a note. Pure.
 
-Which devices there are, nvidia-smi, lspci and ibstat say, and the profile of a machine that fits what they list: a GPU that fell off the bus is
-one that it has. NVSwitches lspci lists, and of what may report a PCIe error it says on which buses anything can be. A line that names any other
-address, whoever wrote it, must not convict a healthy machine.
+A line with an unknown address, by any author, must not convict a healthy machine. Known are devices that tools list,
+and those of a fitting profile: a GPU that fell off the bus is still known.
 """
 
 from collections import defaultdict
@@ -15,20 +14,17 @@ from kb.pci_address import normalize_bdf
 from tools.fact import Fact, Status
 
 KERNEL_KEY_PREFIX = "kernel."
-ELSEWHERE_ATTRIBUTE = "elsewhere"
-"""The attribute of facts that say nothing of this machine's part in the incident."""
+ELSEWHERE_ATTRIBUTE = "elsewhere"  # marks facts that do not count for this machine
 
 
 UNLISTED: Final = "unlisted"
-DEVICE_LIST_KEYS = ("gpu.bdf", "pcie.rev_ff", "ib.bdf")
-"""Keys of what tools list, one a device."""
-WHOLE_LIST_KEYS = ("pcie.nvswitches", "pcie.buses")
-"""Keys of what lspci lists as a whole, one a host."""
+DEVICE_LIST_KEYS = ("gpu.bdf", "pcie.rev_ff", "ib.bdf")  # keys with one fact per listed device
+WHOLE_LIST_KEYS = ("pcie.nvswitches", "pcie.buses")  # keys with one lspci list per host
 
 
 @dataclass(slots=True)
 class ListedDevices:
-    """What one host's tools list, by address."""
+    """Addresses that one host's tools list."""
 
     smi: set[str] = field(default_factory=set)
     pci: set[str] = field(default_factory=set)
@@ -36,33 +32,30 @@ class ListedDevices:
     whole: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def list_gpu_addresses(self, table: frozenset[str], everywhere: frozenset[str]) -> frozenset[str] | None:
-        """All addresses at which it may have GPUs; None where that is not known: a GPU that is gone is listed by no tool."""
+        """Return all possible GPU addresses, or None if unknown: no tool lists a lost GPU."""
         seen = self.smi | self.pci
         if seen and table and seen <= table:
             return table
         return frozenset(seen | table | everywhere) if self.pci else None
 
 
-KnownAddresses = frozenset[str] | None
-"""Addresses; None where they are not known."""
+KnownAddresses = frozenset[str] | None  # None: not known
 
 
 @dataclass(frozen=True, slots=True)
 class KnownDevices:
-    """What there is of GPUs and adapters, host by host, and under "" on all hosts together."""
+    """Known addresses by host, and under "" for all hosts together."""
 
     gpus: Mapping[str, KnownAddresses]
     hcas: Mapping[str, KnownAddresses]
-    whole: frozenset[str]
-    """Hosts whose profile says all that they may have. Of any other, what no tool lists may have gone."""
+    whole: frozenset[str]  # hosts whose profile lists every possible GPU; on others an unlisted one may be lost
     switches: Mapping[str, KnownAddresses] = field(default_factory=dict)
     buses: Mapping[str, KnownAddresses] = field(default_factory=dict)
-    complete: frozenset[tuple[str, str]] = frozenset()
-    """(host, key) of whole lists from which nothing is missing that another host's has."""
+    complete: frozenset[tuple[str, str]] = frozenset()  # (host, key) of lists that lack nothing another host's list has
 
     @classmethod
     def from_facts(cls, facts: Iterable[Fact], bus: Callable[[str], Sequence[str]], adapters: Callable[[str], object]) -> "KnownDevices":
-        """`bus(host)` is the SKU's bus table, `adapters(host)` how many its SKU has."""
+        """Collect addresses. `bus(host)` is the SKU's bus table, `adapters(host)` its number of adapters."""
         hosts: dict[str, ListedDevices] = defaultdict(ListedDevices)
         for fact in facts:
             if fact.host and fact.status is Status.OK:
@@ -79,7 +72,7 @@ class KnownDevices:
         )
 
     def is_unknown_device(self, fact: Fact) -> bool:
-        """Whether the fact is of a device, known by its address alone, that its host does not have; of no host: that none of them has."""
+        """Return whether the fact's address belongs to no device of its host (of any host, for a fact without one)."""
         row = find_key(fact.key)
         known = self._get_known_addresses(row.scope).get(fact.host) if row is not None and fact.device else None
         address = normalize_bdf(_get_address(fact)) if known is not None else None
@@ -91,7 +84,7 @@ class KnownDevices:
         return {"gpu": self.gpus, "hca": self.hcas, "nvswitch": self.switches, "bridge": self.buses}.get(scope, {})
 
     def get_certainty(self, fact: Fact) -> Literal[True, "unlisted"]:
-        """True where a host has no other devices; UNLISTED where it lists no others. Such an event convicts nobody, but it is not nothing."""
+        """Return True if the device cannot exist; UNLISTED if no tool lists it: abnormal, but no proof."""
         row = find_key(fact.key)
         key = {"nvswitch": "pcie.nvswitches", "bridge": "pcie.buses"}.get(row.scope if row else "")
         sure = (fact.host, key) in self.complete if key else fact.host in self.whole
@@ -99,12 +92,12 @@ class KnownDevices:
 
 
 def _get_address(fact: Fact) -> str:
-    """An NVSwitch goes by its number, and says its address beside it."""
+    """Return the address; an NVSwitch event carries it in `attrs`."""
     return str(fact.attrs.get("bdf", "")) if fact.key == "kernel.sxid" else fact.device or ""
 
 
 def _list_addresses_by_host(hosts: Mapping[str, ListedDevices], key: str) -> dict[str, KnownAddresses]:
-    """Host by host what its list and all others' hold, for what a host lost is on other hosts' still; None where it has no list."""
+    """Return the union of all lists per host, as others still list what one lost; None for a host without a list."""
     every = frozenset().union(*(row.whole.get(key, frozenset()) for row in hosts.values()))
     found: dict[str, KnownAddresses] = {host: every if key in row.whole else None for host, row in hosts.items()}
     return {**found, "": _merge_addresses(found.values())}
@@ -132,7 +125,7 @@ def _collect_addresses(listed: ListedDevices, fact: Fact) -> None:
 
 
 def mark_unlisted_devices(facts: Sequence[Fact], devices: KnownDevices) -> list[Fact]:
-    """Events of devices that no such machine has, marked."""
+    """Return the facts, events of unknown devices marked."""
     return [
         replace(fact, attrs={**fact.attrs, ELSEWHERE_ATTRIBUTE: devices.get_certainty(fact)})
         if fact.key.startswith(KERNEL_KEY_PREFIX) and devices.is_unknown_device(fact)
@@ -142,7 +135,7 @@ def mark_unlisted_devices(facts: Sequence[Fact], devices: KnownDevices) -> list[
 
 
 def list_uncounted_events(facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
-    """(host, check, what was not counted), one a host and check."""
+    """Return one (host, check, text) per host and check with marked events."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for fact in facts:
         if fact.host and fact.key.startswith(KERNEL_KEY_PREFIX) and fact.attrs.get(ELSEWHERE_ATTRIBUTE):

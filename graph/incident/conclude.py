@@ -1,4 +1,4 @@
-"""Last node: what this turn concluded, in one report. The item is marked as done in the same checkpoint that holds its report."""
+"""Last node: conclude the turn in one report. The same checkpoint stores the report and marks the item as done."""
 
 import asyncio
 from collections import Counter
@@ -55,7 +55,7 @@ TELL_MORE_STEP = "I have no more questions: tell me anything new, say recheck, o
 
 
 async def conclude(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
-    """Report, lifecycle, and a ticket where a human has to go on."""
+    """Return the state update: report, lifecycle, and a ticket if a person must take over."""
     ports = runtime.context
     case = await add_action_facts(await load_incident_context(state, ports), ports)
     now = await assess_incident(case, ports)
@@ -102,7 +102,6 @@ async def conclude(state: IncidentState, runtime: Runtime[GraphContext]) -> dict
 
 
 def _add_file_results(concluded: TurnResult, case: IncidentContext) -> TurnResult:
-    """With the files that came with the item acknowledged, once."""
     if not case.turn.files and not concluded.report.files:
         return concluded
     files = tuple(FileReadResult.model_validate(row) for row in case.turn.files)
@@ -111,7 +110,7 @@ def _add_file_results(concluded: TurnResult, case: IncidentContext) -> TurnResul
 
 
 def _conclude_diagnosis(case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
-    """The diagnosis; where only what decided before was looked at, as an answer to whoever said how it is now."""
+    """Diagnose; after news or a narrow recheck, answer with what changed."""
     found = _build_diagnosis(case, now, ports)
     if case.turn.news and not case.turn.cut:
         about = found.report.about
@@ -121,7 +120,7 @@ def _conclude_diagnosis(case: IncidentContext, now: Assessment, ports: GraphCont
 
 
 def _add_site_notes(said: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
-    """With what the site's own pages say of its causes, or where none was found of the likeliest."""
+    """Add the site's own pages about its causes, or about the likeliest if none is found."""
     if not ports.pages:
         return said
     hosts = {name: ports.inventory.hosts[name] for name in case.hosts if name in ports.inventory.hosts}
@@ -130,8 +129,7 @@ def _add_site_notes(said: TurnResult, case: IncidentContext, now: Assessment, po
 
 
 def _add_charts(said: TurnResult, case: IncidentContext) -> TurnResult:
-    """How fast hosts are at each message size is shown where that was measured, and the number that decided where it stands out; nobody needs
-    to ask."""
+    """Add unrequested charts: bandwidth by message size if measured, and the deciding metric if it stands out."""
     sizes = {str(fact.attrs.get("size")) for fact in case.facts if fact.key == "nccl.busbw_at" and fact.status is Status.OK}
     measured = (AttachedChart(kind="bandwidth", asked=False),) if len(sizes) > 1 else ()
     shown = (*measured, *select_report_charts(said.report.root_causes, case.facts))
@@ -139,7 +137,7 @@ def _add_charts(said: TurnResult, case: IncidentContext) -> TurnResult:
 
 
 def _compute_costs(case: IncidentContext, ports: GraphContext) -> IncidentCosts:
-    """What the incident has cost by now: the model's share, and the time that people waited."""
+    """Return costs so far: model spend, and seconds that people waited."""
     update: dict[str, Any] = {}
     if case.turn.began:
         seconds = (ports.clock.now() - datetime.fromisoformat(case.turn.began)).total_seconds()
@@ -201,7 +199,7 @@ def _build_diagnosis(case: IncidentContext, now: Assessment, ports: GraphContext
 
 
 def blind_of_every_host(rows: Sequence[UnobservedCheck]) -> tuple[UnobservedCheck, ...]:
-    """Return at most `MAX_UNOBSERVED_CHECKS` failed looks: one of each host before the second of any, so that the cut hides no host while it can."""
+    """Return at most `MAX_UNOBSERVED_CHECKS` failed checks, one of each host before the second of any."""
     turns: Counter[str] = Counter()
     places = []
     for row in rows:
@@ -212,14 +210,17 @@ def blind_of_every_host(rows: Sequence[UnobservedCheck]) -> tuple[UnobservedChec
 
 
 def build_healthy_baselines(case: IncidentContext, now: Assessment) -> dict[str, HostBaseline]:
-    """What the hosts look like on which nothing is abnormal: what they should look like the next time."""
+    """Return the baselines of hosts without a finding, for later comparison."""
     sick = {fact.host for fact in now.odd} | {host for row in now.roots for host in (*row.accused, *row.shown)}
     return {host: row for host, row in build_baselines(case.facts).items() if host not in sick}
 
 
 def _hand_off_if_exhausted(concluded: TurnResult, case: IncidentContext, now: Assessment) -> TurnResult:
-    """Where nothing is proven, or nothing that a customer may be told, and there is nothing left that they could be asked, or our own people answered
-    as often as ideas are made anew, people go on; they are told so, and it is true."""
+    """Hand off an undecided incident (or one whose causes are all withheld from its tenant) with nothing left to ask or
+    try.
+
+    A cut turn, an open ticket or an open remediation prevents it.
+    """
     report, lifecycle = concluded.report, concluded.lifecycle or case.lifecycle
     theirs = case.origin is not None and case.origin.customer is not None
     ladders = case.remediations if concluded.ladders is None else concluded.ladders
@@ -238,17 +239,15 @@ def _hand_off_if_exhausted(concluded: TurnResult, case: IncidentContext, now: As
 
 
 def _get_outcome(case: IncidentContext, now: Assessment) -> DiagnosisOutcome:
-    """What looking found. Where that is nothing people may hand the incident over; an answer of theirs never does."""
+    """Return the outcome of the checks; a cut turn abstains unless a cause is proven."""
     return "abstained" if case.turn.cut and now.finding != "diagnosed" else now.finding
 
 
 def _has_open_ticket(case: IncidentContext) -> bool:
-    """Whether a ticket of it lies with people: it stays there, brought up to date."""
     return case.ticket is not None and case.ticket.handed and case.ticket.state != "resolved"
 
 
 def _has_only_unknown_targets(case: IncidentContext) -> bool:
-    """Only hosts or a job were named that nobody knows."""
     return bool(case.turn.unknown or case.turn.unknown_job) and not case.hosts
 
 
@@ -279,8 +278,7 @@ def _render_elsewhere_step(now: Assessment, row: Hypothesis) -> str:
 def build_headline(
     case: IncidentContext, now: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
 ) -> str:
-    """One sentence, and before it which hosts answer that were reported not to. `roots` are the causes on the hosts asked about: what was seen
-    elsewhere is never the headline of a question."""
+    """Return one sentence about `roots` on the hosts asked about; hosts that answer despite the report first."""
     said = _build_headline_text(case, now, outcome, roots, about)
     closed = kept_out(now, case.brief.hosts)
     answer = () if roots or case.turn.cut else tuple(host for host in find_answering_hosts(case) if host not in closed)
@@ -290,7 +288,7 @@ def build_headline(
 
 
 def find_answering_hosts(case: IncidentContext) -> tuple[str, ...]:
-    """Return the named hosts that answered although the report says that they do not."""
+    """Return reportedly unreachable hosts that answered."""
     if "unreachable" not in case.brief.symptoms:
         return ()
     answered = {fact.host for fact in case.facts if fact.status is Status.OK}
@@ -322,7 +320,7 @@ def _build_headline_text(
 
 
 def _more_handed_in(now: Assessment) -> str:
-    """The other events of machines that people handed in, where the first stands for them: the mildest may have come first."""
+    """Name further uploaded machine events where the first is the reason: the mildest may come first."""
     odd = [fact for fact in now.odd if not fact.host and not is_tenant_writable(fact.key)]
     if len(odd) < 2 or now.odd[0] is not odd[0] or now.suspects:
         return ""

@@ -1,4 +1,4 @@
-"""One incident as the nodes read it: rows instead of dicts, facts fetched by digest, the engine applied. Keeps nothing between calls."""
+"""One incident as the nodes read it: stored rows, facts by digest, and the assessment. Stateless between calls."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,112 +23,81 @@ from tools.inventory.inventory import Inventory
 from tools.inventory.job_lookup import NoHostsReason
 from tools.inventory.name_suggestions import UnknownName, find_suggestions
 
+# item kinds that run checks; all others are answered from what is known
 DIAGNOSING_KINDS: frozenset[InboxItemKind] = frozenset({"mention", "reply", "attach", "recheck"})
-"""Items that make us look; all others are answered from what is known."""
 
-MAX_CACHED_RESULTS = 6
-"""Fact snapshots and assessments kept in memory."""
+MAX_CACHED_RESULTS = 6  # fact snapshots and assessments kept in memory
 
-MANY_FACTS = 4000
-"""Facts whose weighing takes long enough for others to notice."""
+MANY_FACTS = 4000  # from this many facts, assessing blocks the event loop noticeably
 
-MAX_UNNAMED_HOSTS = 64
-"""Hosts looked at when the reporter named none: a small channel's whole fleet, but never a large one's."""
+MAX_UNNAMED_HOSTS = 64  # hosts checked if the reporter names none: a small channel's whole fleet, never a large one's
 
 
 @dataclass(frozen=True, slots=True)
 class TurnState:
-    """What one turn carries from node to node, small and plain. A node that learns something returns a new one."""
+    """Immutable JSON-like state that one turn passes from node to node."""
 
-    hosts: str = ""
-    """Folded names of the hosts in question."""
-    named: bool = False
-    """Whether people named them; otherwise they are all that the channel may see."""
+    hosts: str = ""  # folded names of the hosts in question
+    named: bool = False  # people named them; otherwise all that the channel may see
     priors: Mapping[str, float] = field(default_factory=dict)
-    moves: str = ""
-    """Who moved which belief beside facts, and by how much (`graph.provenance.belief_shifts`, as stored)."""
-    past: tuple[str, ...] = ()
-    """Labels of the two most similar incidents."""
-    reading: Mapping[str, float] = field(default_factory=dict)
-    """Labels that a model's last reading finds likely, each with its probability."""
-    outside: str = ""
-    """The cause in a model's words, where its last reading found none of the labels near it."""
+    moves: str = ""  # who shifted which belief besides facts, and how far (`graph.provenance.belief_shifts`, as stored)
+    past: tuple[str, ...] = ()  # labels of the two most similar incidents
+    reading: Mapping[str, float] = field(default_factory=dict)  # label → probability by the model's last reading
+    outside: str = ""  # the model's own cause, if its last reading fits none of the labels
+    # similar lessons, of this turn or an earlier one (`MatchedLesson`, as stored)
     recalled: tuple[Mapping[str, Any], ...] = ()
-    """Lessons that were alike, in this turn or an earlier one (`MatchedLesson`, as stored)."""
+    # the running guide and its progress (`graph.incident.guiding.guide_run`, as stored)
     guide: Mapping[str, Any] = field(default_factory=dict)
-    """The guide that runs, and how far it is (`graph.incident.guiding.guide_run`, as stored)."""
     asked_model: tuple[str, ...] = ()
     without_model: str = ""
-    again: int = 0
-    """Times the same was looked at again, because some faults come and go."""
-    cut: str = ""
-    """Why looking ended early: somebody said stop, or news came."""
+    again: int = 0  # repeated observations, as some faults are intermittent
+    cut: str = ""  # kind of the item that ended the checks early: stop or news
     questions: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
-    """What a second reading holds against causes that stand by little."""
-    asked: tuple[str, ...] = ()
-    """Questions that people were asked so far: what was answered is not asked again."""
+    doubts: tuple[str, ...] = ()  # the second reading's objections to weak causes
+    asked: tuple[str, ...] = ()  # questions asked so far; none is asked twice
     began: str = ""
-    about: str = ""
-    """Folded names of the hosts that the item asks about for their own sake."""
-    question: bool = False
-    """Whether it asks how they are."""
-    only: bool = False
-    """People named these hosts as the only ones: no others are looked at."""
-    unknown: tuple[str, ...] = ()
-    """What was named as a host and is none of the visible ones."""
-    read_as: Mapping[str, str] = field(default_factory=dict)
-    """Names as they were written → the hosts that they were taken for."""
-    unknown_job: str = ""
-    """A job that was named and that no scheduler could place."""
-    why_nowhere: NoHostsReason = ""
-    """Why none could."""
-    refused: bool = False
-    """Nothing of what was asked about is known: nothing is looked at, and nothing changes."""
-    narrow: bool = False
-    """Only what decided before is looked at again."""
-    news: bool = False
-    """Only what news point to is looked at."""
+    about: str = ""  # folded names of hosts that the item asks about
+    question: bool = False  # the item asks how they are
+    only: bool = False  # people named these as the only hosts to check
+    unknown: tuple[str, ...] = ()  # names given as hosts that match no visible one
+    read_as: Mapping[str, str] = field(default_factory=dict)  # name as written → host it was taken for
+    unknown_job: str = ""  # a named job that no scheduler could locate
+    why_nowhere: NoHostsReason = ""  # why it could not be located
+    refused: bool = False  # nothing named is known: no check runs, nothing changes
+    narrow: bool = False  # only the checks that decided before run again
+    news: bool = False  # only the checks that the news point to run
+    # the model's parse where the rules failed (`ParsedMessage`, as stored)
     said: Mapping[str, Any] = field(default_factory=dict)
-    """What a model understood where the rules did not (`Said`, as stored)."""
-    kind: str = ""
-    """What the item became by that, or by the files that came with it; empty where it is what it came as."""
-    files: tuple[Mapping[str, Any], ...] = ()
-    """The files that came with it, acknowledged (`FileReadResult`, as stored), until they are reported."""
+    kind: str = ""  # item kind after that parse, or because of its files; empty if unchanged
+    files: tuple[Mapping[str, Any], ...] = ()  # acknowledged files not reported yet (`FileReadResult`, as stored)
 
     @classmethod
     def from_state(cls, state: IncidentState) -> "TurnState":
-        """The inverse of `write`."""
         stored: dict[str, Any] = state.get("turn") or {}
         return cls(**{name: _freeze_list(value) for name, value in stored.items()})
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, defaults left out."""
+        """Return plain JSON without defaults."""
         blank = asdict(TurnState())
         changed = {name: value for name, value in asdict(self).items() if value != blank[name]}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in changed.items()}
 
     def with_model_declined(self, reason: str) -> "TurnState":
-        """No model helped; the first reason is the one that is told."""
+        """Record why no model helped; the first reason stays."""
         return replace(self, without_model=self.without_model or reason)
 
 
 @dataclass(frozen=True)
 class IncidentContext(IncidentView):
-    """Everything known about an incident as a turn goes on: its rows, where the turn stands, and what was seen."""
+    """An incident during a turn: stored rows, turn state and facts."""
 
     turn: TurnState
-    visible: tuple[str, ...]
-    """Hosts that the place where the incident lives may speak of."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """Every name under which people speak of them → the host."""
-    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Groups that it may speak of, each with those of its hosts that it may."""
-    snapshot: str = ""
-    """Digest of `facts`."""
+    visible: tuple[str, ...]  # hosts that the incident's channel may speak of
+    names: Mapping[str, str] = field(default_factory=dict)  # every name that people use → host
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # visible groups with their visible hosts
+    snapshot: str = ""  # digest of `facts`
     facts: Sequence[Fact] = ()
-    late: frozenset[str] = frozenset()
-    """The ids of ladders that wait for others to go first."""
+    late: frozenset[str] = frozenset()  # ids of remediations that wait for others to go first
 
     @cached_property
     def remediations(self) -> list[Remediation]:
@@ -137,53 +106,52 @@ class IncidentContext(IncidentView):
 
     @property
     def nameable_targets(self) -> tuple[str, ...]:
-        """What may be meant by a name that nobody knows."""
+        """Candidates that an unknown name may mean."""
         return (*self.visible, *self.groups)
 
     def find_unknown_names(self, names: Iterable[str]) -> tuple[UnknownName, ...]:
-        """What is said of names that nobody knows. Of what a customer wrote: that they are none of theirs; they may be another's."""
+        """Return unknown names with suggestions; a tenant learns only that a name is not theirs."""
         origin = self.origin
         theirs = origin is not None and origin.customer is not None and self.item.data.get(SIDE_KEY) == TENANT_SIDE
         return find_suggestions(names, self.nameable_targets, origin.tenant if origin and theirs else "")
 
     @property
     def asked_hosts(self) -> tuple[str, ...]:
-        """The hosts that the item asks about, else those that people named; what is found there comes first."""
+        """Hosts that the item asks about, else those of the brief; their findings come first."""
         return tuple(expand_host_range(self.turn.about)) or self.brief.hosts
 
     @property
     def audience_tenant(self) -> str | None:
-        """The customer whom it may be told to; None where it is our own people's."""
+        """The tenant who reads the incident; None for operators."""
         origin = self.origin
         return None if origin is None or not (origin.tenant or origin.customer) else origin.tenant
 
     @property
     def hosts_in_question(self) -> tuple[str, ...]:
-        """The hosts that people named, else a small channel's whole fleet; none where somebody named only hosts that nobody knows."""
+        """Hosts named, else a small channel's whole fleet; none if only unknown hosts were named."""
         if self.brief.hosts or self.brief.unknown_hosts:
             return self.brief.hosts
         return self.visible if len(self.visible) <= MAX_UNNAMED_HOSTS else ()
 
     @cached_property
     def message(self) -> ParsedMessage:
-        """What the item's message was understood as; not understood where it is none."""
+        """The parsed message of the item."""
         if self.turn.said:
             return ParsedMessage.model_validate({**self.turn.said, "text": self.item.text})
         return get_parsed_message(self.item) or ParsedMessage(text=self.item.text)
 
     @property
     def kind(self) -> InboxItemKind:
-        """What the item is to this turn."""
         return cast(InboxItemKind, self.turn.kind or self.item.kind)
 
     @property
     def looks_at_hosts(self) -> bool:
-        """Whether this turn looks at hosts; otherwise it answers from what is known."""
+        """Whether this turn runs checks."""
         return self.kind in DIAGNOSING_KINDS
 
     @property
     def keeps_last_report(self) -> bool:
-        """The item names only what nobody knows, and something was reported before: that stays as it is."""
+        """Whether the item names only unknown targets and an earlier report stays."""
         return self.turn.refused and self.report is not None
 
     @property
@@ -192,22 +160,20 @@ class IncidentContext(IncidentView):
 
     @property
     def complaint_checks(self) -> tuple[tuple[str, ...], ...]:
-        """The exclusive checks that measure exactly what people complain of."""
+        """Exclusive checks that measure exactly the complaint."""
         return find_measuring_checks(self.brief.text, self.brief.symptoms)
 
     @property
     def onset(self) -> datetime:
-        """When the trouble began: as people say, at the latest when they reported it."""
+        """When the trouble began: as reported, at the latest when it was reported."""
         return min(self.opened, self.brief.since) if self.brief.since else self.opened
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
-        """Hosts in question."""
         return tuple(expand_host_range(self.turn.hosts))
 
     @cached_property
     def planned_asks(self) -> list[tuple[str, str]]:
-        """(host, check) pairs that `plan` chose for `execute`."""
         return unfold_asks(self.stored.get("to_look", []))
 
     @cached_property
@@ -220,7 +186,7 @@ def _freeze_list(value: Any) -> Any:
 
 
 async def load_incident_context(state: IncidentState, ports: GraphContext) -> IncidentContext:
-    """The incident; a fact snapshot that has expired reads as nothing looked at yet."""
+    """Load an incident; an expired fact snapshot counts as nothing observed."""
     sha256 = state.get("facts", "")
     rows = IncidentView(state)
     scope = build_host_scope(ports.inventory, rows.origin or Origin(), rows.item, rows.brief.hosts)
@@ -231,7 +197,6 @@ async def load_incident_context(state: IncidentState, ports: GraphContext) -> In
 
 
 async def _load_facts(sha256: str, ports: GraphContext) -> list[Fact]:
-    """A snapshot; the nodes of one turn read the same one."""
     if sha256 not in ports.recent:
         try:
             _cache_result(ports, sha256, await ports.evidence.get_facts(sha256))
@@ -247,7 +212,7 @@ def _cache_result(ports: GraphContext, name: object, value: object) -> None:
 
 
 def build_reference_data(ports: GraphContext, facts: Sequence[Fact]) -> ReferenceData:
-    """What this incident's facts are read against."""
+    """Build what this incident's facts are read against."""
     profile = build_profile_lookup(ports.inventory, ports.skus, facts)
 
     def expected(host: str, key: str, device: str | None) -> Value:
@@ -272,7 +237,7 @@ def build_reference_data(ports: GraphContext, facts: Sequence[Fact]) -> Referenc
 
 
 def build_kind_lookup(inventory: Inventory) -> Callable[[str], str]:
-    """Hosts of one group and one model should be alike."""
+    """Return a lookup of group and SKU; hosts of one kind should be alike."""
 
     def kind(host: str) -> str:
         row = inventory.hosts.get(host)
@@ -282,8 +247,7 @@ def build_kind_lookup(inventory: Inventory) -> Callable[[str], str]:
 
 
 async def assess_incident(case: IncidentContext, ports: GraphContext) -> Assessment:
-    """The engine's view of the incident now. Nodes that see the same facts and priors share it. The facts of many hosts are weighed beside
-    the loop, which others wait for."""
+    """Assess the incident, cached for nodes with the same facts and priors; many facts are assessed in a thread."""
     turn, symptoms = case.turn, case.brief.symptoms
     name = (case.snapshot, turn.hosts, tuple(sorted(turn.priors.items())), case.onset, symptoms, case.asked_hosts, case.complaint_checks)
     if name not in ports.recent:
@@ -308,7 +272,7 @@ def _assess_now(case: IncidentContext, ports: GraphContext) -> Assessment:
 
 
 def merge_facts(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
-    """A newer answer of a check on a host replaces the older one whole; what people handed in adds up."""
+    """Replace older results of the same check and host; uploaded facts accumulate."""
     fresh = {(fact.host, fact.check) for fact in new if fact.host}
     known = {_get_fact_identity(f) for f in old if not f.host}
     added = _mark_still_blocked(old, mark_counter_rises(old, [f for f in new if f.host or _get_fact_identity(f) not in known]))
@@ -316,7 +280,7 @@ def merge_facts(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
 
 
 def _mark_still_blocked(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
-    """The newer facts; a process that waited in the kernel in the look before and still does is known to wait, and in how many looks."""
+    """Count in `looks` the observations in which the same process was blocked."""
     before = {(fact.host, fact.attrs.get("pid")): fact for fact in old if fact.key == "proc.blocked" and fact.status is Status.OK}
 
     def counted(fact: Fact) -> Fact:
@@ -330,18 +294,17 @@ def _mark_still_blocked(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
 
 
 def _get_fact_identity(fact: Fact) -> tuple[object, ...]:
-    """What tells two facts that were handed in apart; what one of our own people hands in is not what a customer does."""
+    """Return what identifies an uploaded fact; a tenant's differs from an operator's."""
     by = (fact.attrs.get(FROM_FILE) or {}).get("by")
     return fact.line, fact.key, fact.device, repr(fact.value), by
 
 
 def unfold_asks(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:
-    """Unfolded: (host, check)."""
     return [(host, row["check"]) for row in rows for host in expand_host_range(row["hosts"])]
 
 
 def fold_asks(asks: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    """Folded for the state: one row a set of hosts and check."""
+    """Fold (host, check) pairs into one row per check."""
     by_check: dict[str, list[str]] = {}
     for host, check in asks:
         by_check.setdefault(check, []).append(host)

@@ -1,4 +1,4 @@
-"""Third node: asks the fleet and keeps what it answers. While looking it listens: "stop" ends the wave, news ends the turn after it."""
+"""Third node: run checks and store the facts. "Stop" ends the wave, news ends the turn after it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,16 +23,14 @@ from tools.inventory.host_ranges import fold_host_names
 log = structlog.get_logger()
 TURN_ENDING_KINDS: frozenset[InboxItemKind] = frozenset({"stop", "hand_off", "close"})
 NEWS_KINDS: frozenset[InboxItemKind] = frozenset({"reply", "attach", "recheck"})
-MAX_PEERS = 16
-"""Hosts of a group that are remembered at once, to compare one with that was looked at alone."""
-ANSWERS_PER_INBOX_POLL = 8
-"""Answers between two looks at the inbox."""
+MAX_PEERS = 16  # hosts of a group recalled at once to compare a single host with
+ANSWERS_PER_INBOX_POLL = 8  # answers between two inbox polls
+# commands that do not say what a check reads; its own name is shown
 GENERIC_COMMANDS = frozenset({"rackmedic-look", "python3"})
-"""Commands that say nothing of what a check asks: it goes by its own name."""
 
 
 async def execute(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
-    """One wave."""
+    """Run one wave."""
     ports = runtime.context
     case = await load_incident_context(state, ports)
     asks = [CheckRequest(host, check) for host, check in case.planned_asks]
@@ -56,19 +54,19 @@ async def execute(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[
 
 
 async def _store_receipts(case: IncidentContext, wave: FleetAnswers, ports: GraphContext) -> str:
-    """What was answered so far, as it came: digest of the receipts."""
+    """Store all raw answers so far and return their digest."""
     before = await ports.evidence.get_text(sha256) if (sha256 := case.stored.get("receipts", "")) else None
     return await ports.evidence.put_text(case.id, Receipts.parse(before or "").with_wave(wave).serialize())
 
 
 async def merge_current_facts(case: IncidentContext, new: Sequence[Fact], ports: GraphContext) -> list[Fact]:
-    """What is known with what was just seen; what tells of a fault that was mended since, here or in another thread, marked so."""
+    """Merge new facts; mark those of faults remediated since, here or in another incident, as stale."""
     facts = mark_stale_after_repairs(merge_facts(case.facts, new), find_repair_cursors(case.remediations))
     return mark_stale_after_remedies(facts, await ports.treated({fact.host for fact in facts if fact.host}))
 
 
 async def add_baseline_differences(facts: list[Fact], ports: GraphContext) -> list[Fact]:
-    """With what the hosts have otherwise than earlier incidents saw, of themselves and of their peers."""
+    """Add differences from earlier baselines of the hosts and their peers."""
     rows, here = ports.inventory.hosts, {fact.host for fact in facts if fact.key == BASELINE_ROWS_KEY}
     groups = {rows[host].group for host in here if host in rows}
     peers = [name for name, row in rows.items() if row.group in groups and name not in here][:MAX_PEERS]
@@ -80,13 +78,13 @@ async def add_baseline_differences(facts: list[Fact], ports: GraphContext) -> li
 
 
 def list_wave_facts(wave: FleetAnswers) -> list[Fact]:
-    """The facts of a wave; an answer without any still says that somebody looked."""
+    """Return a wave's facts; an answer without any becomes an ABSENT fact."""
     silent = [Fact(answer.check, "", status=Status.ABSENT, host=answer.host) for answer in wave.answers if not answer.facts]
     return [*wave.facts, *silent]
 
 
 async def find_interrupting_kind(case: IncidentContext, ports: GraphContext) -> str:
-    """The kind of what waits in the inbox and should end this turn early; empty when nothing does."""
+    """Return the kind of a waiting inbox item that ends this turn early, or an empty string."""
     done = {case.item.id, *case.done_items}
     kinds = [item.kind for item in await ports.peek(case.id) if item.id not in done]
     return next((kind for kind in kinds if kind in TURN_ENDING_KINDS), next((kind for kind in kinds if kind in NEWS_KINDS), ""))
@@ -94,8 +92,7 @@ async def find_interrupting_kind(case: IncidentContext, ports: GraphContext) -> 
 
 @dataclass(slots=True)
 class LiveWave:
-    """A wave under way: counts answers, tells them to whoever watches, and listens for "stop". While it waits it tells for whom, and what is
-    likely by then."""
+    """A wave under way: reports progress and polls the inbox for "stop"."""
 
     case: IncidentContext
     ports: GraphContext
@@ -107,7 +104,7 @@ class LiveWave:
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def collect_answers(self, asks: Sequence[CheckRequest], *, fresh: bool) -> FleetAnswers:
-        """All answers, or those that had come when somebody said stop."""
+        """Return all answers, or those received before a stop."""
         began = self.ports.clock.now()
         looking = asyncio.ensure_future(self.ports.fleet.run_checks(self.case.id, asks, self._handle_answer, fresh=fresh))
         stopped = asyncio.ensure_future(self._stopped.wait())
@@ -120,10 +117,10 @@ class LiveWave:
         finally:
             for task in (looking, stopped):
                 task.cancel()
-            await asyncio.wait({looking, stopped})  # not awaited one by one: a look that broke must not leave the other behind
+            await asyncio.wait({looking, stopped})  # awaited together: a failed task must not leave the other running
 
     async def _report_waiting(self, asks: Sequence[CheckRequest], seconds: int) -> None:
-        """Say who is waited for. Trouble with saying it is no trouble of the look's."""
+        """Report pending hosts and the likely cause. A failed report never fails the wave."""
         try:
             if len(self.answers) > self._weighed:
                 self._weighed = len(self.answers)
@@ -149,7 +146,7 @@ class LiveWave:
 
 
 def list_pending_hosts(asks: Sequence[CheckRequest], answers: Sequence[CheckAnswer], ports: GraphContext) -> tuple[PendingHosts, ...]:
-    """Who has not answered yet, by what they were asked with; those with most hosts first."""
+    """Return unanswered hosts by tool, most hosts first."""
     came = {(answer.host, answer.check) for answer in answers}
     hosts: dict[str, list[str]] = {}
     for ask in asks:
@@ -165,7 +162,7 @@ def _get_tool_name(check: str, ports: GraphContext) -> str:
 
 
 def find_likely_diagnosis(case: IncidentContext, ports: GraphContext, answers: Sequence[CheckAnswer]) -> LikelyDiagnosis | None:
-    """The first cause that these answers prove already; for display only, as devices have no names before a host is through."""
+    """Return the first cause proven so far. For display only: devices are unnamed until a host is complete."""
     facts = mark_stale_after_repairs(
         merge_facts(case.facts, list_wave_facts(FleetAnswers(tuple(answers)))), find_repair_cursors(case.remediations)
     )
@@ -178,7 +175,6 @@ def find_likely_diagnosis(case: IncidentContext, ports: GraphContext, answers: S
 
 
 def _add_wave_costs(old: IncidentCosts, wave: FleetAnswers, ports: GraphContext, facts: Sequence[Fact]) -> IncidentCosts:
-    """Cost so far with this wave's."""
     return old.model_copy(
         update={
             "hosts": len({fact.host for fact in facts if fact.host}),

@@ -1,6 +1,4 @@
-"""Turns that look at little: at what decided, when somebody says that it works again or does not; at what news point to, once everything
-was looked at. What they change is told, and nothing else. Pure.
-"""
+"""Turns with few checks: those that decided, after "works again" or "still broken"; those that news point to. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,14 +27,14 @@ RECHECK_INTENTS = frozenset({Intent.FIXED, Intent.STILL_BROKEN})
 
 
 def is_narrow_recheck(case: IncidentContext) -> bool:
-    """Whether this turn only looks at what decided before. Where no cause was found, what still goes wrong is looked for everywhere."""
+    """Return whether only deciding checks run again. "Still broken" without a known cause needs a full turn."""
     if case.kind != "recheck" or case.message.intent not in RECHECK_INTENTS or case.report is None:
         return False
     return bool(case.report.root_causes) or case.message.intent is Intent.FIXED
 
 
 def list_deciding_checks(case: IncidentContext, now: Assessment) -> list[tuple[str, str]]:
-    """(host, check) pairs that showed the causes of the last report and disturb nobody."""
+    """Return the passive (host, check) pairs behind the last report's causes."""
     causes = _list_reported_causes(case)
     cited = [(line.host, line.check) for row in causes for line in row.evidence if line.host]
     told = [(host, check) for row in causes for host in row.hosts for check in row.checks]
@@ -45,14 +43,13 @@ def list_deciding_checks(case: IncidentContext, now: Assessment) -> list[tuple[s
 
 
 def _list_reported_causes(case: IncidentContext) -> Sequence[Hypothesis]:
-    """Those of the last report, on the hosts that the message names if it names any."""
     rows, hosts = case.report.root_causes if case.report else (), set(case.message.hosts)
     return [row for row in rows if not hosts or hosts & {*row.hosts, *(line.host for line in row.evidence)}]
 
 
 @dataclass(frozen=True, slots=True)
 class CauseRecheck:
-    """How a cause of the last report stands on its host after the new look."""
+    """A cause of the last report and its presence now."""
 
     cause: Hypothesis
     title: str
@@ -60,7 +57,7 @@ class CauseRecheck:
 
 
 def answer_narrow_recheck(concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
-    """The turn's conclusion as an answer: what is still there, what could not be looked at, or that it is gone, which may close it."""
+    """Answer what is still there, unobserved, or gone; the incident may close."""
     rows = [row for cause in _list_reported_causes(case) for row in _recheck_cause(cause, case, now, ports)]
     lines = [_render_recheck(row) for row in rows[:4]]
     fixed = case.message.intent is Intent.FIXED
@@ -85,7 +82,7 @@ def answer_narrow_recheck(concluded: TurnResult, case: IncidentContext, now: Ass
 
 
 def _recheck_cause(cause: Hypothesis, case: IncidentContext, now: Assessment, ports: GraphContext) -> list[CauseRecheck]:
-    """A cause on each of its hosts; one without a host by all that was read."""
+    """Recheck a cause on each of its hosts; one without hosts by all facts."""
     leaf = ports.taxonomy.leaves.get(cause.label)
     if leaf is None:
         return []
@@ -115,9 +112,9 @@ def _render_recheck(row: CauseRecheck) -> str:
     return what[row.presence.answer]
 
 
-MAX_SUSPECTS: Final = 3
-"""Causes that a piece of news may point to."""
+MAX_SUSPECTS: Final = 3  # causes that news may point to
 MAX_FRESH_AGE: Final = timedelta(minutes=3)
+# checks to repeat after people changed a part
 CHECKS_BY_CHANGED_PART: Final[Mapping[str, tuple[str, ...]]] = {
     "driver": ("vers", "mods", "env", "smi"),
     "cuda": ("vers", "env", "docker"),
@@ -128,11 +125,10 @@ CHECKS_BY_CHANGED_PART: Final[Mapping[str, tuple[str, ...]]] = {
     "firmware": ("vers", "ibstat"),
     "cable": ("ibstat",),
 }
-"""What to read again when people say that they changed it."""
 
 
 def brings_new_facts(case: IncidentContext) -> bool:
-    """Whether a message tells something new about what was looked at before, cause found or not, and is no command and no question."""
+    """Return whether a reply adds facts to an observed incident and is no command or question."""
     told = bool(case.turn.said) or get_parsed_message(case.item) is not None
     plain = not case.turn.only and not case.turn.unknown and not {"hosts", "job"} & case.item.data.keys()
     known = (
@@ -142,11 +138,14 @@ def brings_new_facts(case: IncidentContext) -> bool:
 
 
 def list_checks_for_news(case: IncidentContext, now: Assessment) -> list[tuple[str, str]]:
-    """(host, check) pairs that the news point to: everything cheap that was never asked, as on hosts that are named now or where a look ended
-    early; and elsewhere what shows the causes that the words sound like and what people say they changed, unless it was read just now."""
+    """Return the (host, check) pairs that news point to, unless read just now.
+
+    All passive checks never asked on their hosts; on observed hosts those of the suggested causes and of the parts
+    changed.
+    """
     new = parse_report(case.item.text, case.names, case.item.at)
     seen, asked = {fact.host for fact in case.facts}, {(fact.host, fact.check) for fact in case.facts}
-    asked -= {(fact.host, fact.check) for fact in case.facts if fact.status.blind and fact.host in new.hosts}  # may be seen by now
+    asked -= {(fact.host, fact.check) for fact in case.facts if fact.status.blind and fact.host in new.hosts}  # may be observable by now
     first = [pair for pair in list_first_wave(now.lens, dict.fromkeys((*new.hosts, *case.hosts))) if pair not in asked]
     fresh = {(fact.host, fact.check) for fact in case.facts if fact.time and case.item.at - fact.time < MAX_FRESH_AGE}
     passive = {check.id for check in now.lens.list_passive_checks()}
@@ -160,7 +159,6 @@ def list_checks_for_news(case: IncidentContext, now: Assessment) -> list[tuple[s
 
 
 def _list_implied_checks(case: IncidentContext, now: Assessment, news: IncidentBrief) -> list[str]:
-    """Checks, by what is said."""
     likely = compute_word_priors(now.lens.taxonomy, news) if set(news.symptoms) - {"vague"} or news.signatures else {}
     labels = sorted(likely, key=lambda label: -likely[label])[:MAX_SUSPECTS]
     leaves = [now.lens.taxonomy.get_leaf(label) for label in labels]
@@ -178,8 +176,7 @@ def _list_implied_checks(case: IncidentContext, now: Assessment, news: IncidentB
 
 
 def add_change_summary(concluded: TurnResult, case: IncidentContext, found: str, about: str) -> TurnResult:
-    """The conclusion after news: one line where nothing changes by them, else what was believed before. `found`: the causes in words;
-    `about`: what was seen on the hosts that the news name."""
+    """Say what news change, else in a line that nothing does. `found`: causes in words; `about`: the hosts named."""
     before, after = case.report, concluded.report
     reported = bool(physical_reports(case.item.text))
     if before is None:

@@ -1,4 +1,4 @@
-"""A thread becomes a ticket: everything a human needs who has not read it. Pure."""
+"""Hand-off tickets: everything a person needs who has not read the thread. Pure."""
 
 from graph.engine.assessment import Assessment
 from graph.extraction.log_digests import format_log_digest, select_telling_templates
@@ -14,7 +14,7 @@ MAX_TEMPLATES = 8
 
 
 def build_handoff_ticket(case: IncidentContext, now: Assessment, report: Report) -> HandoffTicket:
-    """A new ticket, or the open one with its summary brought up to date."""
+    """Return a new ticket, or the open one with its summary updated."""
     old = case.ticket or HandoffTicket()
     return old.model_copy(
         update={"summary": render_ticket_summary(case, now, report), "owner": old.owner or _get_likely_owner(now), "handed": True}
@@ -22,13 +22,12 @@ def build_handoff_ticket(case: IncidentContext, now: Assessment, report: Report)
 
 
 def _get_likely_owner(now: Assessment) -> str:
-    """Whose business the likeliest cause is; the provider's when nobody knows."""
+    """Return the owner of the likeliest cause, by default the provider."""
     best = next(iter(now.roots or now.suspects), None)
     return best.leaf.owner if best else "provider"
 
 
 def render_ticket_summary(case: IncidentContext, now: Assessment, report: Report) -> str:
-    """Report, hypotheses with verdicts, what was not looked at, where the outputs are."""
     title = now.lens.taxonomy.get_title
     lines = [f"Reported: {case.brief.text[:400] or '(no words)'}", f"Hosts: {fold_host_names(now.hosts) or 'none named'}"]
     lines += [f"Job: {case.brief.job}"] if case.brief.job else []

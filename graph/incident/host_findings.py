@@ -1,4 +1,4 @@
-"""The question asked comes first: what is said of the hosts that somebody asked about, before what was seen elsewhere. Pure."""
+"""Findings on the hosts asked about, before findings elsewhere. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,35 +21,33 @@ from tools.fact import Fact
 from tools.inventory.host_ranges import expand_host_range, fold_host_names
 
 MAX_LINE_CHARS = 160
-STOPPED_PROCESS_KEYS = ("proc.stopped", "proc.blocked")
-"""Keys of processes that do not run, whatever they call themselves."""
-KEPT_OUT = ("host.reachable", "host.access")
-"""Keys of facts that say that no session reached a host."""
+STOPPED_PROCESS_KEYS = ("proc.stopped", "proc.blocked")  # keys of processes that do not run, under any name
+KEPT_OUT = ("host.reachable", "host.access")  # keys of facts that no session reached a host
 MOST_FOREIGN = 4
 MAX_DIFFERENCES, MAX_DIFFERENCE_CHARS = 5, 240
 
 
 def list_primary_hosts(case: IncidentContext) -> tuple[str, ...]:
-    """Return the hosts asked about, or of a job's trouble the hosts that the report names, if there are several.
+    """Return the hosts asked about, else the hosts of the report if there are several.
 
-    Where a report of a job names one host, it is where the trouble was noticed: another host of the job may be guilty.
+    A single host in a job's report is where trouble was noticed; another host may be guilty.
     """
     return tuple(expand_host_range(case.turn.about)) or (case.brief.hosts if len(case.brief.hosts) > 1 else ())
 
 
 def foreign_said(case: IncidentContext) -> str:
-    """Return a sentence about hosts that nobody knows here and whose lines the item quotes; "" where there are none."""
+    """Return a sentence about unknown hosts whose lines the item quotes."""
     return format_unknown_hosts(case.find_unknown_names(foreign_writers(case)))
 
 
 def foreign_writers(case: IncidentContext) -> tuple[str, ...]:
-    """The hosts whose lines the item quotes and that nobody knows here."""
+    """Return unknown hosts whose lines the item quotes."""
     names = dict.fromkeys(filter(None, map(writer_of, split_lines(case.item.text[:MAX_TEXT_CHARS]))))
     return tuple(name for name in names if not find_hosts(name, case.names).hosts and any(map(str.isdigit, name)))[:MOST_FOREIGN]
 
 
 def partition_causes(case: IncidentContext, now: Assessment) -> tuple[list[Hypothesis], list[Hypothesis]]:
-    """Return the causes that concern the hosts asked about, those of the whole cluster first, and the causes elsewhere."""
+    """Return causes on the hosts asked about, cluster-wide ones first, and causes elsewhere."""
     named = list_primary_hosts(case)
     asked = named or case.asked_hosts
     here, elsewhere = partition_causes_by_hosts(now.list_root_causes(), asked, now.hosts_by_cause, now.list_common_causes(asked))
@@ -64,21 +62,23 @@ def partition_causes_by_hosts(
     shown: Mapping[str, Collection[str]] = MappingProxyType({}),
     shared: Collection[str] = (),
 ) -> tuple[list[Hypothesis], list[Hypothesis]]:
-    """Causes on these hosts, and those elsewhere, each in their order. All are on them where nobody asked about any. `shown`: label → hosts
-    that show it, of which the evidence cites some; `shared`: labels of causes that these hosts have in common with others."""
+    """Return causes on these hosts and causes elsewhere, in order; all are here without hosts.
+
+    `shown`: label → hosts that show it; `shared`: labels that these hosts have in common with others.
+    """
     asked = set(hosts)
     here = [row for row in roots if not asked or row.label in shared or _concerns_hosts(row, asked, shown.get(row.label, ()))]
     return here, [row for row in roots if row not in here]
 
 
 def _concerns_hosts(row: Hypothesis, asked: set[str], shown: Collection[str]) -> bool:
-    """A cause without a guilty machine concerns those that show it; what people handed in is about what they ask."""
+    """Match a cause without a guilty host by the hosts that show it; uploads concern the hosts asked about."""
     where = set(row.hosts) or {cited.host for cited in row.evidence} | set(shown)
     return not where or bool(where & (asked if row.hosts else asked | {""}))
 
 
 def summarize_hosts(case: IncidentContext, now: Assessment) -> HostsSummary | None:
-    """What is known of the hosts asked about. None where nobody asked about any, or where their trouble is told as a diagnosis anyhow."""
+    """Summarize the hosts asked about; None without any, or if the diagnosis covers them."""
     hosts = list_primary_hosts(case)
     here, elsewhere = partition_causes(case, now)
     if not hosts or not (elsewhere or case.turn.question):
@@ -105,14 +105,16 @@ def summarize_hosts(case: IncidentContext, now: Assessment) -> HostsSummary | No
 
 
 def kept_out(now: Assessment, hosts: Iterable[str]) -> dict[str, Fact]:
-    """Return those of the hosts that no session reached in their latest look, each with the fact that says why."""
+    """Return the hosts that no session reached in their latest observation, with the fact that says why."""
     shut = {fact.host: fact for fact in now.odd if fact.key in KEPT_OUT}
     return {host: shut[host] for host in hosts if host in shut}
 
 
 def _find_abnormal_line(case: IncidentContext, now: Assessment, hosts: Collection[str]) -> str:
-    """What is abnormal there and no cause explains, or what is likely there and not proven. What a job prints there says nothing of the host;
-    that the kernel or a signal holds a process does. What all hosts share comes last, and is told as that."""
+    """Return the first unexplained finding there; fleet-wide ones come last.
+
+    A job's output says nothing of its host, but a stopped or blocked process does.
+    """
     here = [fact for fact in now.odd if fact.host in hosts and (not is_tenant_writable(fact.key) or fact.key in STOPPED_PROCESS_KEYS)]
     lines = [fact.format_sentence() for fact in here if fact.key not in now.fleetwide_keys]
     against = [row for row in unproven(case, now) if any(map(row.concerns, hosts))]
@@ -124,7 +126,7 @@ def _find_abnormal_line(case: IncidentContext, now: Assessment, hosts: Collectio
 
 
 def _get_oldest_read_time(case: IncidentContext, hosts: Collection[str]) -> datetime | None:
-    """When the one that was looked at longest ago was last looked at. A log's lines have times of their own."""
+    """Return the last read time of the least recently read host; log lines bear other times."""
     latest: dict[str, datetime] = {}
     for fact in case.facts:
         if fact.host in hosts and fact.time and not is_tenant_writable(fact.key):
@@ -133,27 +135,25 @@ def _get_oldest_read_time(case: IncidentContext, hosts: Collection[str]) -> date
 
 
 def render_differences(case: IncidentContext, now: Assessment, hosts: Collection[str] = ()) -> tuple[str, ...]:
-    """What these hosts, else those asked about, have otherwise, in a few lines."""
+    """Return peer and past differences of the hosts in a few lines."""
     asked = set(hosts or expand_host_range(case.turn.about) or case.hosts)
     rows = sort_rarest_first((fact for fact in now.differing if fact.host in asked), (case.brief.text,))
     return tuple(f"{fact.host}: {fact.format_sentence()}"[:MAX_DIFFERENCE_CHARS] for fact in rows[:MAX_DIFFERENCES])
 
 
 def render_old_events(case: IncidentContext, now: Assessment) -> tuple[str, ...]:
-    """Return what logs say of long ago, in a few lines."""
     rows = (f"{fact.host or 'in what was handed in'}: {format_old_event(fact, case.item.at)}" for fact in now.old[:MAX_DIFFERENCES])
     return tuple(row[:MAX_DIFFERENCE_CHARS] for row in rows)
 
 
 def render_hosts_summary(about: HostsSummary, today: datetime) -> str:
-    """`gpu-002: 22 checks, read 08:17, nothing abnormal.`, and before it the hosts that do not let us in."""
+    """Return `gpu-002: 22 checks, read 08:17, nothing abnormal.`, inaccessible hosts first."""
     closed = f"{fold_host_names(about.kept_out)}: could not be looked at ({about.why_kept_out})." if about.kept_out else ""
     rest = tuple(host for host in about.hosts if host not in about.kept_out)
     return " ".join(filter(None, (closed, _looked_in_words(about, rest, today) if rest else "")))
 
 
 def _looked_in_words(about: HostsSummary, hosts: Sequence[str], today: datetime) -> str:
-    """The hosts that let us in."""
     if not about.checks:
         return f"{fold_host_names(hosts)}: could not be looked at."
     when = f", read {about.read:{'%H:%M' if about.read.date() == today.date() else '%m-%d %H:%M'}}" if about.read else ""

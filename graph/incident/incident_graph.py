@@ -1,7 +1,7 @@
-"""The incident graph as a table, and how one inbox item becomes exactly one turn of it.
+"""The incident graph as a table; each inbox item is exactly one turn.
 
-The graph never waits: a turn ends, and the next item starts the next one. A turn that a crash cut off is continued first.
-Node names are stored with every checkpoint, so they stay; when the shape changes GRAPH_VERSION is bumped.
+The graph never waits: the next item starts the next turn, after one cut off by a crash is finished. Node names are
+stored with every checkpoint and must not change; a change of shape bumps GRAPH_VERSION.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,12 +29,11 @@ from graph.report import Report
 from graph.state import GRAPH_VERSION, InboxItem, IncidentState, Origin
 
 IncidentGraph = CompiledStateGraph[IncidentState, GraphContext, IncidentState, IncidentState]
-MAX_TURN_STEPS = 60
-"""Nodes in one turn; rounds are bounded in `plan`, so this is only ever hit by a bug."""
+MAX_TURN_STEPS = 60  # nodes in one turn; `plan` bounds the rounds, so only a bug reaches this
 
 
 class NodeFunction(Protocol):
-    """State in, what changes out."""
+    """A node: takes the state, returns the update."""
 
     __name__: str
 
@@ -42,7 +41,7 @@ class NodeFunction(Protocol):
 
 
 class GraphNode(NamedTuple):
-    """A node and where it leads: a name, or a choice among names."""
+    """A node and its successor: a name, or a choice among names."""
 
     node: NodeFunction
     then: str | Callable[[IncidentState], str]
@@ -66,7 +65,6 @@ GRAPH_NODES = (
 
 
 def build_incident_graph(checkpointer: BaseCheckpointSaver[Any]) -> IncidentGraph:
-    """The graph, compiled. Ports are given with each call."""
     graph = StateGraph(IncidentState, context_schema=GraphContext)
     for step in GRAPH_NODES:
         graph.add_node(step.name, step.node)
@@ -79,7 +77,7 @@ def build_incident_graph(checkpointer: BaseCheckpointSaver[Any]) -> IncidentGrap
 
 
 async def run_turn(graph: IncidentGraph, ports: GraphContext, item: InboxItem, origin: Origin | None = None) -> Report:
-    """The report of `item`'s turn. A turn left unfinished is completed first; an item already answered is not answered twice."""
+    """Run the item's turn and return its report. Idempotent per item; an unfinished turn is completed first."""
     config = RunnableConfig(configurable={"thread_id": item.incident}, recursion_limit=MAX_TURN_STEPS)
     state = await _finish_open_turn(graph, ports, config)
     if item.id not in state.get("done_items", []):
@@ -89,25 +87,24 @@ async def run_turn(graph: IncidentGraph, ports: GraphContext, item: InboxItem, o
 
 
 class EphemeralTurns:
-    """Turns of incidents that nothing outlives: LangGraph's own memory keeps them."""
+    """Turns of incidents that live in memory only."""
 
     def __init__(self, ports: GraphContext) -> None:
         self._graph, self._ports = build_incident_graph(InMemorySaver(serde=build_plain_serde())), ports
 
     async def run(self, item: InboxItem, origin: Origin) -> tuple[IncidentState, Report]:
-        """The incident as this item's turn leaves it, and the turn's report."""
+        """Return the state after the item's turn, and its report."""
         report = await run_turn(self._graph, self._ports, item, origin)
         state = await self._graph.aget_state(RunnableConfig(configurable={"thread_id": item.incident}))
         return cast(IncidentState, state.values), report
 
 
 async def run_single_turn(ports: GraphContext, item: InboxItem, origin: Origin) -> tuple[IncidentState, Report]:
-    """The same of an incident's only turn."""
+    """Run the only turn of an ephemeral incident."""
     return await EphemeralTurns(ports).run(item, origin)
 
 
 async def _finish_open_turn(graph: IncidentGraph, ports: GraphContext, config: RunnableConfig) -> IncidentState:
-    """The stored state, after whatever turn was under way has ended."""
     snapshot = await graph.aget_state(config)
     state: IncidentState = snapshot.values  # type: ignore[assignment]
     if not state or not state.get("item"):
@@ -120,7 +117,7 @@ async def _finish_open_turn(graph: IncidentGraph, ports: GraphContext, config: R
 
 
 async def _replan(graph: IncidentGraph, ports: GraphContext, config: RunnableConfig, state: IncidentState) -> IncidentState:
-    """Stored by another shape of the graph: what was said and seen stays, plans are made anew; an unfinished item is answered again."""
+    """Migrate a state of another graph version: keep messages and facts, plan anew, answer an unfinished item again."""
     anew: IncidentState = {
         "version": GRAPH_VERSION,
         "walk": {},
@@ -139,7 +136,6 @@ async def _replan(graph: IncidentGraph, ports: GraphContext, config: RunnableCon
 
 
 def _build_turn_input(state: IncidentState, item: InboxItem, origin: Origin | None) -> IncidentState:
-    """What a turn starts with."""
     given: IncidentState = {"id": item.incident, "version": GRAPH_VERSION, "item": item.model_dump(mode="json"), "to_look": [], "rounds": 0}
     if not state.get("opened_at"):
         given["opened_at"] = item.at.isoformat()

@@ -1,6 +1,6 @@
-"""The life of an incident, as a table: what a turn came to, and what that makes of the incident. Pure.
+"""The incident lifecycle as a table of turn events. Pure.
 
-Everything that affects it lives here. What people took over or ended is moved by people and by news, never by the state of a fix.
+Once people took over or closed an incident, only people and news change it, never a remediation's state.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from graph.state import Lifecycle, Remediation
 
 
 class TurnEvent(StrEnum):
-    """What a turn came to."""
+    """What a turn led to."""
 
     NOTHING_OPEN = "diagnosed, no question"
     QUESTION = "a question"
@@ -30,6 +30,7 @@ class TurnEvent(StrEnum):
     FIX_OVER = "the fixes are over"
 
 
+# allowed from any state
 _PEOPLE_TRANSITIONS: Final[Mapping[TurnEvent, Lifecycle]] = {
     TurnEvent.NOTHING_OPEN: "open",
     TurnEvent.QUESTION: "waiting",
@@ -40,7 +41,6 @@ _PEOPLE_TRANSITIONS: Final[Mapping[TurnEvent, Lifecycle]] = {
     TurnEvent.CLOSED: "closed",
     TurnEvent.QUIET: "closed",
 }
-"""From anywhere: a new diagnosis, what people said, and days without a word."""
 _REMEDIATION_TRANSITIONS: Final[Mapping[TurnEvent, Lifecycle]] = {
     TurnEvent.FIX_WAITS: "waiting",
     TurnEvent.FIX_HOLDS: "watching",
@@ -58,12 +58,12 @@ assert set(LIFECYCLE_TRANSITIONS) == set(get_args(Lifecycle))
 
 
 def get_next_lifecycle(before: Lifecycle, came: TurnEvent | None) -> Lifecycle:
-    """What the incident is after a turn that came to this; as it was where the table names nothing."""
+    """Return the next lifecycle; unchanged if the table has no entry."""
     return before if came is None else LIFECYCLE_TRANSITIONS[before].get(came, before)
 
 
 def get_remediation_event(ladders: Sequence[Remediation]) -> TurnEvent | None:
-    """What all fixes together have come to; None without any."""
+    """Return the event of all remediations together; None without any."""
     going = [row for row in ladders if row.is_open]
     if any(row.waiting_for != "proof" for row in going) or any(row.outcome == "unknown" for row in ladders):
         return TurnEvent.FIX_WAITS
@@ -75,12 +75,12 @@ def get_remediation_event(ladders: Sequence[Remediation]) -> TurnEvent | None:
 
 
 def all_cured(ladders: Sequence[Remediation]) -> bool:
-    """Whether every fix is through, and one held."""
+    """Return whether every remediation is resolved and at least one is cured."""
     return any(row.outcome == "cured" for row in ladders) and all(row.outcome and row.outcome not in UNRESOLVED_OUTCOMES for row in ladders)
 
 
 def is_settled_for_tenant(rows: IncidentView, theirs: Callable[[str], bool]) -> bool:
-    """Whether nothing is left for us to do: they took it back, nothing is wrong, or all of it is theirs to mend (`theirs`, by label)."""
+    """Return whether we have nothing to do: withdrawn, no fault, or all causes are the tenant's (`theirs`, by label)."""
     report = rows.report
     if any(row.is_open for row in rows.remediations):
         return False

@@ -1,7 +1,7 @@
-"""Second node: what to look at next. Three tiers in order: what similar incidents turned out to be, the taxonomy, then honest questions.
+"""Second node: choose the next checks in three tiers: similar incidents, the taxonomy, exploration.
 
-The first round asks for one wave of everything cheap; after it the walk of the taxonomy asks only for what is missing,
-exclusive checks come last, and where nothing is left the reporter is asked.
+The first round runs all passive checks; the taxonomy search then asks for missing ones, exclusive checks come last, and
+finally the reporter is asked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,34 +42,31 @@ from kb.history.mistakes import compute_note_weights
 from tools.inventory.host_ranges import expand_host_range, fold_host_names
 
 MAX_ROUNDS, MAX_PRIORS = 10, 12
+# hosts added once a cause is known, jobs that are located, peers for comparison in a large fleet
 MAX_EXTRA_HOSTS, MAX_JOBS, MAX_PEERS = 16, 2, 3
+# similar incidents requested, and of them the closest kept regardless of label
 MAX_PAST_INCIDENTS, MAX_CLOSEST_INCIDENTS = 60, 2
-"""Past incidents that are asked for, and of them those that are most alike whatever they are of."""
-"""Hosts looked at beside those named once a cause is known, jobs whose hosts are, and peers that hosts named in a larger fleet are compared with."""
 
+# causes of a possibly fabric-wide kind, which one host cannot settle
 FABRIC_LABEL_PREFIXES = ("INTERCONNECT.IB.", "INTERCONNECT.ROCE.", "INTERCONNECT.ETH.", "INTERCONNECT.SWITCH.")
-"""Causes that may be of the whole fabric: one host alone does not tell."""
-FINDINGS_QUESTION = "read what was found"
-"""That a model was asked after looking, in the turn's list of questions."""
+FINDINGS_QUESTION = "read what was found"  # marks in `asked_model` that a model read the findings
 MAX_OUTSIDE_CHARS = 240
-MAX_REPEATED_LOOKS = 2
-"""A fault that shows in one look of three is found in three looks; "no fault" is said after as many."""
+MAX_REPEATED_LOOKS = 2  # a fault visible in one of three observations is found in three; only then "no fault"
 
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """What to look at next, if anything, and how turn and walk stand then."""
+    """The next checks, if any, and the turn and search state."""
 
     turn: TurnState
     walk: TaxonomySearch
     tier: Tier
     asks: Sequence[tuple[str, str]] = ()
-    explored: Exploration | None = None
-    """Where a model thought of causes beyond the taxonomy."""
+    explored: Exploration | None = None  # set if a model proposed causes beyond the taxonomy
 
 
 async def plan(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
-    """Choose asks for `execute`; none when everything worth a look has been looked at."""
+    """Choose checks for `execute`; none if nothing useful is left."""
     ports = runtime.context
     case = await load_incident_context(state, ports)
     chosen = await (_plan_next_round(case, ports, case.rounds) if case.rounds else _plan_first_round(case, ports))
@@ -85,8 +82,7 @@ async def plan(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str
 
 
 async def _plan_first_round(case: IncidentContext, ports: GraphContext) -> PlanResult:
-    """First round: priors from words and history, and the one wave that all hypotheses share. Where only hosts or a job were named that
-    nobody knows there is nothing to look at."""
+    """Set priors from words and history and plan the first wave; no checks for unknown hosts or jobs."""
     if get_unknown_guide(case, ports):
         return PlanResult(case.turn, TaxonomySearch(), "done")
     if (case.turn.unknown or case.turn.unknown_job) and not case.brief.hosts:
@@ -132,13 +128,12 @@ async def _plan_first_round(case: IncidentContext, ports: GraphContext) -> PlanR
 
 
 def _plan_narrow_recheck(case: IncidentContext, now: Assessment) -> PlanResult:
-    """What decided before, and no more; as often as it takes to call it gone."""
     asks = list_deciding_checks(case, now)
     return PlanResult(case.turn, TaxonomySearch(), "history" if asks else "done", asks)
 
 
 async def _plan_next_round(case: IncidentContext, ports: GraphContext, rounds: int) -> PlanResult:
-    """The next look: of a guide that somebody called, then from the cheapest kind that is left."""
+    """Plan the running guide's checks, else the cheapest useful ones."""
     if get_due_recheck(case) == COUNTERS_RECHECK:
         return PlanResult(case.turn, case.walk, "done")
     if rounds < MAX_ROUNDS and (guided := plan_guided_checks(case, await assess_incident(case, ports), ports)):
@@ -147,7 +142,6 @@ async def _plan_next_round(case: IncidentContext, ports: GraphContext, rounds: i
 
 
 async def _plan_cheapest_look(case: IncidentContext, ports: GraphContext, rounds: int) -> PlanResult:
-    """The next look, from the cheapest kind that is left."""
     if case.turn.narrow:
         now = await assess_incident(case, ports)
         over = case.turn.cut or case.turn.again >= MAX_REPEATED_LOOKS or now.finding == "diagnosed"
@@ -162,7 +156,7 @@ async def _plan_cheapest_look(case: IncidentContext, ports: GraphContext, rounds
         return PlanResult(turn, walk, "taxonomy", visit.asks)
     if more := await _find_wider_hosts(case, now, ports):
         return PlanResult(replace(turn, hosts=fold_host_names((*case.hosts, *more))), walk, "taxonomy", list_first_wave(now.lens, more))
-    settled = not (turn.news and case.report and case.report.outcome == "abstained")  # else all was looked at as often before
+    settled = not (turn.news and case.report and case.report.outcome == "abstained")  # else the earlier turn repeated its checks as often
     if settled and now.finding != "diagnosed" and turn.again < MAX_REPEATED_LOOKS and (answering := list_answering_hosts(now)):
         return PlanResult(replace(turn, again=turn.again + 1), walk, "taxonomy", list_first_wave(now.lens, answering))
     if offers := _list_exclusive_offers(case, now):
@@ -174,16 +168,16 @@ async def _plan_cheapest_look(case: IncidentContext, ports: GraphContext, rounds
 
 
 def _list_exclusive_offers(case: IncidentContext, now: Assessment) -> list[CheckOffer]:
-    """Return the exclusive checks that could still decide; a second look disturbs nobody."""
+    """Return exclusive checks that could still decide; none in a scheduled recheck."""
     return [] if get_due_recheck(case) else rank_exclusive_offers(now)
 
 
 async def _find_wider_hosts(case: IncidentContext, now: Assessment, ports: GraphContext) -> tuple[str, ...]:
-    """Return the next hosts to look at, none if the report names only unknown hosts.
+    """Return further hosts to check; none if the report names only unknown hosts.
 
-    The rest of a small fleet is looked at too: people may blame the wrong host, and one cause may hide another. In a larger one named hosts are
-    the subject: beside them are looked at those that their errors name, those of a job that was named, and a few peers to compare with. An option
-    names hosts so in any fleet, whatever job runs there; what a command names is all.
+    In a small fleet all, as people may blame the wrong host. In a larger one the hosts named are the subject: add those
+    that their errors or job name, and a few peers. `--hosts` names the subject in any fleet; a command's hosts are
+    final.
     """
     if case.brief.unknown_hosts:
         return ()
@@ -206,7 +200,7 @@ async def _find_wider_hosts(case: IncidentContext, now: Assessment, ports: Graph
 
 
 def _find_group_hosts(case: IncidentContext, ports: GraphContext) -> tuple[str, ...]:
-    """The visible hosts; where people named some only those of the same groups, for other machines are not what they speak of."""
+    """Return the visible hosts; if people named some, those of the same groups."""
     if not case.turn.named:
         return case.visible
     rows = ports.inventory.hosts
@@ -215,8 +209,7 @@ def _find_group_hosts(case: IncidentContext, ports: GraphContext) -> tuple[str, 
 
 
 def _find_peer_hosts(case: IncidentContext, ports: GraphContext) -> tuple[str, ...]:
-    """A few visible hosts of the same kind as those in question, the ones that follow them in the inventory first; hosts that are looked at
-    already count."""
+    """Return a few visible hosts of the same kind, next in the inventory first; hosts already checked count."""
     kind = build_kind_lookup(ports.inventory)
     kinds = {kind(host) for host in case.hosts_in_question}
     own = set(case.hosts_in_question)
@@ -227,7 +220,7 @@ def _find_peer_hosts(case: IncidentContext, ports: GraphContext) -> tuple[str, .
 
 
 async def _find_related_hosts(case: IncidentContext, ports: GraphContext, *, mates: bool = False) -> tuple[str, ...]:
-    """Hosts that the errors seen so far name, and a few or (`mates`) all of a job that runs where we looked."""
+    """Return hosts that errors name, and a few or (`mates`) all of a job that runs there."""
     said = "\n".join(fact.line for fact in case.facts if fact.key == "job.error" and fact.line)
     shown = {str(fact.attrs["job"]) for fact in case.facts if fact.host and fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
     queued = {job for fact in case.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
@@ -239,13 +232,12 @@ async def _find_related_hosts(case: IncidentContext, ports: GraphContext, *, mat
 
 
 def list_answering_hosts(now: Assessment) -> list[str]:
-    """Hosts that answered at all."""
     answered = {host for host, check in now.coverage.asked if (host, check) not in now.coverage.blind and check != "ssh"}
     return [host for host in now.hosts if host in answered]
 
 
 async def _read_findings(case: IncidentContext, now: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
-    """Where the engine is unsure a model may read everything that was found, once a turn; what it finds likely is worth a prior, no more."""
+    """Let a model read the findings once a turn if unsure; its causes become priors only."""
     if ports.model is None or now.roots or case.turn.news or FINDINGS_QUESTION in case.turn.asked_model:
         return case, now
     labels = list_offered_labels(case, now, ports.taxonomy)
@@ -267,7 +259,7 @@ async def _read_findings(case: IncidentContext, now: Assessment, ports: GraphCon
 
 
 def _trim_priors(priors: Mapping[str, float]) -> dict[str, float]:
-    """The strongest, rounded: state stays small."""
+    """Keep the strongest, rounded: the state stays small."""
     top = sorted(priors.items(), key=lambda row: (-row[1], row[0]))[:MAX_PRIORS]
     return {label: round(weight, 2) for label, weight in top}
 
@@ -284,5 +276,4 @@ def _list_titles(labels: Sequence[str], ports: GraphContext) -> tuple[str, ...]:
 
 
 def route_after_plan(state: IncidentState) -> str:
-    """Look where there is something to look at; otherwise this turn is decided."""
     return "execute" if state["to_look"] else "conclude"

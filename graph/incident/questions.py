@@ -1,6 +1,4 @@
-"""What is asked of people when looking has not decided: at most three questions, each about something that was really missing; and for how long a
-customer has not answered theirs. Pure.
-"""
+"""Questions where checks did not decide: at most three, about missing data; and a tenant's silence. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +16,12 @@ from tools.inventory.host_ranges import fold_host_names
 
 MAX_QUESTIONS = 3
 LOG_QUESTION = "Can you attach the log of the first rank that failed, from its start to the error?"
+# characters shown to a model, of these of logs, and log templates
 MAX_DIGEST_CHARS, MAX_LOG_CHARS, MAX_TEMPLATES = 2400, 1000, 8
-"""Characters that a model is shown, at most so many of them of logs; templates among these."""
 
 
 def list_questions(case: IncidentContext, now: Assessment) -> list[str]:
-    """In order of how much the answer would help; what was asked before is not asked again."""
+    """Return new questions, most helpful first."""
     return [question for question in dict.fromkeys(_iter_candidate_questions(case, now)) if question not in case.turn.asked][:MAX_QUESTIONS]
 
 
@@ -49,7 +47,6 @@ def _iter_candidate_questions(case: IncidentContext, now: Assessment) -> Iterabl
 
 
 def _seen_on(case: IncidentContext, suspect: Belief) -> str:
-    """The devices or hosts of a suspected cause; of one that a handed-in line shows, the host that the line names."""
     named = _named_in_lines(case, suspect)
     return ", ".join(named or suspect.subject.named_devices or suspect.subject.hosts)
 
@@ -59,7 +56,7 @@ def _hosts_of(case: IncidentContext, suspect: Belief) -> tuple[str, ...]:
 
 
 def _named_in_lines(case: IncidentContext, suspect: Belief) -> tuple[str, ...]:
-    """Hosts that handed-in lines name as their own, where only such lines show the cause."""
+    """Return hosts that uploaded lines name, where only such lines show the cause."""
     if any(match.fact.host for match in suspect.support):
         return ()
     lines = " ".join(match.fact.line for match in suspect.support)
@@ -67,7 +64,7 @@ def _named_in_lines(case: IncidentContext, suspect: Belief) -> tuple[str, ...]:
 
 
 def build_hosts_question(turn: TurnState) -> str:
-    """About names, or else a job, that nobody knows."""
+    """Ask about unknown names, else about an unknown job."""
     unknown = turn.unknown
     if not unknown:
         return f"Which hosts does job {turn.unknown_job} run on?"
@@ -75,7 +72,7 @@ def build_hosts_question(turn: TurnState) -> str:
 
 
 def list_suggestions(case: IncidentContext, now: Assessment) -> list[str]:
-    """What a person may try; shown, never run."""
+    """Return what a person may try; never run."""
     steps: dict[tuple[str, str], list[str]] = {}
     for row in now.suspects:
         steps.setdefault((row.leaf.title, row.leaf.next_step), []).extend(_hosts_of(case, row))
@@ -93,8 +90,7 @@ def list_suggestions(case: IncidentContext, now: Assessment) -> list[str]:
 
 
 def render_findings(now: Assessment, logs: Sequence[LogDigest] = (), notes: Sequence[str] = ()) -> str:
-    """What was seen, for a reader with little time: abnormal facts first, then the likeliest causes with their evidence; the logs last. `notes`:
-    what was blamed wrongly here before, ahead of all."""
+    """Render findings for a model: abnormal facts, likely causes, logs. `notes`: past misdiagnoses here, put first."""
     lines = [f"learnt here: {note}" for note in notes[:MAX_QUESTIONS]]
     lines += [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in now.odd[:12]]
     lines += [f"{row.label} {row.posterior:.2f}: {'; '.join(m.says for m in row.support[:2])}" for row in now.rows[:10] if row.support]
@@ -105,18 +101,18 @@ def render_findings(now: Assessment, logs: Sequence[LogDigest] = (), notes: Sequ
 
 
 def list_mistake_notes(labels: Sequence[str], notes: Sequence[MistakeNote], titles: Mapping[str, str]) -> list[str]:
-    """In words, the notes that hold and that speak of these causes."""
+    """Return useful notes about these causes in words."""
     return [note.format_sentence(titles) for note in notes if note.is_useful and {note.blamed, note.was} & set(labels)]
 
 
 def list_logs(case: IncidentContext) -> tuple[LogDigest, ...]:
-    """The logs that were handed in, and those of the job that the hosts hold."""
+    """Return uploaded logs, and the job's logs on the hosts."""
     jobs = build_job_log_digest(case.facts)
     return (*case.logs, jobs) if jobs else case.logs
 
 
 def list_tenant_question_ids(rows: IncidentView, report: Report) -> tuple[str, ...]:
-    """What a customer is asked where our own side asks at all, as ids of phrases: its questions are about machines, and no customer's to answer."""
+    """Return phrase ids of what a tenant is asked; questions about machines are not theirs to answer."""
     if not report.questions:
         return ()
     brief, attached = rows.brief, any(row.get("attachments") for row in rows.messages)
@@ -125,8 +121,11 @@ def list_tenant_question_ids(rows: IncidentView, report: Report) -> tuple[str, .
 
 
 def update_tenant_silence(rows: IncidentView, report: Report, lifecycle: Lifecycle, at: datetime) -> TenantSilence:
-    """How a customer's silence stands after the turn of the item in `rows`. A word of theirs begins it anew, and so does taking it back end it;
-    what our own people say does neither. A timer that an answer overtook reminds nobody."""
+    """Return the tenant's silence after this turn.
+
+    A tenant's message restarts it, a withdrawal ends it, operators do neither. A timer that an answer overtook reminds
+    of nothing.
+    """
     item, before = rows.item, rows.tenant_silence
     if rows.origin is None or rows.origin.customer is None:
         return TenantSilence()
@@ -145,6 +144,6 @@ def update_tenant_silence(rows: IncidentView, report: Report, lifecycle: Lifecyc
 
 
 def is_unanswered(rows: IncidentView) -> bool:
-    """Whether the customer was reminded, and has said nothing until the item in `rows` came."""
+    """Return whether the tenant was reminded and did not answer before this item."""
     reminded = rows.tenant_silence.reminded
     return reminded is not None and reminded < rows.item.at and rows.lifecycle == "waiting"

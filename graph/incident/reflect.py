@@ -1,7 +1,7 @@
-"""Fourth node: a verdict for every hypothesis from the facts that the taxonomy names for it.
+"""Fourth node: a verdict for every hypothesis from its facts.
 
-The engine decides. A model is asked only where facts disagree or say nothing, about two hypotheses at most, or to attack causes that stand by
-little; its opinion moves a belief by a bounded amount: what no executed fact decides stays unproven whatever it says.
+The engine decides. A model is asked only about two unsure hypotheses or to criticize weak causes; its opinion shifts a
+belief by a bounded amount and never proves one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,6 @@ MAX_HYPOTHESES, MAX_JUDGED_SUSPECTS, MAX_DOUBTS = 6, 2, 2
 
 
 async def reflect(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
-    """Judge what is on the table."""
     ports = runtime.context
     case = await load_incident_context(state, ports)
     now = await assess_incident(case, ports)
@@ -48,7 +47,6 @@ def _is_unsure(now: Assessment) -> bool:
 
 
 async def _judge_suspects(case: IncidentContext, now: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
-    """Once a turn a model may weigh the likeliest suspects."""
     if ports.model is None or "judge" in case.turn.asked_model:
         return case, now
     turn = replace(case.turn, asked_model=(*case.turn.asked_model, "judge"))
@@ -70,8 +68,7 @@ def _shift_beliefs(turn: TurnState, by: ShiftSource, sway: Mapping[str, float]) 
 
 
 async def _critique_causes(case: IncidentContext, now: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
-    """Once a turn a second reading may attack causes that stand by little: where a finding contradicts one its belief falls by a bounded amount,
-    and what is held against it is told beside it."""
+    """Let a second reading attack weak causes, once a turn; contradictions lower the belief by a bounded amount."""
     if ports.model is None or CRITIQUE_QUESTION in case.turn.asked_model:
         return case, now
     causes, turn = now.list_root_causes(), replace(case.turn, asked_model=(*case.turn.asked_model, CRITIQUE_QUESTION))
@@ -87,14 +84,14 @@ async def _critique_causes(case: IncidentContext, now: Assessment, ports: GraphC
 
 
 def _compute_shift(answer: Judgement, lines: int) -> float:
-    """A verdict that cites nothing that was shown counts for nothing."""
+    """Ignore a verdict that cites no line shown."""
     if not any(0 <= n < lines for n in answer.cites):
         return 0.0
     return {"confirmed": MODEL_LOG_ODDS, "rejected": -MODEL_LOG_ODDS, "inconclusive": 0.0}[answer.verdict]
 
 
 def list_hypotheses(now: Assessment, past: Sequence[str], tier: Tier) -> list[Hypothesis]:
-    """What is on the table: causes found, what similar incidents turned out to be, and what else is likely or was spoken for."""
+    """Return hypotheses: causes found, similar incidents' causes, supported, hidden and open ones."""
     found = [row.label for row in now.roots]
     spoken = [s.label for s in now.label_verdicts.values() if s.best.support]
     likely = [s.label for s in now.label_verdicts.values() if s.verdict == "open"][:2]
@@ -113,5 +110,5 @@ def _render_hypothesis(row: Hypothesis, ports: GraphContext) -> str:
 
 
 def route_after_reflect(state: IncidentState) -> str:
-    """Plan goes on until nothing is worth a look; a turn that was cut short ends here."""
+    """Continue with `plan`; a turn that was cut short ends."""
     return "conclude" if state.get("turn", {}).get("cut") else "plan"

@@ -1,6 +1,6 @@
-"""Fixes as part of a turn: a diagnosis builds ladders, the result of an action moves one, a human who takes over ends them.
+"""Remediations within a turn: a diagnosis builds them, an action result advances one, a takeover ends them.
 
-Touches nothing but the evidence store; proposing and running is for those who tend the ladders between turns.
+Only the evidence store is touched; the reconciler proposes and runs steps between turns.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -46,16 +46,15 @@ TAKEOVER_REASONS = {
     "close": "the incident was closed",
     "stop": "somebody said stop",
 }
+# item kinds whose answers offer to return drained nodes; with a ticket its card does
 RETURN_OFFERING_KINDS = frozenset({"stop", "status", "action_result"})
-"""Kinds of items whose answers offer what is held; where there is a ticket, its card does."""
 HANG_SYMPTOMS = frozenset({"hang", "nccl_timeout"})
-MAX_STORED_REMEDIATIONS = 80
-"""Ladders that are remembered: whether the first of many passed decides about those that wait."""
+MAX_STORED_REMEDIATIONS = 80  # remediations kept: whether the first of many passed decides about those that wait
 QUIET_EVENT = "quiet"
 
 
 async def add_remediations(concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
-    """The same with what it means for the fixes, and with what is held where fixes are told of."""
+    """Add the remediations of the turn, and drained nodes where the answer offers their return."""
     after = await _update_remediations(concluded, case, now, ports)
     ladders = case.remediations if after.ladders is None else after.ladders
     offered = list_returnable_nodes(ladders) if case.kind in RETURN_OFFERING_KINDS and after.report.reply else ()
@@ -63,7 +62,6 @@ async def add_remediations(concluded: TurnResult, case: IncidentContext, now: As
 
 
 async def _update_remediations(concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
-    """As it was for an incident without any."""
     kind = case.kind
     if is_check_result(case.item):
         return await _apply_diagnosis(
@@ -91,17 +89,17 @@ async def _update_remediations(concluded: TurnResult, case: IncidentContext, now
 
 
 def is_renewed_request(case: IncidentContext) -> bool:
-    """Return whether people asked for this look after they ended a fix. A look because another incident let a cause go is not asked for."""
+    """Return whether people want a new diagnosis: a recheck, or news after a stop; one for a released cause is not."""
     return case.looks_at_hosts and "why" not in case.item.data and (case.kind == "recheck" or case.is_stopped)
 
 
 def is_check_result(item: InboxItem) -> bool:
-    """Whether an exclusive check has answered: then the diagnosis is made anew."""
+    """Return whether an exclusive check has answered, which renews the diagnosis."""
     return item.kind == "action_result" and item.data.get("remedy") == "run_check" and item.data.get("event") == "done"
 
 
 async def add_action_facts(case: IncidentContext, ports: GraphContext) -> IncidentContext:
-    """The case with what the proof or check of its item saw. What a host said before it was changed is of the past."""
+    """Add the facts of the item's proof or check; mark facts from before the host was changed as stale."""
     if case.item.kind != "action_result":
         return case
     news = RemediationEvent.from_item_data(case.item.data)
@@ -120,7 +118,6 @@ async def add_action_facts(case: IncidentContext, ports: GraphContext) -> Incide
 
 
 def build_plan_context(case: IncidentContext, ports: GraphContext) -> PlanContext:
-    """What this incident's ladders are built from."""
     return PlanContext(
         incident=case.id,
         now=ports.clock.now(),
@@ -165,8 +162,7 @@ async def _apply_diagnosis(
 
 
 def list_remediable_causes(report: Report, case: IncidentContext) -> tuple[Hypothesis, ...]:
-    """The causes whose fixes are put up, in their order. Who only asks how a host is calls nobody to what is wrong elsewhere, and what
-    people say it was not is put up again by nobody but them."""
+    """Return causes to remediate: none elsewhere for a mere host question, none that people denied."""
     only_asked = case.turn.question and not case.brief.job
     denied = case.correction.denied if case.correction else ()
     return tuple(row for row in report.root_causes if not (only_asked and row.label in report.also_seen) and row.label not in denied)
@@ -175,7 +171,7 @@ def list_remediable_causes(report: Report, case: IncidentContext) -> tuple[Hypot
 async def _find_owned_elsewhere(
     report: Report, wanted: Sequence[Hypothesis], kept: Sequence[Remediation], case: IncidentContext, ports: GraphContext, now: Assessment
 ) -> Mapping[CauseLocation, str]:
-    """Which of these causes another incident keeps. Ours stays what we treat, and what this turn could not look at."""
+    """Claim the causes and return those that another incident owns. Ours, and those unobserved now, stay ours."""
     yard = build_plan_context(case, ports)
     spots = map_cause_locations(wanted, yard)
     before = case.report.root_causes if case.report and report.outcome == "abstained" else ()
@@ -186,14 +182,14 @@ async def _find_owned_elsewhere(
 
 
 async def _find_known_elsewhere(aside: Sequence[Hypothesis], yard: PlanContext, ports: GraphContext) -> Mapping[CauseLocation, str]:
-    """Which of the causes that nobody asked this incident about others keep. It keeps none of them itself."""
+    """Return who owns the causes outside this incident's question, without claiming any."""
     spots = map_cause_locations(aside, yard)
     names = dict.fromkeys(name for row in spots.values() for name in row)
     return find_owned_elsewhere(spots, await ports.keepers(yard.incident, tuple(names))) if names else {}
 
 
 def _add_owned_elsewhere(report: Report, shared: tuple[CauseOwnedElsewhere, ...]) -> Report:
-    """The report with the causes that others keep. Where that is all of them, there is nothing to do here."""
+    """Add causes owned elsewhere; if those are all, there is no next step here."""
     if not shared:
         return report
     all_theirs = {row.label for row in report.root_causes} == {row.label for row in shared}
@@ -201,8 +197,7 @@ def _add_owned_elsewhere(report: Report, shared: tuple[CauseOwnedElsewhere, ...]
 
 
 def _report_released_causes(report: Report, case: IncidentContext, ports: GraphContext) -> Report:
-    """The report of a look because another incident let go of a cause, with what became of it as this one sees it: of the other thread nothing
-    is told but that."""
+    """Report what became of causes that another incident released; nothing else of it is revealed."""
     was = case.report.shared if case.report and case.kind == "recheck" and "why" in case.item.data else ()
     labels = list(dict.fromkeys(row.label for row in was if row.waits and row.label not in {kept.label for kept in report.shared}))
     shown = {row.label for row in report.root_causes}
@@ -218,13 +213,13 @@ def _report_released_causes(report: Report, case: IncidentContext, ports: GraphC
 def _list_undenied_causes(
     known: Sequence[Remediation], report: Report, case: IncidentContext, now: Assessment, ports: GraphContext
 ) -> set[tuple[str, str]]:
-    """Causes that were not shown in this turn, and that nothing denies: where one could not look, what was found before stands."""
+    """Return causes that nothing contradicts: unobserved, an earlier finding holds."""
     sure = report.outcome in ("diagnosed", "no_fault")
     return {(row.label, row.target) for row in known if row.is_open and not (_is_denied(row, case, now, ports) if row.fault else sure)}
 
 
 def _is_denied(ladder: Remediation, case: IncidentContext, now: Assessment, ports: GraphContext) -> bool:
-    """Whether the facts contradict a cause: on all hosts (something else explains it, or nothing shows it), or on its own."""
+    """Return whether facts contradict a cause, across all hosts or on its own host."""
     standing = now.label_verdicts.get(ladder.label)
     rejected = standing is not None and standing.verdict == "rejected"
     return rejected or is_contradicted(ladder, assess_host_alone(ladder.target, case, ports)[1])
@@ -233,7 +228,6 @@ def _is_denied(ladder: Remediation, case: IncidentContext, now: Assessment, port
 def _refresh_fault_conditions(
     ladders: Sequence[Remediation], believed: Collection[tuple[str, str]], case: IncidentContext, ports: GraphContext
 ) -> list[Remediation]:
-    """Those whose cause this turn has shown, with what it rests on."""
     return [
         row.model_copy(update={"fault": derive_fault_condition(row, case, ports)})
         if row.is_open and (row.label, row.target) in believed
@@ -243,13 +237,13 @@ def _refresh_fault_conditions(
 
 
 def derive_fault_condition(ladder: Remediation, case: IncidentContext, ports: GraphContext) -> FaultCondition:
-    """The fault that a ladder is for, as the facts show it."""
+    """Return the fault that a remediation is for, from the facts."""
     facts, alone = assess_host_alone(ladder.target, case, ports)
     return build_fault_condition(ladder, alone, facts)
 
 
 def assess_host_alone(host: str, case: IncidentContext, ports: GraphContext) -> tuple[list[Fact], Assessment]:
-    """What a host says of itself, as a later look at it alone will be judged."""
+    """Assess a host alone, as later proofs will."""
     facts = [fact for fact in case.facts if fact.host == host]
     return facts, assess_facts(facts, build_reference_data(ports, case.facts), [host])
 
@@ -279,14 +273,14 @@ def _apply_action_result(concluded: TurnResult, case: IncidentContext, now: Asse
 def _list_remaining_manual_work(
     report: Report, case: IncidentContext, ladders: Sequence[Remediation], yard: PlanContext
 ) -> tuple[str, ...]:
-    """What is left to people after an action: of fixes what their plan says, of other causes what was left to them before."""
+    """Return manual work after an action: by plan for its remediations, as before for other causes."""
     done = {(row.label, row.target) for row in ladders} | {(row.label, host) for row in report.shared for host in row.hosts or ("",)}
     others = build_remediations(list_remediable_causes(report, case), yard, ladders, elsewhere=done).by_hand
     return tuple(dict.fromkeys((*others, *list_manual_work(ladders, yard.taxonomy))))
 
 
 def _apply_takeover(concluded: TurnResult, ladders: Sequence[Remediation], ports: GraphContext) -> TurnResult:
-    """A hand-off lists what is still held."""
+    """End remediations; a hand-off lists drained nodes."""
     held = render_drained_nodes(ladders, ports.taxonomy)
     lines = _render_section("Held:", held) if concluded.report.reply else []
     reply = "\n".join((concluded.report.reply, *lines))
@@ -311,7 +305,6 @@ def _append_summary_lines(ticket: HandoffTicket, lines: Sequence[str]) -> Handof
 
 
 def _close_if_quiet(concluded: TurnResult, case: IncidentContext) -> TurnResult:
-    """Cured and nobody said anything since: the incident ends by itself."""
     after = get_next_lifecycle(case.lifecycle, TurnEvent.CURED_QUIET if all_cured(case.remediations) else None)
     over = after != case.lifecycle
     reply = "Closed by itself: the fix was proved twice and all has been quiet since." if over else ""
@@ -320,7 +313,7 @@ def _close_if_quiet(concluded: TurnResult, case: IncidentContext) -> TurnResult:
 
 
 def _drop_old_remediations(ladders: Sequence[Remediation]) -> list[Remediation]:
-    """All open ladders, those whose nodes we hold, and the latest of the others."""
+    """Keep open remediations, those with drained nodes, and the latest others."""
     over = [row.id for row in ladders if not row.is_open and not row.drained]
     gone = set(over[: max(0, len(ladders) - MAX_STORED_REMEDIATIONS)])
     return [row for row in ladders if row.id not in gone]

@@ -1,7 +1,7 @@
-"""A second look after minutes, where a report found no cause: a fault that comes and goes falls between two looks. Pure.
+"""A scheduled recheck after an undecided report, to catch intermittent faults. Pure.
 
-The incident keeps when it is due; the dispatcher's timer wakes it. Each kind of second look is made at most once per incident, with passive
-checks alone, and `stop`, `close` or a new report takes it back.
+The dispatcher's timer triggers it. Each kind runs at most once per incident, with passive checks; `stop`, `close` or a
+new report cancels it.
 """
 
 from collections.abc import Iterable
@@ -24,14 +24,14 @@ MAX_SEEN_FINDINGS: Final = 64
 
 
 def get_due_recheck(case: IncidentContext) -> str:
-    """Return which second look the item is, if it is still due; empty where it is none."""
+    """Return the kind of recheck that the item is, if still due, or an empty string."""
     why = str(case.item.data.get("why") or "") if case.item.kind == "timer" else ""
     due = case.scheduled_recheck
     return why if why in (COUNTERS_RECHECK, FULL_RECHECK) and due.due is not None and due.why == why else ""
 
 
 def list_counter_checks(case: IncidentContext, now: Assessment) -> list[tuple[str, str]]:
-    """Return (host, check) pairs that read error counters and disturb nobody."""
+    """Return the passive (host, check) pairs that read error counters."""
     checks = [check.id for check in now.lens.list_passive_checks() if MIN_COUNTER_RISES.keys() & set(check.establishes)]
     return [(host, check) for host in case.hosts for check in checks]
 
@@ -39,7 +39,7 @@ def list_counter_checks(case: IncidentContext, now: Assessment) -> list[tuple[st
 def schedule_next_recheck(
     case: IncidentContext, now: Assessment, report: Report, lifecycle: Lifecycle, looked: bool, waits: IncidentTimeouts, at: datetime
 ) -> ScheduledRecheck:
-    """Return which second look is due after a turn. `looked`: the turn made a diagnosis."""
+    """Return the recheck due after a turn. `looked`: the turn made a diagnosis."""
     before, done = case.scheduled_recheck, get_due_recheck(case)
     came = (*before.done, done) if done else before.done
     none = ScheduledRecheck(done=came)
@@ -47,7 +47,7 @@ def schedule_next_recheck(
         return none
     if not looked:
         return before
-    asks_only = case.turn.question and not case.turn.only  # "how is gpu-001?" is answered; "recheck gpu-001" is a look
+    asks_only = case.turn.question and not case.turn.only  # "how is gpu-001?" only asks; "recheck gpu-001" runs checks
     seen = any(fact.host for fact in case.facts)
     if asks_only or not seen or not _is_undecided(report) or (case.origin and (case.origin.customer or case.origin.ticket)):
         return none
@@ -57,7 +57,7 @@ def schedule_next_recheck(
 
 
 def add_recheck_result(concluded: TurnResult, case: IncidentContext, now: Assessment, after: ScheduledRecheck, at: datetime) -> TurnResult:
-    """Return the conclusion with when the next look is, and a second look that found nothing new as one line."""
+    """Announce the next recheck; report one without news in one line."""
     report, done = concluded.report, get_due_recheck(case)
     announced = render_recheck_notice(after)
     if done and case.report is not None and not _has_new_findings(case, now, report):
@@ -68,7 +68,6 @@ def add_recheck_result(concluded: TurnResult, case: IncidentContext, now: Assess
 
 
 def render_recheck_notice(row: ScheduledRecheck) -> str:
-    """Return when the next look is, in a sentence; empty where none is due."""
     if row.due is None:
         return ""
     does = "read the error counters again" if row.why == COUNTERS_RECHECK else "look again"
@@ -82,7 +81,7 @@ def _is_undecided(report: Report) -> bool:
 
 
 def _list_abnormal_findings(now: Assessment) -> tuple[str, ...]:
-    """Return what is abnormal or likely, by names that stay the same while it does."""
+    """Return stable names of what is abnormal or likely."""
     odd = (f"{fact.host} {fact.key} {fact.device or ''}" for fact in now.odd)
     return tuple(dict.fromkeys((*odd, *_iter_likely_findings(now))))[:MAX_SEEN_FINDINGS]
 
@@ -92,7 +91,6 @@ def _iter_likely_findings(now: Assessment) -> Iterable[str]:
 
 
 def _has_new_findings(case: IncidentContext, now: Assessment, report: Report) -> bool:
-    """Whether something is abnormal or likely that was not before."""
     known = set(case.scheduled_recheck.seen)
     new = [name for name in _list_abnormal_findings(now) if name not in known]
     return (bool(new) and len(known) < MAX_SEEN_FINDINGS) or (case.report is not None and report.outcome != case.report.outcome)

@@ -1,4 +1,4 @@
-"""First node: what people said becomes a brief, what they handed in becomes facts. Items come redacted (`graph.extraction.pasted_text.store_attachments`)."""
+"""First node: turn messages into a brief and uploads into facts. Items are redacted before (`store_attachments`)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -46,16 +46,13 @@ from tools.remedies import REMEDIES
 
 MAX_MESSAGES, MAX_MESSAGE_CHARS, MAX_BRIEF_CHARS, MAX_LOG_CHARS = 8, 600, 1500, 100_000
 MAX_FILES, MAX_UNJUDGED = 10, 12
-LONGEST_HEAD = 60
-"""Characters by which a line is found again in the message that quotes it."""
-MAX_TAIL_CHARS, MAX_TAIL_LINES = 16_384, 50
-"""Characters and lines at the end of a log in which its newest time is looked for."""
-QUESTION_KINDS: frozenset[InboxItemKind] = frozenset({"status", "why", "ask"})
-"""Items that want an answer from what is known."""
+LONGEST_HEAD = 60  # characters by which a line is found in the message that quotes it
+MAX_TAIL_CHARS, MAX_TAIL_LINES = 16_384, 50  # characters and lines at the end of a log searched for its newest time
+QUESTION_KINDS: frozenset[InboxItemKind] = frozenset({"status", "why", "ask"})  # items answered from what is known
 
 
 async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
-    """Read the item that this turn answers."""
+    """Read the item of this turn."""
     ports = runtime.context
     case = await load_incident_context(state, ports)
     turn = TurnState(
@@ -74,7 +71,7 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
     if not case.looks_at_hosts and not _has_files(case):
         same = _restore_previous_subject(
             replace(turn, priors=case.turn.priors, moves=case.turn.moves, past=case.turn.past), case
-        )  # what is said now is what was said then
+        )  # an answer keeps the subject and priors of before
         return {"turn": same.to_json(), **await _told_beside(case, ports)}
     turn = turn if case.looks_at_hosts else replace(turn, kind="reply")
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
@@ -111,8 +108,7 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
 
 
 async def _told_beside(case: IncidentContext, ports: GraphContext) -> dict[str, Any]:
-    """What a question or a wish tells beside what it asks: lines that were pasted with it, and what nobody can judge. It is answered in the
-    light of these."""
+    """Store what a question or request adds: pasted lines and reports that no check can judge."""
     if case.item.kind not in QUESTION_KINDS:
         return {}
     _, facts, logs, files = await _read_attachments(case, ports) if case.item.attachments else ("", [], [], [])
@@ -128,8 +124,7 @@ async def _told_beside(case: IncidentContext, ports: GraphContext) -> dict[str, 
 
 
 def _unjudged(case: IncidentContext, files: Sequence[FileReadResult]) -> tuple[UnjudgedReport, ...]:
-    """What was reported so far that no check can judge, with what this item adds; without what it says to be over. When there is too much the
-    oldest stays: it stands for all hosts that it does not name."""
+    """Return reports that no check can judge, minus fixed ones; the oldest stay, as they may cover all hosts."""
     said, old = case.message, case.brief.unjudged
     if said.intent is Intent.FIXED:
         over = set(said.hosts)
@@ -140,12 +135,11 @@ def _unjudged(case: IncidentContext, files: Sequence[FileReadResult]) -> tuple[U
 
 
 def _hosts_of(text: str, case: IncidentContext) -> tuple[str, ...]:
-    """The hosts that a sentence names, else those that its message does; none where it may be about any."""
     return find_hosts(text, case.names).hosts or find_hosts(case.item.text, case.names).hosts
 
 
 async def _infer_intent(case: IncidentContext, turn: TurnState, ports: GraphContext, model: Reasoner) -> tuple[IncidentContext, TurnState]:
-    """What a model makes of a message that the rules did not understand; new facts then look like any other."""
+    """Let a model classify a message that the rules did not understand."""
     offered = build_intent_choices(case.visible, tuple(ports.taxonomy.leaves), tuple(ports.fleet.checks), tuple(REMEDIES))
     guess = await model.classify_intent(case.id, case.item.text, offered)
     if isinstance(guess, DeclinedAnswer):
@@ -159,12 +153,12 @@ async def _infer_intent(case: IncidentContext, turn: TurnState, ports: GraphCont
 
 
 def _has_files(case: IncidentContext) -> bool:
-    """Whether somebody handed in a file with a question: then there is news in it, and it is read like any other."""
+    """Return whether a question comes with files; then it is read as news."""
     return case.kind in QUESTION_KINDS and any(map(is_file, case.item.attachments))
 
 
 def _parse_item(case: IncidentContext, ports: GraphContext) -> ParsedReport:
-    """What the item says. The names of a command may be groups' names; so may be what somebody answers with a single name."""
+    """Parse the item. A command's names, or a one-word reply, may be groups."""
     domains = ports.inventory.list_domains(case.visible)
     new = parse_report(
         _get_report_text(case), case.names, case.item.at, domains, lenient=case.origin is None or case.origin.customer is None
@@ -178,13 +172,12 @@ def _parse_item(case: IncidentContext, ports: GraphContext) -> ParsedReport:
 
 
 def _get_report_text(case: IncidentContext) -> str:
-    """What the item tells. Whoever calls a guide by its name reports nothing by it."""
+    """Return the reported text; naming a guide reports nothing."""
     return "" if case.message.intent is Intent.RUN_GUIDE else case.item.text
 
 
 async def _read_attachments(case: IncidentContext, ports: GraphContext) -> tuple[str, list[Fact], list[LogDigest], list[FileReadResult]]:
-    """The beginning of what was handed in, the facts read from all of it, the long logs as templates, and the files acknowledged. Reading
-    goes on beside the loop."""
+    """Return the texts (cut), facts, digests of long logs, and file results. Parsing runs off the event loop."""
     texts: list[str] = []
     facts: list[Fact] = []
     logs: list[LogDigest] = []
@@ -200,7 +193,7 @@ async def _read_attachments(case: IncidentContext, ports: GraphContext) -> tuple
             files.append(build_unread_file(given, "too_long"))
             continue
         found, left_out = select_own_facts(read.pasted, (*case.facts, *facts), addresses)
-        if not is_file(given):  # a block of a message may be a command, and nobody expects that it is read
+        if not is_file(given):  # a pasted block may be a command, which is no log to be read
             found = tuple(fact for fact in found if fact.key != NOT_UNDERSTOOD or fact.value)
         found = _add_log_end(found, text, case.item.at)
         said = "" if is_file(given) else case.item.text
@@ -215,8 +208,10 @@ async def _read_attachments(case: IncidentContext, ports: GraphContext) -> tuple
 
 
 def _written_by(fact: Fact, said: str, case: IncidentContext) -> Fact:
-    """Return the fact with the host whose line it is, where the line or the words before it say so. What a line says of other hosts is not asked.
-    `said`: the message in which it was pasted."""
+    """Add the host that wrote the line, if the line or the text before it says so; other hosts in it do not count.
+
+    `said`: the message in which it was pasted.
+    """
     line = fact.line.strip()
     if not line:
         return fact
@@ -227,7 +222,7 @@ def _written_by(fact: Fact, said: str, case: IncidentContext) -> Fact:
 
 
 def _add_log_end(facts: Sequence[Fact], text: str, at: datetime) -> tuple[Fact, ...]:
-    """Return the facts of a log; where its newest line is later than the report, events are told when that was."""
+    """Add the newest time of a log that runs past the report to its events."""
     times = [moment for line in split_lines(text[-MAX_TAIL_CHARS:])[-MAX_TAIL_LINES:] if (moment := split_prefix(line, at).time)]
     newest = max((moment for moment in times if moment.tzinfo), default=at)
     if newest <= at:
@@ -237,7 +232,7 @@ def _add_log_end(facts: Sequence[Fact], text: str, at: datetime) -> tuple[Fact, 
 
 
 def mark_handed_in(case: IncidentContext, name: str, fact: Fact) -> Fact:
-    """Return a fact of a text that somebody handed in, with who did: the customer, or else one of our own people. The text's own word is not asked."""
+    """Mark an uploaded fact with its source, tenant or operator; a source in the text itself is ignored."""
     origin = case.origin
     opens = not case.done_items and origin is not None and (origin.customer is not None or bool(origin.ticket))
     theirs = opens or case.item.data.get(SIDE_KEY) == TENANT_SIDE
@@ -247,8 +242,7 @@ def mark_handed_in(case: IncidentContext, name: str, fact: Fact) -> Fact:
 
 
 def list_gpu_addresses(case: IncidentContext, ports: GraphContext) -> frozenset[str]:
-    """Every place at which a host of the incident may have a GPU, by the profiles of all hosts that it may speak of and what was listed;
-    none where one of them has no profile."""
+    """Return every possible GPU address of the visible hosts; none if one has no profile."""
     tables = [ports.skus.get(ports.inventory.hosts[host].sku) for host in case.visible]
     if not tables or not all(tables):
         return frozenset()
@@ -264,7 +258,7 @@ async def _parse_attachment(given: Attachment, text: str, case: IncidentContext,
 
 
 def _apply_named_targets(turn: TurnState, case: IncidentContext, new: ParsedReport, named: IncidentScope) -> TurnState:
-    """The turn with what its item names and asks. Hosts of an option (`diagnose --hosts`) are no question how they are."""
+    """Set what the item names and asks. Hosts of `diagnose --hosts` are no question about them."""
     text = case.item.text
     return replace(
         turn,
@@ -279,12 +273,12 @@ def _apply_named_targets(turn: TurnState, case: IncidentContext, new: ParsedRepo
 
 
 def _restore_previous_subject(turn: TurnState, case: IncidentContext) -> TurnState:
-    """The turn about what was asked before; a look at a few hosts in between was about them alone."""
+    """Restore the earlier subject, unless the last turn was limited to a few hosts."""
     return turn if case.turn.only else replace(turn, about=case.turn.about, question=case.turn.question)
 
 
 def _extend_brief(case: IncidentContext, new: ParsedReport, named: IncidentScope, logs: ParsedReport | IncidentBrief) -> IncidentBrief:
-    """The brief so far with what this item adds. A log names many hosts that nobody complains about, so it names none."""
+    """Extend the brief. A log names many healthy hosts, so its hosts do not count."""
     old = case.brief
     return IncidentBrief(
         text="\n".join(filter(None, (old.text, _get_report_text(case))))[-MAX_BRIEF_CHARS:],
@@ -299,14 +293,13 @@ def _extend_brief(case: IncidentContext, new: ParsedReport, named: IncidentScope
 
 
 async def _query_job_hosts(job: str, case: IncidentContext, ports: GraphContext) -> JobHosts:
-    """In an incident of a customer's, one that is not theirs takes as long as one that is not there."""
+    """Query a job. For a tenant, another's job takes as long as a missing one, so timing reveals nothing."""
     if ports.own_job is None or not (case.origin and case.origin.tenant):
         return await ports.job_place(job)
     return await ports.own_job(job, lambda hosts: bool(find_hosts(" ".join(hosts), case.visible).hosts))
 
 
 async def _find_job_hosts(job: str, case: IncidentContext, ports: GraphContext) -> JobHosts:
-    """The job's hosts, as far as the place of the incident may see them."""
     if not job:
         return JobHosts()
     place = await _query_job_hosts(job, case, ports)
@@ -319,15 +312,16 @@ def _merge_unique(*parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _drop_vague(symptoms: tuple[str, ...]) -> tuple[str, ...]:
-    """Nothing is vague once something is said."""
     return tuple(symptom for symptom in symptoms if symptom != "vague") or symptoms
 
 
 async def _apply_model_reading(
     case: IncidentContext, brief: IncidentBrief, logs: Sequence[LogDigest], turn: TurnState, ports: GraphContext, *, lost: bool
 ) -> tuple[IncidentBrief, TurnState]:
-    """A model reads only what the rules could not, and only names hosts that may be looked at; where people named others, or a job that
-    nobody can place (`lost`), it guesses none. Which causes it finds likely orders the looks."""
+    """Let a model read what the rules could not; its causes only order the checks.
+
+    It may name visible hosts only, and none if people named unknown hosts or jobs (`lost`).
+    """
     if ports.model is None:
         return brief, replace(turn, without_model="no model is configured")
     if not case.item.text.strip() or lost or (set(brief.symptoms) - {"vague"} and brief.hosts):
@@ -371,7 +365,7 @@ def _render_brief(brief: IncidentBrief) -> str:
 
 
 def route_after_summarise(state: IncidentState) -> str:
-    """Items that only want an answer go straight to it, and so do those that name only what nobody knows."""
+    """Answer questions and unknown names at once; plan checks for the rest."""
     turn = state.get("turn", {})
     refused = turn.get("refused") and state.get("report")
     return "plan" if (turn.get("kind") or state["item"]["kind"]) in DIAGNOSING_KINDS and not refused else "conclude"

@@ -1,4 +1,4 @@
-"""What a tenant may be told of a diagnosis: the causes that stand without anything that is not established as the tenant's. Pure."""
+"""Which causes of a diagnosis a tenant may see: those that hold without facts not established as the tenant's. Pure."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from tools.inventory.inventory import Inventory
 
 
 def add_tenant_causes(concluded: TurnResult, case: IncidentContext, now: Assessment, inventory: Inventory) -> TurnResult:
-    """Return the diagnosis with what of it crosses. Where causes were found and none does, the customer is asked for their own log, once."""
+    """Add the causes that a tenant may see. If all are withheld, ask the tenant for their log, once."""
     crossing = find_tenant_causes(concluded.report.root_causes, case, now, inventory)
     report = concluded.report.model_copy(update={"crossing": crossing})
     if crossing is None:
@@ -31,7 +31,7 @@ def add_tenant_causes(concluded: TurnResult, case: IncidentContext, now: Assessm
 
 
 def _can_ask_tenant(case: IncidentContext) -> bool:
-    """Whether a customer can be asked, who handed nothing in yet, and neither people are on it nor somebody ended the look."""
+    """Return whether a tenant can be asked: no upload yet, no person on it, not stopped."""
     people = case.ticket is not None and case.ticket.handed and case.ticket.state != "resolved"
     handed_in = any(row.get("attachments") for row in case.messages)
     return case.origin is not None and case.origin.customer is not None and not (people or handed_in or case.turn.cut)
@@ -40,7 +40,7 @@ def _can_ask_tenant(case: IncidentContext) -> bool:
 def find_tenant_causes(
     found: tuple[Hypothesis, ...], case: IncidentContext, now: Assessment, inventory: Inventory
 ) -> tuple[Hypothesis, ...] | None:
-    """Return the found causes as the facts that cross show them; None where nothing is withheld, and where no tenant is told."""
+    """Return the causes that the tenant's own facts show; None if nothing is withheld or no tenant reads it."""
     origin = case.origin
     if not found or origin is None or not origin.tenant:
         return None

@@ -1,4 +1,4 @@
-"""What the last node of a turn changes in the incident: one frozen value, made by a diagnosis or an answer, then by the fixes."""
+"""What the last node changes in the incident: built by a diagnosis or an answer, then extended by remediations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +13,12 @@ from graph.state import HandoffTicket, HumanCorrection, Hypothesis, Lifecycle, R
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """The report, and whatever else is not as it was. None leaves a row as it is stored."""
+    """The report and all other changes; None keeps the stored value."""
 
     report: Report
     lifecycle: Lifecycle | None = None
     turn: TurnState | None = None
-    hypotheses: Sequence[Hypothesis] | None = None
-    """Only a diagnosis judges hypotheses; an answer has none."""
+    hypotheses: Sequence[Hypothesis] | None = None  # set by a diagnosis only
     ticket: HandoffTicket | None = None
     ladders: Sequence[Remediation] | None = None
     owner: str | None = None
@@ -28,7 +27,7 @@ class TurnResult:
     correction: HumanCorrection | None = None
 
     def to_state_update(self) -> dict[str, Any]:
-        """Plain JSON, rows that stay as they are left out."""
+        """Return plain JSON without unchanged rows."""
         rows: dict[str, Any] = {
             "report": self.report.model_dump(mode="json", exclude_defaults=True),
             "lifecycle": self.lifecycle,

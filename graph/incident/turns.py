@@ -1,4 +1,4 @@
-"""The incident graph as the desk needs it: run a turn, read the state, give a broken turn up, drop what is no longer needed."""
+"""The incident graph as the dispatcher uses it: run or abandon a turn, load the state, prune checkpoints."""
 
 from datetime import timedelta
 from typing import cast
@@ -16,7 +16,7 @@ from graph.state import InboxItem, IncidentState, Origin
 
 
 class IncidentTurns:
-    """The real turns, over one saver."""
+    """Turns stored by the Redis checkpointer."""
 
     def __init__(self, saver: RedisSaver, ports: GraphContext) -> None:
         self._saver = saver
@@ -24,7 +24,7 @@ class IncidentTurns:
         self._graph: IncidentGraph = build_incident_graph(saver)
 
     async def run_turn(self, item: InboxItem, origin: Origin | None) -> Report:
-        """Complete the turn of this item, wherever it was cut off."""
+        """Run the item's turn, or complete it from where it was cut off."""
         if isinstance(self._ports.model, SpendLoader):
             await self._ports.model.load(item.incident)
         return await run_turn(self._graph, self._ports, item, origin)
@@ -33,13 +33,13 @@ class IncidentTurns:
         return cast(IncidentState, (await self._graph.aget_state(_build_config(incident))).values)
 
     async def abandon_turn(self, item: InboxItem) -> None:
-        """End the unfinished turn without a report, so that the next item begins its own."""
+        """End an unfinished turn without a report, so that the next item starts its own."""
         config = _build_config(item.incident)
         if has_pending_tasks(await self._graph.aget_state(config)):
             await self._graph.aupdate_state(config, None, as_node=END)
 
     async def prune_thread(self, incident: str, keep: timedelta | None) -> None:
-        """Between turns one checkpoint is enough; a closed incident's goes after `keep`."""
+        """Keep one checkpoint between turns; with `keep`, expire it after that time."""
         await self._saver.aprune([incident])
         if keep is not None:
             await self._saver.expire(incident, int(keep.total_seconds()))

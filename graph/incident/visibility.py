@@ -1,4 +1,4 @@
-"""Who may see which hosts, and what may be named where they live. Pure."""
+"""Which hosts an incident may see and name. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -13,13 +13,15 @@ from kb.taxonomy.taxonomy import Taxonomy
 from tools.inventory.inventory import Inventory
 from tools.remedies import REMEDIES
 
-MAX_NAMED_CHARS = 4000
-"""Characters of a message that are read for hosts which it names."""
+MAX_NAMED_CHARS = 4000  # characters of a message searched for host names
 
 
 def list_visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
-    """Hosts that the place where an incident lives may speak of. A channel bound to a tenant sees that tenant's only, and so does an incident
-    that a tenant reported, wherever it lives: of those of its own channel's groups, where that names some."""
+    """Return the hosts that the incident's channel may speak of.
+
+    A tenant's channel, and an incident that a tenant reported anywhere, sees only that tenant's hosts, within the
+    groups of the tenant's channel.
+    """
     spoken_of = _list_channel_hosts(inventory, origin)
     came = next((row for row in inventory.channels if row.channel == origin.customer.channel), None) if origin.customer else None
     if not (origin.tenant and came and came.groups):
@@ -41,8 +43,7 @@ def _list_channel_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]
 
 
 def list_nameable_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
-    """Hosts that may be named in the place where an incident lives: those that it may speak of, and where that is no channel and no tenant's the
-    schedulers' controllers too, which nobody looks at unless somebody names them."""
+    """Return visible hosts; outside channels and tenants also controllers, which are checked only if named."""
     own = list_visible_hosts(inventory, origin)
     anywhere = not origin.tenant and not any(row.channel == origin.channel for row in inventory.channels)
     return (*own, *(name for name in inventory.hosts if name not in inventory.workers)) if own == inventory.workers and anywhere else own
@@ -50,7 +51,7 @@ def list_nameable_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class HostScope:
-    """What one item of an incident may look at, and what it may name."""
+    """What one item may check, and what it may name."""
 
     hosts: tuple[str, ...]
     names: Mapping[str, str]
@@ -58,8 +59,11 @@ class HostScope:
 
 
 def build_host_scope(inventory: Inventory, origin: Origin, item: InboxItem, looked_at: Collection[str]) -> HostScope:
-    """The hosts of its place. In an incident that a customer reported our own side may name others, by host, group or as all of them: those are
-    looked at from then on (`looked_at`: what the incident is about by now). The customer never names them, nor sees what was found there."""
+    """Return the hosts of the channel.
+
+    In a tenant's incident operators may name further hosts, which stay in scope (`looked_at`); the tenant can neither
+    name them nor see their findings.
+    """
     own, nameable = list_visible_hosts(inventory, origin), list_nameable_hosts(inventory, origin)
     names, groups = map_visible_names(inventory, nameable), map_visible_groups(inventory, nameable)
     if not (origin.tenant and origin.customer):
@@ -69,14 +73,13 @@ def build_host_scope(inventory: Inventory, origin: Origin, item: InboxItem, look
         return HostScope((*own, *(host for host in beside if host in named)), names, groups)
     ours = list_visible_hosts(inventory, origin.model_copy(update={"tenant": ""}))
     kept = tuple(host for host in ours if host in looked_at)
-    if item.data.get(SIDE_KEY) == TENANT_SIDE or item.kind == "mention":  # what opened it was theirs, whatever it lacks
+    if item.data.get(SIDE_KEY) == TENANT_SIDE or item.kind == "mention":  # the opening item is the tenant's, even without a side
         return HostScope(tuple(dict.fromkeys((*own, *kept))), names, groups)
     names, groups = map_visible_names(inventory, ours), map_visible_groups(inventory, ours)
     return HostScope(tuple(dict.fromkeys((*own, *kept, *_find_named_hosts(item, names, groups)))), names, groups)
 
 
 def _find_named_hosts(item: InboxItem, names: Mapping[str, str], groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The hosts that a message of ours names."""
     said = get_parsed_message(item)
     if said is None:
         return ()
@@ -87,21 +90,20 @@ def _find_named_hosts(item: InboxItem, names: Mapping[str, str], groups: Mapping
 
 
 def map_visible_groups(inventory: Inventory, hosts: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-    """The groups that have any of these hosts, each with those of them."""
+    """Return the groups of these hosts, with those hosts only."""
     seen = frozenset(hosts)
     return {name: own for name, members in inventory.groups.items() if (own := tuple(host for host in members if host in seen))}
 
 
 def map_visible_names(inventory: Inventory, hosts: Iterable[str]) -> Mapping[str, str]:
-    """Every name under which people may speak of these hosts, theirs and what their tenants call them → the host. What two tenants call their
-    own hosts means neither where both are seen."""
+    """Return every name and tenant alias → host; an alias that two visible tenants share is dropped."""
     own = {name: inventory.hosts[name] for name in hosts}
     aliases = Counter(host.alias.lower() for host in own.values() if host.alias)
     return {name: name for name in own} | {host.alias: name for name, host in own.items() if aliases[host.alias.lower()] == 1}
 
 
 def build_vocabulary(inventory: Inventory, taxonomy: Taxonomy, checks: Iterable[str], origin: Origin) -> Vocabulary:
-    """What a message may name in the place where an incident lives."""
+    """Build what a message may name here."""
     hosts = list_nameable_hosts(inventory, origin)
     return Vocabulary(
         hosts=map_visible_names(inventory, hosts),

@@ -1,4 +1,4 @@
-"""How much something is off, and how a cause is that was mended: the numbers behind a cause, each with its host and its age. Pure."""
+"""Answer how large the numbers behind a cause are, and whether it was remediated. Pure."""
 
 import re
 from datetime import datetime
@@ -27,24 +27,24 @@ _HOW_MUCH = re.compile(
 
 
 def asks_how_much(asked: AnswerContext) -> bool:
-    """Whether a number behind a cause is asked for, and there is one."""
+    """Return whether the message asks for a known number behind a cause."""
     return bool(_HOW_MUCH.search(asked.message.text[:MAX_CHARACTERS])) and bool(_numbers(asked))
 
 
 def asks_of_what_was_mended(asked: AnswerContext) -> bool:
-    """Whether the cause that a question names was mended on a host that it may mean."""
+    """Return whether a named cause was remediated on a host the message may mean."""
     return bool(asked.message.labels) and not asked.message.unknown_hosts and bool(mended(asked))
 
 
 def mended(asked: AnswerContext) -> list[Remediation]:
-    """The fixes of the causes that the message names whose proof passed and whose cause nothing shows now."""
+    """Return the proven remediations of the causes named, unless the cause shows again."""
     shown = {row.label for row in asked.root_causes}
     rows = [row for row in asked.case.remediations if row.proven and row.label in asked.message.labels and row.label not in shown]
     return [row for row in rows if not asked.message.hosts or row.target in asked.message.hosts]
 
 
 async def how_much(asked: AnswerContext) -> TurnResult:
-    """The numbers behind the cause, on the hosts named, else on those where it was found; and whether it was mended there."""
+    """Answer with the numbers of the named causes, and with proven remediations."""
     fixes, numbers = mended(asked), _numbers(asked)
     lines = [f"{describe_remediation(row, asked.get_title(row.label))}." for row in fixes[:2]]
     lines += [_in_words(asked, fact) for fact in numbers[:MAX_NUMBERS]]
@@ -65,7 +65,6 @@ def _in_words(asked: AnswerContext, fact: Fact) -> str:
 
 
 def _hosts(asked: AnswerContext) -> tuple[str, ...]:
-    """Those that the message names, else those where the cause is or was."""
     named = resolve_target_hosts(asked)
     if named.named:
         return named.hosts
@@ -74,7 +73,7 @@ def _hosts(asked: AnswerContext) -> tuple[str, ...]:
 
 
 def _numbers(asked: AnswerContext) -> list[Fact]:
-    """What the clues of the named causes measure there, once for each device, the largest first. What was read before a fix of it is left out."""
+    """Return measurements of the named causes, one per device, largest first, none from before a remediation."""
     taxonomy, labels = asked.now.lens.taxonomy, asked.message.labels
     keys = {clue.key for label in labels if label in taxonomy.leaves for clue in taxonomy.get_leaf(label).evidence}
     rows = [match.fact for label in labels for row in asked.now.by_label.get(label, ()) for match in (*row.support, *row.against)]

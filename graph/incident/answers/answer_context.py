@@ -1,4 +1,4 @@
-"""What is known of hosts without looking: since when, from which check, and what nobody looked at. Every line says its source and its age. Pure."""
+"""Render what is known of hosts without running a check; every line cites source and age. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -24,11 +24,10 @@ from tools.fact import Fact
 from tools.inventory.host_ranges import fold_host_names
 from tools.inventory.name_suggestions import format_unknown_names
 
-MAX_FRESH_AGE = timedelta(minutes=10)
-"""Facts older than this come with the offer to look again."""
+MAX_FRESH_AGE = timedelta(minutes=10)  # older facts come with the offer to check again
 MAX_LINES, MAX_LINE_CHARS, MAX_TEXT_CHARS = 8, 160, 200
-MAX_CITED_CHECKS = 3
-"""Checks that are named behind a cause."""
+MAX_CITED_CHECKS = 3  # checks named behind a cause
+# display names of checks whose id is not the common name
 CHECK_DISPLAY_NAMES = {
     "smi": "nvidia-smi",
     "topo": "nvidia-smi topo",
@@ -36,17 +35,16 @@ CHECK_DISPLAY_NAMES = {
     "joblog": "job log",
     "dmesg": "kernel log",
 }
-"""Checks whose id is not what people call them."""
 
+# `date: 1779246188.000000000`: a line that is useless to people
 _BARE_NUMBER = re.compile(r"[\w ]{1,40}: {0,4}-?\d{5,20}(?:\.\d{1,12})?")
-"""`date: 1779246188.000000000`: a line that tells people nothing."""
+# `kern :warn : 2026-05-20T08:10:00,000000+00:00 NVRM: Xid …`
 _KERNEL_LOG_PATTERN = re.compile(r"[a-z]{1,10} {0,4}:[a-z]{1,10} {0,4}: \d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)[,.\d+:-]{0,24} (.{1,600})")
-"""`kern  :warn  : 2026-05-20T08:10:00,000000+00:00 NVRM: Xid …`"""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerContext:
-    """What a handler answers from."""
+    """The input of an answer handler."""
 
     case: IncidentContext
     now: Assessment
@@ -58,7 +56,6 @@ class AnswerContext:
 
     @property
     def current_time(self) -> datetime:
-        """Now."""
         return self.ports.clock.now()
 
     def get_title(self, label: str) -> str:
@@ -75,21 +72,21 @@ class AnswerContext:
 
     @property
     def observed_hosts(self) -> tuple[str, ...]:
-        """Hosts that anything is known of."""
+        """Visible hosts with any fact."""
         known = {fact.host for fact in self.case.facts if fact.host}
         return tuple(host for host in self.case.visible if host in known)
 
 
 @dataclass(frozen=True, slots=True)
 class TargetHosts:
-    """The hosts that a message is about. `named` where it named them itself."""
+    """The hosts that a message is about; `named` if it names them itself."""
 
     hosts: tuple[str, ...]
     named: bool = True
 
 
 def resolve_target_hosts(asked: AnswerContext) -> TargetHosts:
-    """Those that it names, a group's, or all, but for those that it leaves out; else those at fault, else all that were looked at."""
+    """Return the hosts named, minus those excluded; else those at fault, else all observed."""
     said, visible_ones = asked.message, set(asked.case.visible)
     named = tuple(host for host in said.hosts if host in visible_ones)
     if named or said.unknown_hosts:
@@ -107,7 +104,7 @@ def resolve_target_hosts(asked: AnswerContext) -> TargetHosts:
 
 
 def render_unknown_names(asked: AnswerContext) -> list[str]:
-    """A line about names that nobody knows, with those that may be meant; none without any."""
+    """Return a line about unknown names, with suggestions."""
     words = format_unknown_names(asked.case.find_unknown_names(asked.message.unknown_hosts))
     return [f"{words[0].upper()}{words[1:]}."] if words else []
 
@@ -123,7 +120,7 @@ def build_answer(
     shown: Sequence[AttachedOutput] = (),
     pictures: Sequence[AttachedChart] = (),
 ) -> TurnResult:
-    """A few lines as the answer; what stands stays, but for what is given."""
+    """Build an answer of at most `most` lines; what is not passed stays as it is."""
     kept = [line for line in lines if line]
     if len(kept) > most:
         kept = [*kept[: most - 1], f"… and {len(kept) - most + 1} more lines; ask for one host or check to see the rest."]
@@ -133,13 +130,13 @@ def build_answer(
 
 
 def clean_text(text: str, most: int = MAX_LINE_CHARS) -> str:
-    """A host's or a person's words on one line, bounded."""
+    """Return untrusted text on one bounded line, invisible characters shown."""
     line = " ".join(show_invisible(text[: 4 * most]).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def format_age(then: datetime | None, now: datetime) -> str:
-    """`4 min ago`; the time itself after a day."""
+    """Return `4 min ago`, or the time itself after a day."""
     if then is None:
         return "at an unknown time"
     seconds = (now - then).total_seconds()
@@ -151,42 +148,40 @@ def format_age(then: datetime | None, now: datetime) -> str:
 
 
 def get_read_time(asked: AnswerContext, host: str, check: str = "") -> datetime | None:
-    """When a host, or a check of it, was read last. What happened at a time of its own says nothing of that."""
+    """Return when a host, or a check on it, was last read; event times do not count."""
     own = [fact for fact in asked.case.facts if fact.host == host and fact.time and not fact.key.startswith(EVENT_KEY_PREFIXES)]
     times = [fact.time for fact in own if fact.time and fact.check == check] or [fact.time for fact in own if fact.time]
     return max(times, default=None)
 
 
 def render_recheck_offer(asked: AnswerContext, hosts: Sequence[str]) -> str:
-    """Where something is old: how to have it read again."""
+    """Offer a recheck if a reading is old."""
     times = [at for host in hosts if (at := get_read_time(asked, host))]
     return f"Say `recheck {fold_host_names(hosts)}` for now." if times and asked.current_time - min(times) > MAX_FRESH_AGE else ""
 
 
 def get_check_name(check: str) -> str:
-    """A check as people call it."""
     return CHECK_DISPLAY_NAMES.get(check, check)
 
 
 def render_source(asked: AnswerContext, host: str, check: str) -> str:
-    """`gpu-002 · kernel log · read 4 min ago`."""
+    """Return `gpu-002 · kernel log · read 4 min ago`."""
     if not host:
         return f"handed in · {get_check_name(check)}"
     return f"{host} · {get_check_name(check)} · read {format_age(get_read_time(asked, host, check), asked.current_time)}"
 
 
 def render_evidence(asked: AnswerContext, row: Evidence) -> str:
-    """A line as a host printed it, behind its source; of markup what it says."""
+    """Return an evidence line behind its source."""
     return f"  {render_source(asked, row.host, row.check)}: {format_log_line(row.line, row.says)}"
 
 
 def render_fact(asked: AnswerContext, fact: Fact) -> str:
-    """The same of a fact."""
     return f"  {render_source(asked, fact.host, fact.check)}: {format_log_line(fact.line, f'{fact.key} = {fact.value}')}"
 
 
 def format_log_line(line: str, says: str) -> str:
-    """A line as people read it: of the kernel's log the time of day and the message, of XML what it says."""
+    """Return time and message of a kernel log line; XML and bare numbers in words."""
     if not line or line.lstrip().startswith("<") or (says and _BARE_NUMBER.fullmatch(line)):
         return clean_text(says or line)
     found = _KERNEL_LOG_PATTERN.match(line)
@@ -194,12 +189,11 @@ def format_log_line(line: str, says: str) -> str:
 
 
 def format_confidence(row: Hypothesis) -> str:
-    """How sure, in the number that the card says."""
     return f"{stat_text.format_confidence_percent(row.confidence)} sure"
 
 
 def render_basis(rows: Iterable[Evidence | Fact]) -> str:
-    """`lspci, kernel log on gpu-003`: with which checks something was seen, and where; what people handed in is said to be so."""
+    """Return `lspci, kernel log on gpu-003`, or `… handed in` without a host."""
     told = list(rows)
     checks = list(dict.fromkeys(get_check_name(row.check) for row in told))
     hosts = tuple(dict.fromkeys(row.host for row in told if row.host))
@@ -211,55 +205,49 @@ def render_basis(rows: Iterable[Evidence | Fact]) -> str:
 
 
 def render_citation(row: Hypothesis) -> str:
-    """` (lspci, kernel log on gpu-003)`, behind a cause that is named in passing; empty where it rests on nothing that is kept."""
+    """Return ` (lspci, kernel log on gpu-003)`, or an empty string without evidence."""
     return f" ({render_basis(row.evidence)})" if row.evidence else ""
 
 
 def render_counter_evidence(asked: AnswerContext, label: str) -> str:
-    """What speaks against a cause, with where it was read."""
+    """Return what contradicts a cause, with its source."""
     standing = asked.now.label_verdicts[label]
     against = [match.fact for match in standing.best.against[:MAX_CITED_CHECKS]]
     return render_basis(against) if against else clean_text(standing.because.removesuffix(", nothing shows it"), 100)
 
 
 def format_location(row: Hypothesis) -> str:
-    """Devices, else hosts, else that no machine is at fault."""
+    """Return devices, else hosts, else that no machine is at fault."""
     return ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "no machine at fault")
 
 
 @dataclass(frozen=True, slots=True)
 class HostKnowledge:
-    """What is known of one host. `causes` are on it, `shows` are no machine's fault and show there; `odd` are abnormal facts."""
+    """What is known of one host. `shows`: causes visible there that are no machine's fault; `odd`: abnormal facts."""
 
     host: str
     causes: tuple[Hypothesis, ...]
     shows: tuple[Hypothesis, ...]
     odd: tuple[Fact, ...]
-    looked: tuple[str, ...]
-    """Checks that could look."""
-    blind: tuple[tuple[str, str], ...]
-    """Checks that could not, and why."""
-    whole: bool
-    """Every passive check of the machine was asked and could look."""
+    looked: tuple[str, ...]  # checks observed
+    blind: tuple[tuple[str, str], ...]  # (check, reason) of failed checks
+    whole: bool  # every passive machine check was asked and observed
     read: datetime | None
-    unproven: tuple[Unproven, ...] = ()
-    """What speaks against it and no proven cause explains, as far as its host is known."""
-    unplaced: tuple[Unproven, ...] = ()
-    """The same of which nobody knows the host: it counts for every host."""
+    unproven: tuple[Unproven, ...] = ()  # findings against this host that no proven cause explains
+    unplaced: tuple[Unproven, ...] = ()  # the same of unknown host; it counts for every host
 
     @property
     def is_unobserved(self) -> bool:
-        """Nobody looked at it, or no look succeeded."""
+        """Whether no check on it succeeded."""
         return not self.looked
 
 
 def render_coverage(asked: AnswerContext, known: HostKnowledge) -> str:
-    """`22 checks, read 4 min ago`: with how much a host was looked at, and when."""
+    """Return `22 checks, read 4 min ago`."""
     return f"{len(known.looked)} check{'s' * (len(known.looked) != 1)}, read {format_age(known.read, asked.current_time)}"
 
 
 def build_host_knowledge(asked: AnswerContext, host: str) -> HostKnowledge:
-    """What the stored facts say."""
     now = asked.now
     here, _ = partition_causes_by_hosts(now.list_root_causes(), (host,), now.hosts_by_cause)
     coverage, checks = now.coverage, now.lens.checks
@@ -269,7 +257,7 @@ def build_host_knowledge(asked: AnswerContext, host: str) -> HostKnowledge:
     machine = [check.id for check in now.lens.list_passive_checks() if not all(map(is_tenant_writable, check.establishes))]
     whole = all(check in own for check in machine) and not {check for check, _ in blind} & set(machine)
     odd = tuple(fact for fact in now.odd if fact.host == host and not is_tenant_writable(fact.key) and fact.key not in KEPT_OUT)
-    looked = () if kept_out(now, (host,)) else looked  # what answered in a look before says nothing of now
+    looked = () if kept_out(now, (host,)) else looked  # answers of an earlier observation say nothing of now
     causes = tuple(row for row in here if host in row.hosts)
     shows = tuple(row for row in here if not row.hosts and any(cited.host == host for cited in row.evidence))
     against = [row for row in unproven(asked.case, now) if row.concerns(host)]
@@ -278,6 +266,6 @@ def build_host_knowledge(asked: AnswerContext, host: str) -> HostKnowledge:
 
 
 def find_common_branch(labels: Sequence[str]) -> str:
-    """What several labels have in common; empty where nothing."""
+    """Return the labels' common taxonomy path, or an empty string."""
     same = [step[0] for step in zip(*(label.split(".") for label in labels), strict=False) if len(set(step)) == 1]
     return ".".join(same)

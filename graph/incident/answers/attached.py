@@ -1,4 +1,4 @@
-"""What was read in files and lines that people handed in. Their names may be those of checks; they are no output of a host. Pure."""
+"""Answers about files and pasted lines; a name like a check's makes them no host output. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
 from tools.fact import Fact, Status
 
 MAX_FILES, MAX_LINES, MAX_CHARS = 6, 4, 400
+# intents that a question about a file may have been parsed as
 MAY_ASK: Final = frozenset({
     Intent.SHOW_OUTPUT, Intent.EXPLAIN, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.CHANGED_SINCE, Intent.HAPPENED_BEFORE,
     Intent.STATUS, Intent.META, Intent.NOT_UNDERSTOOD,
 })  # fmt: skip
-"""Intents that a question about a file may be taken for."""
 _ANY: Final = re.compile(
     r"\b(?:attach(?:ed|ments?)|uploads?|uploaded|pasted|(?:files?|logs?|lines?|blocks?) (?:that |which )?(?:i|we|he|she|they) (?:sent|gave|posted|added)|"
     r"(?:my|our) (?:files?|paste))\b",
@@ -27,7 +27,7 @@ _ANY: Final = re.compile(
 
 
 def asked_about(asked: AnswerContext) -> tuple[Attachment, ...]:
-    """The files that a question names, else all where it speaks of what was handed in; none where it does neither."""
+    """Return the files that a question names, or all if it asks about uploads."""
     if asked.case.kind not in ("ask", "why", "status") or asked.message.intent not in MAY_ASK:
         return ()
     text = asked.message.text[:MAX_CHARS]
@@ -37,13 +37,13 @@ def asked_about(asked: AnswerContext) -> tuple[Attachment, ...]:
 
 
 def attachments(asked: AnswerContext) -> tuple[Attachment, ...]:
-    """What was handed in so far, each text once, the latest first."""
+    """Return all attachments so far, each text once, latest first."""
     rows = [Attachment.model_validate(row) for said in asked.case.messages for row in said.get("attachments", ())]
     return tuple({(row.name, row.sha256): row for row in reversed(rows)}.values())
 
 
 async def show_attached(asked: AnswerContext, files: Sequence[Attachment]) -> TurnResult:
-    """What was found in each, or why it was not read."""
+    """Answer with the findings of each file, or why it was not read."""
     lines = [line for row in files[:MAX_FILES] for line in _of(asked, row)]
     more = [f"… and {len(files) - MAX_FILES} more; ask for one by its name."] if len(files) > MAX_FILES else []
     return build_answer(asked, [*lines, *more], most=MAX_FILES * (MAX_LINES + 2))

@@ -1,5 +1,4 @@
-"""What is drawn of an incident where somebody asks for it: its timeline, the tree of what was looked into, bandwidth by message size. The rows of each
-come with it as text. Pure."""
+"""Charts on request: timeline, search tree, bandwidth by message size; each with its rows as text. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -31,12 +30,12 @@ CHART_INTRO: Final = "As a picture and as text:"
 
 
 async def show_chart(asked: AnswerContext) -> TurnResult:
-    """The one that is named, else the tree."""
+    """Answer with the chart named, else the search tree."""
     return HANDLERS_BY_CHART.get(asked.message.picture, _answer_search_tree)(asked)
 
 
 def _answer_timeline(asked: AnswerContext) -> TurnResult:
-    """The last moments in words; whoever decided about actions is known to the ledger, and on the picture."""
+    """Answer with the last events; approvals, known to the ledger, are on the chart only."""
     events = build_timeline(asked.case).events
     last = [
         f"{row.at:%H:%M:%S} {row.kind}: {clean_text(row.says, 120)}{_render_event_basis(asked, row.says)}"
@@ -50,7 +49,6 @@ def _answer_timeline(asked: AnswerContext) -> TurnResult:
 
 
 def _render_event_basis(asked: AnswerContext, says: str) -> str:
-    """Of a moment at which a cause was found: what it rests on."""
     return next((render_citation(row) for row in asked.root_causes if asked.get_title(row.label) in says), "")
 
 
@@ -59,7 +57,6 @@ def _render_counter_evidence(asked: AnswerContext, branch: SearchBranch) -> str:
 
 
 def _answer_search_tree(asked: AnswerContext) -> TurnResult:
-    """What was found and what is out."""
     tree = build_search_tree(asked.case, asked.now.lens.taxonomy.titles)
     if not (asked.case.search_steps or asked.case.report):
         return build_answer(asked, ["I have looked into nothing yet, so nothing is ruled out."])
@@ -80,7 +77,7 @@ def _join_titles(titles: list[str]) -> str:
 
 
 def answer_bandwidth(asked: AnswerContext) -> TurnResult:
-    """How fast hosts were at each message size."""
+    """Answer with the hosts' bandwidth by message size."""
     here = resolve_target_hosts(asked)
     hosts = here.hosts if here.named else asked.case.visible
     found = measured(asked, hosts)
@@ -100,14 +97,13 @@ def answer_bandwidth(asked: AnswerContext) -> TurnResult:
 
 
 def _format_bandwidth_checks(asked: AnswerContext) -> str:
-    """The tests that measured it, and how long ago."""
     facts = [fact for fact in asked.case.facts if fact.key.startswith("nccl.") and fact.check]
     latest = max((fact.time for fact in facts if fact.time), default=None)
     return f"{', '.join(dict.fromkeys(get_check_name(fact.check) for fact in facts))} · read {format_age(latest, asked.current_time)}"
 
 
 def measured(asked: AnswerContext, hosts: tuple[str, ...]) -> Bandwidths:
-    """The curves of those of these hosts of which there are any; hosts that nobody asked to test are not missing."""
+    """Return the known curves; hosts not named are not reported missing."""
 
     def expected(host: str) -> Value:
         return asked.now.lens.expected(host, "nccl.busbw_max", None) if host else None

@@ -1,5 +1,4 @@
-"""What closed incidents say of this one: the same cause on the same device, on the same host, elsewhere; and other trouble of the host. Pure but
-for asking the port. Not found and could not look are told apart."""
+"""Closed incidents with the same cause, device or host; "none found" differs from "could not look"."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,12 +12,11 @@ from graph.state import Origin
 from tools.inventory.host_ranges import fold_host_names
 
 MAX_SHOWN_INCIDENTS = 5
-MAX_QUERY_HOSTS, MAX_QUERY_DEVICES, MAX_QUERY_LABELS = 32, 32, 8
-"""So many are looked for."""
+MAX_QUERY_HOSTS, MAX_QUERY_DEVICES, MAX_QUERY_LABELS = 32, 32, 8  # bounds of one query
 
 
 class IncidentProximity(StrEnum):
-    """How near an earlier incident is to this one, in words behind its place."""
+    """How close a closed incident is to this one."""
 
     DEVICE = "same device"
     HOST = "same host"
@@ -26,6 +24,7 @@ class IncidentProximity(StrEnum):
     OTHER = "another cause"
 
 
+# how it ended
 CLOSURE_TEXTS: Final = {
     "cured": "proved twice",
     "passed": "passed its proof once",
@@ -35,11 +34,10 @@ CLOSURE_TEXTS: Final = {
     "well": "nothing was broken",
     "quiet": "nobody said anything more, nothing of mine ran",
 }
-"""How it ended, in words."""
 
 
 def build_query(asked: AnswerContext) -> ClosedIncidentQuery:
-    """By what the message names, else by what was found."""
+    """Build the query from what the message names, else from the findings."""
     named = resolve_target_hosts(asked)
     hosts = named.hosts if named.named or asked.faulty_hosts else asked.case.brief.hosts
     roots = asked.root_causes
@@ -53,7 +51,7 @@ def build_query(asked: AnswerContext) -> ClosedIncidentQuery:
 
 
 def classify_proximity(row: ClosedIncident, of: ClosedIncidentQuery) -> IncidentProximity:
-    """The nearest that it is."""
+    """Return the closest proximity."""
     same = [cause for cause in row.causes if cause.label in of.labels]
     if any(set(cause.devices) & set(of.devices) for cause in same):
         return IncidentProximity.DEVICE
@@ -65,7 +63,7 @@ def classify_proximity(row: ClosedIncident, of: ClosedIncidentQuery) -> Incident
 def render_matches(
     asked: AnswerContext, of: ClosedIncidentQuery, seen: ClosedIncidentMatches
 ) -> tuple[list[str], tuple[ClosedIncidentLink, ...]]:
-    """The lines of the answer, and which incidents they tell of."""
+    """Return the answer's lines, and the incidents they mention."""
     if seen.could_not:
         return [f"I could not look for earlier incidents: {seen.could_not}."], ()
     if not (of.hosts or of.labels):
@@ -106,7 +104,7 @@ def _render_headings(
 
 
 def _render_incident(asked: AnswerContext, how: IncidentProximity, row: ClosedIncident, of: ClosedIncidentQuery) -> str:
-    """`2026-11-02 gpu-003 (same device): GPU fell off the bus; gpu reset, proved twice`."""
+    """Return `2026-11-02 gpu-003 (same device): GPU fell off the bus; gpu reset, proved twice`."""
     causes = [cause for cause in row.causes if cause.label in of.labels] or list(row.causes)
     hosts = [host for cause in causes for host in cause.hosts] or list(row.hosts)
     what = " and ".join(dict.fromkeys(asked.get_title(cause.label) for cause in causes[:2])) or "no cause found"
@@ -122,5 +120,5 @@ def _render_retention(since: datetime | None) -> str:
 
 
 def format_times(count: int) -> str:
-    """`once`, `3 times`."""
+    """Return `once` or `3 times`."""
     return "once" if count == 1 else f"{count} times"

@@ -1,4 +1,4 @@
-"""How people end, correct and rest an incident in its thread. A person's word is kept beside what was seen, and takes nothing of it away. Pure."""
+"""Close, correct, reopen or pause an incident. A person's word is stored beside the evidence, never over it. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,14 +13,12 @@ from graph.remediation.preview import list_planned_actions
 from graph.state import HumanCorrection, Remediation
 from tools.inventory.host_ranges import fold_host_names
 
-DEFAULT_PAUSE = timedelta(hours=2)
-"""How long a thread rests where no time is named."""
+DEFAULT_PAUSE = timedelta(hours=2)  # pause if no time is named
 MAX_DENIED_LABELS = 6
 MAX_PAUSE = timedelta(days=7)
 
 
 def _format_named_cause(asked: AnswerContext) -> str:
-    """What it is said to have been, in words; empty where nothing is named."""
     said = asked.message
     if said.labels:
         branch = find_common_branch(said.labels)
@@ -37,7 +35,7 @@ def _build_correction(asked: AnswerContext, denied: Sequence[str] = ()) -> Human
 
 
 async def correct_cause(asked: AnswerContext) -> TurnResult:
-    """The true cause by a person's word. What was seen stays; what is up for decision for another cause is taken back."""
+    """Store a person's cause; withdraw pending approvals for other causes."""
     named, case = _format_named_cause(asked), asked.case
     found = [row.label for row in asked.root_causes]
     if not named:
@@ -76,7 +74,6 @@ def _is_under_branch(label: str, branch: str) -> bool:
 
 
 def _apply_remediations(asked: AnswerContext, told: TurnResult, ladders: Sequence[Remediation]) -> TurnResult:
-    """The same with ladders that may have changed."""
     if list(ladders) == asked.case.remediations:
         return told
     actions = tuple(list_planned_actions(ladders, build_plan_context(asked.case, asked.ports)))
@@ -84,7 +81,7 @@ def _apply_remediations(asked: AnswerContext, told: TurnResult, ladders: Sequenc
 
 
 async def close_incident(asked: AnswerContext) -> TurnResult:
-    """Closed with its cause by words, without a hand-off. Nothing more is proposed; what runs goes on; what is held is said."""
+    """Close without a hand-off: propose nothing more, let running steps finish, name drained nodes."""
     case, named = asked.case, _format_named_cause(asked)
     if case.lifecycle == "closed":
         return build_answer(asked, ["It is closed already. Say “reopen” if it is not over."])
@@ -111,7 +108,7 @@ async def close_incident(asked: AnswerContext) -> TurnResult:
 
 
 async def reopen_incident(asked: AnswerContext) -> TurnResult:
-    """Open again, as it was left; nothing is looked at."""
+    """Reopen as it was left; no check runs."""
     if asked.case.lifecycle != "closed":
         return build_answer(asked, [f"It is not closed: it is {asked.case.lifecycle.replace('_', ' ')}. Say `recheck` to look again."])
     ticket = asked.case.ticket
@@ -122,7 +119,7 @@ async def reopen_incident(asked: AnswerContext) -> TurnResult:
 
 
 async def pause_thread(asked: AnswerContext) -> TurnResult:
-    """Quiet in this thread until a time, for all but a mention."""
+    """Stay quiet in this thread until a time, except when mentioned."""
     now, named = asked.current_time, asked.message.at
     until = min(named, now + MAX_PAUSE) if named and named > now else now + DEFAULT_PAUSE
     when = f"{until:%H:%M} UTC" if until.date() == now.date() else f"{until:%Y-%m-%d %H:%M} UTC"

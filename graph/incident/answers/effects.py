@@ -1,4 +1,4 @@
-"""What a fix does to the job that runs now: the outage and the reach of what waits for a decision, or of the remedy that the question names. Pure."""
+"""Answer what a remedy does to the running job: outage and reach. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -13,8 +13,7 @@ from graph.incident.turn_result import TurnResult
 from graph.state import Remediation
 from tools.remedies import REMEDIES
 
-MAX_CHARACTERS = 400
-"""Characters of a message in which a fix and a job are looked for."""
+MAX_CHARACTERS = 400  # characters of a message that are searched
 _JOB = r"(?:jobs?|runs?|training|workloads?|ranks?)"
 _HARM = r"(?:kill|hurt|harm|affect|interrupt|disturb|disrupt|stop|break|end|crash|cancel|abort|terminate|cost|lose)\w{0,3}"
 _HARMS = re.compile(
@@ -28,8 +27,8 @@ _SURVIVES = re.compile(
 )
 _SAFE_FOR = re.compile(rf"\bis (?P<fix>[^?!\n]{{2,60}}?) (?:safe|ok|okay|harmless|dangerous) for [^?!\n]{{0,12}}\b{_JOB}\b", re.IGNORECASE)
 _FIX = re.compile(r"\b(?:fix\w*|repair\w*|card|action|remedy|approv\w*|mend\w*)\b|^(?:it|that|this)$", re.IGNORECASE)
+# phrases before a verb that people carry out themselves
 _OF_PEOPLE = re.compile(r"\b(?:safe|ok|okay|fine) to\b|^(?:i|we|you|they)\b", re.IGNORECASE)
-"""What stands before a verb that people do themselves."""
 _STEMS = {
     "fixing": "fix", "stepping": "step", "syncing": "sync", "correcting": "correct", "draining": "drain", "cordoning": "cordon",
     "rebooting": "reboot", "restarting": "restart", "resetting": "reset", "reloading": "reload", "rebuilding": "rebuild", "cleaning": "clean",
@@ -42,12 +41,12 @@ _PHRASES = sorted(
 
 
 def asks_what_a_fix_does_to_the_job(said: ParsedMessage) -> bool:
-    """Whether a question is about what a fix, not the job, would do to the job."""
+    """Return whether a question is about a remedy's effect on the job."""
     return bool(_fix_in(said.text))
 
 
 def _fix_in(text: str) -> str:
-    """What the question says would harm the job, or what the job is to survive; empty where it asks something else."""
+    """Return what the question says may harm the job, or an empty string."""
     line = " ".join(text[:MAX_CHARACTERS].split())
     found = _HARMS.search(line) or _SURVIVES.search(line) or _SAFE_FOR.search(line)
     words = found["fix"].strip() if found else ""
@@ -60,7 +59,7 @@ def _remedy_in(words: str) -> str:
 
 
 async def effect_on_the_job(asked: AnswerContext) -> TurnResult:
-    """The outage that the fix makes, what it affects, and which jobs run there."""
+    """Answer with the outage, the reach and the jobs on the hosts."""
     row = _fix_meant(asked, named := _remedy_in(_fix_in(asked.message.text)))
     remedy = REMEDIES.get(named or (row.current_step.remedy if row and row.current_step else ""))
     if remedy is None:
@@ -87,7 +86,7 @@ async def effect_on_the_job(asked: AnswerContext) -> TurnResult:
 
 
 def _fix_meant(asked: AnswerContext, remedy: str) -> Remediation | None:
-    """The fix that the question is about: of the cause, the host or the remedy that it names, else the only one."""
+    """Return the pending remediation of the named cause, host or remedy, else the first."""
     rows: Sequence[Remediation] = list_pending_approvals(asked)
     if remedy:
         rows = [row for row in rows if any(step.remedy == remedy for step in row.rungs)]

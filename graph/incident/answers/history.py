@@ -1,4 +1,4 @@
-"""What happened since a time, and whether the like happened before. The past is what was read and recorded; what nobody kept is said so."""
+"""Answer what changed since a time and whether it happened before, from stored readings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -25,27 +25,25 @@ from tools.fact import Fact, Status
 from tools.inventory.host_ranges import fold_host_names
 
 MAX_EVENTS, MAX_SIMILAR_INCIDENTS, MAX_LINES = 5, 2, 16
+# minimum similarity of a recorded incident; lower for one with the same cause
 MIN_SIMILARITY, MIN_SIMILARITY_SAME_CAUSE = 0.2, 0.05
-"""How much alike a recorded incident must be to be worth telling; one with the same cause less so."""
 MAX_PAST_INCIDENTS = 12
-DEFAULT_LOOKBACK = timedelta(hours=6)
-"""How long before the report one looks for what changed, where nobody names a time."""
+DEFAULT_LOOKBACK = timedelta(hours=6)  # time before the report that counts if none is named
 
 
-LOG_CHECKS = frozenset({"dmesg", "sysd", "ipmi", "joblog"})
-"""Checks that read what was logged."""
+LOG_CHECKS = frozenset({"dmesg", "sysd", "ipmi", "joblog"})  # checks that read logs
 
 
 @dataclass(frozen=True, slots=True)
 class PastEvent:
-    """One thing that happened at a time, in words."""
+    """A timed event in words."""
 
     at: datetime
     says: str
 
 
 async def answer_changes_since(asked: AnswerContext) -> TurnResult:
-    """What hosts logged and what we did after a time; without one, since the incident was opened."""
+    """Answer with logs and our actions since a time; by default DEFAULT_LOOKBACK before the incident."""
     named = resolve_target_hosts(asked)
     hosts = named.hosts if named.named else asked.observed_hosts
     since = asked.message.at or asked.case.brief.since or asked.case.opened - DEFAULT_LOOKBACK
@@ -64,7 +62,7 @@ async def answer_changes_since(asked: AnswerContext) -> TurnResult:
 
 
 def _iter_logged_events(asked: AnswerContext, hosts: set[str]) -> Iterable[PastEvent]:
-    """Events with a time of their own, each kind once a host and device."""
+    """Yield timed events, each kind once per host and device."""
     seen: set[tuple[str, str, str, str]] = set()
     for fact in asked.case.facts:
         name = (fact.host, fact.key, fact.device or "", repr(fact.value))
@@ -78,7 +76,7 @@ def _iter_logged_events(asked: AnswerContext, hosts: set[str]) -> Iterable[PastE
 
 
 def _is_logged_event(fact: Fact) -> bool:
-    """Logged at a time of its own. What a look merely read bears the time of that look, and its whole check does."""
+    """Return whether a fact bears its own time rather than the check's."""
     return (
         fact.status is Status.OK
         and fact.key.startswith(EVENT_KEY_PREFIXES)
@@ -96,7 +94,6 @@ def _parse_timestamp(text: str) -> datetime | None:
 
 
 def _iter_our_actions(asked: AnswerContext, hosts: set[str]) -> Iterable[PastEvent]:
-    """What we did to hosts."""
     for row in asked.case.remediations:
         if row.target in hosts and row.drained_at:
             yield PastEvent(row.drained_at, f"{row.target} was drained by RackMedic for {asked.get_title(row.label)}")
@@ -107,7 +104,7 @@ def _iter_our_actions(asked: AnswerContext, hosts: set[str]) -> Iterable[PastEve
 
 
 async def answer_happened_before(asked: AnswerContext) -> TurnResult:
-    """What came back in this one, closed incidents of the same host or cause, and recorded ones like it."""
+    """Answer with recurrences, closed incidents of the same host or cause, and similar recorded ones."""
     back = [row for row in asked.case.remediations if row.outcome == "recurred"]
     yes = "Yes, in this incident" if asked.message.predicate == "happened" else "In this incident"
     lines = [f"{yes}: {asked.get_title(row.label)} on {row.target} came back after a fix." for row in back[:2]]
@@ -126,8 +123,10 @@ def _render_old_log_line(asked: AnswerContext) -> list[str]:
 
 
 async def _render_past_incidents(asked: AnswerContext) -> list[str]:
-    """Incidents that RackMedic brings along or that exports told of: those with the same cause, else those that sound alike. A lesson of a
-    closed incident is left out: closed incidents are told by themselves, with their hosts, and this one's own is no earlier one."""
+    """Return recorded incidents with the same cause, else similar ones.
+
+    Lessons from our closed incidents are left out: those are listed separately.
+    """
     causes, titles = asked.root_causes, asked.get_title
     words = " ".join(filter(None, (asked.case.brief.text, *(titles(row.label) for row in causes))))
     known = await asked.ports.history.find_similar(words, MAX_PAST_INCIDENTS, asked.case.audience_tenant) if words else []

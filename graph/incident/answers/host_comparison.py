@@ -1,4 +1,4 @@
-"""What differs between hosts, of what was read of them; what rightly differs is left out. Pure."""
+"""Compare hosts by what was read, ignoring legitimate differences. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,12 +22,12 @@ from tools.inventory.host_ranges import fold_host_names
 
 MAX_LINES, MAX_COMPARED_HOSTS, MAX_VALUE_CHARS = 6, 64, 48
 
+# shown where a check found no value; what a lost device cannot report is no separate difference
 ABSENT_VALUE = "nothing"
-"""In the place of a value: it was looked for and is not there. What a lost device cannot say is no difference of its own."""
 
 
 async def compare_hosts(asked: AnswerContext) -> TurnResult:
-    """Hosts with each other; one with the rest; none named: those at fault with the rest."""
+    """Compare the hosts named, one with the rest, or those at fault with the rest."""
     hosts, others = _choose_sides(asked)
     known = [build_host_knowledge(asked, host) for host in (*hosts, *others)]
     dark = [row.host for row in known if row.is_unobserved]
@@ -79,7 +79,7 @@ def _format_hosts(hosts: Sequence[str]) -> str:
 
 
 def _collect_values(asked: AnswerContext, hosts: Sequence[str]) -> ValuesByHost:
-    """What hosts say, check by check. What cannot be compared is left out unless it is abnormal; so are counters and keys that a site made up."""
+    """Collect settings and abnormal facts by check, without counters and site-defined keys."""
     odd = {(fact.host, fact.check, fact.key, fact.device or "") for fact in asked.now.odd}
     found: dict[str, dict[str, dict[tuple[str, str], set[str]]]] = {host: {} for host in hosts}
     for fact in asked.case.facts:
@@ -108,7 +108,7 @@ def _format_value(fact: Fact) -> str:
 
 
 def _list_differences(asked: AnswerContext, hosts: Sequence[str]) -> list[str]:
-    """A line a setting, devices that differ alike folded; what is abnormal first."""
+    """Return a line per setting, equal devices folded, abnormal ones first."""
     abnormal = {fact.key for fact in asked.now.odd if fact.host in hosts}
     rows: dict[tuple[str, str, str], list[str]] = {}
     table = _collect_values(asked, hosts)
@@ -124,7 +124,6 @@ def _list_differences(asked: AnswerContext, hosts: Sequence[str]) -> list[str]:
 
 
 def _describe_key(key: str) -> str:
-    """A key in words."""
     row = find_key(key)
     return row.means.partition(";")[0].strip() if row and row.means else key
 
@@ -135,6 +134,6 @@ def _format_devices(devices: Sequence[str]) -> str:
 
 
 def _format_sides(hosts_of: Mapping[str, Sequence[str]]) -> str:
-    """`gpu-001: yes; gpu-[002-004]: no`, the rarest first."""
+    """Return `gpu-001: yes; gpu-[002-004]: no`, the rarest first."""
     parts = [f"{fold_host_names(hosts)}: {value}" for value, hosts in sorted(hosts_of.items(), key=lambda row: (len(row[1]), row[0]))]
     return "; ".join(parts[:3]) + (" …" if len(parts) > 3 else "")

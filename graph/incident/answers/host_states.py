@@ -1,4 +1,4 @@
-"""How a host is, and how several are: from what was read, with its age. What nobody looked at is said to be so. Pure."""
+"""Answer how hosts are, with coverage and age of the reading; unobserved hosts are named. Pure."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ PARTLY_CHECKED_TEXT = "nothing abnormal in what could be looked at, but not all 
 
 
 async def answer_host_state(asked: AnswerContext) -> TurnResult:
-    """One host in full; of several each in a line."""
+    """Answer one host in detail, several in a line each."""
     hosts = resolve_target_hosts(asked).hosts
     if len(hosts) != 1:
         return _answer_hosts(asked, hosts)
@@ -44,12 +44,12 @@ async def answer_host_state(asked: AnswerContext) -> TurnResult:
 
 
 async def answer_group_state(asked: AnswerContext) -> TurnResult:
-    """Several hosts, those with something to say first."""
+    """Answer for several hosts, those with findings first."""
     return _answer_hosts(asked, resolve_target_hosts(asked).hosts)
 
 
 def render_not_checked(asked: AnswerContext, known: HostKnowledge) -> str:
-    """Why nothing is known of a host, with the offer."""
+    """Return why nothing is known of a host, with the offer to check."""
     if known.blind:
         why, found = known.blind[0][1], "".join(f"{asked.get_title(row.label)}, {format_confidence(row)}; " for row in known.causes[:1])
         return f"{known.host}: {found}could not be looked at ({clean_text(why, 80)}), tried {format_age(known.read, asked.current_time)}. Say `recheck {known.host}` to try again."
@@ -75,7 +75,7 @@ def _render_host_details(asked: AnswerContext, known: HostKnowledge) -> list[str
 
 
 def render_host_summary(asked: AnswerContext, known: HostKnowledge, *, quoted_below: bool = False) -> str:
-    """One host in a clause, with how much was looked at and when; and what a cause rests on, unless its lines stand below."""
+    """Summarize a host in a clause; cite evidence unless it is quoted below."""
     looked, by = render_coverage(asked, known), (lambda row: "") if quoted_below else render_citation
     if known.causes:
         found = "; ".join(

@@ -1,4 +1,4 @@
-"""Answers to items that are no question of the table: stop, hand-off, take, close, timers and results of actions. Pure."""
+"""Answers to other items: stop, hand-off, take, wait, close, timers, action results. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ NOTHING_CHECKED_TEXT = "I looked at nothing, and nothing else has changed."
 
 
 def answer_unknown_names(case: IncidentContext) -> TurnResult:
-    """Only names that nobody knows: what stands stays."""
+    """Answer a message with only unknown names; nothing else changes."""
     turn = case.turn
     report = build_answer_report(case, "").model_copy(
         update={
@@ -33,7 +33,7 @@ def answer_unknown_names(case: IncidentContext) -> TurnResult:
 
 
 def build_answer_report(case: IncidentContext, reply: str, outcome: DiagnosisOutcome | None = None) -> Report:
-    """The report so far under the new item's id, with a direct reply."""
+    """Return the last report under the new item's id, with a reply."""
     last = case.report or Report(item=case.item.id, outcome="abstained")
     said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome}
     return last.model_copy(
@@ -66,7 +66,7 @@ def _answer_hand_off(case: IncidentContext, now: Assessment) -> TurnResult:
 def _answer_take(case: IncidentContext, now: Assessment) -> TurnResult:
     before, state = _get_ticket_holder(case)
     if before == case.item.user and state == "taken":
-        return TurnResult(build_answer_report(case, ""))  # two clicks are one
+        return TurnResult(build_answer_report(case, ""))  # a repeated click changes nothing
     says = f"Taken by {case.item.user}."
     if before:
         says = f"{before} goes on with it." if before == case.item.user else f"Taken over by {case.item.user} from {before}."
@@ -76,23 +76,21 @@ def _answer_take(case: IncidentContext, now: Assessment) -> TurnResult:
 
 
 def _answer_wait(case: IncidentContext, now: Assessment) -> TurnResult:
-    """Whoever has it waits for somebody else; who says so of one that nobody has, has it from then on."""
+    """Mark the ticket as waiting for others. An unowned ticket goes to the requester."""
     before, state = _get_ticket_holder(case)
     if state == "waiting":
-        return TurnResult(build_answer_report(case, ""))  # two clicks are one
+        return TurnResult(build_answer_report(case, ""))  # a repeated click changes nothing
     report = build_answer_report(case, WAITING_TEXT, "handed_off")
     ticket = build_handoff_ticket(case, now, report).model_copy(update={"state": "waiting", "taken_by": before or case.item.user})
     return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.TAKEN), ticket=ticket)
 
 
 def _get_ticket_holder(case: IncidentContext) -> tuple[str, str]:
-    """Who has the ticket, and what it is in; nobody while it is open or closed."""
     ticket = case.ticket
     return (ticket.taken_by, ticket.state) if ticket and ticket.state in ("taken", "waiting") else ("", "")
 
 
 def _answer_close(case: IncidentContext, now: Assessment) -> TurnResult:
-    """Closed by a human with what it really was."""
     data: Mapping[str, Any] = case.item.data
     label, cause = str(data.get("label") or ""), str(data.get("root_cause") or "")[:400]
     report = build_answer_report(case, f"Closed: {now.lens.taxonomy.get_title(label) if label else cause or 'no cause named'}.")
@@ -108,8 +106,7 @@ def _answer_close(case: IncidentContext, now: Assessment) -> TurnResult:
 
 
 def _answer_timer(case: IncidentContext, now: Assessment) -> TurnResult:
-    """Time passed. Nothing is said, unless it passed without a word from anybody: then the incident ends, or people get what a customer does
-    not answer."""
+    """Stay silent, unless a quiet incident closes, a tenant did not answer, or its alerts resolved."""
     if case.item.data.get("why") == "auto_close":
         said = build_answer_report(case, "Closed after three quiet days. Mention me again and I start anew.")
         return TurnResult(said, get_next_lifecycle(case.lifecycle, TurnEvent.QUIET))
@@ -121,7 +118,6 @@ def _answer_timer(case: IncidentContext, now: Assessment) -> TurnResult:
 
 
 def _hand_off_unanswered(case: IncidentContext, now: Assessment) -> TurnResult:
-    """A customer says nothing: people go on with what there is."""
     asked, reminded = case.tenant_silence.since, case.tenant_silence.reminded
     said = f"The customer was asked {asked:%Y-%m-%d %H:%M} UTC, reminded {reminded:%Y-%m-%d %H:%M} UTC, and has not answered."
     report = build_answer_report(case, f"{said} Handed over to a human, with all that was found.", "handed_off")
@@ -130,7 +126,7 @@ def _hand_off_unanswered(case: IncidentContext, now: Assessment) -> TurnResult:
 
 
 def _answer_alerts_resolved(case: IncidentContext) -> TurnResult:
-    """The incident ends with the alerts that opened it, unless somebody has to do with it by now."""
+    """Close the incident with its alerts, unless people are involved."""
     if case.lifecycle == "closed":
         return TurnResult(build_answer_report(case, ""))
     if why := _get_keep_open_reason(case):
@@ -140,19 +136,18 @@ def _answer_alerts_resolved(case: IncidentContext) -> TurnResult:
 
 
 def _get_keep_open_reason(case: IncidentContext) -> str:
-    """Why people are to end it; empty where nobody had to do with it."""
     if case.remediations:
         return "a fix was put up"
     if case.owner or case.ticket or case.lifecycle in ("handed_off", "watching"):
         return "a person has it"
     told_us = not (case.origin and case.origin.alert) or any(row.get("user") != ALERTS_USER for row in case.messages)
-    if told_us or case.item.data.get("people"):  # what people say to each other is not kept, but that they do
+    if told_us or case.item.data.get("people"):  # messages between people are not stored, only that there are some
         return "people wrote about it"
     return ""
 
 
 def _answer_action_result(case: IncidentContext, now: Assessment) -> TurnResult:
-    """What became of an action is said by its ladder (`graph.incident.remediations`)."""
+    """Say nothing: the remediation reports the result (`graph.incident.remediations`)."""
     return TurnResult(build_answer_report(case, ""))
 
 

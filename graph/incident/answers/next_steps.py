@@ -1,4 +1,4 @@
-"""What comes next: the step that waits for people, and what an approval would do."""
+"""Answer what comes next, and what an approval would do."""
 
 from graph.incident.answers.answer_context import AnswerContext, build_answer, clean_text, get_check_name, render_recheck_offer
 from graph.incident.answers.people import render_approval_status, render_step_summary
@@ -15,12 +15,11 @@ NOTHING_RUNS_TEXT = "Nothing runs before somebody presses Approve."
 
 
 def list_pending_approvals(asked: AnswerContext) -> list[Remediation]:
-    """Fixes that are up for decision."""
     return [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
 
 
 async def answer_next_step(asked: AnswerContext) -> TurnResult:
-    """The step that waits for people, else what we wait for, else the cause's own next step."""
+    """Answer with pending approvals, else running work, else the cause's next step."""
     case, report = asked.case, asked.case.report
     if case.lifecycle == "closed":
         return build_answer(asked, ["Nothing: this incident is closed. Say “reopen” if it is not over."])
@@ -42,7 +41,7 @@ async def answer_next_step(asked: AnswerContext) -> TurnResult:
 
 
 async def answer_on_approve(asked: AnswerContext) -> TurnResult:
-    """What runs where, what must hold, how it is proved and what comes next."""
+    """Answer what runs where, its preconditions, its proof and what follows."""
     asks = [
         row for row in list_pending_approvals(asked) if not asked.message.hosts or row.target in asked.message.hosts
     ] or list_pending_approvals(asked)
@@ -77,7 +76,6 @@ async def answer_on_approve(asked: AnswerContext) -> TurnResult:
 
 
 def _render_following_step(row: Remediation) -> str:
-    """The rung after the present one, as far as the plan goes."""
     later = [
         rung for rung in row.rungs[row.rung + 1 :] if row.current_step and rung.plan == row.current_step.plan and rung.part != "restore"
     ]

@@ -1,4 +1,4 @@
-"""What a check printed, as it is kept: bounded and redacted as everywhere. Touches nothing but the evidence store."""
+"""Show stored check output, bounded and redacted; reads only the evidence store."""
 
 from collections.abc import Sequence, Set
 
@@ -23,15 +23,12 @@ from tools.heatmap import Heatmap, summarize_heatmap
 from tools.inventory.host_ranges import fold_host_names
 
 MAX_LINES, MAX_HOSTS, MAX_COMMANDS = 12, 2, 6
-LOG_CHECKS = frozenset({"dmesg", "joblog", "sysd", "ipmi"})
-"""Outputs whose end tells more than their beginning."""
-MAX_OUTPUT_CHARS = 200_000
-"""Characters of an output that are looked through for its telling lines."""
+LOG_CHECKS = frozenset({"dmesg", "joblog", "sysd", "ipmi"})  # outputs whose last lines matter most
+MAX_OUTPUT_CHARS = 200_000  # characters of an output searched for relevant lines
 
 
 async def show_output(asked: AnswerContext) -> TurnResult:
-    """The lines that a check printed on a host; as a file too where one is wanted or lines are left out here. Where no check or host is named, what
-    decided says which."""
+    """Show a check's output, as a file too if requested or cut; by default what decided."""
     if asked.message.form == "picture" and (key := find_metric(asked.message.text, asked.message.check, _get_deciding_key(asked))):
         return _answer_heatmap(asked, key)
     pairs = _list_wanted_outputs(asked)
@@ -54,18 +51,17 @@ async def show_output(asked: AnswerContext) -> TurnResult:
 
 
 def _get_deciding_key(asked: AnswerContext) -> str:
-    """The number of GPUs that decided, else the usual one."""
     return next(iter_deciding_gpu_keys(asked.root_causes), DEFAULT_METRIC)
 
 
 def _answer_heatmap(asked: AnswerContext, key: str) -> TurnResult:
-    """A number of every GPU: in a line here, and to be drawn. Hosts that were not named are all that were looked at, to compare."""
+    """Answer with a heatmap of a GPU metric; by default of all observed hosts."""
     here = resolve_target_hosts(asked)
     hosts = here.hosts if here.named else asked.observed_hosts
     heat = Heatmap(key, hosts)
     heat.add_facts(asked.case.facts)
     if heat.compute_spread() is None and key == "nccl.pair_busbw" and measured(asked, tuple(hosts)).curves:
-        return answer_bandwidth(asked)  # not pair by pair, but by the size of messages
+        return answer_bandwidth(asked)  # measured by message size, not per pair
     if heat.compute_spread() is None:
         check = next((row for row in asked.now.lens.checks.values() if key in row.establishes), None)
         exclusive = check is not None and check.exclusive
@@ -95,12 +91,10 @@ def _answer_heatmap(asked: AnswerContext, key: str) -> TurnResult:
 
 
 def _format_reading_checks(asked: AnswerContext, key: str) -> str:
-    """The checks that a number of GPUs was read with."""
     return ", ".join(dict.fromkeys(get_check_name(fact.check) for fact in asked.case.facts if fact.key == key))
 
 
 def _list_wanted_outputs(asked: AnswerContext) -> list[tuple[str, str]]:
-    """(host, check) pairs; the decisive ones where the message names no check."""
     here = resolve_target_hosts(asked)
     if asked.message.check:
         return [(host, asked.message.check) for host in here.hosts]
@@ -125,7 +119,7 @@ def _ask_which_output(asked: AnswerContext) -> str:
 
 
 async def _render_output(asked: AnswerContext, host: str, check: str, room: int) -> tuple[list[str], list[AttachedOutput]]:
-    """A head line and the telling lines of an output, and its files where it is not all here or files are wanted."""
+    """Return a head and the relevant lines, and files if lines are cut or files requested."""
     digests = list(dict.fromkeys(fact.sha256 for fact in asked.case.facts if (fact.host, fact.check) == (host, check) and fact.sha256))
     texts = _drop_boot_id_texts(
         [(sha, text) for sha in digests[:MAX_COMMANDS] if (text := await asked.ports.evidence.get_text(sha)) is not None],
@@ -148,14 +142,13 @@ async def _render_output(asked: AnswerContext, host: str, check: str, room: int)
 
 
 def _list_boot_ids(asked: AnswerContext, host: str) -> set[str]:
-    """The ids by which this host's boots are told apart."""
     return {
         fact.boot_id or str(fact.value) for fact in asked.case.facts if fact.host == host and (fact.boot_id or fact.key == "host.boot_id")
     }
 
 
 def _drop_boot_id_texts(texts: Sequence[tuple[str, str]], boots: Set[str]) -> list[tuple[str, str]]:
-    """Without a boot's id, which a check reads for itself alone; with it where it printed nothing else."""
+    """Drop outputs that are only a boot id, unless nothing else is there."""
     return [(sha, text) for sha, text in texts if text.strip() not in boots] or list(texts)
 
 
@@ -173,7 +166,7 @@ def _render_no_output(asked: AnswerContext, host: str, check: str, why: str, *, 
 
 
 def _select_telling_lines(lines: Sequence[str], odd: Sequence[str], room: int, *, newest: bool) -> list[str]:
-    """What is abnormal first with its neighbours, else the end of a log and the beginning of a table: what fits, in order."""
+    """Return up to `room` lines: abnormal ones with neighbours, then a log's end or a table's start."""
     if len(lines) <= room:
         return list(lines)
     marks = {" ".join(line.split()) for line in odd if line}

@@ -1,4 +1,4 @@
-"""Who is on it, who takes it, who may approve. Names mention nobody."""
+"""Answer who owns the incident and who may approve. Names are never mentions."""
 
 from collections.abc import Sequence
 
@@ -13,32 +13,32 @@ NO_OWNER_TEXT = "Nobody is on it. Say “I take it”, or “assign it to @name�
 
 
 def get_owner(asked: AnswerContext) -> str:
-    """Who took the incident or was named for it; empty while it is nobody."""
+    """Return who took or was assigned the incident, or an empty string."""
     case = asked.case
     return case.owner or (case.ticket.taken_by if case.ticket else "")
 
 
 async def answer_owner(asked: AnswerContext) -> TurnResult:
-    """The owner, and what RackMedic itself waits for."""
+    """Answer with the owner and the pending approvals."""
     owner, waits = get_owner(asked), [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
     doing = f"I wait for a decision: {render_pending_approvals(waits)}." if waits else ""
     return build_answer(asked, [f"{owner} is on it." if owner else NO_OWNER_TEXT, doing])
 
 
 async def take_incident(asked: AnswerContext) -> TurnResult:
-    """The one who says so is on it."""
+    """Assign the incident to the requester."""
     return _set_owner(asked, asked.case.item.user, own=True)
 
 
 async def assign_incident(asked: AnswerContext) -> TurnResult:
-    """Somebody else is."""
+    """Assign the incident to the person named."""
     if not asked.message.person:
         return build_answer(asked, ["Whom? For example “assign it to @name”; or say “I take it”."])
     return _set_owner(asked, asked.message.person, own=asked.message.person == asked.case.item.user)
 
 
 async def mark_waiting(asked: AnswerContext) -> TurnResult:
-    """Whoever has the ticket waits for others; who says so of one that nobody has, has it."""
+    """Mark the ticket as waiting for others. An unowned ticket goes to the requester."""
     ticket, user = asked.case.ticket, get_owner(asked) or asked.case.item.user
     if ticket is None or ticket.state == "resolved":
         return build_answer(asked, ["There is no ticket that could wait. Say “hand off” first, or press “Take”."])
@@ -62,7 +62,7 @@ def _set_owner(asked: AnswerContext, user: str, *, own: bool) -> TurnResult:
 
 
 async def answer_approvers(asked: AnswerContext) -> TurnResult:
-    """The approvers of what is up for decision, how many it takes and until when."""
+    """Answer with approvers, quorum and deadline of pending decisions."""
     live = await asked.ports.decisions(asked.case.id)
     waits = [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
     if live is None:
@@ -77,7 +77,6 @@ async def answer_approvers(asked: AnswerContext) -> TurnResult:
 
 
 def render_approval_status(row: ApprovalStatus) -> list[str]:
-    """One decision that is open."""
     names = ", ".join(row.approvers[:8]) + (f" and {len(row.approvers) - 8} more" if len(row.approvers) > 8 else "")
     takes = f"it takes {row.quorum}" + (f", {', '.join(row.approved_by)} did" if row.approved_by else "")
     until = f", until {row.until:%H:%M} UTC" if row.until else ""
@@ -85,12 +84,11 @@ def render_approval_status(row: ApprovalStatus) -> list[str]:
 
 
 def render_pending_approvals(rows: Sequence[Remediation]) -> str:
-    """What is up for decision, in words."""
     return "; ".join(render_step_summary(row) for row in rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
 
 
 def render_step_summary(row: Remediation) -> str:
-    """The present rung in a few words, with its host: `Drain gpu-003`, `Reboot the node (gpu-003)`."""
+    """Return the current step with its host: `Drain gpu-003`, `Reboot the node (gpu-003)`."""
     words = format_current_step(row).partition(": ")[0]
     hosts = fold_host_names(row.target.split(","))
     return words if hosts in words else f"{words} ({hosts})"

@@ -1,4 +1,4 @@
-"""Why a cause is believed, and why another is not: the engine's verdicts with the lines behind them. Pure."""
+"""Answer why a cause is believed or not: verdicts with their evidence. Pure."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ MAX_QUOTES, MAX_OTHER_INFLUENCES = 3, 5
 
 
 async def explain_cause(asked: AnswerContext) -> TurnResult:
-    """The lines behind what was found, or behind the cause that the question names."""
+    """Answer with the evidence of the findings, or of the cause named."""
     wanted = _list_named_labels(asked)
     if wanted:
         rows = [asked.now.build_hypothesis(label) for label in wanted if label in asked.now.label_verdicts]
@@ -53,19 +53,18 @@ async def explain_cause(asked: AnswerContext) -> TurnResult:
 
 
 def list_doubts(asked: AnswerContext) -> list[str]:
-    """Why no cause is proven, with what makes one likely all the same."""
+    """Return why no cause is proven, with the basis of each suspect."""
     likely = {f"{row.leaf.title} is likely and unproven": render_basis(match.fact for match in row.support) for row in asked.now.suspects}
     return [f"{line} ({likely[line]})" if line in likely else line for line in asked.now.why_unsure]
 
 
 def _filter_by_named_hosts(asked: AnswerContext, roots: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """Those on the hosts that the question names, if it names any."""
     hosts = set(asked.message.hosts)
     return [row for row in roots if not hosts or hosts & {*row.hosts, *(line.host for line in row.evidence)}]
 
 
 async def _render_other_influences(asked: AnswerContext, rows: Sequence[Hypothesis]) -> list[str]:
-    """What else went into the first cause, from the reasoning that is kept; for our own people alone."""
+    """Return other influences from the stored reasoning; hidden from tenants."""
     graph = await load_reasoning(asked.case.stored, asked.ports.evidence) if asked.case.audience_tenant is None else None
     lines = list_other_influences(graph, rows[0].label)[:MAX_OTHER_INFLUENCES] if graph and rows else []
     return ["What else went into it:", *(f"  {line}" for line in lines)] if lines else []
@@ -83,7 +82,7 @@ def _build_explanation(asked: AnswerContext, rows: Sequence[Hypothesis], more: S
 
 
 async def explain_why_not(asked: AnswerContext) -> TurnResult:
-    """What speaks against a cause, a category, or a part of the machine; or that it is not ruled out; or that nobody looked."""
+    """Answer what contradicts a cause or category, or that it is not ruled out or unobserved."""
     labels, name = _list_named_labels(asked), _format_subject(asked)
     if not labels:
         return build_answer(asked, ["Which cause do you mean? For example “why not the network?” or “why not ECC?”."])
@@ -119,7 +118,6 @@ def _render_verdict(asked: AnswerContext, rows: Sequence[LabelVerdict], name: st
 
 
 def _render_contradictions(asked: AnswerContext, rows: Sequence[LabelVerdict]) -> list[str]:
-    """The lines that say no, else which checks looked and saw nothing."""
     matches: dict[str, ClueMatch] = {}
     for row in rows:
         for match in row.best.against:
@@ -132,13 +130,11 @@ def _render_contradictions(asked: AnswerContext, rows: Sequence[LabelVerdict]) -
 
 
 def _render_doubts(rows: Sequence[LabelVerdict]) -> list[str]:
-    """Why it is not out, where it is not."""
     doubtful = [row for row in rows if row.verdict != "rejected"]
     return [f"• {row.best.leaf.title}: {row.because}" for row in doubtful[:2]]
 
 
 def _list_named_labels(asked: AnswerContext) -> list[str]:
-    """Those that the message names: a cause's, else a category's."""
     named = [label for label in asked.message.labels if label in asked.now.label_verdicts]
     if named or not asked.message.category:
         return named
@@ -146,7 +142,6 @@ def _list_named_labels(asked: AnswerContext) -> list[str]:
 
 
 def _format_subject(asked: AnswerContext) -> str:
-    """What was asked about, in words."""
     said = asked.message
     if not said.labels:
         return asked.get_title(said.category)

@@ -1,6 +1,6 @@
-"""What people wish for: a test, a fix, or its way back. It becomes a card through the same ladders as what we propose, or the reason why not.
+"""Requests for a test, a remedy or its undo: an approval card, or the reason for a refusal.
 
-Nothing is wished that no cause asks for, and nothing runs before somebody presses Approve.
+A remedy needs a cause that asks for it, and nothing runs before approval.
 """
 
 import re
@@ -36,24 +36,22 @@ from tools.remedies import REMEDIES
 
 MAX_REQUESTED_HOSTS = 8
 ON_APPROVE_TEXT = "starts only when somebody presses Approve."
-NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX = "I put up no card", "There is nothing to undo"
-"""What a refusal begins with."""
+NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX = "I put up no card", "There is nothing to undo"  # beginnings of refusals
+# asked if a request names hosts and others too: “drain everything, leave gpu-003”
 WHICH_HOSTS_QUESTION = "Which hosts do you mean?"
-"""What is asked where a wish names hosts and speaks of others, too: “drain everything, leave gpu-003”."""
-_MAX_REQUEST_CHARS = 400
-"""Characters of a wish in which words for other hosts are looked for."""
+_MAX_REQUEST_CHARS = 400  # characters searched for words that mean other hosts
 _OTHER_HOSTS_PATTERN = re.compile(
     r"\b(?:(?:all|every|each|any)\b(?!(?: of)?(?: the| its| \d{1,2})? (?:gpus?|cards?|devices?|jobs?|process\w*|ranks?)\b)"
     r"|everything|anything|everyone|others?|rest|remaining|instead of|rather than|without|minus|leave|keep|spare|unless"
     r"|(?:don['’]?t|do not|never|not) (?:drain|reboot|reset|restart|touch|cycle|power|cancel|kill|run|test|return|undo|resume)\w*)\b",
     re.IGNORECASE,
 )
+# outcomes after which a remediation may be proposed again
 REOPENABLE_OUTCOMES = frozenset({"undecided", "denied", "stopped", "withdrawn"})
-"""Ends after which a fix may be put up once more."""
 
 
 def propose_remediations(asked: AnswerContext, lines: Sequence[str], ladders: Sequence[Remediation]) -> TurnResult:
-    """The answer with ladders that have changed; whoever tends them puts up what waits for a decision."""
+    """Answer with changed remediations; the reconciler posts their cards."""
     case, yard = asked.case, build_plan_context(asked.case, asked.ports)
     told = build_answer(asked, lines)
     report = told.report.model_copy(update={"actions": tuple(list_planned_actions(ladders, yard))})
@@ -61,11 +59,11 @@ def propose_remediations(asked: AnswerContext, lines: Sequence[str], ladders: Se
 
 
 async def request_check(asked: AnswerContext) -> TurnResult:
-    """A test that needs idle GPUs, put up for decision on the hosts named."""
+    """Propose an exclusive check on the hosts named."""
     checks, named = asked.now.lens.checks, resolve_target_hosts(asked)
     if unclear := ask_which_hosts(asked):
         return build_answer(asked, unclear)
-    hosts = named.hosts[:MAX_TEST_HOSTS] if named.named else ()  # whose GPUs are taken is nobody's guess
+    hosts = named.hosts[:MAX_TEST_HOSTS] if named.named else ()  # never guess whose GPUs a test takes
     row = checks.get(asked.message.check)
     able = ", ".join(check.id for check in checks.values() if check.exclusive)
     if row is None:
@@ -95,7 +93,7 @@ async def request_check(asked: AnswerContext) -> TurnResult:
 
 
 async def request_remedy(asked: AnswerContext) -> TurnResult:
-    """A fix: its card where something found asks for it, else the reason why not."""
+    """Propose a remedy that a finding asks for, or say why not."""
     remedy = REMEDIES.get(asked.message.remedy)
     if remedy is None or remedy.at == "fleet":
         return (
@@ -129,7 +127,7 @@ async def request_remedy(asked: AnswerContext) -> TurnResult:
 
 
 def ask_which_hosts(asked: AnswerContext) -> list[str]:
-    """A question back where the hosts named may be those to spare; empty where it is clear."""
+    """Return a question if the hosts named may be those to spare."""
     hosts = asked.message.hosts
     if not hosts or not _OTHER_HOSTS_PATTERN.search(asked.message.text[:_MAX_REQUEST_CHARS]):
         return []
@@ -140,19 +138,17 @@ def ask_which_hosts(asked: AnswerContext) -> list[str]:
 
 
 def _get_requester(asked: AnswerContext) -> str:
-    """Who wishes, as the ledger knows people; empty where nobody can approve anyhow."""
+    """Return the requester's ledger id; empty outside Slack, where approval is impossible."""
     team, user = asked.case.origin.team if asked.case.origin else "", asked.case.item.user
     return f"{team}:{user}" if team and user else ""
 
 
 def _request_again(asked: AnswerContext, row: Remediation, ladders: Sequence[Remediation], news: RemediationEvent) -> list[Remediation]:
-    """The ladders after one of them is wished for once more."""
     moved = advance(ladders, news, build_plan_context(asked.case, asked.ports))
     return [one.model_copy(update={"asked_by": _get_requester(asked)}) if one.id == row.id else one for one in moved]
 
 
 def format_remedy_name(remedy: str) -> str:
-    """A remedy in a sentence."""
     words = {
         "drain_node": "a drain",
         "reboot": "a reboot",
@@ -164,7 +160,6 @@ def format_remedy_name(remedy: str) -> str:
 
 
 def _request_for_host(asked: AnswerContext, remedy: str, host: str, ladders: list[Remediation]) -> tuple[list[Remediation], str]:
-    """The ladders after one wish for one host, and what is said of it."""
     own = [row for row in ladders if row.target == host and any(rung.remedy == remedy for rung in row.rungs)]
     yard = build_plan_context(asked.case, asked.ports)
     if row := next((one for one in own if one.is_open), None):
@@ -189,7 +184,6 @@ def _request_for_host(asked: AnswerContext, remedy: str, host: str, ladders: lis
 
 
 def _render_alternative(remedy: str, host: str, yard: PlanContext) -> str:
-    """What people can do about a host that does not let us look."""
     row = yard.inventory.hosts.get(host)
     controller = row.controller if row else ""
     if remedy == "drain_node" and controller:
@@ -205,7 +199,7 @@ def _render_alternative(remedy: str, host: str, yard: PlanContext) -> str:
 def _start_remediation(
     asked: AnswerContext, remedy: str, host: str, cause: Hypothesis, ladders: list[Remediation], yard: PlanContext
 ) -> tuple[list[Remediation], str]:
-    """A new ladder for a cause that has none there, or whose last one people ended."""
+    """Start a remediation for a cause without one, or whose last one people ended."""
     only = cause.model_copy(update={"hosts": (host,), "devices": tuple(name for name in cause.devices if name.partition("/")[0] == host)})
     built = build_remediations([only], yard, ladders, anew=True)
     if not built.ladders:
@@ -256,7 +250,7 @@ def _render_refusal(asked: AnswerContext, remedy: str, host: str, causes: Sequen
 
 
 async def request_undo(asked: AnswerContext) -> TurnResult:
-    """The way back of what was done: a node's return as a card where it may go back, else the reason; of other remedies what people do."""
+    """Propose the return of drained nodes; for other remedies, say how people undo them."""
     if unclear := ask_which_hosts(asked):
         return build_answer(asked, unclear)
     hosts, case = resolve_target_hosts(asked), asked.case
@@ -280,7 +274,7 @@ def _render_nothing_to_undo(asked: AnswerContext, hosts: Sequence[str]) -> str:
 
 
 def _request_return(asked: AnswerContext, row: Remediation, ladders: list[Remediation]) -> tuple[list[Remediation], str]:
-    """The ladders after somebody asked for a held node, and what is said: whoever tends them looks once more before it is put up."""
+    """Request a drained node's return; it is checked once more before its card is posted."""
     if is_returning(row) and row.waiting_for == "approval":
         return ladders, f"Returning {row.target} to service is up for decision already; press Approve on its card."
     if why := get_return_blocker(row, ladders):
@@ -295,7 +289,6 @@ def _request_return(asked: AnswerContext, row: Remediation, ladders: list[Remedi
 
 
 def _render_undo_instructions(rows: Sequence[Remediation]) -> list[str]:
-    """Of remedies that changed something: how people take them back."""
     lines: list[str] = []
     for row in rows[:3]:
         fixes = [rung for rung in row.rungs[: row.rung + 1] if rung.part == "fix"]

@@ -1,4 +1,4 @@
-"""Which handler answers what: messages of people by their intent, all other items by their kind."""
+"""Map messages (by intent) and other items (by kind) to their handlers."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -31,6 +31,7 @@ from graph.state import InboxItemKind
 
 AnswerHandler = Callable[[AnswerContext], Awaitable[TurnResult]]
 
+# every intent whose item is an `ask`
 HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
     Intent.HOST_STATE: host_states.answer_host_state,
     Intent.GROUP_STATE: host_states.answer_group_state,
@@ -65,14 +66,13 @@ HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
     Intent.TYPED_APPROVAL: summaries.answer_typed_approval,
     Intent.NOT_UNDERSTOOD: summaries.answer_not_understood,
 }
-"""Every intent whose item is an `ask`."""
 
+# questions with an item kind of their own, as buttons send them too
 HANDLERS_BY_QUESTION_KIND: Final[Mapping[InboxItemKind, AnswerHandler]] = {"why": reasons.explain_cause, "status": summaries.answer_status}
-"""Questions that are items of their own: buttons stand for them too."""
 
 
 async def answer_item(case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
-    """The answer to the turn's item."""
+    """Answer the turn's item."""
     if case.keeps_last_report:
         return answer_unknown_names(case)
     asked = AnswerContext(case, now, ports)
@@ -85,14 +85,14 @@ async def answer_item(case: IncidentContext, now: Assessment, ports: GraphContex
     return HANDLERS_BY_KIND[case.kind](case, now)
 
 
+# intents whose text may also ask for a number or for a remediation's effect on the job
 READS_ONLY = frozenset(
     {Intent.SAFE_TO, Intent.WHAT_NOW, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.NOT_UNDERSTOOD}
 )
-"""Intents of questions whose words may ask for a number, or for what a fix does to the job."""
 
 
 def _handler(asked: AnswerContext) -> AnswerHandler:
-    """The handler of the intent, or the one of what exactly the question asks."""
+    """Return the intent's handler, or a more specific one that the text asks for."""
     said = asked.message
     if said.intent in READS_ONLY and effects.asks_what_a_fix_does_to_the_job(said):
         return effects.effect_on_the_job

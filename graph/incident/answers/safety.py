@@ -1,4 +1,4 @@
-"""Whether hosts may be used or changed now. Three answers: no with the reason, cannot tell with the reason, and yes as far as was read. Pure."""
+"""Answer whether hosts may be used or changed now: no, cannot tell, or yes as far as was read. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,24 +26,22 @@ from tools.inventory.host_ranges import fold_host_names
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import Remedy
 
+# beginnings of answers
 SAFE_PREFIX, NOT_SAFE_PREFIX, UNSURE_PREFIX, FAILS_AGAIN_PREFIX = (
     "Yes, by all that I see.",
     "No, not on",
     "I cannot tell",
     "No, it would fail again:",
 )
-"""What an answer begins with."""
+# beginning of an answer to a question that was not fully understood
 NO_VERDICT_PREFIX = "I cannot say yes or no to that. What I know:"
-"""What the answer to a question begins with of which not every word was read."""
-MAX_TEXT_CHARS = 400
-"""Characters of a message in which a job is looked for."""
+MAX_TEXT_CHARS = 400  # characters of a message searched for a job
 _JOB_PATTERN = re.compile(r"\b(?:jobs?|runs?|rerun|restart\w*|resubmit\w*|submit|launch|relaunch|start|resume|train\w*)\b", re.IGNORECASE)
-MAX_READING_AGE_SECONDS = 1800.0
-"""Seconds after which what was read says little about whether something is safe."""
+MAX_READING_AGE_SECONDS = 1800.0  # an older reading does not show that something is safe
 
 
 async def answer_is_safe(asked: AnswerContext) -> TurnResult:
-    """Whether to use the hosts (to run a job there again), or to change them by a remedy that the message names."""
+    """Answer whether to use the hosts, or to change them by the remedy named."""
     named = resolve_target_hosts(asked)
     if asked.message.remedy in REMEDIES:
         return _answer_change(asked, REMEDIES[asked.message.remedy], named.hosts)
@@ -78,7 +76,7 @@ def _assess_use(asked: AnswerContext, hosts: Sequence[str]) -> list[str]:
             CLEARED if reported else "",
         ]
     mended = [fix for row in known for fix in _passed(asked, row.host)]
-    unsure = "" if mended else _undecided(asked)  # what the job's old log shows is what was mended
+    unsure = "" if mended else _undecided(asked)  # the job's old log shows the fault that was remediated since
     if job or unsure:
         return [f"{UNSURE_PREFIX}: {told(job) or unsure}.", nothing]
     again = [f"Mended: {describe_remediation(fix, asked.get_title(fix.label))}." for fix in mended[:3]]
@@ -90,24 +88,21 @@ def _assess_use(asked: AnswerContext, hosts: Sequence[str]) -> list[str]:
 
 
 def _of_the_job(asked: AnswerContext) -> bool:
-    """Whether the job is meant, alone or beside hosts."""
     return not resolve_target_hosts(asked).named or bool(_JOB_PATTERN.search(asked.message.text[:MAX_TEXT_CHARS]))
 
 
 def _undecided(asked: AnswerContext) -> str:
-    """Why the last look could say neither a cause nor that there is none, where the job is meant; empty where it could."""
     reasons = asked.now.why_unsure if not asked.root_causes and _of_the_job(asked) else ()
     return reasons[0] if reasons else ""
 
 
 def _more_doubts(doubt: Mapping[str, str]) -> list[str]:
-    """What is to be said of other hosts and is something else."""
     first, *others = doubt.items()
     return [f"• {host}: {why}" for host, why in others if why != first[1]][:2]
 
 
 def _render_job_cause(asked: AnswerContext, nothing: str) -> list[str]:
-    """Nothing speaks against the machines: what the job itself ended by. `nothing` says that they were read."""
+    """Return what ended the job; called once nothing speaks against the machines."""
     roots = [row for row in asked.root_causes if not row.hosts]
     ended = [asked.now.lens.taxonomy.get_leaf(row.label) for row in roots]
     if not ended:
@@ -124,7 +119,6 @@ def _render_job_cause(asked: AnswerContext, nothing: str) -> list[str]:
 
 
 def _list_job_causes(asked: AnswerContext) -> list[str]:
-    """Causes that are no fault of a machine."""
     return [
         f"• {asked.get_title(row.label)}{render_citation(row)}, which is no fault of a machine."
         for row in asked.root_causes
@@ -133,13 +127,12 @@ def _list_job_causes(asked: AnswerContext) -> list[str]:
 
 
 def _is_repeatable_failure(asked: AnswerContext) -> bool:
-    """Whether a job is meant, and what ended it would end it again. Machines that are named without one may work for others."""
+    """Return whether the job would fail again. Hosts named without a job may serve others."""
     lasts = any(not asked.now.lens.taxonomy.get_leaf(row.label).transient for row in asked.root_causes if not row.hosts)
     return lasts and not (resolve_target_hosts(asked).named and not _JOB_PATTERN.search(asked.message.text[:MAX_TEXT_CHARS]))
 
 
 def _get_fault_reason(asked: AnswerContext, row: HostKnowledge) -> str:
-    """Why a host should not be used; empty where nothing says so."""
     own = [ladder for ladder in asked.case.remediations if ladder.target == row.host]
     held = [ladder for ladder in own if ladder.drained or (ladder.is_open and ladder not in _passed(asked, row.host))]
     causes = [cause for cause in row.causes if row.host in cause.hosts]
@@ -151,13 +144,12 @@ def _get_fault_reason(asked: AnswerContext, row: HostKnowledge) -> str:
 
 
 def _passed(asked: AnswerContext, host: str) -> list[Remediation]:
-    """The fixes of a host that is in service whose proof passed, and that are only to be proved once more."""
+    """Return remediations of hosts in service that passed one proof and await the second."""
     rows = [row for row in asked.case.remediations if host in row.target.split(",") and row.is_open]
     return [row for row in rows if row.waiting_for == "proof" and row.proven and not row.drained]
 
 
 def _get_doubt_reason(asked: AnswerContext, row: HostKnowledge) -> str:
-    """Why nothing can be told of a host; empty where something can."""
     if unread := [fix for fix in _passed(asked, row.host) if fix.since and (row.read is None or row.read < fix.since)]:
         return f"{asked.get_title(unread[0].label)} was mended on {row.host}, and it was not read since. Say `recheck {row.host}`."
     if row.is_unobserved:
@@ -177,7 +169,6 @@ def _get_doubt_reason(asked: AnswerContext, row: HostKnowledge) -> str:
 
 
 def _not_seen(row: HostKnowledge) -> str:
-    """Why a host that no look has shown cannot be judged, with what people handed in of it."""
     against = f", and {told(row.unproven)}" if row.unproven else ""
     if row.blind:
         return f"{row.host} could not be looked at ({clean_text(row.blind[0][1], 80)}){against}. Say `recheck {row.host}` to try again."
@@ -185,7 +176,6 @@ def _not_seen(row: HostKnowledge) -> str:
 
 
 def _answer_change(asked: AnswerContext, remedy: Remedy, hosts: Sequence[str]) -> TurnResult:
-    """What a remedy would cost these hosts now, and whether anything found asks for it."""
     if not hosts:
         return build_answer(
             asked, [*render_unknown_names(asked), "I cannot tell: name the host, for example “is it safe to reboot gpu-001?”."]
@@ -229,7 +219,7 @@ def _render_change_cost(asked: AnswerContext, remedy: Remedy, hosts: Sequence[st
 
 
 def running_jobs(asked: AnswerContext, hosts: Sequence[str]) -> str:
-    """Which jobs hold GPUs, host by host, without a judgement."""
+    """Return which jobs hold GPUs on each host, without a verdict."""
     unseen = [host for host in hosts if not {"procs", "sched"} & set(build_host_knowledge(asked, host).looked)]
     jobs = {host: names for host in hosts if host not in unseen and (names := _list_jobs(asked, host))}
     free = [host for host in hosts if host not in unseen and host not in jobs]
@@ -241,11 +231,9 @@ def running_jobs(asked: AnswerContext, hosts: Sequence[str]) -> str:
 
 
 def _format_job_checks(asked: AnswerContext, hosts: Sequence[str]) -> str:
-    """Which checks saw whether jobs run there."""
     return ", ".join(check for check in ("procs", "sched") if any(check in build_host_knowledge(asked, host).looked for host in hosts))
 
 
 def _list_jobs(asked: AnswerContext, host: str) -> list[str]:
-    """Jobs that held GPUs of a host when it was read."""
     held = (fact for fact in asked.case.facts if fact.host == host and fact.key == "proc.gpu_memory" and not fact.stale)
     return sorted({str(fact.attrs["job"]) for fact in held if fact.attrs.get("job")})

@@ -1,4 +1,4 @@
-"""The incident told to somebody else, and RackMedic told to whoever asks: summaries, help, what it is and sees, and courtesy. Pure."""
+"""Summaries of the incident, help, what RackMedic is and sees, and small talk. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,20 +29,20 @@ from tools.inventory.host_ranges import fold_host_names
 
 WORDS_APPROVE_NOTHING = "Words approve nothing"
 
+# intents listed by help in a thread; the documentation has the rest
 HELP_INTENTS = (
     Intent.HOST_STATE, Intent.SHOW_OUTPUT, Intent.SHOW_PICTURE, Intent.EXPLAIN, Intent.WHY_NOT, Intent.COMPARE, Intent.WHAT_NOW, Intent.ON_APPROVE,
     Intent.SUMMARY, Intent.RECHECK, Intent.RUN_CHECK, Intent.WISH_REMEDY, Intent.HAND_OFF, Intent.CLOSE,
 )  # fmt: skip
-"""What the help in a thread names; the rest stands in the documentation."""
 
 
 async def answer_summary(asked: AnswerContext) -> TurnResult:
-    """For a manager five lines without jargon, for a ticket structured; where nobody says for whom, the first."""
+    """Answer with a ticket summary, or by default five plain lines for a manager."""
     return _summarize_for_ticket(asked) if asked.message.audience == "ticket" else _summarize_for_manager(asked)
 
 
 async def answer_report(asked: AnswerContext) -> TurnResult:
-    """The incident as a page to keep; whoever shows this answer writes it."""
+    """Answer that the post-incident report follows as a file; the bot writes it."""
     told = build_answer(asked, ["The post-incident report: first the page, then its appendix, as a file."])
     return replace(told, report=told.report.model_copy(update={"page": True}))
 
@@ -78,7 +78,7 @@ def _summarize_for_manager(asked: AnswerContext) -> TurnResult:
 
 
 def _list_proven_remediations(asked: AnswerContext) -> list[Remediation]:
-    """The fixes whose proof passed. Once it has, nothing shows the cause any more, and it is what the incident was all the same."""
+    """Return proven remediations: their causes no longer show, but were the incident."""
     return [row for row in asked.case.remediations if row.proven and row.label in asked.now.lens.taxonomy.leaves]
 
 
@@ -87,7 +87,6 @@ def _format_targets(rows: Sequence[Remediation]) -> str:
 
 
 def _render_status(asked: AnswerContext) -> str:
-    """Where in its life it is, and what comes next."""
     life = asked.case.lifecycle
     return "closed." if life == "closed" else f"{life.replace('_', ' ')}; {_render_open_work(asked)}"
 
@@ -132,7 +131,7 @@ def _summarize_for_ticket(asked: AnswerContext) -> TurnResult:
 
 
 async def answer_status(asked: AnswerContext) -> TurnResult:
-    """What is known, what waits, and what it rests on."""
+    """Answer with findings, pending work and coverage."""
     case, found, title = asked.case, asked.root_causes, asked.get_title
     mended = [] if found else [f"{title(row.label)} ({row.target}) is mended" for row in _list_proven_remediations(asked)[:3]]
     what = "; ".join(
@@ -156,7 +155,7 @@ async def answer_status(asked: AnswerContext) -> TurnResult:
 
 
 async def answer_about_bot(asked: AnswerContext) -> TurnResult:
-    """Who we are and what we may look at, in this place."""
+    """Answer what RackMedic is and which hosts it may see here."""
     case, checks = asked.case, asked.now.lens.list_passive_checks()
     hosts = case.visible
     where_to = (
@@ -188,23 +187,21 @@ async def answer_about_bot(asked: AnswerContext) -> TurnResult:
 
 
 async def answer_small_talk(asked: AnswerContext) -> TurnResult:
-    """Short, with the one thing worth knowing."""
     return build_answer(asked, [f"Hello. {_render_open_work(asked)[0].upper()}{_render_open_work(asked)[1:]}"])
 
 
 async def answer_thanks(asked: AnswerContext) -> TurnResult:
-    """Short."""
     return build_answer(asked, ["You are welcome."])
 
 
 async def answer_help(asked: AnswerContext) -> TurnResult:
-    """What can be said here."""
+    """Answer with examples of what can be said here."""
     rows = [f"• {INTENTS[one].form}: {INTENTS[one].means}" for one in HELP_INTENTS]
     return build_answer(asked, ["In your own words, for example:", *rows, "Only the Approve button approves."], most=len(rows) + 2)
 
 
 async def answer_typed_approval(asked: AnswerContext) -> TurnResult:
-    """Words approve nothing: the button does."""
+    """Refuse a typed approval: only the button approves."""
     asks = list_pending_approvals(asked)
     if not asks:
         return build_answer(asked, [f"{WORDS_APPROVE_NOTHING}, and nothing is up for decision now."])
@@ -218,7 +215,7 @@ async def answer_typed_approval(asked: AnswerContext) -> TurnResult:
 
 
 async def answer_not_understood(asked: AnswerContext) -> TurnResult:
-    """One honest line, and what may have been meant."""
+    """Say that nothing was done, and suggest what may be meant."""
     forms = [f"“{INTENTS[one].form}”" for one in asked.message.suggestions if INTENTS[one].form][:2]
     hint = f" Did you mean {' or '.join(forms)}?" if forms else " Try “what about gpu-001?” or “help”."
     return build_answer(asked, [f"I did not understand that, so I did nothing.{hint}"])

@@ -1,6 +1,6 @@
-"""What speaks against hosts or the job and no proven cause explains: evidence that people handed in, likely causes, reports that no check can judge.
+"""Findings that no proven cause explains: uploads, likely causes, reports that no check can judge. Pure.
 
-While any of it stands nobody is told that all is well. Where its host is not known it counts for every host of the incident. Pure.
+While one remains, no answer says that all is well. One of unknown host counts for every host.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,21 +24,19 @@ CLEARED = "Have somebody look at it; say “it works again” once it is seen to
 
 @dataclass(frozen=True, slots=True)
 class Unproven:
-    """One such thing in words. `hosts`: those that it is about; none where it may be any. `of_job`: it is about the job, and says nothing of a
-    machine."""
+    """One finding. `hosts` is empty if it may be any; `of_job` says nothing of a machine."""
 
     says: str
     hosts: tuple[str, ...] = ()
     of_job: bool = False
-    reported: bool = False
-    """People reported it, and no check can judge it."""
+    reported: bool = False  # people reported it, and no check can judge it
 
     def concerns(self, host: str) -> bool:
         return not self.of_job and (not self.hosts or host in self.hosts)
 
 
 def unproven(case: IncidentContext, now: Assessment) -> tuple[Unproven, ...]:
-    """All of it, what people reported first."""
+    """Return all such findings, reports first."""
     reports = [
         Unproven(f"{row.text} was handed in and not read", row.hosts)
         if row.file
@@ -50,7 +48,6 @@ def unproven(case: IncidentContext, now: Assessment) -> tuple[Unproven, ...]:
 
 
 def told(rows: Sequence[Unproven]) -> str:
-    """The first few in a clause."""
     more = f"; and {len(rows) - MAX_TOLD} more" if len(rows) > MAX_TOLD else ""
     said = [row.says for row in rows[:MAX_TOLD]]
     again = [one.startswith(GIVEN) and before.startswith(GIVEN) for before, one in pairwise(("", *said))]
@@ -58,14 +55,14 @@ def told(rows: Sequence[Unproven]) -> str:
 
 
 def writer(fact: Fact, case: IncidentContext) -> tuple[str, ...]:
-    """The host of this incident's place whose line it is; none where that is not known."""
+    """Return the visible host that wrote the line, if known."""
     name = str(fact.attrs.get(WRITTEN_BY) or "")
     host = case.names.get(name, name)
     return (host,) if host in case.visible else ()
 
 
 def given_in_words(fact: Fact, case: IncidentContext) -> str:
-    """`handed in: Xid 79 on 0000:9b:00.0, 191 days ago, not since`."""
+    """Return `handed in: Xid 79 on 0000:9b:00.0, 191 days ago, not since`."""
     name = str(fact.attrs.get(WRITTEN_BY) or "")
     of = f" of {name}, which I do not know here" if name and not writer(fact, case) else ""
     nowhere = ", a device that I know on no host here" if fact.attrs.get(ELSEWHERE_ATTRIBUTE, UNLISTED) != UNLISTED else ""
@@ -82,7 +79,7 @@ def _given(case: IncidentContext, now: Assessment) -> Iterator[Unproven]:
 
 
 def _explained(fact: Fact, case: IncidentContext, now: Assessment) -> bool:
-    """Whether a proven cause, or what follows from one, accounts for it; of a line that names its host, a cause there."""
+    """Return whether a proven cause or its consequence explains the fact, on the fact's host if known."""
     hosts = set(writer(fact, case))
     follows = [row.belief for row in now.settled.aside if row.verdict == "rejected"]
     return any(
@@ -107,12 +104,10 @@ def _likely(case: IncidentContext, now: Assessment) -> Iterator[Unproven]:
 
 
 def _follows(row: Belief, hosts: Sequence[str], now: Assessment) -> bool:
-    """Whether a proven cause at the same place would explain it away."""
     return any(row.label in root.leaf.suppresses and (not hosts or set(hosts) & {*root.accused, *root.shown}) for root in now.roots)
 
 
 def _unread(case: IncidentContext, now: Assessment) -> Iterator[Unproven]:
-    """What was handed in and could not be read, or is of a device that nobody here has."""
     of_jobs = {fact.sha256 for fact in case.facts if not fact.host and fact.key == "job.error" and fact.status is Status.OK}
     for fact in case.facts:
         if fact.host or fact.key not in UNASKED_KEYS or fact.status is not Status.OK:

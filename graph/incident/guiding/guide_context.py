@@ -1,4 +1,4 @@
-"""What a guide's conditions and steps come to by the facts, the fixes and the clock of an incident. Pure."""
+"""Evaluate a guide's conditions and steps against facts, remediations and the clock. Pure."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -22,8 +22,7 @@ NO_CARD_REASON = "nothing found asks for it, so there is no card"
 
 @dataclass(frozen=True)
 class GuideContext:
-    """`running`: the run that somebody called, None where a guide is only held against what is known; `planned`: remedies that what was
-    found by now would have put up."""
+    """`running`: the run, None if the guide is only compared with the facts; `planned`: remedies of proven causes."""
 
     facts: Sequence[Fact]
     hosts: tuple[str, ...]
@@ -50,7 +49,7 @@ class GuideContext:
         return found
 
     def is_condition_met(self, condition: StepCondition) -> bool | None:
-        """Found is found on any host; not found is said only where every host was looked at."""
+        """Return whether the condition is met; "not found" needs every host observed. None if undecided."""
         clue = Clue("", condition.key, condition.expression.source, 1.0, "", condition.expression)
         if any(clue.matches(fact, self._get_expected_value(fact)) for fact in self._facts_by_key.get(condition.key, ())):
             return condition.quantifier == "any"
@@ -60,7 +59,7 @@ class GuideContext:
         return None
 
     def get_look_status(self, step: GuideStep) -> MarkReason:
-        """What was seen, or why nothing was; `next` where it was not looked yet."""
+        """Return the findings, or why there are none; `next` if not checked yet."""
         if step.approve:
             return self._get_approval_status(step)
         if step.id not in self.running.looked if self.running else self._has_unasked_checks(step):
@@ -68,7 +67,7 @@ class GuideContext:
         return self._render_findings(step)
 
     def get_remedy_status(self, step: GuideStep) -> MarkReason:
-        """Where the cards of this change stand; only a cause that was proven has one put up."""
+        """Return the status of its approval cards; only a proven cause has one."""
         own = [row for row in self.ladders if row.target in self.hosts and any(rung.remedy == step.remedy for rung in row.rungs)]
         if not own:
             return MarkReason("waiting", "a cause asks for it") if step.remedy in self.planned else MarkReason("people", NO_CARD_REASON)
@@ -90,7 +89,7 @@ class GuideContext:
         return self.running.began.get(step.id) if self.running else None
 
     def _get_approval_status(self, step: GuideStep) -> MarkReason:
-        """Of looks that need GPUs for themselves one card a look, one after the other."""
+        """Return the status of exclusive checks: one card each, in sequence."""
         left = [check for check in step.look if not self.was_answered(check)]
         if not left:
             return self._render_findings(step)
@@ -105,16 +104,14 @@ class GuideContext:
         return MarkReason("next", f"{left[0]} needs GPUs for itself")
 
     def was_answered(self, check: str) -> bool:
-        """Whether a look that needs GPUs for itself was taken and not only skipped."""
+        """Return whether an exclusive check ran and was not merely skipped."""
         return any(fact.key != SKIPPED_KEY for fact in self._facts_by_check.get(check, ()))
 
     def _has_unasked_checks(self, step: GuideStep) -> bool:
-        """Whether one of its looks was never taken on one of the hosts."""
         asked = {(fact.host, fact.check) for check in step.look for fact in self._facts_by_check.get(check, ())}
         return any((host, check) not in asked for host in self.hosts for check in step.look)
 
     def _render_findings(self, step: GuideStep) -> MarkReason:
-        """The first that is abnormal, how many more are, and where nobody could look."""
         facts = [fact for check in step.look for fact in self._facts_by_check.get(check, ())]
         blind = [fact for fact in facts if fact.status.blind]
         if not any(not fact.status.blind for fact in facts):

@@ -1,4 +1,4 @@
-"""A guide in the nodes of a turn: what `plan` looks at first, and what `conclude` tells of it and puts up for decision."""
+"""A guide within a turn: its checks in `plan`, its status and approval cards in `conclude`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,27 +27,26 @@ MAX_TEXT_CHARS = 140
 
 @dataclass(frozen=True, slots=True)
 class GuidedChecks:
-    """The turn as it goes on, and the next wave."""
+    """The turn state and the next wave."""
 
     turn: TurnState
     asks: Sequence[tuple[str, str]]
 
 
 def get_unknown_guide(case: IncidentContext, ports: GraphContext) -> str:
-    """The name by which the item calls a guide that there is not; empty where it does not."""
+    """Return the requested guide's name if there is none of that name."""
     name = get_requested_guide(case)
     return name if name and name not in ports.guides else ""
 
 
 def answer_unknown_guide(case: IncidentContext, ports: GraphContext) -> TurnResult:
-    """Which there are."""
+    """Answer with the known guides."""
     known = ", ".join(f"`run guide {name}`" for name in ports.guides) or "none is loaded"
     return TurnResult(build_answer_report(case, f"I have no guide called {get_unknown_guide(case, ports)}. There are: {known}."))
 
 
 def plan_guided_checks(case: IncidentContext, now: Assessment | None, ports: GraphContext) -> GuidedChecks | None:
-    """What a guide that somebody called looks at next; once it has nothing left to look at, everything else is looked at like in any other
-    turn. None where no guide runs in this turn, or all of that is done."""
+    """Return the guide's next checks, then all other passive ones; None if no guide runs or all is done."""
     guide = ports.guides.get(get_requested_guide(case))
     if guide is None or case.turn.cut or not case.turn.hosts:
         return None
@@ -65,7 +64,6 @@ def plan_guided_checks(case: IncidentContext, now: Assessment | None, ports: Gra
 
 
 def _list_planned_remedies(now: Assessment | None, ports: GraphContext) -> frozenset[str]:
-    """Remedies of what is proven by now."""
     labels = {row.label for row in now.list_root_causes()} if now else set()
     plans = [plan for label in labels for plan in ports.taxonomy.get_leaf(label).remedies]
     return frozenset(step.name for plan in plans for step in parse_plan(plan))
@@ -83,12 +81,14 @@ def _build_guide_context(
 
 
 def add_guide_status(concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
-    """The conclusion with where the guide that runs stands; where none was called and nothing is proven, with the one that fits what was
-    reported, held against what is known already. A run puts up what needs GPUs for itself, one card after the other."""
+    """Add the running guide's status, or without one a fitting guide if nothing is proven.
+
+    A run proposes its exclusive checks one after the other.
+    """
     calls = bool(get_requested_guide(case)) or is_check_result(case.item)
     running = get_running_guide(case)
     if running and not calls and not (case.report and case.report.guide and case.report.guide.is_open):
-        running = None  # it came to its end in an earlier turn, and was told there
+        running = None  # it ended and was reported in an earlier turn
     guide = ports.guides.get(running.id) if running else _find_fitting_guide(concluded, case, ports)
     if guide is None:
         return concluded
@@ -107,7 +107,6 @@ def add_guide_status(concluded: TurnResult, case: IncidentContext, now: Assessme
 
 
 def _find_fitting_guide(concluded: TurnResult, case: IncidentContext, ports: GraphContext) -> Guide | None:
-    """Where a cause is proven the diagnosis is the answer; where looking ended early little of a guide could be told."""
     open_ = concluded.report.outcome == "abstained" and not (case.turn.cut or case.turn.narrow or case.turn.news)
     return find_best_guide(ports.guides, case.brief.symptoms, case.brief.text) if open_ and case.hosts and case.facts else None
 
@@ -120,7 +119,6 @@ def _build_check_remediation(
     ports: GraphContext,
     ladders: Sequence[Remediation],
 ) -> Remediation | None:
-    """The next look that needs GPUs for itself; none while another one is up for decision."""
     if any(row.is_open and row.current_step and row.current_step.remedy == "run_check" for row in ladders):
         return None
     hosts = expand_host_range(running.hosts)[:MAX_TEST_HOSTS]

@@ -1,5 +1,7 @@
-"""Third tier: where no cause of the taxonomy is proven, a model thinks of others. What they rest on is checked, looks that disturb nobody are taken for
-them at once, what comes back is weighed, and a second reading attacks what is left. Nothing of it becomes a diagnosis or a remedy.
+"""Third tier: where nothing is proven, a model proposes other causes.
+
+Their basis is checked, passive checks run for them, and a second reading attacks the rest. None becomes a diagnosis or
+a remedy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,19 +17,17 @@ from graph.model.reasoner import DeclinedAnswer, Idea, IdeaChoices
 from graph.state import Conjecture, Exploration
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_ROUNDS = 3
-"""Turns in which ideas are made anew; then people go on."""
-MAX_ASKS, MAX_RULED_OUT = 24, 12
-"""Looks that are taken for the ideas of a round, and causes that are shown as ruled out."""
+MAX_ROUNDS = 3  # turns that propose ideas; then people go on
+MAX_ASKS, MAX_RULED_OUT = 24, 12  # checks per round of ideas, and ruled-out causes shown to the model
+# from this probability of a taxonomy label only a check is missing, and no ideas are sought
 MIN_KNOWN_PROBABILITY = 0.7
-"""A label of the taxonomy of which the last reading is as sure: what keeps it unproven is a look, and no other cause is sought."""
 EXPLORE_QUESTION, CRITIQUE_QUESTION = "explore", "critique"
 HostChecks = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class ExplorationResult:
-    """What comes of it: how the turn stands, what is thought by now, and what is looked at for it."""
+    """The turn state, the ideas so far, and checks for them."""
 
     turn: TurnState
     explored: Exploration
@@ -35,7 +35,7 @@ class ExplorationResult:
 
 
 async def explore_causes(case: IncidentContext, now: Assessment, ports: GraphContext) -> ExplorationResult:
-    """One step: ideas and their looks; or, once those were taken, what they say of the ideas."""
+    """Take one step: propose ideas and their checks, or weigh them once checked."""
     turn, before, again = case.turn, case.exploration, EXPLORE_QUESTION in case.turn.asked_model
     asking = replace(turn, questions=turn.questions or tuple(list_questions(case, now)))
     over = turn.asked_model.count(EXPLORE_QUESTION) > 1 or (before.rounds >= MAX_ROUNDS and not again)
@@ -60,12 +60,10 @@ async def explore_causes(case: IncidentContext, now: Assessment, ports: GraphCon
 
 
 def _is_known_already(turn: TurnState, now: Assessment) -> bool:
-    """Whether a reading is sure of a label that no fact contradicts."""
     return any(p >= MIN_KNOWN_PROBABILITY and is_possible(label, now) for label, p in turn.reading.items())
 
 
 def _build_idea_choices(case: IncidentContext, now: Assessment, ports: GraphContext) -> IdeaChoices:
-    """What ideas may be made of."""
     title = ports.taxonomy.get_title
     looks = {check.id: check.asks for check in now.lens.list_passive_checks()}
     branches = {branch: title(branch) for branch in dict.fromkeys(label.rpartition(".")[0] for label in ports.taxonomy.leaves)}
@@ -75,12 +73,11 @@ def _build_idea_choices(case: IncidentContext, now: Assessment, ports: GraphCont
 
 
 def _list_allowed_hosts(case: IncidentContext) -> tuple[str, ...]:
-    """Hosts that may be looked at: those in question first."""
     return case.hosts if case.turn.only else tuple(dict.fromkeys((*case.hosts, *case.visible)))
 
 
 def list_idea_checks(ideas: Sequence[Idea], case: IncidentContext, now: Assessment) -> Mapping[str, HostChecks]:
-    """For each idea by its title what it wants to see and nobody has looked at: passive looks, on hosts that may be looked at."""
+    """Return by idea title the unasked passive checks it wants, on allowed hosts."""
     passive, places = {check.id for check in now.lens.list_passive_checks()}, set(_list_allowed_hosts(case))
     wanted = {idea.title: [(host, look) for host in idea.hosts or case.hosts for look in idea.looks] for idea in ideas}
     return {
@@ -109,7 +106,6 @@ def _build_conjecture(idea: Idea, lines: Sequence[str], looks: tuple[str, ...]) 
 
 
 async def _critique_ideas(now: ExplorationResult, lines: Sequence[str], case: IncidentContext, ports: GraphContext) -> ExplorationResult:
-    """With what a second reading holds against the ideas: what a finding contradicts is refuted."""
     standing = [idea for idea in now.explored.ideas if idea.standing != "refuted"]
     if ports.model is None or not standing:
         return now
@@ -130,5 +126,5 @@ async def _critique_ideas(now: ExplorationResult, lines: Sequence[str], case: In
 
 
 def has_exhausted_ideas(case: IncidentContext) -> bool:
-    """Whether ideas were made as often as may be, and an answer came that makes no new ones."""
+    """Return whether all rounds are used and a new message brought no further ideas."""
     return case.exploration.rounds >= MAX_ROUNDS and EXPLORE_QUESTION not in case.turn.asked_model and case.kind in ("reply", "attach")

@@ -1,6 +1,4 @@
-"""What is likely and unproven, for whoever goes on where no fact proves a cause: what a model's last reading takes it for, or else what the facts speak for
-most. It is said as that; nothing is proposed for it. Pure.
-"""
+"""Likely but unproven causes: by a model's last reading, else by the facts. Labelled as such, never acted on. Pure."""
 
 from graph.engine.assessment import Assessment
 from graph.engine.priors import rank_labels_by_words
@@ -9,21 +7,19 @@ from graph.incident.thinking.material import MAX_OFFERED_LABELS
 from graph.report import UnprovenCause
 from kb.taxonomy.taxonomy import Taxonomy
 
-MIN_LIKELY_PROBABILITY = 0.5
-"""What a reading must give a label for it to be named."""
-MAX_LABELS_BY_WORDS = 16
-"""Labels that a reading may choose from because the report sounds like them, also where no look can show them."""
+MIN_LIKELY_PROBABILITY = 0.5  # minimum probability of a reading to name a label
+MAX_LABELS_BY_WORDS = 16  # labels offered because the report suggests them, even if no check can show them
 MAX_REASON_CHARS = 160
 
 
 def is_possible(label: str, now: Assessment) -> bool:
-    """Whether no fact contradicts it. What would show it may be missing: half of what breaks in the world leaves no line where one looks."""
+    """Return whether no fact contradicts it; a missing sign is no contradiction, as many faults leave no trace."""
     standing = now.label_verdicts.get(label)
     return standing is None or standing.verdict != "rejected" or standing.absent
 
 
 def list_offered_labels(case: IncidentContext, now: Assessment, taxonomy: Taxonomy) -> dict[str, str]:
-    """Labels that a reading of everything found may choose from, each with what it is called, and whether it was looked for and not seen."""
+    """Return labels offered to a reading, with title and whether checks missed them."""
     spoken = [label for label in rank_labels_by_words(taxonomy, case.brief, MAX_LABELS_BY_WORDS) if is_possible(label, now)]
     standing = [one.label for one in now.label_verdicts.values() if one.verdict != "rejected"]
     return {
@@ -40,7 +36,7 @@ def _format_missed_look(label: str, now: Assessment) -> str:
 
 
 def find_likely_cause(case: IncidentContext, now: Assessment, taxonomy: Taxonomy) -> UnprovenCause | None:
-    """The likeliest, or None. A reading may name no label that a fact contradicts: what is ruled out is not likely, whoever says it."""
+    """Return the likeliest cause or None; never one that facts contradict."""
     read = [
         (p, label)
         for label, p in case.turn.reading.items()

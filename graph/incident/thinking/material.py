@@ -1,4 +1,4 @@
-"""What a model is given to read of an incident, from everything that is known of it: bounded texts, and lines that can be cited."""
+"""What a model reads of an incident: bounded texts and citable lines."""
 
 from collections.abc import Sequence
 
@@ -13,16 +13,14 @@ from graph.model.reasoner import PromptMaterial
 from graph.state import IncidentBrief, LogDigest
 from kb.scan import split_lines
 
-MAX_OFFERED_LABELS = 40
-"""Labels that a reading may choose from: the likeliest by what is known."""
-MAX_PAST_INCIDENTS, MAX_TEMPLATES = 4, 12
-"""Past incidents and templates of logs that it is shown."""
+MAX_OFFERED_LABELS = 40  # labels a reading may choose from, likeliest first
+MAX_PAST_INCIDENTS, MAX_TEMPLATES = 4, 12  # past incidents and log templates shown
 
 
 async def build_material(
     brief: IncidentBrief, logs: Sequence[LogDigest], case: IncidentContext, ports: GraphContext, findings: str = ""
 ) -> PromptMaterial:
-    """The report, and what stands beside it. A site's own pages are for our own people's incidents alone."""
+    """Build the prompt material. Site pages are left out of tenants' incidents."""
     alike = await ports.history.find_similar(brief.text, MAX_PAST_INCIDENTS, case.audience_tenant) if brief.text else []
     past = [f"{ports.taxonomy.get_title(one.label)} ({one.label}): {one.title}" for one in alike if one.label in ports.taxonomy.leaves]
     said = "\n".join(line for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))
@@ -41,10 +39,10 @@ def _list_page_lines(brief: IncidentBrief, case: IncidentContext, ports: GraphCo
 
 
 def list_finding_lines(now: Assessment, notes: Sequence[str] = ()) -> list[str]:
-    """What was found on the machines, a line each; `notes` ahead of it."""
+    """Return findings as lines, `notes` first."""
     return split_lines(render_findings(now, (), notes))
 
 
 def list_corrections(case: IncidentContext, labels: Sequence[str], ports: GraphContext) -> list[str]:
-    """What people here corrected before about these causes, for a model to read."""
+    """Return earlier human corrections about these causes."""
     return mistaken(labels, ports.mistakes(case.audience_tenant), ports.taxonomy.titles)

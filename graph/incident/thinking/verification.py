@@ -1,4 +1,4 @@
-"""A diagnosis is kept with its reasoning, and holds only if every contract over that does: where one is broken the turn abstains and says so."""
+"""Store a diagnosis with its reasoning and verify every invariant; if one is broken, abstain and say so."""
 
 import asyncio
 from collections import Counter
@@ -34,14 +34,14 @@ from tools.fact import Fact
 from tools.inventory.host_ranges import expand_host_range
 
 log = structlog.get_logger()
+# cited outputs re-read per turn, and characters of each; `rackmedic explain --verify` reads them all
 MAX_OUTPUTS, MAX_OUTPUT_CHARS = 8, 1 << 20
-"""Cited outputs that are read once more at the end of a turn, and how long one may be; `rackmedic explain --verify` reads them all."""
 MAX_SHOWN_VIOLATIONS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningInputs:
-    """What a kept reasoning stands on: digests of facts and receipts, and the turn as it was."""
+    """Inputs of a stored reasoning: digests of facts and receipts, and the turn."""
 
     facts: str = ""
     receipts: str = ""
@@ -55,7 +55,7 @@ class ReasoningInputs:
 async def verify_conclusion(
     concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext
 ) -> tuple[TurnResult, dict[str, Any]]:
-    """The same with its reasoning kept, or an abstention where that does not hold; and what the incident keeps of it."""
+    """Store the reasoning; return the conclusion, or an abstention if it is broken, and the state update."""
     turn, brought = case.turn, await _merge_action_receipts(case, ports)
     receipts, asked = brought.get("receipts", case.stored.get("receipts", "")), dict(Counter(turn.asked_model))
     under = ReasoningInputs(case.snapshot, receipts, turn.hosts, dict(turn.priors), turn.moves, asked, case.onset.isoformat())
@@ -82,7 +82,6 @@ async def verify_conclusion(
 
 
 def _get_catalogue_digest(ports: GraphContext) -> str:
-    """Digest of the catalogue; worked out once for one."""
     name = ("catalogue", id(ports.taxonomy))
     if name not in ports.recent:
         ports.recent[name] = compute_catalogue_digest(ports.taxonomy)
@@ -90,7 +89,7 @@ def _get_catalogue_digest(ports: GraphContext) -> str:
 
 
 async def _merge_action_receipts(case: IncidentContext, ports: GraphContext) -> dict[str, str]:
-    """The receipts with what an approved check brought in this turn, as a new digest; nothing where it brought none."""
+    """Add the receipts of an approved check and return their new digest."""
     brought = str(case.item.data.get("facts") or "") if case.item.kind == "action_result" else ""
     if not brought:
         return {}
@@ -114,7 +113,7 @@ async def _build_invariant_inputs(
     *,
     whole: bool = False,
 ) -> InvariantInputs:
-    """What its contracts are checked against; `whole`: with every output that it cites, however long."""
+    """Build the verifier's inputs; `whole` includes every cited output of any length."""
     lens = build_reference_data(ports, facts)
 
     def read_again(check: str, texts: Sequence[str]) -> Sequence[Fact]:
@@ -139,7 +138,7 @@ async def _build_invariant_inputs(
 
 
 async def _load_cited_outputs(graph: ReasonGraph, facts: Sequence[Fact], ports: GraphContext, *, whole: bool) -> Mapping[str, str | None]:
-    """Texts of what is cited; where a line does not stand in its own, also of what else its check printed there."""
+    """Load cited outputs; if a line is not in its own, also the other outputs of that check."""
     decides = {edge.source for edge in graph.edges if edge.kind == "decides" or whole}
     cited = [node for node in graph.list_nodes("verification") if node.sha256 and node.id in decides]
     cited = cited if whole else cited[:MAX_OUTPUTS]
@@ -157,7 +156,7 @@ async def _load_text(sha256: str, ports: GraphContext, *, whole: bool) -> str | 
 
 
 def abstain_for_violations(concluded: TurnResult, case: IncidentContext, broken: Sequence[InvariantViolation]) -> TurnResult:
-    """An abstention in the place of what does not hold: nothing is claimed and nothing is proposed; fixes that were there before wait as they did."""
+    """Return an abstention: nothing is claimed or proposed, earlier remediations stay."""
     said = tuple(str(row) for row in broken[:MAX_SHOWN_VIOLATIONS])
     report = Report(
         item=concluded.report.item,
@@ -180,7 +179,7 @@ def abstain_for_violations(concluded: TurnResult, case: IncidentContext, broken:
 
 
 async def load_reasoning(state: IncidentState, evidence: EvidenceStore) -> ReasonGraph | None:
-    """The graph of the latest diagnosis; None where nothing was diagnosed or it is not kept any more."""
+    """Return the latest diagnosis' reasoning; None if there is none or it expired."""
     sha256 = state.get("reasoning", "")
     text = await evidence.get_text(sha256) if sha256 else None
     try:
@@ -190,7 +189,7 @@ async def load_reasoning(state: IncidentState, evidence: EvidenceStore) -> Reaso
 
 
 async def verify_stored_reasoning(graph: ReasonGraph, ports: GraphContext) -> VerificationResult:
-    """Every contract of a kept reasoning, against everything that is still kept. Its facts gone, it cannot be checked."""
+    """Verify every invariant of a stored reasoning; unchecked if its facts expired."""
     known = {row.name for row in fields(ReasoningInputs)}
     under = ReasoningInputs(**{name: value for name, value in graph.ground.items() if name in known})
     try:
