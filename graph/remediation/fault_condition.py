@@ -1,4 +1,6 @@
-"""The fault as a condition of its remedies: what a diagnosis rests on, which rungs need it to be there still, and what contradicts it. Pure."""
+"""The fault as a precondition of its remedies: what the diagnosis rests on, which steps need it, what contradicts it.
+Pure.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,22 +15,21 @@ from tools.action import FaultCondition, FaultPersistence
 from tools.fact import Fact
 from tools.remedies import REMEDIES
 
+# Readings without the fault after which it counts as gone: an intermittent fault can be missed. As many as a diagnosis
+# needs before it calls machines healthy.
 MIN_CLEAN_READS = 3
-"""Readings without it after which a fault is gone. Whether one comes and goes cannot be told by a look that showed it; a diagnosis looks
-three times before it calls machines healthy, and what was found is not called gone on less."""
 
-REACHABILITY_KEY = "host.reachable"
-"""The key of a fault that consists in not answering."""
+REACHABILITY_KEY = "host.reachable"  # The key of a fault that consists in not answering.
 
+# Remedies that need no present fault, and why.
 FAULT_INDEPENDENT_REMEDIES: Mapping[str, str] = {
     "resume_node": "it takes a drain back; it is offered where the fault shows no more",
     "run_check": "it only looks",
 }
-"""Remedies that are right without a fault, and why."""
 
 
 def get_step_precondition(ladder: Remediation) -> FaultCondition | None:
-    """What must still be there for the present rung to start; None where that is not asked of it."""
+    """Return what must still be present for the present step to start; None where nothing must."""
     rung = ladder.current_step
     if rung is None or ladder.fault is None or rung.remedy in FAULT_INDEPENDENT_REMEDIES or is_target_treated(ladder):
         return None
@@ -37,7 +38,9 @@ def get_step_precondition(ladder: Remediation) -> FaultCondition | None:
 
 
 def is_target_treated(ladder: Remediation) -> bool:
-    """Whether an earlier rung has changed what the present one is about: then what shows is no measure, and the proof has decided to go on."""
+    """Return whether an earlier step changed the present step's target: then the proof decided to continue, and what
+    shows no longer counts.
+    """
     rung = ladder.current_step
     return rung is not None and any(
         _has_taken_effect(row, ladder) and can_concern_devices(rung.devices, row.devices) for row in ladder.rungs[: ladder.rung]
@@ -45,12 +48,14 @@ def is_target_treated(ladder: Remediation) -> bool:
 
 
 def _has_taken_effect(rung: RemediationStep, ladder: Remediation) -> bool:
-    """A fix counts once one was claimed; a step that only counts from a later one on, by having been passed."""
+    """Return whether a step took effect: a fix once one was claimed, a preparation with a later effect once it was
+    passed.
+    """
     return (rung.part == "fix" and ladder.since is not None) or (rung.part == "prepare" and bool(REMEDIES[rung.remedy].then))
 
 
 def build_fault_condition(ladder: Remediation, alone: Assessment, facts: Sequence[Fact]) -> FaultCondition:
-    """What the ladder's cause rests on, by all that its host says: `alone` is the assessment of these `facts` and no other host's."""
+    """Return what the remediation's cause rests on. `alone` is the assessment of these `facts` of its host only."""
     leaf = alone.lens.taxonomy.leaves[ladder.label]
     rows = [row for row in alone.by_label.get(ladder.label, ()) if can_concern_devices(ladder.devices, row.subject.named_devices)]
     matches = [
@@ -78,17 +83,17 @@ def build_fault_condition(ladder: Remediation, alone: Assessment, facts: Sequenc
 
 
 def _is_unreachable_fault(alone: Assessment, leaf: Leaf) -> bool:
-    """Whether not answering is itself the fault, and the host does not."""
+    """Return whether not answering is itself the fault, and the host does not answer."""
     return REACHABILITY_KEY in alone.lens.list_decisive_keys(leaf) and not alone.coverage.observed
 
 
 def is_contradicted(ladder: Remediation, alone: Assessment) -> bool:
-    """Whether what the host says now denies the cause. Not having been able to look never does."""
+    """Return whether the host's present facts deny the cause. A failed observation never does."""
     return ladder.fault is not None and judge_fault(ladder.fault, alone).answer == "gone"
 
 
 def judge_fault(fault: FaultCondition, alone: Assessment) -> CausePresence:
-    """The verdict on a fault by all that its host says. Where a check that told it could not look, it is not gone."""
+    """Judge a fault by the facts of its host. It is not gone where a check that showed it could not look."""
     leaf = alone.lens.taxonomy.leaves.get(fault.label)
     if leaf is None:
         return CausePresence("unseen", f"the taxonomy knows no {fault.label}")
