@@ -156,7 +156,7 @@ def _build_branch(
     if path not in signs and first:
         own = told or "not decided"
     elif told and _RESULT_PRIORITY.index(told) < _RESULT_PRIORITY.index(own):
-        own, why = told, ""  # a cause was found below it after it had been left
+        own, why = told, ""  # a cause was found below it after the search had left it
     shown = tuple(sorted(first[:MAX_CHILDREN], key=lambda row: order[row.path]))
     left = len(below.get(path, ())) - len(shown)
     return SearchBranch(path, titles.get(path, path), own, why, shown, left if shown else 0)

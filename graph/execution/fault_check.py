@@ -38,7 +38,7 @@ async def check_fault(
     proof no longer show the fault.
     """
     if fault.lasts == "boot" and not changed and (mended := await _find_last_repair(fault, since, reading)):
-        since, changed = mended, True  # its line is of before that
+        since, changed = mended, True  # its line is from before that repair
     if fault.lasts == "proved" and not changed:
         return CausePresence("shown", f"{fault.says}, as it was proved; no check that disturbs nobody can tell more")
     if fault.lasts in ("boot", "silence") and not changed:

@@ -180,7 +180,7 @@ def _build_plans(leaf: Leaf, ground: StepContext, first: int, *, shared: bool) -
         words.append(left)
         missing += lost
         if not own and not rungs:
-            break  # people come first here: nothing is done to the host before they did
+            break  # the plan starts with manual work: change nothing on the host before that
     return rungs, words, missing
 
 

@@ -13,7 +13,7 @@ from tools.remedies import REMEDIES
 def get_current_step(ladder: Remediation) -> RemediationStep:
     """Return the present step, which must exist."""
     rung = ladder.current_step
-    assert rung is not None  # `moved` lets no other ladder in
+    assert rung is not None  # `apply_event` passes no remediation without a present step
     return rung
 
 

@@ -1,6 +1,8 @@
-"""How ladders move: what became of an action, or of a wait, leads to the next rung, a heavier one, or to people. Pure.
+"""State transitions of remediations: an action's result or an observation leads to the next step, a heavier one, or
+people. Pure.
 
-The next rung comes only after the one before is complete. What fails its proof is followed by something heavier, never by the way back.
+A step follows only after the one before is complete. After a failed proof comes something heavier, never the node's
+return.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,37 +27,31 @@ from graph.state import Remediation, RemediationWait
 PASSED_OUTCOMES = frozenset({"passes_now", "cured"})
 MAX_NAME_CHARS = 60
 STILL_OUT_OF_SERVICE = "the scheduler still has it out of service"
-RETURN_EVENT = "return"
-"""Somebody asked for a node that is held."""
+RETURN_EVENT = "return"  # A person requested the return of a drained node.
+# Of a drained node: another party returned it; its scheduler could not be asked; the scheduler answers again.
 IN_SERVICE_EVENT, SCHEDULER_UNOBSERVED_EVENT, SCHEDULER_OBSERVED_EVENT = "in_service", "unasked", "asked"
-"""Of a node that is held while its fix rests: somebody else returned it; its scheduler could not be asked whether; it could again."""
 ACTION_RESULT_KINDS = frozenset({"done", "failed", "unknown", "denied", "expired", "superseded", "revoked"})
 TEXT_FIELDS = ("approval", "ladder", "outcome", "says", "replaced_by", "by")
 
 
 @dataclass(frozen=True, slots=True)
 class RemediationEvent:
-    """Something that happened to an action or to a wait. `kind`: a terminal state of the ledger, or what a reading found."""
+    """An event of an action or a wait. `kind` is a terminal state of the ledger, or what an observation found."""
 
     kind: str
     approval: str = ""
     ladder: str = ""
-    outcome: str = ""
-    """What the proof said; for a superseded action why it was (`covered`, `host_key` …)."""
+    outcome: str = ""  # The proof's outcome; for a superseded action the reason (`covered`, `host_key` …).
     says: str = ""
-    ran: bool = True
-    """False where the command never began."""
+    ran: bool = True  # False where the command never began.
     replaced_by: str = ""
-    since: datetime | None = None
-    """When it was claimed."""
-    seen: datetime | None = None
-    """When a look found it."""
-    by: str = ""
-    """Who approved it, by name; told of a drain."""
+    since: datetime | None = None  # When the action was claimed.
+    seen: datetime | None = None  # When it was observed.
+    by: str = ""  # The approver's name; set for a drain.
 
     @classmethod
     def from_item_data(cls, data: Mapping[str, Any]) -> "RemediationEvent":
-        """From an inbox item; what we do not know is left out."""
+        """Parse an inbox item's data; unknown fields are ignored."""
         texts = {name: data[name] for name in TEXT_FIELDS if isinstance(data.get(name), str)}
         since, seen = (datetime.fromisoformat(text) if (text := data.get(name)) else None for name in ("since", "seen"))
         return cls(str(data.get("event", "")), ran=bool(data.get("ran", True)), since=since, seen=seen, **texts)
@@ -65,7 +61,7 @@ TransitionFunction = Callable[[Remediation, RemediationEvent, PlanContext], Reme
 
 
 def advance(ladders: Sequence[Remediation], news: RemediationEvent, yard: PlanContext) -> list[Remediation]:
-    """All ladders of the incident after news. One that is about no present rung changes nothing."""
+    """Return all remediations of the incident after an event. An event for no present step changes nothing."""
     found = [apply_event(row, news, yard) if _concerns_remediation(row, news) else row for row in ladders]
     for row in [row for row in found if row.outcome == "recurred" and _concerns_remediation(row, news)]:
         again = _build_from_next_plan(row, found, yard)
@@ -80,7 +76,7 @@ def _concerns_remediation(ladder: Remediation, news: RemediationEvent) -> bool:
 
 
 def apply_event(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """One ladder after news of its own."""
+    """Return one remediation after its event."""
     if news.kind in DRAINED_NODE_TRANSITIONS:
         return DRAINED_NODE_TRANSITIONS[news.kind](ladder, news, yard) if ladder.drained else ladder
     rule = TRANSITIONS.get(news.kind)
@@ -96,7 +92,9 @@ def apply_event(ladder: Remediation, news: RemediationEvent, yard: PlanContext) 
 
 
 def _is_irrelevant(ladder: Remediation, news: RemediationEvent) -> bool:
-    """The result of an action while none is put up, or Ask again on an old card of a ladder that goes on: it would pass a wait by."""
+    """Return whether to ignore an action's result while none is proposed, or `Ask again` on an old card of an open
+    remediation (it would skip a wait).
+    """
     if news.kind == RETURN_EVENT:
         return ladder.is_open or not ladder.drained
     if news.kind == "again":
@@ -105,7 +103,7 @@ def _is_irrelevant(ladder: Remediation, news: RemediationEvent) -> bool:
 
 
 def _reopens_remediation(ladder: Remediation, news: RemediationEvent) -> bool:
-    """Somebody asks again, or for the node, or says what became of an action in doubt."""
+    """Return whether a person asks again, requests the node, or reports what became of an action in doubt."""
     if news.kind == RETURN_EVENT:
         return True
     if news.kind == "again":
@@ -114,7 +112,7 @@ def _reopens_remediation(ladder: Remediation, news: RemediationEvent) -> bool:
 
 
 def _apply_after_end(ladder: Remediation, news: RemediationEvent) -> Remediation:
-    """What still ran when people took over changes what is held, and nothing else."""
+    """Record what an action that still ran after the end drained, returned or proved, and nothing else."""
     remedy = ladder.current_step.remedy if ladder.current_step and news.kind == "done" else ""
     if remedy == "drain_node":
         return _mark_drained(ladder, news)
@@ -152,7 +150,7 @@ def _handle_done(ladder: Remediation, news: RemediationEvent, yard: PlanContext)
 
 
 def _finish_return(ladder: Remediation, yard: PlanContext) -> Remediation:
-    """What mended it is proved again later. Where nothing of ours did there is nothing to prove: a scheduler's word is no cure."""
+    """Schedule the second proof of what RackMedic repaired; without a remedy of its own there is nothing to prove."""
     if ladder.proven:
         return schedule_recheck(_mark_returned(ladder), yard)
     return end_remediation(
@@ -166,11 +164,11 @@ def _handle_failed(ladder: Remediation, news: RemediationEvent, yard: PlanContex
     if news.outcome in PASSED_OUTCOMES and get_current_step(ladder).part == "fix" and ladder.fault and ladder.fault.lasts == "read":
         return _handle_done(
             ladder, news, yard
-        )  # the host was read anew and is well: nothing heavier is done to it, whatever the command said
+        )  # the host was checked again and is healthy: do nothing heavier, even though the command failed
     why = news.says or "the command failed"
     if (
         get_current_step(ladder).remedy == "evict_pods"
-    ):  # pods that may not be evicted may still end: the node stays ours, and the fix waits for that
+    ):  # pods that may not be evicted may still end: the node stays drained, and the remediation waits for that
         return enter_next_step(ladder, yard).model_copy(update={"says": why})
     return escalate_remediation(ladder, why, yard) if get_current_step(ladder).part == "fix" else end_remediation(ladder, "ticket", why)
 
@@ -188,7 +186,9 @@ def _handle_superseded(ladder: Remediation, news: RemediationEvent, yard: PlanCo
 
 
 def _handle_expired(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """A way back that nobody decided about calls nobody again: the node is held, and said to be, until somebody asks."""
+    """An undecided return is not proposed again: the node stays drained, and is reported so, until a person requests
+    it.
+    """
     if get_current_step(ladder).part == "restore":
         return end_remediation(ladder, "undecided", news.says or "nobody decided in time")
     return request_approval_again(ladder, news.says, yard)
@@ -208,7 +208,7 @@ def _handle_unknown(ladder: Remediation, news: RemediationEvent, yard: PlanConte
 
 
 def _handle_idle(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """The node is drained and without jobs: nothing needs to be cancelled any more."""
+    """The node is drained and without jobs, so nothing needs to be cancelled."""
     return enter_next_step(ladder, yard) if get_current_step(ladder).remedy in NODE_EMPTYING_REMEDIES else request_approval(ladder, yard)
 
 
@@ -220,7 +220,7 @@ def _handle_busy(ladder: Remediation, news: RemediationEvent, yard: PlanContext)
 
 
 def _handle_held(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Somebody else took the node out of service: it is not ours to return."""
+    """Another party took the node out of service, so RackMedic does not return it."""
     return (
         enter_next_step(ladder.model_copy(update={"held_elsewhere": news.says}), yard)
         if get_current_step(ladder).remedy == "drain_node"
@@ -229,7 +229,7 @@ def _handle_held(ladder: Remediation, news: RemediationEvent, yard: PlanContext)
 
 
 def _handle_given_back(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Other hands put the node into service while its fix waits until it is drained and idle: nobody drains it again by themselves."""
+    """Another party returned the node during the wait for idle: RackMedic does not drain it again on its own."""
     return end_remediation(_mark_returned(ladder), "withdrawn" if news.outcome == "gone" else "ticket", news.says)
 
 
@@ -238,7 +238,7 @@ def _handle_unreachable(ladder: Remediation, news: RemediationEvent, yard: PlanC
 
 
 def _handle_back(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """The host answers again, or what covered this action has ended: it is proposed anew, unless it is needless by now."""
+    """The host answers again, or the covering action ended: propose again, unless the fault is gone."""
     if news.outcome in PASSED_OUTCOMES and get_current_step(ladder).part == "fix":
         return enter_next_step(ladder, yard)
     return propose_again(ladder, news.says, yard)
@@ -253,12 +253,12 @@ def _handle_cannot(ladder: Remediation, news: RemediationEvent, yard: PlanContex
 
 
 def _handle_over(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """The job ended by itself while its cancelling was put up: that was all that was wanted of it."""
+    """The job ended on its own while its cancelling was proposed, which was the aim."""
     return enter_next_step(ladder, yard) if get_current_step(ladder).remedy in NODE_EMPTYING_REMEDIES else ladder
 
 
 def _handle_needless(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """What was to be changed is gone by itself. A node that was drained for it is offered back."""
+    """The fault is gone without a remedy. Offer the return of a node drained for it."""
     back = next((n for n, rung in enumerate(ladder.rungs) if rung.part == "restore"), None)
     if ladder.drained and back is not None:
         return enter_step(ladder, back, yard).model_copy(update={"says": news.says})
@@ -266,32 +266,34 @@ def _handle_needless(ladder: Remediation, news: RemediationEvent, yard: PlanCont
 
 
 def _handle_shows(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """It was to go back into service, and the host shows the fault again."""
+    """The host shows the fault again while its return is proposed."""
     return end_remediation(ladder, "ticket", news.says) if get_current_step(ladder).part == "restore" else ladder
 
 
 def _handle_joined(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Somebody else put the same up for the same host: what becomes of that decides."""
+    """Another incident proposed the same action for the host; its result decides."""
     return set_waiting(ladder.model_copy(update={"approval": news.replaced_by}), "node_back", yard, news.says)
 
 
 def _handle_not_idle(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """It was idle when we looked and is not when we ask: wait again, under the same attempt."""
+    """The node became busy again before the proposal: wait again under the same attempt."""
     return ladder.model_copy(update={"waiting_for": "idle", "due": yard.now + yard.waits.idle, "approval": "", "says": news.says})
 
 
 def _handle_again(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Somebody pressed Ask again: RackMedic proposes the rung once more."""
+    """A person pressed Ask again: propose the step once more."""
     return request_approval(ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": ""}), yard)
 
 
 def _handle_return(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Somebody asked for a held node: a fresh look showed its fault no more, and its way back is put up."""
+    """A person requested a drained node and a fresh check showed no fault: propose its return."""
     return propose_return(yard.incident, ladder)
 
 
 def _handle_in_service(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Somebody else returned the node. What we mended there is proved again all the same; a fix that goes on finds it out by its conditions."""
+    """Another party returned the node. A repair by RackMedic is still proved again; an open one notices by its
+    conditions.
+    """
     if not ladder.is_open:
         says = "; ".join(filter(None, (ladder.says.removesuffix(format_still_drained(ladder)).rstrip("; "), news.says)))
         return _mark_returned(ladder).model_copy(update={"says": says})
@@ -310,12 +312,12 @@ def _handle_scheduler_observed(ladder: Remediation, news: RemediationEvent, yard
     return ladder.model_copy(update={"unasked": None})
 
 
+# Scheduler observations of a drained node, for open and ended remediations.
 DRAINED_NODE_TRANSITIONS: Mapping[str, TransitionFunction] = {
     IN_SERVICE_EVENT: _handle_in_service,
     SCHEDULER_UNOBSERVED_EVENT: _handle_scheduler_unobserved,
     SCHEDULER_OBSERVED_EVENT: _handle_scheduler_observed,
 }
-"""What a look at the scheduler found of a node that is held, however its fix stands."""
 
 
 def _handle_cured(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
@@ -328,13 +330,13 @@ def _handle_recurred(ladder: Remediation, news: RemediationEvent, yard: PlanCont
 
 
 def _build_from_next_plan(ladder: Remediation, ladders: Sequence[Remediation], yard: PlanContext) -> Remediation | None:
-    """After a relapse a ladder of its own, for the node is in service again."""
+    """Build a new remediation after a relapse, because the node is in service again."""
     host = yard.inventory.hosts.get(ladder.target)
     return build_remediation(ladder.label, host, ladder.devices, yard, ladders, plan=ladder.tried + 1) if host else None
 
 
 class TransitionRule(NamedTuple):
-    """What an event does to a ladder. `waiting`: only to one that waits for this; of any other it changes nothing."""
+    """What an event does to a remediation. With `waiting` it applies only to one that waits for this."""
 
     move: TransitionFunction
     waiting: RemediationWait | None = None
@@ -342,7 +344,7 @@ class TransitionRule(NamedTuple):
 
 # fmt: off
 TRANSITIONS: Mapping[str, TransitionRule] = {
-    # what became of the present rung's action
+    # result of the present step's action
     "done":        TransitionRule(_handle_done),
     "failed":      TransitionRule(_handle_failed),
     "unknown":     TransitionRule(_handle_unknown),
@@ -350,7 +352,7 @@ TRANSITIONS: Mapping[str, TransitionRule] = {
     "expired":     TransitionRule(_handle_expired),
     "superseded":  TransitionRule(_handle_superseded),
     "revoked":     TransitionRule(_handle_revoked),
-    # what a look at the host or its scheduler found
+    # observations of the host or its scheduler
     "idle":        TransitionRule(_handle_idle,      "idle"),
     "busy":        TransitionRule(_handle_busy,      "idle"),
     "not_idle":    TransitionRule(_handle_not_idle),
@@ -363,10 +365,10 @@ TRANSITIONS: Mapping[str, TransitionRule] = {
     "needless":    TransitionRule(_handle_needless),
     "shows":       TransitionRule(_handle_shows,     "approval"),
     "joined":      TransitionRule(_handle_joined,    "approval"),
-    # what the second proof found
+    # result of the second proof
     "cured":       TransitionRule(_handle_cured,     "proof"),
     "recurred":    TransitionRule(_handle_recurred,  "proof"),
-    # what a person pressed
+    # a person's button
     "again":       TransitionRule(_handle_again),
     "return":      TransitionRule(_handle_return),
 }
