@@ -1,4 +1,4 @@
-"""One text that people handed in: its facts, and its templates where it is a long log. Pure, and of a large text not for the event loop."""
+"""Facts and log templates of one attached text. Pure. Slow for large texts: keep it off the event loop."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,20 +17,19 @@ from tools.process_pool import run_in_parallel
 
 @dataclass(frozen=True, slots=True)
 class TextExtraction:
-    """What was read of it."""
+    """The facts of a text, and its digest if it is a log."""
 
     pasted: PastedFacts
     digest: LogDigest | None = None
 
 
 class TextReader(Protocol):
-    """Reads a text without holding up the loop; None where it takes longer than anybody would wait for."""
+    """Reads a text off the event loop; None on timeout."""
 
     async def __call__(self, name: str, sha256: str, text: str, now: datetime) -> TextExtraction | None: ...
 
 
 def extract_text(name: str, sha256: str, text: str, now: datetime, checks: Mapping[str, Check]) -> TextExtraction:
-    """All of it."""
     return TextExtraction(extract_pasted_facts(text, checks), digest_log(name, sha256, text, now))
 
 
@@ -38,9 +37,21 @@ def extract_text_with_site(
     folders: tuple[Path, ...], rules: tuple[Path, ...], filters: tuple[Path, ...], programs: tuple[str, ...],
     name: str, sha256: str, text: str, now: datetime,
 ) -> TextExtraction:  # fmt: skip
-    """As `extract_text`, in a process that knows nothing yet: facts and templates beside each other. `folders`: those of the site's own
-    checks, which may know what others do not; `rules` and `filters`: those of its rules and filters for lines of logs; `programs`: the folders
-    of programs that checks may name. Raises BadChecks, BadRules and BadFilters."""
+    """As `extract_text` with a site's own files, for a fresh worker process; facts and templates are read in parallel.
+
+    Args:
+        folders: Folders of the site's checks.
+        rules: Its log rules.
+        filters: Its log filters.
+        programs: Folders of programs that its checks may name.
+        name: The text's name.
+        sha256: Its digest in the evidence store.
+        text: The text.
+        now: The time of reading.
+
+    Raises:
+        BadChecks, BadRules, BadFilters: For invalid files of the site.
+    """
     checks: Mapping[str, Check] = CHECKS
     if folders:
         from tools.checks.site.loader import load_site_checks  # brings half a second of imports, which a site without any does without
