@@ -52,9 +52,7 @@ class ClosedIncident(StoredModel):
 
 @dataclass(frozen=True, slots=True)
 class ClosedIncidentQuery:
-    """A search for incidents on any of the hosts or devices or with any of the causes, and the place that reads the
-    answer.
-    """
+    """A search by hosts, devices or causes, and the place that reads the answer."""
 
     incident: str  # The asking incident, which is excluded from its own past.
     reader: Origin

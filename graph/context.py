@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PendingHosts:
-    """Hosts that have not answered yet, as a folded range, and the check they were asked for."""
+    """Hosts without an answer yet, as a folded range, and the check they were asked for."""
 
     hosts: str
     asked: str
@@ -35,7 +35,7 @@ class PendingHosts:
 
 @dataclass(frozen=True, slots=True)
 class LikelyDiagnosis:
-    """What the evidence says while some is still pending: the label, and the same in words with its place."""
+    """The likeliest cause while evidence is pending: its label, and in words with its place."""
 
     label: str
     says: str
@@ -46,8 +46,7 @@ class Progress:
     """A progress update for the incident card, cheap and frequent.
 
     `stage` is a node's name, `line` one sentence for people, `seconds` how long the `awaited` hosts have been pending.
-    `likely` is for
-    display only: the turn's conclusion counts.
+    `likely` is for display only: the turn's conclusion counts.
     """
 
     incident: str
@@ -64,8 +63,9 @@ class Progress:
 
 
 class SimilarIncident(Protocol):
-    """A past incident that resembles this one: its label, what it was called, and how much alike it is, 0 to 1. Where it is a lesson of this
-    site, its id and which incident taught it on which day; empty for what came with us."""
+    """A similar past incident with its title, label and similarity (0 to 1). For a lesson of this site: its id, its
+    incident and the date; empty for built-in ones.
+    """
 
     @property
     def label(self) -> str: ...
@@ -87,8 +87,8 @@ class SimilarIncident(Protocol):
 
 
 class PastIncidentIndex(Protocol):
-    """Past incidents, most similar first (`kb.history.index.PastIncidentIndex`), limited to those that may serve
-    `tenant`; None means the operators.
+    """Past incidents that may serve `tenant` (None: the operators), most similar first
+    (`kb.history.index.PastIncidentIndex`).
     """
 
     async def find_similar(self, text: str, k: int = 2, tenant: str | None = None) -> Sequence[SimilarIncident]: ...
@@ -99,32 +99,32 @@ async def discard_progress(progress: Progress) -> None:
 
 
 async def peek_empty_inbox(incident: str) -> Sequence[InboxItem]:
-    """Return an empty inbox (terminal, bench)."""
+    """Return none (terminal, bench)."""
     return ()
 
 
 async def find_no_deferred_remediations(incident: str) -> frozenset[str]:
-    """Return no deferred remediation (terminal, bench)."""
+    """Return none (terminal, bench)."""
     return frozenset()
 
 
 async def find_no_job_hosts(job: str) -> JobHosts:
-    """Return that no scheduler knows the job's hosts."""
+    """Return that no scheduler can be asked."""
     return JobHosts(why="nobody")
 
 
 async def find_no_closed_incidents(sought: ClosedIncidentQuery) -> ClosedIncidentMatches:
-    """Return that closed incidents are not kept here (terminal, bench)."""
+    """Return that none are kept here (terminal, bench)."""
     return ClosedIncidentMatches(could_not="closed incidents are kept where I run in Slack, and not here")
 
 
 async def find_no_repairs(hosts: Collection[str]) -> Sequence[ProvenRemedyRun]:
-    """Return no repairs: no machine is ever changed (terminal, bench)."""
+    """Return none (terminal, bench)."""
     return ()
 
 
 async def load_no_baselines(hosts: Collection[str]) -> Mapping[str, HostBaseline]:
-    """Return no baselines (terminal, bench)."""
+    """Return none (terminal, bench)."""
     return {}
 
 
@@ -133,18 +133,18 @@ async def discard_baselines(rows: Mapping[str, HostBaseline]) -> None:
 
 
 def list_no_mistakes(reader: str | None) -> "Sequence[MistakeNote]":
-    """Return no corrected diagnoses (terminal, bench)."""
+    """Return none (terminal, bench)."""
     return ()
 
 
 async def find_no_other_owners(incident: str, causes: Sequence[str]) -> Mapping[str, str]:
-    """Return no other owner: there are no other incidents (terminal, bench)."""
+    """Return none (terminal, bench)."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalStatus:
-    """An action up for decision, for display. `approvers` and `approved_by` are names; `open` while votes still count."""
+    """An action up for decision. `approvers` and `approved_by` are names; `open` while votes still count."""
 
     approval: str
     does: str
@@ -165,14 +165,10 @@ class IncidentTimeouts:
     """How long remediations wait before the incident is woken; set by the site.
 
     `reproof`: from the first proof to the second. `quiet`: from the second proof to the incident's quiet end. `busy`:
-    how long a drained
-    node may keep a stuck job before cancelling it is proposed. `idle`: until people are told that a node is still not
-    idle. `back`: the same
-    for a host that does not answer. `asks`: how often an undecided action is proposed. `counters`: until error counters
-    of an intermittent
-    fault are read again. `look_again`: until hosts are checked again where no cause was found. 0 disables the last two
-    (terminal, bench:
-    no timer wakes an incident).
+    how long a drained node may keep a stuck job before cancelling it is proposed. `idle`: until people are told that a
+    node is still not idle. `back`: the same for a host that does not answer. `asks`: how often an undecided action is
+    proposed. `counters`: until error counters of an intermittent fault are read again. `look_again`: until hosts are
+    checked again where no cause was found. 0 disables the last two (terminal, bench: no timer wakes an incident).
     """
 
     reproof: timedelta = timedelta(hours=2)

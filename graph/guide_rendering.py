@@ -21,14 +21,13 @@ GROUPED_MARK_TEXTS: Final[Mapping[str, str]] = {"done": NOTHING_ABNORMAL, "skipp
 
 
 def count_answered_steps(run: GuideRun) -> int:
-    """Return how many steps have any answer."""
     return sum(row.mark in ("done", "skipped", "unsure", "people") for row in run.steps)
 
 
 def render_guide_summary(run: GuideRun, most: int) -> list[str]:
-    """Return at most `most` lines: informative steps in the guide's order, then one line per group of like steps.
+    """Return at most `most` lines: informative steps in order, then one line per group.
 
-    Where not all fit, steps that wait for a person are kept before those already answered.
+    Where not all fit, steps that wait for a person come before answered ones.
     """
     told = [row for row in run.steps if not _is_groupable(row)]
     grouped = [
@@ -43,7 +42,6 @@ def render_guide_summary(run: GuideRun, most: int) -> list[str]:
 
 
 def render_guide_steps(run: GuideRun) -> list[str]:
-    """Return one line per step."""
     return [_render_step(row) for row in run.steps]
 
 

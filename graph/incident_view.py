@@ -32,8 +32,8 @@ from tools.action import FaultCondition
 class IncidentView:
     """Typed view of a stored incident.
 
-    Each row is parsed on first use, so an outdated row that no caller reads breaks nothing. A missing row reads as None
-    or as its defaults.
+    Rows are parsed on first use, so an outdated row that is never read breaks nothing. Missing rows read as None or
+    defaults.
     """
 
     stored: IncidentState
@@ -58,7 +58,6 @@ class IncidentView:
 
     @cached_property
     def logs(self) -> tuple[LogDigest, ...]:
-        """Digests of long logs that people attached."""
         return tuple(LogDigest.model_validate(row) for row in self.stored.get("logs", []))
 
     @cached_property
@@ -76,7 +75,7 @@ class IncidentView:
 
     @property
     def rounds(self) -> int:
-        """How many waves of checks `plan` chose in the latest turn."""
+        """Waves of checks that `plan` chose in the latest turn."""
         return self.stored.get("rounds", 0)
 
     @property
@@ -85,12 +84,11 @@ class IncidentView:
 
     @property
     def messages(self) -> Sequence[Mapping[str, Any]]:
-        """Messages of people: {user, text, at, attachments}."""
+        """{user, text, at, attachments}."""
         return self.stored.get("said", [])
 
     @cached_property
     def hypotheses(self) -> tuple[Hypothesis, ...]:
-        """Hypotheses with their latest verdicts."""
         return tuple(Hypothesis.model_validate(row) for row in self.stored.get("hypotheses", []))
 
     @cached_property
@@ -100,7 +98,7 @@ class IncidentView:
 
     @property
     def search_steps(self) -> list[tuple[str, str, str]]:
-        """The steps of the taxonomy search: (path, what was done, why)."""
+        """(path, what was done, why)."""
         return [(str(path), str(did), str(why)) for path, did, why in (self.stored.get("walk") or {}).get("log", ())]
 
     @cached_property
@@ -119,12 +117,12 @@ class IncidentView:
 
     @property
     def owner(self) -> str:
-        """The user who took the incident or was assigned; empty without one."""
+        """Who took the incident or was assigned; empty without one."""
         return self.stored.get("owner", "")
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the incident was stopped and has not checked anything since."""
+        """Stopped, and nothing checked since."""
         return self.stored.get("stopped", False)
 
     @property
@@ -135,21 +133,17 @@ class IncidentView:
 
     @cached_property
     def tenant_silence(self) -> TenantSilence:
-        """How long the tenant has not answered."""
         return TenantSilence.model_validate(self.stored.get("silence") or {})
 
     @cached_property
     def scheduled_recheck(self) -> ScheduledRecheck:
-        """The pending timed recheck."""
         return ScheduledRecheck.model_validate(self.stored.get("second_look") or {})
 
     @property
     def is_timer_recheck(self) -> bool:
-        """Whether a timer started the latest turn's recheck."""
         return self.item.kind == "timer" and (self.stored.get("turn") or {}).get("kind") == "recheck"
 
     def is_muted(self, now: datetime) -> bool:
-        """Return whether people asked for quiet and that time is not over."""
         return self.quiet_until is not None and self.quiet_until > now
 
     @cached_property
@@ -168,7 +162,6 @@ class IncidentView:
 
 
 def parse_remediations(rows: Sequence[Mapping[str, Any]]) -> list[Remediation]:
-    """Return stored rows as typed rows."""
     return [_parse_remediation(row) for row in rows]
 
 
@@ -180,7 +173,7 @@ def _parse_remediation(row: Mapping[str, Any]) -> Remediation:
 
 
 def serialize_remediations(ladders: Iterable[Remediation]) -> list[dict[str, object]]:
-    """Return plain JSON without defaults, and without what a fault repeats of its remediation, to keep the state small."""
+    """Omit defaults and what a fault repeats of its remediation, to keep the state small."""
     return [_serialize_remediation(ladder) for ladder in ladders]
 
 
@@ -194,5 +187,5 @@ def _serialize_remediation(ladder: Remediation) -> dict[str, Any]:
 
 
 def serialize_hypotheses(rows: Iterable[Hypothesis]) -> list[dict[str, Any]]:
-    """Return rows for the state; their evidence is in the report."""
+    """Omit evidence, which the report has."""
     return [row.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for row in rows]

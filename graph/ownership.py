@@ -17,15 +17,13 @@ READ_STATUS_KEYS = frozenset({"job.log", "job.ranks", "check.left_out"})
 
 @dataclass(frozen=True, slots=True)
 class TenantMachines:
-    """A tenant's hosts, and their names in the scheduler."""
+    """A tenant's hosts, and their scheduler names."""
 
     hosts: Collection[str]
     nodes: Collection[str]
 
     def owns_file(self, source: FileSource | None) -> bool:
-        """Return whether a file's job runs on this tenant's machines only. A file of root (uid 0) is never owned: it
-        may be of any job.
-        """
+        """Return whether its job runs on this tenant's machines only. Files of root (uid 0) may be of any job."""
         if source is None or not source.uid or not (source.job and source.nodes):
             return False
         try:
@@ -35,20 +33,17 @@ class TenantMachines:
         return bool(nodes) and all(node in self.nodes for node in nodes)
 
     def may_see_fact(self, host: str, check: str, source: FileSource | None) -> bool:
-        """Return whether the tenant may see a fact. A fact without a host was attached by a person: visible only where
-        the tenant did.
-        """
+        """Return whether the tenant may see a fact; one without a host only if the tenant attached it."""
         if not host:
             return source is not None and source.by == TENANT_SIDE
         return host in self.hosts and (check not in FILE_READING_CHECKS or self.owns_file(source))
 
     def is_unowned_file_fact(self, host: str, check: str, source: FileSource | None) -> bool:
-        """Return whether a fact comes from a file that is not proven to be the tenant's."""
+        """Return whether it is from a file not proven to be the tenant's."""
         return (not host or check in FILE_READING_CHECKS) and not self.may_see_fact(host, check, source)
 
 
 def build_tenant_machines(inventory: Inventory, hosts: Collection[str]) -> TenantMachines:
-    """Return these hosts with their scheduler names."""
     known = (inventory.hosts[name] for name in hosts if name in inventory.hosts)
     return TenantMachines(frozenset(hosts), frozenset(host.slurm_name for host in known))
 

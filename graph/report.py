@@ -145,7 +145,6 @@ class GuideRun(StoredModel):
 
     @property
     def is_open(self) -> bool:
-        """Whether a step is still to come."""
         return any(row.mark in ("next", "waiting", "later") for row in self.steps)
 
 
@@ -228,5 +227,4 @@ class Report(StoredModel):
 
     @property
     def hides_all_causes_from_tenant(self) -> bool:
-        """Whether causes were found and the tenant may see none of them."""
         return bool(self.root_causes) and not self.tenant_root_causes

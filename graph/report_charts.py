@@ -14,14 +14,14 @@ MAX_CHART_HOSTS = 400
 
 
 def iter_deciding_gpu_keys(causes: Sequence[Hypothesis]) -> Iterator[str]:
-    """Yield GPU quantity keys that causes cite, in their order."""
+    """Yield GPU quantity keys that causes cite."""
     for name in dict.fromkeys(row.key for cause in causes for row in cause.evidence):
         if (key := find_key(name)) and key.is_quantity and key.scope == "gpu":
             yield key.name
 
 
 def iter_deciding_heatmaps(causes: Sequence[Hypothesis], facts: Sequence[Fact]) -> Iterator[Heatmap]:
-    """Yield one heatmap per deciding key, with the hosts that have facts."""
+    """Yield one heatmap per deciding key."""
     for key in iter_deciding_gpu_keys(causes):
         heat = Heatmap(key, sorted({fact.host for fact in facts if fact.key == key and fact.host}))
         heat.add_facts(facts)
@@ -33,7 +33,6 @@ def count_known_values(heat: Heatmap) -> int:
 
 
 def _is_accused_device(cause: Hypothesis, key: str, host: str, column: str) -> bool:
-    """Return whether the outlier belongs to a device that the cause accuses by this key."""
     if host not in cause.hosts or key not in {row.key for row in cause.evidence}:
         return False
     on_host = [device for device in cause.devices if device.startswith(f"{host}/")]

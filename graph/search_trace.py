@@ -56,8 +56,8 @@ class SearchBranch:
 
     @property
     def reason(self) -> str:
-        """The branch's own reason, or that of the first child with the same result. Never empty for `ruled out` and
-        `passed by`.
+        """Its own reason, else that of the first child with the same result. Never empty for `ruled out` and `passed
+        by`.
         """
         if self.why or self.sign not in _DEFAULT_REASONS:
             return self.why
@@ -78,12 +78,10 @@ class SearchTree:
         return [pair for branch in self.branches for pair in _iter_rows(branch, 0)]
 
     def to_table(self) -> list[tuple[str, ...]]:
-        """Return the tree as rows of cells, header first."""
         cells = [(branch.path, branch.title, branch.sign, _format_reason(branch)) for _, branch in self.list_rows()]
         return [("where", "what", "came to", "why"), *cells]
 
     def find_leaves(self, sign: BranchResult) -> list[SearchBranch]:
-        """Return the lowest branches with a result."""
         return [branch for _, branch in self.list_rows() if branch.sign == sign and not branch.children]
 
 
@@ -99,9 +97,7 @@ def _format_reason(branch: SearchBranch) -> str:
 
 
 def build_search_tree(incident: IncidentView, titles: Mapping[str, str]) -> SearchTree:
-    """Build the tree from a stored incident: the search log, overridden by the latest verdicts. `titles` covers every
-    path of the taxonomy.
-    """
+    """Build the tree from the search log, overridden by the latest verdicts. `titles` covers the taxonomy."""
     signs, order = _collect_results(incident)
     roots = sorted({path.partition(".")[0] for path in titles}, key=lambda path: (order.get(path, len(order)), path))
     below: dict[str, set[str]] = {}
@@ -129,15 +125,12 @@ def _collect_results(incident: IncidentView) -> tuple[dict[str, tuple[BranchResu
 
 
 def _get_final_result(verdict: str, before: tuple[BranchResult, str] | None) -> BranchResult:
-    """Return the result of a verdict. Verdicts do not record failed checks, so an inconclusive one keeps the log's
-    `could not look`.
-    """
+    """Verdicts do not record failed checks, so an inconclusive one keeps the log's `could not look`."""
     blind = verdict == "inconclusive" and before is not None and before[0] == "could not look"
     return "could not look" if blind else _LOG_RESULTS.get(verdict, "not decided")
 
 
 def _list_path_prefixes(path: str) -> list[str]:
-    """Return the path and its ancestors, top first."""
     steps = path.split(".")
     return [".".join(steps[: n + 1]) for n in range(len(steps))]
 
@@ -163,13 +156,13 @@ def _build_branch(
 
 
 def _summarize_children(first: Sequence[SearchBranch], *, whole: bool) -> BranchResult | None:
-    """Return the most telling child's result; None for `ruled out` unless every child was searched."""
+    """Return the most telling result; None for `ruled out` unless every child was searched."""
     sign = first[0].sign if first else None
     return None if sign == "ruled out" and not whole else sign
 
 
 def summarize_search_tree(tree: SearchTree) -> str:
-    """Return the tree in one line, as caption and alt text of the chart."""
+    """Return one line, as caption and alt text."""
     found = [branch.title for branch in tree.find_leaves("found")]
     counts = {sign: len(tree.find_leaves(sign)) for sign in _RESULT_PRIORITY if sign != "found"}
     rest = ", ".join(f"{count} {sign}" for sign, count in counts.items() if count)

@@ -106,7 +106,7 @@ class Origin(StoredModel):
 
     @property
     def source_key(self) -> tuple[str, str, str]:
-        """Team, channel and thread where it was reported; tickets and alert episodes have keys of their own."""
+        """Team, channel and thread of the report; tickets and alert episodes have keys of their own."""
         if self.ticket:
             return ("ticket", self.tenant, self.ticket)
         if self.alert:
@@ -150,7 +150,6 @@ class FileSource(StoredModel):
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "FileSource | None":
-        """Return the file that a fact was read in, or None."""
         said = fact.attrs.get(FROM_FILE)
         return cls.model_validate(said) if said else None
 
@@ -364,12 +363,12 @@ class Milestone(StoredModel):
     by: str = ""
 
     def to_row(self) -> list[Any]:
-        """Return a short row: the state is written at every step."""
+        """Return a short row, as state is written at every step."""
         return [round(self.at.timestamp()), self.kind, self.says, *([self.by] if self.by else [])]
 
     @classmethod
     def from_row(cls, row: list[Any]) -> "Milestone":
-        """Parse a row; times are exact to the second."""
+        """Times are exact to the second."""
         at, kind, says, *by = row
         return cls(at=datetime.fromtimestamp(at, UTC), kind=kind, says=says, by=by[0] if by else "")
 

@@ -36,7 +36,7 @@ MAX_EVENT_CHARS, MAX_LOG_EVENTS, MAX_MESSAGE_EVENTS, MAX_SUMMARY_STEPS = 160, 40
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """One event. `by` is a person's id or name, empty without one."""
+    """`by` is a person's id or name, empty without one."""
 
     at: datetime
     kind: TimelineKind
@@ -47,21 +47,17 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All events, oldest first. `left_out` counts dropped log lines and messages between the oldest and the newest
-    kept.
-    """
+    """Oldest first. `left_out` counts dropped log lines and messages."""
 
     events: tuple[TimelineEvent, ...]
     left_out: int = 0
 
     def to_table(self) -> list[tuple[str, ...]]:
-        """Return the timeline as rows of cells, header first."""
         rows = [(f"{row.at:%Y-%m-%d %H:%M:%S}", row.kind, _get_actor(row), row.says) for row in self.events]
         more = [("…", "", "", f"and {self.left_out} more that were logged or said")] if self.left_out else []
         return [("UTC", "what", "who", "says"), *rows, *more]
 
     def replace_user_ids(self, names: Mapping[str, str]) -> "Timeline":
-        """Return the timeline with names in place of user ids."""
         return Timeline(tuple(_replace_user_id(row, names) for row in self.events), self.left_out)
 
     @property
@@ -78,7 +74,7 @@ def _get_actor(row: TimelineEvent) -> str:
 
 
 def build_timeline(rows: IncidentView, records: Iterable[ActionRecord] = ()) -> Timeline:
-    """Build the timeline from a stored incident and the ledger records of its actions."""
+    """Build it from a stored incident and the ledger records of its actions."""
     asked = (
         [TimelineEvent(rows.opened_at, "asked", "incident opened", by=rows.origin.user if rows.origin else "")] if rows.opened_at else []
     )
@@ -92,7 +88,7 @@ def build_timeline(rows: IncidentView, records: Iterable[ActionRecord] = ()) -> 
 
 
 def _keep_oldest_and_newest(events: Sequence[TimelineEvent], most: int) -> tuple[Sequence[TimelineEvent], int]:
-    """Return the oldest and newest events, and how many were dropped between them."""
+    """Return kept events and the number dropped in between."""
     if len(events) <= most:
         return events, 0
     return (*events[: most // 2], *events[-(most // 2) :]), len(events) - 2 * (most // 2)
@@ -104,7 +100,6 @@ def _clean_text(text: str) -> str:
 
 
 def _list_log_events(rows: IncidentView) -> list[TimelineEvent]:
-    """Return the dated lines that prove the causes, each once."""
     causes = rows.report.root_causes if rows.report else ()
     found = {(cited.time, cited.host, cited.line): cited for cause in causes for cited in cause.evidence if cited.time}
     events = [
@@ -137,7 +132,7 @@ def _list_milestone_events(rows: IncidentView) -> list[TimelineEvent]:
 
 
 def _list_approval_events(record: ActionRecord) -> Sequence[TimelineEvent]:
-    """Return the proposal and the votes. Later results are milestones of the incident."""
+    """Later results are milestones of the incident."""
     action = record.action
     what = f"{action.remedy.replace('_', ' ')} on {', '.join(action.devices) or action.target}"
     votes = [
@@ -155,7 +150,7 @@ def _list_approval_events(record: ActionRecord) -> Sequence[TimelineEvent]:
 
 
 def summarize_timeline(line: Timeline) -> str:
-    """Return the timeline in one line, as caption and alt text of the chart; empty without events."""
+    """Return one line, as caption and alt text; empty without events."""
     if not line.events:
         return ""
     first, last, count = line.events[0].at, line.events[-1].at, len(line.events) + line.left_out

@@ -1,15 +1,15 @@
-"""LangGraph checkpoints on core Redis commands: no modules, so Debian's server, Valkey, managed Redis and fakeredis all
+"""LangGraph checkpoints on core Redis commands: no modules, so Debian's server, Valkey, managed Redis and fakeredis
 work.
 
 Six keys per thread share one `{thread}` hash tag: `checkpoints` (hash), `index` (zset of equal scores, ordered by
-name), `heads` (hash:
-the checkpoint put last), `values` (hash: one channel value per version), `writes` (hash) and `windex` (zset).
+name), `heads` (hash: the checkpoint put last), `values` (hash: one channel value per version), `writes` (hash) and
+`windex` (zset).
 
 Invariants:
 - One atomic step per put.
 - The checkpoint put last is the latest: ids carry their writer's clock, which may be behind another's.
 - No open thread expires: only `expire` sets a lifetime, and the next put removes it.
-- Inside `fenced(...)` every put is refused once another worker holds the lease, so a stale worker cannot continue.
+- Inside `enforce_fence` every put is refused once another worker holds the lease, so a stale worker cannot continue.
 """
 
 import random
@@ -50,7 +50,7 @@ RedisCommand = tuple[str | bytes | int | float, ...]
 
 
 def redact_error(bug: object) -> str:
-    """Return the redacted start of an exception's text, which may quote secrets from what was read."""
+    """Return the redacted start of an exception's text, which may quote secrets."""
     words = bug if isinstance(bug, str) else repr(bug)
     return str(redact_start(words, MAX_ERROR_CHARS))
 
@@ -223,8 +223,8 @@ class RedisSaver(BaseCheckpointSaver[str]):
             await pipe.execute()
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Prune threads. `keep_latest` keeps each namespace's newest checkpoint, and all of one whose delta channels
-        need their ancestors.
+        """Prune; `keep_latest` keeps each namespace's newest checkpoint, and all where delta channels need their
+        ancestors.
         """
         if strategy not in ("keep_latest", "delete"):
             raise ValueError(f"strategy {strategy!r}: say keep_latest or delete")
@@ -278,7 +278,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
             await pipe.execute()
 
     def _serialize_value(self, value: Any) -> bytes:
-        """Serialize a value with its secrets redacted, no matter where its text came from (site file, person, host)."""
+        """Redact and serialize a value; its text may come from a site file, a person or a host."""
         kind, data = self.serde.dumps_typed(redact_stored_data(value))
         return kind.encode() + FIELD_SEPARATOR + data
 

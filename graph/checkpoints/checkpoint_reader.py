@@ -104,7 +104,6 @@ def build_field(*parts: object) -> bytes:
 
 
 def split_field(field: bytes) -> tuple[str, str]:
-    """Return namespace and id of a checkpoint field."""
     ns, id_ = field.decode().split("\0")
     return ns, id_
 

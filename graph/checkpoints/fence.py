@@ -1,8 +1,7 @@
 """Fencing of checkpoint writes: a worker's put is refused once another worker holds the incident.
 
 A lease alone cannot stop a worker that slept past its end, so every put compares the lease in the same atomic step that
-writes. The
-fence also carries the stop request: a turn ends early only after a step is stored.
+writes. The fence also carries the stop request: a turn ends early only after a step is stored.
 """
 
 from collections.abc import Callable, Iterator

@@ -4,7 +4,5 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 
 def build_plain_serde() -> JsonPlusSerializer:
-    """Return a serializer for plain JSON and LangGraph's own types; it never rebuilds a stored value of any other type
-    into an object.
-    """
+    """Return a serializer that rebuilds no stored value into an object, apart from LangGraph's own types."""
     return JsonPlusSerializer(allowed_msgpack_modules=None)

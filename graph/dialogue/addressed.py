@@ -34,7 +34,7 @@ class Addressing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ThreadSituation:
-    """A message's situation in its thread, as the surface knows it."""
+    """A message's situation in its thread."""
 
     mentioned: bool = False  # RackMedic is called by name, or it is a direct message.
     called: CallPosition = ""
@@ -118,8 +118,8 @@ def _answers_us(said: ParsedMessage, here: ThreadSituation) -> bool:
 
 
 def _asks_us(said: ParsedMessage, here: ThreadSituation) -> bool:
-    """Return whether unread text asks RackMedic: a work question right after its own message, or any question or host
-    name where no other person can be meant.
+    """Accept unread text: a work question right after RackMedic's message, or any question or host name if no other
+    person can be meant.
     """
     if _known(said):
         return False
@@ -129,7 +129,6 @@ def _asks_us(said: ParsedMessage, here: ThreadSituation) -> bool:
 
 
 def _among_people(said: ParsedMessage, here: ThreadSituation) -> bool:
-    """Return whether it is thanks to another person, or a yes to another person's question."""
     polite = said.intent in POLITE and here.follows != "us"
     return polite or (said.intent is Intent.TYPED_APPROVAL and here.follows == "person" and here.after_question)
 
@@ -163,7 +162,6 @@ RULES: Final = (
 
 
 def classify_addressing(said: ParsedMessage, here: ThreadSituation) -> Addressing:
-    """Return what to do with the message."""
     return next(rule.heed for rule in RULES if rule.holds(said, here))
 
 
@@ -187,8 +185,8 @@ _YOU = _each("you your u ya du dir dich ihr euch vous tu te toi usted ustedes")
 
 
 def find_call(text: str, us: Collection[str] = (), names: Collection[str] = ()) -> CallPosition:
-    """Return where a message calls another person: a mention, one of `names` (thread speakers) at the start, or a
-    `word,` there with a “you” later. `us`: RackMedic's ids and names.
+    """Return where another person is called: a mention, one of `names` (thread speakers) at the start, or a `word,`
+    there with a “you” later. `us`: RackMedic's ids and names.
     """
     head = text[:LONGEST]
     ours = {name.casefold() for name in us}
@@ -200,7 +198,7 @@ def find_call(text: str, us: Collection[str] = (), names: Collection[str] = ()) 
 
 
 def is_mentioned(text: str, us: Collection[str]) -> bool:
-    """Return whether RackMedic is called: as `@name` anywhere, or by name at the start or end."""
+    """Return whether RackMedic is called: `@name` anywhere, or its name at the start or end."""
     ours, head = {name.casefold() for name in us}, text[:LONGEST]
     if any(_name_of(found.group()) in ours for found in _CALL.finditer(head)):
         return True
@@ -265,7 +263,7 @@ _THE_WORK = _each(
 
 
 def is_work_question(said: ParsedMessage) -> bool:
-    """Return whether a text asks about the incident: it names something known or a technical word."""
+    """Return whether it asks and names something known or technical."""
     words = _plain(said.text[:LONGEST]).split()
     asks = said.text.rstrip().endswith("?") or bool(words and words[0] in _ASKING)
     named = said.hosts or said.unknown_hosts or said.labels or said.category or said.check or said.remedy or said.device or said.job
@@ -283,9 +281,7 @@ _CALL_AND_PLEASE = _GREETING | _each("rackmedic please pls plz just now then als
 
 
 def commands_machines(said: ParsedMessage) -> bool:
-    """Return whether a text starts with a command and names machines in any notation: `drain everything except gpu-002
-    pls`.
-    """
+    """Return whether a text commands machines, in any notation: `drain everything except gpu-002 pls`."""
     words = _plain(said.text[:LONGEST]).split()
     first = _command_at(words)
     if first is None:
@@ -295,7 +291,7 @@ def commands_machines(said: ParsedMessage) -> bool:
 
 
 def begins_with_command(text: str) -> bool:
-    """Return whether a text starts with a verb for machines, after a greeting or a please."""
+    """Return whether it starts with a verb for machines, after greetings."""
     return _command_at(_plain(text[:LONGEST]).split()) is not None
 
 
@@ -305,7 +301,7 @@ def _command_at(words: Sequence[str]) -> int | None:
 
 
 def is_question(text: str) -> bool:
-    """Return whether a text ends with a question mark or starts with a question word."""
+    """Return whether it ends with a question mark or starts with a question word."""
     words = _plain(text[:LONGEST]).split()
     first = next((word for word in words if word not in _GREETING), "")
     return text.rstrip().endswith("?") or first in _ASKING
@@ -318,12 +314,11 @@ def is_request(said: ParsedMessage) -> bool:
 
 
 def is_yes_or_no(text: str) -> bool:
-    """Return whether it is a bare answer, which requests nothing."""
     return len(text) <= LONGEST and _plain(text) in _YES_NO
 
 
 def can_answer(text: str) -> bool:
-    """Return whether a text can answer a question: it has words, asks nothing itself, and is no aside."""
+    """Return whether it can answer a question: words, no question itself, no aside."""
     head = _plain(text[:LONGEST])
     return bool(head) and not text.rstrip().endswith("?") and not any(head == aside or head.startswith(f"{aside} ") for aside in _ASIDES)
 

@@ -67,7 +67,7 @@ def split_clauses(text: str, names: Vocabulary, now: datetime) -> list[Clause]:
 
 
 def _parts(sentence: Sentence, register: EntityFinder, now: datetime) -> Iterator[tuple[str, Clause]]:
-    """Yield (text before the part, part)."""
+    """Yield (text before, part)."""
     cuts = [found.span() for found in _CUT.finditer(sentence.text)][: MOST_PARTS - 1]
     begins, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(sentence.text)]
     for begin, end in zip(begins, ends, strict=True) if cuts else ():
@@ -104,7 +104,6 @@ def _clause(sentence: Sentence, register: EntityFinder, now: datetime, *, part: 
 
 
 def _words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words in English, with spelling corrected."""
     translated = translate_to_english(words, list_cue_words())
     if translated is not None:
         return tuple(expand_abbreviations(translated))
@@ -117,7 +116,7 @@ def _speller() -> SpellingCorrector:
 
 
 def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tuple[bool, bool, bool, bool]:
-    """Return whether a sentence asks, requests, denies and depends on something. `marked`: it has a question mark."""
+    """Return whether a sentence asks, requests, denies, depends. `marked`: with a question mark."""
     body = list(words)
     while len(body) > 1 and body[0] in _LEADS:
         body.pop(0)

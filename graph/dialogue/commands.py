@@ -24,13 +24,13 @@ _GUIDE = re.compile(
 
 
 def parse_guide_request(text: str) -> tuple[str, str] | None:
-    """Return guide name and host names if the text requests a guide and nothing else."""
+    """Return guide and host names if the text requests a guide and nothing else."""
     found = _GUIDE.fullmatch(" ".join(text[:LONGEST].split())) if len(text) <= LONGEST else None
     return (found["name"] or found["called"], found["names"] or "") if found else None
 
 
 def parse_command(text: str, names: Vocabulary) -> ParsedMessage | None:
-    """Return a report or guide request, or a command that names a group or nearly one; None for any other text."""
+    """Return a report or guide request, or a command naming a group or nearly one; else None."""
     if len(text) <= LONGEST and is_report_request(normalize_text(text)):
         return ParsedMessage(intent=Intent.REPORT, text=text)
     if (guide := parse_guide_request(text)) is not None:

@@ -61,13 +61,11 @@ class Cue(NamedTuple):
 
 
 def rank_intents(clause: Clause) -> list[IntentFit]:
-    """Return the intents that the clause fits, best first."""
     found = [IntentFit(intent, score) for intent, rule in RULES.items() if (score := _score(clause, intent, rule)) > 0]
     return sorted(found, key=lambda fit: -fit.score)
 
 
 def rank_partial_intents(clause: Clause) -> list[IntentFit]:
-    """Return the intents whose cues are partly present, best first."""
     found = [IntentFit(intent, max(_partly(clause, cue) for cue in _cues()[intent])) for intent in RULES]
     return sorted((fit for fit in found if fit.score > 0), key=lambda fit: -fit.score)
 
@@ -136,7 +134,7 @@ def _fit(clause: Clause, cue: Cue, rule: CueRow) -> float:
 
 
 def _held(clause: Clause, term: CueTerm, used: set[int]) -> float | None:
-    """Return a term's worth and mark its words as used; None if the clause lacks it."""
+    """Return a term's worth and mark its words used; None if absent."""
     if term.mood:
         return (0.0 if term.forbids else 0.3) if clause.has_mood(term.mood) is not term.forbids else None
     if term.forbids:
@@ -182,12 +180,12 @@ def _things(clause: Clause, one: str) -> Iterator[WordPositions]:
 
 
 def _one(places: Collection[int], beyond: int) -> WordPositions:
-    """Return the positions of one thing; a time without a word of its own counts as after the last word."""
+    """A time without a word of its own counts as after the last word."""
     return tuple(sorted(places)) or (beyond,)
 
 
 def compute_explained_share(clause: Clause, used: Collection[int], unknown: float = 1.0) -> float:
-    """Return the share of the clause that the cue, names and neutral words explain."""
+    """Return the share of the clause that cue, names and neutral words explain."""
     named = {at for places in clause.named.used.values() for at in places}
     neutral = {at for kind in ("host", "person", "job", "time") for at in clause.named.used.get(kind, ())}
     known = {at for spans in clause.ideas.values() for places in spans for at in places} | named

@@ -17,7 +17,6 @@ from graph.dialogue.said import ParsedMessage
 
 
 class TenantRequest(StrEnum):
-    """The kind of a tenant's request."""
 
     PERSON = "person"
     CHANGE = "change"
@@ -232,7 +231,7 @@ _OWN_DOING: Final = re.compile(
 
 
 def classify_tenant_request(text: str, now: datetime) -> TenantRequest | None:
-    """Return the kind of a tenant's request; None for a report or anything outside the table."""
+    """Return the request's kind; None for a report or anything outside the table."""
     if len(text) > LONGEST:
         return None
     plain, ended = _OWN_DOING.subn(" ", normalize_text(text))
@@ -243,7 +242,6 @@ def classify_tenant_request(text: str, now: datetime) -> TenantRequest | None:
 
 
 def _found(plain: str) -> TenantRequest | None:
-    """Return the first match with few words besides."""
     found = next(((want, hit) for want, pattern in _READ if (hit := pattern.search(plain))), None)
     if found is None or len(plain.replace(found[1].group(), " ", 1).split()) > MOST_BESIDE:
         return None
@@ -251,7 +249,7 @@ def _found(plain: str) -> TenantRequest | None:
 
 
 def apply_tenant_request(said: ParsedMessage, now: datetime) -> tuple[ParsedMessage, TenantRequest | None]:
-    """Return the message with the intent of a request in the table. A text that names a machine withdraws nothing."""
+    """Apply the request's intent to the message. A text that names a machine withdraws nothing."""
     want = classify_tenant_request(said.text, now)
     if want is None or (want is TenantRequest.WITHDRAW and (said.hosts or said.unknown_hosts)):
         return said, None

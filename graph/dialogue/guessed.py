@@ -1,8 +1,7 @@
 """Apply a model's reading of a message that the rules did not understand. Pure.
 
 A model's guess never closes, takes, stops or mutes anything: such a guess becomes a suggestion. For whatever is
-proposed or recorded, the
-message itself must name the subject.
+proposed or recorded, the message itself must name the subject.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +34,7 @@ def needs_model(said: ParsedMessage) -> bool:
 
 
 def build_intent_choices(hosts: Sequence[str], labels: Sequence[str], checks: Sequence[str], remedies: Sequence[str]) -> IntentChoices:
-    """Return all choices: every intent with its meaning and an example, and the place's names."""
+    """Return every intent with meaning and example, and the place's names."""
     unsaid = {Intent.NEW_FACTS}  # “anything else” would be chosen for anything else
     means = {
         intent.value: f"{row.means}, as in “{row.form}”" if row.form and intent not in unsaid else row.means

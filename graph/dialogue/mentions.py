@@ -52,7 +52,7 @@ class NamedEntities:
 
 
 class EntityFinder:
-    """Finds vocabulary entries in a text. Hosts are looked up once for the whole text."""
+    """Finds vocabulary entries; hosts are looked up once for the whole text."""
 
     def __init__(self, text: str, names: Vocabulary) -> None:
         self._names = names
@@ -67,7 +67,7 @@ class EntityFinder:
         self._stems = {_stem(name) for name in (*self._found.hosts, *self._found.unknown)}
 
     def find_entities(self, text: str, words: Sequence[str], *, timed: bool = False) -> NamedEntities:
-        """Return the entities of one sentence, given as text and as words."""
+        """Return the entities of one sentence."""
         used: dict[str, set[int]] = {}
         device, xid, person = _first(_DEVICE, text), _first(_XID, text), _first(_PERSON, text)
         hosts = self._hosts(text, words, used)
@@ -122,7 +122,6 @@ class EntityFinder:
         return _stem(word) in self._stems
 
     def _causes(self, text: str, words: Sequence[str], used: dict[str, set[int]]) -> tuple[tuple[str, ...], str]:
-        """Return labels found by id, title or plain word, else the category that a word denotes."""
         titles, lowered = self._names.titles, text.lower()
         exact = [label for found in _LABEL.finditer(text) for label in titles if label.lower().startswith(found[0].lower())]
         exact += [label for label, title in titles.items() if title.lower() in lowered or label.rpartition(".")[2].lower() in lowered]
@@ -145,7 +144,6 @@ class EntityFinder:
     def _one(
         self, words: Sequence[str], kind: str, table: Mapping[tuple[str, ...], str], known: Collection[str], used: dict[str, set[int]]
     ) -> str:
-        """Return the entry named with the most words."""
         ids = {_spelt_name(one.replace("_", " ")): one for one in known if one not in _PLAIN_WORDS}
         found = [row for row in _phrases(words, {**table, **ids}) if row[2] in known]
         for places, _, _ in found:
@@ -168,12 +166,11 @@ def _stem(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _spelt_name(name: str) -> tuple[str, ...]:
-    """Normalize a title or id. Cached: every message is compared with some hundred of them."""
+    """Cached: every message is compared with some hundred names."""
     return tuple(normalize_words(name))
 
 
 def _titled(words: Sequence[str], titles: Mapping[str, str]) -> list[str]:
-    """Return causes whose title shares most of its significant words with the text."""
     said = {word[:6] for word in words} - {word[:6] for word in _COMMON}
     best: list[tuple[float, str]] = []
     for label, title in titles.items():
@@ -185,7 +182,7 @@ def _titled(words: Sequence[str], titles: Mapping[str, str]) -> list[str]:
 
 
 def _phrases(words: Sequence[str], table: Mapping[tuple[str, ...], str]) -> Iterator[tuple[Sequence[int], int, str]]:
-    """Yield (positions, word count, value) of the longest phrases, none overlapping. Articles are ignored."""
+    """Yield (positions, word count, value) of the longest phrases without overlap, ignoring articles."""
     told = [at for at, word in enumerate(words) if word not in _ARTICLES]
     start = 0
     while start < len(told):

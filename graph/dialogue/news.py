@@ -26,7 +26,7 @@ _DECISION = re.compile(r"(?:please )?(?:approved?|deny|denied|rejected?) `?apr-[
 
 
 def has_new_facts(text: str, names: Vocabulary, now: datetime, parts: Iterable[Clause]) -> bool:
-    """Return whether the message brings something to check."""
+    """Return whether there is something to check."""
     told = parse_report(text[:LONGEST], names.host_index, now)
     stated = [clause for clause in parts if not (clause.asks or clause.requests or clause.part or _supposes(clause))]
     if (told.signatures or physical_reports(text)) and (stated or not any(True for _ in parts)):
@@ -88,6 +88,5 @@ def has_complaint(text: str, now: datetime) -> bool:
 
 
 def _is_noise(text: str) -> bool:
-    """Return whether it has no words, only emoji or one letter repeated."""
     words = _WORD.findall(text)
     return "?" not in text and all(len(word) > 3 and len(set(word.casefold())) == 1 for word in words)

@@ -54,7 +54,7 @@ _NAMES: Final = {"host": "HOST", "group": "HOST", "job": "JOB", "cause": "CAUSE"
 
 
 def find_predicate(intent: Intent, parts: Sequence[Clause]) -> Predicate:
-    """Return what the message's only sentence asks, if fully understood; a negated question has no clear yes or no."""
+    """Return what the only sentence asks, if fully understood; a negated question has no clear yes or no."""
     said = [(clause, words) for clause in parts if not clause.part and (words := _words(clause))]
     if intent not in _ROWS or len(said) != 1:
         return ""
@@ -65,7 +65,7 @@ def find_predicate(intent: Intent, parts: Sequence[Clause]) -> Predicate:
 
 
 def _words(clause: Clause) -> list[str]:
-    """Return the words with names replaced by their kind, without a leading greeting."""
+    """Replace names by their kind and drop a leading greeting."""
     kinds = {at: _NAMES.get(kind, "NAME") for kind, places in clause.named.used.items() for at in places}
     found: list[str] = []
     for at, word in enumerate(clause.words):

@@ -55,7 +55,6 @@ _LASTS = re.compile(r"\b(\d{1,3}|half an|an?|one|two|three) ?(m|min|h|hr)(?:inut
 
 
 class IntentCandidate(NamedTuple):
-    """An intent, its score, and the clause that expresses it."""
 
     intent: Intent
     score: float
@@ -107,7 +106,7 @@ def _read(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
 
 
 def _best(parts: Iterable[Clause]) -> IntentCandidate | None:
-    """Return a plain stop, else the most specific request; politeness ranks last."""
+    """A plain stop comes first, then the most specific request, politeness last."""
     found = [
         IntentCandidate(fit.intent, fit.score * (A_PART if clause.part else 1.0), clause)
         for clause in parts
@@ -118,7 +117,7 @@ def _best(parts: Iterable[Clause]) -> IntentCandidate | None:
 
 
 def _draws(text: str, parts: Sequence[Clause]) -> bool:
-    """Return whether a GPU metric is wanted as a chart, which must not run a test."""
+    """A wanted chart of a GPU metric must not run a test."""
     drawn = any("picture" in clause.ideas for clause in parts) and not any(clause.denies or clause.quotes for clause in parts)
     return drawn and bool(find_metric(text, ""))
 
@@ -137,7 +136,7 @@ def _not_understood(text: str, parts: Sequence[Clause], now: datetime) -> Parsed
 
 
 def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> ParsedMessage:
-    """Build the message. `parts` starts with the clause of the intent; the others supply what it does not name."""
+    """`parts` starts with the clause of the intent; the others supply what it does not name."""
     named = [clause.named for clause in parts]
     meant = [clause.named for clause in parts if not (intent is Intent.CORRECT and clause.denies)]  # "not the GPU" is no word for it
     causes = next((row for row in meant if row.labels or row.category), None)
@@ -170,7 +169,6 @@ def _picture(ideas: Collection[str]) -> str:
 
 
 def _since(text: str, parts: Sequence[Clause], now: datetime) -> datetime | None:
-    """Return the time in the original wording, else in the corrected one."""
     return parse_time_window(text[:LONGEST], now)[0] or parse_time_window(" . ".join(" ".join(clause.words) for clause in parts), now)[0]
 
 

@@ -44,13 +44,10 @@ class ParsedMessage(StoredModel):
 
     @property
     def kind(self) -> InboxItemKind:
-        """The inbox item that the message becomes."""
         return INTENTS[self.intent].item
 
     def build_item_data(self) -> dict[str, Any]:
-        """Return plain JSON for an inbox item, without defaults and text. Names in a command are exact, so they are
-        listed separately.
-        """
+        """Return plain JSON without defaults and text. A command's names are exact, so they are listed separately."""
         told: dict[str, Any] = {"said": self.model_dump(mode="json", exclude_defaults=True, exclude={"text"})}
         group = (self.group,) if self.group not in ("", ALL, OTHERS) and not self.hosts else ()
         if self.intent in _EXACT and (named := (*group, *self.hosts, *self.unknown_hosts)):
@@ -79,6 +76,6 @@ class Vocabulary:
 
 
 def get_parsed_message(item: InboxItem) -> ParsedMessage | None:
-    """Return what was understood when the item arrived; None if it is no message of a person."""
+    """Return what was understood on arrival; None for items other than people's messages."""
     row = item.data.get("said")
     return ParsedMessage.model_validate({**row, "text": item.text}) if isinstance(row, Mapping) else None

@@ -64,7 +64,6 @@ class Sentence(NamedTuple):
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """Return the sentences of a text's first `LONGEST` characters."""
     found: list[Sentence] = []
     text, start, room = separate_scripts(text[:LONGEST]), 0, MOST_WORDS
     for stop in [*_BREAK.finditer(text), None]:
@@ -87,7 +86,7 @@ def separate_scripts(text: str) -> str:
 
 
 def normalize_words(text: str) -> list[str]:
-    """Return lower-case words without accents and contractions; emoji by name."""
+    """Return lower-case words without accents; contractions expanded, emoji by name."""
     for sign, name in _EMOJI.items():
         text = text.replace(sign, f" {name} ")
     return [word for chunk in text.replace("/", " / ").split() for word in _chunk(chunk)]
@@ -126,7 +125,6 @@ def _uncontracted(part: str) -> list[str]:
 
 
 def expand_abbreviations(words: Sequence[str]) -> list[str]:
-    """Expand chat abbreviations in English words."""
     return [part for word in words for part in SPELT.get(word, word).split()]
 
 
@@ -142,7 +140,6 @@ class SpellingCorrector:
             self._of_letters.setdefault("".join(sorted(word)), []).append(word)
 
     def correct_word(self, word: str) -> str:
-        """Return the known word that this one misspells, or itself."""
         if len(word) < 4 or len(word) > LONGEST_WORD or word in self._known or word in self._real or not word.isalpha():
             return word
         squeezed = _squeezed(word)

@@ -250,7 +250,6 @@ def translate_to_english(words: Sequence[str], cues: Collection[str]) -> list[st
 
 
 def _divided(run: str) -> list[str]:
-    """Split text without blanks into the longest words of the table."""
     table, found, at = _tables()[-1], list[str](), 0
     while at < len(run):
         size = next((size for size in range(min(_LONGEST_RUN, len(run) - at), 1, -1) if (run[at : at + size],) in table), 1)
@@ -265,7 +264,7 @@ def _hits(words: Sequence[str], table: Mapping[tuple[str, ...], str]) -> int:
 
 
 def _phrases(words: Sequence[str], table: Mapping[tuple[str, ...], str]) -> Iterator[tuple[int, int]]:
-    """Yield (position, words) of the longest phrases, none overlapping."""
+    """Yield (position, words) of the longest phrases without overlap."""
     at = 0
     while at < len(words):
         size = next((size for size in range(min(_LONGEST, len(words) - at), 0, -1) if tuple(words[at : at + size]) in table), 0)

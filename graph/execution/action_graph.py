@@ -1,8 +1,7 @@
 """The action graph: ask, act, prove, with one LangGraph thread per action.
 
 The thread holds progress only; the ledger decides what may run and records what ran. `ask` holds only the interrupt.
-Every node first
-reads the ledger, so an action interrupted by a crash is found and never run twice.
+Every node first reads the ledger, so an action interrupted by a crash is found and never run twice.
 """
 
 from datetime import datetime, timedelta
@@ -118,7 +117,7 @@ def route_after_act(state: ActionProgress) -> str:
 
 
 def build_action_graph(checkpointer: BaseCheckpointSaver[Any]) -> ActionGraph:
-    """Compile the graph. Callers pass the context with each call."""
+    """Compile the graph; the context comes with each call."""
     graph = StateGraph(ActionProgress, context_schema=ActionGraphContext)
     graph.add_node("ask", await_decision)
     graph.add_node("act", execute_action)
@@ -143,14 +142,14 @@ class ActionThreads:
         self._ports = ports
 
     async def ensure_waiting(self, seen: ActionRecord) -> None:
-        """Create the thread, if missing, up to its wait for a decision."""
+        """Create the thread, if missing, up to its decision."""
         config = _build_config(seen.approval)
         snapshot = await self._graph.aget_state(config)
         if not snapshot.values:
             await self._graph.ainvoke(_build_initial_state(seen), config, context=self._ports, durability="sync")
 
     async def resume_action(self, seen: ActionRecord) -> ActionProgress:
-        """Continue past the decision. Raises ActionDeferred, StillRunning or LostClaim where it cannot continue now."""
+        """Continue past the decision. Raises ActionDeferred, StillRunning or LostClaim."""
         config = _build_config(seen.approval)
         snapshot = await self._graph.aget_state(config)
         if not snapshot.values or snapshot.values.get("version") != ACTION_GRAPH_VERSION:
@@ -172,7 +171,7 @@ class ActionThreads:
 
 
 def _was_resolved_by_human(values: Any, seen: ActionRecord) -> bool:
-    """Return whether the thread ended without a proof and a human has since recorded what happened."""
+    """The thread ended without a proof, and a human has since recorded the result."""
     return (
         seen.state in (State.DONE, State.FAILED) and not seen.outcome and values.get("state") not in (State.DONE.value, State.FAILED.value)
     )

@@ -71,9 +71,7 @@ class ActionGraphContext:
 
 
 async def claim_action(seen: ActionRecord, ports: ActionGraphContext) -> Claim:
-    """Claim an action after checking host identity, conditions and fault. Raises ApprovalOutdated, ActionDeferred or a
-    Refused.
-    """
+    """Check identity, conditions and fault, then claim. Raises ApprovalOutdated, ActionDeferred or a Refused."""
     action = seen.action
     try:
         await _verify_host_identity(action, ports)
@@ -98,7 +96,7 @@ async def claim_action(seen: ActionRecord, ports: ActionGraphContext) -> Claim:
 
 
 async def _verify_host_identity(action: Action, ports: ActionGraphContext) -> None:
-    """Check by host key and boot id that this is the machine that was diagnosed."""
+    """Compare host key and boot id with those that were diagnosed."""
     if action.host_key:
         key = await read_host_key_fingerprint(action.via, ports.transport)
         if key != action.host_key:
@@ -125,15 +123,12 @@ async def _verify_fault_present(seen: ActionRecord, ports: ActionGraphContext) -
 
 
 def _get_controller(action: Action, ports: ActionGraphContext) -> str:
-    """Return the target's scheduler controller, or an empty string."""
     row = ports.reading.inventory.hosts.get(action.target)
     return row.controller if row else ""
 
 
 async def execute_claim(claim: Claim, ports: ActionGraphContext) -> ActionRecord:
-    """Run the claim, or find out how an adopted one ended, and record the result. Raises LostClaim if another worker
-    took over.
-    """
+    """Run the claim, or find out how an adopted one ended, and record the result. Raises LostClaim."""
     settled = await _run_claim(claim, ports)
     sha = settled.output if is_digest(settled.output) else await _store_output(claim.action.incident, settled.output, ports)
     return await ports.ledger.finish(claim, settled.state, exit_status=settled.exit_status, output=sha, says=settled.says)
@@ -156,7 +151,7 @@ async def _run_claim(claim: Claim, ports: ActionGraphContext) -> ExecutionResult
 
 @dataclass(frozen=True, slots=True)
 class _LedgerHeartbeat:
-    """The ledger's heartbeat in the form that `tools.execution.runner` takes."""
+    """Adapts the ledger to `tools.execution.runner`."""
 
     ledger: Ledger
 
@@ -165,7 +160,7 @@ class _LedgerHeartbeat:
 
 
 async def _run_check(claim: Claim, ports: ActionGraphContext) -> ExecutionResult:
-    """Run an exclusive check; the result's output is the digest of its facts."""
+    """Run an exclusive check; `output` is the digest of its facts."""
     action = claim.action
     if not claim.may_start:
         return ExecutionResult("failed", says="the worker that ran it died; it changed nothing and may be run again")
@@ -179,7 +174,7 @@ async def _run_check(claim: Claim, ports: ActionGraphContext) -> ExecutionResult
 
 
 async def _run_with_heartbeat(claim: Claim, work: Coroutine[Any, Any, T], ports: ActionGraphContext) -> T:
-    """Await `work` while sending heartbeats; cancel it when the ledger says that the claim is lost."""
+    """Await `work` with heartbeats; cancel it when the claim is lost."""
     task, keeper = asyncio.create_task(work), asyncio.create_task(_send_heartbeats(claim, ports))
     try:
         await asyncio.wait({task, keeper}, return_when=asyncio.FIRST_COMPLETED)
@@ -202,18 +197,16 @@ async def _send_heartbeats(claim: Claim, ports: ActionGraphContext) -> None:
 
 
 async def supersede_action(approval: str, why: ApprovalOutdated, ports: ActionGraphContext) -> ActionRecord:
-    """End an action that must not run any more."""
     with suppress(record.NotOpen):
         await ports.ledger.end_action(approval, Transition.SUPERSEDE, "rackmedic", str(why))
     return await ports.ledger.get_record(approval)
 
 
 def estimate_claim_time(seen: ActionRecord, now: datetime) -> datetime:
-    """Return a time not later than the claim: the last vote, or without votes `now` minus the start window."""
+    """Return a time not later than the claim: the last vote, else `now` minus the start window."""
     votes = [datetime.fromisoformat(vote.at) for vote in seen.votes]
     return max(votes, default=now - timedelta(seconds=seen.terms.start_seconds))
 
 
 def has_started(seen: ActionRecord) -> bool:
-    """Return whether the command began, according to the record."""
     return seen.state is State.DONE or (seen.state is State.FAILED and seen.exit_status is not None)

@@ -34,8 +34,7 @@ async def check_fault(
     """Return whether a fault is present now.
 
     Log lines count from `since` on. `known` are the incident's facts. `changed`: the host was changed since, so its old
-    boot id and the old
-    proof no longer show the fault.
+    boot id and the old proof no longer show the fault.
     """
     if fault.lasts == "boot" and not changed and (mended := await _find_last_repair(fault, since, reading)):
         since, changed = mended, True  # its line is from before that repair
@@ -51,7 +50,7 @@ async def check_fault(
 
 
 async def _find_last_repair(fault: FaultCondition, since: datetime, reading: GraphContext) -> datetime | None:
-    """Return when any incident last repaired all of the fault's devices after `since`, or None."""
+    """Return when all of the fault's devices were last repaired after `since`, by any incident."""
     names = [name.rpartition("/")[2] for name in fault.devices] or [""]
     rows = [row for row in await reading.treated([fault.host]) if row.at > since and all(map(row.covers_device, names))]
     return max((row.at for row in rows), default=None)
@@ -88,7 +87,7 @@ async def _check_by_reading(
 
 
 def list_fault_checks(fault: FaultCondition, lens: ReferenceData) -> tuple[str, ...]:
-    """Return the checks that showed the fault and every other non-exclusive check that can decide its cause."""
+    """Return the checks that showed the fault and all non-exclusive ones that can decide its cause."""
     leaf = lens.taxonomy.leaves.get(fault.label)
     deciding = [check.id for check in lens.list_deciding_checks(leaf)] if leaf else []
     return tuple(name for name in dict.fromkeys((*fault.checks, *deciding)) if name in lens.checks and not lens.checks[name].exclusive)

@@ -50,7 +50,7 @@ DEVICE_PROOF_KEYS: Mapping[str, str] = {"restart_container": "container.nvml"}
 
 
 def get_scheduler_proof(action: Action) -> Condition | None:
-    """Return the condition that proves the action, where a scheduler proves it."""
+    """Return the scheduler's condition that proves the action, if any."""
     way = action.argv[0] if action.argv and action.argv[0] in REMEDY_VARIANTS else action.remedy
     row = SCHEDULER_PROOFS.get(way)
     return fill_condition(row, action.args) if row else None
@@ -64,7 +64,7 @@ def list_proof_checks(action: Action, lens: ReferenceData) -> tuple[str, ...]:
 
 
 def judge_outcome(action: Action, before: Sequence[Fact], after: Sequence[Fact], lens: ReferenceData, since: datetime) -> Proof:
-    """Judge the action's label on its target. Only events after `since` count."""
+    """Judge the action's label on its target by events after `since`."""
     target = action.target
     seen = [fact for fact in mark_stale_after_repairs(after, {target: since}, find_clock_skews([*before, *after])) if fact.host == target]
     if not any(not fact.status.blind for fact in seen):
@@ -81,7 +81,6 @@ def judge_outcome(action: Action, before: Sequence[Fact], after: Sequence[Fact],
 
 
 def _find_unobserved_device(action: Action, seen: Sequence[Fact]) -> str:
-    """Return the first treated device that should have answered and did not."""
     key = DEVICE_PROOF_KEYS.get(action.remedy, "")
     told = {f"{fact.host}/{fact.device}" for fact in seen if fact.key == key and not fact.status.blind}
     return next((device for device in action.devices if key and device not in told), "")
@@ -101,8 +100,7 @@ def _list_new_root_causes(action: Action, was: Assessment, now: Assessment, lens
     """Return labels proven of the host now and not before.
 
     Excluded: labels proven before though explained by another cause; the action's own label, which is judged
-    separately; and causes of a
-    job, a switch or storage, which no host remedy can bring about.
+    separately; and causes of a job, a switch or storage, which no host remedy can bring about.
     """
     known = {(row.label, row.subject) for row in was.rows if row.proven} | {(action.proves, row.subject) for row in now.roots}
     own = [row for row in now.roots if lens.taxonomy.leaves[row.label].scope in HOST_SCOPES]

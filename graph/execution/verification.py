@@ -17,7 +17,7 @@ from tools.ledger.record import ActionRecord
 
 
 async def verify_outcome(seen: ActionRecord, since: datetime, ports: ActionGraphContext) -> tuple[Proof, list[Fact]]:
-    """Return the verdict on the target as it is now, and the facts behind it."""
+    """Return the verdict on the target as it is now, and its facts."""
     action = seen.action
     if action.remedy == "run_check":
         return Proof("passes_now", "the check has answered"), await _load_check_facts(seen, ports)
@@ -48,10 +48,9 @@ class ActionVerifier:
     ports: ActionGraphContext
 
     async def verify_again(self, seen: ActionRecord, since: datetime) -> tuple[Proof, list[Fact]]:
-        """Prove a finished action once more, outside its thread."""
         return await verify_outcome(seen, since, self.ports)
 
     async def check_fault(self, fault: FaultCondition, incident: str, since: datetime, *, changed: bool = False) -> CausePresence:
-        """Return whether a fault is present now, as a claim would judge it."""
+        """Judge a fault as a claim would."""
         known = await self.ports.facts_of(incident)
         return await check_fault(fault, incident, since, known, self.ports.reading, self.ports.transport, changed=changed)

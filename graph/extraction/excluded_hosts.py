@@ -102,7 +102,6 @@ def _find_healthy_spans(text: str, spans: list[HostSpan]) -> set[int]:
 
 
 def _get_list_join(text: str, spans: list[HostSpan], at: int) -> str:
-    """Return the text between this name and the next if both are in one list, else an empty string."""
     between = text[spans[at].end : spans[at + 1].start] if at + 1 < len(spans) else ""
     return between if _LIST_JOIN_PATTERN.fullmatch(between) else ""
 
@@ -122,7 +121,7 @@ def _find_list_end(text: str, spans: list[HostSpan], at: int) -> int:
 
 
 def _parse_health_after(text: str, spans: list[HostSpan], at: int) -> bool | None:
-    """Return True if the words after it call a whole list fine, False for its last host only, else None."""
+    """Return True if the text calls a whole list fine, False for its last host, else None."""
     span = spans[at]
     found = _AFTER_HOST_PATTERN.match(text, span.end)
     before = text[max(0, span.start - 80) : span.start]
@@ -143,7 +142,7 @@ def _parse_health_after(text: str, spans: list[HostSpan], at: int) -> bool | Non
 
 
 def _is_cleared_before(text: str, spans: list[HostSpan], at: int) -> bool:
-    """Return whether words before the host exclude it. If all others are fine, it is the faulty one."""
+    """If all others are fine, this host is the faulty one."""
     start = spans[at].start
     found = _BEFORE_HOST_PATTERN.search(text[max(0, start - 80) : start])
     if found is None:
@@ -171,7 +170,7 @@ def _is_left_out(text: str, spans: list[HostSpan], at: int) -> bool:
 
 
 def _is_taken_back(text: str, spans: list[HostSpan], at: int, end: int) -> bool:
-    """Return whether a `but` without another host follows, which then applies to this host."""
+    """A following `but` without another host applies to this one."""
     stop = _SENTENCE_END_PATTERN.search(text, end)
     last = stop.start() if stop else len(text)
     if stop and stop[0] == "?":

@@ -18,8 +18,7 @@ def select_own_facts(pasted: PastedFacts, others: Sequence[Fact], addresses: fro
     """Return the facts to keep and how many are dropped.
 
     `others` were kept before. `addresses` are the PCI addresses of all GPUs in question, empty if unknown. Events at
-    other addresses count
-    for nothing; one fact names them.
+    other addresses count for nothing; one fact names them.
     """
     places = {"", *addresses}
     may_be = tuple(fact for fact in pasted.facts if not addresses or _get_gpu_address(fact) in places)
@@ -30,7 +29,6 @@ def select_own_facts(pasted: PastedFacts, others: Sequence[Fact], addresses: fro
 
 
 def _build_foreign_facts(facts: Sequence[Fact]) -> list[Fact]:
-    """Return one fact for events of GPUs that no host of the incident has."""
     if not facts:
         return []
     first = facts[0].format_sentence()[:MAX_SHOWN_CHARS]
@@ -40,7 +38,7 @@ def _build_foreign_facts(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _get_gpu_address(fact: Fact) -> str:
-    """Return the GPU address of a kernel event; "" for other facts, which pass as own."""
+    """Return "" for anything but a GPU's kernel event, which passes as own."""
     row = find_key(fact.key)
     of_gpu = row is not None and row.scope == "gpu" and fact.key.startswith("kernel.")
     return (normalize_bdf(fact.device or "") or "") if of_gpu else ""

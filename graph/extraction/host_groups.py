@@ -63,12 +63,10 @@ def resolve_hosts_and_groups(
 
 
 def find_group(name: str, groups: Collection[str]) -> str | None:
-    """Return the group of this name, ignoring case."""
     return next((group for group in groups if group.casefold() == name.casefold()), None)
 
 
 def is_near_group_name(name: str, groups: Collection[str]) -> bool:
-    """Return whether it is a misspelt group name."""
     return len(name) >= MIN_GROUP_CHARS and bool(find_nearest_hosts(name, groups))
 
 

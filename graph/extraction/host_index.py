@@ -49,11 +49,9 @@ class HostIndex:
         return bool(self._exact)
 
     def find_by_digits(self, number: str) -> str | None:
-        """Return the one host with exactly these digits."""
         return self._of_number.get(number)
 
     def find_host(self, name: str) -> str | None:
-        """Return the known host of this name."""
         lowered = name.lower().rstrip(".")
         short, _, domain = lowered.partition(".")
         found = self._exact.get(lowered) or self._short.get(lowered)
@@ -62,8 +60,8 @@ class HostIndex:
         return (self._short.get(short) if domain else None) or self._find_with_other_zeros(short)
 
     def find_similar_host(self, name: str) -> str | None:
-        """Return the one host with the same letters and number, if only separators differ or no known host has a domain
-        to tell by.
+        """Return the one host with the same letters and number, if only separators differ or no known host has a
+        domain.
         """
         short, _, domain = name.lower().partition(".")
         if domain and self._domains:
@@ -71,7 +69,7 @@ class HostIndex:
         return self._short.get(short) or self._find_with_other_zeros(short) or self._spelt.get(_normalize_pieces(short))
 
     def _is_own_domain(self, domain: str) -> bool:
-        """Return whether a short name with this suffix may be a known host; log files are named after hosts, too."""
+        """Log files are named after hosts, too, so a file extension is no domain."""
         if self._domains is None or "." not in domain:
             return True
         if any(f".{domain}".endswith(f".{own}") or f".{own}".endswith(f".{domain}") for own in self._domains):
@@ -85,15 +83,13 @@ class HostIndex:
         return host if host and (len(short) < len(host.partition(".")[0]) or get_stem(short) not in self._padded) else None
 
     def has_spelling(self, name: str) -> bool:
-        """Return whether exactly this spelling is known."""
         return name.lower() in self._exact or name.lower() in self._short
 
     def is_numbered_alike(self, name: str) -> bool:
-        """Return whether the name has the stem of a known host."""
         return get_stem(name) in self.stems
 
     def is_numbered(self, name: str) -> bool:
-        """Return whether it is of a row of numbered hosts, or a known host except for separators."""
+        """Return whether it is one of numbered hosts, known or not, or a known one but for separators."""
         return (
             bool(self.find_host(name)) or self.is_numbered_alike(name) or bool(self.looks_like_host(name) and self.find_similar_host(name))
         )
@@ -118,11 +114,10 @@ class HostIndex:
         return digits in self._numbers and any(len(theirs) > 2 and compute_edit_distance(letters, theirs) == 1 for theirs in self._letters)
 
     def find_by_number(self, number: int) -> str | None:
-        """Return the one host of this number."""
         return self._of_count.get(str(number))
 
     def build_name(self, number: int) -> str | None:
-        """Return the name that a host of this number would have, if all hosts share one stem."""
+        """Return the name of a host with this number, if all hosts share one stem."""
         if len(self.stems) != 1:
             return None
         stem = next(iter(self.stems))
@@ -136,7 +131,6 @@ def get_stem(name: str) -> str:
 
 
 def get_digits(name: str) -> str:
-    """Return a name's final number as written."""
     found = _TRAILING_NUMBER_PATTERN.match(name.partition(".")[0])
     return found[2] if found else ""
 
@@ -155,7 +149,7 @@ def _index_unique(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
 
 
 def _normalize_pieces(short: str) -> str:
-    """Return letters and numbers without zeros and separators: `gpu_003` equals `gpu3`."""
+    """`gpu_003` equals `gpu3`."""
     return " ".join(str(int(piece)) if piece.isdecimal() and len(piece) < 10 else piece for piece in _PIECE_PATTERN.findall(short))
 
 

@@ -88,9 +88,7 @@ def _is_followed_by_unit(text: str, at: int) -> bool:
 
 
 def _parse_dashed_range(raw: str, book: HostIndex) -> list[str]:
-    """Return the hosts of `gpu-001-004`, `node-a1-a4`, `gpu001-gpu004`; none for a name. `gpu-2-4` is more often a
-    name.
-    """
+    """Return the hosts of `gpu-001-004`, `node-a1-a4`, `gpu001-gpu004`. `gpu-2-4` is more often a name."""
     for at in [place for place, letter in enumerate(raw) if letter == "-"][:12]:
         first, last = raw[:at], raw[at + 1 :].lstrip("-")
         if not book.is_numbered(first) or (last.isdigit() and book.find_host(raw)):
@@ -139,9 +137,7 @@ def _extend_list(text: str, start: int, found: HostList, book: HostIndex, *, ran
 
 
 def _parse_member(text: str, at: int, like: str, book: HostIndex, *, tight: bool = True, short: bool = False) -> tuple[str, int] | None:
-    """Return the host name at this place and its end: a full name, or an ending like the previous name's (`short`: only
-    that).
-    """
+    """Return the host name here and its end: a full name, or an ending like the previous one's (`short`: only that)."""
     at += len(text[at : at + 2]) - len(text[at : at + 2].lstrip("`*'\"<_"))
     if digits := _MEMBER_NUMBER_PATTERN.match(text, at):
         return _parse_numbered_member(text, digits, like, book, tight=tight)
@@ -195,7 +191,6 @@ def _replace_number(like: str, number: str) -> str:
 
 
 def _expand_span(first: str, last: str, book: HostIndex) -> list[str]:
-    """Return every name from first to last, lowest first; none if their stems differ or they are too many."""
     if get_stem(first) != get_stem(last) or not get_digits(first) or not get_digits(last):
         return []
     ends = sorted((get_digits(first), get_digits(last)), key=int)
@@ -206,15 +201,13 @@ def _expand_span(first: str, last: str, book: HostIndex) -> list[str]:
 
 
 def keep_if_hosts(names: list[str], book: HostIndex) -> list[str]:
-    """Return the names if at least one is known or numbered like a known host, else none."""
+    """Return the names if one is known or numbered like a known host, else none."""
     real = len(names) <= MAX_RANGE_HOSTS and any(map(book.is_numbered, names))
     return names if real else []
 
 
 def parse_bracket_range(text: str, book: HostIndex) -> list[str]:
-    """Return the hosts of `gpu-[001-003,007]` or `node-{a1..a4}`; the text itself if it has a known stem and cannot be
-    read.
-    """
+    """Return the hosts of `gpu-[001-003,007]` or `node-{a1..a4}`; an unreadable range of a known stem as it is."""
     name, inside = text[: min(at for sign in "[{(" if (at := text.find(sign)) >= 0)], ""
     plain = text.translate(str.maketrans("{}();|–…", "[][],,--")).replace(" ", "")
     plain = plain.replace("...", "-").replace("..", "-").rstrip(".-")

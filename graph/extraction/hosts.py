@@ -1,8 +1,7 @@
 """Find the hosts and the job that a text names. Hosts match as whole words; ranges in any notation. Pure.
 
 An unknown name that looks like a host is reported as spelt and never replaced by another. Only `lenient` callers get a
-host whose
-separators differ, with the original spelling.
+host whose separators differ, with the original spelling.
 """
 
 import re
@@ -47,7 +46,6 @@ _JOB_PATTERNS = (
 
 @dataclass(frozen=True, slots=True)
 class NamedHosts:
-    """Hosts in text order."""
 
     hosts: tuple[str, ...]
     unknown: tuple[str, ...]
@@ -55,7 +53,6 @@ class NamedHosts:
 
 
 class HostSpan(NamedTuple):
-    """A name, list or range in a text."""
 
     start: int
     end: int
@@ -65,13 +62,11 @@ class HostSpan(NamedTuple):
 def find_hosts(
     text: str, known: "Collection[str] | HostIndex", domains: Collection[str] | None = None, *, lenient: bool = False
 ) -> NamedHosts:
-    """Return known hosts in the text, and names and ranges that look like hosts but are unknown.
+    """Return known hosts in the text, and unknown names and ranges that look like hosts.
 
     Args:
-        text: The text to read.
-        known: Known hosts; pass a `HostIndex`, which has its own domains, to read many texts.
-        domains: Domains of the known hosts: a full name elsewhere is another host. None accepts any, as in output of
-            own machines.
+        known: Pass a `HostIndex`, which has its own domains, to read many texts.
+        domains: Domains of known hosts; a full name elsewhere is another host. None accepts any, as in machine output.
         lenient: Read `gpu_003` as gpu-003 where no other host can be meant.
     """
     book = known if isinstance(known, HostIndex) else HostIndex(known, domains)
@@ -79,7 +74,6 @@ def find_hosts(
 
 
 def find_host_spans(text: str, book: HostIndex) -> list[HostSpan]:
-    """Return names, lists and ranges in text order."""
     found: list[HostSpan] = []
 
     def take(match: re.Match[str]) -> str:
@@ -151,13 +145,12 @@ def expand_host_numbers(text: str, known: "Collection[str] | HostIndex") -> str:
 
 
 def find_job_id(text: str) -> str:
-    """Return the job id or an empty string."""
     found = next((found for pattern in _JOB_PATTERNS if (found := pattern.search(text))), None)
     return found["job"].rstrip(".-") if found else ""
 
 
 def _parse_called_host(match: re.Match[str], book: HostIndex) -> str:
-    """Return the name next to a host word; a device name only if a host of that number is known."""
+    """A device's name counts only if a host of that number is known."""
     name = (match["name"] or match["before"]).rstrip(".-_")
     return name if book and (not NON_HOST_PATTERN.match(name) or (match["before"] and book.find_similar_host(name))) else ""
 

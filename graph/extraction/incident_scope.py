@@ -23,7 +23,7 @@ class IncidentScope:
 
 
 def get_job_to_look_up(old: IncidentBrief, new: ParsedReport) -> str:
-    """Return the job whose hosts are needed to read the item, or an empty string."""
+    """Return the job whose hosts are needed, or ""."""
     return (new.job or old.job) if _names_other_job(old, new) or not (old.hosts or new.hosts) else ""
 
 
@@ -46,7 +46,7 @@ def resolve_scope(
 
 
 def _names_other_job(old: IncidentBrief, new: ParsedReport) -> bool:
-    """Return whether the item names a different job, or a first one although hosts are known."""
+    """A first job counts as another one if hosts are known already."""
     return bool(new.job) and new.job != old.job and bool(old.job or old.hosts)
 
 

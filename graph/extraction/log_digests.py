@@ -28,7 +28,7 @@ _DOCUMENT_PREFIXES = ("<?xml", "<nvidia_smi_log", "==============NVSMI LOG")
 
 
 def digest_log(name: str, sha256: str, text: str, now: datetime | None = None, rules: Sequence[FilterRule] = FILTERS) -> LogDigest | None:
-    """Return the digest of a log, or None for a short text or no log. `rules`: which lines are regular."""
+    """Return the digest, or None for a short text or no log. `rules`: which lines are regular."""
     if not is_log(text):
         return None
     data = text[:MAX_LOG_CHARS].encode("utf-8", "replace")
@@ -43,7 +43,7 @@ def digest_log(name: str, sha256: str, text: str, now: datetime | None = None, r
 
 
 def is_log(text: str) -> bool:
-    """Return whether a text has many lines and is not one document (XML, JSON, `nvidia-smi -q`)."""
+    """Return whether it has many lines and is not one document (XML, JSON, `nvidia-smi -q`)."""
     head = list(islice((line.strip() for line in split_lines(text[:65536]) if line.strip()), MIN_LOG_LINES))
     if len(head) < MIN_LOG_LINES or head[0].startswith(_DOCUMENT_PREFIXES):
         return False
@@ -63,7 +63,7 @@ def select_telling_templates(logs: Sequence[LogDigest], most: int = MAX_SHOWN_TE
 
 
 def _limit_templates(log: LogDigest, most: int) -> LogDigest:
-    """Keep the most telling templates in log order; lines of the others count as left out."""
+    """Keep the most telling templates; the others' lines count as left out."""
     ranked = sorted(log.templates, key=lambda row: -_score_template(row, log.lines))
     chosen = {row.text for row in ranked[:most]}
     templates = tuple(row for row in log.templates if row.text in chosen)
@@ -76,7 +76,7 @@ def _score_template(row: LogTemplate, lines: int) -> float:
 
 
 def build_job_log_digest(facts: Iterable[Fact]) -> LogDigest | None:
-    """Return the suspicious templates of the hosts' job log checks, merged over hosts; None without any."""
+    """Merge the suspicious templates of the hosts' job log checks; None without any."""
     same: dict[str, list[LogTemplate]] = defaultdict(list)
     logs: list[Fact] = []
     for fact in (fact for fact in facts if fact.key == "job.log" and fact.host):
@@ -103,7 +103,6 @@ def _merge_templates(rows: Sequence[LogTemplate], one_log: bool) -> LogTemplate:
 
 
 def format_log_digest(log: LogDigest) -> list[str]:
-    """Return the log as lines: a header, then one line per template."""
     small = "; ".join(f"{count:,} {what}" for count, what in ((log.regular, "of them regular"), (log.left_out, "not shown")) if count)
     head = f"{log.name}: {log.lines:,} lines{f', {small}' if small else ''}{f', stored as {log.sha256[:12]}' if log.sha256 else ''}"
     return [head, *(f"  {_format_template(row)}" for row in log.templates)]

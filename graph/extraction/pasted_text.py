@@ -54,7 +54,7 @@ async def _store_attachment(given: Attachment, incident: str, evidence: Evidence
 
 
 def find_fenced_blocks(text: str) -> tuple[Attachment, ...]:
-    """Return blocks between triple backticks, which are pasted logs and not words."""
+    """Return fenced blocks, which are pasted logs and not words."""
     blocks = (block.strip() for block in FENCE_PATTERN.findall(text))
     return tuple(Attachment(name=f"pasted {n}", text=block) for n, block in enumerate((b for b in blocks if "\n" in b or len(b) > 40), 1))
 
@@ -74,7 +74,7 @@ _WRITER = re.compile(r"(?:^|\s)(?P<host>[A-Za-z][\w.-]{0,79}) kernel: ")
 
 
 def head_of(line: str) -> str:
-    """Return what precedes the machine's own words in a line: time and host, or people's words."""
+    """Return what precedes a machine's words in a line: time and host, or people's words."""
     line = _BEFORE_COLON.sub(r"\1 ", line[:4000], count=1)
     found = _MACHINE_LINE_PATTERN.search(line)
     if found is None:
@@ -84,7 +84,6 @@ def head_of(line: str) -> str:
 
 
 def writer_of(line: str) -> str:
-    """Return the host before a kernel line, or an empty string."""
     found = _WRITER.search(_BEFORE_COLON.sub(r"\1 ", line[:400], count=1))
     return found["host"] if found else ""
 
@@ -104,7 +103,6 @@ def _parse_quoted_line(line: str) -> str:
 
 
 def strip_fences(text: str) -> str:
-    """Return the text without fenced blocks."""
     return FENCE_PATTERN.sub(" ", text)
 
 
@@ -150,21 +148,21 @@ def _get_first_line(text: str) -> str:
 
 
 def _is_understood(check: str, facts: Sequence[Fact]) -> bool:
-    """Return whether a reader found something. The job log reader accepts any text, so only an error counts."""
+    """The job log reader accepts any text, so only an error counts."""
     if check == JOB_LOG_CHECK:
         return any(fact.key == "job.error" and fact.status is Status.OK for fact in facts)
     return any(fact.key and not fact.status.blind for fact in facts)
 
 
 def looks_like_log(text: str) -> bool:
-    """Return whether a third of the first lines start like log lines: with a time, rank, level or NCCL prefix."""
+    """Return whether a third of the first lines start with a time, rank, level or NCCL prefix."""
     head = [line for line in split_lines(text[:65536])[: 2 * _MAX_HEAD_LINES] if line.strip()][:_MAX_HEAD_LINES]
     of_a_log = sum(bool(split_rank_tag(line)[0] or _LOG_LINE_PATTERN.match(line) or find_time(line[:120])) for line in head)
     return 3 * of_a_log >= len(head) > 0
 
 
 def bound_text(text: str) -> str:
-    """Return the part to read: huge lines cut, and of a long text whole lines from its start and end."""
+    """Cut huge lines, and return whole lines from a long text's start and end."""
     text = _shorten_long_lines(text) if len(text) > MAX_WHOLE_LINE_CHARS else text
     if len(text) <= MAX_LOG_CHARS:
         return text

@@ -71,7 +71,7 @@ def parse_report(
 
 
 def _select_prose(text: str) -> str:
-    """Return the lines that a person wrote; none if most lines are a log's, since the rest then is, too."""
+    """Return a person's lines; none if most lines are a log's, since the rest then is, too."""
     lines = [line for line in text.split("\n") if line.strip()]
     said = [line for line in lines if not is_log_line(line)]
     if len(lines) > 20 and len(said) * 2 < len(lines):
@@ -80,7 +80,6 @@ def _select_prose(text: str) -> str:
 
 
 def is_log_line(line: str) -> bool:
-    """Return whether a program printed the line."""
     return (
         bool(_LOG_LINE_PATTERN.search(line[:400]))
         or (split_rank_tag(line)[0] is not None)

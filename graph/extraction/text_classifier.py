@@ -1,8 +1,7 @@
 """Rank the labels that a text fits, by its words, symptoms and quoted errors alone. Pure.
 
 Words are compared with labels and past incidents (`kb.history.label_ranking`); quoted log lines become facts and are
-weighed by the
-taxonomy's clues. No host is asked, so the result is never a diagnosis.
+weighed by the taxonomy's clues. No host is asked, so the result is never a diagnosis.
 """
 
 import math
@@ -72,7 +71,7 @@ def matches_nothing(text: str, ranked: Sequence[tuple[str, float]], taxonomy: Ta
 
 
 def _find_contradicted_labels(text: str, taxonomy: Taxonomy) -> set[str]:
-    """Return labels of fatal errors if the text mentions only non-fatal ones."""
+    """Return labels of fatal errors if only non-fatal ones are mentioned."""
     words = set(extract_terms(text))
     return {label for label in taxonomy.leaves if "fatal" in label.lower()} if "nonfatal" in words and "fatal" not in words else set()
 
@@ -92,7 +91,7 @@ def _cap_unproven_label(ranked: list[tuple[str, float]], text: str, facts: Seque
 
 
 def _derive_xid_repeats(facts: Sequence[Fact]) -> list[Fact]:
-    """Derive how the quoted Xids 13 and 31 repeat; `single` where they are too few to say."""
+    """Classify repeats of quoted Xids 13 and 31; `single` for too few."""
     seen = [fact for fact in facts if fact.key == "kernel.xid" and fact.value in (13, 31) and fact.device]
     patterns = classify_repeats(_QuotedXid(fact.key, fact.value, fact.device, fact.time, fact.boot_id, fact.attrs) for fact in seen)
     return [
@@ -103,7 +102,6 @@ def _derive_xid_repeats(facts: Sequence[Fact]) -> list[Fact]:
 
 @dataclass(frozen=True, slots=True)
 class _QuotedXid:
-    """The fields that `kb.catalogues.xid` reads."""
 
     kind: str
     value: object

@@ -51,7 +51,6 @@ def decode_file(raw: bytes) -> tuple[str, UnreadReason]:
 
 
 def build_attachment(name: str, text: str) -> Attachment:
-    """Return an attachment from text; one that is no text keeps its name and the reason."""
     raw = text.encode("utf-8", "replace")
     kept, why = decode_file(raw)
     return Attachment(name=name, text=kept, size=len(raw), unread=why if raw else "empty")
@@ -100,7 +99,7 @@ def build_unread_file(given: Attachment, why: UnreadReason = "") -> FileReadResu
 
 
 def format_file_read(row: FileReadResult) -> str:
-    """Return the text after the file's name: `1.2 MB: 3 kinds of errors, first nccl timeout at 02:41 UTC`."""
+    """Return the text behind the file's name: `1.2 MB: 3 kinds of errors, first nccl timeout at 02:41 UTC`."""
     size = format_size(row.size) if row.size else "of no known size"
     if row.unread:
         return f"{size}: not read, {UNREAD_REASONS[row.unread]}"
@@ -131,7 +130,7 @@ def _format_left_out(row: FileReadResult) -> str:
 
 
 def format_size(size: int) -> str:
-    """Return decimal units, as file managers show: `1.2 MB`."""
+    """Return decimal units, as file managers do."""
     for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
         if size >= unit:
             return f"{size / unit:.1f} {name}"

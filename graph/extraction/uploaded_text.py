@@ -17,7 +17,6 @@ from tools.process_pool import run_in_parallel
 
 @dataclass(frozen=True, slots=True)
 class TextExtraction:
-    """The facts of a text, and its digest if it is a log."""
 
     pasted: PastedFacts
     digest: LogDigest | None = None
@@ -37,20 +36,10 @@ def extract_text_with_site(
     folders: tuple[Path, ...], rules: tuple[Path, ...], filters: tuple[Path, ...], programs: tuple[str, ...],
     name: str, sha256: str, text: str, now: datetime,
 ) -> TextExtraction:  # fmt: skip
-    """As `extract_text` with a site's own files, for a fresh worker process; facts and templates are read in parallel.
+    """As `extract_text` with a site's own files, for a fresh worker process; facts and templates in parallel.
 
-    Args:
-        folders: Folders of the site's checks.
-        rules: Its log rules.
-        filters: Its log filters.
-        programs: Folders of programs that its checks may name.
-        name: The text's name.
-        sha256: Its digest in the evidence store.
-        text: The text.
-        now: The time of reading.
-
-    Raises:
-        BadChecks, BadRules, BadFilters: For invalid files of the site.
+    `folders` hold its checks, `rules` and `filters` its log rules and filters, `programs` the programs that checks may
+    name. Raises BadChecks, BadRules and BadFilters.
     """
     checks: Mapping[str, Check] = CHECKS
     if folders:

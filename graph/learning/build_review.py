@@ -18,7 +18,7 @@ _MARKDOWN_PATTERN: Final = re.compile(r"([\\`*_{}\[\]()#+!|~$&<>@:-])")
 
 
 def render_review(grown: CauseDiscovery, unread: Sequence[str], titles: Mapping[str, str], seed: str) -> str:
-    """Return the page. `titles` covers all labels, also new ones. The same `seed` draws the same sample."""
+    """Return the page. `titles` includes new labels; the same `seed` draws the same sample."""
     rows = grown.rows
     by = {verdict: [row for row in rows if row.verdict == verdict] for verdict in ("labelled", "doubtful", "dropped")}
     sample = random.Random(seed).sample(by["labelled"], min(SAMPLE_ROWS, len(by["labelled"])))  # noqa: S311  # no secret
@@ -51,7 +51,6 @@ def _format_label_sources(rows: Sequence[LabelledRow]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return text on one line with Markdown escaped."""
     return _MARKDOWN_PATTERN.sub(r"\\\1", " ".join(show_invisible(text).split()))
 
 
@@ -85,7 +84,7 @@ def _render_label_counts(rows: Iterable[LabelledRow], titles: Mapping[str, str])
 
 
 def count_new_labels_by_month(rows: Iterable[LabelledRow]) -> dict[str, int]:
-    """Return how many labels first occurred in each month; falling numbers mean that little is left to learn."""
+    """Return how many labels first occurred in each month; falling numbers mean little is left to learn."""
     first: dict[str, str] = {}
     for row in sorted((row for row in rows if row.time and row.verdict == "labelled"), key=lambda row: row.time):
         first.setdefault(row.label, row.time[:7])

@@ -67,7 +67,7 @@ class CauseDiscovery:
 
 
 def discover_causes(rows: Sequence[LabelledRow], taxonomy: Taxonomy) -> CauseDiscovery:
-    """Return the labelled rows; a row without a cause stays as it was."""
+    """Label rows anew; a row without a cause stays as it was."""
     walk = _DiscoveryPass.from_taxonomy(taxonomy)
     open_ones = sorted((row for row in rows if row.verdict == "doubtful" and row.root_cause), key=lambda row: row.time or "9999")
     for name, named in _group_by_name(open_ones).items():
@@ -158,7 +158,7 @@ class _DiscoveryPass:
 
 
 def find_shared_words(rows: Sequence[LabelledRow]) -> list[str]:
-    """Return words of titles and causes in at least half of the threads, most frequent and longest first."""
+    """Return words in at least half of the threads, most frequent and longest first."""
     seen = Counter(word for row in rows for word in dict.fromkeys(_split_words(f"{row.title} {row.root_cause}")))
     return sorted((word for word, times in seen.items() if 2 * times >= len(rows)), key=lambda word: (-seen[word], -len(word), word))[:8]
 
@@ -191,7 +191,7 @@ def _build_title(cause: str) -> str:
 
 
 def _build_label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str:
-    """Return an unused `CATEGORY.BRANCH.Name`: in the named branch, else in the one that its threads resemble."""
+    """Return an unused `CATEGORY.BRANCH.Name`, in the named branch or the one that its threads resemble."""
     parts = _LABEL_SEPARATOR_PATTERN.split(name)
     told = next((row.branch for row in rows if row.branch), ".".join(parts[:2]) if parts[0] in CATEGORIES and len(parts) > 2 else "")
     nearest = Counter(row.label.rpartition(".")[0] for row in rows)
@@ -205,7 +205,7 @@ def _build_label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str
 
 
 def _cluster_threads(rows: Sequence[LabelledRow], known: BM25Corpus) -> list[list[LabelledRow]]:
-    """Group threads around the first similar one, found by rare terms. Term rarity also counts the built-in labels."""
+    """Group threads around the first similar one, found by rare terms; built-in labels count for rarity."""
     told = [_ThreadTerms.from_row(row) for row in rows]
     seen = Counter(term for one in told for term in one.every)
     seen.update(term for words in known.documents.values() for term in words)

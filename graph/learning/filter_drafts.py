@@ -49,7 +49,6 @@ class FilterDraft:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The row of a filter file."""
         return {"id": self.id, "family": self.family, "lines": [one.example for one in self.dropped_kinds]}
 
 
@@ -85,7 +84,7 @@ def _iter_lines(text: str) -> Iterator[str]:
 
 
 def _draw_samples(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Yield three disjoint random samples in log order; the same lines give the same samples."""
+    """Yield disjoint random samples in log order; the same lines give the same samples."""
     seed = zlib.crc32("\n".join(lines[:1000]).encode("utf-8", "replace"))
     lot = random.Random(seed)  # noqa: S311 -- the same log is to be drafted the same way, and nothing is kept from anybody
     parts: list[list[str]] = [[] for _ in range(SAMPLE_COUNT)]
@@ -97,7 +96,6 @@ def _draw_samples(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _iter_regular_templates(sample: Sequence[str]) -> Iterator[str]:
-    """Yield frequent kinds of line that no built-in rule drops or needs."""
     places: dict[str, list[int]] = {}
     for at, line in enumerate(sample):
         row = places.setdefault(build_template(line), [0, at, at])

@@ -53,7 +53,7 @@ def draft_checks(rows: Sequence[LabelledRow], known: Mapping[str, Check]) -> lis
 
 
 def draft_pages(rows: Sequence[LabelledRow], taxonomy: Mapping[str, str]) -> dict[str, str]:
-    """Return page name → text: lasting facts of one label's threads and where they looked. `taxonomy`: label → title."""
+    """Return page name → lasting facts of one label's threads. `taxonomy`: label → title."""
     by: dict[str, list[LabelledRow]] = {}
     for row in rows:
         if row.verdict == "labelled" and row.used.lasting:
@@ -93,7 +93,7 @@ def _draft_leaf(cause: NewCause, rows: Sequence[LabelledRow], taxonomy: Taxonomy
 
 
 def _draft_clue(cause: NewCause, rows: Sequence[LabelledRow], checks: Mapping[str, Check]) -> dict[str, Any]:
-    """Return the error that most of the cause's threads and few others quote, with the check that shows it; else empty."""
+    """Return the error that most of its threads and few others quote, with the check that shows it."""
     mine = {row.id for row in cause.of}
     quoted = Counter(error for row in cause.of for error in row.used.errors)
     others = [row for row in rows if row.id not in mine]

@@ -65,7 +65,6 @@ def draft_lesson(
 
 
 def _is_operator_only(rows: IncidentView, found: Iterable[Hypothesis], whose: str, tenant_of_node: NodeTenantLookup) -> bool:
-    """Return whether the cause rests on a file that is not proven to be the tenant's."""
     if rows.report is not None and rows.report.crossing is not None:
         return True
     return any(_is_foreign_evidence(row, whose, tenant_of_node) for cause in found for row in cause.evidence)
@@ -99,14 +98,14 @@ def find_new_cause(ideas: Sequence[Conjecture], words: str, leaves: Collection[s
 
 
 def get_established_cause(rows: IncidentView) -> str:
-    """Return the cause that a person named, else one whose cure was proved twice, else an empty string."""
+    """Return the cause that a person named, else one cured twice-proved, else ""."""
     word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
     cured = [row.label for row in rows.remediations if row.outcome == "cured"]
     return word or (cured[0] if cured else "")
 
 
 def _find_leaf_below(rows: IncidentView, word: str) -> str:
-    """Return the only found cause below a branch that a person named, else the name itself."""
+    """Return the only found cause below a named branch, else the name."""
     below = {row.label for row in (rows.report.root_causes if rows.report else ()) if word and row.label.startswith(f"{word}.")}
     return below.pop() if len(below) == 1 else word
 

@@ -34,7 +34,6 @@ class ModelLabeller:
     declined: dict[str, int] = field(default_factory=dict)
 
     async def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
-        """Label rows, in their order."""
         turns = asyncio.Semaphore(self.most)
 
         async def one(row: ExportRow) -> LabelledRow:
@@ -62,17 +61,16 @@ class ModelLabeller:
 
 
 def needs_model(row: ExportRow, ruled: LabelledRow, rules: RuleLabeller) -> bool:
-    """Return False for rows that say too little or name a built-in label."""
+    """Rows that say too little or name a built-in label need none."""
     return ruled.verdict != "dropped" and row.label not in rules.taxonomy.leaves
 
 
 def get_label_titles(rules: RuleLabeller) -> Mapping[str, str]:
-    """Return the causes to choose from."""
     return {label: leaf.title for label, leaf in rules.taxonomy.leaves.items()}
 
 
 def format_opening(row: ExportRow) -> str:
-    """Return the title and the first message, which are shown whole."""
+    """Return title and first message, which are shown whole."""
     return f"{row.title}\n{row.messages[0].text if row.messages else ''}"
 
 

@@ -31,7 +31,6 @@ class LostIncident:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """Counts of known incidents whose label ranks first."""
 
     of: int
     before: int
@@ -75,7 +74,6 @@ def label_incidents(
 def compare_replays(
     asked: Sequence[PastIncident], before: Mapping[str, str], after: Mapping[str, str], new: Sequence[PastIncident]
 ) -> ReplayResult:
-    """Compare two replays of the same incidents."""
     right = {one.id: (before[one.id] == one.label, after[one.id] == one.label) for one in asked}
     lost = [_build_lost_incident(one, after[one.id], new) for one in asked if right[one.id] == (True, False)]
     return ReplayResult(

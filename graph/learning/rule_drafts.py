@@ -40,7 +40,6 @@ class RuleDraft:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The row of a rules file."""
         return {"id": self.id, "log": self.log, "pattern": self.pattern, "says": self.says, "examples": list(self.examples)}
 
 

@@ -45,7 +45,6 @@ _SENTENCE_END_PATTERN = re.compile(r"(?<=[.!?])\s|\n")
 
 @dataclass(frozen=True, slots=True)
 class LabelledRow:
-    """The result for one row of an export."""
 
     id: str
     verdict: RowVerdict
@@ -69,7 +68,6 @@ class LabelledRow:
 
 @dataclass(frozen=True)
 class RuleLabeller:
-    """Labels rows by rules."""
 
     taxonomy: Taxonomy
     nearest: LabelRanker
@@ -138,7 +136,7 @@ def find_statement(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[s
 
 
 def split_sentences(row: ExportRow) -> list[tuple[str, str]]:
-    """Return (sentence, author) in thread order."""
+    """Return (sentence, author)."""
     return [
         (squash_blanks(part)[:MAX_QUOTE_CHARS], one.author)
         for one in row.messages

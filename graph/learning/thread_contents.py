@@ -44,7 +44,6 @@ _INSTRUCTION_PATTERN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ThreadContents:
-    """What a thread contains besides its cause."""
 
     looks: tuple[str, ...] = ()  # Ids of checks equivalent to commands typed by hand, most frequent first.
     commands: tuple[str, ...] = ()  # Read-only commands that no check runs, words separated by a blank.
@@ -75,7 +74,6 @@ class ThreadReader:
         return cls(checks, {name: tuple(rows) for name, rows in by.items()}, keys)
 
     def read_thread(self, row: ExportRow) -> ThreadContents:
-        """Return the contents, at most `MAX_PER_KIND` of each kind."""
         text = row.text[:MAX_THREAD_CHARS]
         found = [*map(self._find_check, typed := list(iter_commands(text)))]
         own = (" ".join(words) for words, look in zip(typed, found, strict=True) if not look and not any(explain_refused_command(words)))
@@ -90,7 +88,7 @@ class ThreadReader:
         )
 
     def _find_check(self, words: tuple[str, ...]) -> str:
-        """Return the check with the same program and most shared arguments; none if both have arguments and share none."""
+        """Return the check with the same program and most shared arguments, at least one if both have any."""
         rows = self.programs.get(_get_program(words[0]), ())
         given = set(words[1:])
         best = max(rows, key=lambda row: (len(row[1] & given), -len(row[1])), default=("", frozenset()))

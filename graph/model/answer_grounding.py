@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def build_extraction(answer: ReadAnswer, material: PromptMaterial) -> ReportExtraction:
-    """Build the extraction from an answer with valid ids; only text found in the material is kept."""
+    """Keep only text found in the material; ids were validated."""
     report, all_read = material.report, f"{material.report}\n{material.logs}\n{material.findings}"
     likely: dict[str, float] = {}
     for row in sorted(answer.causes, key=lambda row: -row.p):
@@ -115,5 +115,4 @@ def keep_verbatim_quotes(quotes: Iterable[str], text: str, most: int = MAX_LINE_
 
 
 def remove_duplicates(values: Iterable[T]) -> tuple[T, ...]:
-    """Return each value once, in order."""
     return tuple(dict.fromkeys(values))

@@ -114,7 +114,7 @@ def require_offered(named: Iterable[Any], among: Collection[Any], what: str) -> 
 
 
 def build_object_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object schema with exactly these properties, all required."""
+    """Return an object with exactly these properties, all required."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 

@@ -8,7 +8,7 @@ from graph.model.reasoner import ModelSpend
 
 
 class SpendStore(Protocol):
-    """Spending store that survives the process and is shared between processes."""
+    """Shared between processes, and survives them."""
 
     async def load_spend(self, incident: str) -> ModelSpend: ...
 
@@ -19,13 +19,12 @@ class SpendStore(Protocol):
 
 @runtime_checkable
 class SpendLoader(Protocol):
-    """A reasoner with persistent spending: load it before a turn reads an incident's cost."""
+    """A reasoner with persistent spending; load it before reading an incident's cost."""
 
     async def load_spend(self, incident: str) -> None: ...
 
 
 class InMemorySpendStore:
-    """A store of this process only."""
 
     def __init__(self) -> None:
         self._rows: dict[str, ModelSpend] = {}
@@ -40,7 +39,7 @@ class InMemorySpendStore:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of one incident over all its turns."""
+    """Limits per incident, over all turns."""
 
     calls: int = 20
     tokens: int = 60_000
@@ -62,9 +61,7 @@ def sum_spend(a: ModelSpend, b: ModelSpend) -> ModelSpend:
 
 
 def estimate_tokens(characters: int) -> int:
-    """Return a high estimate of the tokens in that many characters of English and logs; exact counting needs a
-    download.
-    """
+    """Return a high estimate for English and logs; exact counting needs a download."""
     return math.ceil(characters / 3)
 
 

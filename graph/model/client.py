@@ -119,9 +119,7 @@ class ModelReasoner:
         context: int = DEFAULT_CONTEXT_TOKENS,
         samples: int = SAMPLES_PER_QUESTION,
     ) -> None:
-        """`context`: size of the model's window in tokens. `samples`: how often the reading and the critique are asked,
-        for a majority.
-        """
+        """`context`: the model's window in tokens. `samples`: how often the reading and the critique are asked."""
         self._endpoint = endpoint
         self._room, self._samples = max(MIN_ROOM_CHARS, (context - MAX_OUTPUT_TOKENS) * CHARS_PER_TOKEN - INSTRUCTIONS_CHARS), samples
         self._budget = budget or Budget()
@@ -134,7 +132,7 @@ class ModelReasoner:
         await self._endpoint.aclose()
 
     async def load_spend(self, incident: str) -> None:
-        """Load what the incident has spent in other processes and before a restart, for `get_spend`."""
+        """Load spending of other processes and earlier runs for `get_spend`."""
         self._spent[incident] = await self._book.load_spend(incident)
 
     def get_spend(self, incident: str) -> ModelSpend:
@@ -303,14 +301,14 @@ class ModelReasoner:
         return await self._ask(purse, "label", asked, shape, read)
 
     def _build_question(self, name: str, offers: dict[str, list[str]], texts: dict[str, str]) -> ModelQuestion:
-        """Build a question that fits the window: lists whole, the longest texts cut in the middle."""
+        """Fit the window: lists whole, the longest texts cut in the middle."""
         lists = sum(len(line) + 3 for rows in offers.values() for line in rows)
         return build_question(name, offers, shorten_texts(texts, self._room - lists))
 
     async def _ask_samples(
         self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
     ) -> list[T] | DeclinedAnswer:
-        """Ask `samples` times and return the usable answers; decline where none is usable."""
+        """Ask `samples` times; decline if no answer is usable."""
         answers = [await self._ask(incident, name, replace(asked, sample=at), shape, read) for at in range(self._samples)]
         heard = [one for one in answers if not isinstance(one, DeclinedAnswer)]
         return heard or next(one for one in answers if isinstance(one, DeclinedAnswer))
@@ -345,7 +343,7 @@ class ModelReasoner:
 
 
 def build_past_question(text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> ModelQuestion:
-    """Return the question of `label_past_incident`, to estimate a build's cost before sending."""
+    """Return the question of `label_past_incident`, to estimate costs beforehand."""
     causes = [f"{label}  {title}" for label, title in labels.items()]
     return build_question(
         "label", {"Causes": causes}, {"Incident": shorten_text(text, MAX_REPORT_CHARS), "Sentences": number_lines(sentences)}
@@ -366,8 +364,7 @@ def open_model(
     """Return the configured model, or None without endpoint and key.
 
     With a `recording`, stored answers are reused and new ones appended; without an endpoint only stored ones are
-    answered. Raises
-    BadRecording.
+    answered. Raises BadRecording.
     """
     given: ChatEndpoint | None = OpenAIEndpoint(url, key, name, seconds=seconds) if url or key else None
     if recording:

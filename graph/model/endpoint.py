@@ -2,8 +2,7 @@
 value.
 
 The request asks for structured output, but this module does not use the library's parser, which raises outside its
-wrapper and loses
-the tokens of failed replies. No endpoint failure raises out of here.
+wrapper and loses the tokens of failed replies. No endpoint failure raises out of here.
 """
 
 import asyncio
@@ -56,7 +55,7 @@ class EndpointFailure:
 
 
 class ChatEndpoint(Protocol):
-    """Anything that answers questions for a model: an endpoint or a wrapper of one."""
+    """An endpoint or a wrapper of one."""
 
     @property
     def model(self) -> str: ...
@@ -184,7 +183,7 @@ class OpenAIEndpoint:
 
 
 def parse_reply(message: Any, asked: ModelQuestion) -> ModelReply | EndpointFailure:
-    """Return a message's text and cost, unless it was cut off, refused or empty."""
+    """Return text and cost, or a failure if it was cut off, refused or empty."""
     text = message.content if isinstance(message.content, str) else ""
     usage = message.usage_metadata or {}
     tokens_in = parse_bounded_count(usage.get("input_tokens"), MAX_REPORTED_TOKENS) or estimate_tokens(asked.size)
@@ -203,7 +202,6 @@ def parse_reply(message: Any, asked: ModelQuestion) -> ModelReply | EndpointFail
 
 
 def classify_error(error: Exception, model: str) -> EndpointFailure:
-    """Return a client error as a failure with a sentence for people."""
     import openai
 
     match error:
@@ -225,7 +223,7 @@ def classify_error(error: Exception, model: str) -> EndpointFailure:
 
 
 def find_context_overflow(error: Any) -> EndpointFailure | None:
-    """Return a failure if question plus answer do not fit the model's window, else None."""
+    """Return a failure if question and answer exceed the model's window."""
     body = error.body if isinstance(error.body, Mapping) else {}
     told = _CONTEXT_LENGTH_PATTERN.findall(str(body.get("message") or error))
     if not told and not _CONTEXT_LENGTH_CODES & {str(body.get("code")), str(body.get("type"))}:

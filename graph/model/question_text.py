@@ -54,7 +54,7 @@ def shorten_texts(texts: Mapping[str, str], room: int) -> dict[str, str]:
 
 
 def select_likely_hosts(text: str, hosts: Sequence[str]) -> list[str]:
-    """Return all hosts of a small site, else those whose name or number the text mentions."""
+    """Return all hosts of a small site, else those whose name or number is mentioned."""
     if len(hosts) <= MAX_HOSTS:
         return list(hosts)
     words = set(re.findall(r"[a-z0-9]+", text.lower()))
@@ -62,7 +62,6 @@ def select_likely_hosts(text: str, hosts: Sequence[str]) -> list[str]:
 
 
 def shorten_text(text: str, most: int) -> str:
-    """Cut the middle of a long text."""
     if len(text) <= most:
         return text
     head, tail = most * 2 // 3, most // 3

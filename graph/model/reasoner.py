@@ -1,8 +1,7 @@
 """Questions to a language model, and the only shapes of its answers.
 
 A reasoner chooses among given ids and never writes a command. Provider trouble (no key, dead endpoint, spent budget,
-garbage) is a
-`DeclinedAnswer`, never an exception. `graph.model.client` implements it.
+garbage) is a `DeclinedAnswer`, never an exception. `graph.model.client` implements it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,9 +19,7 @@ class DeclinedAnswer:
 
 
 class PromptMaterial(NamedTuple):
-    """Redacted material for the model: report, log templates, similar past incidents with their causes, site pages, and
-    findings.
-    """
+    """Redacted report, log templates, similar past incidents with causes, site pages, and findings."""
 
     report: str
     logs: str = ""
@@ -66,8 +63,7 @@ class Idea:
     """A model's cause without a label.
 
     It rests on cited findings (positions) and on `quotes` of the report; `hosts`, `looks` and `branch` are among those
-    offered. Its text is
-    for people and never run.
+    offered. Its text is for people and never run.
     """
 
     title: str
@@ -136,7 +132,6 @@ class PastGuess:
 
 
 class IntentChoices(NamedTuple):
-    """The ids to choose from."""
 
     intents: Mapping[str, str]  # Intent → meaning.
     hosts: Sequence[str]
@@ -197,5 +192,5 @@ class Reasoner(Protocol):
         ...
 
     def get_spend(self, incident: str) -> ModelSpend:
-        """Return the cost so far; zero for an unknown incident."""
+        """Return zero for an unknown incident."""
         ...

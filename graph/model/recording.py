@@ -40,7 +40,6 @@ class RecordedEndpoint:
             await self._endpoint.aclose()
 
     async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
-        """Return the recorded answer, else ask and record."""
         digest = compute_question_digest(self.model, name, asked, schema)
         if digest in self._answers:
             return self._answers[digest]

@@ -20,7 +20,7 @@ MAX_BELIEFS, MAX_SUPPORTING_FACTS, MAX_OPPOSING_FACTS, MAX_OTHER_CAUSES, MAX_UNO
 
 @dataclass(frozen=True, slots=True)
 class TurnReasoning:
-    """Inputs: everything that a turn concluded."""
+    """Everything that a turn concluded."""
 
     incident: str
     report: Report
@@ -34,7 +34,6 @@ class TurnReasoning:
 
 @dataclass(slots=True)
 class ReasonGraphBuilder:
-    """A graph under construction."""
 
     nodes: list[ReasonNode] = field(default_factory=list)
     edges: list[ReasonEdge] = field(default_factory=list)
@@ -45,7 +44,6 @@ class ReasonGraphBuilder:
 
 
 def build_reason_graph(thought: TurnReasoning) -> ReasonGraph:
-    """Return the graph of a turn that diagnosed."""
     sketch = ReasonGraphBuilder()
     for cause in list_propositions(thought):
         sketch.nodes.append(_build_proposition(cause))
@@ -61,9 +59,7 @@ def build_reason_graph(thought: TurnReasoning) -> ReasonGraph:
 
 
 def list_propositions(thought: TurnReasoning) -> list[Hypothesis]:
-    """Return the causes found, then other candidates: likely, hidden, ruled out and shifted ones, at most
-    `MAX_OTHER_CAUSES`.
-    """
+    """Return the causes found, then at most `MAX_OTHER_CAUSES` candidates: likely, hidden, ruled out, shifted."""
     report, now = thought.report, thought.now
     rows = [*report.root_causes, *now.list_root_causes(), *(now.build_hypothesis(row.label) for row in now.suspects[:3])]
     if report.likely and report.likely.label in now.label_verdicts:
@@ -102,7 +98,6 @@ def _build_proposition(cause: Hypothesis) -> ReasonNode:
 
 
 def _list_beliefs(cause: Hypothesis, now: Assessment) -> Sequence[Belief]:
-    """Return the beliefs behind a verdict."""
     roots = [row for row in now.roots if row.label == cause.label]
     return roots[:MAX_BELIEFS] or now.by_label.get(cause.label, [])[:1]
 
@@ -136,9 +131,7 @@ def _build_verification(match: ClueMatch) -> ReasonNode:
 
 
 def _add_unobserved(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
-    """Add the failed checks that would have decided this cause. The report may show fewer, so all of the assessment's
-    are read.
-    """
+    """Read the assessment's failed checks, because the report may show fewer."""
     leaf = thought.taxonomy.leaves.get(cause.label)
     deciding = {check.id for check in thought.now.lens.list_deciding_checks(leaf)} if leaf else set()
     for row in [blind for blind in thought.now.list_unobserved() if blind.check in deciding or blind.check == "all"][
@@ -157,7 +150,6 @@ def _add_unobserved(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGra
 
 
 def _add_critiques(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
-    """Add objections of the engine and of the second reading."""
     for says, by in _iter_objections(cause, thought):
         sketch.add_node(
             ReasonNode(_build_id("c", cause.label, says), "critique", shorten_text(says), by=by),
@@ -183,7 +175,6 @@ def _add_refinements(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGr
 
 
 def _add_conjectures(report: Report, sketch: ReasonGraphBuilder) -> None:
-    """Add a model's ideas, which are never more than ideas."""
     for idea in report.ideas:
         place = _build_id("i", idea.title, idea.cause)
         sketch.nodes.append(
@@ -204,7 +195,6 @@ def _add_conjectures(report: Report, sketch: ReasonGraphBuilder) -> None:
 
 
 def _add_remedies(thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
-    """Add the proposed steps, each linked to its cause."""
     for row in thought.report.actions:
         known = "earlier" if (row.label, row.target) in thought.earlier else "new"
         node = ReasonNode(

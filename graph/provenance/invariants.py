@@ -29,8 +29,7 @@ class InvariantInputs:
     """The evidence to check a graph against.
 
     `causes`: those reported, None where unknown; `outputs`: stored texts by digest, None for a missing one;
-    `read_again(check, texts)`:
-    parse a check's outputs again; `asked`: calls per model question in this turn.
+    `read_again(check, texts)`: parse a check's outputs again; `asked`: calls per model question in this turn.
     """
 
     facts: Sequence[Fact]
@@ -47,7 +46,6 @@ class InvariantInputs:
     opened: datetime | None = None
 
     def reassess(self, labels: frozenset[str]) -> Assessment:
-        """Assess the stored facts again, for these causes only."""
         leaves = {label: leaf for label, leaf in self.lens.taxonomy.leaves.items() if label in labels}
         return assess_facts(
             self.facts, replace(self.lens, taxonomy=replace(self.lens.taxonomy, leaves=leaves)), self.hosts, self.priors, self.opened
@@ -72,7 +70,6 @@ class InvariantContext:
         return frozenset((fact.host, fact.check, fact.key) for fact in (*self.ground.facts, *ready))
 
     def list_proven_beliefs(self, label: str) -> list[Belief]:
-        """Return a cause's proven beliefs in the reassessment."""
         return [row for row in self.reassessment.by_label.get(label, ()) if row.proven]
 
 
@@ -83,7 +80,7 @@ REASSESSING_INVARIANTS: Final = frozenset(
 
 
 def compute_catalogue_digest(taxonomy: Taxonomy) -> str:
-    """Return a digest of every cause with its evidence: it determines how facts are read."""
+    """Digest all causes with their evidence, which determine how facts are read."""
     rows = (
         f"{leaf.label} {leaf.prior} {clue.id} {clue.key} {clue.when} {clue.weight}"
         for leaf in taxonomy.leaves.values()
@@ -97,7 +94,6 @@ InvariantChecker = Callable[[InvariantContext], Iterator[str]]  # Yields one sen
 
 @dataclass(frozen=True, slots=True)
 class ReasonInvariant:
-    """An invariant and its check."""
 
     id: str
     promise: str
@@ -106,7 +102,6 @@ class ReasonInvariant:
 
 @dataclass(frozen=True, slots=True)
 class InvariantViolation:
-    """A violated invariant, with details in `says`."""
 
     contract: str
     promise: str
@@ -126,7 +121,7 @@ class VerificationResult:
 
 
 def verify_reasoning(graph: ReasonGraph, ground: InvariantInputs) -> VerificationResult:
-    """Check every invariant that still can be: after a change of the catalogue, reassessing ones are skipped."""
+    """Check every invariant; after a change of the catalogue reassessing ones are skipped."""
     trial = InvariantContext(graph, ground)
     same = graph.catalogue == compute_catalogue_digest(ground.taxonomy)
     able = [one for one in INVARIANTS if same or one.id not in REASSESSING_INVARIANTS]
@@ -162,7 +157,6 @@ def _check_confirmed_is_verified(trial: InvariantContext) -> Iterator[str]:
 
 
 def _iter_unaccused_targets(node: ReasonNode, proven: Sequence[Belief]) -> Iterator[str]:
-    """Yield machines and devices that no fact accuses."""
     hosts = {host for row in proven for host in row.accused}
     devices = {name for row in proven for name in row.subject.named_devices}
     yield from (f"{node.label}: no fact accuses {host}" for host in node.hosts if host not in hosts)
@@ -177,7 +171,7 @@ def _check_rejected_is_not_proven(trial: InvariantContext) -> Iterator[str]:
 
 
 def _check_found_again(trial: InvariantContext) -> Iterator[str]:
-    """Check that every cited fact still speaks for or against its cause with the same weight when reassessed."""
+    """Every cited fact must have the same weight for its cause when reassessed."""
     weights: dict[str, dict[tuple[str, str, str, str], set[float]]] = {}
     for row in trial.reassessment.rows:
         known = weights.setdefault(row.label, {})

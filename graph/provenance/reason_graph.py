@@ -18,8 +18,7 @@ class ReasonNode:
     """One node.
 
     `by` is its source: `facts`, `engine`, a shift source (`graph.provenance.belief_shifts`) or `model:QUESTION`. A
-    proposition has `label`,
-    `hosts` and `verdict`; a verification its place and line; `weight` is in log-odds.
+    proposition has `label`, `hosts` and `verdict`; a verification its place and line; `weight` is in log-odds.
     """
 
     id: str
@@ -72,7 +71,6 @@ class ReasonGraph:
         return [node for node in self.nodes if node.kind in kinds]
 
     def list_incoming(self, node: ReasonNode, *kinds: EdgeKind) -> list[tuple[ReasonEdge, ReasonNode]]:
-        """Return the edges that end at a node, each with its source."""
         return [(edge, self.by_id[edge.source]) for edge in self.edges if edge.target == node.id and (not kinds or edge.kind in kinds)]
 
     def serialize(self) -> str:
@@ -101,7 +99,7 @@ class ReasonGraph:
             raise ValueError(f"not a kept reasoning: {why}") from why
 
     def to_json_document(self) -> dict[str, Any]:
-        """Return the document that `rackmedic explain --json` prints."""
+        """Return the output of `rackmedic explain --json`."""
         return {
             "schema": 1,
             "incident": self.incident,
@@ -113,7 +111,6 @@ class ReasonGraph:
 
 
 def deduplicate_nodes(rows: Iterable[ReasonNode]) -> tuple[ReasonNode, ...]:
-    """Keep the first node of each id."""
     first: dict[str, ReasonNode] = {}
     for row in rows:
         first.setdefault(row.id, row)
@@ -130,6 +127,5 @@ def _freeze_lists(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def shorten_text(text: str) -> str:
-    """Return one line of at most `MAX_TEXT_CHARS`."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_TEXT_CHARS else f"{line[: MAX_TEXT_CHARS - 1]}…"

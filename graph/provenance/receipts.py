@@ -20,12 +20,12 @@ class Receipts:
     rows: Mapping[HostCheck, frozenset[str]] = field(default_factory=dict)
 
     def with_wave(self, wave: FleetAnswers) -> "Receipts":
-        """Return receipts in which a wave's answers replace earlier ones."""
+        """Replace earlier answers by a wave's."""
         new = {(answer.host, answer.check): _collect_output_digests(answer.facts) for answer in wave.answers}
         return Receipts({**self.rows, **new})
 
     def with_facts(self, facts: Iterable[Fact]) -> "Receipts":
-        """Return receipts with facts from outside a turn, such as an approved check."""
+        """Add facts from outside a turn, such as an approved check."""
         by_look: dict[HostCheck, list[Fact]] = {}
         for fact in facts:
             if fact.host:
@@ -33,17 +33,16 @@ class Receipts:
         return Receipts({**self.rows, **{looked: _collect_output_digests(rows) for looked, rows in by_look.items()}})
 
     def serialize(self) -> str:
-        """Return one line per host and check."""
         return "\n".join(f"{host} {check} {','.join(sorted(outputs)) or '-'}" for (host, check), outputs in sorted(self.rows.items()))
 
     @classmethod
     def parse(cls, text: str) -> "Receipts":
-        """Parse serialized receipts, ignoring malformed lines."""
+        """Parse, ignoring malformed lines."""
         rows = [line.split(" ") for line in text.split("\n")]
         return cls({(row[0], row[1]): frozenset(row[2].split(",")) - {"-"} for row in rows if len(row) == 3})
 
     def list_misattributed(self, facts: Iterable[Fact]) -> list[str]:
-        """Return one sentence per check whose facts cite an output that the host never delivered."""
+        """Describe checks whose facts cite an output that the host never delivered."""
         found: dict[str, None] = {}
         for fact in facts:
             outputs = self.rows.get((fact.host, fact.check))
@@ -52,7 +51,7 @@ class Receipts:
         return list(found)
 
     def list_dropped(self, facts: Iterable[Fact]) -> list[HostCheck]:
-        """Return answered checks of which no fact is left."""
+        """Return answered checks without a fact left."""
         there = {(fact.host, fact.check) for fact in facts}
         return [looked for looked, outputs in self.rows.items() if outputs and looked not in there]
 

@@ -46,7 +46,6 @@ def build_tree_lines(graph: ReasonGraph, titles: CauseTitles) -> list[tuple[int,
 
 
 def render_tree(graph: ReasonGraph, titles: CauseTitles) -> list[str]:
-    """Return the lines with branches drawn."""
     rows = build_tree_lines(graph, titles)
     drawn: list[str] = []
     for at, (depth, line) in enumerate(rows):
@@ -56,7 +55,7 @@ def render_tree(graph: ReasonGraph, titles: CauseTitles) -> list[str]:
 
 
 def list_other_influences(graph: ReasonGraph, label: str) -> list[str]:
-    """Return what shaped a cause besides its proof: counter-evidence, failed checks, objections, shifts."""
+    """Return what shaped a cause besides its proof."""
     node = next((one for one in graph.list_nodes("proposition") if one.label == label), None)
     kinds: tuple[EdgeKind, ...] = ("contradicts", "leaves open", "objects to", "moves")
     return [_render_edge(edge, source) for edge, source in graph.list_incoming(node, *kinds)] if node else []
@@ -99,7 +98,6 @@ def _render_node(edge: ReasonEdge, node: ReasonNode) -> str:
 
 
 def render_verification(came: VerificationResult) -> list[str]:
-    """Return the result of checking, one line per violation and a summary."""
     lines = [f"✗ {row.promise}: {row.says}" for row in came.broken]
     lines += [f"? {says}" for says in came.unchecked]
     whole = f"{came.held} contracts hold"

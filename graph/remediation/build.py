@@ -1,8 +1,7 @@
 """Build remediations from a diagnosis: per cause and host the ordered steps. Pure.
 
 A remediation never changes more than one host. Those of one host share its drain: the first drains the node, which
-returns only when
-all are done (`graph.remediation.transitions`).
+returns only when all are done (`graph.remediation.transitions`).
 """
 
 import hashlib
@@ -25,7 +24,7 @@ HOST_SCOPES = frozenset({"node", "gpu", "hca"})
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """The inputs for building and advancing remediations."""
+    """Inputs for building and advancing remediations."""
 
     incident: str
     now: datetime
@@ -37,13 +36,13 @@ class PlanContext:
     waits: IncidentTimeouts = field(default_factory=IncidentTimeouts)
 
     def get_host_facts(self, host: str) -> list[Fact]:
-        """Return a host's facts that are not stale."""
+        """Return a host's facts, without stale ones."""
         return [fact for fact in self.facts if fact.host == host and not fact.stale]
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltRemediations:
-    """Remediations, and sentences of what people must do."""
+    """Remediations, and sentences about manual work."""
 
     ladders: tuple[Remediation, ...] = ()
     by_hand: tuple[str, ...] = ()
@@ -63,14 +62,12 @@ def build_remediations(
     anew: bool = False,
     elsewhere: Collection[tuple[str, str]] = (),
 ) -> BuiltRemediations:
-    """Return remediations of these causes that are not in `known`, and what is left to people.
+    """Return new remediations of these causes, and what is left to people.
 
     Args:
-        causes: The diagnosed causes.
-        yard: The inputs of planning.
         known: The incident's earlier remediations.
         anew: Whether those that people had to end may start again.
-        elsewhere: (label, host) that another incident repairs; an empty host stands for what it leaves to people.
+        elsewhere: (label, host) that another incident repairs; an empty host stands for its manual work.
     """
     blocking = [row for row in known if row.is_open or row.outcome == "unknown" or (row.outcome not in FAULT_GONE_OUTCOMES and not anew)]
     built: list[Remediation] = []
@@ -91,7 +88,7 @@ def build_remediations(
 
 
 def list_manual_work(ladders: Iterable[Remediation], taxonomy: Taxonomy) -> tuple[str, ...]:
-    """Return what people have to do for these remediations at each one's present plan; nothing where the fault is gone."""
+    """Return the manual work of these remediations' present plans; none where the fault is gone."""
     said = [(row, _get_manual_work(row)) for row in ladders if row.outcome not in FAULT_GONE_OUTCOMES]
     return tuple(dict.fromkeys(f"{taxonomy.get_title(row.label)} on {row.target}: {words}." for row, words in said if words))
 
@@ -102,8 +99,8 @@ def _get_manual_work(ladder: Remediation) -> str:
 
 
 def find_remediation_hosts(cause: Hypothesis, yard: PlanContext) -> tuple[str, ...]:
-    """Return the hosts where a remediation of this cause begins. A job cause has no host of its own: if a command
-    repairs it, these are the hosts to which the command applies.
+    """Return where a remediation begins. A job cause has no host of its own; if a command repairs it, these are the
+    hosts to which it applies.
     """
     leaf = yard.taxonomy.leaves.get(cause.label)
     if leaf is None or leaf.scope in HOST_SCOPES:
@@ -129,7 +126,6 @@ def _is_applicable(step: PlanStep, ground: StepContext) -> bool:
 
 
 def _list_manual_steps(leaf: Leaf, cause: Hypothesis) -> list[str]:
-    """Return what people must do where no host is to be changed."""
     if leaf.scope in HOST_SCOPES and cause.hosts:
         return []
     said = [step.manual_text for step in parse_plan(leaf.remedies[0]) if step.manual_text] if leaf.remedies else []
@@ -139,9 +135,7 @@ def _list_manual_steps(leaf: Leaf, cause: Hypothesis) -> list[str]:
 def build_remediation(
     label: str, host: Host, devices: tuple[str, ...], yard: PlanContext, known: Sequence[Remediation], *, plan: int = 0
 ) -> Remediation | None:
-    """Return a new remediation from the leaf's plan number `plan` on, after an earlier one failed; None where no step
-    is left.
-    """
+    """Return a new remediation from plan number `plan` on, after a failed one; None without a step left."""
     leaf = yard.taxonomy.leaves.get(label)
     if leaf is None or plan >= len(leaf.remedies):
         return None
@@ -170,7 +164,7 @@ def _build_remediation(
 
 
 def _build_plans(leaf: Leaf, ground: StepContext, first: int, *, shared: bool) -> tuple[list[RemediationStep], list[str], list[str]]:
-    """Return all steps of the leaf's plans from `first` on, each plan's manual work, and what could not be offered."""
+    """Return all steps from plan `first` on, manual work per plan, and what cannot be offered."""
     rungs: list[RemediationStep] = []
     words: list[str] = [""] * first
     missing: list[str] = []
@@ -187,7 +181,7 @@ def _build_plans(leaf: Leaf, ground: StepContext, first: int, *, shared: bool) -
 def _build_plan(
     steps: Sequence[PlanStep], ground: StepContext, number: int, *, drained: bool
 ) -> tuple[list[RemediationStep], str, list[str]]:
-    """Return the steps up to the first manual one, the manual work after it, and what could not be offered."""
+    """Return the steps before the first manual one, the manual work, and what cannot be offered."""
     rungs: list[RemediationStep] = []
     missing: list[str] = []
     for at, step in enumerate(steps):
@@ -205,7 +199,7 @@ def _build_plan(
 
 
 def _insert_emptying_steps(rungs: list[RemediationStep], ground: StepContext, yard: PlanContext) -> list[RemediationStep]:
-    """Insert the step that empties the node after the drain, where a stuck job or endless pods would keep it busy."""
+    """Empty the node after the drain where a stuck job or endless pods would keep it busy."""
     at = next((n for n, rung in enumerate(rungs) if rung.remedy == "drain_node"), None)
     waits = any("drained" in REMEDIES[rung.remedy].needs for rung in rungs)
     pods = ground.host.scheduler == "kubernetes"
@@ -219,18 +213,17 @@ def _insert_emptying_steps(rungs: list[RemediationStep], ground: StepContext, ya
 
 
 def build_return_step(host: str) -> RemediationStep:
-    """Return the step that puts a drained node back into service."""
     return RemediationStep(remedy="resume_node", args={"node": host}, plan=-1, part="restore")
 
 
 def build_approval_id(incident: str, ladder: Remediation) -> str:
-    """Return the approval id of the present step and attempt. Deterministic, so that no action is proposed twice."""
+    """Return the present attempt's approval id; deterministic, so that no action is proposed twice."""
     text = f"{incident} {ladder.id} {ladder.rung} {ladder.attempt}"
     return f"apr-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def enter_step(ladder: Remediation, at: int, yard: PlanContext) -> Remediation:
-    """Return the remediation at step `at`, waiting for a decision or first for the node to become idle."""
+    """Enter step `at` and wait for a decision, or first for the node to become idle."""
     rung, waits = ladder.rungs[at], yard.waits
     ladder = ladder.model_copy(update={"rung": at, "attempt": 1, "outcome": "", "approval": "", "says": ""})
     if rung.part == "restore":
@@ -242,10 +235,9 @@ def enter_step(ladder: Remediation, at: int, yard: PlanContext) -> Remediation:
 
 
 def request_approval(ladder: Remediation, yard: PlanContext) -> Remediation:
-    """Return the remediation with its present step proposed."""
     return ladder.model_copy(update={"waiting_for": "approval", "due": None, "approval": build_approval_id(yard.incident, ladder)})
 
 
 def needs_idle_node(rung: RemediationStep, host: Host | None) -> bool:
-    """Return whether the node must first be drained and without jobs, which only a scheduler can tell."""
+    """Return whether the node must be drained and without jobs; only a scheduler can tell."""
     return bool(host and host.controller) and (rung.remedy in NODE_EMPTYING_REMEDIES or "drained" in REMEDIES[rung.remedy].needs)

@@ -1,8 +1,7 @@
 """Which incident owns a cause that several incidents find, by a shared name of its location. Pure.
 
 The location is: on a host its devices; behind a switch or in a rack that place; for the whole cluster the groups of the
-hosts that show
-it; for a job the job. A cause without a location is not shared.
+hosts that show it; for a job the job. A cause without a location is not shared.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ CauseLocation = tuple[str, str]  # (label, host) of one remediation; an empty ho
 
 
 def map_cause_locations(causes: Iterable[Hypothesis], yard: PlanContext) -> dict[CauseLocation, tuple[str, ...]]:
-    """Return each location of these causes and the names it is known by."""
+    """Return location → names by which it is known."""
     found: dict[CauseLocation, tuple[str, ...]] = {}
     for cause in causes:
         hosts = [host for host in find_remediation_hosts(cause, yard) if host in yard.inventory.hosts]
@@ -33,9 +32,7 @@ def map_remediation_locations(ladders: Iterable[Remediation]) -> dict[CauseLocat
 
 
 def find_owned_elsewhere(spots: Mapping[CauseLocation, Sequence[str]], holders: Mapping[str, str]) -> dict[CauseLocation, str]:
-    """Return the incident that owns each location: on a host only if it owns all names there, for manual repairs if it
-    owns any.
-    """
+    """Return each location's owner: on a host it must own all names there, for manual repairs any."""
     found: dict[CauseLocation, str] = {}
     for (label, host), names in spots.items():
         theirs = [holders[name] for name in names if name in holders]
@@ -53,9 +50,7 @@ def is_owned_elsewhere(report: Report) -> bool:
 def list_causes_owned_elsewhere(
     causes: Iterable[Hypothesis], elsewhere: Mapping[CauseLocation, str], *, waits: bool = True
 ) -> tuple[CauseOwnedElsewhere, ...]:
-    """Return report rows, one per cause and owning incident. `waits`: this incident resumes when the owner releases the
-    cause.
-    """
+    """Return rows per cause and owner. `waits`: this incident resumes on release."""
     rows: list[CauseOwnedElsewhere] = []
     for cause in causes:
         mine = {host: incident for (label, host), incident in elsewhere.items() if label == cause.label}

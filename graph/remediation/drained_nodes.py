@@ -17,7 +17,7 @@ from kb.taxonomy.taxonomy import Taxonomy
 
 @dataclass(frozen=True, slots=True)
 class DrainedNode:
-    """A drained node. `by` is the approver's name, empty if not recorded; `why` is the status of its remediation."""
+    """`by` is the approver's name, empty if not recorded; `why` the remediation's status."""
 
     ladder: str
     host: str
@@ -29,11 +29,9 @@ class DrainedNode:
     unasked: datetime | None = None  # Since when the scheduler could not be asked whether the node is still drained.
 
     def render_line(self, title: str = "") -> str:
-        """Return one line for people; `title` is the label's title."""
         return f"{self.host}: {self.render_status(title)}"
 
     def render_status(self, title: str = "") -> str:
-        """Return the line without the host's name."""
         since = f" since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
         approved = f", approved by {self.by}" if self.by else ""
         cause = f", for {title}" if title else ""
@@ -42,7 +40,6 @@ class DrainedNode:
 
 
 def list_drained_nodes(ladders: Sequence[Remediation]) -> list[DrainedNode]:
-    """Return every node that an incident's remediations hold."""
     return [
         DrainedNode(
             row.id,
@@ -60,7 +57,7 @@ def list_drained_nodes(ladders: Sequence[Remediation]) -> list[DrainedNode]:
 
 
 def render_drained_nodes(ladders: Sequence[Remediation], taxonomy: Taxonomy) -> list[str]:
-    """Return lines for a handover: drained nodes, then nodes locked by an unclear outcome."""
+    """Return drained nodes, then nodes locked by an unclear outcome, for a handover."""
     said = [row.render_line(taxonomy.get_title(row.label)) for row in list_drained_nodes(ladders)]
     said += [f"{row.target} is locked: {row.approval} ended in doubt" for row in ladders if row.outcome == "unknown"]
     return list(dict.fromkeys(said))
@@ -78,9 +75,7 @@ def list_returnable_nodes(ladders: Sequence[Remediation]) -> tuple[ReturnableNod
 
 
 def get_return_blocker(ladder: Remediation, ladders: Sequence[Remediation]) -> str:
-    """Return why a node's return may not be requested, or an empty string. `ladders` are all remediations of the
-    incident.
-    """
+    """Return why a return may not be requested, or "". `ladders`: all of the incident."""
     if not ladder.drained:
         return f"{ladder.target} is not held any more"
     if ladder.is_open:
@@ -93,7 +88,7 @@ def get_return_blocker(ladder: Remediation, ladders: Sequence[Remediation]) -> s
 
 
 def list_unresolved_on_host(ladder: Remediation, ladders: Sequence[Remediation]) -> list[Remediation]:
-    """Return the host's other remediations that are not known to have succeeded."""
+    """Return the host's other remediations not known to have succeeded."""
     others = [row for row in ladders if row.target == ladder.target and row.id != ladder.id]
     return [
         row
@@ -103,9 +98,7 @@ def list_unresolved_on_host(ladder: Remediation, ladders: Sequence[Remediation])
 
 
 def will_return_node(ladder: Remediation) -> bool:
-    """Return whether the present plan ends with returning the node: only one that this remediation drains or has
-    drained.
-    """
+    """Return whether the present plan ends with the return of a node that this remediation drains."""
     plan = ladder.tried if ladder.current_step is None or ladder.current_step.part == "restore" else ladder.current_step.plan
     drains = any(row.remedy == "drain_node" and row.plan == plan for row in ladder.rungs)
     return any(row.part == "restore" for row in ladder.rungs) and (ladder.drained or (drains and not ladder.held_elsewhere))
@@ -117,7 +110,7 @@ def is_returning(ladder: Remediation) -> bool:
 
 
 def propose_return(incident: str, ladder: Remediation) -> Remediation:
-    """Return the remediation with the return proposed once more, also where its plan had none."""
+    """Propose the return once more, also where the plan had none."""
     back = next((n for n, row in enumerate(ladder.rungs) if row.part == "restore"), len(ladder.rungs))
     rungs = ladder.rungs if back < len(ladder.rungs) else (*ladder.rungs, build_return_step(ladder.target))
     attempt = ladder.attempt + 1 if ladder.rung == back else 1
@@ -127,7 +120,7 @@ def propose_return(incident: str, ladder: Remediation) -> Remediation:
 
 
 def _get_unmended_reason(ladder: Remediation) -> str:
-    """Return what keeps a node out of service regardless of new observations."""
+    """Return what blocks a return regardless of new observations."""
     if ladder.is_open:
         return f"another fix on {ladder.target} goes on: {format_current_step(ladder)}"
     if ladder.outcome == "unknown":
@@ -140,7 +133,7 @@ def _get_unmended_reason(ladder: Remediation) -> str:
 
 
 def _is_remedy_unproven(ladder: Remediation) -> bool:
-    """Return whether a remedy that changes the host was claimed and the last one's proof did not pass."""
+    """Return whether a host-changing remedy was claimed and the last proof did not pass."""
     rung = ladder.current_step
     if ladder.since is None or rung is None or rung.part == "restore":
         return False
@@ -153,5 +146,5 @@ def _runs_check(ladder: Remediation) -> bool:
 
 
 def has_drained_nodes(ladders: Sequence[Remediation]) -> bool:
-    """Return whether any node is drained: such an incident is never deleted, even when closed."""
+    """Such an incident is never deleted, even when closed."""
     return any(row.drained for row in ladders)

@@ -14,7 +14,7 @@ MAX_TEST_HOSTS = 16
 
 def build_check_remediations(now: Assessment, yard: PlanContext, known: Sequence[Remediation]) -> list[Remediation]:
     """Return the cheapest check of the likeliest cause that waits for busy hosts; none while one is open or was
-    proposed for those hosts.
+    proposed.
     """
     if any(row.is_open and row.current_step and row.current_step.remedy == "run_check" for row in known):
         return []
@@ -33,7 +33,7 @@ def build_check_remediations(now: Assessment, yard: PlanContext, known: Sequence
 def build_requested_check(
     check: Check, hosts: Sequence[str], now: Assessment, yard: PlanContext, known: Sequence[Remediation]
 ) -> Remediation:
-    """Return the remediation of a requested check, for the likeliest cause that it can confirm."""
+    """Return the requested check for the likeliest cause that it can confirm."""
     able = [row for row in now.rows if check.id in row.leaf.confirms]
     label = next((row.label for row in able if row.leaf.scope != "job"), able[0].label if able else "")
     return _build_check_remediation(label, check, sorted(hosts), yard, known)

@@ -29,7 +29,7 @@ FAULT_INDEPENDENT_REMEDIES: Mapping[str, str] = {
 
 
 def get_step_precondition(ladder: Remediation) -> FaultCondition | None:
-    """Return what must still be present for the present step to start; None where nothing must."""
+    """Return what must still be present for the present step; None for nothing."""
     rung = ladder.current_step
     if rung is None or ladder.fault is None or rung.remedy in FAULT_INDEPENDENT_REMEDIES or is_target_treated(ladder):
         return None
@@ -38,9 +38,7 @@ def get_step_precondition(ladder: Remediation) -> FaultCondition | None:
 
 
 def is_target_treated(ladder: Remediation) -> bool:
-    """Return whether an earlier step changed the present step's target: then the proof decided to continue, and what
-    shows no longer counts.
-    """
+    """An earlier step changed the target: the proof decided to continue, and what shows no longer counts."""
     rung = ladder.current_step
     return rung is not None and any(
         _has_taken_effect(row, ladder) and can_concern_devices(rung.devices, row.devices) for row in ladder.rungs[: ladder.rung]
@@ -48,14 +46,12 @@ def is_target_treated(ladder: Remediation) -> bool:
 
 
 def _has_taken_effect(rung: RemediationStep, ladder: Remediation) -> bool:
-    """Return whether a step took effect: a fix once one was claimed, a preparation with a later effect once it was
-    passed.
-    """
+    """A fix counts once claimed, a preparation with a later effect once passed."""
     return (rung.part == "fix" and ladder.since is not None) or (rung.part == "prepare" and bool(REMEDIES[rung.remedy].then))
 
 
 def build_fault_condition(ladder: Remediation, alone: Assessment, facts: Sequence[Fact]) -> FaultCondition:
-    """Return what the remediation's cause rests on. `alone` is the assessment of these `facts` of its host only."""
+    """Return what the cause rests on. `alone` assesses these `facts` of its host only."""
     leaf = alone.lens.taxonomy.leaves[ladder.label]
     rows = [row for row in alone.by_label.get(ladder.label, ()) if can_concern_devices(ladder.devices, row.subject.named_devices)]
     matches = [
@@ -83,17 +79,16 @@ def build_fault_condition(ladder: Remediation, alone: Assessment, facts: Sequenc
 
 
 def _is_unreachable_fault(alone: Assessment, leaf: Leaf) -> bool:
-    """Return whether not answering is itself the fault, and the host does not answer."""
     return REACHABILITY_KEY in alone.lens.list_decisive_keys(leaf) and not alone.coverage.observed
 
 
 def is_contradicted(ladder: Remediation, alone: Assessment) -> bool:
-    """Return whether the host's present facts deny the cause. A failed observation never does."""
+    """Return whether present facts deny the cause; a failed observation never does."""
     return ladder.fault is not None and judge_fault(ladder.fault, alone).answer == "gone"
 
 
 def judge_fault(fault: FaultCondition, alone: Assessment) -> CausePresence:
-    """Judge a fault by the facts of its host. It is not gone where a check that showed it could not look."""
+    """Judge by the host's facts. It is not gone where a check that showed it could not look."""
     leaf = alone.lens.taxonomy.leaves.get(fault.label)
     if leaf is None:
         return CausePresence("unseen", f"the taxonomy knows no {fault.label}")

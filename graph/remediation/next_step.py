@@ -11,14 +11,13 @@ from tools.remedies import REMEDIES
 
 
 def get_current_step(ladder: Remediation) -> RemediationStep:
-    """Return the present step, which must exist."""
     rung = ladder.current_step
     assert rung is not None  # `apply_event` passes no remediation without a present step
     return rung
 
 
 def enter_next_step(ladder: Remediation, yard: PlanContext) -> Remediation:
-    """Enter the step after a completed one: the rest of its plan, then the node's return, then the recheck."""
+    """Continue with the rest of the plan, then the node's return, then the recheck."""
     rung = get_current_step(ladder)
     follow = _find_step_index(ladder, lambda n, row: n > ladder.rung and row.plan == rung.plan and row.part != "restore")
     if follow is not None:
@@ -30,13 +29,13 @@ def enter_next_step(ladder: Remediation, yard: PlanContext) -> Remediation:
 
 
 def schedule_recheck(ladder: Remediation, yard: PlanContext) -> Remediation:
-    """Return the remediation with its second proof scheduled."""
+    """Schedule the second proof."""
     watched = {"waiting_for": "proof", "due": yard.now + yard.waits.reproof, "approval": ladder.proven or ladder.approval, "says": ""}
     return ladder.model_copy(update=watched)
 
 
 def escalate_remediation(ladder: Remediation, why: str, yard: PlanContext) -> Remediation:
-    """Enter the taxonomy's next plan; without one the catalogue's heavier remedy; else hand off to people."""
+    """Enter the next plan; without one the catalogue's heavier remedy; else hand off."""
     rung = get_current_step(ladder)
     left = _get_manual_work(ladder, rung.plan)
     later = _find_step_index(ladder, lambda n, row: n > ladder.rung and row.plan > rung.plan and row.part != "restore")
@@ -52,14 +51,13 @@ def escalate_remediation(ladder: Remediation, why: str, yard: PlanContext) -> Re
 
 
 def _has_manual_plan_between(ladder: Remediation, plan: int, later: int) -> bool:
-    """Return whether a plan between the two is manual work only."""
     return any(
         _get_manual_work(ladder, number) and not any(row.plan == number for row in ladder.rungs) for number in range(plan + 1, later)
     )
 
 
 def _find_catalogue_escalation(ladder: Remediation, rung: RemediationStep) -> RemediationStep | None:
-    """Return the remedy's heavier successor, unless it was tried or needs arguments of its own."""
+    """Return the heavier remedy, unless tried or in need of arguments."""
     row = REMEDIES[rung.remedy]
     heavier = row.heavier
     if heavier == row.id:

@@ -16,7 +16,7 @@ UNRESOLVED_OUTCOMES: frozenset[str] = frozenset({"ticket", "denied", "undecided"
 
 
 def end_remediation(ladder: Remediation, outcome: RemediationOutcome, says: str) -> Remediation:
-    """Return the ended remediation; the text names a node that stays drained."""
+    """End it; the text names a node that stays drained."""
     held = format_still_drained(ladder) if ladder.drained and outcome != "cured" else ""
     said = "; ".join(filter(None, (says, held)))
     return ladder.model_copy(update={"outcome": outcome, "waiting_for": "none", "due": None, "says": said})
@@ -27,7 +27,7 @@ def format_still_drained(ladder: Remediation) -> str:
 
 
 def release_finished_nodes(ladders: Sequence[Remediation], yard: PlanContext) -> list[Remediation]:
-    """Request the return of nodes whose remediations are all done, and only if all succeeded."""
+    """Request the return of a node when all its remediations are done and succeeded."""
     return [_request_return(row, ladders, yard) if _is_ready_to_return(row) else row for row in ladders]
 
 
@@ -46,14 +46,12 @@ def _request_return(ladder: Remediation, ladders: Sequence[Remediation], yard: P
 
 
 def stop_remediations(ladders: Sequence[Remediation], why: str) -> list[Remediation]:
-    """Stop all open remediations: a human took over. A running action continues; the ledger's reconciliation withdraws
-    proposed ones.
-    """
+    """Stop open remediations, as a human took over. A running action continues; the reconciler withdraws proposed ones."""
     return [end_remediation(row, "stopped", why) if row.is_open else row for row in ladders]
 
 
 def withdraw_disbelieved(ladders: Sequence[Remediation], causes: Collection[tuple[str, str]]) -> list[Remediation]:
-    """Withdraw untouched remediations whose cause (label, host) is no longer believed."""
+    """Withdraw untouched ones whose cause (label, host) is no longer believed."""
 
     def idle(row: Remediation) -> bool:
         return row.is_open and not row.drained and row.since is None and (row.label, row.target) not in causes
@@ -62,7 +60,7 @@ def withdraw_disbelieved(ladders: Sequence[Remediation], causes: Collection[tupl
 
 
 def withdraw_owned_elsewhere(ladders: Sequence[Remediation], elsewhere: Collection[tuple[str, str]]) -> list[Remediation]:
-    """Withdraw untouched remediations whose cause (label, host) another incident owns."""
+    """Withdraw untouched ones whose cause (label, host) another incident owns."""
 
     def theirs(row: Remediation) -> bool:
         return row.is_open and not row.drained and row.since is None and (row.label, row.target) in elsewhere
@@ -71,7 +69,7 @@ def withdraw_owned_elsewhere(ladders: Sequence[Remediation], elsewhere: Collecti
 
 
 def end_outdated_remediations(ladders: Sequence[Remediation]) -> list[Remediation]:
-    """End those of another graph version: untouched ones are planned again, the others are left to people."""
+    """For another graph version: plan untouched ones again, leave others to people."""
     why = "RackMedic was upgraded meanwhile"
     begun = [row.is_open and (row.drained or row.since is not None) for row in ladders]
     return [
@@ -81,7 +79,7 @@ def end_outdated_remediations(ladders: Sequence[Remediation]) -> list[Remediatio
 
 
 def describe_remediation(ladder: Remediation, title: str) -> str:
-    """Return one line: cause, next step, what it waits for, and who else holds the node out of service."""
+    """Return one line: cause, next step, what it waits for, and another holder of the node."""
     return "; ".join(filter(None, (_format_status(ladder, title), ladder.held_elsewhere)))
 
 
@@ -98,7 +96,6 @@ def _format_status(ladder: Remediation, title: str) -> str:
 
 
 def format_current_step(ladder: Remediation) -> str:
-    """Return the present step in words."""
     rung = ladder.current_step
     return fill_slots(REMEDIES[rung.remedy].does, {"approval": ladder.approval, **rung.args}) if rung else "nothing left to do"
 

@@ -1,8 +1,7 @@
 """Turn a taxonomy plan's step into a remediation step with arguments, or into words for people. Pure.
 
 Arguments come from facts that a machine states about itself, never from text that people wrote. A step whose value is
-missing becomes a
-sentence.
+missing becomes a sentence.
 """
 
 import re
@@ -59,7 +58,7 @@ _STEP_PATTERN = re.compile(r"([a-z0-9_]+)(?:\((.*)\))?")
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One step of a plan: a remedy's id or the name of manual work; `detail` is the text in brackets."""
+    """A remedy's id or the name of manual work; `detail` is the text in brackets."""
 
     name: str
     detail: str = ""
@@ -107,9 +106,7 @@ class StepUnavailable(Exception):
 
 
 def build_remediation_steps(step: PlanStep, ground: StepContext, plan: int) -> list[RemediationStep]:
-    """Return a remedy's steps, one per device where it takes a device. Raises StepUnavailable with what people should
-    do instead.
-    """
+    """Return a remedy's steps, one per device. Raises StepUnavailable with what people should do instead."""
     remedy = REMEDIES[step.name]
     try:
         via = find_execution_host(remedy, ground.host, ground.hosts)
@@ -153,7 +150,7 @@ def _build_bdf_arguments(ground: StepContext) -> StepArguments:
 
 
 def _find_pci_address(ground: StepContext, device: str) -> str:
-    """Return the GPU's PCI address as the host reports it. Raises StepUnavailable for none or conflicting ones."""
+    """Raise StepUnavailable if the host reports none, or conflicting ones."""
     if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, device):
         return device
     own = [fact for fact in ground.facts if fact.device == device and fact.status is Status.OK]
@@ -176,9 +173,7 @@ def _build_power_limit_arguments(ground: StepContext) -> StepArguments:
 
 
 def _build_process_arguments(ground: StepContext) -> StepArguments:
-    """Return every orphan on the accused GPUs, without zombies and processes that the kernel does not list: no signal
-    reaches them.
-    """
+    """Return orphans on the accused GPUs that a signal reaches: no zombies, none unknown to the kernel."""
     rows = {
         int(fact.attrs["pid"]): fact
         for fact in ground.facts
@@ -200,7 +195,7 @@ def _build_process_arguments(ground: StepContext) -> StepArguments:
 
 
 def _build_job_arguments(ground: StepContext) -> StepArguments:
-    """Return the job that the host shows on its GPUs, else the scheduler's; of several only the one that people named."""
+    """Return the job shown on the host's GPUs, else the scheduler's; of several only the one that people named."""
     shown = {str(fact.attrs["job"]) for fact in ground.facts if fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
     queued = {job for fact in ground.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
     jobs = {job for job in shown if re.fullmatch(ARGUMENT_KINDS["job"].pattern, job)} or queued
@@ -220,7 +215,7 @@ def _build_cleanup_arguments(ground: StepContext) -> StepArguments:
 
 
 def _build_container_arguments(ground: StepContext) -> StepArguments:
-    """Return containers where NVML fails as after a daemon-reload; the kit asks each again before it acts."""
+    """Return containers where NVML fails as after a daemon-reload; the kit checks again before it acts."""
     lost = [fact for fact in ground.facts if (fact.key, fact.value, fact.status) == ("container.nvml", "unknown_error", Status.OK)]
     ids = {str(fact.attrs.get("id", "")): fact.device for fact in lost}
     whole = {name: device for name, device in sorted(ids.items()) if re.fullmatch(ARGUMENT_KINDS["container"].pattern, name)}
@@ -267,5 +262,4 @@ def _format_remedy_verb(remedy: str) -> str:
 
 
 def _build_command_slots(args: Mapping[str, str], host: Host) -> Mapping[str, str]:
-    """Return slots to show a command before it has an approval."""
     return {"approval": "incident", **args, "node": host.node_name}

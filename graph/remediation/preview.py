@@ -14,7 +14,7 @@ from tools.remedies.remedy import BadArgument
 
 
 def list_planned_actions(ladders: Iterable[Remediation], yard: PlanContext) -> list[PlannedAction]:
-    """Return the steps of every open remediation's present plan from the present step on, without the node's return."""
+    """Return present and later steps of each open remediation's present plan, without returns."""
     return [row for ladder in ladders if ladder.is_open for row in _list_for_remediation(ladder, yard)]
 
 
@@ -28,7 +28,7 @@ def _list_for_remediation(ladder: Remediation, yard: PlanContext) -> list[Planne
 
 
 def build_planned_action(ladder: Remediation, yard: PlanContext) -> Action | None:
-    """Return the action of the present step, with the boot id last seen; None where it cannot be built."""
+    """Return the present step's action, with the boot id last seen; None if it cannot be built."""
     rung, target = ladder.current_step, yard.inventory.hosts.get(ladder.target)
     if rung is None:
         return None

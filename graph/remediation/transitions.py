@@ -36,7 +36,7 @@ TEXT_FIELDS = ("approval", "ladder", "outcome", "says", "replaced_by", "by")
 
 @dataclass(frozen=True, slots=True)
 class RemediationEvent:
-    """An event of an action or a wait. `kind` is a terminal state of the ledger, or what an observation found."""
+    """`kind` is a terminal state of the ledger, or what an observation found."""
 
     kind: str
     approval: str = ""
@@ -51,7 +51,6 @@ class RemediationEvent:
 
     @classmethod
     def from_item_data(cls, data: Mapping[str, Any]) -> "RemediationEvent":
-        """Parse an inbox item's data; unknown fields are ignored."""
         texts = {name: data[name] for name in TEXT_FIELDS if isinstance(data.get(name), str)}
         since, seen = (datetime.fromisoformat(text) if (text := data.get(name)) else None for name in ("since", "seen"))
         return cls(str(data.get("event", "")), ran=bool(data.get("ran", True)), since=since, seen=seen, **texts)
@@ -61,7 +60,7 @@ TransitionFunction = Callable[[Remediation, RemediationEvent, PlanContext], Reme
 
 
 def advance(ladders: Sequence[Remediation], news: RemediationEvent, yard: PlanContext) -> list[Remediation]:
-    """Return all remediations of the incident after an event. An event for no present step changes nothing."""
+    """Return the incident's remediations after an event; one for no present step changes nothing."""
     found = [apply_event(row, news, yard) if _concerns_remediation(row, news) else row for row in ladders]
     for row in [row for row in found if row.outcome == "recurred" and _concerns_remediation(row, news)]:
         again = _build_from_next_plan(row, found, yard)
@@ -76,7 +75,6 @@ def _concerns_remediation(ladder: Remediation, news: RemediationEvent) -> bool:
 
 
 def apply_event(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Return one remediation after its event."""
     if news.kind in DRAINED_NODE_TRANSITIONS:
         return DRAINED_NODE_TRANSITIONS[news.kind](ladder, news, yard) if ladder.drained else ladder
     rule = TRANSITIONS.get(news.kind)
@@ -92,9 +90,7 @@ def apply_event(ladder: Remediation, news: RemediationEvent, yard: PlanContext) 
 
 
 def _is_irrelevant(ladder: Remediation, news: RemediationEvent) -> bool:
-    """Return whether to ignore an action's result while none is proposed, or `Ask again` on an old card of an open
-    remediation (it would skip a wait).
-    """
+    """Ignore a result while nothing is proposed, and `Ask again` on an old card, which would skip a wait."""
     if news.kind == RETURN_EVENT:
         return ladder.is_open or not ladder.drained
     if news.kind == "again":
@@ -103,7 +99,6 @@ def _is_irrelevant(ladder: Remediation, news: RemediationEvent) -> bool:
 
 
 def _reopens_remediation(ladder: Remediation, news: RemediationEvent) -> bool:
-    """Return whether a person asks again, requests the node, or reports what became of an action in doubt."""
     if news.kind == RETURN_EVENT:
         return True
     if news.kind == "again":
@@ -112,7 +107,7 @@ def _reopens_remediation(ladder: Remediation, news: RemediationEvent) -> bool:
 
 
 def _apply_after_end(ladder: Remediation, news: RemediationEvent) -> Remediation:
-    """Record what an action that still ran after the end drained, returned or proved, and nothing else."""
+    """Record only what a late action drained, returned or proved."""
     remedy = ladder.current_step.remedy if ladder.current_step and news.kind == "done" else ""
     if remedy == "drain_node":
         return _mark_drained(ladder, news)
@@ -150,7 +145,7 @@ def _handle_done(ladder: Remediation, news: RemediationEvent, yard: PlanContext)
 
 
 def _finish_return(ladder: Remediation, yard: PlanContext) -> Remediation:
-    """Schedule the second proof of what RackMedic repaired; without a remedy of its own there is nothing to prove."""
+    """Schedule the second proof; without a remedy of RackMedic's own there is nothing to prove."""
     if ladder.proven:
         return schedule_recheck(_mark_returned(ladder), yard)
     return end_remediation(
@@ -186,9 +181,7 @@ def _handle_superseded(ladder: Remediation, news: RemediationEvent, yard: PlanCo
 
 
 def _handle_expired(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """An undecided return is not proposed again: the node stays drained, and is reported so, until a person requests
-    it.
-    """
+    """Do not propose a return again: the node stays drained until a person requests it."""
     if get_current_step(ladder).part == "restore":
         return end_remediation(ladder, "undecided", news.says or "nobody decided in time")
     return request_approval_again(ladder, news.says, yard)
@@ -208,7 +201,6 @@ def _handle_unknown(ladder: Remediation, news: RemediationEvent, yard: PlanConte
 
 
 def _handle_idle(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """The node is drained and without jobs, so nothing needs to be cancelled."""
     return enter_next_step(ladder, yard) if get_current_step(ladder).remedy in NODE_EMPTYING_REMEDIES else request_approval(ladder, yard)
 
 
@@ -220,7 +212,7 @@ def _handle_busy(ladder: Remediation, news: RemediationEvent, yard: PlanContext)
 
 
 def _handle_held(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Another party took the node out of service, so RackMedic does not return it."""
+    """Another party drained the node, so RackMedic does not return it."""
     return (
         enter_next_step(ladder.model_copy(update={"held_elsewhere": news.says}), yard)
         if get_current_step(ladder).remedy == "drain_node"
@@ -229,7 +221,7 @@ def _handle_held(ladder: Remediation, news: RemediationEvent, yard: PlanContext)
 
 
 def _handle_given_back(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Another party returned the node during the wait for idle: RackMedic does not drain it again on its own."""
+    """Another party returned the node: RackMedic does not drain it again on its own."""
     return end_remediation(_mark_returned(ladder), "withdrawn" if news.outcome == "gone" else "ticket", news.says)
 
 
@@ -238,7 +230,7 @@ def _handle_unreachable(ladder: Remediation, news: RemediationEvent, yard: PlanC
 
 
 def _handle_back(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """The host answers again, or the covering action ended: propose again, unless the fault is gone."""
+    """Propose again, unless the fault is gone."""
     if news.outcome in PASSED_OUTCOMES and get_current_step(ladder).part == "fix":
         return enter_next_step(ladder, yard)
     return propose_again(ladder, news.says, yard)
@@ -253,12 +245,12 @@ def _handle_cannot(ladder: Remediation, news: RemediationEvent, yard: PlanContex
 
 
 def _handle_over(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """The job ended on its own while its cancelling was proposed, which was the aim."""
+    """The job ended on its own, which was the aim of cancelling it."""
     return enter_next_step(ladder, yard) if get_current_step(ladder).remedy in NODE_EMPTYING_REMEDIES else ladder
 
 
 def _handle_needless(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """The fault is gone without a remedy. Offer the return of a node drained for it."""
+    """The fault is gone without a remedy; offer the return of its drained node."""
     back = next((n for n, rung in enumerate(ladder.rungs) if rung.part == "restore"), None)
     if ladder.drained and back is not None:
         return enter_step(ladder, back, yard).model_copy(update={"says": news.says})
@@ -266,34 +258,30 @@ def _handle_needless(ladder: Remediation, news: RemediationEvent, yard: PlanCont
 
 
 def _handle_shows(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """The host shows the fault again while its return is proposed."""
+    """The fault is back while the return is proposed."""
     return end_remediation(ladder, "ticket", news.says) if get_current_step(ladder).part == "restore" else ladder
 
 
 def _handle_joined(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Another incident proposed the same action for the host; its result decides."""
+    """Another incident proposed the same action; its result decides."""
     return set_waiting(ladder.model_copy(update={"approval": news.replaced_by}), "node_back", yard, news.says)
 
 
 def _handle_not_idle(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """The node became busy again before the proposal: wait again under the same attempt."""
+    """Wait again under the same attempt."""
     return ladder.model_copy(update={"waiting_for": "idle", "due": yard.now + yard.waits.idle, "approval": "", "says": news.says})
 
 
 def _handle_again(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """A person pressed Ask again: propose the step once more."""
     return request_approval(ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": ""}), yard)
 
 
 def _handle_return(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """A person requested a drained node and a fresh check showed no fault: propose its return."""
     return propose_return(yard.incident, ladder)
 
 
 def _handle_in_service(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Another party returned the node. A repair by RackMedic is still proved again; an open one notices by its
-    conditions.
-    """
+    """Another party returned the node. A repair is still proved again; an open remediation notices by its conditions."""
     if not ladder.is_open:
         says = "; ".join(filter(None, (ladder.says.removesuffix(format_still_drained(ladder)).rstrip("; "), news.says)))
         return _mark_returned(ladder).model_copy(update={"says": says})
@@ -330,13 +318,13 @@ def _handle_recurred(ladder: Remediation, news: RemediationEvent, yard: PlanCont
 
 
 def _build_from_next_plan(ladder: Remediation, ladders: Sequence[Remediation], yard: PlanContext) -> Remediation | None:
-    """Build a new remediation after a relapse, because the node is in service again."""
+    """A relapse needs a new remediation, because the node is in service again."""
     host = yard.inventory.hosts.get(ladder.target)
     return build_remediation(ladder.label, host, ladder.devices, yard, ladders, plan=ladder.tried + 1) if host else None
 
 
 class TransitionRule(NamedTuple):
-    """What an event does to a remediation. With `waiting` it applies only to one that waits for this."""
+    """With `waiting` it applies only to remediations that wait for this."""
 
     move: TransitionFunction
     waiting: RemediationWait | None = None

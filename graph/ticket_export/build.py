@@ -68,8 +68,8 @@ GENERIC_PROGRAM_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ExportPrivacy:
-    """What a site keeps private. `salt` never leaves it; `public` are words known to everyone; `private` are names
-    besides the workload's: other hosts, addresses, controllers.
+    """`salt` never leaves the site; `public` are words known to everyone; `private` are names besides the workload's:
+    other hosts, addresses, controllers.
     """
 
     salt: bytes
@@ -159,7 +159,6 @@ class _DocumentBuilder:
         )
 
     def _select_facts(self) -> list[Fact]:
-        """Return cited facts, then abnormal ones, without repeats on a device."""
         cited = {_get_evidence_key(row) for row in self._iter_cited_evidence()}
         first = [fact for fact in self.facts if (fact.host, fact.check, fact.key, fact.device or "") in cited and not fact.status.blind]
         odd = [fact for fact in self.facts if is_abnormal(fact)]
@@ -268,7 +267,6 @@ def _split_folded(folded: str) -> list[str]:
 
 
 def _fit_to_size(document: TicketDocument) -> TicketDocument:
-    """Drop the last facts until the document fits."""
     while document.facts and len(document.to_canonical_bytes()) > MAX_EXPORT_BYTES:
         kept = document.facts[: len(document.facts) * 3 // 4]
         gone = len(document.facts) - len(kept)

@@ -1,10 +1,8 @@
 """Replace private names in exported text by signatures; only public words pass. Pure.
 
 A text is split into chunks. A chunk passes as a number, as a device or host in question, or if RackMedic's public
-tables contain it.
-Everything else (paths, models, data sets, scripts, people, addresses) becomes `~` and twelve hex digits of HMAC-SHA256
-under the site's
-salt, so that unforeseen names stay private, too.
+tables contain it. Everything else (paths, models, data sets, scripts, people, addresses) becomes `~` and twelve hex
+digits of HMAC-SHA256 under the site's salt, so that unforeseen names stay private, too.
 """
 
 import hashlib
@@ -86,7 +84,6 @@ class Pseudonymizer:
         return "".join(pieces).strip()[:most]
 
     def pseudonymize_name(self, said: str, most: int = 80) -> str:
-        """Return a public name unchanged, any other as its signature."""
         return self.pseudonymize_text(said, most) if self._is_public(said) or not said else self.sign_name(said)
 
     def sign_name(self, name: str) -> str:
@@ -136,7 +133,6 @@ class Pseudonymizer:
         return before + ":".join(part if not part or self._is_public(part) else self.sign_name(part) for part in body.split(":")) + after
 
     def _list_hidden_names(self, chunk: str) -> list[str]:
-        """Return the names that `_pseudonymize_chunk` signs."""
         body = chunk.strip(_EDGE_CHARS)
         if not body or self._is_public(chunk):
             return []
@@ -176,5 +172,4 @@ def _split_chunks(text: str) -> list[str]:
 
 
 def guess_name_kind(name: str) -> PseudonymKind:
-    """Guess by its form what a name denotes."""
     return next((kind for kind, look in _KIND_PATTERNS.items() if look.search(name)), "other")

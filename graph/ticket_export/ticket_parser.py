@@ -81,7 +81,7 @@ def _verify_format(said: object) -> None:
 
 
 def _measure_depth(value: object) -> int:
-    """Return the nesting depth up to `MAX_DEPTH` + 1, without recursion."""
+    """Return at most `MAX_DEPTH` + 1, without recursion."""
     level, depth = [value], 0
     while level and depth <= MAX_DEPTH:
         level = [part for one in level if isinstance(one, dict | list) for part in (one.values() if isinstance(one, dict) else one)]
@@ -90,7 +90,6 @@ def _measure_depth(value: object) -> int:
 
 
 def _redact_texts(value: Any) -> Any:
-    """Redact every text and field name."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, list):

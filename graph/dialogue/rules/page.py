@@ -1,8 +1,7 @@
 """Recognise requests for the post-incident report in five languages. Pure.
 
 The whole message must be that request, because other reports are mentioned often. Input is normalized text (lower case,
-no accents,
-single spaces).
+no accents, single spaces).
 """
 
 import re

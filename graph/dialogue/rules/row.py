@@ -1,8 +1,8 @@
 """The format of a cue row. A cue lists terms that must all be present, in any order.
 
 A term is an idea of `words`, an alternative (`a|b`), a named thing (`HOST`, `CAUSE`, …), a quoted literal word
-(`'mine'`), or a mood:
-`?` a question, `>` a request, `.` a statement. `!` before a term forbids it; `=` requires that nothing else is said.
+(`'mine'`), or a mood: `?` a question, `>` a request, `.` a statement. `!` before a term forbids it; `=` requires that
+nothing else is said.
 """
 
 from typing import NamedTuple
