@@ -1,6 +1,4 @@
-"""Which tenant owns a fact, and whether that tenant may see it. A fact without an established owner is for operators
-only. Pure.
-"""
+"""Which tenant owns a fact and may see it. Without an established owner it is for operators only. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -286,9 +286,9 @@ class Remediation(StoredModel):
     fault: FaultCondition | None = None
     outcome: RemediationOutcome = ""
     says: str = ""  # Its status in one sentence.
-    # Needs a decision but others go first, so nobody is asked yet. Computed each turn, never stored.
+    # Needs a decision but others go first, so no approver is asked yet. Computed each turn, never stored.
     late: bool = Field(default=False, exclude=True)
-    asked_by: str = ""  # The requester as `TEAM:USER`: a requester may not approve the own request.
+    asked_by: str = ""  # The requester as `TEAM:USER`: a requester may not approve their own request.
 
     @property
     def is_open(self) -> bool:

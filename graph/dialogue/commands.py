@@ -44,7 +44,7 @@ def parse_command(text: str, names: Vocabulary) -> ParsedMessage | None:
     words = [word.strip("`'\"*,") for word in found["names"].split()]
     named = resolve_hosts_and_groups(found["names"], names.hosts, names.groups, names.domains, strict=bool(found["narrow"]))
     groups = any(word.startswith("@") or find_group(word, names.groups) or is_near_group_name(word, names.groups) for word in words)
-    if not (groups or (found["down"] and named.hosts)):  # “down” would else be read as a complaint
+    if not (groups or (found["down"] and named.hosts)):  # otherwise “down” reads as a complaint
         return None
     group = next((group for word in words if (group := find_group(word.removeprefix("@"), names.groups))), "")
     intent = Intent.NARROW if found["narrow"] else Intent.RECHECK

@@ -1,4 +1,4 @@
-"""Score how well a clause fits the cues of each intent. Pure; a few hundred small sets are compared for any text."""
+"""Score how well a clause fits the cues of each intent. Pure, in bounded time."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

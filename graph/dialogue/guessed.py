@@ -35,7 +35,7 @@ def needs_model(said: ParsedMessage) -> bool:
 
 def build_intent_choices(hosts: Sequence[str], labels: Sequence[str], checks: Sequence[str], remedies: Sequence[str]) -> IntentChoices:
     """Return every intent with meaning and example, and the place's names."""
-    unsaid = {Intent.NEW_FACTS}  # “anything else” would be chosen for anything else
+    unsaid = {Intent.NEW_FACTS}  # its example “anything else” would attract every unclear message
     means = {
         intent.value: f"{row.means}, as in “{row.form}”" if row.form and intent not in unsaid else row.means
         for intent, row in INTENTS.items()

@@ -138,7 +138,7 @@ def _not_understood(text: str, parts: Sequence[Clause], now: datetime) -> Parsed
 def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> ParsedMessage:
     """`parts` starts with the clause of the intent; the others supply what it does not name."""
     named = [clause.named for clause in parts]
-    meant = [clause.named for clause in parts if not (intent is Intent.CORRECT and clause.denies)]  # "not the GPU" is no word for it
+    meant = [clause.named for clause in parts if not (intent is Intent.CORRECT and clause.denies)]  # "not the GPU" names no cause
     causes = next((row for row in meant if row.labels or row.category), None)
     ideas = {idea for clause in parts for idea in clause.ideas}
     hosts = tuple(dict.fromkeys(host for row in named for host in row.hosts))

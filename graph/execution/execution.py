@@ -83,7 +83,7 @@ async def claim_action(seen: ActionRecord, ports: ActionGraphContext) -> Claim:
         raise ApprovalOutdated("conditions", f"not so any more: {one.says} (it says {one.saw[:80]!r})")
     await _verify_fault_present(seen, ports)
     if held := await ports.ledger.explain_held_back(seen):
-        raise ActionDeferred(held)  # before Slack is asked, which answers a few such questions a minute
+        raise ActionDeferred(held)  # before asking Slack, which allows few such calls a minute
     try:
         authorised = await ports.authorised(seen)
         return await ports.ledger.claim(

@@ -1,7 +1,6 @@
-"""Decide whether a text asks about hosts themselves or about a job that runs on them. Pure.
+"""Decide whether a text asks about hosts or about a job that runs on them. Pure.
 
-The answer to a question about a host starts with that host; in job trouble the accused host comes first, whichever host
-was named.
+A question about a host is answered with that host first; in job trouble the accused host comes first.
 """
 
 import re

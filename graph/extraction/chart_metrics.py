@@ -1,4 +1,4 @@
-"""Map a text to the GPU metric that it asks to see as a chart: a key of the catalogue or nothing. A table."""
+"""Map a text to the GPU metric that it wants to see as a chart. Pure."""
 
 import re
 from typing import Final

@@ -162,7 +162,7 @@ def _parse_numbered_member(text: str, digits: re.Match[str], like: str, book: Ho
     ):
         return None
     if padded and get_digits(like).startswith("0") and len(number) != width:
-        return None  # the day of a date
+        return None  # the day in a date
     alike = len(number) == width and (padded or width > 1)
     natural = tight and width <= len(number) and not get_digits(like).startswith("0")
     return (name, end) if alike or natural or book.find_host(name) else None

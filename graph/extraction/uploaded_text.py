@@ -43,7 +43,7 @@ def extract_text_with_site(
     """
     checks: Mapping[str, Check] = CHECKS
     if folders:
-        from tools.checks.site.loader import load_site_checks  # brings half a second of imports, which a site without any does without
+        from tools.checks.site.loader import load_site_checks  # half a second of imports, needless without site checks
 
         checks = {**CHECKS, **load_site_checks(*folders, known=CHECKS, programs=programs)}
     if rules:

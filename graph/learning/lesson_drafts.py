@@ -98,7 +98,7 @@ def find_new_cause(ideas: Sequence[Conjecture], words: str, leaves: Collection[s
 
 
 def get_established_cause(rows: IncidentView) -> str:
-    """Return the cause that a person named, else one cured twice-proved, else ""."""
+    """Return the cause that a person named, else one whose cure was proved twice, else ""."""
     word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
     cured = [row.label for row in rows.remediations if row.outcome == "cured"]
     return word or (cured[0] if cured else "")

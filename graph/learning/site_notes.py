@@ -1,5 +1,6 @@
-"""Lines of the site's own pages that fit an incident by cause, host group, server model and words. They are shown
-beside the findings and order checks, but prove nothing. Pure.
+"""Lines of the site's own pages that fit an incident by cause, host group, server model and words. Pure.
+
+They are shown beside the findings and order checks, but prove nothing.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,8 +1,7 @@
-"""One call of an OpenAI-compatible endpoint through langchain-openai: the reply's text and cost, or a failure as a
-value.
+"""One call of an OpenAI-compatible endpoint through langchain-openai; no failure raises out of here.
 
-The request asks for structured output, but this module does not use the library's parser, which raises outside its
-wrapper and loses the tokens of failed replies. No endpoint failure raises out of here.
+Structured output is requested here but not parsed by the library, which raises outside its wrapper and loses the tokens
+of failed replies.
 """
 
 import asyncio
@@ -126,7 +125,7 @@ class OpenAIEndpoint:
         except openai.OpenAIError as e:
             return classify_error(e, self.model)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-            # What a broken body turns into on its way through two libraries (JSONDecodeError is a ValueError).
+            # A broken body surfaces as one of these behind two libraries (JSONDecodeError is a ValueError).
             return EndpointFailure("the model's endpoint answered with something that is not a chat completion", again=True)
         return parse_reply(message, asked)
 
@@ -137,7 +136,7 @@ class OpenAIEndpoint:
             "max_completion_tokens": self._most_out,
             "response_format": shape,
         }
-        # Beside the typed parameters, so that neither library parses the reply by itself.
+        # In the body instead of typed parameters, so that neither library parses the reply.
         return {"extra_body": {key: value for key, value in known.items() if key not in self._left_out}}
 
     def _handle_bad_request(self, error: Any) -> EndpointFailure:
@@ -168,7 +167,7 @@ class OpenAIEndpoint:
         from langchain_openai import ChatOpenAI
         from pydantic import SecretStr
 
-        # Its own HTTP client: the library shares one between all, and so between event loops.
+        # An HTTP client of its own: the library shares one between all clients, and so between event loops.
         http = openai.DefaultAsyncHttpxClient(timeout=self._seconds)
         client = ChatOpenAI(
             model=self.model,

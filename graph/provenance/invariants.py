@@ -1,5 +1,6 @@
-"""Invariants of a turn's reasoning, checked against stored evidence after every turn and on request. A violation is a
-bug of RackMedic: the turn abstains. Pure.
+"""Invariants of a turn's reasoning, checked against stored evidence every turn and on request. Pure.
+
+A violation is a bug of RackMedic: the turn abstains.
 """
 
 import hashlib

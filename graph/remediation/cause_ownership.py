@@ -1,7 +1,7 @@
 """Which incident owns a cause that several incidents find, by a shared name of its location. Pure.
 
-The location is: on a host its devices; behind a switch or in a rack that place; for the whole cluster the groups of the
-hosts that show it; for a job the job. A cause without a location is not shared.
+The location: devices on a host, a place behind a switch or in a rack, host groups for the whole cluster, or a job. A
+cause without a location is not shared.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

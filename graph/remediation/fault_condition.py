@@ -72,7 +72,7 @@ def build_fault_condition(ladder: Remediation, alone: Assessment, facts: Sequenc
         keys=tuple(dict.fromkeys(fact.key for fact in telling)),
         devices=ladder.devices,
         checks=tuple(dict.fromkeys(fact.check for fact in telling)),
-        boot_id="" if lasts == "read" else boot,  # a state is read anew in whatever boot; the action names the boot of its host
+        boot_id="" if lasts == "read" else boot,  # a state is read again in any boot; the action records its host's boot id
         lasts=lasts,
         reads=MIN_CLEAN_READS if states else 1,
     )

@@ -1,6 +1,4 @@
-"""Common words of people and programs, which may leave a site. No name of a model, a data set or a private program is
-among them.
-"""
+"""Common words, which may leave a site. No name of a model, a data set or a private program is among them."""
 
 from typing import Final
 
