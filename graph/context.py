@@ -95,7 +95,7 @@ class PastIncidentIndex(Protocol):
 
 
 async def discard_progress(progress: Progress) -> None:
-    ...
+    """Drop the update: no card shows it (terminal, bench)."""
 
 
 async def peek_empty_inbox(incident: str) -> Sequence[InboxItem]:
@@ -129,7 +129,7 @@ async def load_no_baselines(hosts: Collection[str]) -> Mapping[str, HostBaseline
 
 
 async def discard_baselines(rows: Mapping[str, HostBaseline]) -> None:
-    ...
+    """Drop the baselines (terminal, bench)."""
 
 
 def list_no_mistakes(reader: str | None) -> "Sequence[MistakeNote]":

@@ -17,7 +17,6 @@ from graph.dialogue.said import ParsedMessage
 
 
 class TenantRequest(StrEnum):
-
     PERSON = "person"
     CHANGE = "change"
     WITHDRAW = "withdraw"

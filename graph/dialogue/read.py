@@ -55,7 +55,6 @@ _LASTS = re.compile(r"\b(\d{1,3}|half an|an?|one|two|three) ?(m|min|h|hr)(?:inut
 
 
 class IntentCandidate(NamedTuple):
-
     intent: Intent
     score: float
     clause: Clause

@@ -46,14 +46,12 @@ _JOB_PATTERNS = (
 
 @dataclass(frozen=True, slots=True)
 class NamedHosts:
-
     hosts: tuple[str, ...]
     unknown: tuple[str, ...]
     read_as: tuple[tuple[str, str], ...] = ()  # Names as written, each with the host it was read as.
 
 
 class HostSpan(NamedTuple):
-
     start: int
     end: int
     names: list[str]

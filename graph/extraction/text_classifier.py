@@ -102,7 +102,6 @@ def _derive_xid_repeats(facts: Sequence[Fact]) -> list[Fact]:
 
 @dataclass(frozen=True, slots=True)
 class _QuotedXid:
-
     kind: str
     value: object
     device: str | None

@@ -43,7 +43,7 @@ def decode_file(raw: bytes) -> tuple[str, UnreadReason]:
     if raw.startswith(_UTF16_BYTE_ORDER_MARKS):
         return raw.decode("utf-16", "replace"), ""
     for begins, what in _MAGIC_BYTES.items():
-        if raw.startswith(begins) and (begins == b"%PDF" or not begins.isascii() or b"\0" in raw[:4096]):  # plain text may start like this, too
+        if raw.startswith(begins) and (begins == b"%PDF" or not begins.isascii() or b"\0" in raw[:4096]):  # text may start so, too
             return "", what
     if raw[257:262] == b"ustar":
         return "", "archive"

@@ -17,7 +17,6 @@ from tools.process_pool import run_in_parallel
 
 @dataclass(frozen=True, slots=True)
 class TextExtraction:
-
     pasted: PastedFacts
     digest: LogDigest | None = None
 

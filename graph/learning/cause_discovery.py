@@ -230,7 +230,6 @@ def _cluster_threads(rows: Sequence[LabelledRow], known: BM25Corpus) -> list[lis
 
 @dataclass(frozen=True, slots=True)
 class _ThreadTerms:
-
     every: frozenset[str]
     cause: frozenset[str]
 

@@ -31,7 +31,6 @@ class LostIncident:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-
     of: int
     before: int
     after: int

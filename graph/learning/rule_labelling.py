@@ -45,7 +45,6 @@ _SENTENCE_END_PATTERN = re.compile(r"(?<=[.!?])\s|\n")
 
 @dataclass(frozen=True, slots=True)
 class LabelledRow:
-
     id: str
     verdict: RowVerdict
     why: str
@@ -68,7 +67,6 @@ class LabelledRow:
 
 @dataclass(frozen=True)
 class RuleLabeller:
-
     taxonomy: Taxonomy
     nearest: LabelRanker
     checks: Mapping[str, Check]

@@ -44,7 +44,6 @@ _INSTRUCTION_PATTERN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ThreadContents:
-
     looks: tuple[str, ...] = ()  # Ids of checks equivalent to commands typed by hand, most frequent first.
     commands: tuple[str, ...] = ()  # Read-only commands that no check runs, words separated by a blank.
     errors: tuple[str, ...] = ()  # Quoted errors as `key=value` of the extractors.

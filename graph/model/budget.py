@@ -25,7 +25,6 @@ class SpendLoader(Protocol):
 
 
 class InMemorySpendStore:
-
     def __init__(self) -> None:
         self._rows: dict[str, ModelSpend] = {}
 

@@ -132,7 +132,6 @@ class PastGuess:
 
 
 class IntentChoices(NamedTuple):
-
     intents: Mapping[str, str]  # Intent → meaning.
     hosts: Sequence[str]
     labels: Sequence[str]

@@ -34,7 +34,6 @@ class TurnReasoning:
 
 @dataclass(slots=True)
 class ReasonGraphBuilder:
-
     nodes: list[ReasonNode] = field(default_factory=list)
     edges: list[ReasonEdge] = field(default_factory=list)
 

@@ -95,7 +95,6 @@ InvariantChecker = Callable[[InvariantContext], Iterator[str]]  # Yields one sen
 
 @dataclass(frozen=True, slots=True)
 class ReasonInvariant:
-
     id: str
     promise: str
     check: InvariantChecker
@@ -103,7 +102,6 @@ class ReasonInvariant:
 
 @dataclass(frozen=True, slots=True)
 class InvariantViolation:
-
     contract: str
     promise: str
     says: str
