@@ -1,4 +1,4 @@
-"""Incidents that are closed, as rows to search: what it was, where, what was done, how it ended; and what may be told of them. Pure."""
+"""Searchable rows of closed incidents, and how much of a row another place may see. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -7,12 +7,13 @@ from typing import Literal
 
 from graph.state import Origin, StoredModel
 
+# `cured`: proved twice; `passed`: proved once; `in_part`: proved, but not for every cause on every host; `in_vain`: a
+# remedy ran without proof that it helped; `person`: closed by a person, and no remedy had run; `well`: nothing was
+# broken; `quiet`: closed after silence.
 ClosureOutcome = Literal["cured", "passed", "in_part", "in_vain", "person", "well", "quiet"]
-"""`cured`: proved twice; `passed`: proved once; `in_part`: proved, and not for every cause on every host; `in_vain`: a remedy ran and nothing
-proves that it helped; `person`: closed by one, and nothing of ours had run; `well`: nothing was broken; `quiet`: nobody said anything more."""
 
+# What a place may see of another place's incident: all, only what concerns its own hosts, or nothing.
 DisclosureLevel = Literal["whole", "own_hosts", "nothing"]
-"""What a place may hear of an incident of another one: all of it, only what concerns hosts that it may speak of itself, or nothing."""
 
 
 class ClosedIncidentCause(StoredModel):
@@ -21,8 +22,7 @@ class ClosedIncidentCause(StoredModel):
     label: str
     hosts: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
-    inside: bool = False
-    """Nothing that its customer may be told showed it."""
+    inside: bool = False  # The evidence that the tenant may see does not show this cause.
 
 
 class ClosedIncident(StoredModel):
@@ -35,12 +35,10 @@ class ClosedIncident(StoredModel):
     ended: ClosureOutcome
     causes: tuple[ClosedIncidentCause, ...] = ()
     hosts: tuple[str, ...] = ()
-    did: tuple[str, ...] = ()
-    """Remedies after which the proof passed."""
+    did: tuple[str, ...] = ()  # Remedies after which the proof passed.
 
     @property
     def all_hosts(self) -> tuple[str, ...]:
-        """Every host that it was about."""
         return tuple(dict.fromkeys((*(host for cause in self.causes for host in cause.hosts), *self.hosts)))
 
     @property
@@ -54,13 +52,11 @@ class ClosedIncident(StoredModel):
 
 @dataclass(frozen=True, slots=True)
 class ClosedIncidentQuery:
-    """What is looked for, and where it will be read: incidents on any of the hosts or devices, or with any of the causes."""
+    """A search by hosts, devices or causes, and the place that reads the answer."""
 
-    incident: str
-    """The one that asks, which is not its own past."""
+    incident: str  # The asking incident, which is excluded from its own past.
     reader: Origin
-    visible: tuple[str, ...]
-    """Hosts that the place may speak of."""
+    visible: tuple[str, ...]  # Hosts that the reading place may see.
     hosts: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -68,17 +64,16 @@ class ClosedIncidentQuery:
 
 @dataclass(frozen=True, slots=True)
 class ClosedIncidentMatches:
-    """Newest first. `since`: what is kept reaches back to then; None where nothing is kept. `build_unobserved_answer`: why nobody could look."""
+    """Closed incidents found, newest first."""
 
     found: tuple[ClosedIncident, ...] = ()
-    since: datetime | None = None
-    could_not: str = ""
-    cut: bool = False
-    """There are more than were read."""
+    since: datetime | None = None  # Start of the retained history; None where none is kept.
+    could_not: str = ""  # Why no search was possible; empty after a search.
+    cut: bool = False  # More rows match than were read.
 
 
 def limit_closed_incident(row: ClosedIncident, heard: DisclosureLevel, visible: Collection[str]) -> ClosedIncident | None:
-    """The row as a place may hear of it; None where that is nothing."""
+    """Return the row as far as a place may see it, or None."""
     if heard != "own_hosts":
         return row if heard == "whole" else None
     own = [_limit_cause_to_hosts(cause, visible) for cause in row.causes if set(cause.hosts) & set(visible)]

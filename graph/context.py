@@ -1,4 +1,4 @@
-"""What the nodes may touch, handed in by the composition root. Nodes hold no globals and read no environment."""
+"""The services that graph nodes use, passed in by the composition root. Nodes hold no globals and read no environment."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PendingHosts:
-    """Hosts that did not answer yet, folded, and what they were asked with."""
+    """Hosts without an answer yet, as a folded range, and the check they were asked for."""
 
     hosts: str
     asked: str
@@ -35,7 +35,7 @@ class PendingHosts:
 
 @dataclass(frozen=True, slots=True)
 class LikelyDiagnosis:
-    """What the evidence says so far, while some is still awaited: `label`, and the same in words with its place."""
+    """The likeliest cause while evidence is pending: its label, and in words with its place."""
 
     label: str
     says: str
@@ -43,9 +43,11 @@ class LikelyDiagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """News for the living card, cheap and often. `stage` is a node's name; `line` one sentence for people.
+    """A progress update for the incident card, cheap and frequent.
 
-    `awaited` for `seconds` by now. `likely` is for display only: what counts is what the turn concludes."""
+    `stage` is a node's name, `line` one sentence for people, `seconds` how long the `awaited` hosts have been pending.
+    `likely` is for display only: the turn's conclusion counts.
+    """
 
     incident: str
     stage: str
@@ -53,16 +55,17 @@ class Progress:
     done: int = 0
     total: int = 0
     hypotheses: tuple[str, ...] = ()
+    # Host and check that just answered, where the host was really asked (no cached answer).
     ran: tuple[str, str] | None = None
-    """The host and the check that answered just now, where the host was really asked."""
     awaited: tuple[PendingHosts, ...] = ()
     seconds: int = 0
     likely: LikelyDiagnosis | None = None
 
 
 class SimilarIncident(Protocol):
-    """A past incident that resembles this one: its label, what it was called, and how much alike it is, 0 to 1. Where it is a lesson of this
-    site, its id and which incident taught it on which day; empty for what came with us."""
+    """A similar past incident with its title, label and similarity (0 to 1). For a lesson of this site: its id, its
+    incident and the date; empty for built-in ones.
+    """
 
     @property
     def label(self) -> str: ...
@@ -84,62 +87,64 @@ class SimilarIncident(Protocol):
 
 
 class PastIncidentIndex(Protocol):
-    """Past incidents, most alike first (`kb.history.index.PastIncidentIndex`); those that serve this customer, or our own people (None)."""
+    """Past incidents that may serve `tenant` (None: the operators), most similar first
+    (`kb.history.index.PastIncidentIndex`).
+    """
 
     async def find_similar(self, text: str, k: int = 2, tenant: str | None = None) -> Sequence[SimilarIncident]: ...
 
 
 async def discard_progress(progress: Progress) -> None:
-    """Nobody watches."""
+    """Drop the update: no card shows it (terminal, bench)."""
 
 
 async def peek_empty_inbox(incident: str) -> Sequence[InboxItem]:
-    """An inbox that is always empty (terminal, bench)."""
+    """Return none (terminal, bench)."""
     return ()
 
 
 async def find_no_deferred_remediations(incident: str) -> frozenset[str]:
-    """No fix waits for others to go first (terminal, bench)."""
+    """Return none (terminal, bench)."""
     return frozenset()
 
 
 async def find_no_job_hosts(job: str) -> JobHosts:
-    """Nobody knows which hosts a job runs on."""
+    """Return that no scheduler can be asked."""
     return JobHosts(why="nobody")
 
 
 async def find_no_closed_incidents(sought: ClosedIncidentQuery) -> ClosedIncidentMatches:
-    """A place that keeps no incidents (terminal, bench)."""
+    """Return that none are kept here (terminal, bench)."""
     return ClosedIncidentMatches(could_not="closed incidents are kept where I run in Slack, and not here")
 
 
 async def find_no_repairs(hosts: Collection[str]) -> Sequence[ProvenRemedyRun]:
-    """No machine is ever changed (terminal, bench)."""
+    """Return none (terminal, bench)."""
     return ()
 
 
 async def load_no_baselines(hosts: Collection[str]) -> Mapping[str, HostBaseline]:
-    """A place that remembers no host (terminal, bench)."""
+    """Return none (terminal, bench)."""
     return {}
 
 
 async def discard_baselines(rows: Mapping[str, HostBaseline]) -> None:
-    """The same."""
+    """Drop the baselines (terminal, bench)."""
 
 
 def list_no_mistakes(reader: str | None) -> "Sequence[MistakeNote]":
-    """No diagnosis was ever corrected (terminal, bench)."""
+    """Return none (terminal, bench)."""
     return ()
 
 
 async def find_no_other_owners(incident: str, causes: Sequence[str]) -> Mapping[str, str]:
-    """There are no other incidents (terminal, bench)."""
+    """Return none (terminal, bench)."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalStatus:
-    """An action that people decide on, as they are told of it. `approvers` and `approved_by` are names; `open` while votes still count."""
+    """An action up for decision. `approvers` and `approved_by` are names; `open` while votes still count."""
 
     approval: str
     does: str
@@ -151,21 +156,19 @@ class ApprovalStatus:
 
 
 async def find_no_approvals(incident: str) -> Sequence[ApprovalStatus] | None:
-    """A place where nothing can be approved (terminal, bench)."""
+    """Return None: nothing can be approved here (terminal, bench)."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentTimeouts:
-    """How long fixes wait before somebody hears of them again; the site's to set.
+    """How long remediations wait before the incident is woken; set by the site.
 
-    `reproof`: from the first proof to the second. `quiet`: from the second to the incident's quiet end.
-
-    `busy`: how long a drained node may go on with a stuck job before its cancelling is proposed; `idle`: before people hear that it is
-    still not idle; `back`: the same of a host that does not answer. `asks`: how often an undecided action is put up for decision.
-
-    `counters`: until error counters are read again where trouble comes and goes; `look_again`: until hosts are looked at again where no cause
-    was found. 0 where nobody would wake the incident (terminal, bench).
+    `reproof`: from the first proof to the second. `quiet`: from the second proof to the incident's quiet end. `busy`:
+    how long a drained node may keep a stuck job before cancelling it is proposed. `idle`: until people are told that a
+    node is still not idle. `back`: the same for a host that does not answer. `asks`: how often an undecided action is
+    proposed. `counters`: until error counters of an intermittent fault are read again. `look_again`: until hosts are
+    checked again where no cause was found. 0 disables the last two (terminal, bench: no timer wakes an incident).
     """
 
     reproof: timedelta = timedelta(hours=2)
@@ -180,7 +183,7 @@ class IncidentTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class GraphContext:
-    """The outside world as one frozen value; `Runtime[Ports].context` in every node."""
+    """The outside world as one frozen value; `Runtime[GraphContext].context` in every node."""
 
     fleet: "Fleet"
     inventory: "Inventory"
@@ -189,40 +192,37 @@ class GraphContext:
     evidence: "EvidenceStore"
     clock: Clock
     model: "Reasoner | None" = None
-    pages: "Sequence[SitePage]" = ()
-    """The site's own pages, shown beside what was found."""
+    pages: "Sequence[SitePage]" = ()  # The site's own pages, shown beside the findings.
+    # Troubleshooting guides by id, built-in and site-specific.
     guides: "Mapping[str, Guide]" = field(default_factory=dict)
-    """Troubleshooting guides by id, ours and the site's own."""
+    # Earlier wrong diagnoses that may serve this tenant, or the operators (None).
     mistakes: "Callable[[str | None], Sequence[MistakeNote]]" = field(default=list_no_mistakes)
-    """What was blamed wrongly before, as far as this customer, or our own people (None), may be served by it."""
     skus: "Mapping[str, Sku]" = field(default_factory=dict)
-    reader: "TextReader | None" = None
-    """Reads large texts without holding up the loop; None where nobody else waits for it (terminal, bench)."""
+    reader: "TextReader | None" = None  # Reads large texts off the event loop; None reads in place (terminal, bench).
     progress: Callable[[Progress], Awaitable[None]] = field(default=discard_progress)
     peek: Callable[[str], Awaitable[Sequence[InboxItem]]] = field(default=peek_empty_inbox)
     waits: IncidentTimeouts = field(default_factory=IncidentTimeouts)
+    # The hosts of a scheduler job by its id, or why there are none (`tools.inventory.job_lookup`).
     job_place: Callable[[str], Awaitable[JobHosts]] = field(default=find_no_job_hosts)
+    # As `job_place` for a tenant: a job of another tenant looks like an unknown one. None falls back to `job_place`.
     own_job: Callable[[str, JobFilter], Awaitable[JobHosts]] | None = None
-    """The same for a customer: a job of somebody else's is looked for as one that nobody knows; without it `job_place` is asked."""
-    """The hosts of a scheduler's job, by its id, or why there are none (`tools.inventory.job_lookup`)."""
+    # Claim causes by name (`graph.remediation.cause_ownership`) and return who owns those that another incident holds.
+    # The list is complete: causes that the incident held before and does not list are released.
     keep: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=find_no_other_owners)
-    """These causes, by their names (`graph.remediation.cause_ownership`), are all that an incident has found: it keeps those that no other one keeps, and
-    hears here who keeps the others. What it had before and has no more is the others'."""
+    # Which of these causes other incidents own, and who. Claims nothing.
     keepers: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=find_no_other_owners)
-    """Which of these causes other incidents keep, and who. Nothing is kept by asking."""
+    # Closed incidents on these hosts and devices or with these causes, as far as the asking place may see them.
     earlier: Callable[[ClosedIncidentQuery], Awaitable[ClosedIncidentMatches]] = field(default=find_no_closed_incidents)
-    """Closed incidents on these hosts and devices or with these causes, as far as the place that asks may hear of them."""
+    # Proven repairs of any incident on these hosts, so that no other incident diagnoses them again from old log lines.
     treated: Callable[[Collection[str]], Awaitable[Sequence[ProvenRemedyRun]]] = field(default=find_no_repairs)
-    """What any incident has mended on these hosts, so that no other one finds it again in their logs."""
+    # What hosts looked like when an incident last found them healthy.
     remembered: Callable[[Collection[str]], Awaitable[Mapping[str, HostBaseline]]] = field(default=load_no_baselines)
-    """What hosts looked like when an incident last found them well."""
+    # Store these baselines for the next incident.
     remember: Callable[[Mapping[str, HostBaseline]], Awaitable[None]] = field(default=discard_baselines)
-    """Keep that for the next incident."""
+    # Ids of the incident's deferred remediations: not yet proposed because others go first.
     late: Callable[[str], Awaitable[frozenset[str]]] = field(default=find_no_deferred_remediations)
-    """The ids of an incident's ladders that nobody is asked about yet, for others go first."""
+    # Actions up for decision in an incident; None where nothing can be approved at all.
     decisions: Callable[[str], Awaitable[Sequence[ApprovalStatus] | None]] = field(default=find_no_approvals)
-    """What is up for decision in an incident; None where nothing can be approved at all."""
-    tell_every: float = 3.0
-    """Seconds of a look without an answer, after which people hear who is waited for."""
+    tell_every: float = 3.0  # Seconds without an answer after which people see which hosts are pending.
+    # Cache by digest (`graph.incident.context`). A snapshot never changes, so losing the cache costs time only.
     recent: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
-    """What was read and reckoned last, by digest (`graph.incident.context`): a snapshot never changes. Losing it costs time only."""

@@ -1,4 +1,4 @@
-"""A guide's run in a few lines with their marks, as people read it: what needs no reading for itself is put together. Pure."""
+"""Render a guide's run as a few lines with status marks; steps with nothing to say share a line. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,18 +16,19 @@ STEP_MARKS: Final[Mapping[str, str]] = {
 }
 MARK_PRIORITY: Final = ("waiting", "unsure", "next", "done", "people", "skipped", "later")
 NOTHING_ABNORMAL: Final = "nothing abnormal"
+# Marks whose steps may share one line, and the line's text.
 GROUPED_MARK_TEXTS: Final[Mapping[str, str]] = {"done": NOTHING_ABNORMAL, "skipped": "not needed", "later": "later"}
-"""Marks of which several steps share a line, and what it says."""
 
 
 def count_answered_steps(run: GuideRun) -> int:
-    """How many steps have an answer, whatever it is."""
     return sum(row.mark in ("done", "skipped", "unsure", "people") for row in run.steps)
 
 
 def render_guide_summary(run: GuideRun, most: int) -> list[str]:
-    """At most so many lines: first what says something, in the guide's order, then what is alike in one line each. Where there is no room for
-    all, what waits for somebody goes before what was seen."""
+    """Return at most `most` lines: informative steps in order, then one line per group.
+
+    Where not all fit, steps that wait for a person come before answered ones.
+    """
     told = [row for row in run.steps if not _is_groupable(row)]
     grouped = [
         _render_step_group(run, mark) for mark in GROUPED_MARK_TEXTS if any(_is_groupable(row) and row.mark == mark for row in run.steps)
@@ -41,7 +42,6 @@ def render_guide_summary(run: GuideRun, most: int) -> list[str]:
 
 
 def render_guide_steps(run: GuideRun) -> list[str]:
-    """One line a step."""
     return [_render_step(row) for row in run.steps]
 
 

@@ -1,4 +1,4 @@
-"""An incident's stored rows, each read here and nowhere else: plain JSON in, typed rows out, and back. Pure."""
+"""The only place that reads and writes an incident's stored rows: plain JSON in, typed rows out, and back. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -30,8 +30,10 @@ from tools.action import FaultCondition
 
 @dataclass(frozen=True)
 class IncidentView:
-    """The rows of a stored incident. Each is read when it is first wanted, so that a row of long ago that nobody needs any more stops
-    nothing; what is not stored reads as None or as its row's defaults.
+    """Typed view of a stored incident.
+
+    Rows are parsed on first use, so an outdated row that is never read breaks nothing. Missing rows read as None or
+    defaults.
     """
 
     stored: IncidentState
@@ -42,7 +44,7 @@ class IncidentView:
 
     @cached_property
     def item(self) -> InboxItem:
-        """The inbox item that its latest turn answers. KeyError before the first turn."""
+        """The inbox item of the latest turn. Raises KeyError before the first turn."""
         return InboxItem.model_validate(self.stored["item"])
 
     @cached_property
@@ -56,7 +58,6 @@ class IncidentView:
 
     @cached_property
     def logs(self) -> tuple[LogDigest, ...]:
-        """Long logs that were handed in."""
         return tuple(LogDigest.model_validate(row) for row in self.stored.get("logs", []))
 
     @cached_property
@@ -74,7 +75,7 @@ class IncidentView:
 
     @property
     def rounds(self) -> int:
-        """Waves that `plan` chose in the latest turn."""
+        """Waves of checks that `plan` chose in the latest turn."""
         return self.stored.get("rounds", 0)
 
     @property
@@ -83,27 +84,25 @@ class IncidentView:
 
     @property
     def messages(self) -> Sequence[Mapping[str, Any]]:
-        """What people said: {user, text, at, attachments}."""
+        """{user, text, at, attachments}."""
         return self.stored.get("said", [])
 
     @cached_property
     def hypotheses(self) -> tuple[Hypothesis, ...]:
-        """As they were judged last."""
         return tuple(Hypothesis.model_validate(row) for row in self.stored.get("hypotheses", []))
 
     @cached_property
     def exploration(self) -> Exploration:
-        """What a model thought of beyond the taxonomy."""
+        """The model's ideas beyond the taxonomy."""
         return Exploration.model_validate(self.stored.get("explored") or {})
 
     @property
     def search_steps(self) -> list[tuple[str, str, str]]:
-        """The steps of the taxonomy walk: (path, what was done, why)."""
+        """(path, what was done, why)."""
         return [(str(path), str(did), str(why)) for path, did, why in (self.stored.get("walk") or {}).get("log", ())]
 
     @cached_property
     def report(self) -> Report | None:
-        """What was reported last."""
         row = self.stored.get("report")
         return Report.model_validate(row) if row else None
 
@@ -118,12 +117,12 @@ class IncidentView:
 
     @property
     def owner(self) -> str:
-        """Who took the incident or was named for it; empty while it is nobody."""
+        """Who took the incident or was assigned; empty without one."""
         return self.stored.get("owner", "")
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it was stopped and has not looked at anything since."""
+        """Stopped, and nothing checked since."""
         return self.stored.get("stopped", False)
 
     @property
@@ -134,42 +133,35 @@ class IncidentView:
 
     @cached_property
     def tenant_silence(self) -> TenantSilence:
-        """How long a customer has not answered."""
         return TenantSilence.model_validate(self.stored.get("silence") or {})
 
     @cached_property
     def scheduled_recheck(self) -> ScheduledRecheck:
-        """The look after minutes that is due."""
         return ScheduledRecheck.model_validate(self.stored.get("second_look") or {})
 
     @property
     def is_timer_recheck(self) -> bool:
-        """Whether the latest turn is a look that a timer began."""
         return self.item.kind == "timer" and (self.stored.get("turn") or {}).get("kind") == "recheck"
 
     def is_muted(self, now: datetime) -> bool:
-        """Whether people asked for quiet, and it is not over."""
         return self.quiet_until is not None and self.quiet_until > now
 
     @cached_property
     def correction(self) -> HumanCorrection | None:
-        """What people say it really was."""
+        """The cause that people named instead of the diagnosis."""
         row = self.stored.get("correction")
         return HumanCorrection.model_validate(row) if row else None
 
     @cached_property
     def milestones(self) -> tuple[Milestone, ...]:
-        """What it came to, and when."""
         return tuple(Milestone.from_row(row) for row in self.stored.get("milestones", []))
 
     @cached_property
     def stats(self) -> IncidentCosts:
-        """What the incident has cost so far."""
         return IncidentCosts.model_validate(self.stored.get("stats") or {})
 
 
 def parse_remediations(rows: Sequence[Mapping[str, Any]]) -> list[Remediation]:
-    """As stored → as rows."""
     return [_parse_remediation(row) for row in rows]
 
 
@@ -181,7 +173,7 @@ def _parse_remediation(row: Mapping[str, Any]) -> Remediation:
 
 
 def serialize_remediations(ladders: Iterable[Remediation]) -> list[dict[str, object]]:
-    """Plain JSON, defaults left out, and of a fault what its ladder says already: a host's many ladders must stay small."""
+    """Omit defaults and what a fault repeats of its remediation, to keep the state small."""
     return [_serialize_remediation(ladder) for ladder in ladders]
 
 
@@ -195,5 +187,5 @@ def _serialize_remediation(ladder: Remediation) -> dict[str, Any]:
 
 
 def serialize_hypotheses(rows: Iterable[Hypothesis]) -> list[dict[str, Any]]:
-    """As the state holds them: the evidence is in the report."""
+    """Omit evidence, which the report has."""
     return [row.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for row in rows]

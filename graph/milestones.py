@@ -1,4 +1,4 @@
-"""When an incident came to something: marked as it happens, because nothing else that is stored says when. Pure."""
+"""An incident's milestones, recorded as they happen because no other stored row has their times. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,8 +8,7 @@ from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.state import DiagnosisOutcome, InboxItem, Lifecycle, Milestone, MilestoneKind
 
-MAX_MILESTONES, MAX_MILESTONE_CHARS = 40, 140
-"""How many are kept, the first one and the newest, and how long their words may be."""
+MAX_MILESTONES, MAX_MILESTONE_CHARS = 40, 140  # How many are kept (the first and the newest), and characters per text.
 _OUTCOME_KINDS: Final[dict[DiagnosisOutcome, MilestoneKind]] = {"diagnosed": "found", "no_fault": "well", "abstained": "unsure"}
 _PROVED_OUTCOMES = frozenset({"passes_now", "cured"})
 _RECHECK_MILESTONES: Final[dict[str, tuple[MilestoneKind, str]]] = {
@@ -19,7 +18,9 @@ _RECHECK_MILESTONES: Final[dict[str, tuple[MilestoneKind, str]]] = {
 
 
 def append_milestones(before: IncidentView, report: Report, lifecycle: Lifecycle, looked: bool, at: datetime) -> list[Milestone]:
-    """All of them after a turn. `before` is the incident as the turn found it, `looked` whether the turn looked at hosts."""
+    """Return all milestones after a turn. `before` is the incident at the turn's start; `looked` says whether the turn
+    checked hosts.
+    """
     item = before.item
     new = [
         *_build_action_milestones(item),
@@ -31,7 +32,6 @@ def append_milestones(before: IncidentView, report: Report, lifecycle: Lifecycle
 
 
 def _build_diagnosis_milestones(before: IncidentView, report: Report, at: datetime) -> list[Milestone]:
-    """A diagnosis that is another one than before."""
     kind = _OUTCOME_KINDS.get(report.outcome)
     last = next((row for row in reversed(before.milestones) if row.kind in _OUTCOME_KINDS.values()), None)
     says = report.headline[:MAX_MILESTONE_CHARS]
@@ -39,7 +39,6 @@ def _build_diagnosis_milestones(before: IncidentView, report: Report, at: dateti
 
 
 def _build_action_milestones(item: InboxItem) -> list[Milestone]:
-    """What ran and what its proof said, or what a later look found."""
     data = item.data if item.kind == "action_result" else {}
     event, says = str(data.get("event", "")), str(data.get("says") or "")[:MAX_MILESTONE_CHARS]
     if event in _RECHECK_MILESTONES:
@@ -63,7 +62,6 @@ def _build_start_milestones(since: object, what: str) -> Sequence[Milestone]:
 
 
 def _build_lifecycle_milestones(before: IncidentView, lifecycle: Lifecycle, item: InboxItem, at: datetime) -> list[Milestone]:
-    """It went to people, or was closed."""
     if lifecycle == before.lifecycle or lifecycle not in ("handed_off", "closed"):
         return []
     person = item.user if item.kind in ("hand_off", "take", "wait", "close", "ask", "recheck") else ""

@@ -1,4 +1,4 @@
-"""Whose a fact is, and whether a tenant may be told of it. What nobody can say is our own people's alone. Pure."""
+"""Which tenant owns a fact and may see it. Without an established owner it is for operators only. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,21 +8,20 @@ from tools.fact import Fact, Status
 from tools.inventory.host_ranges import BadRange, expand_host_range
 from tools.inventory.inventory import Inventory
 
-FILE_READING_CHECKS = frozenset({"joblog"})
-"""Checks that read files which several tenants may lay side by side."""
+FILE_READING_CHECKS = frozenset({"joblog"})  # Checks that read files in directories that several tenants may share.
+# What such a check reports about its own reading: no cause rests on it.
 READ_STATUS_KEYS = frozenset({"job.log", "job.ranks", "check.left_out"})
-"""What such a check says of its own look: nothing rests on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantMachines:
-    """A tenant's hosts, and the names by which the scheduler knows them."""
+    """A tenant's hosts, and their scheduler names."""
 
     hosts: Collection[str]
     nodes: Collection[str]
 
     def owns_file(self, source: FileSource | None) -> bool:
-        """Return whether a file is of a job that runs on this tenant's machines and on no others. What root owns (uid 0) may be of any job."""
+        """Return whether its job runs on this tenant's machines only. Files of root (uid 0) may be of any job."""
         if source is None or not source.uid or not (source.job and source.nodes):
             return False
         try:
@@ -32,23 +31,22 @@ class TenantMachines:
         return bool(nodes) and all(node in self.nodes for node in nodes)
 
     def may_see_fact(self, host: str, check: str, source: FileSource | None) -> bool:
-        """Return whether the tenant may be told of a fact. One without a host was handed in: by the tenant, or it is not theirs to hear."""
+        """Return whether the tenant may see a fact; one without a host only if the tenant attached it."""
         if not host:
             return source is not None and source.by == TENANT_SIDE
         return host in self.hosts and (check not in FILE_READING_CHECKS or self.owns_file(source))
 
     def is_unowned_file_fact(self, host: str, check: str, source: FileSource | None) -> bool:
-        """Return whether a fact was read in a file that is not established as the tenant's."""
+        """Return whether it is from a file not proven to be the tenant's."""
         return (not host or check in FILE_READING_CHECKS) and not self.may_see_fact(host, check, source)
 
 
 def build_tenant_machines(inventory: Inventory, hosts: Collection[str]) -> TenantMachines:
-    """Return these hosts as the scheduler and we know them."""
     known = (inventory.hosts[name] for name in hosts if name in inventory.hosts)
     return TenantMachines(frozenset(hosts), frozenset(host.slurm_name for host in known))
 
 
 def is_withheld_from_tenant(fact: Fact, machines: TenantMachines) -> bool:
-    """Return whether a fact must not lead to anything that the tenant is told."""
+    """Return whether a fact must not influence anything that the tenant sees."""
     says = fact.status is Status.OK and fact.key and fact.key not in READ_STATUS_KEYS
     return bool(says) and machines.is_unowned_file_fact(fact.host, fact.check, FileSource.from_fact(fact))

@@ -1,4 +1,4 @@
-"""What a turn concluded, as rows: the diagnosis, what stands beside it, and what people are answered."""
+"""What a turn concluded, as rows: the diagnosis, its context, and the reply."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -34,19 +34,14 @@ class HostsSummary(StoredModel):
 
     hosts: tuple[str, ...]
     found: HostFinding
-    checks: int = 0
-    """Different ones that could look."""
+    checks: int = 0  # Number of different checks that could look.
     read: datetime | None = None
-    blind: tuple[str, ...] = ()
-    """Checks that could not look."""
-    line: str = ""
-    """The first abnormal line."""
-    differs: str = ""
-    """The first difference to their peers, or to what they were."""
+    blind: tuple[str, ...] = ()  # Checks that could not look.
+    line: str = ""  # The first abnormal line.
+    differs: str = ""  # The first difference to peers, or to the host's own baseline.
+    # Hosts that do not answer or refuse login; all other fields are about the remaining ones.
     kept_out: tuple[str, ...] = ()
-    """Those of the hosts that do not answer or do not let us in; all else here is said of the others."""
-    why_kept_out: str = ""
-    """What keeps us out of the first of them."""
+    why_kept_out: str = ""  # Why the first of them could not be reached.
 
 
 class FileReadResult(StoredModel):
@@ -58,16 +53,13 @@ class FileReadResult(StoredModel):
     line: str = ""
     at: datetime | None = None
     unread: UnreadReason = ""
-    left_out: int = 0
-    """Things that it says and that were not kept: events of devices that no host has, and more of anything than machines have."""
+    left_out: int = 0  # Entries not kept: events of devices that no host has, and more entries than machines have.
+    # Lines that may report trouble and that no reader knows; `line` is the first of them where no error was found.
     not_understood: int = 0
-    """Lines of it that may tell of trouble and that no reader knows; `line` is the first of them where no error was found."""
-    foreign: str = ""
-    """Events of GPUs that no host of the incident has, in words."""
+    foreign: str = ""  # Events of GPUs that no host of the incident has, in words.
+    # Whether a reader knows this kind of output. Of any other nothing may be said, least of all that it is clean.
     recognised: bool = True
-    """Whether some reader knows this kind of output. Of any other nothing can be said, least of all that it is clean."""
-    not_run: str = ""
-    """The test that the file is of was not run, or only in part, and why."""
+    not_run: str = ""  # Why the test that the file reports did not run, or ran only in part.
 
 
 class CauseOwnedElsewhere(StoredModel):
@@ -76,8 +68,9 @@ class CauseOwnedElsewhere(StoredModel):
     label: str
     incident: str
     hosts: tuple[str, ...] = ()
+    # Whether this incident checks again when the other one releases the cause; not for causes that it was not asked
+    # about.
     waits: bool = True
-    """Whether this incident looks again when the other one lets go; not for what nobody asked this one about."""
 
 
 class AttachedOutput(StoredModel):
@@ -119,8 +112,7 @@ class MatchedLesson(StoredModel):
     incident: str
     on: str
     title: str = ""
-    score: float = 0.0
-    """How much alike, 0 to 1, by what it is trusted."""
+    score: float = 0.0  # Similarity, 0 to 1.
 
 
 class SiteNote(StoredModel):
@@ -153,7 +145,6 @@ class GuideRun(StoredModel):
 
     @property
     def is_open(self) -> bool:
-        """Whether something of it is still to come."""
         return any(row.mark in ("next", "waiting", "later") for row in self.steps)
 
 
@@ -174,79 +165,61 @@ class Report(StoredModel):
     outcome: DiagnosisOutcome
     headline: str = ""
     root_causes: tuple[Hypothesis, ...] = ()
+    # The root causes as the evidence that the tenant may see shows them alone; None where nothing is withheld from the
+    # tenant.
     crossing: tuple[Hypothesis, ...] | None = None
-    """The root causes as what the customer may be told of shows them by itself; None where nothing that was read is withheld from them."""
     ruled_out: tuple[Hypothesis, ...] = ()
     could_not_look: tuple[UnobservedCheck, ...] = ()
     questions: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
+    # The likeliest cause of the taxonomy where none is proven; no remediation is proposed for it.
     likely: UnprovenCause | None = None
-    """Of the causes of the taxonomy the likeliest, where none is proven: nothing is proposed for it."""
+    # What differs on the hosts asked about from most of their kind or from their baseline: both values, those that fit
+    # the report first.
     differs: tuple[str, ...] = ()
-    """What the hosts asked about have otherwise than most of their kind, or than they had: both values, what fits the report first."""
+    # Abnormal events from long before the report, which decided nothing: host, what, and how long ago.
     old: tuple[str, ...] = ()
-    """Abnormal events that came last long before the report and decided nothing: host, what, and how long ago."""
+    # What a model reads as the cause where no label fits and no ideas were made; no machine evidence shows it.
     outside: str = ""
-    """What a model's reading takes for the cause where no label is it and no ideas were made; nothing was found on machines."""
+    # A model's causes beyond the taxonomy, where none was proven; for operators only.
     ideas: tuple[Conjecture, ...] = ()
-    """Causes beyond the taxonomy that a model thought of, where none was proven: for our own people alone."""
-    guide: GuideRun | None = None
-    """The guide that was called, or fits what was reported."""
-    doubts: tuple[str, ...] = ()
-    """What a second reading of the findings holds against root causes that the facts leave narrow."""
-    broken: tuple[str, ...] = ()
-    """Promises of its own reasoning that did not hold: then it claims nothing."""
-    changed: str = ""
-    """What was believed before news changed it; said first."""
-    reply: str = ""
-    """A direct answer to a thread reply (status, why …), when the turn was one."""
-    without_model: str = ""
-    """Why no model helped (no key, dead, over budget …); empty when it did."""
-    unkept: str = ""
-    """Why the evidence behind it is not kept (disk full, folder gone); empty where it is."""
+    guide: GuideRun | None = None  # The guide that was requested, or that fits the report.
+    doubts: tuple[str, ...] = ()  # Objections of a second reading to root causes that the facts decide narrowly.
+    broken: tuple[str, ...] = ()  # Violated invariants of the reasoning; the report then claims nothing.
+    changed: str = ""  # What was believed before new evidence changed it; shown first.
+    reply: str = ""  # A direct answer to a thread reply (status, why …), where the turn was one.
+    without_model: str = ""  # Why no model helped (no key, dead, over budget …); empty when one did.
+    unkept: str = ""  # Why the evidence is not stored (disk full, folder gone); empty where it is.
     next_step: str = ""
-    look_again: str = ""
-    """When I look again by myself, in a sentence."""
+    look_again: str = ""  # When the incident rechecks on its own, as a sentence.
+    # What would be proposed: the steps of each remediation's present plan, in order.
     actions: tuple[PlannedAction, ...] = ()
-    """What would be put up for decision: the rungs of each ladder's present plan, in order."""
+    # What people must do, because no remedy can or because a value that it needs is unknown.
     by_hand: tuple[str, ...] = ()
-    """What people must do, because no remedy can or because a value that it needs is not known."""
-    logs: tuple[LogDigest, ...] = ()
-    """A handful of the most telling templates of the logs."""
-    about: HostsSummary | None = None
-    """The hosts that somebody asked about, where what was found is not the whole answer."""
-    also_seen: tuple[str, ...] = ()
-    """Labels of the root causes that are on other hosts than those asked about."""
+    logs: tuple[LogDigest, ...] = ()  # The few most telling templates of the logs.
+    about: HostsSummary | None = None  # The hosts that were asked about, where the findings alone do not answer.
+    also_seen: tuple[str, ...] = ()  # Labels of root causes on other hosts than those asked about.
+    # Names given as hosts that are not visible hosts, with likely candidates.
     unknown_hosts: tuple[UnknownName, ...] = ()
-    """What was named as a host and is none that may be spoken of, with those that may be meant."""
-    read_as: Mapping[str, str] = Field(default_factory=dict)
-    """Names as they were written → the hosts that they were taken for."""
-    unknown_job: str = ""
-    """A job that was named and that no scheduler could place: it replaced nothing."""
-    why_nowhere: NoHostsReason = ""
-    """Why no scheduler could."""
+    read_as: Mapping[str, str] = Field(default_factory=dict)  # Names as written → the hosts they were read as.
+    unknown_job: str = ""  # A job that no scheduler could place; it replaced nothing.
+    why_nowhere: NoHostsReason = ""  # Why no scheduler could.
+    # Root causes that another incident owns; this one has no remediation for them.
     shared: tuple[CauseOwnedElsewhere, ...] = ()
-    """Root causes that another incident keeps: this one has no fix of its own for them."""
-    shown: tuple[AttachedOutput, ...] = ()
-    """Outputs that belong to the reply."""
-    pictures: tuple[AttachedChart, ...] = ()
-    """Numbers that the reply is about, to be drawn from the incident's facts."""
-    page: bool = False
-    """The incident as a page to keep belongs to the reply."""
-    held: tuple[ReturnableNode, ...] = ()
-    """Nodes that an answer offers to ask back."""
-    files: tuple[FileReadResult, ...] = ()
-    """The files that came with the item, acknowledged."""
+    shown: tuple[AttachedOutput, ...] = ()  # Outputs attached to the reply.
+    pictures: tuple[AttachedChart, ...] = ()  # Charts for the reply, drawn from the incident's facts.
+    page: bool = False  # Attach the incident as a page to the reply.
+    held: tuple[ReturnableNode, ...] = ()  # Drained nodes whose return the reply offers.
+    files: tuple[FileReadResult, ...] = ()  # The files that came with the item.
+    # Lessons of the same cause, or, where no cause was found, of similar incidents.
     recalled: tuple[MatchedLesson, ...] = ()
-    """Lessons of the same cause, or, where no cause was found, those that it sounds like."""
-    notes: tuple[SiteNote, ...] = ()
-    """What the site's own pages say about the cause and its hosts."""
+    notes: tuple[SiteNote, ...] = ()  # What the site's own pages say about the cause and its hosts.
+    # Closed incidents named in the reply; each thread is linked for readers who may open it.
     threads: tuple[ClosedIncidentLink, ...] = ()
-    """Closed incidents that the reply tells of: their threads are linked for whoever may follow them."""
 
     @property
     def tenant_root_causes(self) -> tuple[Hypothesis, ...]:
-        """The root causes that a customer may be told of."""
+        """The root causes that the tenant may see."""
         if self.crossing is None:
             return self.root_causes
         found = {cause.label for cause in self.root_causes}
@@ -254,5 +227,4 @@ class Report(StoredModel):
 
     @property
     def hides_all_causes_from_tenant(self) -> bool:
-        """Whether causes were found and a customer may be told of none of them."""
         return bool(self.root_causes) and not self.tenant_root_causes

@@ -1,4 +1,4 @@
-"""The numbers of GPUs that decided a diagnosis, over all hosts that were read, and which of them are worth a picture that nobody asked for. Pure."""
+"""Select the GPU numbers behind a diagnosis that are worth an unrequested chart. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,20 +8,20 @@ from kb.fact_keys import find_key
 from tools.fact import Fact
 from tools.heatmap import Heatmap
 
+# Charts per report without a request, and values below which words say it as fast.
 MAX_UNREQUESTED_CHARTS, MIN_CHART_VALUES = 1, 4
-"""Pictures that come with a report by themselves, and how many values are worth one: two numbers are told as fast in words."""
 MAX_CHART_HOSTS = 400
 
 
 def iter_deciding_gpu_keys(causes: Sequence[Hypothesis]) -> Iterator[str]:
-    """Keys that causes cite, in their order, as far as they are numbers of a GPU."""
+    """Yield GPU quantity keys that causes cite."""
     for name in dict.fromkeys(row.key for cause in causes for row in cause.evidence):
         if (key := find_key(name)) and key.is_quantity and key.scope == "gpu":
             yield key.name
 
 
 def iter_deciding_heatmaps(causes: Sequence[Hypothesis], facts: Sequence[Fact]) -> Iterator[Heatmap]:
-    """Each with the hosts of which anything is known."""
+    """Yield one heatmap per deciding key."""
     for key in iter_deciding_gpu_keys(causes):
         heat = Heatmap(key, sorted({fact.host for fact in facts if fact.key == key and fact.host}))
         heat.add_facts(facts)
@@ -33,7 +33,6 @@ def count_known_values(heat: Heatmap) -> int:
 
 
 def _is_accused_device(cause: Hypothesis, key: str, host: str, column: str) -> bool:
-    """Whether the value that stands out is of a device that a cause accuses by this key."""
     if host not in cause.hosts or key not in {row.key for row in cause.evidence}:
         return False
     on_host = [device for device in cause.devices if device.startswith(f"{host}/")]
@@ -41,7 +40,7 @@ def _is_accused_device(cause: Hypothesis, key: str, host: str, column: str) -> b
 
 
 def select_report_charts(causes: Sequence[Hypothesis], facts: Sequence[Fact]) -> tuple[AttachedChart, ...]:
-    """Of the numbers in which a host that is accused stands out: where none does, or another, a picture would say nothing or something else."""
+    """Return charts in which an accused host is the outlier; any other chart would say nothing or mislead."""
     telling = (
         row
         for row in iter_deciding_heatmaps(causes, facts)

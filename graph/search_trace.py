@@ -1,4 +1,4 @@
-"""The way through the taxonomy as a tree: which branches were gone down, what was found there, and which were passed by. Pure."""
+"""The taxonomy search as a tree: which branches were searched, what was found, and which were skipped. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,20 +33,19 @@ _LOG_RESULTS: Final[Mapping[str, BranchResult]] = {
     "stopped early": "passed by",
     "backtracked": "passed by",
 }
+# Used where no reason was recorded.
 _DEFAULT_REASONS: Final[Mapping[BranchResult, str]] = {
     "ruled out": "what would show it was looked at, and does not",
     "passed by": "gone down to its end, and nothing was found there",
 }
-"""Where nobody noted more."""
 _RESULT_PRIORITY: Final[tuple[BranchResult, ...]] = ("found", "could not look", "not decided", "ruled out", "passed by", "not reached")
-MAX_CHILDREN = 10
-"""Of one branch that are shown, the most telling first."""
+MAX_CHILDREN = 10  # Children shown per branch, the most telling first.
 MAX_REASON_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
 class SearchBranch:
-    """A category, a branch or a leaf. `children` are those that were gone into, `left_out` how many more there are."""
+    """A category, branch or leaf. `children` are those that were searched, `left_out` counts the others."""
 
     path: str
     title: str
@@ -57,7 +56,9 @@ class SearchBranch:
 
     @property
     def reason(self) -> str:
-        """Why, of a branch that nobody judged itself by that of its parts which says it first. What is ruled out or passed by always has one."""
+        """Its own reason, else that of the first child with the same result. Never empty for `ruled out` and `passed
+        by`.
+        """
         if self.why or self.sign not in _DEFAULT_REASONS:
             return self.why
         telling = next((row for row in self.children if row.sign == self.sign), None)
@@ -68,21 +69,19 @@ class SearchBranch:
 
 @dataclass(frozen=True, slots=True)
 class SearchTree:
-    """All categories, in the order in which they were walked."""
+    """All categories, in search order."""
 
     branches: tuple[SearchBranch, ...]
 
     def list_rows(self) -> list[tuple[int, SearchBranch]]:
-        """(depth, branch), as they are read from top to bottom."""
+        """Return (depth, branch) from top to bottom."""
         return [pair for branch in self.branches for pair in _iter_rows(branch, 0)]
 
     def to_table(self) -> list[tuple[str, ...]]:
-        """The same in cells, a head first."""
         cells = [(branch.path, branch.title, branch.sign, _format_reason(branch)) for _, branch in self.list_rows()]
         return [("where", "what", "came to", "why"), *cells]
 
     def find_leaves(self, sign: BranchResult) -> list[SearchBranch]:
-        """The lowest branches with a sign."""
         return [branch for _, branch in self.list_rows() if branch.sign == sign and not branch.children]
 
 
@@ -98,7 +97,7 @@ def _format_reason(branch: SearchBranch) -> str:
 
 
 def build_search_tree(incident: IncidentView, titles: Mapping[str, str]) -> SearchTree:
-    """From the stored incident: the log of the walk first, over it what was judged last. `titles` are those of every path of the taxonomy."""
+    """Build the tree from the search log, overridden by the latest verdicts. `titles` covers the taxonomy."""
     signs, order = _collect_results(incident)
     roots = sorted({path.partition(".")[0] for path in titles}, key=lambda path: (order.get(path, len(order)), path))
     below: dict[str, set[str]] = {}
@@ -109,7 +108,7 @@ def build_search_tree(incident: IncidentView, titles: Mapping[str, str]) -> Sear
 
 
 def _collect_results(incident: IncidentView) -> tuple[dict[str, tuple[BranchResult, str]], dict[str, int]]:
-    """Path → its sign and why; and path → when it was come to."""
+    """Return path → (result, reason) and path → order of the first visit."""
     signs: dict[str, tuple[BranchResult, str]] = {}
     order: dict[str, int] = {}
     for path, did, why in incident.search_steps:
@@ -126,13 +125,12 @@ def _collect_results(incident: IncidentView) -> tuple[dict[str, tuple[BranchResu
 
 
 def _get_final_result(verdict: str, before: tuple[BranchResult, str] | None) -> BranchResult:
-    """A verdict knows no look that failed: where it is still undecided, what the walk noted counts."""
+    """Verdicts do not record failed checks, so an inconclusive one keeps the log's `could not look`."""
     blind = verdict == "inconclusive" and before is not None and before[0] == "could not look"
     return "could not look" if blind else _LOG_RESULTS.get(verdict, "not decided")
 
 
 def _list_path_prefixes(path: str) -> list[str]:
-    """The path and every one above it, from the top."""
     steps = path.split(".")
     return [".".join(steps[: n + 1]) for n in range(len(steps))]
 
@@ -151,20 +149,20 @@ def _build_branch(
     if path not in signs and first:
         own = told or "not decided"
     elif told and _RESULT_PRIORITY.index(told) < _RESULT_PRIORITY.index(own):
-        own, why = told, ""  # a cause was found below it after it had been left
+        own, why = told, ""  # a cause was found below it after the search had left it
     shown = tuple(sorted(first[:MAX_CHILDREN], key=lambda row: order[row.path]))
     left = len(below.get(path, ())) - len(shown)
     return SearchBranch(path, titles.get(path, path), own, why, shown, left if shown else 0)
 
 
 def _summarize_children(first: Sequence[SearchBranch], *, whole: bool) -> BranchResult | None:
-    """What the most telling of them says of the branch; None where a part is ruled out: what nobody went into is not."""
+    """Return the most telling result; None for `ruled out` unless every child was searched."""
     sign = first[0].sign if first else None
     return None if sign == "ruled out" and not whole else sign
 
 
 def summarize_search_tree(tree: SearchTree) -> str:
-    """The same in a line, for the words beside a picture and for who cannot see it."""
+    """Return one line, as caption and alt text."""
     found = [branch.title for branch in tree.find_leaves("found")]
     counts = {sign: len(tree.find_leaves(sign)) for sign in _RESULT_PRIORITY if sign != "found"}
     rest = ", ".join(f"{count} {sign}" for sign, count in counts.items() if count)

@@ -1,7 +1,7 @@
-"""One incident as stored: plain JSON types at rest, typed rows on the way in and out.
+"""One incident as stored: plain JSON at rest, typed rows in and out.
 
-Small by rule (a checkpoint stays under 8.5 KB for an ordinary incident): facts and outputs live in the evidence store
-and the state holds their digests only.
+A checkpoint stays under 8.5 KB for an ordinary incident: facts and outputs live in the evidence store, the state holds
+their digests.
 """
 
 from datetime import UTC, datetime
@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from tools.action import FaultCondition
 from tools.fact import FROM_FILE, Fact
 
+# Bump when a node is renamed or a channel changes meaning: stored incidents are then re-planned from their summary and
+# facts.
 GRAPH_VERSION = 1
-"""Bump when a node is renamed or a channel changes meaning: stored incidents are then re-planned from their summary and facts."""
 
 Lifecycle = Literal["open", "waiting", "watching", "handed_off", "closed"]
 Verdict = Literal["open", "confirmed", "rejected", "inconclusive"]
@@ -23,10 +24,11 @@ InboxItemKind = Literal[
     "mention", "reply", "attach", "hand_off", "take", "wait", "close", "stop", "status", "why", "recheck", "ask", "timer", "action_result"
 ]
 NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
-ALERTS_USER = "alerts"
-"""Who speaks in an item that alerts made."""
+ALERTS_USER = "alerts"  # The user of an inbox item that alerts created.
+# Why a timer rechecks: to read error counters once more, or to look at everything again.
 COUNTERS_RECHECK, FULL_RECHECK = "counters", "look_again"
-"""Why a timer makes a second look: to read error counters once more, or to look at everything again."""
+# Why a timer wakes an incident: it still waits for an answer; a reminded tenant stayed silent, or withdrew the report;
+# its alerts are resolved, or fire again.
 REMINDER_DUE, REMINDER_UNANSWERED, REPORT_WITHDRAWN, ALERTS_RESOLVED, ALERTS_REFIRED = (
     "remind",
     "unanswered",
@@ -34,8 +36,6 @@ REMINDER_DUE, REMINDER_UNANSWERED, REPORT_WITHDRAWN, ALERTS_RESOLVED, ALERTS_REF
     "alerts_over",
     "alerts_again",
 )
-"""Why an incident is looked at: it still waits for an answer; a customer was reminded and said nothing, or needs it no more; the alerts that
-it hears of are over, or were and fire again."""
 
 
 class StoredModel(BaseModel):
@@ -44,14 +44,14 @@ class StoredModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+# Why an attached file was not read; empty where it was.
 UnreadReason = Literal[
     "", "image", "document", "archive", "binary", "broken", "too_large", "too_much", "elsewhere", "refused", "gone", "too_long", "empty"
 ]
-"""Why a file that somebody handed in was not read; empty where it was."""
 
 
+# In an item's `data`: the speaker is on the tenant's side, in an incident of the tenant.
 SIDE_KEY, TENANT_SIDE = "side", "customer"
-"""Of an item's data: that a customer said it, in an incident of theirs."""
 
 
 class Attachment(StoredModel):
@@ -59,10 +59,8 @@ class Attachment(StoredModel):
 
     name: str
     sha256: str = ""
-    text: str = ""
-    """Set on the way in (terminal, tests); moved to the evidence store by `summarise`."""
-    size: int = 0
-    """Bytes of the file; 0 for what was pasted into a message."""
+    text: str = ""  # Set on the way in (terminal, tests); `summarise` moves it to the evidence store.
+    size: int = 0  # Bytes of the file; 0 for text pasted into a message.
     unread: UnreadReason = ""
 
 
@@ -76,9 +74,10 @@ class InboxItem(StoredModel):
     user: str = ""
     text: str = ""
     attachments: tuple[Attachment, ...] = ()
+    # Kind-specific. close: {label, root_cause, hosts}; action_result: {event, approval, ladder, outcome, says, facts,
+    # since}; timer: {why}. Messages: said → what was understood (`graph.dialogue.said.ParsedMessage`). Tickets: told →
+    # facts (`graph.ticket_export.imported_evidence`).
     data: dict[str, Any] = {}
-    """Kind-specific: close → {label, root_cause, hosts}; action_result → {event, approval, ladder, outcome, says, facts, since}; timer → {why}.
-    Messages of people: said → what was understood (`graph.dialogue.said.ParsedMessage`). Tickets: told → facts (`graph.ticket_export.imported_evidence`)."""
 
 
 class TenantThread(StoredModel):
@@ -88,8 +87,7 @@ class TenantThread(StoredModel):
     channel: str
     thread_ts: str
     user: str = ""
-    user_team: str = ""
-    """Whose workspace the user is of."""
+    user_team: str = ""  # The user's workspace.
 
 
 class Origin(StoredModel):
@@ -103,15 +101,12 @@ class Origin(StoredModel):
     user: str = ""
     tenant: str = ""
     customer: TenantThread | None = None
-    ticket: str = ""
-    """The ticket of a customer's own RackMedic from which it was opened, as `TENANT/INCIDENT`."""
-    alert: str = ""
-    """The episode of alerts that opened it."""
+    ticket: str = ""  # The ticket of a tenant's own RackMedic that opened it, as `TENANT/INCIDENT`.
+    alert: str = ""  # The alert episode that opened it.
 
     @property
     def source_key(self) -> tuple[str, str, str]:
-        """Team, channel and thread where it was reported; a ticket of a customer's own RackMedic and an episode of
-        alerts are doors of their own."""
+        """Team, channel and thread of the report; tickets and alert episodes have keys of their own."""
         if self.ticket:
             return ("ticket", self.tenant, self.ticket)
         if self.alert:
@@ -140,8 +135,7 @@ class IncidentBrief(StoredModel):
     job: str = ""
     since: datetime | None = None
     until: datetime | None = None
-    unjudged: tuple[UnjudgedReport, ...] = ()
-    """What stands against the hosts until people say that it is over."""
+    unjudged: tuple[UnjudgedReport, ...] = ()  # Speaks against the hosts until people say that it is over.
 
 
 class FileSource(StoredModel):
@@ -156,7 +150,6 @@ class FileSource(StoredModel):
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "FileSource | None":
-        """Return where a fact says that it was read; None where it says nothing."""
         said = fact.attrs.get(FROM_FILE)
         return cls.model_validate(said) if said else None
 
@@ -169,12 +162,10 @@ class Evidence(StoredModel):
     key: str = ""
     device: str = ""
     line: str
-    says: str = ""
-    """The same in words."""
+    says: str = ""  # The line in words.
     time: datetime | None = None
     sha256: str = ""
-    source: FileSource | None = None
-    """The file that it was read in, for a fact that was read in one."""
+    source: FileSource | None = None  # The file that the fact was read in, if any.
 
 
 class Hypothesis(StoredModel):
@@ -224,8 +215,7 @@ class UnobservedCheck(StoredModel):
 class IncidentCosts(StoredModel):
     """Cost of an incident so far, summed over its turns. Seconds are the transport's (virtual in the in-process sandbox)."""
 
-    hosts: int = 0
-    """That were asked; `silent`: of these, that answered nothing."""
+    hosts: int = 0  # Hosts asked; `silent` of them answered nothing.
     silent: int = 0
     checks: int = 0
     check_seconds: float = 0.0
@@ -244,15 +234,12 @@ class HandoffTicket(StoredModel):
 
     state: Literal["open", "taken", "waiting", "resolved"] = "open"
     summary: str = ""
-    owner: str = ""
-    """Who should act: customer, provider or vendor."""
-    taken_by: str = ""
-    """Who has it, also while it waits for somebody else: a part, another company."""
+    owner: str = ""  # Who should act: customer, provider or vendor.
+    taken_by: str = ""  # Who took it, also while it waits for a third party or a part.
     true_label: str = ""
     true_cause: str = ""
     closed_by: str = ""
-    handed: bool = True
-    """False where closing the incident alone noted its cause here."""
+    handed: bool = True  # False where only closing the incident recorded its cause here.
 
 
 class RemediationStep(StoredModel):
@@ -261,15 +248,14 @@ class RemediationStep(StoredModel):
     remedy: str
     args: dict[str, str] = {}
     devices: tuple[str, ...] = ()
-    plan: int = 0
-    """Which of the leaf's plans it belongs to."""
+    plan: int = 0  # Index of the leaf's plan that it belongs to.
     part: Literal["prepare", "fix", "restore"] = "fix"
 
 
 RemediationWait = Literal["approval", "idle", "proof", "node_back", "none"]
+# How a remediation ended; empty while open. Only `cured` is a success (proved twice). `looked`: an exclusive check
+# answered. `recurred`: a following remediation starts with the next plan. `ticket`: left to people.
 RemediationOutcome = Literal["", "cured", "recurred", "looked", "ticket", "denied", "undecided", "unknown", "stopped", "withdrawn"]
-"""How a ladder ended; empty while it goes on. Only `cured` is a success, proved twice; `looked` is an exclusive check that answered;
-a `recurred` one has a ladder after it that starts with the next plan; `ticket` leaves it to people."""
 
 
 class Remediation(StoredModel):
@@ -280,37 +266,29 @@ class Remediation(StoredModel):
     target: str
     devices: tuple[str, ...] = ()
     rungs: tuple[RemediationStep, ...] = ()
-    words: tuple[str, ...] = ()
-    """For each plan what is left to people after its rungs; empty where nothing is."""
+    words: tuple[str, ...] = ()  # Per plan, what people must do after its steps; empty where nothing.
     rung: int = 0
-    attempt: int = 1
-    """How often this rung was put up for decision."""
+    attempt: int = 1  # How often this step was proposed.
     waiting_for: RemediationWait = "approval"
     due: datetime | None = None
-    approval: str = ""
-    """The action of the present rung, also before the ledger has it."""
-    drained: bool = False
-    """We took the node out of service and have not returned it: since when, and approved by whom (a name)."""
+    approval: str = ""  # The present step's action id, set before the ledger has it.
+    drained: bool = False  # RackMedic drained the node and has not returned it: since when, and the approver's name.
     drained_at: datetime | None = None
     drained_by: str = ""
+    # Since when the scheduler cannot be asked whether the node is still out of service.
     unasked: datetime | None = None
-    """Since when the scheduler could not be asked whether it still has the node out of service."""
-    held_elsewhere: str = ""
-    """Who has the node out of service where that is not this fix, in a sentence: whoever did it returns it."""
-    proven: str = ""
-    """The action after which the proof passed; `tried`: the plan that it belonged to."""
+    held_elsewhere: str = ""  # Who else holds the node out of service, as a sentence; that holder returns it.
+    proven: str = ""  # The action after which the proof passed; `tried`: its plan.
     tried: int = 0
+    # When the last remedy that changes the host was claimed: older observations no longer count.
     since: datetime | None = None
-    """When the last remedy that changes the host itself was claimed: what the host said before counts no more."""
+    # The fault of the latest diagnosis; every step that changes something requires that it is still present.
     fault: FaultCondition | None = None
-    """What its rungs are for, as the last diagnosis showed it: each that changes something needs it to be there still."""
     outcome: RemediationOutcome = ""
-    says: str = ""
-    """Where it stands, in one sentence."""
+    says: str = ""  # Its status in one sentence.
+    # Needs a decision but others go first, so no approver is asked yet. Computed each turn, never stored.
     late: bool = Field(default=False, exclude=True)
-    """It wants a decision, and others go first: nobody is asked yet. Read anew each turn, never stored."""
-    asked_by: str = ""
-    """Who wished for it in words, as `TEAM:USER`: whoever asks for something does not approve it."""
+    asked_by: str = ""  # The requester as `TEAM:USER`: a requester may not approve their own request.
 
     @property
     def is_open(self) -> bool:
@@ -318,7 +296,6 @@ class Remediation(StoredModel):
 
     @property
     def current_step(self) -> RemediationStep | None:
-        """The present rung."""
         return self.rungs[self.rung] if self.rung < len(self.rungs) else None
 
 
@@ -351,32 +328,27 @@ class HumanCorrection(StoredModel):
     label: str = ""
     words: str = ""
     by: str = ""
+    # Labels that people ruled out: no remediation of them is proposed again unless requested.
     denied: tuple[str, ...] = ()
-    """Labels that had been found and that it was not: no fix of theirs is put up again unless somebody wishes for it."""
 
 
 class TenantSilence(StoredModel):
     """How long a customer has left our questions unanswered."""
 
-    since: datetime | None = None
-    """Since when they owe an answer; None while they owe none."""
+    since: datetime | None = None  # Since when the tenant owes an answer; None while none is pending.
+    # When the tenant was reminded, which happens once; `handed`: when operators took over because of the silence.
     reminded: datetime | None = None
-    """When they were asked once more, which is done once; `handed`: when our people got it because of that."""
     handed: datetime | None = None
-    withdrawn: bool = False
-    """They took their report back and have said nothing since: nobody reminds them."""
+    withdrawn: bool = False  # The tenant withdrew the report and has been silent since: no reminder is sent.
 
 
 class ScheduledRecheck(StoredModel):
     """The look after minutes that an incident waits for."""
 
     why: str = ""
-    due: datetime | None = None
-    """None where none is due."""
-    done: tuple[str, ...] = ()
-    """Which were made already: each at most once."""
-    seen: tuple[str, ...] = ()
-    """What was abnormal or likely when it was put off."""
+    due: datetime | None = None  # None where none is due.
+    done: tuple[str, ...] = ()  # Kinds already made: each at most once.
+    seen: tuple[str, ...] = ()  # What was abnormal or likely when the recheck was scheduled.
 
 
 MilestoneKind = Literal["found", "unsure", "well", "ran", "failed", "proved", "handed over", "closed"]
@@ -391,12 +363,12 @@ class Milestone(StoredModel):
     by: str = ""
 
     def to_row(self) -> list[Any]:
-        """As it is stored, short: a state is written at every step."""
+        """Return a short row, as state is written at every step."""
         return [round(self.at.timestamp()), self.kind, self.says, *([self.by] if self.by else [])]
 
     @classmethod
     def from_row(cls, row: list[Any]) -> "Milestone":
-        """The inverse, to the second."""
+        """Times are exact to the second."""
         at, kind, says, *by = row
         return cls(at=datetime.fromtimestamp(at, UTC), kind=kind, says=says, by=by[0] if by else "")
 
@@ -409,47 +381,32 @@ class IncidentState(TypedDict, total=False):
     opened_at: str
     lifecycle: Lifecycle
     origin: dict[str, Any]
-    item: dict[str, Any]
-    """The inbox item this turn answers."""
+    item: dict[str, Any]  # The inbox item that this turn answers.
     done_items: list[str]
-    turns: int
-    """How many turns have ended; what was put up for decision before a turn is wanted after it or taken back."""
-    said: list[dict[str, Any]]
-    """What people said, redacted: {user, text, at, attachments}."""
+    turns: int  # Turns ended; an action proposed before a turn is kept or withdrawn after it.
+    said: list[dict[str, Any]]  # Messages of people, redacted: {user, text, at, attachments}.
     brief: dict[str, Any]
-    logs: list[dict[str, Any]]
-    """Long logs that were handed in, the newest few, as templates (`LogDigest`)."""
+    logs: list[dict[str, Any]]  # The newest long logs that people attached, as templates (`LogDigest`).
     tier: Tier
+    # Progress of the taxonomy search (`graph.engine.taxonomy_search.TaxonomySearch`): open and exhausted branches, and
+    # the card's log.
     walk: dict[str, Any]
-    """Where the taxonomy walk stands (`graph.engine.taxonomy_search.TaxonomySearch`): open branches, exhausted ones, and the log the card draws."""
-    turn: dict[str, Any]
-    """Where this turn stands (`graph.incident.context.TurnState`): hosts in question, what words suggest, why it was cut short."""
+    turn: dict[str, Any]  # Progress of this turn (`graph.incident.context.TurnState`).
     hypotheses: list[dict[str, Any]]
     explored: dict[str, Any]
-    facts: str
-    """Digest of the facts snapshot in the evidence store."""
-    receipts: str
-    """Digest of what hosts answered, as it came (`graph.provenance.receipts`)."""
-    reasoning: str
-    """Digest of the latest diagnosis's graph (`graph.provenance.reason_graph`)."""
-    to_look: list[dict[str, str]]
-    """Asks that `plan` chose for `execute`, folded: {hosts: "gpu-[001-004]", check}."""
+    facts: str  # Digest of the facts snapshot in the evidence store.
+    receipts: str  # Digest of the hosts' raw answers (`graph.provenance.receipts`).
+    reasoning: str  # Digest of the latest diagnosis's graph (`graph.provenance.reason_graph`).
+    to_look: list[dict[str, str]]  # Asks that `plan` chose for `execute`, folded: {hosts: "gpu-[001-004]", check}.
     rounds: int
     report: dict[str, Any]
     ladders: list[dict[str, Any]]
     ticket: dict[str, Any]
-    owner: str
-    """Who took the incident or was named for it, with or without a ticket: a user's id; absent while it is nobody."""
-    stopped: bool
-    """Whether the last word that changed anything was `stop`; absent in incidents that nobody stopped."""
-    quiet_until: str
-    """Until when only a mention is answered."""
-    silence: dict[str, Any]
-    """How long a customer has not answered (`TenantSilence`); absent in incidents of our own."""
-    second_look: dict[str, Any]
-    """The look after minutes that is due, and those that were made (`ScheduledRecheck`); absent while there was none."""
-    correction: dict[str, Any]
-    """What people say it really was (`HumanCorrection`)."""
-    milestones: list[list[Any]]
-    """When it came to something (`Milestone`), oldest first."""
+    owner: str  # User id of the owner, with or without a ticket; absent without one.
+    stopped: bool  # Whether the last change was `stop`; absent in incidents never stopped.
+    quiet_until: str  # Until when only a mention is answered.
+    silence: dict[str, Any]  # How long the tenant has not answered (`TenantSilence`); absent in operators' incidents.
+    second_look: dict[str, Any]  # The pending timed recheck and those made (`ScheduledRecheck`); absent without one.
+    correction: dict[str, Any]  # The cause that people named (`HumanCorrection`).
+    milestones: list[list[Any]]  # Oldest first (`Milestone`).
     stats: dict[str, Any]

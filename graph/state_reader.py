@@ -1,4 +1,4 @@
-"""Where incidents stand, for whoever never runs a turn: read without LangGraph, which a process that only shows them need not carry."""
+"""Read incidents without LangGraph, for processes that only show them and need not load that library."""
 
 from typing import cast
 
@@ -11,13 +11,13 @@ STATE_CHANNELS = frozenset(IncidentState.__annotations__)
 
 
 class IncidentStateReader:
-    """Reads what the turns (`graph.incident.turns`) store, as LangGraph would: its checkpoint, and over it what a node that has ended wrote."""
+    """Reads what turns (`graph.incident.turns`) store: the checkpoint, overlaid with the writes of ended nodes."""
 
     def __init__(self, redis: Redis, prefix: str = KEY_PREFIX) -> None:
         self._threads = CheckpointReader(redis, prefix, parse_plain_value)
 
     async def load_state(self, incident: str) -> IncidentState:
-        """As it stands now; empty of one that nobody knows."""
+        """Return the present state; empty for an unknown incident."""
         step = await self._threads.load_latest(incident, "")
         if step is None:
             return IncidentState()

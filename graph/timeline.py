@@ -1,4 +1,4 @@
-"""What happened in an incident and when: what people said, what hosts logged, what was found, proposed, approved, run and proved. Pure."""
+"""An incident's timeline: messages, logged lines, findings, proposals, approvals, runs and proofs. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from tools.ledger.record import ActionRecord
 
 TimelineKind = Literal["logged", "asked", "said", "proposed", "approved", "denied"] | MilestoneKind
 TimelineLane = Literal["hosts", "people", "RackMedic"]
+# Actor of each kind. The order breaks ties between events of one moment.
 LANES_BY_KIND: Final[Mapping[TimelineKind, TimelineLane]] = {
     "logged": "hosts",
     "asked": "people",
@@ -29,14 +30,13 @@ LANES_BY_KIND: Final[Mapping[TimelineKind, TimelineLane]] = {
     "handed over": "RackMedic",
     "closed": "people",
 }
-"""Every kind and who does it, in the order in which those of one moment stand."""
 _KIND_ORDER: Final = {kind: n for n, kind in enumerate(LANES_BY_KIND)}
 MAX_EVENT_CHARS, MAX_LOG_EVENTS, MAX_MESSAGE_EVENTS, MAX_SUMMARY_STEPS = 160, 40, 40, 12
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """One thing that happened. `by` is a person's id or name, empty where it was none."""
+    """`by` is a person's id or name, empty without one."""
 
     at: datetime
     kind: TimelineKind
@@ -47,24 +47,21 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All of it, oldest first. `left_out` counts what hosts logged and people said between the oldest and the newest that are kept."""
+    """Oldest first. `left_out` counts dropped log lines and messages."""
 
     events: tuple[TimelineEvent, ...]
     left_out: int = 0
 
     def to_table(self) -> list[tuple[str, ...]]:
-        """The same in cells, a head first."""
         rows = [(f"{row.at:%Y-%m-%d %H:%M:%S}", row.kind, _get_actor(row), row.says) for row in self.events]
         more = [("…", "", "", f"and {self.left_out} more that were logged or said")] if self.left_out else []
         return [("UTC", "what", "who", "says"), *rows, *more]
 
     def replace_user_ids(self, names: Mapping[str, str]) -> "Timeline":
-        """With people by their names."""
         return Timeline(tuple(_replace_user_id(row, names) for row in self.events), self.left_out)
 
     @property
     def user_ids(self) -> tuple[str, ...]:
-        """Ids of the people in it."""
         return tuple(dict.fromkeys(row.by for row in self.events if row.by))
 
 
@@ -77,7 +74,7 @@ def _get_actor(row: TimelineEvent) -> str:
 
 
 def build_timeline(rows: IncidentView, records: Iterable[ActionRecord] = ()) -> Timeline:
-    """Of a stored incident, and of what the ledger has of its actions."""
+    """Build it from a stored incident and the ledger records of its actions."""
     asked = (
         [TimelineEvent(rows.opened_at, "asked", "incident opened", by=rows.origin.user if rows.origin else "")] if rows.opened_at else []
     )
@@ -91,7 +88,7 @@ def build_timeline(rows: IncidentView, records: Iterable[ActionRecord] = ()) -> 
 
 
 def _keep_oldest_and_newest(events: Sequence[TimelineEvent], most: int) -> tuple[Sequence[TimelineEvent], int]:
-    """The oldest and the newest, and how many lie between them."""
+    """Return kept events and the number dropped in between."""
     if len(events) <= most:
         return events, 0
     return (*events[: most // 2], *events[-(most // 2) :]), len(events) - 2 * (most // 2)
@@ -103,7 +100,6 @@ def _clean_text(text: str) -> str:
 
 
 def _list_log_events(rows: IncidentView) -> list[TimelineEvent]:
-    """The lines that prove what was found, each once."""
     causes = rows.report.root_causes if rows.report else ()
     found = {(cited.time, cited.host, cited.line): cited for cause in causes for cited in cause.evidence if cited.time}
     events = [
@@ -136,7 +132,7 @@ def _list_milestone_events(rows: IncidentView) -> list[TimelineEvent]:
 
 
 def _list_approval_events(record: ActionRecord) -> Sequence[TimelineEvent]:
-    """When an action was put up and who voted. What became of it is marked in the incident."""
+    """Later results are milestones of the incident."""
     action = record.action
     what = f"{action.remedy.replace('_', ' ')} on {', '.join(action.devices) or action.target}"
     votes = [
@@ -154,7 +150,7 @@ def _list_approval_events(record: ActionRecord) -> Sequence[TimelineEvent]:
 
 
 def summarize_timeline(line: Timeline) -> str:
-    """The same in a line, for the words beside a picture and for who cannot see it; empty where nothing happened."""
+    """Return one line, as caption and alt text; empty without events."""
     if not line.events:
         return ""
     first, last, count = line.events[0].at, line.events[-1].at, len(line.events) + line.left_out
@@ -166,7 +162,7 @@ def summarize_timeline(line: Timeline) -> str:
 
 
 def _render_event_runs(events: Sequence[TimelineEvent], *, days: bool) -> list[str]:
-    """What happened, those of one kind that follow each other as one: `proposed 03:11 (128 times)`."""
+    """Merge consecutive events of one kind: `proposed 03:11 (128 times)`."""
     runs = [list(run) for _, run in groupby(events, key=lambda event: event.kind)]
     when = "%Y-%m-%d %H:%M" if days else "%H:%M"
     return [f"{run[0].kind} {run[0].at.strftime(when)}{f' ({len(run)} times)' if len(run) > 1 else ''}" for run in runs]

@@ -1,10 +1,15 @@
-"""LangGraph's memory over core Redis commands: no modules, so Debian's server, Valkey, managed Redis and fakeredis all do.
+"""LangGraph checkpoints on core Redis commands: no modules, so Debian's server, Valkey, managed Redis and fakeredis
+work.
 
-Six keys a thread in one `{thread}` hash tag: `checkpoints` (hash), `index` (zset of equal scores, ordered by name), `heads` (hash:
-the checkpoint put last), `values` (hash: one channel value per version), `writes` (hash) and `windex` (zset). Rules it keeps: one
-atomic step per put; what was put last is the latest, since ids carry the clock of the machine that made them and another's may be
-behind; nothing open expires, since a lifetime starts with `expire` only and the next put ends it; and inside `fenced(...)` every
-put is refused once the lease belongs to somebody else, so that a stale worker cannot go on.
+Six keys per thread share one `{thread}` hash tag: `checkpoints` (hash), `index` (zset of equal scores, ordered by
+name), `heads` (hash: the checkpoint put last), `values` (hash: one channel value per version), `writes` (hash) and
+`windex` (zset).
+
+Invariants:
+- One atomic step per put.
+- The checkpoint put last is the latest: ids carry their writer's clock, which may be behind another's.
+- No open thread expires: only `expire` sets a lifetime, and the next put removes it.
+- Inside `enforce_fence` every put is refused once another worker holds the lease, so a stale worker cannot continue.
 """
 
 import random
@@ -45,13 +50,13 @@ RedisCommand = tuple[str | bytes | int | float, ...]
 
 
 def redact_error(bug: object) -> str:
-    """What of a raised exception is kept: nobody made it for people, and it may quote whatever was read, secrets and all."""
+    """Return the redacted start of an exception's text, which may quote secrets."""
     words = bug if isinstance(bug, str) else repr(bug)
     return str(redact_start(words, MAX_ERROR_CHARS))
 
 
 class RedisSaver(BaseCheckpointSaver[str]):
-    """Asynchronous only. The client must return bytes (`decode_responses=False`)."""
+    """LangGraph saver, asynchronous only. The client must return bytes (`decode_responses=False`)."""
 
     def __init__(self, redis: Redis, *, prefix: str = KEY_PREFIX, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde or build_plain_serde())
@@ -61,7 +66,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
         self._fenced_commit = redis.register_script(FENCED_COMMIT_SCRIPT)
 
     def get_next_version(self, current: str | None, channel: None) -> str:
-        """Counted, with a random tail: two branches of one thread must not write one version of a channel."""
+        """Return a counter with a random tail: two branches of one thread must not write one version of a channel."""
         count = int(current.split(".")[0], 16) if current else 0
         return f"{count + 1:08x}.{random.getrandbits(32):08x}"
 
@@ -160,7 +165,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
                     yield row
 
     async def iter_threads(self) -> AsyncIterator[str]:
-        """Every thread with a checkpoint, in no order."""
+        """Yield every thread with a checkpoint, unordered."""
         head, tail = f"{self._prefix}:{{", "}:index"
         async for key in self._redis.scan_iter(match=f"{self._prefix}:*:index", count=500):
             yield key.decode()[len(head) : -len(tail)]
@@ -170,7 +175,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
         return self._build_tuple(thread, step) if step else None
 
     async def _list_fields(self, thread: str, ns: str | None) -> list[bytes]:
-        """Names of the thread's checkpoints, newest first."""
+        """Return the fields of the thread's checkpoints, newest first."""
         rows = cast(list[bytes], await self._redis.zrange(self._threads.build_key(thread, "index"), 0, -1))
         named = [(row, *split_field(row)) for row in rows]
         return [row for row, of, _ in sorted(named, key=lambda n: n[2], reverse=True) if ns is None or of == ns]
@@ -191,7 +196,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
         )
 
     async def expire(self, thread: str, seconds: int) -> None:
-        """Let a closed thread go after so long; a put before then keeps it."""
+        """Let a closed thread expire; a put before then keeps it."""
         async with self._redis.pipeline(transaction=True) as pipe:
             for kind in KEY_KINDS:
                 pipe.expire(self._threads.build_key(thread, kind), seconds)
@@ -218,7 +223,9 @@ class RedisSaver(BaseCheckpointSaver[str]):
             await pipe.execute()
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """`keep_latest` keeps the newest checkpoint of each namespace, and all of one whose delta channels need their ancestors."""
+        """Prune; `keep_latest` keeps each namespace's newest checkpoint, and all where delta channels need their
+        ancestors.
+        """
         if strategy not in ("keep_latest", "delete"):
             raise ValueError(f"strategy {strategy!r}: say keep_latest or delete")
         for thread in thread_ids:
@@ -239,7 +246,8 @@ class RedisSaver(BaseCheckpointSaver[str]):
     async def _keep_only(self, thread: str, keep: dict[bytes, CheckpointTuple], known: Iterable[bytes] | None = None) -> None:
         """Drop every known checkpoint not in `keep`, its writes, and the values that no kept one refers to.
 
-        What a concurrent put adds meanwhile is in none of the lists read here, so it survives."""
+        A concurrent put survives: what it adds is in none of the lists read here.
+        """
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.zrange(self._threads.build_key(thread, "index"), 0, -1)
             pipe.hkeys(self._threads.build_key(thread, "values"))
@@ -270,7 +278,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
             await pipe.execute()
 
     def _serialize_value(self, value: Any) -> bytes:
-        """Whatever made the text that is in it (a site's own guide or cause, a person, a host): none is stored with a secret."""
+        """Redact and serialize a value; its text may come from a site file, a person or a host."""
         kind, data = self.serde.dumps_typed(redact_stored_data(value))
         return kind.encode() + FIELD_SEPARATOR + data
 

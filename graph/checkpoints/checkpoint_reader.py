@@ -1,4 +1,4 @@
-"""What a thread holds in Redis, read without LangGraph: a process that only shows incidents is spared that library's memory.
+"""Read threads from Redis without LangGraph, which a process that only shows incidents need not load.
 
 The saver (`graph.checkpoints.checkpoint`) writes these keys and reads them through the same functions.
 """
@@ -22,10 +22,9 @@ class NotPlainJson(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StoredWrite:
-    """What a task wrote behind a checkpoint, as bytes."""
+    """A task's write to a channel, as bytes."""
 
-    order: tuple[str, str, int]
-    """Where it stands among the writes of its step: path, task, number."""
+    order: tuple[str, str, int]  # Sort key among the writes of a step: path, task, number.
     channel: str
     value: bytes
 
@@ -36,7 +35,7 @@ class StoredWrite:
 
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoint:
-    """One checkpoint as bytes, with the values that it refers to and the writes behind it, in their order."""
+    """One checkpoint as bytes, with the values it refers to and its writes in order."""
 
     ns: str
     id: str
@@ -46,7 +45,7 @@ class StoredCheckpoint:
 
 
 class CheckpointReader:
-    """Reads threads. The client must return bytes; `read` makes a value of bytes."""
+    """Reads threads. The client must return bytes; `read` decodes a value."""
 
     def __init__(self, redis: Redis, prefix: str, read: Callable[[bytes], Any]) -> None:
         self._redis, self._prefix, self._value = redis, prefix, read
@@ -55,7 +54,7 @@ class CheckpointReader:
         return f"{self._prefix}:{{{thread}}}:{kind}"
 
     async def load_latest(self, thread: str, ns: str) -> StoredCheckpoint | None:
-        """What was put last; where that is deleted, the last by name."""
+        """Return the checkpoint put last; where that is deleted, the last by name."""
         low = build_field(ns, "")
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.hget(self.build_key(thread, "heads"), ns)
@@ -67,7 +66,6 @@ class CheckpointReader:
         return None
 
     async def load_checkpoint(self, thread: str, field: bytes) -> StoredCheckpoint | None:
-        """The checkpoint of that field."""
         ns, id_ = split_field(field)
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.hget(self.build_key(thread, "checkpoints"), cast(str, field))
@@ -89,7 +87,7 @@ class CheckpointReader:
 
 
 def parse_plain_value(raw: bytes) -> Any:
-    """A value of bytes, as LangGraph's serializer wrote it; NotPlain where it is an object, or nothing it ever wrote."""
+    """Decode a value written by LangGraph's serializer. Raises NotPlainJson for objects and unknown encodings."""
     kind, data = raw.split(FIELD_SEPARATOR, 1)
     if kind == b"null":
         return None
@@ -106,13 +104,12 @@ def build_field(*parts: object) -> bytes:
 
 
 def split_field(field: bytes) -> tuple[str, str]:
-    """The namespace and the id of a checkpoint's field."""
     ns, id_ = field.decode().split("\0")
     return ns, id_
 
 
 def get_checkpoint_field(write: bytes) -> bytes:
-    """The checkpoint that a write's field belongs to."""
+    """Return the checkpoint field that a write's field belongs to."""
     return FIELD_SEPARATOR.join(write.split(FIELD_SEPARATOR)[:2])
 
 

@@ -1,7 +1,7 @@
-"""The fence around a turn: what a worker writes is refused once somebody else holds its incident.
+"""Fencing of checkpoint writes: a worker's put is refused once another worker holds the incident.
 
-A lease alone cannot stop a worker that slept through its end, so every checkpoint put compares the lease in the same
-atomic step that writes. The fence also carries the wish to stop: a turn ends early only where its last step is on disk.
+A lease alone cannot stop a worker that slept past its end, so every put compares the lease in the same atomic step that
+writes. The fence also carries the stop request: a turn ends early only after a step is stored.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,9 @@ def _is_never_stopping() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The lease a put must still hold: the key, and the token that must be its value. `stopping` is asked after each stored step."""
+    """The lease that a put must still hold: its key and the token expected as value. `stopping` is called after each
+    stored step.
+    """
 
     key: str
     token: str
@@ -36,7 +38,7 @@ _CURRENT_FENCE: ContextVar[Fence | None] = ContextVar("fence", default=None)
 
 @contextmanager
 def enforce_fence(fence: Fence) -> Iterator[None]:
-    """Puts made inside (by any saver, in any task started inside) are refused with `LostLease` once the lease is lost."""
+    """Refuse puts made inside, by any saver in any task started inside, with `LostLease` once the lease is lost."""
     before = _CURRENT_FENCE.set(fence)
     try:
         yield
@@ -48,6 +50,7 @@ def get_current_fence() -> Fence | None:
     return _CURRENT_FENCE.get()
 
 
+# Runs the commands if the lease still holds the token. ARGV: the token, then per command its length and its words.
 FENCED_COMMIT_SCRIPT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 local at = 2
@@ -58,4 +61,3 @@ while at <= #ARGV do
 end
 return 1
 """
-"""Runs the given commands if the lease still holds the token. ARGV: the token, then for each command its length and its words."""

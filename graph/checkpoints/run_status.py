@@ -1,11 +1,12 @@
-"""Whether a graph's run was cut off."""
+"""Detect an interrupted graph run."""
 
 from langgraph.types import StateSnapshot
 
 
 def has_pending_tasks(snapshot: StateSnapshot) -> bool:
-    """A step is still to be taken, or was taken and waits for its checkpoint.
+    """Return whether a step has yet to run, or ran and lacks its checkpoint.
 
-    `snapshot.next` names only the steps to be taken: of a process that died between a node's writes and the checkpoint behind them
-    it is empty, as at the end. New input would then drop those writes (seen: a turn's first node twice, measured with kill -9)."""
+    `snapshot.next` is not enough: after a process died between a node's writes and their checkpoint it is empty, as at
+    the end, and new input would drop those writes (measured with kill -9: a turn's first node ran twice).
+    """
     return bool(snapshot.tasks)

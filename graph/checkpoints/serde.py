@@ -1,8 +1,8 @@
-"""How stored values become bytes and come back, wherever they are kept."""
+"""Serialization of stored values."""
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 
 def build_plain_serde() -> JsonPlusSerializer:
-    """Plain JSON types and LangGraph's own; a stored value of any other type is not rebuilt into an object."""
+    """Return a serializer that rebuilds no stored value into an object, apart from LangGraph's own types."""
     return JsonPlusSerializer(allowed_msgpack_modules=None)

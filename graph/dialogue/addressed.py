@@ -1,6 +1,6 @@
-"""Whether a message in an incident's thread is said to us: an answer, the answer to our question, or none of our business. Pure.
+"""Decide whether a thread message is addressed to RackMedic: to answer, to take as new facts, or to ignore. Pure.
 
-A message that is none of our business goes nowhere: no turn, no evidence, no ticket, no model.
+An ignored message goes nowhere: no turn, no evidence, no ticket, no model.
 """
 
 import re
@@ -16,17 +16,16 @@ from graph.dialogue.said import ParsedMessage
 from graph.dialogue.spelling import compute_edit_distance
 from graph.dialogue.words import NEUTRAL
 
-LONGEST = 400
-"""Characters at the beginning of a message that are read for whom it is said to."""
+LONGEST = 400  # Characters from a message's start that decide the addressee.
 
+# Where another person is called: nowhere, at the start, or inside the text.
 CallPosition = Literal["", "first", "inside"]
-"""Whether somebody else is called: at the beginning, or somewhere in the text."""
+# Who spoke last: RackMedic, the same speaker, another person, or unknown.
 PreviousSpeaker = Literal["us", "self", "person", "nobody"]
-"""Who had the last word before: we, whoever speaks now, somebody else, or nobody that we know of."""
 
 
 class Addressing(StrEnum):
-    """What becomes of a message. `TAKE` takes it, whatever it says, as new facts: the answer to our question, or what was handed in."""
+    """What to do with a message. `TAKE` records it as new facts: an answer to RackMedic's question, or an attachment."""
 
     ANSWER = "answer"
     TAKE = "take"
@@ -35,32 +34,26 @@ class Addressing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ThreadSituation:
-    """How a message stands in its thread, as the surface knows it."""
+    """A message's situation in its thread."""
 
-    mentioned: bool = False
-    """We are called by name, or it is a direct message."""
+    mentioned: bool = False  # RackMedic is called by name, or it is a direct message.
     called: CallPosition = ""
     follows: PreviousSpeaker = "nobody"
-    after_question: bool = False
-    """The last word of somebody else was a question."""
-    asked: bool = False
-    """Our own question is the last word, but for what whoever speaks now has said since."""
-    mention_only: bool = False
-    """In this channel we speak only when we are mentioned."""
-    paused: bool = False
-    """Somebody asked us to be quiet, and the time is not up."""
+    after_question: bool = False  # The other person's last message was a question.
+    asked: bool = False  # RackMedic's own question is last, apart from the speaker's messages since.
+    mention_only: bool = False  # The channel allows replies to mentions only.
+    paused: bool = False  # A person asked for quiet, and the time is not over.
     closed: bool = False
-    """The incident is closed."""
     files: bool = False
-    """Files came with the message."""
-    alone: bool = False
-    """Nobody else spoke in the thread lately, so a question or request can only be meant for us."""
+    alone: bool = False  # No other person spoke lately, so a question or request is meant for RackMedic.
 
 
+# Name a person without addressing them: “assign it to @priya”.
 OF_A_PERSON: Final = frozenset({Intent.ASSIGN, Intent.HAND_OFF})
-"""Name somebody without being said to them: “assign it to @priya”."""
 POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
 IN_A_PAUSE: Final = frozenset({Intent.STOP, Intent.PAUSE, Intent.HAND_OFF})
+# Answered in a closed incident's thread without a mention: reopening it and questions about it. Other talk is no new
+# evidence.
 AFTER_CLOSING: Final = frozenset(
     {
         Intent.REOPEN,
@@ -92,12 +85,10 @@ AFTER_CLOSING: Final = frozenset(
         Intent.RUN_GUIDE,
     }
 )
-"""What is answered in the thread of a closed incident without a mention: what opens it again, and questions about it. What people tell
-each other about it then is no news."""
 
 
 class AddressingRule(NamedTuple):
-    """The first rule that holds decides."""
+    """One rule; the first that holds decides."""
 
     why: str
     holds: Callable[[ParsedMessage, ThreadSituation], bool]
@@ -114,7 +105,7 @@ def _to_somebody_else(said: ParsedMessage, here: ThreadSituation) -> bool:
 
 
 def _calls_a_group(said: ParsedMessage, here: ThreadSituation) -> bool:
-    """`recheck @train` names hosts and nobody, unless somebody is called beside it."""
+    """`recheck @train` names hosts and no person, unless another call is in the text."""
     return (
         here.called == "inside"
         and bool(said.group)
@@ -127,8 +118,9 @@ def _answers_us(said: ParsedMessage, here: ThreadSituation) -> bool:
 
 
 def _asks_us(said: ParsedMessage, here: ThreadSituation) -> bool:
-    """Return whether a text that no rule reads asks something of us: a question about the work right after our own word, and any question or
-    host's name where nobody else could be meant."""
+    """Accept unread text: a work question right after RackMedic's message, or any question or host name if no other
+    person can be meant.
+    """
     if _known(said):
         return False
     if here.follows == "us" and is_work_question(said):
@@ -137,7 +129,6 @@ def _asks_us(said: ParsedMessage, here: ThreadSituation) -> bool:
 
 
 def _among_people(said: ParsedMessage, here: ThreadSituation) -> bool:
-    """Thanks for somebody else, or a yes to somebody else's question."""
     polite = said.intent in POLITE and here.follows != "us"
     return polite or (said.intent is Intent.TYPED_APPROVAL and here.follows == "person" and here.after_question)
 
@@ -171,12 +162,10 @@ RULES: Final = (
 
 
 def classify_addressing(said: ParsedMessage, here: ThreadSituation) -> Addressing:
-    """What becomes of the message."""
     return next(rule.heed for rule in RULES if rule.holds(said, here))
 
 
 def mark_as_new_facts(said: ParsedMessage) -> ParsedMessage:
-    """A message that is taken: new facts."""
     return said.model_copy(update={"intent": Intent.NEW_FACTS, "sure": True, "suggestions": ()})
 
 
@@ -186,18 +175,19 @@ def _each(words: str, between: str | None = None) -> frozenset[str]:
 
 _WORDS = re.compile(r"[^\W_][\w'’-]{0,40}")
 _CALL = re.compile(r"(?:^|(?<=[\s(,;:/]))(?:<@[A-Z0-9]{1,20}(?:\|[^<>\n]{0,80})?>|<![^<>\n]{1,120}>|@[^\W_][\w.-]{0,80})")
+# A name with a number, a range, or an address.
 _LIKE_A_HOST = re.compile(r"\b[a-z]{1,20}[-.]?[\[{]?\d|\b\d{1,3}(?:\.\d{1,3}){3}\b", re.IGNORECASE)
-"""A name with a number, a range of them, or an address."""
 _GREETING = _each("hey hi hello yo ok okay thanks thx so and well sorry please morning")
+# Words before a comma that call no one.
 _NO_NAMES = _each("yes no nope yep yeah sure right fine great good cool nice hmm hm oh ah btw fyi also but then now again")
-"""Words that may stand before a comma and call nobody."""
 _DO = _each("do did can could would will have")
 _YOU = _each("you your u ya du dir dich ihr euch vous tu te toi usted ustedes")
 
 
 def find_call(text: str, us: Collection[str] = (), names: Collection[str] = ()) -> CallPosition:
-    """Whether somebody else than us is called in a message: a mention, a name of `names` (who speaks in the thread) at the beginning, or
-    a `word,` there that is followed by “you”. `us`: how we are mentioned, as ids or names."""
+    """Return where another person is called: a mention, one of `names` (thread speakers) at the start, or a `word,`
+    there with a “you” later. `us`: RackMedic's ids and names.
+    """
     head = text[:LONGEST]
     ours = {name.casefold() for name in us}
     for found in _CALL.finditer(head):
@@ -208,7 +198,7 @@ def find_call(text: str, us: Collection[str] = (), names: Collection[str] = ()) 
 
 
 def is_mentioned(text: str, us: Collection[str]) -> bool:
-    """Whether we are called: as `@name` anywhere, or by a name at the beginning or before the end."""
+    """Return whether RackMedic is called: `@name` anywhere, or its name at the start or end."""
     ours, head = {name.casefold() for name in us}, text[:LONGEST]
     if any(_name_of(found.group()) in ours for found in _CALL.finditer(head)):
         return True
@@ -231,7 +221,7 @@ def _begins_with_a_name(head: str, ours: Collection[str], names: Collection[str]
 
 
 def _asks_a_person(words: Sequence[str]) -> bool:
-    """“anton do you remember…”: a word that is none of ours and no everyday one, and then “do you”."""
+    """“anton do you remember…”: an unknown word, then “do you”."""
     first, asks, you = [*(row for at, row in enumerate(words) if row not in _GREETING or at > 2), "", "", ""][:3]
     slip = any(len(word) > 3 and compute_edit_distance(first, word, 1) <= 1 for word in _ASKING)
     return (
@@ -249,12 +239,12 @@ _YES_NO = _each(
     "i don't think so,i don't know,no idea,don't know,ja,nein,oui,non,si,sí",
     ",",
 )
+# Starts of asides and promises, which answer nothing.
 _ASIDES = _each(
     "let's,lets,let us,let me,i'll,i will,we'll,we will,one sec,one moment,one minute,give me,gimme,brb,afk,lol,haha,lunch,coffee,folks,"
     "guys,team,all,everyone,everybody,anyone,anybody,can someone,can you,could you,can somebody,should we,shall we,did you,do you,have you",
     ",",
 )
-"""How asides and promises begin: they answer nothing."""
 
 
 _ASKING = _each(
@@ -273,7 +263,7 @@ _THE_WORK = _each(
 
 
 def is_work_question(said: ParsedMessage) -> bool:
-    """Whether a text asks, and about something of ours: what it names, or a word of the trade."""
+    """Return whether it asks and names something known or technical."""
     words = _plain(said.text[:LONGEST]).split()
     asks = said.text.rstrip().endswith("?") or bool(words and words[0] in _ASKING)
     named = said.hosts or said.unknown_hosts or said.labels or said.category or said.check or said.remedy or said.device or said.job
@@ -291,7 +281,7 @@ _CALL_AND_PLEASE = _GREETING | _each("rackmedic please pls plz just now then als
 
 
 def commands_machines(said: ParsedMessage) -> bool:
-    """Return whether a text begins with a command for machines and names one, in whatever notation: `drain everything except gpu-002 pls`."""
+    """Return whether a text commands machines, in any notation: `drain everything except gpu-002 pls`."""
     words = _plain(said.text[:LONGEST]).split()
     first = _command_at(words)
     if first is None:
@@ -301,7 +291,7 @@ def commands_machines(said: ParsedMessage) -> bool:
 
 
 def begins_with_command(text: str) -> bool:
-    """Return whether a text begins with a verb for what is done to machines, after a greeting or a please."""
+    """Return whether it starts with a verb for machines, after greetings."""
     return _command_at(_plain(text[:LONGEST]).split()) is not None
 
 
@@ -311,29 +301,27 @@ def _command_at(words: Sequence[str]) -> int | None:
 
 
 def is_question(text: str) -> bool:
-    """Return whether a text asks: a question mark at the end, or a question word at the beginning."""
+    """Return whether it ends with a question mark or starts with a question word."""
     words = _plain(text[:LONGEST]).split()
     first = next((word for word in words if word not in _GREETING), "")
     return text.rstrip().endswith("?") or first in _ASKING
 
 
 def is_request(said: ParsedMessage) -> bool:
-    """Return whether a text wants an answer or an action of whoever reads it."""
+    """Return whether a text wants an answer or an action."""
     wants = _known(said) and said.intent not in POLITE | {Intent.NEW_FACTS}
     return wants or commands_machines(said) or is_question(said.text)
 
 
 def is_yes_or_no(text: str) -> bool:
-    """A bare answer, which by itself asks for nothing."""
     return len(text) <= LONGEST and _plain(text) in _YES_NO
 
 
 def can_answer(text: str) -> bool:
-    """Whether a text can be the answer to a question of ours: words, no question of its own, and no aside."""
+    """Return whether it can answer a question: words, no question itself, no aside."""
     head = _plain(text[:LONGEST])
     return bool(head) and not text.rstrip().endswith("?") and not any(head == aside or head.startswith(f"{aside} ") for aside in _ASIDES)
 
 
 def _plain(text: str) -> str:
-    """Lower case words with a blank between."""
     return " ".join(word.casefold().replace("’", "'") for word in _WORDS.findall(text))

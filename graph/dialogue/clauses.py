@@ -1,4 +1,4 @@
-"""A message as the parts that say one thing each, with their mood: what it asks, wants, denies or only quotes. Pure."""
+"""Split a message into clauses with their mood: what it asks, requests, denies or quotes. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ _NO_SUBJECTS: Final = frozenset(["fixed", "solved", "resolved", "working", "mine
 
 
 def split_clauses(text: str, names: Vocabulary, now: datetime) -> list[Clause]:
-    """The sentences of the prose of a message, each followed by its parts where commas divide it."""
+    """Return the sentences of a message's prose, each followed by its parts between commas."""
     register = EntityFinder(text, names)
     found: list[Clause] = []
     for sentence in split_sentences(_prose(text))[:MOST_SENTENCES]:
@@ -67,7 +67,7 @@ def split_clauses(text: str, names: Vocabulary, now: datetime) -> list[Clause]:
 
 
 def _parts(sentence: Sentence, register: EntityFinder, now: datetime) -> Iterator[tuple[str, Clause]]:
-    """(what stands before it, part)."""
+    """Yield (text before, part)."""
     cuts = [found.span() for found in _CUT.finditer(sentence.text)][: MOST_PARTS - 1]
     begins, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(sentence.text)]
     for begin, end in zip(begins, ends, strict=True) if cuts else ():
@@ -77,19 +77,19 @@ def _parts(sentence: Sentence, register: EntityFinder, now: datetime) -> Iterato
 
 
 def _within(part: Clause, whole: Clause, before: str) -> Clause:
-    """A part shares the doubts of its sentence, and what somebody is said to have said is no request."""
+    """A part inherits its sentence's doubts; reported speech is no request."""
     told = bool(_TELLS & set(before.lower().replace(":", " ").split()))
     return replace(part, depends=part.depends or whole.depends, quotes=told or whole.quotes)
 
 
 def _prose(text: str) -> str:
-    """What a person wrote: no code, no logs, nothing that is quoted."""
+    """Return what a person wrote, without code, logs and quotes."""
     text = _TICKED.sub(_of_name, _FENCE.sub("\n", text[:LONGEST]))
     return "\n".join(line for line in text.split("\n") if not (_PRINTED.match(line) or is_log_line(line) or _CODE.search(line[:400])))
 
 
 def _of_name(found: re.Match[str]) -> str:
-    """Names are often set in backticks; words between them are code."""
+    """Keep names in backticks; several words there are code."""
     return found[1] if len(found[1].split()) == 1 or found[1].count(" ") == found[1].count(", ") else " "
 
 
@@ -104,7 +104,6 @@ def _clause(sentence: Sentence, register: EntityFinder, now: datetime, *, part: 
 
 
 def _words(words: Sequence[str]) -> tuple[str, ...]:
-    """In English and well spelt."""
     translated = translate_to_english(words, list_cue_words())
     if translated is not None:
         return tuple(expand_abbreviations(translated))
@@ -117,7 +116,7 @@ def _speller() -> SpellingCorrector:
 
 
 def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tuple[bool, bool, bool, bool]:
-    """Whether a sentence asks, requests, denies, and depends on something. `marked` with a question mark."""
+    """Return whether a sentence asks, requests, denies, depends. `marked`: with a question mark."""
     body = list(words)
     while len(body) > 1 and body[0] in _LEADS:
         body.pop(0)

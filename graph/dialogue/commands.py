@@ -1,5 +1,4 @@
-"""The post-incident report and guides by their names, `hosts …` and `recheck …` with names of groups, which no other words of a language look like, and
-`narrow it down to …`. Pure."""
+"""Parse fixed commands: report and guide requests, `hosts …`, `recheck …` with groups, and `narrow it down to …`. Pure."""
 
 import re
 
@@ -25,13 +24,13 @@ _GUIDE = re.compile(
 
 
 def parse_guide_request(text: str) -> tuple[str, str] | None:
-    """The name of a guide and the names of hosts, where a text asks for one and for nothing else."""
+    """Return guide and host names if the text requests a guide and nothing else."""
     found = _GUIDE.fullmatch(" ".join(text[:LONGEST].split())) if len(text) <= LONGEST else None
     return (found["name"] or found["called"], found["names"] or "") if found else None
 
 
 def parse_command(text: str, names: Vocabulary) -> ParsedMessage | None:
-    """The command, where it asks for the report, or names a group or almost one; None leaves the text to be read as any other."""
+    """Return a report or guide request, or a command naming a group or nearly one; else None."""
     if len(text) <= LONGEST and is_report_request(normalize_text(text)):
         return ParsedMessage(intent=Intent.REPORT, text=text)
     if (guide := parse_guide_request(text)) is not None:
@@ -45,7 +44,7 @@ def parse_command(text: str, names: Vocabulary) -> ParsedMessage | None:
     words = [word.strip("`'\"*,") for word in found["names"].split()]
     named = resolve_hosts_and_groups(found["names"], names.hosts, names.groups, names.domains, strict=bool(found["narrow"]))
     groups = any(word.startswith("@") or find_group(word, names.groups) or is_near_group_name(word, names.groups) for word in words)
-    if not (groups or (found["down"] and named.hosts)):  # “down” would else be read as a complaint
+    if not (groups or (found["down"] and named.hosts)):  # otherwise “down” reads as a complaint
         return None
     group = next((group for word in words if (group := find_group(word.removeprefix("@"), names.groups))), "")
     intent = Intent.NARROW if found["narrow"] else Intent.RECHECK

@@ -1,4 +1,4 @@
-"""How well a part of a message fits the cues of each intent. Pure; a few hundred small sets are compared, whatever the text."""
+"""Score how well a clause fits the cues of each intent. Pure, in bounded time."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,20 +11,18 @@ from graph.dialogue.rules import RULES
 from graph.dialogue.rules.row import CueRow
 from graph.dialogue.words import ELSEWHERE, IDEAS, NEUTRAL, WEAK
 
+# Cost of a word outside the cue: a technical one; an unknown one, for questions and for intents that act; one of
+# everyday life.
 KNOWN, ODD, STRANGE, ELSE = 0.4, 0.75, 1.0, 2.0
-"""What a word counts against a cue that it is no part of: one of our trade, one that we do not know for a question and for what acts, and
-one of another life."""
-NEARLY = 0.6
-"""Share of a cue that must be there for the intent to be suggested."""
+NEARLY = 0.6  # Share of a cue that must be present to suggest its intent.
 
 
-WordPositions = tuple[int, ...]
-"""Positions of the words of a clause that say one thing."""
+WordPositions = tuple[int, ...]  # Positions of a clause's words that together mean one thing.
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A sentence or a part of one: its words, the ideas that they express, what it names, and its mood."""
+    """A sentence or a part of one: words, their ideas, named entities and mood."""
 
     words: tuple[str, ...]
     ideas: Mapping[str, Sequence[WordPositions]]
@@ -32,15 +30,13 @@ class Clause:
     asks: bool = False
     requests: bool = False
     denies: bool = False
-    depends: bool = False
-    """It speaks of what might be: if, unless, when."""
+    depends: bool = False  # It is conditional: if, unless, when.
     timed: bool = False
-    quotes: bool = False
-    """It holds somebody else's words: nothing in it is a request."""
+    quotes: bool = False  # It contains reported speech, so nothing in it is a request.
     part: bool = False
 
     def has_mood(self, mood: str) -> bool:
-        """`?` asks, `>` requests, `.` states, `not` denies, `if` depends."""
+        """Moods: `?` asks, `>` requests, `.` states, `not` denies, `if` depends."""
         if mood in ("?", "."):
             return self.asks is (mood == "?")
         return {">": self.requests, "not": self.denies, "if": self.depends}[mood]
@@ -52,7 +48,7 @@ class IntentFit(NamedTuple):
 
 
 class CueTerm(NamedTuple):
-    """`any_of` are ideas, literal words in quotes, or names of things in capitals."""
+    """`any_of`: ideas, quoted literal words, or names of things in capitals."""
 
     any_of: tuple[str, ...]
     forbids: bool
@@ -65,19 +61,17 @@ class Cue(NamedTuple):
 
 
 def rank_intents(clause: Clause) -> list[IntentFit]:
-    """The intents that the clause fits, best first."""
     found = [IntentFit(intent, score) for intent, rule in RULES.items() if (score := _score(clause, intent, rule)) > 0]
     return sorted(found, key=lambda fit: -fit.score)
 
 
 def rank_partial_intents(clause: Clause) -> list[IntentFit]:
-    """The intents whose cues are there in part, best first."""
     found = [IntentFit(intent, max(_partly(clause, cue) for cue in _cues()[intent])) for intent in RULES]
     return sorted((fit for fit in found if fit.score > 0), key=lambda fit: -fit.score)
 
 
 def find_ideas(words: Sequence[str]) -> Mapping[str, Sequence[WordPositions]]:
-    """Idea → the words and phrases that express it, longest first."""
+    """Return idea → positions of words and phrases for it, longest first."""
     table, found = _lexicon(), dict[str, list[WordPositions]]()
     for at in range(len(words)):
         for size in range(1, min(_LONGEST, len(words) - at) + 1):
@@ -88,7 +82,7 @@ def find_ideas(words: Sequence[str]) -> Mapping[str, Sequence[WordPositions]]:
 
 @cache
 def list_cue_words() -> frozenset[str]:
-    """Every single word that is part of a cue or says nothing."""
+    """Return every single word of a cue, and neutral and everyday words."""
     literal = {one.strip("'") for cues in _cues().values() for cue in cues for term in cue.terms for one in term.any_of if one.islower()}
     return frozenset({part for phrase in _lexicon() for part in phrase.split()} | literal | NEUTRAL | ELSEWHERE)
 
@@ -140,7 +134,7 @@ def _fit(clause: Clause, cue: Cue, rule: CueRow) -> float:
 
 
 def _held(clause: Clause, term: CueTerm, used: set[int]) -> float | None:
-    """What a term is worth, and its words are used up; None where the clause does not hold it."""
+    """Return a term's worth and mark its words used; None if absent."""
     if term.mood:
         return (0.0 if term.forbids else 0.3) if clause.has_mood(term.mood) is not term.forbids else None
     if term.forbids:
@@ -163,7 +157,6 @@ def _spans(clause: Clause, one: str) -> Iterator[WordPositions]:
 
 
 def _things(clause: Clause, one: str) -> Iterator[WordPositions]:
-    """Where a thing is named. What is named in several words is one thing."""
     named, hosts = clause.named, len(clause.named.hosts) + len(clause.named.unknown)
     there = {
         "HOST": hosts > 0,
@@ -187,12 +180,12 @@ def _things(clause: Clause, one: str) -> Iterator[WordPositions]:
 
 
 def _one(places: Collection[int], beyond: int) -> WordPositions:
-    """One thing; a time without a word of its own stands behind the last."""
+    """A time without a word of its own counts as after the last word."""
     return tuple(sorted(places)) or (beyond,)
 
 
 def compute_explained_share(clause: Clause, used: Collection[int], unknown: float = 1.0) -> float:
-    """The share of the clause that the cue, names, and words that say nothing make up."""
+    """Return the share of the clause that cue, names and neutral words explain."""
     named = {at for places in clause.named.used.values() for at in places}
     neutral = {at for kind in ("host", "person", "job", "time") for at in clause.named.used.get(kind, ())}
     known = {at for spans in clause.ideas.values() for places in spans for at in places} | named

@@ -1,7 +1,7 @@
-"""What customers ask for in words of their own, beside what everybody may say: a person, that a machine be changed, to take it back, how far it is.
+"""Requests that tenants phrase in their own way: a person, a change to a machine, withdrawal, progress. Pure and
+bounded.
 
-A table of patterns by language over a plain spelling of the text. A report stays one: whatever names a symptom, or much beside the wish, is left to
-be read as news. Pure and bounded.
+Patterns per language match normalized text. A text with a symptom, or with much besides the request, stays a report.
 """
 
 import re
@@ -17,8 +17,6 @@ from graph.dialogue.said import ParsedMessage
 
 
 class TenantRequest(StrEnum):
-    """What a customer's words come to."""
-
     PERSON = "person"
     CHANGE = "change"
     WITHDRAW = "withdraw"
@@ -29,10 +27,9 @@ class TenantRequest(StrEnum):
     PRESSED = "pressed"
 
 
-LONGEST: Final = 160
-"""Characters of a text that is one wish; who writes more tells something."""
-MOST_BESIDE: Final = 8
-"""Words beside the wish itself."""
+LONGEST: Final = 160  # Characters of a single request; a longer text is a report.
+MOST_BESIDE: Final = 8  # Words allowed besides the request.
+# The nearest intent of each request.
 MEANS: Final[Mapping[TenantRequest, Intent]] = {
     TenantRequest.PERSON: Intent.HAND_OFF,
     TenantRequest.CHANGE: Intent.WISH_REMEDY,
@@ -43,9 +40,8 @@ MEANS: Final[Mapping[TenantRequest, Intent]] = {
     TenantRequest.STANDS: Intent.STATUS,
     TenantRequest.PRESSED: Intent.STATUS,
 }
-"""The intent of the table that each is nearest to."""
+# Valid even right after RackMedic asked something else.
 ANY_TIME: Final = frozenset({TenantRequest.PERSON, TenantRequest.CHANGE, TenantRequest.WITHDRAW})
-"""Meant also where we have just asked something else."""
 
 _LEAD = (
     r"(?:^|\b(?:please|then|so|and|now|or)) ?(?:(?:please|just|simply|now|ok|okay|guys|hey|can|could|would|will|you|somebody|someone) )*"
@@ -65,6 +61,7 @@ _JEMAND = (
 _SOMEBODY = r"(?:humans?|persons?|people|somebody|someone|anybody|engineers?|operators?|colleagues?|technicians?|staff)"
 _REAL = r"(?:(?:a|an|any|some|real|actual|live|one|of|your) )*"
 _ORDINAL = r"(?:second|third|fourth|fifth|sixth|seventh|tenth|umpteenth|nth|\d{1,3}(?:st|nd|rd|th))"
+# Searched in this order.
 PATTERNS: Final[Mapping[TenantRequest, Mapping[str, tuple[str, ...]]]] = {
     TenantRequest.WITHDRAW: {
         "en": (
@@ -218,23 +215,22 @@ PATTERNS: Final[Mapping[TenantRequest, Mapping[str, tuple[str, ...]]]] = {
         "es": (r"\binaceptable\b", r"^(?:es |muy )*urgente$"),
     },
 }
-"""In the order in which they are looked for."""
 _READ: Final = tuple((want, re.compile("|".join(rows))) for want, by in PATTERNS.items() for rows in by.values())
 
 
 _JOB = r"(?:(?:the|our|my|this|that) )?(?:job|run|training|task)"
 _ENDED = r"(?:cancell?ed|killed|stopped|deleted|aborted|ended|scrapped)"
+# Tenants ended their job themselves: no symptom if they also withdraw.
 _OWN_DOING: Final = re.compile(
     rf"\b(?:we|i)(?: have|ve)?(?: just| already)? {_ENDED} {_JOB}\b(?: (?:ourselves|myself|by ourselves|on purpose))?"
     rf"|\b{_JOB} is {_ENDED}\b(?! by)(?: (?:by us|on purpose))?"
     r"|\b(?:wir haben|ich habe) (?:den|unseren|meinen) (?:job|lauf) (?:selbst )?(?:abgebrochen|beendet|gestoppt|geloscht)"
     r"|\b(?:der |unser )?job ist abgebrochen\b"
 )
-"""That they ended their job themselves: no symptom, beside a wish to be left in peace."""
 
 
 def classify_tenant_request(text: str, now: datetime) -> TenantRequest | None:
-    """What a customer's words come to; None where they are a report, or anything that stands not in the table."""
+    """Return the request's kind; None for a report or anything outside the table."""
     if len(text) > LONGEST:
         return None
     plain, ended = _OWN_DOING.subn(" ", normalize_text(text))
@@ -245,7 +241,6 @@ def classify_tenant_request(text: str, now: datetime) -> TenantRequest | None:
 
 
 def _found(plain: str) -> TenantRequest | None:
-    """The first of the table, with little beside it."""
     found = next(((want, hit) for want, pattern in _READ if (hit := pattern.search(plain))), None)
     if found is None or len(plain.replace(found[1].group(), " ", 1).split()) > MOST_BESIDE:
         return None
@@ -253,7 +248,7 @@ def _found(plain: str) -> TenantRequest | None:
 
 
 def apply_tenant_request(said: ParsedMessage, now: datetime) -> tuple[ParsedMessage, TenantRequest | None]:
-    """What was said with the intent of what is wanted, where the table holds it. Who names a machine takes nothing back."""
+    """Apply the request's intent to the message. A text that names a machine withdraws nothing."""
     want = classify_tenant_request(said.text, now)
     if want is None or (want is TenantRequest.WITHDRAW and (said.hosts or said.unknown_hosts)):
         return said, None
@@ -261,6 +256,6 @@ def apply_tenant_request(said: ParsedMessage, now: datetime) -> tuple[ParsedMess
 
 
 def normalize_text(text: str) -> str:
-    """In small letters without accents, one space between words and no other sign."""
+    """Return lower case without accents and punctuation, with single spaces."""
     bare = "".join(sign for sign in unicodedata.normalize("NFKD", text[: LONGEST * 2].casefold()) if not unicodedata.combining(sign))
     return " ".join(re.sub(r"[^\w]+", " ", re.sub(r"(?<=[a-z])['’](?=(?:t|s|re|m)\b)", "", bare)).split())

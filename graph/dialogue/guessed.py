@@ -1,7 +1,7 @@
-"""What a model may make of a message that the rules did not understand. Pure; the model proposes ids, and this table disposes.
+"""Apply a model's reading of a message that the rules did not understand. Pure.
 
-Whatever a model says, nothing is closed, taken, stopped or muted by it: such a guess becomes the suggestion of the honest line. What is
-put up for decision, or noted, needs the words themselves to have named it.
+A model's guess never closes, takes, stops or mutes anything: such a guess becomes a suggestion. For whatever is
+proposed or recorded, the message itself must name the subject.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +11,11 @@ from graph.dialogue.intents import INTENTS, Intent
 from graph.dialogue.said import ParsedMessage
 from graph.model.reasoner import IntentChoices, IntentGuess
 
+# Never read by a model. An approval may be: the answer only points to the button.
 ONLY_SAID: Final = frozenset(
     {Intent.TAKE, Intent.WAITS, Intent.HAND_OFF, Intent.UNDO, Intent.FIXED, Intent.CLOSE, Intent.REOPEN, Intent.STOP, Intent.PAUSE}
 )
-"""Never read by a model. An approval may be: it is answered with where the button is."""
+# What the rules must have found in the message itself.
 NEEDS: Final[Mapping[Intent, Callable[[ParsedMessage], object]]] = {
     Intent.ASSIGN: lambda said: said.person,
     Intent.NARROW: lambda said: said.hosts or said.job,
@@ -24,18 +25,17 @@ NEEDS: Final[Mapping[Intent, Callable[[ParsedMessage], object]]] = {
     Intent.WISH_REMEDY: lambda said: said.remedy,
     Intent.CORRECT: lambda said: said.labels or said.category,
 }
-"""What the rules must have found in the words themselves."""
 MOST_LABELS = 5
 
 
 def needs_model(said: ParsedMessage) -> bool:
-    """Whether a model may be asked: only about what the rules could not read."""
+    """Return whether a model may be asked: only about what the rules could not read."""
     return not said.sure and said.intent is Intent.NOT_UNDERSTOOD
 
 
 def build_intent_choices(hosts: Sequence[str], labels: Sequence[str], checks: Sequence[str], remedies: Sequence[str]) -> IntentChoices:
-    """All that it may answer: every intent with what it does and how it may be said, and the names of this place."""
-    unsaid = {Intent.NEW_FACTS}  # “anything else” would be chosen for anything else
+    """Return every intent with meaning and example, and the place's names."""
+    unsaid = {Intent.NEW_FACTS}  # its example “anything else” would attract every unclear message
     means = {
         intent.value: f"{row.means}, as in “{row.form}”" if row.form and intent not in unsaid else row.means
         for intent, row in INTENTS.items()
@@ -44,7 +44,7 @@ def build_intent_choices(hosts: Sequence[str], labels: Sequence[str], checks: Se
 
 
 def apply_intent_guess(said: ParsedMessage, guess: IntentGuess, *, closed: bool = False) -> ParsedMessage:
-    """The message with what the model made of it, as far as that may be believed. `closed`: the incident is, and looking would open it again."""
+    """Return the message with the guess as far as it may be trusted. `closed`: rechecking would reopen the incident."""
     intent = Intent(guess.intent)
     if intent is Intent.NOT_UNDERSTOOD:
         return said
@@ -53,7 +53,7 @@ def apply_intent_guess(said: ParsedMessage, guess: IntentGuess, *, closed: bool 
         meant = [intent] if INTENTS[intent].form else []
         return said.model_copy(update={"suggestions": tuple(dict.fromkeys([*meant, *said.suggestions]))[:2]})
     understood: dict[str, object] = {"intent": intent, "sure": False, "suggestions": ()}
-    if intent in NEEDS:  # on which host, with which test: what comes of it is people's to name
+    if intent in NEEDS:  # the message itself must name the host or test
         return said.model_copy(update=understood)
     named = said.labels or said.category
     return said.model_copy(

@@ -1,6 +1,6 @@
-"""Everything that people can ask for in an incident's thread, as a closed table: what each intent is called, how it is said, what it does.
+"""The closed table of thread intents: id, example, meaning and inbox item.
 
-What a text means is read by `graph.dialogue.read`; what is answered stands in `graph.incident.answers`.
+`graph.dialogue.read` recognises them, `graph.incident.answers` answers them.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from graph.state import InboxItemKind
 
 
 class Intent(StrEnum):
-    """The ids that a reader, of rules or a model, may choose among. Stored with messages: names stay."""
+    """The ids that rules or a model may choose. Stored with messages, so never rename one."""
 
     HOST_STATE = "host_state"
     GROUP_STATE = "group_state"
@@ -57,15 +57,14 @@ class Intent(StrEnum):
     NOT_UNDERSTOOD = "not_understood"
 
 
+# What a question asks of hosts or a cause; empty where a yes or no would answer a question not fully understood.
 Predicate = Literal["", "usable", "changeable", "happened"]
-"""What a question asks of hosts or of a cause; empty where yes or no would answer something that was not understood."""
 
 
 class IntentRow(NamedTuple):
-    """`item`: what the message becomes in the inbox; `ask` is answered from what is known, and looks at nothing."""
+    """`item`: the inbox item that a message becomes; `ask` is answered from known facts, without any check."""
 
-    form: str
-    """How it is said, as the help card shows it; empty where it needs no showing."""
+    form: str  # Example on the help card; empty if not shown.
     means: str
     item: InboxItemKind = "ask"
 

@@ -1,4 +1,4 @@
-"""What a text names: hosts, devices, jobs, causes, checks, remedies, people. Pure; whatever it answers is an id that somebody knows."""
+"""Find hosts, devices, jobs, causes, checks, remedies and people in a text. Pure; only known ids are returned."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,8 +24,7 @@ _SPAN = re.compile(r"\d{1,3}(?:m|mins?|minutes?|h|hrs?|hours?)")
 _TILL = frozenset({"until", "till"})
 _LABEL = re.compile(r"\b[A-Z_]{3,20}\.[A-Z_0-9]{2,20}(?:\.\w{2,60})?", re.IGNORECASE)
 _LONGEST_PHRASE = 6
-_PLAIN_WORDS = frozenset({"time", "store"})
-"""Ids of checks that are everyday words."""
+_PLAIN_WORDS = frozenset({"time", "store"})  # Check ids that are everyday words.
 _ARTICLES = frozenset({"the", "a", "an", "some", "my", "our", "your", "this", "that", "these", "those", "of", "please"})
 _COMMON_WORDS: Final = """
 a an and be by does for from gpu gpus has have host in is its job node not of on or than that the to too was with
@@ -35,7 +34,7 @@ _COMMON: Final = frozenset(_COMMON_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class NamedEntities:
-    """`used` are the positions of words that name something, by what they name."""
+    """`used`: positions of the naming words, by kind."""
 
     hosts: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -53,7 +52,7 @@ class NamedEntities:
 
 
 class EntityFinder:
-    """What of the vocabulary a text names. Hosts are looked up once for the whole text, whatever its sentences are."""
+    """Finds vocabulary entries; hosts are looked up once for the whole text."""
 
     def __init__(self, text: str, names: Vocabulary) -> None:
         self._names = names
@@ -68,7 +67,7 @@ class EntityFinder:
         self._stems = {_stem(name) for name in (*self._found.hosts, *self._found.unknown)}
 
     def find_entities(self, text: str, words: Sequence[str], *, timed: bool = False) -> NamedEntities:
-        """Of one sentence, as it was written and in words."""
+        """Return the entities of one sentence."""
         used: dict[str, set[int]] = {}
         device, xid, person = _first(_DEVICE, text), _first(_XID, text), _first(_PERSON, text)
         hosts = self._hosts(text, words, used)
@@ -111,7 +110,6 @@ class EntityFinder:
         )
 
     def _hosts(self, text: str, words: Sequence[str], used: dict[str, set[int]]) -> bool:
-        """Whether this sentence names hosts of those that the text names."""
         named = {at for at, word in enumerate(words) if word in self._wordy or (word[-1:] + word[:1] and self._is_host(word))}
         if named:
             named |= {at for at, word in enumerate(words) if word.replace("-", "").replace(".", "").isdigit()}
@@ -124,7 +122,6 @@ class EntityFinder:
         return _stem(word) in self._stems
 
     def _causes(self, text: str, words: Sequence[str], used: dict[str, set[int]]) -> tuple[tuple[str, ...], str]:
-        """Labels by themselves, by their titles, or by plain words; else the category that a word stands for."""
         titles, lowered = self._names.titles, text.lower()
         exact = [label for found in _LABEL.finditer(text) for label in titles if label.lower().startswith(found[0].lower())]
         exact += [label for label, title in titles.items() if title.lower() in lowered or label.rpartition(".")[2].lower() in lowered]
@@ -147,7 +144,6 @@ class EntityFinder:
     def _one(
         self, words: Sequence[str], kind: str, table: Mapping[tuple[str, ...], str], known: Collection[str], used: dict[str, set[int]]
     ) -> str:
-        """The one that is named in the most words."""
         ids = {_spelt_name(one.replace("_", " ")): one for one in known if one not in _PLAIN_WORDS}
         found = [row for row in _phrases(words, {**table, **ids}) if row[2] in known]
         for places, _, _ in found:
@@ -156,7 +152,6 @@ class EntityFinder:
 
 
 def is_exclusive_check(check: str) -> bool:
-    """Whether a check needs GPUs for itself."""
     return check in CHECKS and CHECKS[check].exclusive
 
 
@@ -171,12 +166,11 @@ def _stem(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _spelt_name(name: str) -> tuple[str, ...]:
-    """Spell a title or an id of the product or the site. There are some hundred, and every message is compared with all of them."""
+    """Cached: every message is compared with some hundred names."""
     return tuple(normalize_words(name))
 
 
 def _titled(words: Sequence[str], titles: Mapping[str, str]) -> list[str]:
-    """Causes whose title shares most of its telling words with the text."""
     said = {word[:6] for word in words} - {word[:6] for word in _COMMON}
     best: list[tuple[float, str]] = []
     for label, title in titles.items():
@@ -188,7 +182,7 @@ def _titled(words: Sequence[str], titles: Mapping[str, str]) -> list[str]:
 
 
 def _phrases(words: Sequence[str], table: Mapping[tuple[str, ...], str]) -> Iterator[tuple[Sequence[int], int, str]]:
-    """(positions, how many words, value): the longest phrase at each place, none inside another. Articles within make no difference."""
+    """Yield (positions, word count, value) of the longest phrases without overlap, ignoring articles."""
     told = [at for at, word in enumerate(words) if word not in _ARTICLES]
     start = 0
     while start < len(told):
@@ -219,7 +213,7 @@ def _remedy_phrases() -> Mapping[tuple[str, ...], str]:
 
 @cache
 def list_thing_words() -> frozenset[str]:
-    """Every single word that names a cause, a check or a remedy."""
+    """Return every single word that names a cause, check or remedy."""
     ids = {part for one in (*CHECKS, *REMEDIES) for part in one.split("_")}
     return frozenset(
         {word for table in (_cause_phrases(), _check_phrases(), _remedy_phrases()) for phrase in table for word in phrase} | ids

@@ -1,5 +1,7 @@
-"""Whether a message brings facts: an error line, a symptom, a host, something that was changed. A question brings none. And
-whether a first message tells nothing at all: only what is plainly none; whatever could be a complaint is looked into. Pure.
+"""Decide whether a message brings facts: an error line, symptom, host or change; and whether a first message is empty.
+Pure.
+
+Questions bring no facts. Only plain small talk counts as empty; any possible complaint is investigated.
 """
 
 import re
@@ -15,19 +17,16 @@ from graph.dialogue.words import ELSEWHERE
 from graph.extraction.physical import physical_reports
 from graph.extraction.reports import parse_report
 
-HALF = 0.5
-"""Share of a complaint that must be words of our trade."""
-SHORT = 3
-"""Words of a message that does nothing but name a host."""
-LONGEST_NOTHING = 200
-"""Characters of a message that may tell nothing; who writes more means something."""
+HALF = 0.5  # Share of a complaint that must be technical words.
+SHORT = 3  # Words of a message that only names a host.
+LONGEST_NOTHING = 200  # Characters of an empty message; a longer one means something.
 _POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
 _WORD = re.compile(r"[^\W_]+")
 _DECISION = re.compile(r"(?:please )?(?:approved?|deny|denied|rejected?) `?apr-[\w-]{1,40}`?[ .!]*", re.IGNORECASE)
 
 
 def has_new_facts(text: str, names: Vocabulary, now: datetime, parts: Iterable[Clause]) -> bool:
-    """Whether there is something in it to look at."""
+    """Return whether there is something to check."""
     told = parse_report(text[:LONGEST], names.host_index, now)
     stated = [clause for clause in parts if not (clause.asks or clause.requests or clause.part or _supposes(clause))]
     if (told.signatures or physical_reports(text)) and (stated or not any(True for _ in parts)):
@@ -37,7 +36,7 @@ def has_new_facts(text: str, names: Vocabulary, now: datetime, parts: Iterable[C
 
 
 def _supposes(clause: Clause) -> bool:
-    """What might be is no news; “before it died” is."""
+    """Hypothetical clauses are no facts; “before it died” is one."""
     return clause.depends and not clause.timed and "if" in clause.ideas
 
 
@@ -65,7 +64,7 @@ _OURS = frozenset({"rank", "ranks", "nccl", "gpu", "gpus", "training", "job", "n
 
 
 def is_empty_message(said: ParsedMessage, now: datetime) -> bool:
-    """Whether it names nothing, complains of nothing and asks nothing."""
+    """Return whether it names, reports and asks nothing."""
     if (
         len(said.text) > LONGEST_NOTHING
         or said.hosts
@@ -83,12 +82,11 @@ def is_empty_message(said: ParsedMessage, now: datetime) -> bool:
 
 
 def has_complaint(text: str, now: datetime) -> bool:
-    """Whether a symptom or an error is named: “help, it hangs” is no wish for a list of commands."""
+    """Return whether it names a symptom or an error: “help, it hangs” is no request for the command list."""
     told = parse_report(text[:LONGEST], (), now)
     return bool(told.signatures or set(told.symptoms) - {"vague"})
 
 
 def _is_noise(text: str) -> bool:
-    """No word at all but pictures, or one letter again and again."""
     words = _WORD.findall(text)
     return "?" not in text and all(len(word) > 3 and len(set(word.casefold())) == 1 for word in words)

@@ -1,6 +1,6 @@
-"""Questions that may be answered with yes or no: those whose every word is read. Pure.
+"""Questions that allow a yes or no: those in which every word is understood. Pure.
 
-A row is a whole question. Words that no row knows make the question another one, which is answered without yes or no.
+Each pattern covers a whole question. An unknown word makes it another question, which gets no yes or no.
 """
 
 import re
@@ -54,7 +54,7 @@ _NAMES: Final = {"host": "HOST", "group": "HOST", "job": "JOB", "cause": "CAUSE"
 
 
 def find_predicate(intent: Intent, parts: Sequence[Clause]) -> Predicate:
-    """Return what the message asks, if its one sentence is wholly read; a negated question has no plain yes or no."""
+    """Return what the only sentence asks, if fully understood; a negated question has no clear yes or no."""
     said = [(clause, words) for clause in parts if not clause.part and (words := _words(clause))]
     if intent not in _ROWS or len(said) != 1:
         return ""
@@ -65,7 +65,7 @@ def find_predicate(intent: Intent, parts: Sequence[Clause]) -> Predicate:
 
 
 def _words(clause: Clause) -> list[str]:
-    """The words of a sentence, names as what they name; what stands before the question in greeting is left out."""
+    """Replace names by their kind and drop a leading greeting."""
     kinds = {at: _NAMES.get(kind, "NAME") for kind, places in clause.named.used.items() for at in places}
     found: list[str] = []
     for at, word in enumerate(clause.words):
@@ -78,5 +78,5 @@ def _words(clause: Clause) -> list[str]:
 
 
 def _is_head(words: Sequence[str]) -> bool:
-    """`ok to run` begins with no greeting."""
+    """`ok to run` starts with no greeting."""
     return words[1:2] in (["to"], ["for"])

@@ -1,4 +1,6 @@
-"""A message → what it asks for, by rules alone. Pure and bounded; what the rules cannot tell is said to be so, with the nearest intents."""
+"""Parse a message into an intent, by rules only. Pure and bounded; unclear messages are marked so, with the nearest
+intents.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -21,28 +23,26 @@ from graph.extraction.pasted_text import find_quoted_lines
 from graph.extraction.time_window import parse_time_window
 
 POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
+# Beside new facts, the facts count: the answer shows what they change.
 SOFT: Final = frozenset({Intent.WHAT_NOW, Intent.EXPLAIN, Intent.STATUS, Intent.META, Intent.HELP, Intent.CHANGED_SINCE})
-"""Asked beside news, the news is what matters: they are answered with what it changes."""
+# Beside pasted machine output, which may itself read like one of these, the output counts.
 BESIDE_LINES: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.HAPPENED_BEFORE})
-"""Asked beside lines that a machine printed, it is answered with what they change. A line itself may read like any of them."""
-ENOUGH = 0.55
-"""Least that a cue must say."""
-A_PART = 0.9
-"""What is said in a part of a sentence counts less than what the whole says."""
+ENOUGH = 0.55  # Smallest score of a cue.
+A_PART = 0.9  # Factor for part of a sentence, which counts less than the whole.
 MOST_LABELS = 8
+# A message with one of these words is a stop, whatever else it asks.
 _PLAINLY: Final = frozenset({"stop", "halt", "abort", "quit"})
-"""Whoever says so is heard before anything else that the message asks."""
+# Withdraws the request before it. The possessive run of punctuation avoids backtracking.
 _TAKEN_BACK = re.compile(
     r"(?i)(?<=[^\s,;:.!…()–—-])[\s,;:.!…()–—-]++(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
     r"|(?:hold on|never ?mind|forget (?:it|that)|(?:no,? )?(?:please )?(?:don'?t|do not)|no)[\s.!…]*$)"
 )
-"""What somebody says who thinks better of what they have just asked for, behind a word of theirs: each run of marks is tried once."""
+# A question whether something works again, which requests no recheck; a statement that it does would.
 _WELL_AGAIN = re.compile(
     r"(?i)\W{0,4}(?:(?:and|so|ok|hey|hi|now|then|well)\W{1,3}){0,2}(?:is|are|does|do|has|have)\b[^.!?\n]{1,80}"
     r"\b(?:ok|okay|fine|good|well|healthy|right|alive|up|back|working|works?|running|runs?|fixed|recovered|normal|usable)\b"
     r"[^.!?\n]{0,20}\bagain\b[^.!?\n]{0,20}\??\s*$"
 )
-"""A question whether something is well again. It asks for no look: a statement that it is does."""
 _BRACES = re.compile(r"(?<![\w.-])([A-Za-z][A-Za-z0-9._-]{0,80})\{([A-Za-z0-9][A-Za-z0-9,. –-]{0,200})\}")
 _EXCEPT = r"(?:except(?: for)?|excepting|excluding|apart from|other than|besides|without|minus|save(?: for)?|bar|but(?: not)?|(?:and )?not)"
 _A_HOST = r"(?=(?:on |the |hosts? |nodes? ){0,2}[`*'\"]{0,2}[A-Za-z][\w.-]{0,60}[\d\]\[])"
@@ -55,15 +55,13 @@ _LASTS = re.compile(r"\b(\d{1,3}|half an|an?|one|two|three) ?(m|min|h|hr)(?:inut
 
 
 class IntentCandidate(NamedTuple):
-    """An intent, how well it fits, and the clause that says it."""
-
     intent: Intent
     score: float
     clause: Clause
 
 
 def parse_message(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
-    """`text` as people see it, with others as `<@U…>` or `@U…`; the mention of ourselves is taken out already."""
+    """Parse a message. `text` is as displayed, other users as `<@U…>` or `@U…`, RackMedic's own mention removed."""
     if (command := parse_command(text, names)) is not None:
         return command
     written = in_plain_notation(text[:LONGEST])
@@ -71,8 +69,10 @@ def parse_message(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
 
 
 def in_plain_notation(text: str) -> str:
-    """Write a shell's `gpu-00{1..2}` as `gpu-00[1-2]`, and the exceptions of a command (`not gpu-002`, `everything except gpu-002`) in the words
-    that the rules know. Only a command is changed so: “it was gpu-001 not gpu-002” corrects, and leaves nothing out."""
+    """Rewrite `gpu-00{1..2}` as `gpu-00[1-2]`, and a command's exceptions (`everything except gpu-002`) in known words.
+
+    Exceptions are rewritten in commands only: “it was gpu-001 not gpu-002” corrects and excludes nothing.
+    """
     if "{" in text:
         text = _BRACES.sub(lambda found: f"{found[1]}[{found[2].replace('...', '-').replace('..', '-').replace(' ', '')}]", text)
     if not begins_with_command(text):
@@ -105,7 +105,7 @@ def _read(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
 
 
 def _best(parts: Iterable[Clause]) -> IntentCandidate | None:
-    """A plain stop, else the most specific request; what is merely polite comes last."""
+    """A plain stop comes first, then the most specific request, politeness last."""
     found = [
         IntentCandidate(fit.intent, fit.score * (A_PART if clause.part else 1.0), clause)
         for clause in parts
@@ -116,7 +116,7 @@ def _best(parts: Iterable[Clause]) -> IntentCandidate | None:
 
 
 def _draws(text: str, parts: Sequence[Clause]) -> bool:
-    """Whether a number of GPUs is wanted as a picture; a test is run where it is said to be, not where its result is to be drawn."""
+    """A wanted chart of a GPU metric must not run a test."""
     drawn = any("picture" in clause.ideas for clause in parts) and not any(clause.denies or clause.quotes for clause in parts)
     return drawn and bool(find_metric(text, ""))
 
@@ -130,14 +130,14 @@ def _not_understood(text: str, parts: Sequence[Clause], now: datetime) -> Parsed
     meant = [fit.intent for fit in near if INTENTS[fit.intent].form]
     found: dict[str, object] = {"sure": False, "suggestions": tuple(dict.fromkeys([*meant, Intent.STATUS, Intent.HELP]))[:2]}
     if any(clause.denies or clause.depends or clause.quotes for clause in parts) or _TAKEN_BACK.search(text):
-        found |= {"remedy": "", "check": "", "person": ""}  # nobody asked for these
+        found |= {"remedy": "", "check": "", "person": ""}  # the message requests none of these
     return _said(Intent.NOT_UNDERSTOOD, text, parts, now).model_copy(update=found)
 
 
 def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> ParsedMessage:
-    """`parts`: the clause that says it first; whatever it does not name may be named by the others."""
+    """`parts` starts with the clause of the intent; the others supply what it does not name."""
     named = [clause.named for clause in parts]
-    meant = [clause.named for clause in parts if not (intent is Intent.CORRECT and clause.denies)]  # "not the GPU" is no word for it
+    meant = [clause.named for clause in parts if not (intent is Intent.CORRECT and clause.denies)]  # "not the GPU" names no cause
     causes = next((row for row in meant if row.labels or row.category), None)
     ideas = {idea for clause in parts for idea in clause.ideas}
     hosts = tuple(dict.fromkeys(host for row in named for host in row.hosts))
@@ -164,17 +164,15 @@ def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> 
 
 
 def _picture(ideas: Collection[str]) -> str:
-    """Which of those that are no numbers of GPUs; what was ruled out is the tree."""
     return "timeline" if "timeline" in ideas else "bandwidth" if "curve" in ideas else "walk"
 
 
 def _since(text: str, parts: Sequence[Clause], now: datetime) -> datetime | None:
-    """As it is written, else as it was meant."""
     return parse_time_window(text[:LONGEST], now)[0] or parse_time_window(" . ".join(" ".join(clause.words) for clause in parts), now)[0]
 
 
 def parse_pause_end(text: str, now: datetime) -> datetime | None:
-    """When a pause ends: “until 14:00”, “for two hours”; None where nobody says."""
+    """Return when a pause ends (“until 14:00”, “for two hours”), or None."""
     since, end = parse_time_window(text[:LONGEST], now)
     if end:
         return end if end > now else end + timedelta(days=1)

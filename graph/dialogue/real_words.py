@@ -1,4 +1,4 @@
-"""Everyday English that is a slip away from a word of ours: what stands here is meant as it is written."""
+"""Everyday English words one slip away from a known word, which the spelling corrector must keep."""
 
 from typing import Final
 

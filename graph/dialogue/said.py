@@ -1,4 +1,4 @@
-"""One message as it was understood: an intent of the table and what it names. The model proposes ids, and only ids that exist come in here."""
+"""One parsed message: an intent and what it names. A model proposes ids, and only existing ids are accepted."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -13,8 +13,7 @@ from graph.state import InboxItem, InboxItemKind, StoredModel
 _EXACT: Final = (Intent.RECHECK, Intent.NARROW, Intent.WIDEN, Intent.RUN_GUIDE)
 
 
-ALL, OTHERS = "*", "~"
-"""In the place of a group: all hosts, or the others than those that were spoken of."""
+ALL, OTHERS = "*", "~"  # As a group: all hosts, or all but those mentioned.
 
 
 class ParsedMessage(StoredModel):
@@ -23,48 +22,32 @@ class ParsedMessage(StoredModel):
 
     intent: Intent = Intent.NOT_UNDERSTOOD
     text: str = ""
-    sure: bool = True
-    """Whether the rules are sure; a model may be asked about the rest."""
+    sure: bool = True  # Whether the rules are sure; a model may be asked about the rest.
     hosts: tuple[str, ...] = ()
-    unknown_hosts: tuple[str, ...] = ()
-    """Named like hosts, and none that may be spoken of."""
-    left_out: tuple[str, ...] = ()
-    """Hosts that it excepts: “all but gpu-003”. Nothing is asked for there."""
-    group: str = ""
-    """A group of the inventory, `ALL` or `OTHERS`."""
+    unknown_hosts: tuple[str, ...] = ()  # Names like hosts that are not visible hosts.
+    left_out: tuple[str, ...] = ()  # Excepted hosts (“all but gpu-003”), for which nothing is requested.
+    group: str = ""  # A group of the inventory, `ALL` or `OTHERS`.
     job: str = ""
-    labels: tuple[str, ...] = ()
-    """Causes that were named, by label, title or a plain word (“ECC”, “cable”)."""
-    category: str = ""
-    """A category of the taxonomy, where no single cause was named (“the network”)."""
+    labels: tuple[str, ...] = ()  # Causes named by label, title or plain word (“ECC”, “cable”).
+    category: str = ""  # A taxonomy category, if no single cause is named (“the network”).
     check: str = ""
     remedy: str = ""
-    guide: str = ""
-    """A guide as it was called; it may be none that there is."""
-    device: str = ""
-    """`gpu3`, `mlx5_2`."""
-    person: str = ""
-    """A Slack user id, where somebody was named."""
-    at: datetime | None = None
-    """A time that was named: since when, until when."""
-    audience: str = ""
-    """`manager` or `ticket`, for a summary."""
-    form: str = ""
-    """`file` or `picture`, where output is wanted as one."""
-    picture: str = ""
-    """`timeline`, `walk` or `bandwidth`, where one of these is to be drawn."""
-    predicate: Predicate = ""
-    """What it asks, where yes or no answers it; empty where some of its words are not read."""
-    suggestions: tuple[Intent, ...] = ()
-    """The two nearest intents, where none was understood."""
+    guide: str = ""  # A guide's name as written, which may not exist.
+    device: str = ""  # `gpu3`, `mlx5_2`.
+    person: str = ""  # Slack user id of a person named.
+    at: datetime | None = None  # A time named: since when, or until when.
+    audience: str = ""  # `manager` or `ticket`, for a summary.
+    form: str = ""  # `file` or `picture`, if output is wanted as one.
+    picture: str = ""  # `timeline`, `walk` or `bandwidth`, if one is to be drawn.
+    predicate: Predicate = ""  # The yes-or-no question; empty if a word is not understood.
+    suggestions: tuple[Intent, ...] = ()  # The two nearest intents, if none was understood.
 
     @property
     def kind(self) -> InboxItemKind:
-        """What the message becomes in the inbox."""
         return INTENTS[self.intent].item
 
     def build_item_data(self) -> dict[str, Any]:
-        """For an inbox item: plain JSON, defaults and the text left out. What a command names it means exactly, so that stands beside it."""
+        """Return plain JSON without defaults and text. A command's names are exact, so they are listed separately."""
         told: dict[str, Any] = {"said": self.model_dump(mode="json", exclude_defaults=True, exclude={"text"})}
         group = (self.group,) if self.group not in ("", ALL, OTHERS) and not self.hosts else ()
         if self.intent in _EXACT and (named := (*group, *self.hosts, *self.unknown_hosts)):
@@ -78,24 +61,21 @@ class ParsedMessage(StoredModel):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a text may name, for the place where it is said. Made once for a place: what is looked up in it is put together once."""
+    """What a text may name in one place. Build it once per place: its indexes are cached."""
 
     hosts: Collection[str] = ()
     domains: Collection[str] | None = None
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)
-    titles: Mapping[str, str] = field(default_factory=dict)
-    """Label → title."""
+    titles: Mapping[str, str] = field(default_factory=dict)  # Label → title.
     checks: Collection[str] = ()
-    remedies: Mapping[str, str] = field(default_factory=dict)
-    """Remedy → title."""
+    remedies: Mapping[str, str] = field(default_factory=dict)  # Remedy → title.
 
     @cached_property
     def host_index(self) -> HostIndex:
-        """The hosts under the spellings that people use."""
         return HostIndex(self.hosts, self.domains)
 
 
 def get_parsed_message(item: InboxItem) -> ParsedMessage | None:
-    """What was understood when the item came in; None for items that are no message of a person."""
+    """Return what was understood on arrival; None for items other than people's messages."""
     row = item.data.get("said")
     return ParsedMessage.model_validate({**row, "text": item.text}) if isinstance(row, Mapping) else None

@@ -1,23 +1,21 @@
-"""A text as plain words: case, accents, apostrophes, contractions, emoji and slips of the finger taken out. Pure, in linear time."""
+"""Normalize text into plain words: case, accents, contractions, emoji and typing errors. Pure, in linear time."""
 
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-LONGEST = 4_000
-"""Characters of a message that are read for what it asks."""
+LONGEST = 4_000  # Characters read per message.
 MOST_WORDS = 240
-LONGEST_WORD = 24
-"""Letters of a word that is compared with others."""
+LONGEST_WORD = 24  # Letters of a word that is compared with others.
 
+# Chinese punctuation as ASCII; question particles get a question mark.
 _FULL_WIDTH: Final[dict[int, str]] = {
     **{ord(wide): narrow for wide, narrow in zip("？！。，：；（）", "?!.,:;()", strict=True)},
     **{ord(sign): f"{sign}?" for sign in "吗呢"},
 }
-"""Marks of Chinese as ours; what ends a question there is a word."""
+# Borders of Chinese and Latin text, which have no blank.
 _JOINED = re.compile(r"(?<=[\u4e00-\u9fff])(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])[.,]")
-"""Where Chinese meets Latin letters no blank is written."""
 _BREAK = re.compile(r"[?!…\n]|[.;](?=\s|$)")
 _PART = re.compile(r"[^\W\d_]+(?:['’`´][^\W\d_]+)*")
 _EDGE = "\"'`*_~()[]{}<>,.:;!?«»“”„‘’…¿¡#"
@@ -42,8 +40,8 @@ smth=something sth=something ppl=people tho=though tmrw=tomorrow ack=okay roger=
 jsut=just si=is ist=is nwo=now cna=can plase=please hlep=help stil=still thnaks=thanks noone=nobody helo=hello stpo=stop tx=thanks
 wat=what ths=this till=until compair=compare +1=thumbsup -1=thumbsdown dunno=do_not_know wdym=what_do_you_mean tbh=honestly btw=also howto=how_to
 """
+# Chat abbreviations and misspelt short words.
 SPELT: Final[Mapping[str, str]] = {word: said.replace("_", " ") for word, _, said in (row.partition("=") for row in _SPELT_ROWS.split())}
-"""What people write in chats, and slips of short words."""
 _EMOJI: Final[Mapping[str, str]] = {
     "👍": "thumbsup", "✅": "thumbsup", "🙏": "thanks", "❤": "thanks", "🎉": "great", "🚀": "thumbsup", "👎": "thumbsdown", "😂": "haha",
     "🤣": "haha", "😅": "haha", "🙂": "haha", "😀": "haha", "👋": "hello", "💯": "great", "🔥": "great", "👏": "great", "🙌": "great", "👌": "okay",
@@ -58,16 +56,14 @@ _CODES: Final[Mapping[str, str]] = {
 
 
 class Sentence(NamedTuple):
-    """`words` are as `spell` makes them; what holds a digit stays as it was written, in lower case."""
+    """`words` are normalized; a word with a digit is only lower-cased."""
 
     words: tuple[str, ...]
-    asks: bool
-    """It ends with a question mark."""
+    asks: bool  # Ends with a question mark.
     text: str
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """The sentences of a text, at most `LONGEST` characters of it."""
     found: list[Sentence] = []
     text, start, room = separate_scripts(text[:LONGEST]), 0, MOST_WORDS
     for stop in [*_BREAK.finditer(text), None]:
@@ -84,13 +80,13 @@ def split_sentences(text: str) -> list[Sentence]:
 
 
 def separate_scripts(text: str) -> str:
-    """Chinese parted from what stands beside it, its marks written as ours."""
+    """Separate Chinese from other text and convert its punctuation."""
     text = text.translate(_FULL_WIDTH)
     return _JOINED.sub(lambda found: f"{found[0]} ", text) if not text.isascii() else text
 
 
 def normalize_words(text: str) -> list[str]:
-    """Words in lower case, without accents and contractions; emoji by name."""
+    """Return lower-case words without accents; contractions expanded, emoji by name."""
     for sign, name in _EMOJI.items():
         text = text.replace(sign, f" {name} ")
     return [word for chunk in text.replace("/", " / ").split() for word in _chunk(chunk)]
@@ -109,7 +105,7 @@ def _chunk(chunk: str) -> list[str]:
 
 
 def strip_accents(text: str) -> str:
-    """Letters without their marks: ü is u, ß is ss."""
+    """Remove accents: ü becomes u, ß becomes ss."""
     text = text.replace("ß", "ss")
     return "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
 
@@ -129,12 +125,11 @@ def _uncontracted(part: str) -> list[str]:
 
 
 def expand_abbreviations(words: Sequence[str]) -> list[str]:
-    """English words without the abbreviations of chats."""
     return [part for word in words for part in SPELT.get(word, word).split()]
 
 
 class SpellingCorrector:
-    """IdeaChoices words, laid out so that a slip of one is found among the few that it can be. Words that are `real` are no slips, however near."""
+    """Known words, indexed to find the few that a misspelt word may mean. `real` words are never corrected."""
 
     def __init__(self, known: Collection[str], real: Collection[str]) -> None:
         self._known, self._real = frozenset(known), frozenset(real)
@@ -145,7 +140,6 @@ class SpellingCorrector:
             self._of_letters.setdefault("".join(sorted(word)), []).append(word)
 
     def correct_word(self, word: str) -> str:
-        """The known word that this one is a slip of, or itself."""
         if len(word) < 4 or len(word) > LONGEST_WORD or word in self._known or word in self._real or not word.isalpha():
             return word
         squeezed = _squeezed(word)
@@ -155,7 +149,7 @@ class SpellingCorrector:
         return min(near, key=lambda other: (_first(word, other), abs(len(other) - len(word)), other)) if near else word
 
     def _nearby(self, word: str) -> Iterator[str]:
-        """Few slip on the first letter, unless by swapping it."""
+        """The first letter is rarely wrong, except when swapped."""
         for length in range(len(word) - 2, len(word) + 3):
             yield from self._beginning.get((word[0], length), ())
         yield from self._of_letters.get("".join(sorted(word)), ())
@@ -166,8 +160,9 @@ def _first(word: str, other: str) -> tuple[bool, int]:
 
 
 def _slip(word: str, other: str) -> bool:
-    """Two letters swapped, or from five letters on one too many or too few; from six on a wrong one, from eight on two slips. Few slip on
-    the first letter."""
+    """Accept swapped letters; from five letters one extra or missing, from six one wrong, from eight two errors. The
+    first letter must match unless letters are swapped.
+    """
     if sorted(word) == sorted(other):
         return compute_edit_distance(word, other, 1) <= 1
     if min(len(word), len(other)) < 5 or word[0] != other[0]:
@@ -179,12 +174,12 @@ def _slip(word: str, other: str) -> bool:
 
 
 def _squeezed(word: str) -> str:
-    """Letters that were held down: `pleeeease`, `stoppp`."""
+    """Shorten repeated letters: `pleeeease`, `stoppp`."""
     return re.sub(r"(.)\1{2,}", r"\1", word)
 
 
 def compute_edit_distance(one: str, two: str, most: int) -> int:
-    """Slips between two words: a letter too much, too few, wrong, or two swapped. More than `most` reads as `most + 1`."""
+    """Return insertions, deletions, substitutions and swaps between two words, at most `most` + 1."""
     if abs(len(one) - len(two)) > most:
         return most + 1
     before: Sequence[int] = []

@@ -1,8 +1,9 @@
-"""What people call causes, checks and remedies in plain words. Tables; ids are of other catalogues, as a test proves."""
+"""Plain words for causes, checks and remedies. A test verifies that the ids exist."""
 
 from collections.abc import Mapping
 from typing import Final
 
+# Label prefixes → words for them, separated by commas.
 CAUSE_WORDS: Final[Mapping[str, str]] = {
     "GPU.MEMORY": (
         "ecc, memory error, memory errors, hbm, vram, row remap, row remapping, remap, bit flip, bit flips, dbe, double bit, sbe, gpu memory, "
@@ -96,7 +97,7 @@ CAUSE_WORDS: Final[Mapping[str, str]] = {
     "OTHER.INFRA.Rack_Cooling": "rack",
     "OTHER.INFRA.Node_Unreachable": "unreachable",
 }
-"""Beginnings of the labels that are meant → the words for them, with commas between."""
+# Check → words for it, besides its id.
 CHECK_WORDS: Final[Mapping[str, str]] = {
     "smi": (
         "nvidia smi, nvidia-smi, nvidiasmi, smi output, temps, temperatures, temperature, gpu temps, clocks, ecc counters, ecc counts, gpu "
@@ -151,7 +152,7 @@ CHECK_WORDS: Final[Mapping[str, str]] = {
     "sdc": "sdc test, silent data corruption test",
     "e2e": "end to end, end to end test, mini training, training smoke test, smoke test",
 }
-"""Check → the words for it; its id is one as well."""
+# Remedy → words for it, besides its id.
 REMEDY_WORDS: Final[Mapping[str, str]] = {
     "drain_node": (
         "drain, cordon, take out of service, out of rotation, out of service, out of the pool, out of the queue, isolate, quarantine, drainen, "
@@ -201,4 +202,3 @@ REMEDY_WORDS: Final[Mapping[str, str]] = {
         "and on"
     ),
 }
-"""Remedy → the words for it; its id is one as well."""

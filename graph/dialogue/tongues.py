@@ -1,7 +1,6 @@
-"""German, French, Spanish and Chinese as people type them in a thread, word for
-word into the English that the cues are written in. Tables, without accents.
+"""Word tables from German, French, Spanish and Chinese to the English of the cues, without accents.
 
-No translation: the order of the words stays, and only what is asked of a bot like this one is there.
+Word order stays, and only what people ask this bot is included.
 """
 
 import re
@@ -11,8 +10,9 @@ from typing import Final
 
 from graph.dialogue.spelling import MOST_WORDS
 
+# Words of a phrase, and characters of a Chinese one. In the tables `_` joins a phrase's words and `=` precedes the
+# English.
 _LONGEST, _LONGEST_RUN = 5, 6
-"""Words of a phrase, and signs of a Chinese one. In the tables a phrase has `_` between its words, and `=` before what it is in English."""
 GERMAN: Final = """
     ich=i mir=me mich=me mein=my meine=my meinen=my meinem=my du=you dich=you
     dir=you ihr=you sie=they wir=we uns=us unser=our unsere=our man=we es=it
@@ -236,13 +236,11 @@ _ENGLISH_WORDS: Final = """
 a about again all an and any are as at be by can could did do does for go had has have here him how i if in is it me my no not now of on
 or please should so that the there these they this to us was we were what who why will with would you your
 """
-_ENGLISH: Final = frozenset(_ENGLISH_WORDS.split())
-"""Everyday words that tell English from the others."""
+_ENGLISH: Final = frozenset(_ENGLISH_WORDS.split())  # Common words that identify English.
 
 
 def translate_to_english(words: Sequence[str], cues: Collection[str]) -> list[str] | None:
-    """The words in English; None where they are English already, or in
-    no language that is known here. `cues` are words that English has."""
+    """Return the words in English; None if they are English already or in no known language. `cues` are English words."""
     words = [part for word in words for part in (_divided(word) if _HAN.search(word) else [word])][:MOST_WORDS]
     for table in sorted(_tables(), key=lambda table: -_hits(words, table)):
         hits = _hits(words, table)
@@ -252,7 +250,6 @@ def translate_to_english(words: Sequence[str], cues: Collection[str]) -> list[st
 
 
 def _divided(run: str) -> list[str]:
-    """What is written without blanks, as the longest words of the table; its other signs by themselves."""
     table, found, at = _tables()[-1], list[str](), 0
     while at < len(run):
         size = next((size for size in range(min(_LONGEST_RUN, len(run) - at), 1, -1) if (run[at : at + size],) in table), 1)
@@ -262,12 +259,12 @@ def _divided(run: str) -> list[str]:
 
 
 def _hits(words: Sequence[str], table: Mapping[tuple[str, ...], str]) -> int:
-    """Words that mean something else, or nothing, in English."""
+    """Count words that mean something else, or nothing, in English."""
     return sum(size for at, size in _phrases(words, table) if table[tuple(words[at : at + size])] != " ".join(words[at : at + size]))
 
 
 def _phrases(words: Sequence[str], table: Mapping[tuple[str, ...], str]) -> Iterator[tuple[int, int]]:
-    """(position, words) of the longest phrases, none inside another."""
+    """Yield (position, words) of the longest phrases without overlap."""
     at = 0
     while at < len(words):
         size = next((size for size in range(min(_LONGEST, len(words) - at), 0, -1) if tuple(words[at : at + size]) in table), 0)

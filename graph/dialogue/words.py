@@ -1,4 +1,4 @@
-"""The words that cues are made of: each idea with the words and short phrases that people have for it. Tables; a word may stand under several ideas."""
+"""Ideas that cues consist of, each with its words and short phrases. A word may belong to several ideas."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -305,15 +305,13 @@ those though thursday till times to today tomorrow tonight too tried true try tr
 upon us very via want was we wednesday week weekend weeks well were what when where whether which while who whole why will with wonder
 wondering word words would years yes yesterday yet yo you your yours
 """
-NEUTRAL: Final = frozenset(_NEUTRAL_WORDS.split())
-"""Words that speak against no reading."""
+NEUTRAL: Final = frozenset(_NEUTRAL_WORDS.split())  # Words that contradict no reading.
 _WEAK_WORDS: Final = """
 'be' 'do' 'get' 'have' 'in' 'is' 'let' 'make' 'need' 'now' 'on' 'put' 'to' 'want' 'work' ME about any be before between can do domain
 effect every good happen have how i if know look machine next not now other service should show state status take thing use verb we well
 when yes you
 """
-WEAK: Final = frozenset(_WEAK_WORDS.split())
-"""Ideas and words that tell little by themselves."""
+WEAK: Final = frozenset(_WEAK_WORDS.split())  # Ideas and words that say little alone.
 _ELSEWHERE_WORDS: Final = """
 beer bike birthday book books branch breakfast budget build building builds bus cake calendar candidate car cat chair chairs ci club
 coffee commit concert contract deck dentist deployment desk dinner doctor dog door drink drinks eat eating eggs elevator expense expenses
@@ -324,5 +322,5 @@ pizza poll pr presentation price prices printer pto quote quotes rain refund rep
 sales school serial shift shirt shoes slide slides snacks song sprint standup summer survey sushi taxi tea unit vacation vacations wandb
 weather website weekly wife wifi window winter
 """
+# Words of office and private life, which mark an unrelated message.
 ELSEWHERE: Final = frozenset(_ELSEWHERE_WORDS.split())
-"""Words of office and private life: who uses them speaks of something else."""

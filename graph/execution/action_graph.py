@@ -1,7 +1,7 @@
-"""The action graph: ask, act, prove; one LangGraph thread for each action. It is progress only: what may run and what ran is the ledger's to say.
+"""The action graph: ask, act, prove, with one LangGraph thread per action.
 
-`ask` holds the interrupt and nothing else. Every node begins by reading the ledger, so that whatever crashed, and wherever, is found out
-and never run again.
+The thread holds progress only; the ledger decides what may run and records what ran. `ask` holds only the interrupt.
+Every node first reads the ledger, so an action interrupted by a crash is found and never run twice.
 """
 
 from datetime import datetime, timedelta
@@ -31,12 +31,12 @@ from tools.ledger import record
 from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 
+# Bump when a node is renamed. A thread of another version restarts; the ledger knows what happened.
 ACTION_GRAPH_VERSION = 1
-"""Bump when a node is renamed. A thread of another version is begun anew: the ledger knows what happened."""
 
 
 class ActionProgress(TypedDict, total=False):
-    """Plain JSON. `state` is the ledger's when a node last looked, `why` the reason of a supersession as a word."""
+    """Plain JSON. `state` is the ledger's state at a node's last read, `why` a one-word reason for a supersession."""
 
     approval: str
     incident: str
@@ -54,13 +54,13 @@ ActionGraph = CompiledStateGraph[ActionProgress, ActionGraphContext, ActionProgr
 
 
 async def await_decision(state: ActionProgress) -> ActionProgress:
-    """Wait for a decision. What it was is read from the ledger."""
+    """Wait for a decision, which later nodes read from the ledger."""
     interrupt({"approval": state["approval"]})
     return {}
 
 
 async def execute_action(state: ActionProgress, runtime: Runtime[ActionGraphContext]) -> ActionProgress:
-    """Begin what is approved; of what somebody else began, find out how it ended."""
+    """Start an approved action, or find out how one that another worker started ended."""
     ports = runtime.context
     seen = await ports.ledger.get_record(state["approval"])
     if seen.state is State.APPROVED:
@@ -100,7 +100,7 @@ async def _adopt_action(seen: ActionRecord, ports: ActionGraphContext) -> Action
 
 
 async def verify_action(state: ActionProgress, runtime: Runtime[ActionGraphContext]) -> ActionProgress:
-    """Look again at the target, and keep what it shows. An outcome that is kept already is not judged twice."""
+    """Check the target again and store the facts. A recorded outcome is not judged twice."""
     ports = runtime.context
     seen = await ports.ledger.get_record(state["approval"])
     if seen.outcome:
@@ -112,12 +112,12 @@ async def verify_action(state: ActionProgress, runtime: Runtime[ActionGraphConte
 
 
 def route_after_act(state: ActionProgress) -> str:
-    """A proof follows a command that ran; anything else is over."""
+    """Return `prove` after a command that ran, else the end."""
     return "prove" if state.get("ran") and state.get("state") in (State.DONE.value, State.FAILED.value) else END
 
 
 def build_action_graph(checkpointer: BaseCheckpointSaver[Any]) -> ActionGraph:
-    """Ports are given with each call."""
+    """Compile the graph; the context comes with each call."""
     graph = StateGraph(ActionProgress, context_schema=ActionGraphContext)
     graph.add_node("ask", await_decision)
     graph.add_node("act", execute_action)
@@ -134,7 +134,7 @@ def build_thread_id(approval: str) -> str:
 
 
 class ActionThreads:
-    """The threads as the driver needs them: each call brings one to where the ledger says it should be."""
+    """The action threads: each call advances one to where the ledger says it should be."""
 
     def __init__(self, saver: RedisSaver, ports: ActionGraphContext) -> None:
         self._saver = saver
@@ -142,14 +142,14 @@ class ActionThreads:
         self._ports = ports
 
     async def ensure_waiting(self, seen: ActionRecord) -> None:
-        """Make sure that the thread stands before its decision."""
+        """Create the thread, if missing, up to its decision."""
         config = _build_config(seen.approval)
         snapshot = await self._graph.aget_state(config)
         if not snapshot.values:
             await self._graph.ainvoke(_build_initial_state(seen), config, context=self._ports, durability="sync")
 
     async def resume_action(self, seen: ActionRecord) -> ActionProgress:
-        """Past the decision, to the end or to where it cannot go on now (NotNow, StillRunning, LostClaim)."""
+        """Continue past the decision. Raises ActionDeferred, StillRunning or LostClaim."""
         config = _build_config(seen.approval)
         snapshot = await self._graph.aget_state(config)
         if not snapshot.values or snapshot.values.get("version") != ACTION_GRAPH_VERSION:
@@ -165,13 +165,13 @@ class ActionThreads:
         return (await self._graph.aget_state(config)).values  # type: ignore[return-value]
 
     async def prune_thread(self, approval: str, keep: timedelta) -> None:
-        """The thread is at its end: one checkpoint is enough, and that for a while."""
+        """Keep one checkpoint of a finished thread, for `keep`."""
         await self._saver.aprune([build_thread_id(approval)])
         await self._saver.expire(build_thread_id(approval), int(keep.total_seconds()))
 
 
 def _was_resolved_by_human(values: Any, seen: ActionRecord) -> bool:
-    """The thread ended without a proof, and a human has since said what happened."""
+    """The thread ended without a proof, and a human has since recorded the result."""
     return (
         seen.state in (State.DONE, State.FAILED) and not seen.outcome and values.get("state") not in (State.DONE.value, State.FAILED.value)
     )

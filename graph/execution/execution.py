@@ -1,6 +1,7 @@
-"""What the action graph does to the world, step by step: read the conditions, claim, run, write down. The ledger alone decides what may run.
+"""The effects of the action graph: check preconditions, claim, run, record.
 
-Nothing here runs a remedy without the ledger's claim, nothing is started twice, and what changed since people looked is refused.
+No remedy runs without the ledger's claim, none starts twice, and none starts if its approved preconditions have
+changed.
 """
 
 import asyncio
@@ -26,11 +27,11 @@ from tools.ledger.states import State, Transition
 from tools.transport import Transport, Unreachable
 
 T = TypeVar("T")
+# Refusals that may pass before the time to start is over.
 RETRYABLE_REFUSALS = (
     *(record.KillSwitchOn, record.TargetBusy, record.FleetLimit, record.BreakerOpen, record.BlastRadius, record.NonDurableStore),
     *(record.StoreDown, record.ClockSkew, record.Contention, record.TamperedRecord),
 )
-"""Refusals that may pass before the time to start is over."""
 
 
 class ActionDeferred(Exception):
@@ -51,29 +52,26 @@ class ApprovalOutdated(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ActionGraphContext:
-    """The outside world of an action. `reading` is the incident's half of it."""
+    """The outside world of an action; `reading` is the incident's context."""
 
     reading: GraphContext
     ledger: Ledger
     transport: Transport
     catalogue: str
-    policy: Callable[[], str]
-    """The policy's hash now."""
+    policy: Callable[[], str]  # Returns the present policy hash.
+    # Returns who may approve this action now, as `TEAM:USER`.
     authorised: Callable[[ActionRecord], Awaitable[frozenset[str]]]
-    """Who may approve this action now, as `TEAM:USER`."""
-    facts_of: Callable[[str], Awaitable[list[Fact]]]
-    """What the incident knows."""
+    facts_of: Callable[[str], Awaitable[list[Fact]]]  # Returns the incident's facts.
     worker: str
-    began: Callable[[str], Awaitable[None]]
-    """Hears of an approval once it is claimed. Must not raise."""
+    began: Callable[[str], Awaitable[None]]  # Called with an approval id once it is claimed. Must not raise.
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     beat_seconds: float = 8.0
+    # Called when contact with the host of a running action is lost or restored.
     contact: ContactCallback = ignore_contact_change
-    """Hears that contact with the host of a running action is lost, or is there again."""
 
 
 async def claim_action(seen: ActionRecord, ports: ActionGraphContext) -> Claim:
-    """The claim, after everything that can be read beforehand was read. Raises Changed, NotNow or a Refused."""
+    """Check identity, conditions and fault, then claim. Raises ApprovalOutdated, ActionDeferred or a Refused."""
     action = seen.action
     try:
         await _verify_host_identity(action, ports)
@@ -85,7 +83,7 @@ async def claim_action(seen: ActionRecord, ports: ActionGraphContext) -> Claim:
         raise ApprovalOutdated("conditions", f"not so any more: {one.says} (it says {one.saw[:80]!r})")
     await _verify_fault_present(seen, ports)
     if held := await ports.ledger.explain_held_back(seen):
-        raise ActionDeferred(held)  # before Slack is asked, which answers a few such questions a minute
+        raise ActionDeferred(held)  # before asking Slack, which allows few such calls a minute
     try:
         authorised = await ports.authorised(seen)
         return await ports.ledger.claim(
@@ -98,7 +96,7 @@ async def claim_action(seen: ActionRecord, ports: ActionGraphContext) -> Claim:
 
 
 async def _verify_host_identity(action: Action, ports: ActionGraphContext) -> None:
-    """The machine, by its key and its boot, is the one that was looked at."""
+    """Compare host key and boot id with those that were diagnosed."""
     if action.host_key:
         key = await read_host_key_fingerprint(action.via, ports.transport)
         if key != action.host_key:
@@ -112,7 +110,7 @@ async def _verify_host_identity(action: Action, ports: ActionGraphContext) -> No
 
 
 async def _verify_fault_present(seen: ActionRecord, ports: ActionGraphContext) -> None:
-    """The fault that people approved this for is there now: a remedy for what is mended already could only harm."""
+    """Check that the approved fault is still present: a remedy for a repaired host could only harm."""
     fault = seen.action.fault
     if fault is None:
         return
@@ -125,13 +123,12 @@ async def _verify_fault_present(seen: ActionRecord, ports: ActionGraphContext) -
 
 
 def _get_controller(action: Action, ports: ActionGraphContext) -> str:
-    """Where the scheduler of the target is asked; empty without one."""
     row = ports.reading.inventory.hosts.get(action.target)
     return row.controller if row else ""
 
 
 async def execute_claim(claim: Claim, ports: ActionGraphContext) -> ActionRecord:
-    """Run (or, for an adopted claim, find out) under the claim, and write down how it ended. LostClaim: somebody else goes on."""
+    """Run the claim, or find out how an adopted one ended, and record the result. Raises LostClaim."""
     settled = await _run_claim(claim, ports)
     sha = settled.output if is_digest(settled.output) else await _store_output(claim.action.incident, settled.output, ports)
     return await ports.ledger.finish(claim, settled.state, exit_status=settled.exit_status, output=sha, says=settled.says)
@@ -154,7 +151,7 @@ async def _run_claim(claim: Claim, ports: ActionGraphContext) -> ExecutionResult
 
 @dataclass(frozen=True, slots=True)
 class _LedgerHeartbeat:
-    """The ledger's heartbeat as `tools.execution.runner` wants it."""
+    """Adapts the ledger to `tools.execution.runner`."""
 
     ledger: Ledger
 
@@ -163,7 +160,7 @@ class _LedgerHeartbeat:
 
 
 async def _run_check(claim: Claim, ports: ActionGraphContext) -> ExecutionResult:
-    """An exclusive check under its claim; its output is the digest of the facts."""
+    """Run an exclusive check; `output` is the digest of its facts."""
     action = claim.action
     if not claim.may_start:
         return ExecutionResult("failed", says="the worker that ran it died; it changed nothing and may be run again")
@@ -177,7 +174,7 @@ async def _run_check(claim: Claim, ports: ActionGraphContext) -> ExecutionResult
 
 
 async def _run_with_heartbeat(claim: Claim, work: Coroutine[Any, Any, T], ports: ActionGraphContext) -> T:
-    """Beside `work` the ledger hears that we live; when it says that we are not the holder any more, `work` is cut off."""
+    """Await `work` with heartbeats; cancel it when the claim is lost."""
     task, keeper = asyncio.create_task(work), asyncio.create_task(_send_heartbeats(claim, ports))
     try:
         await asyncio.wait({task, keeper}, return_when=asyncio.FIRST_COMPLETED)
@@ -200,18 +197,16 @@ async def _send_heartbeats(claim: Claim, ports: ActionGraphContext) -> None:
 
 
 async def supersede_action(approval: str, why: ApprovalOutdated, ports: ActionGraphContext) -> ActionRecord:
-    """End what must not run any more."""
     with suppress(record.NotOpen):
         await ports.ledger.end_action(approval, Transition.SUPERSEDE, "rackmedic", str(why))
     return await ports.ledger.get_record(approval)
 
 
 def estimate_claim_time(seen: ActionRecord, now: datetime) -> datetime:
-    """A moment not later than the claim, for whoever did not see it: when the last vote was cast."""
+    """Return a time not later than the claim: the last vote, else `now` minus the start window."""
     votes = [datetime.fromisoformat(vote.at) for vote in seen.votes]
     return max(votes, default=now - timedelta(seconds=seen.terms.start_seconds))
 
 
 def has_started(seen: ActionRecord) -> bool:
-    """Whether the command began, as far as the record tells."""
     return seen.state is State.DONE or (seen.state is State.FAILED and seen.exit_status is not None)

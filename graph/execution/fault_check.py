@@ -1,6 +1,6 @@
-"""The last look before a claim: whether the fault that people approved a remedy for is still there. Passive checks only; it changes nothing.
+"""The last check before a claim: is the approved fault still present? Passive checks only.
 
-The verdict is the proof's own (`graph.engine.cause_presence`): what would end a repair as "passes now" keeps it from starting.
+It judges as the proof does (`graph.engine.cause_presence`): what would prove a repair prevents its start.
 """
 
 from collections.abc import Sequence
@@ -31,10 +31,13 @@ async def check_fault(
     *,
     changed: bool = False,
 ) -> CausePresence:
-    """What a fault is at this moment. Lines of a log count from `since` on. `known` is what the incident knows; `changed`: something was done
-    to the host since, so that neither its old boot nor the old proof speaks for the fault."""
+    """Return whether a fault is present now.
+
+    Log lines count from `since` on. `known` are the incident's facts. `changed`: the host was changed since, so its old
+    boot id and the old proof no longer show the fault.
+    """
     if fault.lasts == "boot" and not changed and (mended := await _find_last_repair(fault, since, reading)):
-        since, changed = mended, True  # its line is of before that
+        since, changed = mended, True  # its line is from before that repair
     if fault.lasts == "proved" and not changed:
         return CausePresence("shown", f"{fault.says}, as it was proved; no check that disturbs nobody can tell more")
     if fault.lasts in ("boot", "silence") and not changed:
@@ -47,14 +50,14 @@ async def check_fault(
 
 
 async def _find_last_repair(fault: FaultCondition, since: datetime, reading: GraphContext) -> datetime | None:
-    """When some incident last mended its devices after `since`, where it did."""
+    """Return when all of the fault's devices were last repaired after `since`, by any incident."""
     names = [name.rpartition("/")[2] for name in fault.devices] or [""]
     rows = [row for row in await reading.treated([fault.host]) if row.at > since and all(map(row.covers_device, names))]
     return max((row.at for row in rows), default=None)
 
 
 async def _check_by_boot(fault: FaultCondition, transport: Transport) -> CausePresence:
-    """What stands for its boot, and what consists in not answering."""
+    """Judge a fault that lasts for a boot, or that consists in not answering."""
     try:
         boot = await read_boot_id(fault.host, transport)
     except Unreachable as why:
@@ -84,7 +87,7 @@ async def _check_by_reading(
 
 
 def list_fault_checks(fault: FaultCondition, lens: ReferenceData) -> tuple[str, ...]:
-    """Those that told the fault, and every other that disturbs nobody and can decide for its cause."""
+    """Return the checks that showed the fault and all non-exclusive ones that can decide its cause."""
     leaf = lens.taxonomy.leaves.get(fault.label)
     deciding = [check.id for check in lens.list_deciding_checks(leaf)] if leaf else []
     return tuple(name for name in dict.fromkeys((*fault.checks, *deciding)) if name in lens.checks and not lens.checks[name].exclusive)

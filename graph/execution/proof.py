@@ -1,6 +1,7 @@
-"""What a remedy changed: the engine's view of the target before and after. Pure.
+"""Judge what a remedy changed, from the engine's view of the target before and after. Pure.
 
-`passes_now` needs that what decides for the label was looked at and does not show it. Not being able to look is never a pass.
+`passes_now` requires that what decides for the label was observed and does not show it. A failed observation is never a
+pass.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,16 +23,16 @@ from tools.remedies.conditions import KUBE_CORDONED, KUBE_EMPTY, KUBE_SCHEDULABL
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The outcome and the reason in one sentence. `new` are labels proven now that were not before."""
+    """The outcome and its reason in one sentence. `new` are labels proven now and not before."""
 
     outcome: Outcome
     says: str
     new: tuple[str, ...] = ()
-    looked: bool = True
-    """False where nobody could look: that is no proof of anything."""
+    looked: bool = True  # False where nothing could be observed: then the outcome proves nothing.
 
 
 SLURM_IN_SERVICE_STATES = "idle*|mixed*|allocated*|completing*|planned*|reserved*"
+# What the scheduler must say after a remedy that it carries out, by the catalogue row that ran.
 SCHEDULER_PROOFS: Mapping[str, Condition] = {
     "drain_node": Condition("controller", "the node takes no new jobs", ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), "drain*|inval*"),
     "resume_node": Condition(
@@ -42,28 +43,28 @@ SCHEDULER_PROOFS: Mapping[str, Condition] = {
     "uncordon_node": KUBE_SCHEDULABLE,
     "evict_pods": KUBE_EMPTY,
 }
-"""What the scheduler must say after a remedy that it carries out, by the row that was carried out."""
 
+# The key that each treated device must report afterwards: only some of many containers are asked, and an ended one
+# reports nothing.
 DEVICE_PROOF_KEYS: Mapping[str, str] = {"restart_container": "container.nvml"}
-"""What each treated device itself must have told afterwards: of many containers only some are asked, and one that ended says nothing."""
 
 
 def get_scheduler_proof(action: Action) -> Condition | None:
-    """The reading that proves the action, where a scheduler proves it."""
+    """Return the scheduler's condition that proves the action, if any."""
     way = action.argv[0] if action.argv and action.argv[0] in REMEDY_VARIANTS else action.remedy
     row = SCHEDULER_PROOFS.get(way)
     return fill_condition(row, action.args) if row else None
 
 
 def list_proof_checks(action: Action, lens: ReferenceData) -> tuple[str, ...]:
-    """What is looked at: the proof that was approved, and every passive check that can decide for the label."""
+    """Return the approved proof and every check that can decide for the label."""
     leaf = lens.taxonomy.leaves.get(action.proves)
     deciding = [check.id for check in lens.list_deciding_checks(leaf)] if leaf else []
     return tuple(dict.fromkeys(name for name in (*action.proof, *deciding) if name in lens.checks))
 
 
 def judge_outcome(action: Action, before: Sequence[Fact], after: Sequence[Fact], lens: ReferenceData, since: datetime) -> Proof:
-    """The verdict on the action's label on its target. Only what happened after `since` counts."""
+    """Judge the action's label on its target by events after `since`."""
     target = action.target
     seen = [fact for fact in mark_stale_after_repairs(after, {target: since}, find_clock_skews([*before, *after])) if fact.host == target]
     if not any(not fact.status.blind for fact in seen):
@@ -80,7 +81,6 @@ def judge_outcome(action: Action, before: Sequence[Fact], after: Sequence[Fact],
 
 
 def _find_unobserved_device(action: Action, seen: Sequence[Fact]) -> str:
-    """The first treated device that should have answered, and did not."""
     key = DEVICE_PROOF_KEYS.get(action.remedy, "")
     told = {f"{fact.host}/{fact.device}" for fact in seen if fact.key == key and not fact.status.blind}
     return next((device for device in action.devices if key and device not in told), "")
@@ -97,8 +97,11 @@ def _count_gpus(facts: Sequence[Fact], target: str) -> int | None:
 
 
 def _list_new_root_causes(action: Action, was: Assessment, now: Assessment, lens: ReferenceData) -> tuple[str, ...]:
-    """Proven of the host now and not before. What was proven then, though another cause explained it, is not new; our own label is judged by
-    itself; and what is wrong with a job, a switch or the storage, no remedy of a host has done: the next run of the job meets it again."""
+    """Return labels proven of the host now and not before.
+
+    Excluded: labels proven before though explained by another cause; the action's own label, which is judged
+    separately; and causes of a job, a switch or storage, which no host remedy can bring about.
+    """
     known = {(row.label, row.subject) for row in was.rows if row.proven} | {(action.proves, row.subject) for row in now.roots}
     own = [row for row in now.roots if lens.taxonomy.leaves[row.label].scope in HOST_SCOPES]
     return tuple(dict.fromkeys(row.label for row in own if (row.label, row.subject) not in known))

@@ -1,4 +1,4 @@
-"""Looking at an action's target again, outside its thread and in it: whether it helped, and whether its fault is there."""
+"""Verify an action's target, inside and outside its thread."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ from tools.ledger.record import ActionRecord
 
 
 async def verify_outcome(seen: ActionRecord, since: datetime, ports: ActionGraphContext) -> tuple[Proof, list[Fact]]:
-    """The verdict on the action's target as it is now, and what was seen."""
+    """Return the verdict on the target as it is now, and its facts."""
     action = seen.action
     if action.remedy == "run_check":
         return Proof("passes_now", "the check has answered"), await _load_check_facts(seen, ports)
@@ -43,15 +43,14 @@ async def _load_check_facts(seen: ActionRecord, ports: ActionGraphContext) -> li
 
 @dataclass(frozen=True, slots=True)
 class ActionVerifier:
-    """For those who tend what actions wait for, and need none of their threads."""
+    """Verification for callers that need no action thread."""
 
     ports: ActionGraphContext
 
     async def verify_again(self, seen: ActionRecord, since: datetime) -> tuple[Proof, list[Fact]]:
-        """Prove a finished action once more, outside its thread."""
         return await verify_outcome(seen, since, self.ports)
 
     async def check_fault(self, fault: FaultCondition, incident: str, since: datetime, *, changed: bool = False) -> CausePresence:
-        """What a fault is at this moment, as a claim would see it."""
+        """Judge a fault as a claim would."""
         known = await self.ports.facts_of(incident)
         return await check_fault(fault, incident, since, known, self.ports.reading, self.ports.transport, changed=changed)

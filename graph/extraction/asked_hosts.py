@@ -1,14 +1,13 @@
-"""Whom a text asks about: hosts for their own sake, or a job that happens to run on them. Pure.
+"""Decide whether a text asks about hosts or about a job that runs on them. Pure.
 
-Who asks about a host reads about that host first; in a job's trouble the guilty host comes first, whichever was named.
+A question about a host is answered with that host first; in job trouble the accused host comes first.
 """
 
 import re
 
 from graph.extraction.reports import ParsedReport
 
-MAX_CHARS = 4000
-"""Characters of a text that are read for what it asks."""
+MAX_CHARS = 4000  # Characters read per text.
 _JOB_PATTERN = re.compile(
     r"\b(?:jobs?|training|trainings?|runs?|ranks?|nccl|all-?reduce|collectives?|epochs?|steps?|workload)\b", re.IGNORECASE
 )
@@ -24,12 +23,12 @@ _QUESTION_PATTERN = re.compile(
 
 
 def is_host_health_question(text: str) -> bool:
-    """Whether it is asked how a host is, as in "is gpu-002 healthy?"."""
+    """Return whether the text asks how a host is, as in "is gpu-002 healthy?"."""
     return bool(_QUESTION_PATTERN.search(text[:MAX_CHARS]))
 
 
 def find_asked_hosts(text: str, read: ParsedReport) -> tuple[str, ...]:
-    """The hosts that the text is about for their own sake; none where it speaks of a job."""
+    """Return the hosts that the text asks about; none where it is about a job."""
     if is_host_health_question(text) or not (read.job or "nccl_timeout" in read.symptoms or _JOB_PATTERN.search(text[:MAX_CHARS])):
         return read.hosts
     return ()

@@ -1,8 +1,9 @@
-"""Which number of every GPU a text asks to see as a picture. A table: what it names is a key of the catalogue, or nothing."""
+"""Map a text to the GPU metric that it wants to see as a chart. Pure."""
 
 import re
 from typing import Final
 
+# Key and its words and phrases; the first matching row counts.
 METRIC_PHRASES: Final[tuple[tuple[str, str], ...]] = (
     ("gpu.temp.memory", "memory temperature, memory temperatures, memory temps, hbm temperature, hbm temperatures, hbm temps"),
     ("gpu.ecc.dram_uncorrectable_total", "uncorrectable, uncorrected, double bit"),
@@ -18,7 +19,7 @@ METRIC_PHRASES: Final[tuple[tuple[str, str], ...]] = (
     ("gpu.util", "utilisation, utilization, util, load, busy"),
     ("gpu.memory.used", "memory, vram, memory use, memory usage"),
 )
-"""Key, and the words and phrases for it; the first row that is named counts."""
+# Metric per check where no metric is named. Other checks print words, which a chart cannot show better.
 CHECK_METRICS: Final = {
     "smi": "gpu.temp.core",
     "nvlink": "nvlink.speed",
@@ -26,14 +27,12 @@ CHECK_METRICS: Final = {
     "bw": "nccl.pair_busbw",
     "nccl2": "nccl.pair_busbw",
 }
-"""What is drawn of a check where no number is named. Any other check prints words, of which a picture says no more than the text."""
-DEFAULT_METRIC = "gpu.temp.core"
-"""What people mean who say no more than heat map, where no number of GPUs decided anything."""
+DEFAULT_METRIC = "gpu.temp.core"  # For a plain "heat map", where no GPU metric decided the diagnosis.
 MAX_CHARS = 2000
 
 
 def find_metric(text: str, check: str, usual: str = DEFAULT_METRIC) -> str:
-    """A key; empty where no number of a GPU is meant. `usual` is what a heat map is of where nothing more is said."""
+    """Return the key, or an empty string where no GPU metric is meant. `usual` applies to a plain "heat map"."""
     words = f" {' '.join(re.findall(r'[a-z0-9]+', text[:MAX_CHARS].casefold())).replace('heat map', 'heatmap')} "
     if check and check not in CHECK_METRICS:
         return ""

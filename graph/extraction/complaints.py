@@ -1,9 +1,13 @@
-"""Complaints that an exclusive check measures: "slow all_reduce" asks for a test of collectives, "something is wrong" asks for none. Pure."""
+"""Complaints that an exclusive check can measure: "slow all_reduce" names collectives, "something is wrong" names none.
+Pure.
+"""
 
 import re
 from collections.abc import Collection
 from typing import Final
 
+# Alternative checks (the first with enough named hosts is used) and lower-case names of what they measure. Wrong
+# results are a symptom of their own (`graph.engine.hidden_causes`).
 COMPLAINT_CHECKS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]] = (
     (("nccl2", "ibbw", "nccl1"), re.compile(r"\b(?:all[_-]?(?:reduces?|gathers?|to[_-]?alls?)|reduce[_-]?scatters?|collectives?)\b")),
     (("nccl2", "ibbw", "nccl1"), re.compile(r"\b(?:bus ?bw|nccl[_ -]tests?)\b")),
@@ -15,8 +19,6 @@ COMPLAINT_CHECKS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]] = (
     (("p2p",), re.compile(r"\b(?:p2p|peer[ -]to[ -]peer|nvlink (?:bandwidth|throughput|speed|cop(?:y|ies)))\b")),
     (("gemm",), re.compile(r"\b(?:gemms?|matmuls?|matrix mult\w{1,12}|t(?:era)?flops)\b")),
 )
-"""Checks, the first of which that enough hosts were named for is meant, and what people call the thing that they measure, in lower case.
-Wrong results are a symptom of their own (`graph.engine.hidden_causes`)."""
 
 
 def find_measuring_checks(text: str, symptoms: Collection[str]) -> tuple[tuple[str, ...], ...]:

@@ -1,12 +1,11 @@
-"""Hosts that a text names because nothing is wrong with them: `gpu-020 is fine but gpu-021 hangs`, `all but gpu-003`. Pure."""
+"""Hosts that a text names because they are fine: `gpu-020 is fine but gpu-021 hangs`, `all but gpu-003`. Pure."""
 
 import re
 
 from graph.extraction.host_index import HostIndex
 from graph.extraction.hosts import HostSpan, find_host_spans, resolve_names
 
-MAX_CHARS = 4000
-"""Characters of a text that are read for it."""
+MAX_CHARS = 4000  # Characters read per text.
 _GOOD_PATTERN = (
     r"(?:fine|ok(?:ay)?|healthy|good|well|all ?right|clean|normal|green|happy|unaffected|not affected|not hit|in ordnung|gesund|sain|bien|"
     r"(?:free of|without) (?:problems?|issues?|errors?|faults?))"
@@ -21,12 +20,12 @@ _VERB_PATTERN = (
 _AFTER_HOST_PATTERN = re.compile(rf"[`*'\"):]{{0,3}} {{1,2}}{_ADVERBS_PATTERN}(?:{_VERB_PATTERN})\b ?{_ADVERBS_PATTERN}", re.IGNORECASE)
 _GOOD_WORD_PATTERN = re.compile(rf"{_GOOD_PATTERN}\b", re.IGNORECASE)
 _TROUBLE_WORD_PATTERN = re.compile(r"(?:problems?|issues?|errors?|faults?|trouble|xids?|hangs?)\b", re.IGNORECASE)
+# Limits or withdraws the claim that a host is fine.
 _LIMITATION_PATTERN = re.compile(
     r" ?(?:when|if|unless|until|till|only|alone|by itself|by themselves|again|except|without|for |up to|as long|most of|sometimes|at first|"
     r"in single|single|on paper|to (?!me|us)|at (?!the moment|present)|\?|['\"`’*)]{0,2}\?)",
     re.IGNORECASE,
 )
-"""What takes back that a host is fine."""
 _BEFORE_HOST_PATTERN = re.compile(
     r"\b(?:(?:all|every(?:thing|one)?|each|any|none|(?:every|each|all|any|the other|other) (?:other )?(?:the )?(?:nodes?|hosts?|machines?|ones?)) "
     r"(?:but|except(?: for)?|besides|apart from|other than|bar)|except(?: for)?|apart from|other than|excluding|unlike|(?:but|,) ?not (?:on )?|"
@@ -61,7 +60,7 @@ _CANDIDATE_PATTERN = re.compile(
 
 
 def find_hosts_called_healthy(text: str, book: HostIndex) -> frozenset[str]:
-    """Return the known hosts of which every mention says that they are fine."""
+    """Return known hosts that every mention calls fine."""
     text = text[:MAX_CHARS]
     if not (re.search(_GOOD_PATTERN, text, re.IGNORECASE) or _CANDIDATE_PATTERN.search(text)):
         return frozenset()
@@ -73,7 +72,7 @@ def find_hosts_called_healthy(text: str, book: HostIndex) -> frozenset[str]:
 
 
 def find_excluded_hosts(text: str, book: HostIndex) -> frozenset[str]:
-    """Return the known hosts that a text leaves out: `drain all but gpu-003`. Where all others are called fine, none is left out."""
+    """Return known hosts that a text excludes: `drain all but gpu-003`. None where all others are called fine."""
     text = text[:MAX_CHARS]
     if not _CANDIDATE_PATTERN.search(text):
         return frozenset()
@@ -103,13 +102,12 @@ def _find_healthy_spans(text: str, spans: list[HostSpan]) -> set[int]:
 
 
 def _get_list_join(text: str, spans: list[HostSpan], at: int) -> str:
-    """What stands between this name and the next where both are of one list; empty otherwise."""
     between = text[spans[at].end : spans[at + 1].start] if at + 1 < len(spans) else ""
     return between if _LIST_JOIN_PATTERN.fullmatch(between) else ""
 
 
 def _find_list_end(text: str, spans: list[HostSpan], at: int) -> int:
-    """The last host that `all but` before the first leaves out. A comma begins something new where a verb follows: `unlike n1, n2 hangs`."""
+    """Return the last host that `all but` excludes. A comma followed by a verb ends the list: `unlike n1, n2 hangs`."""
     last = at
     while _get_list_join(text, spans, last):
         last += 1
@@ -123,7 +121,7 @@ def _find_list_end(text: str, spans: list[HostSpan], at: int) -> int:
 
 
 def _parse_health_after(text: str, spans: list[HostSpan], at: int) -> bool | None:
-    """Whether all hosts of a list are called fine after it (True), or its last one (False); None where neither is."""
+    """Return True if the text calls a whole list fine, False for its last host, else None."""
     span = spans[at]
     found = _AFTER_HOST_PATTERN.match(text, span.end)
     before = text[max(0, span.start - 80) : span.start]
@@ -144,7 +142,7 @@ def _parse_health_after(text: str, spans: list[HostSpan], at: int) -> bool | Non
 
 
 def _is_cleared_before(text: str, spans: list[HostSpan], at: int) -> bool:
-    """Whether words before the host leave it out. Where all but it are fine, it is the one that is not."""
+    """If all others are fine, this host is the faulty one."""
     start = spans[at].start
     found = _BEFORE_HOST_PATTERN.search(text[max(0, start - 80) : start])
     if found is None:
@@ -161,7 +159,6 @@ def _is_cleared_before(text: str, spans: list[HostSpan], at: int) -> bool:
 
 
 def _is_left_out(text: str, spans: list[HostSpan], at: int) -> bool:
-    """Whether words before the host take it out of what is said or wanted."""
     start = spans[at].start
     found = _BEFORE_HOST_PATTERN.search(text[max(0, start - 80) : start])
     if found is None or found["kind"] or found["on"]:
@@ -173,7 +170,7 @@ def _is_left_out(text: str, spans: list[HostSpan], at: int) -> bool:
 
 
 def _is_taken_back(text: str, spans: list[HostSpan], at: int, end: int) -> bool:
-    """Whether the sentence goes on with `but` and names no other host: then what follows is said of this one."""
+    """A following `but` without another host applies to this one."""
     stop = _SENTENCE_END_PATTERN.search(text, end)
     last = stop.start() if stop else len(text)
     if stop and stop[0] == "?":

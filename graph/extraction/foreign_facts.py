@@ -1,6 +1,6 @@
-"""Which of the facts in a text that people handed in are kept: those that may be of this incident's machines, and not more than it can weigh. Pure.
+"""Select the facts of an attached text that may be of the incident's machines, up to a limit. Pure.
 
-Anybody can write a text with a million events, and each would be weighed against every cause.
+Anyone can write a text with a million events, each of which would be weighed against every cause.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,15 @@ from kb.pci_address import normalize_bdf
 from tools.fact import Fact
 
 MAX_SHOWN_CHARS = 80
-MAX_TEXT_FACTS = 4096
-"""Facts from texts that an incident keeps."""
+MAX_TEXT_FACTS = 4096  # Facts from texts per incident.
 
 
 def select_own_facts(pasted: PastedFacts, others: Sequence[Fact], addresses: frozenset[str]) -> tuple[tuple[Fact, ...], int]:
-    """The facts to keep, and how many things that the text says are left out. `others` were kept before; `addresses` are those of every GPU
-    that there may be, none where that is not known. Events at any other address speak for nothing; one fact names them."""
+    """Return the facts to keep and how many are dropped.
+
+    `others` were kept before. `addresses` are the PCI addresses of all GPUs in question, empty if unknown. Events at
+    other addresses count for nothing; one fact names them.
+    """
     places = {"", *addresses}
     may_be = tuple(fact for fact in pasted.facts if not addresses or _get_gpu_address(fact) in places)
     foreign = [fact for fact in pasted.facts if addresses and _get_gpu_address(fact) not in places]
@@ -27,7 +29,6 @@ def select_own_facts(pasted: PastedFacts, others: Sequence[Fact], addresses: fro
 
 
 def _build_foreign_facts(facts: Sequence[Fact]) -> list[Fact]:
-    """One fact for events of GPUs that no host of the incident has: a log of another host, or of another cluster."""
     if not facts:
         return []
     first = facts[0].format_sentence()[:MAX_SHOWN_CHARS]
@@ -37,7 +38,7 @@ def _build_foreign_facts(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _get_gpu_address(fact: Fact) -> str:
-    """The address of the GPU that it is an event of; "" where it is no such thing, and counts as at a known place."""
+    """Return "" for anything but a GPU's kernel event, which passes as own."""
     row = find_key(fact.key)
     of_gpu = row is not None and row.scope == "gpu" and fact.key.startswith("kernel.")
     return (normalize_bdf(fact.device or "") or "") if of_gpu else ""

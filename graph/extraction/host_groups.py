@@ -1,7 +1,6 @@
-"""Which hosts a command names: hosts and ranges as everywhere, and groups of the inventory, `train` or `@train`. Pure.
+"""Hosts named in a command: hosts, ranges, and inventory groups (`train` or `@train`). Pure.
 
-A group that nobody knows is said like a host that nobody knows. Whoever asks gives the groups that may be spoken of, with those of their hosts
-that may be.
+Unknown groups are reported like unknown hosts. The caller passes only visible groups with their visible hosts.
 """
 
 import re
@@ -11,10 +10,8 @@ from graph.extraction.host_lists import LIST_WORDS
 from graph.extraction.hosts import NamedHosts, find_hosts
 from tools.inventory.name_suggestions import find_nearest_hosts
 
-MAX_CHARS, MAX_NAMES = 4000, 256
-"""Characters of a command that are read, and names in it."""
-MIN_GROUP_CHARS = 3
-"""Letters of a word that may be a group's name with a slip of the finger."""
+MAX_CHARS, MAX_NAMES = 4000, 256  # Characters read per command, and names in it.
+MIN_GROUP_CHARS = 3  # Shortest word that may be a misspelt group name.
 _NAME_PATTERN = re.compile(r"(?:[^\s,;\[\]]|\[[^\]\[\s]*\])+")
 _FILLER_WORDS = LIST_WORDS | {
     "again",
@@ -44,8 +41,10 @@ def resolve_hosts_and_groups(
     *,
     strict: bool = True,
 ) -> NamedHosts:
-    """The hosts of these names, those of groups first, and what of them is neither. `strict`: every word is meant as a name; otherwise only
-    what is known, almost a group's name, or written `@name`."""
+    """Return the hosts named, those of groups first, and unknown names.
+
+    `strict`: every word is meant as a name; otherwise only known names, near misses of a group, and `@name`.
+    """
     of_groups: dict[str, None] = {}
     lost: list[str] = []
     rest = words[:MAX_CHARS]
@@ -64,15 +63,12 @@ def resolve_hosts_and_groups(
 
 
 def find_group(name: str, groups: Collection[str]) -> str | None:
-    """The group of this name, in any case of letters."""
     return next((group for group in groups if group.casefold() == name.casefold()), None)
 
 
 def is_near_group_name(name: str, groups: Collection[str]) -> bool:
-    """Whether it is a group's name but for a slip of the finger."""
     return len(name) >= MIN_GROUP_CHARS and bool(find_nearest_hosts(name, groups))
 
 
 def _is_word(name: str) -> bool:
-    """Letters alone, and none of the words between names."""
     return any(map(str.isalpha, name)) and not any(char.isdigit() or char == "[" for char in name) and name.lower() not in _FILLER_WORDS

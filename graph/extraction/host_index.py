@@ -1,30 +1,31 @@
-"""The known hosts under the spellings that people use. Pure."""
+"""Known hosts by the spellings that people use. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
 
 from tools.inventory.name_suggestions import compute_edit_distance
 
+# GPU models, devices and other things numbered like hosts.
 NON_HOST_PATTERN = re.compile(
     r"(?:gb|[habvlpt]|rtx|gtx|mi|mlx|cuda|gpu|gpus|ib|eth|ens|enp|nvme|xid|rank|cx)[_-]?\d+[a-z]*$", re.IGNORECASE
 )
-"""GPU models, devices and other things that are numbered like hosts."""
+# Names that are hosts in any fleet: a host word and a number that counts no devices.
 _HOST_WORD_PATTERN = re.compile(
     r"(?:gpu|node|host|srv|server|compute|machine)(?:[-_](?:0\d{1,3}|\d{3,4})|0\d{1,3})$|[dh]gx[-_]?0\d{1,3}$", re.IGNORECASE
 )
-"""Names that are hosts in any fleet: a word for one and a number that counts no devices."""
+# Last labels that many sites use, so they do not tell whose host it is.
 _PRIVATE_DOMAINS = frozenset({"local", "localdomain", "internal", "intranet", "lan", "corp", "private", "cluster"})
-"""Last labels that no two sites share, so that they say nothing about whose host it is."""
 _FILE_EXTENSIONS = frozenset({"gz", "xz", "zst", "bz2", "zip", "log", "txt", "out", "err", "json", "yaml", "yml", "py", "sh", "pt"})
 _TRAILING_NUMBER_PATTERN = re.compile(r"^(.*?)(\d+)$")
 _PIECE_PATTERN = re.compile(r"[^\W\d_]+|[0-9]+")
-_MAX_DEVICES_PER_HOST = 16
-"""GPUs of one machine: `gpu19` is no GPU."""
+_MAX_DEVICES_PER_HOST = 16  # GPUs per machine: `gpu19` is no GPU.
 
 
 class HostIndex:
-    """The known hosts under the spellings people use: any case, short or full name, a number with other zeros where that is unambiguous.
-    `known`: hosts, or every name of theirs and the host that it is of. Written once for each inventory: its cost is that of all hosts."""
+    """Known hosts by any case, short or full name, and unambiguous numbers with other zeros.
+
+    `known`: hosts, or a mapping of all their names to hosts. Built once per inventory: the cost grows with all hosts.
+    """
 
     def __init__(self, known: Collection[str], domains: Collection[str] | None = None) -> None:
         host_of = known if isinstance(known, Mapping) else {host: host for host in known}
@@ -40,7 +41,7 @@ class HostIndex:
         self._numbers = {number for host in known if (number := get_digits(host))}
         self._width = max(map(len, self._numbers), default=1)
         self.wordy = {name: host for name, host in self._exact.items() if not any(letter.isdigit() for letter in name)}
-        """Hosts whose names are words."""
+        # `wordy`: hosts named by a word without digits
         self._of_number = _index_unique((digits, host) for name, host in short if (digits := get_digits(name)))
         self._of_count = _index_unique((str(int(digits)), host) for name, host in short if 0 < len(digits := get_digits(name)) < 10)
 
@@ -48,11 +49,9 @@ class HostIndex:
         return bool(self._exact)
 
     def find_by_digits(self, number: str) -> str | None:
-        """The one host that has this number, in this very spelling."""
         return self._of_number.get(number)
 
     def find_host(self, name: str) -> str | None:
-        """The known host of this name."""
         lowered = name.lower().rstrip(".")
         short, _, domain = lowered.partition(".")
         found = self._exact.get(lowered) or self._short.get(lowered)
@@ -61,14 +60,16 @@ class HostIndex:
         return (self._short.get(short) if domain else None) or self._find_with_other_zeros(short)
 
     def find_similar_host(self, name: str) -> str | None:
-        """The one known host with the same letters and number, where only separators differ or no known host has a domain to tell by."""
+        """Return the one host with the same letters and number, if only separators differ or no known host has a
+        domain.
+        """
         short, _, domain = name.lower().partition(".")
         if domain and self._domains:
             return None
         return self._short.get(short) or self._find_with_other_zeros(short) or self._spelt.get(_normalize_pieces(short))
 
     def _is_own_domain(self, domain: str) -> bool:
-        """Whether a short name with this behind it may be one of the known hosts. A file is called after a host, too."""
+        """Log files are named after hosts, too, so a file extension is no domain."""
         if self._domains is None or "." not in domain:
             return True
         if any(f".{domain}".endswith(f".{own}") or f".{own}".endswith(f".{domain}") for own in self._domains):
@@ -77,26 +78,24 @@ class HostIndex:
         return last in _FILE_EXTENSIONS or (not self._domains and last in _PRIVATE_DOMAINS)
 
     def _find_with_other_zeros(self, short: str) -> str | None:
-        """More zeros than the inventory writes are a slip only where it writes none."""
+        """Extra zeros are a slip only where the inventory pads none."""
         host = self._numbered.get(_get_number_key(short)) if _get_number_key(short) else None
         return host if host and (len(short) < len(host.partition(".")[0]) or get_stem(short) not in self._padded) else None
 
     def has_spelling(self, name: str) -> bool:
-        """It is known in this very spelling."""
         return name.lower() in self._exact or name.lower() in self._short
 
     def is_numbered_alike(self, name: str) -> bool:
-        """It is numbered like the known hosts."""
         return get_stem(name) in self.stems
 
     def is_numbered(self, name: str) -> bool:
-        """It is a host of a row of them, known or not, or one that is known but for its separators."""
+        """Return whether it is one of numbered hosts, known or not, or a known one but for separators."""
         return (
             bool(self.find_host(name)) or self.is_numbered_alike(name) or bool(self.looks_like_host(name) and self.find_similar_host(name))
         )
 
     def looks_like_host(self, name: str) -> bool:
-        """Numbered like the known hosts, spelt almost like one of them, or called what hosts are called anywhere."""
+        """Return whether it is numbered like known hosts, nearly spelt like one, or a usual host name."""
         return (
             self.is_numbered_alike(name)
             or self._is_misspelt(name)
@@ -104,7 +103,7 @@ class HostIndex:
         )
 
     def _is_misspelt(self, name: str) -> bool:
-        """Other separators, or one slip in the letters before the very number of a known host. `gpu3` and `gpu-12` are devices."""
+        """Other separators, or one wrong letter before a known host's number. `gpu3` and `gpu-12` are devices."""
         letters, digits = strip_separators(get_stem(name)), get_digits(name)
         if len(letters) < 2 or not digits:
             return False
@@ -115,11 +114,10 @@ class HostIndex:
         return digits in self._numbers and any(len(theirs) > 2 and compute_edit_distance(letters, theirs) == 1 for theirs in self._letters)
 
     def find_by_number(self, number: int) -> str | None:
-        """The one host of this number."""
         return self._of_count.get(str(number))
 
     def build_name(self, number: int) -> str | None:
-        """What the host of this number would be called, where all hosts are numbered alike."""
+        """Return the name of a host with this number, if all hosts share one stem."""
         if len(self.stems) != 1:
             return None
         stem = next(iter(self.stems))
@@ -127,19 +125,17 @@ class HostIndex:
 
 
 def get_stem(name: str) -> str:
-    """What stands before the number of a name; empty without a number."""
+    """Return what precedes a name's final number; empty without one."""
     found = _TRAILING_NUMBER_PATTERN.match(name.partition(".")[0].lower())
     return found[1] if found and found[1] else ""
 
 
 def get_digits(name: str) -> str:
-    """The number at the end of a name, as written."""
     found = _TRAILING_NUMBER_PATTERN.match(name.partition(".")[0])
     return found[2] if found else ""
 
 
 def strip_separators(stem: str) -> str:
-    """Without separators."""
     return re.sub(r"[-_]", "", stem.lower())
 
 
@@ -153,7 +149,7 @@ def _index_unique(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
 
 
 def _normalize_pieces(short: str) -> str:
-    """Its letters and numbers, without zeros and separators: `gpu_003` and `gpu3` are one."""
+    """`gpu_003` equals `gpu3`."""
     return " ".join(str(int(piece)) if piece.isdecimal() and len(piece) < 10 else piece for piece in _PIECE_PATTERN.findall(short))
 
 

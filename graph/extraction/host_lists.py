@@ -1,6 +1,7 @@
-"""Lists and ranges of hosts as people write them: `gpu-001..004`, `b200-r7-03/07/12`, `gpu-021 bis gpu-024`, `node-a[1-4]`. Pure.
+"""Parse lists and ranges of hosts as people write them: `gpu-001..004`, `b200-r7-03/07/12`, `gpu-021 bis gpu-024`,
+`node-a[1-4]`. Pure.
 
-A list begins with a host's name; what follows continues it as long as it can be the number or the end of another host's name, and counts nothing else.
+A list starts with a host name and continues with numbers or endings of host names that count nothing else.
 """
 
 import re
@@ -11,19 +12,19 @@ from itertools import product
 from graph.extraction.host_index import NON_HOST_PATTERN, HostIndex, get_digits, get_stem, strip_separators
 from tools.inventory.host_ranges import BadRange, expand_host_range
 
+# Hosts of one range (a longer one is not a range), members of one list, and characters of a name.
 MAX_RANGE_HOSTS, MAX_LIST_MEMBERS, MAX_NAME_CHARS = 512, 64, 253
-"""Hosts that one range may name before it is taken for something else, members of one list, and characters of a name."""
 HOST_NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*+")
 BRACKET_RANGE_PATTERN = re.compile(
     r"(?<![\w.-])[A-Za-z][A-Za-z0-9._-]{0,80}"
     r"(?:\[[A-Za-z0-9][A-Za-z0-9,. :;–…-]{0,200}\]|\{[A-Za-z0-9][A-Za-z0-9,. :;–…-]{0,200}\}|\([0-9][0-9,.| –…-]{0,200}\))"
     r"(?:[A-Za-z0-9._-]{0,80}(?:\[[A-Za-z0-9,. –…-]{1,200}\]|\{[A-Za-z0-9,. –…-]{1,200}\})){0,2}[A-Za-z0-9.-]{0,80}"
 )
+# Words between names in a list or range.
 LIST_WORDS = frozenset(
     """and or und oder et ou y o en e plus as well to through thru until till til bis zu hasta a al à tot met up including between
     from zwischen von entre de du desde van tussen""".split()  # noqa: SIM905 - a line of words reads better than a column
 )
-"""Words between names in a list or range."""
 _JOIN_WORDS_PATTERN = r"(?:and|or|und|oder|et|ou|y|o|en|e|plus|as well as)"
 _RANGE_LINK_PATTERN = re.compile(
     r"[`*'\"<>_]{0,2}(?:,? {0,2}(?:\.{2,3}|…),? {0,2}| {0,2}(?:[-–—−]{1,2}>?|→|~|=>|:(?=[A-Za-z]|0\d)) {0,2}| {1,2}(?:up |all the way )?"
@@ -38,21 +39,21 @@ _LIST_LINK_PATTERN = re.compile(
 _BLANK_LINK_PATTERN = re.compile(r" (?=0\d)")
 _BETWEEN_PATTERN = re.compile(r"(?:between|zwischen|entre|tussen) (?:(?:the )?(?:hosts?|nodes?) )?[`*'\"]{0,2}$", re.IGNORECASE)
 _BETWEEN_AND_PATTERN = re.compile(r"[`*'\"]{0,2} (?:and|und|et|y|en) [`*'\"]{0,2}", re.IGNORECASE)
+# After these words `from gpu-001 to gpu-004` means two endpoints, not a range.
 _TWO_ENDS_PATTERN = re.compile(
     r"\b(?:link|traffic|bandwidth|throughput|nccl|ping|pings|connect|connection|connectivity|latency|rdma|ib|ib_\w+|network|cable|path|route|"
     r"communication|communicate|p2p|transfer|copy|copies|scp|rsync|ssh|perftest|iperf3?|all-?reduce|packets?|move|moved|migrate|migrated|"
     r"difference|differences|differ|compare|compared|diff|switch|swap|swapped)\b",
     re.IGNORECASE,
 )
-"""Words after which `from gpu-001 to gpu-004` is a way and its two ends, and no range."""
 _MEMBER_NUMBER_PATTERN = re.compile(r"(?:-(?=\d\d))?(\d{1,6})(?![A-Za-z0-9_%°])")
+# After a number: it counts something and names no host.
 _UNIT_PATTERN = re.compile(
     r" ?(?:%|°|percent\b|[kmgt]i?b(?:it|ps|/s)?\b|gbit|[cfwvms]\b|ms\b|mhz\b|ghz\b|of\b|x\b|out\b|more\b|times\b|am\b|pm\b|h\b|min\b|sec\b|"
     r"gpu\b|rank\b|hour\b|minute\b|second\b|day\b|week\b|step\b|epoch\b|watt\b|volt\b|"
     r"degree|(?!is |was |has |does |hangs |fails |crashes |dies |looks |shows |keeps |always |runs )[a-z]{2,30}s\b)",
     re.IGNORECASE,
 )
-"""What a number before it counts: no host."""
 _MONTH_PATTERN = re.compile(r" ?(?:jan|feb|mar|apr|may\b|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE)
 _CONTINUATION_PATTERN = re.compile(r"[/:.-]\d")
 _NAME_SUFFIX_PATTERN = re.compile(r"[A-Za-z]{1,12}\d{1,6}")
@@ -61,14 +62,14 @@ _BRACKET_PART_PATTERN = re.compile(r"([A-Za-z]{0,20})(\d{0,9})(?:-([A-Za-z]{0,20
 
 @dataclass(slots=True)
 class HostList:
-    """Names in the order of the text, and where the list ends in it."""
+    """Names in text order, and the list's end in the text."""
 
     names: list[str]
     end: int
 
 
 def parse_host_list(text: str, match: re.Match[str], book: HostIndex) -> HostList | None:
-    """The list of hosts that begins with this name (a match of NAME); None where it is no host's."""
+    """Return the list that starts with this name (a `HOST_NAME_PATTERN` match), or None if it names no host."""
     raw = match[0].rstrip("._-")
     if len(raw) > MAX_NAME_CHARS:
         return None
@@ -83,12 +84,11 @@ def parse_host_list(text: str, match: re.Match[str], book: HostIndex) -> HostLis
 
 
 def _is_followed_by_unit(text: str, at: int) -> bool:
-    """Whether the number that ends here counts what follows."""
     return bool(_UNIT_PATTERN.match(text, at))
 
 
 def _parse_dashed_range(raw: str, book: HostIndex) -> list[str]:
-    """The hosts of `gpu-001-004`, `node-a1-a4`, `gpu001-gpu004`; none where it is no range. `gpu-2-4` is more often a name than a range."""
+    """Return the hosts of `gpu-001-004`, `node-a1-a4`, `gpu001-gpu004`. `gpu-2-4` is more often a name."""
     for at in [place for place, letter in enumerate(raw) if letter == "-"][:12]:
         first, last = raw[:at], raw[at + 1 :].lstrip("-")
         if not book.is_numbered(first) or (last.isdigit() and book.find_host(raw)):
@@ -106,10 +106,9 @@ def _parse_dashed_range(raw: str, book: HostIndex) -> list[str]:
 
 
 def _extend_list(text: str, start: int, found: HostList, book: HostIndex, *, ranged: bool) -> None:
-    """Add what continues the list."""
     last = found.names[-1]
     ends = bool(_TWO_ENDS_PATTERN.search(text[max(0, start - 60) : start].rpartition("\n")[2]))
-    kept = [(len(found.names), found.end)]  # what holds where the rest turns out to be a date or an address
+    kept = [(len(found.names), found.end)]  # fallback if the rest is a date or an address
     between = not ends and _BETWEEN_PATTERN.search(text[max(0, start - 40) : start])
     both = _BETWEEN_AND_PATTERN.match(text, found.end) if between else None
     member = _parse_member(text, both.end(), last, book) if both else None
@@ -138,7 +137,7 @@ def _extend_list(text: str, start: int, found: HostList, book: HostIndex, *, ran
 
 
 def _parse_member(text: str, at: int, like: str, book: HostIndex, *, tight: bool = True, short: bool = False) -> tuple[str, int] | None:
-    """Return the host name at this place and where it ends: a full name, or the end of a name like the one before (with `short` only that)."""
+    """Return the host name here and its end: a full name, or an ending like the previous one's (`short`: only that)."""
     at += len(text[at : at + 2]) - len(text[at : at + 2].lstrip("`*'\"<_"))
     if digits := _MEMBER_NUMBER_PATTERN.match(text, at):
         return _parse_numbered_member(text, digits, like, book, tight=tight)
@@ -163,14 +162,14 @@ def _parse_numbered_member(text: str, digits: re.Match[str], like: str, book: Ho
     ):
         return None
     if padded and get_digits(like).startswith("0") and len(number) != width:
-        return None  # the day of a date
+        return None  # the day in a date
     alike = len(number) == width and (padded or width > 1)
     natural = tight and width <= len(number) and not get_digits(like).startswith("0")
     return (name, end) if alike or natural or book.find_host(name) else None
 
 
 def _complete_name(like: str, raw: str, book: HostIndex, *, short: bool = False) -> str:
-    """The name that this is or ends, beside that of another host: `gpu-004`, `a4` after `node-a1`, `r7-04` after `b200-r7-01`."""
+    """Complete a name from another host's: `a4` after `node-a1`, `r7-04` after `b200-r7-01`."""
     before, _, domain = like.partition(".")
     if strip_separators(get_stem(raw)) == strip_separators(get_stem(like)) and get_stem(raw):
         return "" if short else _replace_number(like, get_digits(raw))
@@ -186,14 +185,12 @@ def _complete_name(like: str, raw: str, book: HostIndex, *, short: bool = False)
 
 
 def _replace_number(like: str, number: str) -> str:
-    """The other host's name with this number."""
     before, dot, domain = like.partition(".")
     own = get_digits(before)
     return f"{before[: -len(own)]}{number}{dot}{domain}" if own and number else ""
 
 
 def _expand_span(first: str, last: str, book: HostIndex) -> list[str]:
-    """Every name from one to the other, lowest first; none where they are not numbered alike, or are too many."""
     if get_stem(first) != get_stem(last) or not get_digits(first) or not get_digits(last):
         return []
     ends = sorted((get_digits(first), get_digits(last)), key=int)
@@ -204,19 +201,19 @@ def _expand_span(first: str, last: str, book: HostIndex) -> list[str]:
 
 
 def keep_if_hosts(names: list[str], book: HostIndex) -> list[str]:
-    """A range counts when it is one of hosts: at least one is known, or numbered like one."""
+    """Return the names if one is known or numbered like a known host, else none."""
     real = len(names) <= MAX_RANGE_HOSTS and any(map(book.is_numbered, names))
     return names if real else []
 
 
 def parse_bracket_range(text: str, book: HostIndex) -> list[str]:
-    """The hosts of `gpu-[001-003,007]` or `node-{a1..a4}`; the range itself where it is one of the known hosts' and cannot be read."""
+    """Return the hosts of `gpu-[001-003,007]` or `node-{a1..a4}`; an unreadable range of a known stem as it is."""
     name, inside = text[: min(at for sign in "[{(" if (at := text.find(sign)) >= 0)], ""
     plain = text.translate(str.maketrans("{}();|–…", "[][],,--")).replace(" ", "")
     plain = plain.replace("...", "-").replace("..", "-").rstrip(".-")
     inside = plain[len(name) + 1 :].partition("]")[0]
     if book.find_host(name) and (inside.isdigit() or text[len(name)] == "("):
-        return [name]  # beside the number of a process, or of its GPUs
+        return [name]  # followed by a process or GPU number
     try:
         names = [one for choice in _split_bracket_choices(plain) for one in expand_host_range(choice)]
     except BadRange:
@@ -226,7 +223,7 @@ def parse_bracket_range(text: str, book: HostIndex) -> list[str]:
 
 
 def _split_bracket_choices(text: str) -> Iterator[str]:
-    """The same with letters taken out of its brackets: `node-[a1-a4,b2]` as `node-a[1-4]` and `node-b[2]`."""
+    """Move letters out of brackets: `node-[a1-a4,b2]` becomes `node-a[1-4]` and `node-b[2]`."""
     pieces = re.split(r"\[([^\]]*)\]", text)
     rows = [list(_split_bracket_parts(piece)) if at % 2 else [piece] for at, piece in enumerate(pieces)]
     if len(rows) > 7:

@@ -1,7 +1,7 @@
-"""Which hosts and which job a text names. Hosts match as whole words against those that are known; ranges may be written in any way. Pure.
+"""Find the hosts and the job that a text names. Hosts match as whole words; ranges in any notation. Pure.
 
-What looks like a host and is none of the known ones is named as such, in the spelling of the text: it is never taken for another. Only a reader who says
-so (`lenient`) gets one host's name in other separators as that host, with the spelling of the text beside it.
+An unknown name that looks like a host is reported as spelt and never replaced by another. Only `lenient` callers get a
+host whose separators differ, with the original spelling.
 """
 
 import re
@@ -46,17 +46,12 @@ _JOB_PATTERNS = (
 
 @dataclass(frozen=True, slots=True)
 class NamedHosts:
-    """Hosts in the order of the text."""
-
     hosts: tuple[str, ...]
     unknown: tuple[str, ...]
-    read_as: tuple[tuple[str, str], ...] = ()
-    """Names as they were written, each with the host that it was taken for."""
+    read_as: tuple[tuple[str, str], ...] = ()  # Names as written, each with the host it was read as.
 
 
 class HostSpan(NamedTuple):
-    """A name, list or range in a text."""
-
     start: int
     end: int
     names: list[str]
@@ -65,18 +60,18 @@ class HostSpan(NamedTuple):
 def find_hosts(
     text: str, known: "Collection[str] | HostIndex", domains: Collection[str] | None = None, *, lenient: bool = False
 ) -> NamedHosts:
-    """Return the hosts that the text names, and names and ranges that look like hosts but are not known. Who reads many texts gives a book, with
-    its domains in it. `lenient`: `gpu_003` is gpu-003 where no other host can be meant.
+    """Return known hosts in the text, and unknown names and ranges that look like hosts.
 
-    `domains` are those of the known hosts: a full name of another domain is another host. None where any is believed, as in what
-    our own machines print.
+    Args:
+        known: Pass a `HostIndex`, which has its own domains, to read many texts.
+        domains: Domains of known hosts; a full name elsewhere is another host. None accepts any, as in machine output.
+        lenient: Read `gpu_003` as gpu-003 where no other host can be meant.
     """
     book = known if isinstance(known, HostIndex) else HostIndex(known, domains)
     return resolve_names([name for span in find_host_spans(text, book) for name in span.names], book, lenient=lenient)
 
 
 def find_host_spans(text: str, book: HostIndex) -> list[HostSpan]:
-    """Return the names, lists and ranges that the text holds, in its order."""
     found: list[HostSpan] = []
 
     def take(match: re.Match[str]) -> str:
@@ -105,24 +100,26 @@ def find_host_spans(text: str, book: HostIndex) -> list[HostSpan]:
 
 _BARE_NUMBER_PATTERN = re.compile(r"(?<![\w.:/#\[,-])0\d{2,5}(?![\w.:%\]-])")
 
+# A range from a zero-padded number: `001-3`.
 _BARE_RANGE = re.compile(r"(?<![\w.:/#\[,-])(?P<first>0\d{2,5})(?:-|\.\.| to )(?P<last>\d{1,6})(?![\w.:%\]-])")
-"""`001-3`: from a number with zeros before it to another."""
 
 
+# Before a number: it counts no hosts.
 _OTHER_COUNT_PATTERN = re.compile(
     r"\b(?:jobs?|ranks?|steps?|epochs?|iterations?|batch|tickets?|incidents?|codes?|s?xids?|pids?|errors?|runs?|rooms?|racks?|ports?|lanes?|"
     r"tasks?|arrays?|users?|versions?|attempts?|lines?|ids?|nr|no|number)\W{0,3}(?:is |was )?(?:\d{1,8}(?:, ?| and | or | ?/ ?)){0,4}$",
     re.IGNORECASE,
 )
-"""What stands before a number that counts no hosts."""
 _MAX_COUNT_CHARS = 64
-MAX_EXPANDED_HOSTS = 32
-"""Hosts that are written out for a range of numbers."""
+MAX_EXPANDED_HOSTS = 32  # Longest range of numbers that is written out.
 
 
 def expand_host_numbers(text: str, known: "Collection[str] | HostIndex") -> str:
-    """The text with `003` written as `gpu-003`, where the numbers of the known hosts are written so and only one has it, and `nodes 3-5` as
-    `gpu-003, gpu-004, gpu-005`. A bare number with zeros before it is hardly anything else among people who look at numbered hosts."""
+    """Write `003` as `gpu-003` and `nodes 3-5` as `gpu-003, gpu-004, gpu-005`, where exactly one known host has the
+    number.
+
+    In text about numbered hosts a zero-padded number hardly means anything else.
+    """
     book = known if isinstance(known, HostIndex) else HostIndex(known)
 
     def full(found: re.Match[str]) -> str:
@@ -146,19 +143,18 @@ def expand_host_numbers(text: str, known: "Collection[str] | HostIndex") -> str:
 
 
 def find_job_id(text: str) -> str:
-    """The job id, or nothing."""
     found = next((found for pattern in _JOB_PATTERNS if (found := pattern.search(text))), None)
     return found["job"].rstrip(".-") if found else ""
 
 
 def _parse_called_host(match: re.Match[str], book: HostIndex) -> str:
-    """The name before or after a word for a host; a device's name only where a host of that number is known."""
+    """A device's name counts only if a host of that number is known."""
     name = (match["name"] or match["before"]).rstrip(".-_")
     return name if book and (not NON_HOST_PATTERN.match(name) or (match["before"] and book.find_similar_host(name))) else ""
 
 
 def _parse_numbered_hosts(match: re.Match[str], book: HostIndex) -> list[str]:
-    """The hosts of `nodes 3-6` or `hosts 1, 3 and 5`."""
+    """Return the hosts of `nodes 3-6` or `hosts 1, 3 and 5`."""
     numbers = [int(match["first"])]
     for step, number in _NUMBER_STEP_PATTERN.findall(match["more"]):
         spans = _RANGE_WORD_PATTERN.fullmatch(step) and numbers[-1] < int(number) < numbers[-1] + MAX_RANGE_HOSTS
@@ -170,8 +166,9 @@ def _parse_numbered_hosts(match: re.Match[str], book: HostIndex) -> list[str]:
 
 
 def resolve_names(names: Iterable[str], book: HostIndex, *, lenient: bool = False) -> NamedHosts:
-    """Return which of the names are known. `lenient`: a name that is one known host's but for its separators is that host's, and it is kept how
-    it was read."""
+    """Split names into known and unknown ones. `lenient`: accept a known host with other separators and record the
+    spelling.
+    """
     hosts: dict[str, None] = {}
     unknown: list[str] = []
     read_as: list[tuple[str, str]] = []

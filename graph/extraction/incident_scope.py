@@ -1,6 +1,6 @@
-"""Which hosts and job an item makes the incident's, and which of its names nobody knows. Pure.
+"""Resolve the hosts and the job of an incident after an item. Pure.
 
-A name that nobody knows replaces nothing and is never taken for another; what a command names it means exactly.
+An unknown name replaces nothing and is never read as another; names in a command are exact.
 """
 
 from collections.abc import Sequence
@@ -12,26 +12,25 @@ from graph.state import InboxItem, IncidentBrief
 
 @dataclass(frozen=True, slots=True)
 class IncidentScope:
-    """`looked_at` is what this turn alone looks at; empty where that is as usual. `unknown` is said in this turn."""
+    """`looked_at`: hosts that only this turn checks, empty for the usual ones. `unknown`: names to report in this turn."""
 
     hosts: tuple[str, ...]
     job: str
     unknown: tuple[str, ...] = ()
     unknown_job: str = ""
     looked_at: tuple[str, ...] = ()
-    refused: bool = False
-    """What the item names is all unknown: there is nothing to look at."""
+    refused: bool = False  # All names in the item are unknown, so there is nothing to check.
 
 
 def get_job_to_look_up(old: IncidentBrief, new: ParsedReport) -> str:
-    """The job whose hosts must be known to read the item; empty where none is."""
+    """Return the job whose hosts are needed, or ""."""
     return (new.job or old.job) if _names_other_job(old, new) or not (old.hosts or new.hosts) else ""
 
 
 def resolve_scope(
     item: InboxItem, old: IncidentBrief, new: ParsedReport, of_job: Sequence[str], *, scheduled: bool = False
 ) -> IncidentScope:
-    """`of_job`: visible hosts of the job that `get_job_to_look_up` named; `scheduled`: there is a scheduler that could be asked."""
+    """Return the scope. `of_job`: visible hosts of the looked-up job; `scheduled`: a scheduler could be asked."""
     asked = _names_other_job(old, new) or (scheduled and get_job_to_look_up(old, new))
     lost_job = (new.job or old.job) if asked and not of_job else ""
     hosts = _select_hosts(item, old, new, () if lost_job else of_job)
@@ -47,7 +46,7 @@ def resolve_scope(
 
 
 def _names_other_job(old: IncidentBrief, new: ParsedReport) -> bool:
-    """Another job than the incident's is named, or a first one beside hosts that are known already."""
+    """A first job counts as another one if hosts are known already."""
     return bool(new.job) and new.job != old.job and bool(old.job or old.hosts)
 
 

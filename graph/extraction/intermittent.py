@@ -1,4 +1,4 @@
-"""Whether a report says that the trouble comes and goes: then one look may fall between two faults. Pure."""
+"""Detect reports of intermittent trouble, which a single check may miss. Pure."""
 
 import re
 
@@ -17,5 +17,4 @@ MAX_CHARS = 4000
 
 
 def is_intermittent(text: str) -> bool:
-    """Return whether the words say so."""
     return _INTERMITTENT_PATTERN.search(_NOT_INTERMITTENT_PATTERN.sub(" ", text[:MAX_CHARS].lower())) is not None

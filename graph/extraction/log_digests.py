@@ -1,6 +1,7 @@
-"""Long logs as people and models read them: kinds of lines with counts, times and places instead of a hundred thousand lines. Pure.
+"""Digests of long logs for people and models: kinds of lines with counts, times and positions. Pure.
 
-Low trust, all of it: a template proves nothing, it shows where to look. `read_log` takes a while on a large text: not on the event loop.
+Low trust: a template proves nothing and only shows where to look. `digest_log` is slow on large texts: keep it off the
+event loop.
 """
 
 from collections import defaultdict
@@ -18,18 +19,16 @@ from kb.scan import split_lines
 from tools.fact import Fact
 from tools.inventory.host_ranges import fold_host_names
 
+# Logs and templates per incident, and templates on a card.
 MAX_LOGS_PER_INCIDENT, MAX_TEMPLATES_PER_INCIDENT, MAX_SHOWN_TEMPLATES = 4, 60, 5
-"""Logs and templates that an incident keeps, and templates that a card shows."""
-MIN_LOG_LINES, MAX_TEMPLATE_CHARS = 20, 200
-"""Lines from which on a text is too long to be read as it is; characters of a template that are kept."""
-MAX_LOG_CHARS = 64 << 20
-"""Characters of one log that are gone through; a file of Slack is smaller."""
+MIN_LOG_LINES, MAX_TEMPLATE_CHARS = 20, 200  # Lines from which a text is a log, and characters kept per template.
+MAX_LOG_CHARS = 64 << 20  # Characters read per log; Slack files are smaller.
+# Starts of long outputs that are not logs.
 _DOCUMENT_PREFIXES = ("<?xml", "<nvidia_smi_log", "==============NVSMI LOG")
-"""How outputs begin that are long and yet no log."""
 
 
 def digest_log(name: str, sha256: str, text: str, now: datetime | None = None, rules: Sequence[FilterRule] = FILTERS) -> LogDigest | None:
-    """The digest of a log; None where the text is short, or no log. `rules`: which lines are regular."""
+    """Return the digest, or None for a short text or no log. `rules`: which lines are regular."""
     if not is_log(text):
         return None
     data = text[:MAX_LOG_CHARS].encode("utf-8", "replace")
@@ -44,7 +43,7 @@ def digest_log(name: str, sha256: str, text: str, now: datetime | None = None, r
 
 
 def is_log(text: str) -> bool:
-    """Whether a text is of many lines, and not one document (XML, JSON, the whole of `nvidia-smi -q`)."""
+    """Return whether it has many lines and is not one document (XML, JSON, `nvidia-smi -q`)."""
     head = list(islice((line.strip() for line in split_lines(text[:65536]) if line.strip()), MIN_LOG_LINES))
     if len(head) < MIN_LOG_LINES or head[0].startswith(_DOCUMENT_PREFIXES):
         return False
@@ -52,19 +51,19 @@ def is_log(text: str) -> bool:
 
 
 def merge_log_digests(old: Sequence[LogDigest], new: Sequence[LogDigest]) -> tuple[LogDigest, ...]:
-    """The newest few logs, each text once, with as many templates together as an incident keeps."""
+    """Return the newest logs, each text once, within the incident's template limit."""
     rows = list({row.sha256: row for row in (*old, *new)}.values())[-MAX_LOGS_PER_INCIDENT:]
     return tuple(_limit_templates(row, MAX_TEMPLATES_PER_INCIDENT // len(rows)) for row in rows)
 
 
 def select_telling_templates(logs: Sequence[LogDigest], most: int = MAX_SHOWN_TEMPLATES) -> tuple[LogDigest, ...]:
-    """The most telling templates, `most` in all, every log with its share; a log without any is left out."""
+    """Return the most telling templates, `most` in all and a share per log; logs without any are dropped."""
     share = max(1, most // max(1, len(logs)))
     return tuple(short for row in logs[:most] if (short := _limit_templates(row, share)).templates)
 
 
 def _limit_templates(log: LogDigest, most: int) -> LogDigest:
-    """The most telling templates, in the order of the log; the lines of the others are left out."""
+    """Keep the most telling templates; the others' lines count as left out."""
     ranked = sorted(log.templates, key=lambda row: -_score_template(row, log.lines))
     chosen = {row.text for row in ranked[:most]}
     templates = tuple(row for row in log.templates if row.text in chosen)
@@ -77,7 +76,7 @@ def _score_template(row: LogTemplate, lines: int) -> float:
 
 
 def build_job_log_digest(facts: Iterable[Fact]) -> LogDigest | None:
-    """What the hosts' own looks at a job's logs found troubling, the same template of several hosts once; None where there is nothing."""
+    """Merge the suspicious templates of the hosts' job log checks; None without any."""
     same: dict[str, list[LogTemplate]] = defaultdict(list)
     logs: list[Fact] = []
     for fact in (fact for fact in facts if fact.key == "job.log" and fact.host):
@@ -96,7 +95,7 @@ def build_job_log_digest(facts: Iterable[Fact]) -> LogDigest | None:
 
 
 def _merge_templates(rows: Sequence[LogTemplate], one_log: bool) -> LogTemplate:
-    """Numbers of lines lead into one text only: of several, the times are what leads back."""
+    """Line numbers are kept for a single log only; times lead back to several."""
     first = min((row.first for row in rows if row.first), default=None)
     last = max((row.last for row in rows if row.last), default=None)
     places = {} if one_log else {"line": 0, "last_line": 0}
@@ -104,7 +103,6 @@ def _merge_templates(rows: Sequence[LogTemplate], one_log: bool) -> LogTemplate:
 
 
 def format_log_digest(log: LogDigest) -> list[str]:
-    """The log in lines of text: its name and size, and below it a line a template."""
     small = "; ".join(f"{count:,} {what}" for count, what in ((log.regular, "of them regular"), (log.left_out, "not shown")) if count)
     head = f"{log.name}: {log.lines:,} lines{f', {small}' if small else ''}{f', stored as {log.sha256[:12]}' if log.sha256 else ''}"
     return [head, *(f"  {_format_template(row)}" for row in log.templates)]

@@ -1,4 +1,4 @@
-"""What people see, hear or smell at a machine: smoke, noises, water, warning lights. No check can confirm or deny it. Pure."""
+"""What people see, hear or smell at a machine (smoke, noise, water, lights), which no check can confirm or deny. Pure."""
 
 import re
 from typing import Final
@@ -46,7 +46,7 @@ _LONGEST: Final = 8000
 
 
 def physical_reports(text: str) -> tuple[str, ...]:
-    """Return the sentences that report something which people sensed at a machine, as they were written."""
+    """Return the sentences that report such a perception, as written."""
     found: list[str] = []
     for part in _PART.finditer(_OF_PROGRAMS.sub(" ", text[:_LONGEST])):
         said = part[0].strip()
@@ -58,5 +58,5 @@ def physical_reports(text: str) -> tuple[str, ...]:
 
 
 def _asks_only(said: str) -> bool:
-    """Whether a sentence does nothing but ask: “is there smoke?”, but not “it smells of smoke, is that bad?”."""
+    """Return whether a sentence only asks: “is there smoke?”, but not “it smells of smoke, is that bad?”."""
     return said.endswith("?") and bool(_ASKS.match(said))

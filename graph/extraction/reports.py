@@ -1,4 +1,4 @@
-"""A report in people's words, with or without pasted log lines → hosts, job, time, symptoms and signatures. Rules only; no model, no I/O."""
+"""Parse a report into hosts, job, time, symptoms and signatures. Rules only; no model, no I/O."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -15,8 +15,7 @@ from kb.logs.kernel.reader import list_kernel_events
 from kb.logs.timestamps import find_time
 from kb.taxonomy.symptoms import find_symptoms, map_signatures_to_symptoms
 
-MAX_REPORT_CHARS = 200_000
-"""Characters that are read for words; a log as long as that is an attachment, and its facts are read elsewhere."""
+MAX_REPORT_CHARS = 200_000  # Characters read as a report; longer logs are attachments, whose facts are read elsewhere.
 _MAX_PROSE_CHARS = 20_000
 _XID_PATTERN = re.compile(
     r"\b(?P<kind>s?xid)s?(?: errors?| codes?)?(?: \([^)\n]{1,40}\))?[ :=#]{0,3}(?P<code>\d{1,5})\b(?!\s*(?:gpus?|nodes?|times)\b)",
@@ -31,13 +30,13 @@ _LOG_LINE_PATTERN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ParsedReport:
-    """`hosts` are known ones only, without those that the text calls fine. `signatures` are error classes, `xid:79`, `sxid:20034` and kernel events,
-    as the text quotes them."""
+    """`hosts`: known ones not called fine. `signatures`: error classes, `xid:79`, `sxid:20034` and kernel events as
+    quoted.
+    """
 
     hosts: tuple[str, ...] = ()
     unknown_hosts: tuple[str, ...] = ()
-    read_as: Mapping[str, str] = field(default_factory=dict)
-    """Names as they were written → the hosts that they were taken for."""
+    read_as: Mapping[str, str] = field(default_factory=dict)  # Names as written → the hosts they were read as.
     job: str = ""
     since: datetime | None = None
     until: datetime | None = None
@@ -48,8 +47,8 @@ class ParsedReport:
 def parse_report(
     text: str, known_hosts: Collection[str] | HostIndex, now: datetime, domains: Collection[str] | None = None, *, lenient: bool = False
 ) -> ParsedReport:
-    """What a text says. Times, hosts and everyday words are read from its prose; log lines speak through their signatures. `domains` and `lenient`
-    as of `find_hosts`.
+    """Parse a report. Prose gives times, hosts and symptoms, log lines give signatures. `domains` and `lenient` as in
+    `find_hosts`.
     """
     text = text[:MAX_REPORT_CHARS]
     prose = _select_prose(text)
@@ -72,7 +71,7 @@ def parse_report(
 
 
 def _select_prose(text: str) -> str:
-    """The lines that a person wrote. Where most lines are a log's, the few that do not look like it are the log's as well."""
+    """Return a person's lines; none if most lines are a log's, since the rest then is, too."""
     lines = [line for line in text.split("\n") if line.strip()]
     said = [line for line in lines if not is_log_line(line)]
     if len(lines) > 20 and len(said) * 2 < len(lines):
@@ -81,7 +80,6 @@ def _select_prose(text: str) -> str:
 
 
 def is_log_line(line: str) -> bool:
-    """Whether a line was printed by a program."""
     return (
         bool(_LOG_LINE_PATTERN.search(line[:400]))
         or (split_rank_tag(line)[0] is not None)

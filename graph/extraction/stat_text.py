@@ -1,4 +1,4 @@
-"""Numbers that people read, each said in one way wherever it stands: how sure, how many hosts and checks, how long. Pure."""
+"""Uniform texts for confidence, coverage and duration. Pure."""
 
 from collections.abc import Iterable
 
@@ -7,18 +7,18 @@ from tools.fact import Fact
 
 
 def format_confidence_percent(confidence: float) -> str:
-    """`93 %`; never a hundred, and never none."""
+    """Return `93 %`, never below 1 or above 99."""
     return f"{max(1, min(99, round(confidence * 100)))} %"
 
 
 def format_makespan(stats: IncidentCosts) -> str:
-    """How long the looks took: `12 s`, `0.4 s`."""
+    """Return the checks' duration: `12 s`, `0.4 s`."""
     took = stats.makespan_seconds
     return f"{took:.0f} s" if took >= 1 else f"{took:.1f} s"
 
 
 def format_coverage(stats: IncidentCosts) -> str:
-    """`4 hosts looked at with 88 checks`. A host that was asked and answered nothing was not looked at."""
+    """Return `4 hosts looked at with 88 checks`; silent hosts do not count as looked at."""
     if not stats.hosts:
         return "no host looked at"
     if stats.silent >= stats.hosts:
@@ -27,17 +27,17 @@ def format_coverage(stats: IncidentCosts) -> str:
 
 
 def format_cost(stats: IncidentCosts) -> str:
-    """`88 checks on 4 hosts in 12 s`; empty where nothing was asked."""
+    """Return `88 checks on 4 hosts in 12 s`; empty without checks."""
     return f"{_format_checks(stats)} on {_format_answered_hosts(stats)} in {format_makespan(stats)}" if stats.checks else ""
 
 
 def format_hosts_and_makespan(stats: IncidentCosts) -> str:
-    """`4 hosts in 12 s`; empty where nothing was asked."""
+    """Return `4 hosts in 12 s`; empty without checks."""
     return f"{_format_answered_hosts(stats)} in {format_makespan(stats)}" if stats.checks else ""
 
 
 def count_unobserved_hosts(facts: Iterable[Fact]) -> int:
-    """How many hosts were asked and answered nothing."""
+    """Return how many hosts were asked and answered nothing."""
     asked: set[str] = set()
     answered: set[str] = set()
     for fact in facts:

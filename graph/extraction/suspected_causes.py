@@ -1,15 +1,13 @@
-"""Which causes the writer of a report suspects: "I think it is NCCL", "probably the switch". Pure."""
+"""Causes that the report's writer suspects: "I think it is NCCL", "probably the switch". Pure."""
 
 import re
 
 from kb.history.label_ranking import LabelRanker
 from kb.taxonomy.taxonomy import Taxonomy
 
-MAX_CHARS = 4000
-"""Characters of a text that are read for guesses."""
+MAX_CHARS = 4000  # Characters read per text.
 MAX_GUESSES, MAX_LABELS = 3, 4
-MIN_SHARE = 1 / 3
-"""A label fits a guess if its likeness reaches this share of the best label's."""
+MIN_SHARE = 1 / 3  # A label fits a guess if its likeness reaches this share of the best label's.
 
 _ADVERB_PATTERN = (
     r"(?:really |still |rather |also |strongly |would |'d |'m |'re |was |were |am |are |do |kind of |pretty |quite |almost |just ){0,3}"
@@ -40,12 +38,11 @@ _DENIAL_PATTERN = re.compile(
     r"\b(?:not|no|never|don't|doesn't|don’t|doesn’t|isn't|isn’t|wasn't|cannot|can't|can’t|without|nor)\b", re.IGNORECASE
 )
 _HEALTHY_PATTERN = re.compile(r"\b(?:fine|ok|okay|healthy|good|innocent|alright)$", re.IGNORECASE)
-_MAX_DENIAL_CHARS = 14
-"""Characters before a cue in which a denial stands: "I don't think it is NCCL"."""
+_MAX_DENIAL_CHARS = 14  # Characters before a cue in which a denial counts: "I don't think it is NCCL".
 
 
 def find_suspected_causes(text: str, taxonomy: Taxonomy) -> tuple[str, ...]:
-    """Return the labels that fit what the writer says that it may be, best first; none where nothing is guessed."""
+    """Return labels that fit the writer's guesses, best first."""
     nearest, found = LabelRanker.build(taxonomy), dict[str, None]()
     for guess in find_guesses(text):
         ranked = nearest.rank_labels(guess, (), most=MAX_LABELS)

@@ -1,7 +1,7 @@
-"""Which labels a text speaks of, from the text alone: its words, the symptoms it complains of, and the errors it quotes. Pure.
+"""Rank the labels that a text fits, by its words, symptoms and quoted errors alone. Pure.
 
-Words are compared with labels and past incidents (`kb.history.label_ranking`); quoted log lines become facts and are weighed by the taxonomy's clues,
-the same way as facts from hosts. No host is asked, so the result is a ranking and never a diagnosis.
+Words are compared with labels and past incidents (`kb.history.label_ranking`); quoted log lines become facts and are
+weighed by the taxonomy's clues. No host is asked, so the result is never a diagnosis.
 """
 
 import math
@@ -20,33 +20,31 @@ from kb.taxonomy.taxonomy import Taxonomy
 from tools.checks.check import Check
 from tools.fact import Fact
 
+# Weight of a quoted clue relative to one observed on a host: people quote the line they believe in.
 QUOTED_CLUE_WEIGHT = 0.5
-"""What a clue in a quoted line counts, against the same clue seen on a host: people quote the line they believe in."""
-MAX_QUOTED_LOG_ODDS = 2.5
-"""Most that quoted lines move one label, in log-odds."""
+MAX_QUOTED_LOG_ODDS = 2.5  # Bound on what quoted lines add to one label.
+# At this weight of quoted lines a label ranks behind the best other: a contradicting line outweighs similar words.
 CONTRADICTION_LOG_ODDS = -3.0
-"""Weight of quoted lines from which a label comes behind the best of the others: a line that says the opposite outweighs any likeness of words."""
-MIN_SURE_PROBABILITY = 0.9
-"""A probability that a text alone reaches only by a line that decides, or by phrases of the label itself."""
+MIN_SURE_PROBABILITY = 0.9  # Reached only with a decisive quoted line or phrases of the label itself.
 MIN_PHRASES = 2
+# Parts of a cluster: a text that names one is about something that breaks.
 CLUSTER_PART_WORDS = frozenset(
     """bmc cable cables checkpoint container cpu cuda dataloader dimm disk dns docker driver ecc efa ethernet fabric fan filesystem firmware gpu
     gpus hca ib infiniband kabel kernel kubernetes lustre memory mtu nccl network netz netzwerk nfs nic nvlink nvme nvswitch pcie port power psu
     rank ranks rdma roce scheduler slurm speicher storage switch treiber vram xid""".split()  # noqa: SIM905
 )
-"""Words for parts of a cluster: a text that names one is about something that breaks."""
 _WORD_PATTERN = re.compile(r"[^\W_]{2,40}")
+# Factor over chance that the best label must reach where a text names no symptom and quotes no error.
 MIN_LIFT_OVER_CHANCE = 6.0
-"""Times as likely as chance that the best label of a text must be, where the text names no symptom and quotes no error."""
 
+# Calibration: this power of the probabilities predicts best over the published incidents; words sound too sure.
 PROBABILITY_EXPONENT = 0.6
-"""Words sound surer than they are: over the published incidents this power of the probabilities predicts best."""
 
 
 def rank_labels_by_text(
     text: str, taxonomy: Taxonomy, nearest: LabelRanker, checks: Mapping[str, Check], now: datetime
 ) -> list[tuple[str, float]]:
-    """Every label with its probability, best first; the probabilities sum to one."""
+    """Return every label with its probability (sum 1), best first."""
     said = parse_report(strip_boilerplate(text), (), now)
     symptoms = [symptom for symptom in said.symptoms if symptom != "vague"]
     words = nearest.rank_labels(f"{text}\n{' '.join(said.signatures)}", symptoms, most=len(taxonomy.leaves))
@@ -64,7 +62,7 @@ def rank_labels_by_text(
 
 
 def matches_nothing(text: str, ranked: Sequence[tuple[str, float]], taxonomy: Taxonomy, checks: Mapping[str, Check], now: datetime) -> bool:
-    """Return whether a text names no symptom and no part of a cluster, quotes no error and is near no label: its ranking is chance."""
+    """Return whether a text has no symptom, cluster part, quoted error or near label, so that its ranking is chance."""
     said = parse_report(strip_boilerplate(text), (), now)
     facts = extract_pasted_facts(text, checks).facts
     told = any(symptom != "vague" for symptom in said.symptoms) or bool(said.signatures) or bool(score_quoted_clues(facts, taxonomy))
@@ -73,13 +71,13 @@ def matches_nothing(text: str, ranked: Sequence[tuple[str, float]], taxonomy: Ta
 
 
 def _find_contradicted_labels(text: str, taxonomy: Taxonomy) -> set[str]:
-    """The labels of fatal errors, where a text calls its errors non-fatal alone."""
+    """Return labels of fatal errors if only non-fatal ones are mentioned."""
     words = set(extract_terms(text))
     return {label for label in taxonomy.leaves if "fatal" in label.lower()} if "nonfatal" in words and "fatal" not in words else set()
 
 
 def _cap_unproven_label(ranked: list[tuple[str, float]], text: str, facts: Sequence[Fact], taxonomy: Taxonomy) -> list[tuple[str, float]]:
-    """The ranking, its first label below SURE where neither a quoted line decides for it nor the text holds its own phrases."""
+    """Keep the first label below `MIN_SURE_PROBABILITY` without a decisive quoted line or its own phrases."""
     (label, p), *others = ranked
     if (
         p < MIN_SURE_PROBABILITY
@@ -93,7 +91,7 @@ def _cap_unproven_label(ranked: list[tuple[str, float]], text: str, facts: Seque
 
 
 def _derive_xid_repeats(facts: Sequence[Fact]) -> list[Fact]:
-    """How the quoted Xids 13 and 31 repeat; `single` where they came too seldom to say."""
+    """Classify repeats of quoted Xids 13 and 31; `single` for too few."""
     seen = [fact for fact in facts if fact.key == "kernel.xid" and fact.value in (13, 31) and fact.device]
     patterns = classify_repeats(_QuotedXid(fact.key, fact.value, fact.device, fact.time, fact.boot_id, fact.attrs) for fact in seen)
     return [
@@ -104,8 +102,6 @@ def _derive_xid_repeats(facts: Sequence[Fact]) -> list[Fact]:
 
 @dataclass(frozen=True, slots=True)
 class _QuotedXid:
-    """A quoted Xid, as `kb.catalogues.xid` counts them."""
-
     kind: str
     value: object
     device: str | None
@@ -120,7 +116,7 @@ def _is_proven_by_quote(label: str, facts: Sequence[Fact], taxonomy: Taxonomy) -
 
 
 def score_quoted_clues(facts: Iterable[Fact], taxonomy: Taxonomy) -> dict[str, float]:
-    """Log-odds of each label by the clues that quoted lines match; a clue counts once, however often it is quoted."""
+    """Return log-odds per label from clues that match quoted lines; each clue counts once."""
     found: dict[str, float] = {}
     seen: set[tuple[str, str]] = set()
     for fact in facts:

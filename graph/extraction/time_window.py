@@ -1,6 +1,6 @@
-"""When it happened, in a reporter's words: "since 03:10", "around 14:05 UTC", "10 minutes ago", "last night". Pure.
+"""Parse a reporter's times: "since 03:10", "around 14:05 UTC", "10 minutes ago", "last night". Pure.
 
-A clock time without a day is the last such time before now; without a zone it is UTC, as everything here is.
+A clock time without a day is the last such time before now; without a zone it is UTC.
 """
 
 import re
@@ -63,14 +63,14 @@ _DURATION_PATTERN = re.compile(
     r"(?P<unit2>hour|day|minute)\b"
 )
 
+# Before a duration in which all was well, which is not the trouble's start.
 _HEALTHY_PATTERN = re.compile(
     r"\b(?:fine|ok|okay|good|well|stable|healthy|worked|ran|running|up)(?: (?:it|has|had|been|was|smoothly|just|at least)){0,3} ?$"
 )
-"""What people say before a length of time in which all was well: it names no beginning of the trouble."""
 
 
 def parse_time_window(text: str, now: datetime) -> TimeWindow:
-    """From when and until when, as far as the words say."""
+    """Return start and end, None where the words do not say."""
     words = text.lower()
     now = now.astimezone(UTC) if now.tzinfo else now.replace(tzinfo=UTC)
     return _parse_between(words, now) or (_parse_since(words, now), _parse_until(words, now))
@@ -107,7 +107,7 @@ def _parse_until(words: str, now: datetime) -> datetime | None:
 
 
 def _is_time(found: re.Match[str], name: str) -> bool:
-    """A bare number is a time only with minutes, am or pm, a day or a zone: "from 8 to 16 nodes" is none."""
+    """A bare number needs minutes, am/pm, a day or a zone: "from 8 to 16 nodes" is no time."""
     zone = found[f"{name}zone"]
     return (
         any(found[f"{name}{part}"] for part in ("m", "half", "date", "day"))
@@ -131,7 +131,7 @@ def _parse_point(found: re.Match[str], name: str, now: datetime) -> datetime | N
 
 
 def _parse_utc_offset(zone: str | None) -> float:
-    """Hours east of UTC."""
+    """Return hours east of UTC."""
     if not zone:
         return 0.0
     if zone[0] in "+-":
@@ -176,6 +176,6 @@ def _parse_named_time(words: str, now: datetime) -> datetime | None:
 
 
 def _get_last_morning(now: datetime) -> datetime:
-    """Six o'clock of the night that was last."""
+    """Return 06:00 today, or now if earlier."""
     six = now.replace(hour=6, minute=0, second=0, microsecond=0)
     return min(six, now)

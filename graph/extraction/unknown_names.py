@@ -1,4 +1,4 @@
-"""What is said of names that nobody knows: the same sentence in a thread, a report and a terminal. Pure."""
+"""Sentences about unknown hosts and jobs, the same in threads, reports and terminals. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,6 @@ from tools.inventory.name_suggestions import MAX_LISTED_NAMES, UnknownName, form
 
 
 def format_unknown_hosts(unknown: Sequence[UnknownName]) -> str:
-    """One sentence; empty without any."""
     words = format_unknown_names(unknown)
     return f"{words[0].upper()}{words[1:]}." if words.startswith(("not in", "none of")) else f"{words}." if words else ""
 
@@ -26,19 +25,17 @@ UNKNOWN_JOB_SENTENCES: Mapping[NoHostsReason, str] = {
 
 
 def format_unknown_job(job: str, why: NoHostsReason) -> str:
-    """One sentence; empty without a job."""
     return UNKNOWN_JOB_SENTENCES[why].format(job=job) if job else ""
 
 
 def format_name_readings(read_as: Mapping[str, str]) -> str:
-    """Say which names were taken for which hosts; empty without any."""
+    """Return which names were read as which hosts."""
     rows = [f"{name} as {host}" for name, host in read_as.items()]
     more = f", and {len(rows) - MAX_LISTED_NAMES} more likewise" if len(rows) > MAX_LISTED_NAMES else ""
     return f"I read {', '.join(rows[:MAX_LISTED_NAMES])}{more}." if rows else ""
 
 
 def format_report_unknowns(report: Report) -> tuple[str, ...]:
-    """What a report has to say of such names."""
     return tuple(
         filter(
             None,

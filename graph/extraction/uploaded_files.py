@@ -1,4 +1,4 @@
-"""Files that people hand in, acknowledged: name, size and what was found in them, or why they were not read and what to send instead. Pure."""
+"""Acknowledge attached files: name, size and findings, or why a file was not read and what to send instead. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC
@@ -16,6 +16,7 @@ _MAGIC_BYTES: Mapping[bytes, UnreadReason] = {
 }
 _UTF16_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
+# Why a file was not read, and what to send instead.
 UNREAD_REASONS: Mapping[UnreadReason, str] = {
     "image": "a picture, and I read text only: paste the lines, or attach the log",
     "document": "a document, and I read text only: paste the lines, or attach the log",
@@ -30,20 +31,19 @@ UNREAD_REASONS: Mapping[UnreadReason, str] = {
     "empty": "it is empty: attach it again",
     "too_long": "reading it took longer than I may: attach the part around the first error",
 }
-"""Why a file was not read, and what to send instead."""
 
 
+# Facts of a test that did not run, so its result is unknown.
 NOT_RUN_KEYS = frozenset({"dcgm.not_run", "dcgm.error", "ib.write_failed"})
-"""Facts that say that a test was not run. Whatever it would have found is unknown."""
 MAX_REASON_CHARS = 160
 
 
 def decode_file(raw: bytes) -> tuple[str, UnreadReason]:
-    """The text of a file, or why it has none."""
+    """Return the text of a file, or why it has none."""
     if raw.startswith(_UTF16_BYTE_ORDER_MARKS):
         return raw.decode("utf-16", "replace"), ""
     for begins, what in _MAGIC_BYTES.items():
-        if raw.startswith(begins) and (begins == b"%PDF" or not begins.isascii() or b"\0" in raw[:4096]):  # a word may begin so too
+        if raw.startswith(begins) and (begins == b"%PDF" or not begins.isascii() or b"\0" in raw[:4096]):  # text may start so, too
             return "", what
     if raw[257:262] == b"ustar":
         return "", "archive"
@@ -51,22 +51,20 @@ def decode_file(raw: bytes) -> tuple[str, UnreadReason]:
 
 
 def build_attachment(name: str, text: str) -> Attachment:
-    """A file of which only the text is known; one that was none keeps its name and why."""
     raw = text.encode("utf-8", "replace")
     kept, why = decode_file(raw)
     return Attachment(name=name, text=kept, size=len(raw), unread=why if raw else "empty")
 
 
 def is_file(given: Attachment) -> bool:
-    """Whether it came as a file; what was pasted into a message has no size of its own."""
+    """Return whether it was a file: text pasted into a message has size 0."""
     return given.size > 0 or bool(given.unread)
 
 
 def build_file_read(
     given: Attachment, facts: Iterable[Fact], is_odd: Callable[[Fact], bool], left_out: int = 0, *, recognised: bool = True
 ) -> FileReadResult:
-    """A file that was read, by what was found: how many kinds of errors, the one that the log itself has first, how much that it says was left
-    out, and how many of its telling lines nobody understood."""
+    """Summarise a read file: kinds of errors, the log's own first error, entries left out, lines not understood."""
     facts = list(facts)
     odd = [fact for fact in facts if is_odd(fact)]
     unknown = [fact for fact in facts if fact.key == NOT_UNDERSTOOD]
@@ -97,12 +95,11 @@ def build_file_read(
 
 
 def build_unread_file(given: Attachment, why: UnreadReason = "") -> FileReadResult:
-    """A file that was not read."""
     return FileReadResult(name=given.name[:MAX_NAME_CHARS], size=given.size, unread=why or given.unread)
 
 
 def format_file_read(row: FileReadResult) -> str:
-    """What stands behind its name: `1.2 MB: 3 kinds of errors, first nccl timeout at 02:41 UTC`."""
+    """Return the text behind the file's name: `1.2 MB: 3 kinds of errors, first nccl timeout at 02:41 UTC`."""
     size = format_size(row.size) if row.size else "of no known size"
     if row.unread:
         return f"{size}: not read, {UNREAD_REASONS[row.unread]}"
@@ -122,7 +119,6 @@ def format_file_read(row: FileReadResult) -> str:
 
 
 def _format_not_understood(row: FileReadResult, *, first: bool = False) -> str:
-    """What the file says beside what was understood, with the first such line where no error was."""
     if not row.not_understood:
         return ""
     lines = "1 line that may tell of trouble" if row.not_understood == 1 else f"{row.not_understood:,} lines that may tell of trouble"
@@ -134,15 +130,14 @@ def _format_left_out(row: FileReadResult) -> str:
 
 
 def format_size(size: int) -> str:
-    """`1.2 MB`, as people's file managers count."""
+    """Return decimal units, as file managers do."""
     for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{size} bytes"
 
 
-_JOB_LOG_PREFIX = "the job's log: "
-"""How a fact of a job's log begins; of a file that goes without saying."""
+_JOB_LOG_PREFIX = "the job's log: "  # Start of a job log fact's sentence, redundant beside a file name.
 
 
 def _get_sort_key(fact: Fact) -> tuple[bool, bool, str]:

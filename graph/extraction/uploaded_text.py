@@ -1,4 +1,4 @@
-"""One text that people handed in: its facts, and its templates where it is a long log. Pure, and of a large text not for the event loop."""
+"""Facts and log templates of one attached text. Pure. Slow for large texts: keep it off the event loop."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,20 +17,17 @@ from tools.process_pool import run_in_parallel
 
 @dataclass(frozen=True, slots=True)
 class TextExtraction:
-    """What was read of it."""
-
     pasted: PastedFacts
     digest: LogDigest | None = None
 
 
 class TextReader(Protocol):
-    """Reads a text without holding up the loop; None where it takes longer than anybody would wait for."""
+    """Reads a text off the event loop; None on timeout."""
 
     async def __call__(self, name: str, sha256: str, text: str, now: datetime) -> TextExtraction | None: ...
 
 
 def extract_text(name: str, sha256: str, text: str, now: datetime, checks: Mapping[str, Check]) -> TextExtraction:
-    """All of it."""
     return TextExtraction(extract_pasted_facts(text, checks), digest_log(name, sha256, text, now))
 
 
@@ -38,12 +35,14 @@ def extract_text_with_site(
     folders: tuple[Path, ...], rules: tuple[Path, ...], filters: tuple[Path, ...], programs: tuple[str, ...],
     name: str, sha256: str, text: str, now: datetime,
 ) -> TextExtraction:  # fmt: skip
-    """As `extract_text`, in a process that knows nothing yet: facts and templates beside each other. `folders`: those of the site's own
-    checks, which may know what others do not; `rules` and `filters`: those of its rules and filters for lines of logs; `programs`: the folders
-    of programs that checks may name. Raises BadChecks, BadRules and BadFilters."""
+    """As `extract_text` with a site's own files, for a fresh worker process; facts and templates in parallel.
+
+    `folders` hold its checks, `rules` and `filters` its log rules and filters, `programs` the programs that checks may
+    name. Raises BadChecks, BadRules and BadFilters.
+    """
     checks: Mapping[str, Check] = CHECKS
     if folders:
-        from tools.checks.site.loader import load_site_checks  # brings half a second of imports, which a site without any does without
+        from tools.checks.site.loader import load_site_checks  # half a second of imports, needless without site checks
 
         checks = {**CHECKS, **load_site_checks(*folders, known=CHECKS, programs=programs)}
     if rules:

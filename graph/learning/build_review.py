@@ -1,4 +1,4 @@
-"""`REVIEW.md` of a build: what a person should look at before any of it is used. Pure; every word in it is a stranger's, and none can format."""
+"""Render `REVIEW.md` of a build, for review before use. Pure. All text is untrusted and escaped."""
 
 import random
 import re
@@ -12,13 +12,13 @@ from graph.learning.rule_labelling import LabelledRow
 from kb.redact import show_invisible
 
 MONTHS_CHART_FILE: Final = "labels-by-month.png"
+# Rows of a list, rows sampled to check labels, and characters of the longest bar.
 MAX_LISTED_ROWS, SAMPLE_ROWS, MAX_BAR_CHARS = 500, 50, 40
-"""Rows of a list, rows to try the fidelity of the labels with, and letters of the longest bar."""
 _MARKDOWN_PATTERN: Final = re.compile(r"([\\`*_{}\[\]()#+!|~$&<>@:-])")
 
 
 def render_review(grown: CauseDiscovery, unread: Sequence[str], titles: Mapping[str, str], seed: str) -> str:
-    """The whole page. `titles`: of every label, the new ones among them. `seed` draws the sample, so that the same input draws the same one."""
+    """Return the page. `titles` includes new labels; the same `seed` draws the same sample."""
     rows = grown.rows
     by = {verdict: [row for row in rows if row.verdict == verdict] for verdict in ("labelled", "doubtful", "dropped")}
     sample = random.Random(seed).sample(by["labelled"], min(SAMPLE_ROWS, len(by["labelled"])))  # noqa: S311  # no secret
@@ -51,7 +51,6 @@ def _format_label_sources(rows: Sequence[LabelledRow]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """As they stand, on one line, in Markdown that nothing in them can change."""
     return _MARKDOWN_PATTERN.sub(r"\\\1", " ".join(show_invisible(text).split()))
 
 
@@ -65,7 +64,6 @@ def _render_merged_name(name: MergedName, titles: Mapping[str, str]) -> str:
 
 
 def _render_common_checks(rows: Iterable[LabelledRow], titles: Mapping[str, str]) -> str:
-    """The look that people took, of each cause and, wider, of each branch."""
     lines = [
         f"| `{name}` | {escape_markdown(titles.get(name, ''))} | `{look}` | {times} of {of} |"
         for name, (look, times, of) in find_common_checks(rows).items()
@@ -86,7 +84,7 @@ def _render_label_counts(rows: Iterable[LabelledRow], titles: Mapping[str, str])
 
 
 def count_new_labels_by_month(rows: Iterable[LabelledRow]) -> dict[str, int]:
-    """How many labels of labelled rows were met for the first time in each month: where that falls, little new is left to learn."""
+    """Return how many labels first occurred in each month; falling numbers mean little is left to learn."""
     first: dict[str, str] = {}
     for row in sorted((row for row in rows if row.time and row.verdict == "labelled"), key=lambda row: row.time):
         first.setdefault(row.label, row.time[:7])
@@ -123,7 +121,6 @@ def _render_sample_row(row: LabelledRow) -> str:
 
 
 def _format_confidence(row: LabelledRow) -> str:
-    """How sure rules are, or which model chose and what words say against it."""
     if row.by:
         return f"by {escape_markdown(row.by)}{f' ({escape_markdown(row.why)})' if row.why else ''}"
     return f"{row.confidence:.0%}" if row.confidence else f"({escape_markdown(row.why)})"

@@ -1,6 +1,8 @@
-"""The second pass over an export: causes that no label names are walked in the order of time, and each is a cause met before, near to one, or new.
+"""Second pass over an export: threads without a label, in order of time, each matched to a known, a near or a new
+cause.
 
-A cause is named by the export, by a model, or by nobody: then three threads in like words make one. What is new is a draft: people decide.
+The export or a model names a cause; without a name, three similar threads make one. New causes are drafts for people to
+decide.
 """
 
 import math
@@ -15,16 +17,14 @@ from kb.history.bm25 import BM25Corpus
 from kb.history.search_terms import extract_terms
 from kb.taxonomy.taxonomy import CATEGORIES, Taxonomy
 
+# From here two names are one. No two built-in labels are as similar, which a test ensures.
 MIN_NAME_LIKENESS: Final = 0.7
-"""Likeness of two names from which they are one; no two labels of ours are as much alike, and a test holds that."""
-MIN_THREAD_LIKENESS: Final = 0.4
-"""Likeness of two threads nobody named, from which they are of one cause."""
-MIN_CLUSTER_THREADS: Final = 3
-"""In like words, that make a cause that nobody named."""
+MIN_THREAD_LIKENESS: Final = 0.4  # From here two unnamed threads share a cause.
+MIN_CLUSTER_THREADS: Final = 3  # Similar threads that make an unnamed cause.
+# Share of a name's threads that words put under one label, from which the name is that label.
 MIN_VOTE_SHARE: Final = 0.6
-"""Share of the threads of a name that words put under one label of ours, from which the name is that label."""
+# Terms used to find a similar thread, unnamed threads compared, and new names per build.
 MAX_RARE_TERMS, MAX_UNNAMED_THREADS, MAX_NEW_CAUSES = 6, 3_000, 200
-"""Terms by which a like thread is looked for, threads without a name that are compared, and names that may be new in one build."""
 _LABEL_SEPARATOR_PATTERN: Final = re.compile(r"\s*[./>:|]\s*")
 _NON_WORD_PATTERN: Final = re.compile(r"[^A-Za-z0-9]+")
 _CAUSE_LEAD_PATTERN: Final = re.compile(
@@ -40,7 +40,7 @@ _FILLER_WORDS: Final = frozenset(_FILLER_TEXT.split())
 
 @dataclass(slots=True)
 class NewCause:
-    """A cause that no label names. `why` says who named it; `of` are its incidents, in the order of time."""
+    """A cause without a label. `why` says who named it; `of` are its incidents in order of time."""
 
     label: str
     title: str
@@ -50,7 +50,7 @@ class NewCause:
 
 @dataclass(frozen=True, slots=True)
 class MergedName:
-    """A name that is what a label says already."""
+    """A name that means an existing label."""
 
     named: str
     into: str
@@ -59,7 +59,7 @@ class MergedName:
 
 @dataclass(frozen=True, slots=True)
 class CauseDiscovery:
-    """The rows in the order in which they came, labelled anew where a cause was found for them; what is new, and what was merged."""
+    """All rows in input order, relabelled where a cause was found; new causes and merged names."""
 
     rows: tuple[LabelledRow, ...]
     new: tuple[NewCause, ...] = ()
@@ -67,7 +67,7 @@ class CauseDiscovery:
 
 
 def discover_causes(rows: Sequence[LabelledRow], taxonomy: Taxonomy) -> CauseDiscovery:
-    """Nothing is lost: what finds no cause stays as it was."""
+    """Label rows anew; a row without a cause stays as it was."""
     walk = _DiscoveryPass.from_taxonomy(taxonomy)
     open_ones = sorted((row for row in rows if row.verdict == "doubtful" and row.root_cause), key=lambda row: row.time or "9999")
     for name, named in _group_by_name(open_ones).items():
@@ -80,8 +80,7 @@ def discover_causes(rows: Sequence[LabelledRow], taxonomy: Taxonomy) -> CauseDis
 class _DiscoveryPass:
     taxonomy: Taxonomy
     known: BM25Corpus
-    titles: dict[str, frozenset[str]]
-    """Label → the terms of its title, the new ones among them."""
+    titles: dict[str, frozenset[str]]  # Label → terms of its title, including new ones.
     new: dict[str, NewCause] = field(default_factory=dict)
     merged: list[MergedName] = field(default_factory=list)
     placed: dict[int, LabelledRow] = field(default_factory=dict)
@@ -92,7 +91,7 @@ class _DiscoveryPass:
         return cls(taxonomy, known, {name: frozenset(extract_terms(leaf.title)) for name, leaf in taxonomy.leaves.items()})
 
     def place_named(self, name: str, rows: Sequence[LabelledRow]) -> None:
-        """A name that is met for the first time, with all its threads. Where too many are new already they stay as they are: such names are no causes."""
+        """Place a name's threads. Beyond `MAX_NEW_CAUSES` they stay as they are: so many names are not causes."""
         by = rows[0].by
         into, why = self._find_voted_label(rows) if not by else ("", "")
         if not into:
@@ -108,7 +107,6 @@ class _DiscoveryPass:
         self._place_rows(rows, into, why or f"new: {self.new[into].why}")
 
     def place_unnamed(self, rows: Sequence[LabelledRow]) -> None:
-        """Threads that nobody named, by their words."""
         for group in _cluster_threads(rows, self.known):
             if len(group) < MIN_CLUSTER_THREADS:
                 continue
@@ -130,7 +128,6 @@ class _DiscoveryPass:
         return (label, f"{votes} of {len(rows)} read like it") if votes and votes >= MIN_VOTE_SHARE * len(rows) else ("", "")
 
     def _find_near_label(self, name: str) -> tuple[str, str]:
-        """The label or the new cause that says the same; what is of one name has the likeness of 1."""
         said = frozenset(extract_terms(name))
         label = max(self.titles, key=lambda one: (self._compute_likeness(said, self.titles[one]), one))
         like = self._compute_likeness(said, self.titles[label])
@@ -161,7 +158,7 @@ class _DiscoveryPass:
 
 
 def find_shared_words(rows: Sequence[LabelledRow]) -> list[str]:
-    """Words of causes and titles that at least half of the threads have, those of most threads and the longest first."""
+    """Return words in at least half of the threads, most frequent and longest first."""
     seen = Counter(word for row in rows for word in dict.fromkeys(_split_words(f"{row.title} {row.root_cause}")))
     return sorted((word for word, times in seen.items() if 2 * times >= len(rows)), key=lambda word: (-seen[word], -len(word), word))[:8]
 
@@ -189,13 +186,12 @@ def _parse_title(name: str) -> str:
 
 
 def _build_title(cause: str) -> str:
-    """The sentence without how it begins and ends."""
     bare = _CAUSE_LEAD_PATTERN.sub("", cause[:160]).rstrip(". ") or cause[:160]
     return bare[0].upper() + bare[1:]
 
 
 def _build_label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str:
-    """`CATEGORY.BRANCH.Name`, which nothing else has: where somebody says so, else beside the labels that its threads read like."""
+    """Return an unused `CATEGORY.BRANCH.Name`, in the named branch or the one that its threads resemble."""
     parts = _LABEL_SEPARATOR_PATTERN.split(name)
     told = next((row.branch for row in rows if row.branch), ".".join(parts[:2]) if parts[0] in CATEGORIES and len(parts) > 2 else "")
     nearest = Counter(row.label.rpartition(".")[0] for row in rows)
@@ -209,7 +205,7 @@ def _build_label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str
 
 
 def _cluster_threads(rows: Sequence[LabelledRow], known: BM25Corpus) -> list[list[LabelledRow]]:
-    """Each with the thread that it began with, which is found by the rarest terms of a like one. How rare a term is, our own labels say too."""
+    """Group threads around the first similar one, found by rare terms; built-in labels count for rarity."""
     told = [_ThreadTerms.from_row(row) for row in rows]
     seen = Counter(term for one in told for term in one.every)
     seen.update(term for words in known.documents.values() for term in words)
@@ -234,8 +230,6 @@ def _cluster_threads(rows: Sequence[LabelledRow], known: BM25Corpus) -> list[lis
 
 @dataclass(frozen=True, slots=True)
 class _ThreadTerms:
-    """Of a thread, and of what somebody called its cause."""
-
     every: frozenset[str]
     cause: frozenset[str]
 
@@ -245,7 +239,7 @@ class _ThreadTerms:
         return cls(cause | set(extract_terms(f"{row.title} {row.description}")), cause)
 
     def compute_likeness(self, other: "_ThreadTerms", rarity: Mapping[str, float]) -> float:
-        """Half by the cause and half by all: what looks the same may have another cause, and a cause is said in few words."""
+        """Weigh cause and whole text equally: similar symptoms may have different causes, and a cause has few words."""
         return (_compute_term_likeness(self.every, other.every, rarity) + _compute_term_likeness(self.cause, other.cause, rarity)) / 2
 
 

@@ -1,4 +1,4 @@
-"""A filter drafted from logs of one family of jobs: what is regular in them, said by two of three samples and by no log that must be kept. Pure."""
+"""Draft a log filter for one job family: lines that two of three samples call regular and that no log needs. Pure."""
 
 import random
 import zlib
@@ -15,29 +15,28 @@ from kb.scan import split_lines
 from tools.checks.site.filters import explain_unfilterable
 from tools.checks.site.rules import MAX_LINE_CHARS, LogRule
 
+# Drafts from disjoint lines, and how many must agree that a kind of line is regular.
 SAMPLE_COUNT, MIN_AGREEING_SAMPLES = 3, 2
-"""Drafts, each from lines of its own, and how many of them must say that a kind of line is regular."""
+# Lines of a sample, lines read per log, and kinds of line per filter.
 MAX_SAMPLE_LINES, MAX_LOG_LINES, MAX_FILTER_LINES = 20_000, 200_000, 64
-"""Lines of a sample, lines that are read of a log, and kinds of line of a filter."""
+# Regular: at least this often, this share of the sample, and spread over this share of it.
 MIN_REPEATS, MIN_LINE_SHARE, MIN_SPAN_SHARE = 5, 0.002, 0.5
-"""Regular is what stands so often in a sample, as so large a part of it, from its beginning to its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegularLine:
-    """One kind of line: an example without secrets, how many lines of the logs are of it, and how many drafts say that it is regular.
-    `kept`: why it stays all the same, else empty."""
+    """One kind of line: a redacted example, its lines in the logs, and the drafts that call it regular."""
 
     template: str
     example: str
     lines: int
     drafts: int
-    kept: str = ""
+    kept: str = ""  # Why the filter keeps it; empty if it is dropped.
 
 
 @dataclass(frozen=True, slots=True)
 class FilterDraft:
-    """`of`: lines that were read; the most frequent kind first."""
+    """A draft, most frequent kind first. `of`: lines read."""
 
     id: str
     family: str
@@ -46,19 +45,19 @@ class FilterDraft:
 
     @property
     def dropped_kinds(self) -> tuple[RegularLine, ...]:
-        """What the filter drops."""
         return tuple(one for one in self.kinds if not one.kept)
 
     @property
     def row(self) -> dict[str, Any]:
-        """As it stands in a file of filters."""
         return {"id": self.id, "family": self.family, "lines": [one.example for one in self.dropped_kinds]}
 
 
 def build_filter_draft(
     name: str, family: str, text: str, others: Iterable[str] = (), rules: Sequence[LogRule] = (), words: Collection[str] = ()
 ) -> FilterDraft:
-    """`others`: logs of which nothing may be lost; `rules`: the site's, whose lines are wanted; `words`: those by which causes are known."""
+    """Build a draft. `others`: logs that must lose nothing; `rules`: the site's, whose lines are wanted; `words`: those
+    that identify causes.
+    """
     lines = list(_iter_lines(text))
     drafts = Counter(template for sample in _draw_samples(lines) for template in _iter_regular_templates(sample))
     agreed = {template for template, times in drafts.items() if times >= MIN_AGREEING_SAMPLES}
@@ -85,7 +84,7 @@ def _iter_lines(text: str) -> Iterator[str]:
 
 
 def _draw_samples(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Each line in one of three, by lot; the same lines the same way. In the order of the log."""
+    """Yield disjoint random samples in log order; the same lines give the same samples."""
     seed = zlib.crc32("\n".join(lines[:1000]).encode("utf-8", "replace"))
     lot = random.Random(seed)  # noqa: S311 -- the same log is to be drafted the same way, and nothing is kept from anybody
     parts: list[list[str]] = [[] for _ in range(SAMPLE_COUNT)]
@@ -97,7 +96,6 @@ def _draw_samples(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _iter_regular_templates(sample: Sequence[str]) -> Iterator[str]:
-    """Kinds of line that nothing of ours drops or wants, and that come again and again."""
     places: dict[str, list[int]] = {}
     for at, line in enumerate(sample):
         row = places.setdefault(build_template(line), [0, at, at])
@@ -109,7 +107,6 @@ def _iter_regular_templates(sample: Sequence[str]) -> Iterator[str]:
 
 
 def _find_wanted_templates(rows: Iterable[tuple[str, str]], rules: Sequence[LogRule], where: str) -> dict[str, str]:
-    """Kinds of line of which a reader of ours or a rule wants one, and which."""
     found: dict[str, str] = {}
     for template, line in rows:
         if template not in found and (

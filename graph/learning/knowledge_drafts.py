@@ -1,6 +1,7 @@
-"""The third and the fourth pass over an export: what is new as a leaf, what was typed by hand as a check of the site, what stays true as a page.
+"""Third and fourth pass over an export: new causes as leaves, typed commands as checks, lasting facts as pages.
 
-All of it are drafts in the form that a site's folder has. A clue only orders looks: none is decisive, so nothing that was built can prove a cause.
+All are drafts in the format of a site's folder. No drafted clue is decisive, so a build can order checks but never
+prove a cause.
 """
 
 import re
@@ -14,17 +15,15 @@ from kb.taxonomy.taxonomy import CATEGORIES, Taxonomy
 from tools.checks.check import Check
 
 CLUE_WEIGHT: Final = 3.0
+# Share of a cause's threads that quote a clue, and largest share of other threads.
 MIN_CLUE_SHARE, MAX_OTHER_SHARE = 2 / 3, 0.1
-"""Share of a cause's threads that quote what becomes a clue, and of all others."""
-MIN_COMMAND_THREADS: Final = 2
-"""Threads in which a command was typed before it is drafted as a check."""
+MIN_COMMAND_THREADS: Final = 2  # Threads with a command before it is drafted as a check.
 MAX_PAGE_SENTENCES: Final = 40
-"""Sentences of a page."""
 _PLAIN_VALUE_PATTERN: Final = re.compile(r"[A-Za-z0-9_.:-]{1,60}")
 
 
 def draft_leaves(new: Sequence[NewCause], rows: Sequence[LabelledRow], taxonomy: Taxonomy, checks: Mapping[str, Check]) -> dict[str, Any]:
-    """Category → the content of a taxonomy file."""
+    """Return category → content of a taxonomy file."""
     files: dict[str, Any] = {}
     for cause in new:
         category, branch, name = cause.label.split(".", 2)
@@ -36,7 +35,7 @@ def draft_leaves(new: Sequence[NewCause], rows: Sequence[LabelledRow], taxonomy:
 
 
 def draft_checks(rows: Sequence[LabelledRow], known: Mapping[str, Check]) -> list[dict[str, Any]]:
-    """A check for each command that several threads typed, that only reads and that no check of ours runs. Its lines are shown as they are."""
+    """Return a check per read-only command that several threads typed and no check runs. Its lines are shown unparsed."""
     typed = Counter(command for row in rows for command in row.used.commands)
     found: dict[str, dict[str, Any]] = {}
     for command, times in typed.items():
@@ -54,7 +53,7 @@ def draft_checks(rows: Sequence[LabelledRow], known: Mapping[str, Check]) -> lis
 
 
 def draft_pages(rows: Sequence[LabelledRow], taxonomy: Mapping[str, str]) -> dict[str, str]:
-    """Name of a page → its text: what threads of one label say that stays true, and where they tell to look. `taxonomy`: label → its title."""
+    """Return page name → lasting facts of one label's threads. `taxonomy`: label → title."""
     by: dict[str, list[LabelledRow]] = {}
     for row in rows:
         if row.verdict == "labelled" and row.used.lasting:
@@ -63,7 +62,7 @@ def draft_pages(rows: Sequence[LabelledRow], taxonomy: Mapping[str, str]) -> dic
 
 
 def find_common_checks(rows: Iterable[LabelledRow]) -> dict[str, tuple[str, int, int]]:
-    """Label, and branch of labels → the look that most of their threads took, in how many, and of how many."""
+    """Return label or branch → (most used check, threads with it, all threads)."""
     asked: dict[str, Counter[str]] = {}
     all_of: Counter[str] = Counter()
     for row in rows:
@@ -94,7 +93,7 @@ def _draft_leaf(cause: NewCause, rows: Sequence[LabelledRow], taxonomy: Taxonomy
 
 
 def _draft_clue(cause: NewCause, rows: Sequence[LabelledRow], checks: Mapping[str, Check]) -> dict[str, Any]:
-    """What most of its threads quote and others hardly do, and the look that shows it; nothing where there is no such line."""
+    """Return the error that most of its threads and few others quote, with the check that shows it."""
     mine = {row.id for row in cause.of}
     quoted = Counter(error for row in cause.of for error in row.used.errors)
     others = [row for row in rows if row.id not in mine]
@@ -120,7 +119,6 @@ def _draft_clue(cause: NewCause, rows: Sequence[LabelledRow], checks: Mapping[st
 
 
 def _draft_next_step(cause: NewCause) -> str:
-    """The look that its threads tell of, for a person."""
     typed = Counter(command for row in cause.of for command in row.used.commands).most_common(1)
     told = next((sentence for row in cause.of for sentence in row.used.told), "")
     if typed and typed[0][1] >= MIN_COMMAND_THREADS:

@@ -1,4 +1,4 @@
-"""A closed incident becomes the draft of a lesson: what was seen, what it was, what decided it, what mended it, what misled. Pure."""
+"""Draft a lesson from a closed incident: symptoms, cause, deciding check, resolution, misleading causes. Pure."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -11,15 +11,14 @@ from kb.history.lessons import MAX_NAME_CHARS, MAX_SYMPTOMS, MAX_TEXT_CHARS, MAX
 from kb.history.search_terms import extract_terms
 from tools.inventory.host_ranges import BadRange, expand_host_range
 
-HostTenantsLookup = Callable[[Iterable[str]], frozenset[str]]
-"""Of hosts: the customers who have any of them; empty for none."""
+HostTenantsLookup = Callable[[Iterable[str]], frozenset[str]]  # Hosts → tenants that own any of them; empty for none.
+# Scheduler node name → its tenant, "" without one; None for an unknown node.
 NodeTenantLookup = Callable[[str], str | None]
-"""Of a host by the scheduler's name: whose it is, "" for nobody's; None for one that is not known."""
 _HOST_NAME_PATTERN = re.compile(r"[\w.\-]+(?:\[[\d,\-]{1,200}\])?")
 _HOST_PLACEHOLDER = "a host"
 _WORD_PATTERN = re.compile(r"[A-Za-z0-9]+")
+# Share of a person's words that an idea must contain to match; words of a new label.
 MIN_SUPPORT_SHARE, MAX_LABEL_WORDS = 0.5, 5
-"""Share of a person's words that an idea must hold to be what they found; words of a new label."""
 
 
 def draft_lesson(
@@ -29,8 +28,11 @@ def draft_lesson(
     tenants_of: HostTenantsLookup,
     tenant_of_node: NodeTenantLookup | None = None,
 ) -> Lesson | None:
-    """What a closed incident teaches; None while it is open, where nothing was broken, and where nobody and no cure says what it was. `tenant_of_node`:
-    given where the site has tenants: then what a file of an unknown owner says is our own people's alone."""
+    """Return the lesson; None while open, without a fault, or where neither a person nor a cure names the cause.
+
+    `tenant_of_node` is given where the site has tenants: a lesson from a file of unknown owner is then for operators
+    only.
+    """
     rows = IncidentView(state)
     if rows.lifecycle != "closed" or rows.origin is None:
         return None
@@ -63,7 +65,6 @@ def draft_lesson(
 
 
 def _is_operator_only(rows: IncidentView, found: Iterable[Hypothesis], whose: str, tenant_of_node: NodeTenantLookup) -> bool:
-    """Return whether something of the cause was read in a file that is not established as this customer's."""
     if rows.report is not None and rows.report.crossing is not None:
         return True
     return any(_is_foreign_evidence(row, whose, tenant_of_node) for cause in found for row in cause.evidence)
@@ -83,8 +84,9 @@ def _is_foreign_evidence(row: Evidence, whose: str, tenant_of_node: NodeTenantLo
 
 
 def find_new_cause(ideas: Sequence[Conjecture], words: str, leaves: Collection[str]) -> tuple[str, str]:
-    """A new cause, as a model thought of it and a person's words bear it out: the label that is proposed, and its title. Empty where they are not alike, or
-    the label is taken."""
+    """Return label and title of the model's idea that a person's words confirm; empty if none matches or the label
+    exists.
+    """
     said = frozenset(extract_terms(words))
     alike = {idea: len(said & frozenset(extract_terms(f"{idea.title} {idea.cause}"))) / max(len(said), 1) for idea in ideas if idea.branch}
     best = max(alike, key=lambda idea: alike[idea], default=None)
@@ -96,31 +98,28 @@ def find_new_cause(ideas: Sequence[Conjecture], words: str, leaves: Collection[s
 
 
 def get_established_cause(rows: IncidentView) -> str:
-    """The cause by a person's word, else by a cure that was proved twice; empty where neither is there."""
+    """Return the cause that a person named, else one whose cure was proved twice, else ""."""
     word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
     cured = [row.label for row in rows.remediations if row.outcome == "cured"]
     return word or (cured[0] if cured else "")
 
 
 def _find_leaf_below(rows: IncidentView, word: str) -> str:
-    """A branch of the taxonomy that a person named is the only cause that was found below it."""
+    """Return the only found cause below a named branch, else the name."""
     below = {row.label for row in (rows.report.root_causes if rows.report else ()) if word and row.label.startswith(f"{word}.")}
     return below.pop() if len(below) == 1 else word
 
 
 def _get_stated_cause(rows: IncidentView) -> str:
-    """What a person said that it was."""
     return (rows.ticket.true_cause if rows.ticket else "") or (rows.correction.words if rows.correction else "")
 
 
 def _find_deciding_check(found: Iterable[Hypothesis]) -> str:
-    """The look that showed it."""
     looks = (check for row in found for check in (*(line.check for line in row.evidence), *row.checks))
     return next((check[:MAX_NAME_CHARS] for check in looks if check), "")
 
 
 def _format_resolution(rows: IncidentView) -> str:
-    """The remedies after which the proof passed."""
     ran = (
         rung.remedy
         for row in rows.remediations
@@ -132,7 +131,6 @@ def _format_resolution(rows: IncidentView) -> str:
 
 
 def _list_misleading_causes(rows: IncidentView, label: str) -> list[str]:
-    """Causes that were reported or denied, and that it was not."""
     reported = [row.label for row in rows.report.root_causes] if rows.report else []
     denied = rows.correction.denied if rows.correction else ()
     return [one for one in (*reported, *denied) if label and one not in (label, NO_FAULT, ABSTAIN) and not one.startswith(f"{label}.")]
@@ -143,7 +141,7 @@ def _cut_names(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _mask_hosts(text: str, hosts: Collection[str]) -> str:
-    """A text without the names of these hosts: it is to fit others, and to name nobody's."""
+    """Replace the hosts' names: a lesson must fit other hosts and disclose none."""
     lower = tuple(host.lower() for host in hosts)
 
     def named(found: re.Match[str]) -> str:

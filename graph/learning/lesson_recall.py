@@ -1,5 +1,4 @@
-"""Lessons of this site that an incident sounds like: remembered through its turns, told with what is found. They order where one looks and
-prove nothing. Pure."""
+"""Lessons of this site that resemble an incident, kept across turns. They order checks and prove nothing. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,13 +6,13 @@ from typing import Any
 from graph.context import SimilarIncident
 from graph.report import MatchedLesson, Report
 
+# Score from which a lesson is shown; lower if it has the cause that was found.
 MIN_LIKENESS, MIN_SAME_CAUSE_LIKENESS = 0.2, 0.05
-"""How much alike a lesson must be to be told by itself; one of the very cause that was found less so."""
 MAX_REMEMBERED, MAX_SHOWN = 6, 2
 
 
 def merge_recalled_lessons(before: Sequence[Mapping[str, Any]], similar: Sequence[SimilarIncident]) -> tuple[Mapping[str, Any], ...]:
-    """Those of before and the ones that are alike by now, each once; the newest few."""
+    """Merge earlier and newly similar lessons, each once; the newest are kept."""
     now = [
         MatchedLesson(
             lesson=one.lesson, label=one.label, incident=one.learnt, on=one.on, title=one.title[:120], score=round(one.score, 3)
@@ -26,7 +25,7 @@ def merge_recalled_lessons(before: Sequence[Mapping[str, Any]], similar: Sequenc
 
 
 def add_recalled_lessons(report: Report, rows: Sequence[Mapping[str, Any]]) -> Report:
-    """The report with the lessons of a cause that it found; where it found none, with those that the incident sounds like."""
+    """Return the report with lessons of its causes, or, where it abstained, of similar incidents."""
     known = [MatchedLesson.model_validate(row) for row in rows]
     labels = {cause.label for cause in report.root_causes}
     alike = [row for row in known if row.score >= MIN_LIKENESS] if report.outcome == "abstained" else []

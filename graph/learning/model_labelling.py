@@ -1,5 +1,7 @@
-"""Past incidents labelled with a model: it is given the causes that there are and numbered sentences, and chooses ids and numbers. What it cannot
-be asked, declines or answers out of shape stays as the rules have it, and says so."""
+"""Label past incidents with a model, which chooses among causes and numbered sentences.
+
+A row that the model declines or answers out of shape keeps the label of the rules, and says so.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,15 +18,14 @@ from kb.exports.row import ExportRow
 from kb.schema import squash_blanks
 
 BUDGET_ID: Final = "kb build"
+# Characters shown from a thread's start and end; the cause is mostly stated late.
 HEAD_CHARS, TAIL_CHARS = 3_000, 9_000
-"""Characters of sentences from the beginning and from the end of a thread that are shown: what it was is mostly said late."""
-ANSWER_TOKENS: Final = 250
-"""Tokens of an answer, for the estimate."""
+ANSWER_TOKENS: Final = 250  # Tokens of an answer, for the estimate.
 
 
 @dataclass(slots=True)
 class ModelLabeller:
-    """`most`: questions at the same time. `declined` counts why rows stayed with the rules."""
+    """`most`: concurrent questions. `declined` counts the reasons why rows kept the rules' label."""
 
     rules: RuleLabeller
     model: PastLabeller
@@ -33,7 +34,6 @@ class ModelLabeller:
     declined: dict[str, int] = field(default_factory=dict)
 
     async def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
-        """In the order of the rows."""
         turns = asyncio.Semaphore(self.most)
 
         async def one(row: ExportRow) -> LabelledRow:
@@ -61,22 +61,21 @@ class ModelLabeller:
 
 
 def needs_model(row: ExportRow, ruled: LabelledRow, rules: RuleLabeller) -> bool:
-    """Not where it says too little, or names a label of ours."""
+    """Rows that say too little or name a built-in label need none."""
     return ruled.verdict != "dropped" and row.label not in rules.taxonomy.leaves
 
 
 def get_label_titles(rules: RuleLabeller) -> Mapping[str, str]:
-    """The causes to choose from."""
     return {label: leaf.title for label, leaf in rules.taxonomy.leaves.items()}
 
 
 def format_opening(row: ExportRow) -> str:
-    """What is shown as a whole: the title and the first message."""
+    """Return title and first message, which are shown whole."""
     return f"{row.title}\n{row.messages[0].text if row.messages else ''}"
 
 
 def select_sentences(row: ExportRow) -> list[tuple[str, str]]:
-    """The sentences that can be chosen, and who said each; from a long thread those at its beginning and at its end."""
+    """Return the sentences to choose from with their authors; of a long thread its start and end."""
     said = split_sentences(row)
     said += [(squash_blanks(one)[:MAX_QUOTE_CHARS], "") for one in (row.root_cause, row.resolution) if one]
     head = _select_first(said, HEAD_CHARS)
@@ -95,7 +94,7 @@ def _select_first(said: Sequence[tuple[str, str]], most: int) -> list[tuple[str,
 
 
 def apply_guess(ruled: LabelledRow, guess: PastGuess, said: Sequence[tuple[str, str]], by: str) -> LabelledRow:
-    """The row with what the model chose. A cause that nobody said makes it doubtful, as without a model."""
+    """Return the row with the model's choices. It is doubtful if no sentence states the cause."""
     if not guess.relevant:
         return LabelledRow(ruled.id, "dropped", f"no incident, says {by}", ruled.title)
     cause, who = said[guess.cause] if guess.cause >= 0 else (ruled.root_cause, ruled.said_by)
@@ -114,5 +113,4 @@ def apply_guess(ruled: LabelledRow, guess: PastGuess, said: Sequence[tuple[str, 
 
 
 def estimate_question_tokens(row: ExportRow, labels: Mapping[str, str]) -> int:
-    """About how many a question about it has."""
     return estimate_tokens(build_past_question(format_opening(row), [words for words, _ in select_sentences(row)], labels).size)

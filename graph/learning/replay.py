@@ -1,4 +1,6 @@
-"""Whether new knowledge answers past incidents worse: each is named from its words by what is known without it, before and after. Pure."""
+"""Check whether new knowledge labels past incidents worse: each is labelled from its words, before and after, without
+its own thread. Pure.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -12,13 +14,14 @@ from kb.history.label_ranking import LabelRanker
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.checks.check import Check
 
+# Share of the first label's probability from which two labels are a tie. Each new incident shifts hundreds slightly,
+# which is no loss.
 MIN_TIE_SHARE = 0.8
-"""Share of the first label's probability from which words cannot tell two labels apart. One new incident moves each of hundreds by a hair: no loss."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostIncident:
-    """One that was named right and is not any more: as what it is taken now, and the new incident of that label that is most like it."""
+    """An incident labelled right before and not after: its label now, and the most similar new incident of that label."""
 
     id: str
     label: str
@@ -28,8 +31,6 @@ class LostIncident:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """Incidents that were known before, by whether the label is the first answer."""
-
     of: int
     before: int
     after: int
@@ -48,8 +49,9 @@ def label_incidents(
     checks: Mapping[str, Check],
     held: Collection[str] = (),
 ) -> dict[str, str]:
-    """The label that each is given by its title and description, and by what is known of other threads. Those `held` were named right before, and keep
-    their own label where it is as good as the first."""
+    """Return each incident's label from its text and from other threads. Those in `held` were right before and keep
+    their label in a tie.
+    """
     nearest = LabelRanker.build(taxonomy, known)
     same: dict[str, set[str]] = defaultdict(set)
     for one in known:
@@ -71,7 +73,6 @@ def label_incidents(
 def compare_replays(
     asked: Sequence[PastIncident], before: Mapping[str, str], after: Mapping[str, str], new: Sequence[PastIncident]
 ) -> ReplayResult:
-    """What two replays of the same incidents differ in."""
     right = {one.id: (before[one.id] == one.label, after[one.id] == one.label) for one in asked}
     lost = [_build_lost_incident(one, after[one.id], new) for one in asked if right[one.id] == (True, False)]
     return ReplayResult(

@@ -1,6 +1,6 @@
-"""Rules drafted from a log that no reader of ours understands: its telling lines become patterns, tried on those lines and on other logs. Pure.
+"""Draft log rules from lines that no reader understands, tried on those lines and on other logs. Pure.
 
-A draft is for a person to name and to trim; it is written only where it finds its own lines and none of the other logs.
+A person names and trims a draft. It is written only if it matches its own lines and no other log.
 """
 
 import re
@@ -19,17 +19,16 @@ from kb.scan import split_lines
 from tools.checks.site.ordinary_lines import ORDINARY_LINES
 from tools.checks.site.rules import MAX_LINE_CHARS, LogKind
 
+# Drafts per log, example lines per draft, and lines read per log.
 MAX_DRAFTS, MAX_EXAMPLES, MAX_LOG_LINES = 8, 2, 200_000
-"""Drafts of a log, lines that each shows, and lines of a log that are read."""
-MIN_FIXED_CHARS: Final = 12
-"""Letters of fixed text that tell a line from others."""
+MIN_FIXED_CHARS: Final = 12  # Characters of fixed text that identify a line.
 _VARYING_WORD_PATTERN: Final = re.compile(r"\d|/|redacted|^[0-9a-f]{8,}$", re.IGNORECASE)
 _WORD_PATTERN: Final = re.compile(r"[a-z]{3,}")
 
 
 @dataclass(frozen=True, slots=True)
 class RuleDraft:
-    """`lines`: of the log that it finds; `elsewhere`: of other logs, in which case it is no good."""
+    """`lines`: matches in its own log; `elsewhere`: matches in other logs, which make it unusable."""
 
     id: str
     log: LogKind
@@ -41,12 +40,11 @@ class RuleDraft:
 
     @property
     def row(self) -> dict[str, Any]:
-        """As it stands in a file of rules."""
         return {"id": self.id, "log": self.log, "pattern": self.pattern, "says": self.says, "examples": list(self.examples)}
 
 
 def build_rule_drafts(text: str, others: Iterable[str], log: LogKind = "job") -> list[RuleDraft]:
-    """The most telling first: those that stand in no other log, then those that do, which say so."""
+    """Return drafts, rarest first; those that match other logs come last."""
     seen: Counter[str] = Counter()
     lines: dict[str, list[str]] = {}
     for line in _iter_unknown_lines(text, log):
@@ -61,7 +59,7 @@ def build_rule_drafts(text: str, others: Iterable[str], log: LogKind = "job") ->
 
 
 def build_pattern(body: str) -> str:
-    """A line's longest run of words that do not vary, with what varies on either side of it; empty where no run tells it from others."""
+    """Return a pattern of the line's longest fixed run with its varying neighbours; empty if no run identifies it."""
     words = body[:MAX_LINE_CHARS].split()
     runs = [run for run in _iter_fixed_runs(words) if sum(len(words[at]) + 1 for at in run) > MIN_FIXED_CHARS]
     if not runs:
@@ -87,7 +85,6 @@ def _iter_fixed_runs(words: Sequence[str]) -> Iterator[list[int]]:
 
 
 def _iter_unknown_lines(text: str, log: LogKind) -> Iterator[str]:
-    """Lines that no reader of ours knows, and that are not printed all day."""
     for number, line in enumerate(split_lines(text)):
         if number >= MAX_LOG_LINES:
             return
@@ -97,12 +94,10 @@ def _iter_unknown_lines(text: str, log: LogKind) -> Iterator[str]:
 
 
 def _get_message(line: str, log: LogKind) -> str:
-    """What is said, without who says it and when."""
     return split_rank_tag(line)[1] if log == "job" else split_prefix(line).message
 
 
 def _count_matches(patterns: Sequence[str], others: Iterable[str]) -> Counter[str]:
-    """How many lines of the other logs each has."""
     compiled = [(one, re.compile(one)) for one in patterns]
     found: Counter[str] = Counter()
     for text in others:

@@ -1,6 +1,6 @@
-"""The first pass over an export: each past incident by itself becomes a labelled one, or a row with the reason why it does not. Pure, no model.
+"""First pass over an export: each past incident becomes labelled, doubtful or dropped, with a reason. Pure, no model.
 
-Rules find who said what the cause was, words and quoted errors find the label, and where those are not sure a person is asked instead.
+Rules find the statement of the cause; words and quoted errors find the label. Uncertain rows go to a person.
 """
 
 import re
@@ -19,13 +19,14 @@ from kb.taxonomy.taxonomy import Taxonomy
 from tools.checks.check import Check
 
 RowVerdict = Literal["labelled", "doubtful", "dropped"]
+# Probability from which the nearest of more than a hundred labels is taken; below it a person chooses.
 MIN_LABEL_SHARE: Final = 0.12
-"""Share of all labels from which the nearest one is taken; below it a person chooses. The labels are more than a hundred."""
+# Probability from which a guide belongs to one label. It is shown with every such cause, so a guess is worse than none.
 MIN_GUIDE_SHARE: Final = 0.3
-"""Share from which a guide is about one label: it is shown wherever that is found, so a guess is worse than none."""
 MIN_TERMS: Final = 6
+# Characters read for the label, kept of a thread, of a quote, and of a cause's name.
 MAX_READ_CHARS, MAX_KEPT_CHARS, MAX_QUOTE_CHARS, MAX_NAME_CHARS = 6_000, 600, 300, 80
-"""Characters of a thread that are read for its label, that are kept of it, that a quote and the name of a cause may have."""
+# How people state a cause, plainest first.
 CAUSE_PATTERNS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -35,7 +36,6 @@ CAUSE_PATTERNS: Final = tuple(
         r"\bbecause\b|\bcaused by\b|\bdue to\b",
     )
 )
-"""How people say a cause, the plainest first."""
 FIX_PATTERNS: Final = (
     re.compile(r"\b(?:fixed|solved|resolved|cured|went away)\b", re.IGNORECASE),
     re.compile(r"\b(?:replac|reseat|reboot|upgrad|downgrad|restart|set)\w{0,3}\b", re.IGNORECASE),
@@ -45,48 +45,38 @@ _SENTENCE_END_PATTERN = re.compile(r"(?<=[.!?])\s|\n")
 
 @dataclass(frozen=True, slots=True)
 class LabelledRow:
-    """What became of one row of an export."""
-
     id: str
     verdict: RowVerdict
     why: str
     title: str
     time: str = ""
     url: str = ""
-    label: str = ""
-    """The nearest, also of a doubtful one."""
+    label: str = ""  # The nearest label, also of a doubtful row.
     confidence: float = 0.0
     others: tuple[str, ...] = ()
     description: str = ""
-    root_cause: str = ""
-    """As somebody of the thread said it."""
+    root_cause: str = ""  # As stated in the thread.
     said_by: str = ""
     resolution: str = ""
     check: str = ""
-    by: str = ""
-    """The model that chose the label; empty where rules did."""
-    named: str = ""
-    """What it is called where no label of ours names it, by the export or by a model."""
-    branch: str = ""
-    """`CATEGORY.BRANCH` into which that belongs; empty where nobody says."""
+    by: str = ""  # The model that chose the label; empty for rules.
+    named: str = ""  # The cause's name by the export or a model where no label fits.
+    branch: str = ""  # Its `CATEGORY.BRANCH`; empty if not given.
     used: ThreadContents = NO_CONTENTS
 
 
 @dataclass(frozen=True)
 class RuleLabeller:
-    """What labels are found with."""
-
     taxonomy: Taxonomy
     nearest: LabelRanker
     checks: Mapping[str, Check]
 
     @cached_property
     def thread_reader(self) -> ThreadReader:
-        """What is read of a thread beside its label."""
         return ThreadReader.from_checks(self.checks, self.taxonomy)
 
     def label_row(self, row: ExportRow) -> LabelledRow:
-        """Labelled where the words are sure and somebody said the cause; dropped where it says too little."""
+        """Label a row if its words are sure and the cause is stated; drop it if it says too little."""
         about: dict[str, Any] = {
             "id": row.id,
             "title": squash_blanks(row.title)[:MAX_KEPT_CHARS],
@@ -116,12 +106,11 @@ class RuleLabeller:
         return LabelledRow(**about, verdict=verdict, why=why)
 
     def find_guide_label(self, guide: ExportRow) -> str:
-        """The label that a guide is about; empty where its words are of none, or of several."""
+        """Return the label that a guide is about; empty for none or several."""
         label, confidence = rank_labels_by_text(_build_label_text(guide, ""), self.taxonomy, self.nearest, self.checks, UNKNOWN_TIME)[0]
         return label if confidence >= MIN_GUIDE_SHARE else ""
 
     def _find_deciding_check(self, label: str, used: ThreadContents) -> str:
-        """The look that somebody of the thread took and that shows this cause."""
         return next((one for one in used.looks if one in self.taxonomy.leaves[label].checks), "")
 
     def _decide_verdict(self, row: ExportRow, cause: str, confidence: float, *, given: bool) -> tuple[RowVerdict, str]:
@@ -135,7 +124,7 @@ class RuleLabeller:
 
 
 def find_statement(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[str, str]:
-    """The sentence in which somebody says it, word for word, and who; of several that say it as plainly the last, which knew most."""
+    """Return the sentence that states it, and its author; among equally plain ones the last, by when most was known."""
     every = split_sentences(row)
     for way in ways:
         found = [said for said in every if way.search(said[0]) and "?" not in said[0][-2:]]
@@ -145,7 +134,7 @@ def find_statement(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[s
 
 
 def split_sentences(row: ExportRow) -> list[tuple[str, str]]:
-    """Each with who said it, in the order of the thread."""
+    """Return (sentence, author)."""
     return [
         (squash_blanks(part)[:MAX_QUOTE_CHARS], one.author)
         for one in row.messages
@@ -155,7 +144,6 @@ def split_sentences(row: ExportRow) -> list[tuple[str, str]]:
 
 
 def _build_label_text(row: ExportRow, cause: str) -> str:
-    """What is read for the label: the report from its beginning, and what was said of the cause."""
     return f"{row.title}\n{row.messages[0].text[:MAX_READ_CHARS] if row.messages else ''}\n{cause}"
 
 

@@ -1,5 +1,6 @@
-"""What the site's own pages say about an incident: found by cause, host group, model of server and words. It is shown beside what was found, orders
-where one looks, and proves nothing. Pure.
+"""Lines of the site's own pages that fit an incident by cause, host group, server model and words. Pure.
+
+They are shown beside the findings and order checks, but prove nothing.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,17 +14,14 @@ from kb.scan import split_lines
 from kb.schema import squash_blanks
 from tools.inventory.inventory import Host
 
-MIN_LIKENESS: Final = 0.15
-"""How much alike a page without a cause and without hosts must be, 0 to 1."""
-HINT_WEIGHT: Final = 0.5
-"""What a page of a cause counts, against a past incident that is as much alike."""
-MAX_NOTES, MAX_NOTE_LINES, MAX_LINE_CHARS = 2, 2, 200
-"""Pages of a report, lines of a page and letters of a line that are shown."""
+MIN_LIKENESS: Final = 0.15  # Similarity, 0 to 1, required of a page without causes and hosts.
+HINT_WEIGHT: Final = 0.5  # Weight of a page relative to an equally similar past incident.
+MAX_NOTES, MAX_NOTE_LINES, MAX_LINE_CHARS = 2, 2, 200  # Pages per report, lines per page, characters per line.
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentSubject:
-    """What an incident is about. `labels`: its causes, or where none was found those that are likeliest."""
+    """What an incident is about. `labels`: its causes, or the likeliest where none was found."""
 
     text: str
     labels: Collection[str]
@@ -37,14 +35,14 @@ class IncidentSubject:
 
 
 def find_site_notes(pages: Sequence[SitePage], about: IncidentSubject) -> tuple[SiteNote, ...]:
-    """The few pages that fit best, each with the lines that do: one of these hosts and causes before one of words alone."""
+    """Return the best pages with their best lines; pages of these hosts and causes come before others."""
     words = BM25Corpus.build({page.id: f"{page.title} {page.text}" for page in pages})
     ranked = sorted(((_score_page(page, about, words), page.id, page) for page in pages), key=lambda one: (-one[0], one[1]))
     return tuple(_build_note(page, about, words) for fits, _, page in ranked[:MAX_NOTES] if fits > 0)
 
 
 def add_site_notes(report: Report, pages: Sequence[SitePage], text: str, likely: Sequence[str], hosts: Mapping[str, Host]) -> Report:
-    """The report with what the site's pages say of its causes and their hosts; of the incident's `hosts` where it found none."""
+    """Return the report with notes on its causes and hosts; on the incident's `hosts` where it found none."""
     found = [cause.label for cause in report.root_causes]
     accused = {host for cause in report.root_causes for host in cause.hosts} or hosts.keys()
     about = IncidentSubject.from_hosts(text, found or likely, [hosts[name] for name in accused if name in hosts])
@@ -53,14 +51,13 @@ def add_site_notes(report: Report, pages: Sequence[SitePage], text: str, likely:
 
 
 def find_page_hints(pages: Sequence[SitePage], text: str) -> list[tuple[str, float]]:
-    """Causes of pages that a report sounds like, and how much: less than a past incident would."""
+    """Return causes of pages similar to a report, with their weights."""
     words = BM25Corpus.build({page.id: f"{page.title} {page.text}" for page in pages if page.labels})
     alike = ((page, words.compute_similarity(text, f"{page.title} {page.text}")) for page in pages if page.labels)
     return [(label, HINT_WEIGHT * score) for page, score in alike if score >= MIN_LIKENESS for label in page.labels]
 
 
 def _score_page(page: SitePage, about: IncidentSubject, words: BM25Corpus) -> float:
-    """0 where it is of other hosts or causes."""
     if (page.groups and not about.groups & {*page.groups}) or (page.skus and not about.skus & {*page.skus}):
         return 0.0
     alike = words.compute_similarity(about.text, f"{page.title} {page.text}")
@@ -70,7 +67,6 @@ def _score_page(page: SitePage, about: IncidentSubject, words: BM25Corpus) -> fl
 
 
 def _covers_label(label: str, labels: Collection[str]) -> bool:
-    """Whether it is one of these causes, or a branch above one."""
     return any(f"{one}.".startswith(f"{label}.") for one in labels)
 
 

@@ -1,5 +1,5 @@
-"""What the people of a thread used on the way to its cause: looks that we have, commands that we have not, errors they quoted, and sentences that
-stay true when the incident is over. Pure, no model; a first draft that a person goes through.
+"""What a thread's people used to find its cause: known checks, other commands, quoted errors, lasting facts. Pure, no
+model; a draft for review.
 """
 
 import re
@@ -19,8 +19,8 @@ from tools.checks.check import Check
 from tools.checks.site.readonly import explain_refused_command
 
 UNKNOWN_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# Entries kept per kind, characters of a sentence, and characters read per thread.
 MAX_PER_KIND, MAX_SENTENCE_CHARS, MAX_THREAD_CHARS = 4, 200, 6_000
-"""Of each kind that are kept of a thread, characters of a sentence, and of a thread that are read."""
 _COMMAND_PATTERN: Final = re.compile(r"(?:^|\n)\s{0,4}[$#] (?P<prompt>[a-z/][^\n]{2,120})|`(?P<ticks>[a-z/][^`\n]{2,120})`")
 _COMMAND_WORD_PATTERN: Final = re.compile(r"[A-Za-z0-9_./:=,+%@-]{1,80}")
 _SENTENCE_END_PATTERN: Final = re.compile(r"(?<=[.!?])\s|\n")
@@ -44,19 +44,12 @@ _INSTRUCTION_PATTERN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ThreadContents:
-    """What a thread gives beside its cause."""
-
-    looks: tuple[str, ...] = ()
-    """Ids of checks that ask what somebody asked by hand, the most asked first."""
-    commands: tuple[str, ...] = ()
-    """Commands that only read and that no check runs; words apart by a blank."""
-    errors: tuple[str, ...] = ()
-    """What quoted lines say, as `key=value` of our extractors."""
+    looks: tuple[str, ...] = ()  # Ids of checks equivalent to commands typed by hand, most frequent first.
+    commands: tuple[str, ...] = ()  # Read-only commands that no check runs, words separated by a blank.
+    errors: tuple[str, ...] = ()  # Quoted errors as `key=value` of the extractors.
     symptoms: tuple[str, ...] = ()
-    lasting: tuple[str, ...] = ()
-    """Sentences about the machines that were true before and are true after."""
-    told: tuple[str, ...] = ()
-    """Sentences that tell somebody where to look."""
+    lasting: tuple[str, ...] = ()  # Sentences about the machines that stay true after the incident.
+    told: tuple[str, ...] = ()  # Sentences that say where to look.
 
 
 NO_CONTENTS: Final = ThreadContents()
@@ -64,7 +57,7 @@ NO_CONTENTS: Final = ThreadContents()
 
 @dataclass(frozen=True, slots=True)
 class ThreadReader:
-    """What threads are read with; build one and keep it. `keys`: those that a cause of the taxonomy has a clue on."""
+    """Reads threads; build it once and reuse it. `keys`: fact keys on which some cause has a clue."""
 
     checks: Mapping[str, Check]
     programs: Mapping[str, tuple[tuple[str, frozenset[str]], ...]]
@@ -80,7 +73,6 @@ class ThreadReader:
         return cls(checks, {name: tuple(rows) for name, rows in by.items()}, keys)
 
     def read_thread(self, row: ExportRow) -> ThreadContents:
-        """Bounded by `MOST` of each."""
         text = row.text[:MAX_THREAD_CHARS]
         found = [*map(self._find_check, typed := list(iter_commands(text)))]
         own = (" ".join(words) for words, look in zip(typed, found, strict=True) if not look and not any(explain_refused_command(words)))
@@ -95,7 +87,7 @@ class ThreadReader:
         )
 
     def _find_check(self, words: tuple[str, ...]) -> str:
-        """The check that runs the same program with the most of the same words; none that shares no word where it has some."""
+        """Return the check with the same program and most shared arguments, at least one if both have any."""
         rows = self.programs.get(_get_program(words[0]), ())
         given = set(words[1:])
         best = max(rows, key=lambda row: (len(row[1] & given), -len(row[1])), default=("", frozenset()))
@@ -108,7 +100,7 @@ class ThreadReader:
 
 
 def iter_commands(text: str) -> Iterator[tuple[str, ...]]:
-    """What was typed behind a prompt or stands between backticks, without what a pipe does with it."""
+    """Yield commands typed after a prompt or between backticks, without what follows a pipe."""
     for found in _COMMAND_PATTERN.finditer(text):
         words = (found["prompt"] or found["ticks"]).partition("|")[0].split()
         while words and words[0] in ("sudo", "-n"):
@@ -118,7 +110,7 @@ def iter_commands(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def is_lasting_statement(sentence: str) -> bool:
-    """Whether it says of the machines how they are, and nothing of what befell them or of who says it."""
+    """Return whether a sentence states how machines are, not what happened to them or who says it."""
     return (
         20 <= len(sentence) <= MAX_SENTENCE_CHARS
         and bool(_MACHINE_PATTERN.search(sentence) and _STATE_VERB_PATTERN.search(sentence))

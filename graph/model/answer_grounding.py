@@ -1,4 +1,6 @@
-"""Answers into values: what stands in what was shown is kept, what a model made up beside it is dropped, and several answers become one. Pure."""
+"""Convert model answers into values: keep what the prompt contains, drop what the model invented, merge several
+answers. Pure.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,7 +19,7 @@ T = TypeVar("T")
 
 
 def build_extraction(answer: ReadAnswer, material: PromptMaterial) -> ReportExtraction:
-    """Ids were checked; of the words only those that stand in what was read are kept."""
+    """Keep only text found in the material; ids were validated."""
     report, all_read = material.report, f"{material.report}\n{material.logs}\n{material.findings}"
     likely: dict[str, float] = {}
     for row in sorted(answer.causes, key=lambda row: -row.p):
@@ -35,7 +37,7 @@ def build_extraction(answer: ReadAnswer, material: PromptMaterial) -> ReportExtr
 
 
 def build_ideas(answer: ExploreAnswer, material: PromptMaterial) -> Ideas:
-    """Those that rest on something that was shown. Raises Unheard where nothing is left of ideas and questions."""
+    """Return ideas that rest on shown material. Raises BadAnswer where neither an idea nor a question is left."""
     ideas = [_build_idea(row, material) for row in answer.ideas]
     resting = {idea.title.lower(): idea for idea in reversed(ideas) if idea.title and idea.cause and (idea.cites or idea.quotes)}
     asked = remove_duplicates(sanitize_line(one, MAX_LINE_CHARS) for one in answer.questions if one.strip().endswith("?"))
@@ -63,7 +65,7 @@ def _build_idea(row: IdeaAnswer, material: PromptMaterial) -> Idea:
 
 
 def build_objections(answer: CritiqueAnswer, claims: int) -> tuple[Objection, ...]:
-    """One for each claim; what cites nothing that was shown counts for nothing."""
+    """Return one objection per claim; one without citations counts as `holds`."""
     first: dict[int, ObjectionAnswer] = {}
     for row in answer.objections:
         first.setdefault(row.claim, row)
@@ -77,7 +79,7 @@ def _build_objection(row: ObjectionAnswer) -> Objection:
 
 
 def merge_extractions(readings: Sequence[ReportExtraction]) -> ReportExtraction:
-    """Several readings as one: each cause by its mean probability, category and `outside` by most of them, the words of the first."""
+    """Merge readings: mean probability per cause, majority for category and `outside`, the rest from the first."""
     if len(readings) == 1:
         return readings[0]
     labels = remove_duplicates(label for reading in readings for label, _ in reading.causes)
@@ -97,7 +99,7 @@ def merge_extractions(readings: Sequence[ReportExtraction]) -> ReportExtraction:
 
 
 def merge_objections(answers: Sequence[tuple[Objection, ...]]) -> tuple[Objection, ...]:
-    """For each claim the objection that more than half of them made, else that it holds."""
+    """Return, per claim, the objection of more than half of the answers, else `holds`."""
     return tuple(_select_majority([answer[at] for answer in answers]) for at in range(len(answers[0])))
 
 
@@ -107,11 +109,10 @@ def _select_majority(objections: Sequence[Objection]) -> Objection:
 
 
 def keep_verbatim_quotes(quotes: Iterable[str], text: str, most: int = MAX_LINE_CHARS) -> tuple[str, ...]:
-    """Of these pieces of a text those that do stand there, whatever blanks are between their words; cut to so many characters."""
+    """Return quotes found in the text, ignoring whitespace differences, each cut to `most` characters."""
     said = squash_blanks(text)
     return remove_duplicates(one for quote in quotes if (one := squash_blanks(quote)[:most].strip()) and one in said)
 
 
 def remove_duplicates(values: Iterable[T]) -> tuple[T, ...]:
-    """Each once, in the order in which they came."""
     return tuple(dict.fromkeys(values))

@@ -1,6 +1,6 @@
-"""The shapes that an answer may have: as JSON schemas for the endpoint, and as strict rows into which it is read. Pure.
+"""Shapes of model answers: JSON schemas for the endpoint and strict pydantic models for parsing. Pure.
 
-Rule it keeps: an answer is taken whole or refused; what a model writes for people is one short line that can ping nobody and opens nothing.
+An answer is taken whole or refused. Text for people is one short line that pings no user and contains no active link.
 """
 
 import re
@@ -13,8 +13,7 @@ A = TypeVar("A", bound="ModelAnswer")
 TEXT_SCHEMA: Mapping[str, Any] = {"type": "string"}
 INTEGER_SCHEMA: Mapping[str, Any] = {"type": "integer"}
 PROBABILITY_SCHEMA: Mapping[str, Any] = {"type": "number"}
-MAX_LOCATION_CHARS = 60
-"""Characters that are told of where an answer is wrong: the name of a field may be the model's own."""
+MAX_LOCATION_CHARS = 60  # Characters of an error's location: the field name may come from the model.
 
 
 class BadAnswer(Exception):
@@ -97,7 +96,7 @@ class PastAnswer(ModelAnswer):
 
 
 def parse_answer(shape: type[A], raw: str) -> A:
-    """The answer as a row. Raises Unheard."""
+    """Parse the answer. Raises BadAnswer."""
     text = raw.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         return shape.model_validate_json(text)
@@ -108,19 +107,19 @@ def parse_answer(shape: type[A], raw: str) -> A:
 
 
 def require_offered(named: Iterable[Any], among: Collection[Any], what: str) -> None:
-    """Refuse an answer that names something it was not given."""
+    """Raise BadAnswer if the answer names a value that was not offered."""
     for one in named:
         if one not in among:
             raise BadAnswer(f"{what} {str(one)[:60]!r} was not among those offered")
 
 
 def build_object_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    """An object with these properties and no others, all of them required."""
+    """Return an object with exactly these properties, all required."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def build_list_schema(ids: Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any]:
-    """A list of ids; of any text where there are none to choose from; or of such values."""
+    """Return a list schema: of these ids, of any text without ids, or of the given item schema."""
     if isinstance(ids, Mapping):
         return {"type": "array", "items": ids}
     return {"type": "array", "items": build_enum_schema(ids) if ids else TEXT_SCHEMA}
@@ -135,6 +134,6 @@ _PING_PATTERN = re.compile(r"[<>`]|@(?=\w)")
 
 
 def sanitize_line(text: str, most: int) -> str:
-    """What a model wrote, as one line of at most so many characters: its addresses open nothing, and it pings nobody."""
+    """Return model text as one line of at most `most` characters, without active links and mentions."""
     squeezed = _PING_PATTERN.sub("", _URL_SCHEME_PATTERN.sub(r"\1xx\3", " ".join(text.split())))
     return squeezed if len(squeezed) <= most else squeezed[: most - 1] + "…"

@@ -1,4 +1,4 @@
-"""What models cost, what incidents have spent, and what they may spend. Spending is written down before anybody may spend again."""
+"""Model prices, spending per incident, and limits. Spending is recorded before the next call may be made."""
 
 import math
 from dataclasses import dataclass
@@ -8,25 +8,23 @@ from graph.model.reasoner import ModelSpend
 
 
 class SpendStore(Protocol):
-    """Where spending survives the process and is shared between processes."""
+    """Shared between processes, and survives them."""
 
     async def load_spend(self, incident: str) -> ModelSpend: ...
 
     async def add_spend(self, incident: str, spent: ModelSpend) -> ModelSpend:
-        """Add atomically; answers the new sum."""
+        """Add atomically and return the new sum."""
         ...
 
 
 @runtime_checkable
 class SpendLoader(Protocol):
-    """A reasoner whose spending outlives the process: to be loaded before a turn asks what an incident has cost."""
+    """A reasoner with persistent spending; load it before reading an incident's cost."""
 
     async def load_spend(self, incident: str) -> None: ...
 
 
 class InMemorySpendStore:
-    """Of this process alone."""
-
     def __init__(self) -> None:
         self._rows: dict[str, ModelSpend] = {}
 
@@ -40,14 +38,14 @@ class InMemorySpendStore:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one incident may spend, over all its turns."""
+    """Limits per incident, over all turns."""
 
     calls: int = 20
     tokens: int = 60_000
     usd: float = 0.10
 
     def find_refusal(self, so_far: ModelSpend, next_usd: float, next_tokens: int) -> str:
-        """Why the next call is not made; empty when it may be."""
+        """Return why the next call is refused, or an empty string."""
         if so_far.calls >= self.calls:
             return f"this incident has used its {self.calls} model calls"
         if so_far.tokens_in + so_far.tokens_out + next_tokens > self.tokens:
@@ -62,7 +60,7 @@ def sum_spend(a: ModelSpend, b: ModelSpend) -> ModelSpend:
 
 
 def estimate_tokens(characters: int) -> int:
-    """Tokens of so many characters of English and logs, rather too many than too few; counting exactly needs a download."""
+    """Return a high estimate for English and logs; exact counting needs a download."""
     return math.ceil(characters / 3)
 
 
@@ -78,6 +76,7 @@ class TokenPrice:
 
 
 # fmt: off
+# Makers' list prices; a site can give its own row.
 MODEL_PRICES = {
     #  prefix of the model id    in     out
     "gpt-4o-mini":         TokenPrice(0.15,  0.60),
@@ -92,14 +91,13 @@ MODEL_PRICES = {
     "o3":                  TokenPrice(2.00,  8.00),
 }
 # fmt: on
-"""As their makers listed them; a table, so that a site can give its own row."""
 
+# A model without a row is charged as an expensive one, so that a missing row never overruns a budget.
 UNKNOWN_MODEL_PRICE = MODEL_PRICES["gpt-4o"]
-"""A model we have no price of is charged to the budget as a dear one: a budget must not be overrun for want of a row."""
 
 
 def find_price(model: str) -> TokenPrice:
-    """The row with the longest prefix; `vendor/model` ids are looked up by their last part."""
+    """Return the row with the longest matching prefix, by the last part of a `vendor/model` id."""
     name = model.rpartition("/")[2]
     fitting = [prefix for prefix in MODEL_PRICES if name.startswith(prefix)]
     return MODEL_PRICES[max(fitting, key=len)] if fitting else UNKNOWN_MODEL_PRICE

@@ -1,8 +1,11 @@
-"""The only asker of a language model: six questions, each answered with a typed value or declined with a sentence.
+"""The only client of language models: six questions, each answered with a typed value or declined with a sentence.
 
-Rules it keeps: a model chooses among ids it was given and never writes a command; an answer that names anything else is refused
-whole; nothing a provider does raises out of here; an incident's budget is kept over turns and processes; an endpoint that keeps
-failing is left alone for a while; no secret goes out in a question, and none that a model makes up or got elsewhere comes in with an answer.
+Invariants:
+- A model chooses among given ids and never writes a command; an answer that names anything else is refused whole.
+- No provider failure raises out of here.
+- An incident's budget holds over turns and processes.
+- A failing endpoint is not called for a while.
+- Secrets are redacted from questions and from answers.
 """
 
 import time
@@ -70,18 +73,16 @@ from kb.taxonomy.taxonomy import CATEGORIES, SYMPTOMS
 
 MAX_LABELS = 250
 MAX_MESSAGE_CHARS, MAX_SUMMARY_CHARS, MAX_TITLE_CHARS = 2_000, 600, 80
-DEFAULT_CONTEXT_TOKENS = 32_000
-"""Tokens that a model's window holds, where nobody says."""
+DEFAULT_CONTEXT_TOKENS = 32_000  # Size of the model's window where the site sets none.
 SAMPLES_PER_QUESTION = 1  # how often the reading and the critique are asked; with more, the majority of the answers is taken
-CHARS_PER_TOKEN, INSTRUCTIONS_CHARS = 3, 4_500
-"""Characters of a token, rather too few than too many; and of the prompts around what is asked."""
+CHARS_PER_TOKEN, INSTRUCTIONS_CHARS = 3, 4_500  # A low estimate; and characters of the instructions around a question.
 MIN_ROOM_CHARS = 2_000
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """After `trips` failures of the provider in a row nobody asks for `rest` seconds; then one question tries it."""
+    """After `trips` provider failures in a row no question is sent for `rest` seconds; then one tries again."""
 
     trips: int = 3
     rest: float = 60.0
@@ -91,7 +92,7 @@ class CircuitBreaker:
     _why: str = field(default="")
 
     def get_open_reason(self) -> str:
-        """Why it is not asked now; empty when it may be."""
+        """Return why no question may be sent now, or an empty string."""
         return f"the model rests after failing {self._failures} times in a row: {self._why}" if self.clock() < self._until else ""
 
     def record_result(self, trouble: EndpointFailure | None) -> None:
@@ -118,7 +119,7 @@ class ModelReasoner:
         context: int = DEFAULT_CONTEXT_TOKENS,
         samples: int = SAMPLES_PER_QUESTION,
     ) -> None:
-        """`context`: tokens that the model's window holds; `samples`: how often what weighs most is asked, to take what most answers say."""
+        """`context`: the model's window in tokens. `samples`: how often the reading and the critique are asked."""
         self._endpoint = endpoint
         self._room, self._samples = max(MIN_ROOM_CHARS, (context - MAX_OUTPUT_TOKENS) * CHARS_PER_TOKEN - INSTRUCTIONS_CHARS), samples
         self._budget = budget or Budget()
@@ -131,7 +132,7 @@ class ModelReasoner:
         await self._endpoint.aclose()
 
     async def load_spend(self, incident: str) -> None:
-        """Learn what the incident has cost in other processes and before a restart; `spent` then knows."""
+        """Load spending of other processes and earlier runs for `get_spend`."""
         self._spent[incident] = await self._book.load_spend(incident)
 
     def get_spend(self, incident: str) -> ModelSpend:
@@ -272,7 +273,7 @@ class ModelReasoner:
     async def label_past_incident(
         self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]
     ) -> PastGuess | DeclinedAnswer:
-        """What a past incident was, among `labels` (id → title). `sentences` are numbered from 0."""
+        """Return what a past incident was, among `labels` (id → title). `sentences` are numbered from 0."""
         asked = build_past_question(text, sentences, labels)
         branches = dict.fromkeys(label.rpartition(".")[0] for label in labels)
         kind, ids = build_enum_schema(("incident", "other")), build_enum_schema(["", *labels])
@@ -300,14 +301,14 @@ class ModelReasoner:
         return await self._ask(purse, "label", asked, shape, read)
 
     def _build_question(self, name: str, offers: dict[str, list[str]], texts: dict[str, str]) -> ModelQuestion:
-        """What is asked, kept to the model's window: lists whole, and of the longest texts the beginning and the end."""
+        """Fit the window: lists whole, the longest texts cut in the middle."""
         lists = sum(len(line) + 3 for rows in offers.values() for line in rows)
         return build_question(name, offers, shorten_texts(texts, self._room - lists))
 
     async def _ask_samples(
         self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
     ) -> list[T] | DeclinedAnswer:
-        """As many answers to one question as `samples` says; those that cannot be used are left out, and it declines where none can."""
+        """Ask `samples` times; decline if no answer is usable."""
         answers = [await self._ask(incident, name, replace(asked, sample=at), shape, read) for at in range(self._samples)]
         heard = [one for one in answers if not isinstance(one, DeclinedAnswer)]
         return heard or next(one for one in answers if isinstance(one, DeclinedAnswer))
@@ -315,11 +316,11 @@ class ModelReasoner:
     async def _ask(
         self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
     ) -> T | DeclinedAnswer:
-        """Ask within the budget; whatever goes wrong on the way is one sentence."""
+        """Ask within the budget; any failure becomes one sentence."""
         tokens = estimate_tokens(asked.size)
         if why := self._breaker.get_open_reason() or await self._find_budget_refusal(incident, tokens):
             return DeclinedAnswer(why)
-        await self._record_spend(incident, ModelSpend(calls=1))  # before asking, so that questions asked at once do not all see room
+        await self._record_spend(incident, ModelSpend(calls=1))  # before asking, so that concurrent questions cannot overrun the budget
         answer = await self._endpoint.ask(replace(asked, system=redact_once(asked.system), user=redact_once(asked.user)), name, shape)
         self._breaker.record_result(answer if isinstance(answer, EndpointFailure) else None)
         cost = self._price.compute_usd(answer.tokens_in, answer.tokens_out)
@@ -342,7 +343,7 @@ class ModelReasoner:
 
 
 def build_past_question(text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> ModelQuestion:
-    """What `ModelReasoner.past` sends, so that what a build costs can be told before anything is sent."""
+    """Return the question of `label_past_incident`, to estimate costs beforehand."""
     causes = [f"{label}  {title}" for label, title in labels.items()]
     return build_question(
         "label", {"Causes": causes}, {"Incident": shorten_text(text, MAX_REPORT_CHARS), "Sentences": number_lines(sentences)}
@@ -360,8 +361,11 @@ def open_model(
     recording: Path | None = None,
     context: int = DEFAULT_CONTEXT_TOKENS,
 ) -> ModelReasoner | None:
-    """The model that the settings name; None where they name none (neither an endpoint nor a key). With a `recording` what it holds is not asked
-    again, and what is asked is added to it; then there may be no endpoint, and only what it holds is answered. Raises NoRecording."""
+    """Return the configured model, or None without endpoint and key.
+
+    With a `recording`, stored answers are reused and new ones appended; without an endpoint only stored ones are
+    answered. Raises BadRecording.
+    """
     given: ChatEndpoint | None = OpenAIEndpoint(url, key, name, seconds=seconds) if url or key else None
     if recording:
         given = RecordedEndpoint(given, name, recording, key)

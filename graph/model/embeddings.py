@@ -1,4 +1,4 @@
-"""Vectors of texts by an OpenAI-compatible embeddings endpoint. What it answers is believed only as far as it has the asked shape."""
+"""Text vectors from an OpenAI-compatible embeddings endpoint. Answers are validated."""
 
 import asyncio
 import math
@@ -9,15 +9,16 @@ from typing import Any
 from kb.history.embedding import EmbeddingUnavailable
 from kb.redact import redact_once, redact_to_line
 
+# Texts per request, characters sent per text, and largest vector length.
 BATCH_TEXTS, MAX_TEXT_CHARS, MAX_DIMENSIONS = 64, 4_000, 8_192
-"""Texts of a request, letters of a text that are sent, and numbers that a vector may have."""
 REQUEST_SECONDS = 10.0  # deadline of one request
 
 
 @dataclass(frozen=True, slots=True)
 class HttpEmbedder:
-    """`kb.history.embedding.Embedder` over HTTP. It blocks, and is not called in an event loop; `seconds` bounds each request whole, dribbling answers
-    included."""
+    """`kb.history.embedding.Embedder` over HTTP. Blocking: never call it in an event loop. `seconds` bounds each whole
+    request, also one whose answer trickles in.
+    """
 
     url: str
     key: str
@@ -25,7 +26,7 @@ class HttpEmbedder:
     seconds: float = REQUEST_SECONDS
 
     def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
-        """One for each text, all of one length, in order. Raises NoVectors."""
+        """Return one vector per text, in order and of equal length. Raises EmbeddingUnavailable."""
         found: list[list[float]] = []
         for at in range(0, len(texts), BATCH_TEXTS):
             found += self._embed_batch([redact_once(text)[:MAX_TEXT_CHARS] or "." for text in texts[at : at + BATCH_TEXTS]])

@@ -1,7 +1,7 @@
-"""One call of an OpenAI-compatible endpoint through langchain-openai: the reply's text and cost, or trouble as a value.
+"""One call of an OpenAI-compatible endpoint through langchain-openai; no failure raises out of here.
 
-Structured output is asked for in the request and read by us, because the library's own parsing raises outside its wrapper and
-loses the tokens of failed replies. Rule it keeps: nothing that an endpoint does raises out of here.
+Structured output is requested here but not parsed by the library, which raises outside its wrapper and loses the tokens
+of failed replies.
 """
 
 import asyncio
@@ -15,26 +15,25 @@ from graph.model.budget import estimate_tokens
 from graph.model.prompts import ModelQuestion
 from kb.numbers import parse_bounded_count, parse_seconds
 
+# Not known to every endpoint; omitted after an endpoint rejects one.
 OPTIONAL_PARAMETERS = ("response_format", "temperature", "max_completion_tokens")
-"""What some endpoints do not know; left out once an endpoint has said so."""
 MAX_OUTPUT_TOKENS = 1_500
 RETRY_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS, MAX_REPORTED_TOKENS = 3600.0, 1_000_000_000
-SAMPLING_TEMPERATURE = 0.7
-"""Temperature of any but the likeliest answer."""
+SAMPLING_TEMPERATURE = 0.7  # For every sample but the first.
 
+# OpenAI and Azure (code), llama.cpp (type).
 _CONTEXT_LENGTH_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
-"""What OpenAI and Azure call it (code), and llama.cpp (type)."""
+# Wording of servers without a code (vLLM, Ollama, gateways to other providers), mostly with the token limit.
 _CONTEXT_LENGTH_PATTERN = re.compile(
     r"(?:context (?:length|size|window)|maximum (?:model|prompt) length)(?:\D{0,40}?(\d{3,8}))?|prompt is too long", re.IGNORECASE
 )
-"""How those say it that have no name for it (vLLM, Ollama, gateways before other providers), mostly with the tokens that fit."""
 _NO_JSON_SCHEMA_PATTERN = re.compile(r"json[_ ]schema|grammar", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """`by`: the model that the endpoint says answered, which may be a dated version of the one asked for."""
+    """A reply. `by` is the model named by the endpoint, perhaps a dated version of the requested one."""
 
     text: str
     tokens_in: int
@@ -44,7 +43,7 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True)
 class EndpointFailure:
-    """Why there is no reply. `provider`: its fault, so the next call will likely meet it too. `again`: worth a second try."""
+    """Why there is no reply. `provider`: the provider's fault, likely to repeat. `again`: a retry is worthwhile."""
 
     why: str
     provider: bool = True
@@ -55,7 +54,7 @@ class EndpointFailure:
 
 
 class ChatEndpoint(Protocol):
-    """Whatever answers questions for a model: an endpoint, or what stands before one."""
+    """An endpoint or a wrapper of one."""
 
     @property
     def model(self) -> str: ...
@@ -66,7 +65,7 @@ class ChatEndpoint(Protocol):
 
 
 class OpenAIEndpoint:
-    """`seconds` bounds a whole call, retries and dribbling answers included; `most_out` the tokens of an answer."""
+    """An endpoint. `seconds` bounds a whole call with its retries and slow answers, `most_out` the answer's tokens."""
 
     def __init__(
         self,
@@ -96,7 +95,7 @@ class OpenAIEndpoint:
             await self._http.aclose()
 
     async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
-        """One reply of the asked shape, if the endpoint keeps to shapes; the caller reads and checks it."""
+        """Return one reply, of the asked shape if the endpoint supports shapes; the caller validates it."""
         await self._open_client()
         begun = time.monotonic()
         trouble = EndpointFailure("no answer")
@@ -126,7 +125,7 @@ class OpenAIEndpoint:
         except openai.OpenAIError as e:
             return classify_error(e, self.model)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-            # What a broken body turns into on its way through two libraries (JSONDecodeError is a ValueError).
+            # A broken body surfaces as one of these behind two libraries (JSONDecodeError is a ValueError).
             return EndpointFailure("the model's endpoint answered with something that is not a chat completion", again=True)
         return parse_reply(message, asked)
 
@@ -137,12 +136,13 @@ class OpenAIEndpoint:
             "max_completion_tokens": self._most_out,
             "response_format": shape,
         }
-        # Beside the typed parameters, so that neither library parses the reply by itself.
+        # In the body instead of typed parameters, so that neither library parses the reply.
         return {"extra_body": {key: value for key, value in known.items() if key not in self._left_out}}
 
     def _handle_bad_request(self, error: Any) -> EndpointFailure:
-        """An endpoint that does not know an optional parameter says so by name, and is not sent it again. A question that is too long comes first:
-        what says so names parameters too."""
+        """Omit from now on a parameter that the endpoint rejects by name. Context overflow is tested first, since its
+        message names parameters too.
+        """
         if too_long := find_context_overflow(error):
             return too_long
         said = str(error)
@@ -157,7 +157,7 @@ class OpenAIEndpoint:
         return EndpointFailure(f"the model's endpoint refuses the question ({said[:160]})", provider=False)
 
     async def _open_client(self) -> None:
-        """The client, in a thread: its libraries take seconds to import, and the loop has others to serve meanwhile."""
+        """Build the client in a thread: its libraries take seconds to import."""
         async with self._opening:
             if self._client is None:
                 self._client, self._http = await asyncio.to_thread(self._build_client)
@@ -167,7 +167,7 @@ class OpenAIEndpoint:
         from langchain_openai import ChatOpenAI
         from pydantic import SecretStr
 
-        # Its own HTTP client: the library shares one between all, and so between event loops.
+        # An HTTP client of its own: the library shares one between all clients, and so between event loops.
         http = openai.DefaultAsyncHttpxClient(timeout=self._seconds)
         client = ChatOpenAI(
             model=self.model,
@@ -182,7 +182,7 @@ class OpenAIEndpoint:
 
 
 def parse_reply(message: Any, asked: ModelQuestion) -> ModelReply | EndpointFailure:
-    """The text and cost of a message, unless it was cut off, refused or empty."""
+    """Return text and cost, or a failure if it was cut off, refused or empty."""
     text = message.content if isinstance(message.content, str) else ""
     usage = message.usage_metadata or {}
     tokens_in = parse_bounded_count(usage.get("input_tokens"), MAX_REPORTED_TOKENS) or estimate_tokens(asked.size)
@@ -201,7 +201,6 @@ def parse_reply(message: Any, asked: ModelQuestion) -> ModelReply | EndpointFail
 
 
 def classify_error(error: Exception, model: str) -> EndpointFailure:
-    """An error of the client as a sentence for people."""
     import openai
 
     match error:
@@ -223,7 +222,7 @@ def classify_error(error: Exception, model: str) -> EndpointFailure:
 
 
 def find_context_overflow(error: Any) -> EndpointFailure | None:
-    """Whether an endpoint refuses because the question, with the room for its answer, does not fit the model's window."""
+    """Return a failure if question and answer exceed the model's window."""
     body = error.body if isinstance(error.body, Mapping) else {}
     told = _CONTEXT_LENGTH_PATTERN.findall(str(body.get("message") or error))
     if not told and not _CONTEXT_LENGTH_CODES & {str(body.get("code")), str(body.get("type"))}:
@@ -234,7 +233,7 @@ def find_context_overflow(error: Any) -> EndpointFailure | None:
 
 
 def _classify_status_error(error: Any) -> EndpointFailure:
-    """llama.cpp answers 503 while it reads its file, and any server that has too much to do may."""
+    """llama.cpp answers 503 while it loads its model, and overloaded servers may."""
     status: int = error.status_code
     if status != 503:
         return EndpointFailure(f"the model's endpoint failed with status {status}", again=status >= 500)

@@ -1,18 +1,17 @@
-"""What goes into a question: the parts of an incident as texts, bounded and numbered, kept to what a model's window holds. Pure."""
+"""The text parts of a question, bounded, numbered and cut to the model's window. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from graph.model.reasoner import PromptMaterial
 
+# Characters of a report and of any other part; findings; hosts offered; characters of a finding.
 MAX_REPORT_CHARS, MAX_PART_CHARS, MAX_FINDINGS, MAX_HOSTS, MAX_FINDING_CHARS = 8_000, 6_000, 60, 100, 240
-"""Characters of a report and of any other part; findings; hosts that are offered whole; characters of a finding."""
-MIN_TEXT_CHARS = 200
-"""Characters that are left of a text, however little room there is."""
+MIN_TEXT_CHARS = 200  # Characters kept of each text, even where it does not fit.
 
 
 def build_blocks(material: PromptMaterial) -> dict[str, str]:
-    """Its parts by title; what there is none of is left out, but for the report."""
+    """Return the material's parts by title, without empty ones except the report."""
     parts = {
         "Logs": material.logs,
         "Past incidents": "\n".join(flatten_texts(material.past)),
@@ -26,17 +25,17 @@ def build_blocks(material: PromptMaterial) -> dict[str, str]:
 
 
 def flatten_texts(texts: Iterable[str], most: int = MAX_FINDINGS) -> list[str]:
-    """The first of them, a bounded line each, so that one cannot pass for two."""
+    """Return at most `most` texts, one bounded line each, so that no text can pass for two."""
     return [" ".join(text.split())[:MAX_FINDING_CHARS] for text, _ in zip(texts, range(most), strict=False)]
 
 
 def number_lines(lines: Sequence[str]) -> str:
-    """Lines with their positions, by which they are cited."""
+    """Prefix lines with the positions used in citations."""
     return "\n".join(f"{at}: {line}" for at, line in enumerate(lines))
 
 
 def select_fitting_rows(rows: Sequence[str], room: int) -> list[str]:
-    """The first rows that have room in so many characters, each whole; one at least."""
+    """Return the first whole rows that fit in `room` characters, at least one."""
     kept: list[str] = []
     for row in rows:
         room -= len(row) + 3
@@ -47,7 +46,7 @@ def select_fitting_rows(rows: Sequence[str], room: int) -> list[str]:
 
 
 def shorten_texts(texts: Mapping[str, str], room: int) -> dict[str, str]:
-    """Texts of at most so many characters together: the longest are shortened, and none goes."""
+    """Shorten the longest texts until all fit in `room` characters; none is dropped."""
     most = max((len(text) for text in texts.values()), default=0)
     while most > MIN_TEXT_CHARS and sum(min(len(text), most) for text in texts.values()) > room:
         most = max(MIN_TEXT_CHARS, most * 4 // 5)
@@ -55,7 +54,7 @@ def shorten_texts(texts: Mapping[str, str], room: int) -> dict[str, str]:
 
 
 def select_likely_hosts(text: str, hosts: Sequence[str]) -> list[str]:
-    """All hosts of a small site; of a large one those whose name or number the text mentions."""
+    """Return all hosts of a small site, else those whose name or number is mentioned."""
     if len(hosts) <= MAX_HOSTS:
         return list(hosts)
     words = set(re.findall(r"[a-z0-9]+", text.lower()))
@@ -63,7 +62,6 @@ def select_likely_hosts(text: str, hosts: Sequence[str]) -> list[str]:
 
 
 def shorten_text(text: str, most: int) -> str:
-    """The beginning and the end of a long text."""
     if len(text) <= most:
         return text
     head, tail = most * 2 // 3, most // 3

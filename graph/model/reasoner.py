@@ -1,7 +1,7 @@
-"""What the graph asks of a language model, and the only shapes an answer may have.
+"""Questions to a language model, and the only shapes of its answers.
 
-A reasoner chooses among ids it was given and never writes a command. It returns values and never raises for trouble of
-the provider: no key, a dead endpoint, a spent budget and garbage are all `DeclinedAnswer`. `graph.model.client` is the real one.
+A reasoner chooses among given ids and never writes a command. Provider trouble (no key, dead endpoint, spent budget,
+garbage) is a `DeclinedAnswer`, never an exception. `graph.model.client` implements it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,13 @@ from graph.state import Hypothesis
 
 @dataclass(frozen=True, slots=True)
 class DeclinedAnswer:
-    """No answer, and why, in words for the card ("no key", "over budget", "answer was not of the asked shape")."""
+    """No answer, with a reason for the card ("no key", "over budget", "answer was not of the asked shape")."""
 
     reason: str
 
 
 class PromptMaterial(NamedTuple):
-    """What a model is given to read of an incident, redacted: the report, the logs as templates, like incidents of the past and what they were,
-    what the site's own pages say, and what was found on the machines. Empty where there is none."""
+    """Redacted report, log templates, similar past incidents with causes, site pages, and findings."""
 
     report: str
     logs: str = ""
@@ -31,9 +30,10 @@ class PromptMaterial(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReportExtraction:
-    """What all that seems to say. Ids are among those offered; `job`, `times` and `signatures` stand in what was read.
+    """A reading of the material. Ids are among those offered; `job`, `times` and `signatures` occur in it.
 
-    `causes` are at most three, the likeliest first, each with its probability; `outside`: the cause in a sentence, where no label comes near it.
+    `causes`: at most three with probabilities, likeliest first. `outside`: the cause in a sentence where no label is
+    near.
     """
 
     symptoms: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class ReportExtraction:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict on one hypothesis. `cites` are positions in the facts that were shown; a verdict that cites none counts for nothing."""
+    """A verdict on one hypothesis. `cites` are positions of shown facts; a verdict without any does not count."""
 
     verdict: Literal["confirmed", "rejected", "inconclusive"]
     because: str = ""
@@ -60,8 +60,11 @@ IdeaStatus = Literal["open", "supported", "refuted"]
 
 @dataclass(frozen=True, slots=True)
 class Idea:
-    """A cause that no label names, as a model thinks of it. It rests on findings that were shown (`cites`, by position) and on `quotes` of the report;
-    `hosts`, `looks` and `branch` are among those offered. What it says in words is for people to read, and is never run."""
+    """A model's cause without a label.
+
+    It rests on cited findings (positions) and on `quotes` of the report; `hosts`, `looks` and `branch` are among those
+    offered. Its text is for people and never run.
+    """
 
     title: str
     cause: str
@@ -78,14 +81,14 @@ class Idea:
 
 @dataclass(frozen=True, slots=True)
 class Ideas:
-    """At most three ideas, the likeliest first, and at most three questions to whoever reported it."""
+    """At most three ideas, likeliest first, and at most three questions to the reporter."""
 
     ideas: tuple[Idea, ...] = ()
     questions: tuple[str, ...] = ()
 
 
 class IdeaChoices(NamedTuple):
-    """What ideas may be made of: hosts, looks (id → what it asks), branches of the taxonomy (id → title), and ideas of before, as lines."""
+    """Choices for ideas: hosts, checks (id → question), branches (id → title), and earlier ideas as lines."""
 
     hosts: Sequence[str]
     looks: Mapping[str, str]
@@ -96,7 +99,7 @@ class IdeaChoices(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """What speaks against a claim. One that is no `holds` cites findings that were shown, by position, or it counts for nothing."""
+    """An objection to a claim. Any but `holds` must cite shown findings by position, or it does not count."""
 
     verdict: Literal["holds", "doubtful", "contradicted"]
     because: str = ""
@@ -105,7 +108,7 @@ class Objection:
 
 @dataclass(frozen=True, slots=True)
 class IntentGuess:
-    """What a message seems to want: ids among those offered, and empty where it names none."""
+    """A message's likely intent: offered ids, empty where it names none."""
 
     intent: str
     hosts: tuple[str, ...] = ()
@@ -116,26 +119,20 @@ class IntentGuess:
 
 @dataclass(frozen=True, slots=True)
 class PastGuess:
-    """What a past incident seems to have been: a label among those offered or none, and which of the numbered sentences say so; -1 for none."""
+    """A past incident's likely cause: an offered label or none, and the sentences that say so (-1 for none)."""
 
     relevant: bool
     label: str = ""
     cause: int = -1
     fix: int = -1
     summary: str = ""
-    branch: str = ""
-    """Of a cause that no label names: beside which labels it belongs."""
-    title: str = ""
-    """What that cause is called."""
-    lasting: tuple[int, ...] = ()
-    """Sentences that say of the machines what stays true."""
+    branch: str = ""  # Where a cause without a label belongs.
+    title: str = ""  # Title of a cause without a label.
+    lasting: tuple[int, ...] = ()  # Sentences about the machines that stay true.
 
 
 class IntentChoices(NamedTuple):
-    """The ids that may be answered."""
-
-    intents: Mapping[str, str]
-    """Intent → what it means."""
+    intents: Mapping[str, str]  # Intent → meaning.
     hosts: Sequence[str]
     labels: Sequence[str]
     checks: Sequence[str]
@@ -144,7 +141,7 @@ class IntentChoices(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelSpend:
-    """What an incident has cost so far, over all its turns."""
+    """An incident's cost so far, over all turns."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -153,7 +150,9 @@ class ModelSpend:
 
 
 class PastLabeller(Protocol):
-    """Labels past incidents; `purse` names what pays. Declines as a reasoner does, and never raises for trouble of the provider."""
+    """Labels past incidents; `purse` names the budget. Declines as a reasoner does and never raises for provider
+    trouble.
+    """
 
     async def label_past_incident(
         self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]
@@ -163,34 +162,34 @@ class PastLabeller(Protocol):
 
 
 class Reasoner(Protocol):
-    """`incident` names whose budget pays. Text handed in is redacted already, and untrusted: data, never instructions."""
+    """`incident` names the budget. Texts are redacted by the caller, and untrusted: data, never instructions."""
 
     async def extract_report(
         self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]
     ) -> ReportExtraction | DeclinedAnswer:
-        """Read it. `hosts` and `causes` (label → title, the likeliest first) are all that may be answered."""
+        """Read the material. Only `hosts` and `causes` (label → title, likeliest first) may be answered."""
         ...
 
     async def judge_hypothesis(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | DeclinedAnswer:
-        """Weigh the numbered lines `facts` for and against one hypothesis."""
+        """Weigh the numbered `facts` for and against one hypothesis."""
         ...
 
     async def propose_ideas(
         self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices
     ) -> Ideas | DeclinedAnswer:
-        """Causes that no label names, resting on the numbered lines `findings` and on the report."""
+        """Propose causes without a label, resting on the numbered `findings` and the report."""
         ...
 
     async def critique_claims(
         self, incident: str, claims: Sequence[str], findings: Sequence[str]
     ) -> tuple[Objection, ...] | DeclinedAnswer:
-        """What the numbered lines `findings` say against each of the `claims`, in their order."""
+        """Return what the numbered `findings` say against each claim, in order."""
         ...
 
     async def classify_intent(self, incident: str, text: str, choices: IntentChoices) -> IntentGuess | DeclinedAnswer:
-        """Say what a message in the thread asks for."""
+        """Return what a thread message asks for."""
         ...
 
     def get_spend(self, incident: str) -> ModelSpend:
-        """Cost so far; zero for an incident never asked about."""
+        """Return zero for an unknown incident."""
         ...

@@ -1,7 +1,6 @@
-"""A recording of what a model answered, a line an answer, known by the digest of the whole question. It holds no question and no key.
+"""A recording of model answers, one line each, keyed by the digest of the question. It holds no question and no key.
 
-Rule it keeps: an answer is found again only where model, prompt, data and shape are the same to the letter; trouble is not recorded, so that
-it is asked for again.
+An answer is reused only if model, prompt, data and shape are identical. Failures are not recorded, so they are retried.
 """
 
 import hashlib
@@ -20,8 +19,8 @@ from kb.scan import split_lines
 SCHEMA_VERSION: Final = 1
 MIN_SECRET_CHARS: Final = 6
 MAX_RECORDING_BYTES: Final = 1 << 30
+# The random marks of a call, which are not part of the question.
 _MARK_PATTERN: Final = re.compile(r'"<<([0-9a-f]{16})"')
-"""A call's own marks around data are drawn at random; they are no part of what is asked."""
 
 
 class BadRecording(Exception):
@@ -29,7 +28,7 @@ class BadRecording(Exception):
 
 
 class RecordedEndpoint:
-    """An endpoint behind its recording; without an endpoint only what is recorded is answered."""
+    """An endpoint behind a recording; without one only recorded answers are given."""
 
     def __init__(self, endpoint: ChatEndpoint | None, model: str, path: Path, key: str = "") -> None:
         self.model = model
@@ -41,7 +40,6 @@ class RecordedEndpoint:
             await self._endpoint.aclose()
 
     async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
-        """As recorded, else asked for and recorded."""
         digest = compute_question_digest(self.model, name, asked, schema)
         if digest in self._answers:
             return self._answers[digest]
@@ -59,7 +57,7 @@ class RecordedEndpoint:
 
 
 def compute_question_digest(model: str, name: str, asked: ModelQuestion, schema: Mapping[str, Any]) -> str:
-    """Of everything that could change an answer."""
+    """Return a digest of everything that could change an answer."""
     mark = _MARK_PATTERN.search(asked.system)
     texts = [text.replace(mark[1], "{mark}") if mark else text for text in (asked.system, asked.user)]
     whole = json.dumps([SCHEMA_VERSION, model, name, *texts, schema], sort_keys=True, ensure_ascii=False)
@@ -67,7 +65,6 @@ def compute_question_digest(model: str, name: str, asked: ModelQuestion, schema:
 
 
 def _append_row(path: Path, row: Mapping[str, Any]) -> None:
-    """One more line, in one write."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND)
     try:
         os.write(handle, (json.dumps(row) + "\n").encode())
@@ -76,7 +73,7 @@ def _append_row(path: Path, row: Mapping[str, Any]) -> None:
 
 
 def _load_answers(path: Path, model: str) -> dict[str, ModelReply]:
-    """What a file holds; a new one is begun. A last line that a crash cut off is left out. Raises NoRecording."""
+    """Load a file or create it. Drops a last line that a crash cut off. Raises BadRecording."""
     head = json.dumps({"answers": SCHEMA_VERSION, "model": model})
     try:
         if not path.exists() or not path.stat().st_size:

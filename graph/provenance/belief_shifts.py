@@ -1,4 +1,4 @@
-"""What moved a belief beside facts: words, history, notes and a model, each by no more than it may. Recorded where it happens. Pure."""
+"""Belief shifts not caused by facts: words, history, notes and the model, each bounded and recorded. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,9 @@ from typing import Final, Literal, get_args
 from graph.engine.priors import MAX_WORDS_LOG_ODDS, MODEL_LOG_ODDS, OBJECTION_LOG_ODDS, SIMILAR_INCIDENT_LOG_ODDS
 from kb.history.mistakes import NOTE_WEIGHT
 
+# The source: the report's words, past incidents and pages, corrected diagnoses, and the model by the question asked.
 ShiftSource = Literal["words", "history", "mistakes", "read", "judge", "critique"]
-"""Who moved it: the report's words, past incidents and pages, corrected diagnoses, and the model by the question that it was asked."""
+# Bound per source, label and turn, in log-odds, either way.
 MAX_SHIFT_LOG_ODDS: Final[Mapping[ShiftSource, float]] = {
     "words": MAX_WORDS_LOG_ODDS,
     "history": SIMILAR_INCIDENT_LOG_ODDS,
@@ -17,17 +18,15 @@ MAX_SHIFT_LOG_ODDS: Final[Mapping[ShiftSource, float]] = {
     "judge": MODEL_LOG_ODDS,
     "critique": OBJECTION_LOG_ODDS,
 }
-"""Most log-odds that each may add to one label, or take from it, in one turn."""
+# Stored form: the first letter.
 SOURCE_CODES: Final[Mapping[ShiftSource, str]] = {"words": "w", "history": "h", "mistakes": "m", "read": "r", "judge": "j", "critique": "c"}
-"""Each as it is stored, by its first letter."""
 MODEL_SOURCES: Final[frozenset[ShiftSource]] = frozenset({"read", "judge", "critique"})
-ROUNDING_TOLERANCE = 0.02
-"""How far a stored weight may be from the true one."""
+ROUNDING_TOLERANCE = 0.02  # Largest difference between a stored and the true weight.
 
 
 @dataclass(frozen=True, slots=True)
 class BeliefShift:
-    """One mover's sway over one label, in log-odds."""
+    """One source's shift of one label, in log-odds."""
 
     by: ShiftSource
     label: str
@@ -35,12 +34,12 @@ class BeliefShift:
 
 
 def build_shifts(by: ShiftSource, weights: Mapping[str, float]) -> list[BeliefShift]:
-    """What one mover makes of each label."""
+    """Return one source's shifts, without those that round to 0."""
     return [BeliefShift(by, label, weight) for label, weight in weights.items() if round(weight, 2)]
 
 
 def parse_shifts(kept: str, labels: Mapping[str, float]) -> tuple[BeliefShift, ...]:
-    """As stored → as rows; `labels` are the beliefs that they were stored beside, in their order. What nobody knows any more is passed over."""
+    """Parse stored shifts. `labels` are the beliefs stored beside them, in order. Unknown entries are ignored."""
     names, movers = list(labels), {by[0]: by for by in get_args(ShiftSource)}
     rows = (row.split(":") for row in kept.split())
     return tuple(
@@ -51,6 +50,8 @@ def parse_shifts(kept: str, labels: Mapping[str, float]) -> tuple[BeliefShift, .
 
 
 def serialize_shifts(moves: Sequence[BeliefShift], labels: Mapping[str, float]) -> str:
-    """Those of labels that are still thought of, short: `w:0:0.6` is the words' 0.6 for the first. State is written at every step."""
+    """Serialize the shifts of known labels briefly, as state is written at every step: `w:0:0.6` is the words' 0.6 for
+    the first label.
+    """
     places = {label: number for number, label in enumerate(labels)}
     return " ".join(f"{SOURCE_CODES[move.by]}:{places[move.label]}:{round(move.weight, 2):g}" for move in moves if move.label in places)

@@ -1,4 +1,4 @@
-"""From what a turn weighed and reports to its graph. Pure: the same facts, moves and report give the same graph, byte by byte."""
+"""Build a turn's reason graph. Pure and deterministic: the same facts, shifts and report give the same bytes."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,15 +13,14 @@ from graph.report import Report
 from graph.state import Hypothesis
 from kb.taxonomy.taxonomy import Taxonomy
 
-CHECK_REMEDY = "run_check"
-"""The remedy that only looks: an exclusive check needs leave, and no cause."""
+CHECK_REMEDY = "run_check"  # The remedy that only looks: an exclusive check needs approval but no cause.
+# Per cause: places, and facts for and against at each; causes besides the proven ones; failed checks.
 MAX_BELIEFS, MAX_SUPPORTING_FACTS, MAX_OPPOSING_FACTS, MAX_OTHER_CAUSES, MAX_UNOBSERVED_CHECKS = 8, 4, 2, 8, 12
-"""Of one cause: places, and facts for and against it at each; other causes than the proven ones; looks that failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnReasoning:
-    """Everything that a turn came to."""
+    """Everything that a turn concluded."""
 
     incident: str
     report: Report
@@ -30,14 +29,11 @@ class TurnReasoning:
     moves: Sequence[BeliefShift] = ()
     catalogue: str = ""
     ground: Mapping[str, Any] = field(default_factory=dict)
-    earlier: Collection[tuple[str, str]] = ()
-    """Causes and targets of fixes that were there before this turn."""
+    earlier: Collection[tuple[str, str]] = ()  # Causes and targets of remediations that existed before this turn.
 
 
 @dataclass(slots=True)
 class ReasonGraphBuilder:
-    """A graph as it grows."""
-
     nodes: list[ReasonNode] = field(default_factory=list)
     edges: list[ReasonEdge] = field(default_factory=list)
 
@@ -47,7 +43,6 @@ class ReasonGraphBuilder:
 
 
 def build_reason_graph(thought: TurnReasoning) -> ReasonGraph:
-    """The graph of a turn that diagnosed."""
     sketch = ReasonGraphBuilder()
     for cause in list_propositions(thought):
         sketch.nodes.append(_build_proposition(cause))
@@ -63,7 +58,7 @@ def build_reason_graph(thought: TurnReasoning) -> ReasonGraph:
 
 
 def list_propositions(thought: TurnReasoning) -> list[Hypothesis]:
-    """Causes found, then what else was on the table: what is likely, what a reading named, what was ruled out."""
+    """Return the causes found, then at most `MAX_OTHER_CAUSES` candidates: likely, hidden, ruled out, shifted."""
     report, now = thought.report, thought.now
     rows = [*report.root_causes, *now.list_root_causes(), *(now.build_hypothesis(row.label) for row in now.suspects[:3])]
     if report.likely and report.likely.label in now.label_verdicts:
@@ -102,13 +97,11 @@ def _build_proposition(cause: Hypothesis) -> ReasonNode:
 
 
 def _list_beliefs(cause: Hypothesis, now: Assessment) -> Sequence[Belief]:
-    """The beliefs that stand behind a verdict."""
     roots = [row for row in now.roots if row.label == cause.label]
     return roots[:MAX_BELIEFS] or now.by_label.get(cause.label, [])[:1]
 
 
 def _add_verifications(cause: Hypothesis, now: Assessment, sketch: ReasonGraphBuilder) -> None:
-    """Facts for and against it."""
     for row in _list_beliefs(cause, now):
         deciding = {id(match.fact) for match in row.deciding}
         for match in row.support[:MAX_SUPPORTING_FACTS]:
@@ -137,7 +130,7 @@ def _build_verification(match: ClueMatch) -> ReasonNode:
 
 
 def _add_unobserved(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
-    """Add the refused looks that would have decided this cause. The report may show fewer of them, so all that failed are read here."""
+    """Read the assessment's failed checks, because the report may show fewer."""
     leaf = thought.taxonomy.leaves.get(cause.label)
     deciding = {check.id for check in thought.now.lens.list_deciding_checks(leaf)} if leaf else set()
     for row in [blind for blind in thought.now.list_unobserved() if blind.check in deciding or blind.check == "all"][
@@ -156,7 +149,6 @@ def _add_unobserved(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGra
 
 
 def _add_critiques(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
-    """What is held against it, by the engine or by a second reading."""
     for says, by in _iter_objections(cause, thought):
         sketch.add_node(
             ReasonNode(_build_id("c", cause.label, says), "critique", shorten_text(says), by=by),
@@ -182,7 +174,6 @@ def _add_refinements(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGr
 
 
 def _add_conjectures(report: Report, sketch: ReasonGraphBuilder) -> None:
-    """What a model thought of where no cause is proven: never more than that."""
     for idea in report.ideas:
         place = _build_id("i", idea.title, idea.cause)
         sketch.nodes.append(
@@ -203,7 +194,6 @@ def _add_conjectures(report: Report, sketch: ReasonGraphBuilder) -> None:
 
 
 def _add_remedies(thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
-    """The steps that would be put up for decision, each with the cause that it is for."""
     for row in thought.report.actions:
         known = "earlier" if (row.label, row.target) in thought.earlier else "new"
         node = ReasonNode(

@@ -1,5 +1,7 @@
-"""What must hold of a turn's reasoning, as a table: each contract is checked against what was really seen, at the end of every turn and whenever
-somebody asks. A broken one is a bug of ours: the turn abstains. Pure."""
+"""Invariants of a turn's reasoning, checked against stored evidence every turn and on request. Pure.
+
+A violation is a bug of RackMedic: the turn abstains.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,17 +20,17 @@ from graph.state import Hypothesis
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.fact import Fact
 
+# Calls per question and turn; others once. `graph.model.budget` bounds an incident's spending.
 MAX_MODEL_QUESTIONS: Final[Mapping[str, int]] = {"explore": 2, "critique": 2}
-"""How often one turn may put a question to the model; every other one once. What an incident may spend is `graph.model.budget`'s."""
-MACHINE_SCOPES: Final = frozenset({"node", "gpu", "hca"})
-"""Scopes of causes that accuse the machines that they name."""
+MACHINE_SCOPES: Final = frozenset({"node", "gpu", "hca"})  # Scopes of causes that accuse the machines they name.
 
 
 @dataclass(frozen=True)
 class InvariantInputs:
-    """What a graph is checked against. `causes`: those reported, None where nobody knows any more; `outputs`: stored texts by digest, None where one
-    is gone; `read_again(check, texts)`: what the check's own formats make of its outputs; `asked`: how often this turn put each question to
-    the model.
+    """The evidence to check a graph against.
+
+    `causes`: those reported, None where unknown; `outputs`: stored texts by digest, None for a missing one;
+    `read_again(check, texts)`: parse a check's outputs again; `asked`: calls per model question in this turn.
     """
 
     facts: Sequence[Fact]
@@ -45,7 +47,6 @@ class InvariantInputs:
     opened: datetime | None = None
 
     def reassess(self, labels: frozenset[str]) -> Assessment:
-        """The facts weighed once more, for these causes alone, from what is stored."""
         leaves = {label: leaf for label, leaf in self.lens.taxonomy.leaves.items() if label in labels}
         return assess_facts(
             self.facts, replace(self.lens, taxonomy=replace(self.lens.taxonomy, leaves=leaves)), self.hosts, self.priors, self.opened
@@ -54,7 +55,7 @@ class InvariantInputs:
 
 @dataclass(frozen=True)
 class InvariantContext:
-    """A graph before its ground, with what several contracts need."""
+    """A graph with its evidence, and values that several invariants share."""
 
     graph: ReasonGraph
     ground: InvariantInputs
@@ -65,23 +66,22 @@ class InvariantContext:
 
     @cached_property
     def observed_keys(self) -> frozenset[tuple[str, str, str]]:
-        """(host, check, key) of everything that was really looked at."""
+        """(host, check, key) of everything observed."""
         ready = (match.fact for row in self.reassessment.rows for match in (*row.support, *row.against))
         return frozenset((fact.host, fact.check, fact.key) for fact in (*self.ground.facts, *ready))
 
     def list_proven_beliefs(self, label: str) -> list[Belief]:
-        """What the facts prove of a cause, weighed afresh."""
         return [row for row in self.reassessment.by_label.get(label, ()) if row.proven]
 
 
+# Invariants that assess the facts again.
 REASSESSING_INVARIANTS: Final = frozenset(
     {"confirmed_is_verified", "rejected_is_not_proven", "found_again", "silence_is_earned", "verification_was_seen"}
 )
-"""Contracts that weigh the facts once more."""
 
 
 def compute_catalogue_digest(taxonomy: Taxonomy) -> str:
-    """Of every cause with its evidence: what the same facts are read by."""
+    """Digest all causes with their evidence, which determine how facts are read."""
     rows = (
         f"{leaf.label} {leaf.prior} {clue.id} {clue.key} {clue.when} {clue.weight}"
         for leaf in taxonomy.leaves.values()
@@ -90,14 +90,11 @@ def compute_catalogue_digest(taxonomy: Taxonomy) -> str:
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
 
 
-InvariantChecker = Callable[[InvariantContext], Iterator[str]]
-"""Yields what breaks the promise, a sentence each."""
+InvariantChecker = Callable[[InvariantContext], Iterator[str]]  # Yields one sentence per violation.
 
 
 @dataclass(frozen=True, slots=True)
 class ReasonInvariant:
-    """A promise, and how it is checked."""
-
     id: str
     promise: str
     check: InvariantChecker
@@ -105,8 +102,6 @@ class ReasonInvariant:
 
 @dataclass(frozen=True, slots=True)
 class InvariantViolation:
-    """A promise that does not hold, and of what."""
-
     contract: str
     promise: str
     says: str
@@ -117,7 +112,7 @@ class InvariantViolation:
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """What came of checking. `unchecked`: what could not be looked at any more, in words."""
+    """The result. `unchecked`: what can no longer be checked, in words."""
 
     broken: tuple[InvariantViolation, ...] = ()
     unchecked: tuple[str, ...] = ()
@@ -125,7 +120,7 @@ class VerificationResult:
 
 
 def verify_reasoning(graph: ReasonGraph, ground: InvariantInputs) -> VerificationResult:
-    """Every contract that can still be checked: with other causes in the catalogue than then the same facts may mean something else."""
+    """Check every invariant; after a change of the catalogue reassessing ones are skipped."""
     trial = InvariantContext(graph, ground)
     same = graph.catalogue == compute_catalogue_digest(ground.taxonomy)
     able = [one for one in INVARIANTS if same or one.id not in REASSESSING_INVARIANTS]
@@ -161,7 +156,6 @@ def _check_confirmed_is_verified(trial: InvariantContext) -> Iterator[str]:
 
 
 def _iter_unaccused_targets(node: ReasonNode, proven: Sequence[Belief]) -> Iterator[str]:
-    """Accused machines and parts that no fact accuses."""
     hosts = {host for row in proven for host in row.accused}
     devices = {name for row in proven for name in row.subject.named_devices}
     yield from (f"{node.label}: no fact accuses {host}" for host in node.hosts if host not in hosts)
@@ -176,7 +170,7 @@ def _check_rejected_is_not_proven(trial: InvariantContext) -> Iterator[str]:
 
 
 def _check_found_again(trial: InvariantContext) -> Iterator[str]:
-    """Every fact that is said to speak for or against a cause does so when the stored facts are weighed once more, with the same weight."""
+    """Every cited fact must have the same weight for its cause when reassessed."""
     weights: dict[str, dict[tuple[str, str, str, str], set[float]]] = {}
     for row in trial.reassessment.rows:
         known = weights.setdefault(row.label, {})
@@ -213,8 +207,11 @@ def _check_nothing_is_lost(trial: InvariantContext) -> Iterator[str]:
 
 
 def _iter_quotes(trial: InvariantContext) -> Iterator[tuple[ReasonNode, str]]:
-    """Cited lines with the output that they are said to stand in, where that is still there. What follows from several outputs, as a GPU that is missing
-    from a list, stands in none: it is derived anew from the stored facts (`verification_was_seen`)."""
+    """Yield cited lines with the stored output that should contain them.
+
+    A fact derived from several outputs, such as a GPU missing from a list, is in none; `verification_was_seen` derives
+    it again.
+    """
     stored = {(fact.host, fact.check, fact.key) for fact in trial.ground.facts}
     for node in trial.graph.list_nodes("verification"):
         text = trial.ground.outputs.get(node.sha256) if node.sha256 else None
@@ -229,17 +226,17 @@ def _check_quote_is_in_output(trial: InvariantContext) -> Iterator[str]:
 
 
 def is_quoted_in(line: str, text: str) -> bool:
-    """Whether a line stands in an output, however its blanks are squashed."""
+    """Return whether an output contains a line, ignoring whitespace."""
     return line in text or _strip_whitespace(line) in _strip_whitespace(text)
 
 
 def list_output_digests(facts: Sequence[Fact], host: str, check: str) -> list[str]:
-    """Digests of everything that a check printed on a host: some lines are put together from several commands."""
+    """Return digests of everything that a check printed on a host: some lines combine several commands."""
     return list(dict.fromkeys(fact.sha256 for fact in facts if fact.sha256 and (fact.host, fact.check) == (host, check)))
 
 
 def _is_confirmed_by_reparse(node: ReasonNode, ground: InvariantInputs) -> bool:
-    """Whether what the check printed there, read once more, says this; so it is taken where a part of that was not read again."""
+    """Return whether parsing the check's outputs again gives this fact; True where an output is missing."""
     texts = [ground.outputs.get(sha256) for sha256 in list_output_digests(ground.facts, node.host, node.check)]
     if None in texts:
         return True

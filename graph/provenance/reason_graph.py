@@ -1,4 +1,4 @@
-"""The reasoning of one turn as rows: nodes, edges, and the text that is kept of them. Pure; the same reasoning gives the same bytes."""
+"""A turn's reasoning as nodes and edges, and its serialized text. Pure; the same reasoning gives the same bytes."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,16 +6,20 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Final, Literal
 
+# A candidate cause; an observed fact or a failed check; an objection; a belief shift not caused by facts; a remediation
+# step.
 NodeKind = Literal["proposition", "verification", "critique", "refinement", "remedy"]
-"""A cause on the table; a fact that was looked at, or a look that failed; an objection; what moved a belief beside facts; a step of a fix."""
 EdgeKind = Literal["supports", "decides", "contradicts", "leaves open", "objects to", "moves", "calls for"]
 MAX_TEXT_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ReasonNode:
-    """One step. `by` is who made it: `facts`, `engine`, or a mover (`graph.provenance.belief_shifts`), `model:QUESTION` where it was one. A proposition has a
-    `label`, `hosts` and `verdict`; a verification where it looked and the line; `weight` is in log-odds."""
+    """One node.
+
+    `by` is its source: `facts`, `engine`, a shift source (`graph.provenance.belief_shifts`) or `model:QUESTION`. A
+    proposition has `label`, `hosts` and `verdict`; a verification its place and line; `weight` is in log-odds.
+    """
 
     id: str
     kind: NodeKind
@@ -37,7 +41,7 @@ class ReasonNode:
 
 @dataclass(frozen=True, slots=True)
 class ReasonEdge:
-    """`source` does `kind` to `target`; both are ids of nodes."""
+    """`source` does `kind` to `target`; both are node ids."""
 
     source: str
     target: str
@@ -47,7 +51,7 @@ class ReasonEdge:
 
 @dataclass(frozen=True)
 class ReasonGraph:
-    """What a turn came to and why. `catalogue` is a digest of the causes that it was reasoned with: with others it comes out otherwise."""
+    """What a turn concluded and why. `catalogue` is the digest of the causes used: others may give another result."""
 
     incident: str
     item: str
@@ -55,23 +59,22 @@ class ReasonGraph:
     catalogue: str
     nodes: tuple[ReasonNode, ...] = ()
     edges: tuple[ReasonEdge, ...] = ()
+    # Its inputs as plain JSON (`graph.incident.thinking.verification`), so that it can be checked after the incident
+    # has changed.
     ground: Mapping[str, Any] = field(default_factory=dict)
-    """What it stands on, as plain JSON (`graph.incident.thinking.verification`): so it can be checked whatever the incident has become since."""
 
     @cached_property
     def by_id(self) -> dict[str, ReasonNode]:
         return {node.id: node for node in self.nodes}
 
     def list_nodes(self, *kinds: NodeKind) -> list[ReasonNode]:
-        """Those nodes, in their order."""
         return [node for node in self.nodes if node.kind in kinds]
 
     def list_incoming(self, node: ReasonNode, *kinds: EdgeKind) -> list[tuple[ReasonEdge, ReasonNode]]:
-        """The edges that end at a node, each with where it begins."""
         return [(edge, self.by_id[edge.source]) for edge in self.edges if edge.target == node.id and (not kinds or edge.kind in kinds)]
 
     def serialize(self) -> str:
-        """As it is kept: JSON, defaults left out, a node or an edge a line."""
+        """Return JSON lines: head, nodes, edges, without defaults."""
         head: dict[str, Any] = {
             "schema": 1,
             "incident": self.incident,
@@ -86,7 +89,7 @@ class ReasonGraph:
 
     @classmethod
     def parse(cls, text: str) -> "ReasonGraph":
-        """The inverse of `text`. ValueError where it is none."""
+        """Parse serialized text. Raises ValueError for anything else."""
         try:
             head, *rows = [json.loads(line) for line in text.split("\n") if line]
             nodes = tuple(ReasonNode(**_freeze_lists(row)) for row in rows if "id" in row)
@@ -96,7 +99,7 @@ class ReasonGraph:
             raise ValueError(f"not a kept reasoning: {why}") from why
 
     def to_json_document(self) -> dict[str, Any]:
-        """As `rackmedic explain --json` prints it."""
+        """Return the output of `rackmedic explain --json`."""
         return {
             "schema": 1,
             "incident": self.incident,
@@ -108,7 +111,6 @@ class ReasonGraph:
 
 
 def deduplicate_nodes(rows: Iterable[ReasonNode]) -> tuple[ReasonNode, ...]:
-    """Each once: of several with one id the first."""
     first: dict[str, ReasonNode] = {}
     for row in rows:
         first.setdefault(row.id, row)
@@ -125,6 +127,5 @@ def _freeze_lists(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def shorten_text(text: str) -> str:
-    """One line, of bounded length."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_TEXT_CHARS else f"{line[: MAX_TEXT_CHARS - 1]}…"

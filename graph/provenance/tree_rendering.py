@@ -1,4 +1,6 @@
-"""The reasoning of a turn as a tree that people read: each cause with what decides, speaks for and against it, what moved it, and what it calls for. Pure."""
+"""Render a turn's reasoning as a tree: each cause with proof, facts for and against, shifts, and steps it calls for.
+Pure.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -8,6 +10,7 @@ from graph.provenance.invariants import VerificationResult
 from graph.provenance.reason_graph import EdgeKind, ReasonEdge, ReasonGraph, ReasonNode
 from tools.inventory.host_ranges import fold_host_names
 
+# Marks differ in shape, not only in colour.
 VERDICT_MARKS: Final[Mapping[str, str]] = {
     "confirmed": "✓",
     "rejected": "✗",
@@ -16,7 +19,6 @@ VERDICT_MARKS: Final[Mapping[str, str]] = {
     "supported": "◐",
     "refuted": "✗",
 }
-"""What a cause came to, in signs that differ in shape."""
 EDGE_TEXTS: Final[Mapping[EdgeKind, str]] = {
     "decides": "proof",
     "supports": "for",
@@ -39,12 +41,11 @@ CauseTitles = Mapping[str, str]
 
 
 def build_tree_lines(graph: ReasonGraph, titles: CauseTitles) -> list[tuple[int, str]]:
-    """(depth, line), from top to bottom."""
+    """Return (depth, line) from top to bottom."""
     return [row for node in graph.list_nodes("proposition") for row in ((0, _render_cause(node, titles)), *_iter_child_lines(graph, node))]
 
 
 def render_tree(graph: ReasonGraph, titles: CauseTitles) -> list[str]:
-    """The same drawn with branches."""
     rows = build_tree_lines(graph, titles)
     drawn: list[str] = []
     for at, (depth, line) in enumerate(rows):
@@ -54,14 +55,14 @@ def render_tree(graph: ReasonGraph, titles: CauseTitles) -> list[str]:
 
 
 def list_other_influences(graph: ReasonGraph, label: str) -> list[str]:
-    """What went into a cause beside the facts that prove it: what speaks against it, could not look, was objected, moved it."""
+    """Return what shaped a cause besides its proof."""
     node = next((one for one in graph.list_nodes("proposition") if one.label == label), None)
     kinds: tuple[EdgeKind, ...] = ("contradicts", "leaves open", "objects to", "moves")
     return [_render_edge(edge, source) for edge, source in graph.list_incoming(node, *kinds)] if node else []
 
 
 def _render_edge(edge: ReasonEdge, source: ReasonNode) -> str:
-    """A line for people: a belief that was moved is told in words, for its numbers mean nothing to them."""
+    """Render an edge; a shift in words, because log-odds mean nothing to readers."""
     if edge.kind != "moves" or source.line:
         return f"{EDGE_TEXTS[edge.kind]}: {_render_node(edge, source)}"
     by = SOURCE_TEXTS[source.by.removeprefix("model:")]
@@ -97,7 +98,6 @@ def _render_node(edge: ReasonEdge, node: ReasonNode) -> str:
 
 
 def render_verification(came: VerificationResult) -> list[str]:
-    """What checking came to, a line each."""
     lines = [f"✗ {row.promise}: {row.says}" for row in came.broken]
     lines += [f"? {says}" for says in came.unchecked]
     whole = f"{came.held} contracts hold"

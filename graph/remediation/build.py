@@ -1,7 +1,7 @@
-"""From a diagnosis to ladders: for each cause and host the ordered actions of its fix. Pure.
+"""Build remediations from a diagnosis: per cause and host the ordered steps. Pure.
 
-One ladder never changes more than one host. Ladders of one host share its drain: the first takes it out of service, and the node
-returns only when all of them are through (`graph.remediation.transitions`).
+A remediation never changes more than one host. Those of one host share its drain: the first drains the node, which
+returns only when all are done (`graph.remediation.transitions`).
 """
 
 import hashlib
@@ -17,15 +17,14 @@ from tools.fact import Fact
 from tools.inventory.inventory import Host, Inventory
 from tools.remedies import REMEDIES
 
-MAX_REMEDIATIONS = 64
-"""Fixes of one incident. They are put up for decision in waves (`bot.remediation.waves`), so that many are not many at once."""
+MAX_REMEDIATIONS = 64  # Per incident. They are proposed in waves (`bot.remediation.waves`), not all at once.
+# Scopes of causes that a remedy on the host can repair; switches, racks and jobs are not among them.
 HOST_SCOPES = frozenset({"node", "gpu", "hca"})
-"""Causes that a host itself can be mended of. What is wrong with a switch, a rack or a job is nobody's host's fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """What ladders are built from and moved with."""
+    """Inputs for building and advancing remediations."""
 
     incident: str
     now: datetime
@@ -33,27 +32,26 @@ class PlanContext:
     taxonomy: Taxonomy
     facts: Sequence[Fact]
     job: str = ""
-    stuck: bool = False
-    """The job hangs, so that a drained node will not become idle by itself."""
+    stuck: bool = False  # The job hangs, so a drained node will not become idle on its own.
     waits: IncidentTimeouts = field(default_factory=IncidentTimeouts)
 
     def get_host_facts(self, host: str) -> list[Fact]:
-        """What is known of a host now."""
+        """Return a host's facts, without stale ones."""
         return [fact for fact in self.facts if fact.host == host and not fact.stale]
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltRemediations:
-    """Ladders, and sentences of what people must do."""
+    """Remediations, and sentences about manual work."""
 
     ladders: tuple[Remediation, ...] = ()
     by_hand: tuple[str, ...] = ()
 
 
+# Remedies that empty a drained node that stays busy; not proposed once it is idle.
 NODE_EMPTYING_REMEDIES = frozenset({"cancel_job", "evict_pods"})
-"""What makes a drained node idle that does not become so by itself. Once it is, nobody is asked for them."""
+# Outcomes after which the same cause on the same host is a new fault.
 FAULT_GONE_OUTCOMES = frozenset({"withdrawn", "cured", "recurred"})
-"""Ends after which the same cause on the same host is a new fault."""
 
 
 def build_remediations(
@@ -64,8 +62,13 @@ def build_remediations(
     anew: bool = False,
     elsewhere: Collection[tuple[str, str]] = (),
 ) -> BuiltRemediations:
-    """Ladders of these causes that are not among `known`, and what is left to people. `anew`: those that people had to end may begin again.
-    `elsewhere`: (label, host) that another incident mends; without a host what it leaves to people."""
+    """Return new remediations of these causes, and what is left to people.
+
+    Args:
+        known: The incident's earlier remediations.
+        anew: Whether those that people had to end may start again.
+        elsewhere: (label, host) that another incident repairs; an empty host stands for its manual work.
+    """
     blocking = [row for row in known if row.is_open or row.outcome == "unknown" or (row.outcome not in FAULT_GONE_OUTCOMES and not anew)]
     built: list[Remediation] = []
     by_hand: list[str] = []
@@ -85,7 +88,7 @@ def build_remediations(
 
 
 def list_manual_work(ladders: Iterable[Remediation], taxonomy: Taxonomy) -> tuple[str, ...]:
-    """What people have to do for these fixes, at the plan each is at; nothing where the fault is gone."""
+    """Return the manual work of these remediations' present plans; none where the fault is gone."""
     said = [(row, _get_manual_work(row)) for row in ladders if row.outcome not in FAULT_GONE_OUTCOMES]
     return tuple(dict.fromkeys(f"{taxonomy.get_title(row.label)} on {row.target}: {words}." for row, words in said if words))
 
@@ -96,7 +99,9 @@ def _get_manual_work(ladder: Remediation) -> str:
 
 
 def find_remediation_hosts(cause: Hypothesis, yard: PlanContext) -> tuple[str, ...]:
-    """The hosts on which a fix of this cause begins. A job has none of its own; where a command mends it, those that show what is to be mended."""
+    """Return where a remediation begins. A job cause has no host of its own; if a command repairs it, these are the
+    hosts to which it applies.
+    """
     leaf = yard.taxonomy.leaves.get(cause.label)
     if leaf is None or leaf.scope in HOST_SCOPES:
         return cause.hosts
@@ -121,7 +126,6 @@ def _is_applicable(step: PlanStep, ground: StepContext) -> bool:
 
 
 def _list_manual_steps(leaf: Leaf, cause: Hypothesis) -> list[str]:
-    """What is to be done where no host is to be changed."""
     if leaf.scope in HOST_SCOPES and cause.hosts:
         return []
     said = [step.manual_text for step in parse_plan(leaf.remedies[0]) if step.manual_text] if leaf.remedies else []
@@ -131,7 +135,7 @@ def _list_manual_steps(leaf: Leaf, cause: Hypothesis) -> list[str]:
 def build_remediation(
     label: str, host: Host, devices: tuple[str, ...], yard: PlanContext, known: Sequence[Remediation], *, plan: int = 0
 ) -> Remediation | None:
-    """A fresh ladder from the leaf's plan number `plan` on, after an earlier one did not hold; None where no rung is left."""
+    """Return a new remediation from plan number `plan` on, after a failed one; None without a step left."""
     leaf = yard.taxonomy.leaves.get(label)
     if leaf is None or plan >= len(leaf.remedies):
         return None
@@ -160,7 +164,7 @@ def _build_remediation(
 
 
 def _build_plans(leaf: Leaf, ground: StepContext, first: int, *, shared: bool) -> tuple[list[RemediationStep], list[str], list[str]]:
-    """Of the leaf's plans from `first` on: all rungs, for each plan the words left to people, and what could not be offered."""
+    """Return all steps from plan `first` on, manual work per plan, and what cannot be offered."""
     rungs: list[RemediationStep] = []
     words: list[str] = [""] * first
     missing: list[str] = []
@@ -170,14 +174,14 @@ def _build_plans(leaf: Leaf, ground: StepContext, first: int, *, shared: bool) -
         words.append(left)
         missing += lost
         if not own and not rungs:
-            break  # people come first here: nothing is done to the host before they did
+            break  # the plan starts with manual work: change nothing on the host before that
     return rungs, words, missing
 
 
 def _build_plan(
     steps: Sequence[PlanStep], ground: StepContext, number: int, *, drained: bool
 ) -> tuple[list[RemediationStep], str, list[str]]:
-    """Rungs up to the first step that people must do, what is left to them, and what could not be offered."""
+    """Return the steps before the first manual one, the manual work, and what cannot be offered."""
     rungs: list[RemediationStep] = []
     missing: list[str] = []
     for at, step in enumerate(steps):
@@ -195,7 +199,7 @@ def _build_plan(
 
 
 def _insert_emptying_steps(rungs: list[RemediationStep], ground: StepContext, yard: PlanContext) -> list[RemediationStep]:
-    """What empties the drained node comes behind the drain: where a stuck job would keep it busy for ever, and where pods never end."""
+    """Empty the node after the drain where a stuck job or endless pods would keep it busy."""
     at = next((n for n, rung in enumerate(rungs) if rung.remedy == "drain_node"), None)
     waits = any("drained" in REMEDIES[rung.remedy].needs for rung in rungs)
     pods = ground.host.scheduler == "kubernetes"
@@ -209,18 +213,17 @@ def _insert_emptying_steps(rungs: list[RemediationStep], ground: StepContext, ya
 
 
 def build_return_step(host: str) -> RemediationStep:
-    """The rung that returns a drained node to service."""
     return RemediationStep(remedy="resume_node", args={"node": host}, plan=-1, part="restore")
 
 
 def build_approval_id(incident: str, ladder: Remediation) -> str:
-    """The approval id of the present rung and attempt: the same whoever works it out, so that nothing is proposed twice."""
+    """Return the present attempt's approval id; deterministic, so that no action is proposed twice."""
     text = f"{incident} {ladder.id} {ladder.rung} {ladder.attempt}"
     return f"apr-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def enter_step(ladder: Remediation, at: int, yard: PlanContext) -> Remediation:
-    """The ladder on rung `at`: it waits for a decision, or first for the node to become idle."""
+    """Enter step `at` and wait for a decision, or first for the node to become idle."""
     rung, waits = ladder.rungs[at], yard.waits
     ladder = ladder.model_copy(update={"rung": at, "attempt": 1, "outcome": "", "approval": "", "says": ""})
     if rung.part == "restore":
@@ -232,10 +235,9 @@ def enter_step(ladder: Remediation, at: int, yard: PlanContext) -> Remediation:
 
 
 def request_approval(ladder: Remediation, yard: PlanContext) -> Remediation:
-    """The present rung put up for decision."""
     return ladder.model_copy(update={"waiting_for": "approval", "due": None, "approval": build_approval_id(yard.incident, ladder)})
 
 
 def needs_idle_node(rung: RemediationStep, host: Host | None) -> bool:
-    """Whether the node must be drained and without jobs first; only a scheduler can tell."""
+    """Return whether the node must be drained and without jobs; only a scheduler can tell."""
     return bool(host and host.controller) and (rung.remedy in NODE_EMPTYING_REMEDIES or "drained" in REMEDIES[rung.remedy].needs)

@@ -1,7 +1,7 @@
-"""Causes that several incidents find: where each is, in words that all of them would use, and which of them another one keeps. Pure.
+"""Which incident owns a cause that several incidents find, by a shared name of its location. Pure.
 
-A cause on a host is known by its devices there, one behind a switch or in a rack by that place, one of the whole cluster by the groups of
-the hosts that show it, a job's by the job. Where nothing tells the place, a cause is nobody else's.
+The location: devices on a host, a place behind a switch or in a rack, host groups for the whole cluster, or a job. A
+cause without a location is not shared.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,12 +10,11 @@ from graph.remediation.build import PlanContext, find_remediation_hosts
 from graph.report import CauseOwnedElsewhere, Report
 from graph.state import Hypothesis, Remediation
 
-CauseLocation = tuple[str, str]
-"""(label, host): what one ladder is for; without a host what people mend."""
+CauseLocation = tuple[str, str]  # (label, host) of one remediation; an empty host for a cause that people repair.
 
 
 def map_cause_locations(causes: Iterable[Hypothesis], yard: PlanContext) -> dict[CauseLocation, tuple[str, ...]]:
-    """Each place of these causes, and by which names it is known."""
+    """Return location → names by which it is known."""
     found: dict[CauseLocation, tuple[str, ...]] = {}
     for cause in causes:
         hosts = [host for host in find_remediation_hosts(cause, yard) if host in yard.inventory.hosts]
@@ -27,13 +26,13 @@ def map_cause_locations(causes: Iterable[Hypothesis], yard: PlanContext) -> dict
 
 
 def map_remediation_locations(ladders: Iterable[Remediation]) -> dict[CauseLocation, tuple[str, ...]]:
-    """The places that open ladders are for. An exclusive check is for none."""
+    """Return the locations of open remediations. Exclusive checks have none."""
     rows = [row for row in ladders if row.is_open and not any(rung.remedy == "run_check" for rung in row.rungs)]
     return {(row.label, row.target): _build_location_names(row.label, row.target, row.devices) for row in rows}
 
 
 def find_owned_elsewhere(spots: Mapping[CauseLocation, Sequence[str]], holders: Mapping[str, str]) -> dict[CauseLocation, str]:
-    """The incident that keeps each place. A host's is kept by another one only with all its devices; what people mend, wherever it is known."""
+    """Return each location's owner: on a host it must own all names there, for manual repairs any."""
     found: dict[CauseLocation, str] = {}
     for (label, host), names in spots.items():
         theirs = [holders[name] for name in names if name in holders]
@@ -43,7 +42,7 @@ def find_owned_elsewhere(spots: Mapping[CauseLocation, Sequence[str]], holders: 
 
 
 def is_owned_elsewhere(report: Report) -> bool:
-    """Whether other incidents keep every cause that this one found."""
+    """Return whether other incidents own every cause that this one found."""
     found = {row.label for row in report.root_causes}
     return bool(report.shared) and {row.label for row in report.shared} >= found
 
@@ -51,7 +50,7 @@ def is_owned_elsewhere(report: Report) -> bool:
 def list_causes_owned_elsewhere(
     causes: Iterable[Hypothesis], elsewhere: Mapping[CauseLocation, str], *, waits: bool = True
 ) -> tuple[CauseOwnedElsewhere, ...]:
-    """What a report says of them: one row a cause and the incident that keeps it. `waits`: this one goes on where that one lets go."""
+    """Return rows per cause and owner. `waits`: this incident resumes on release."""
     rows: list[CauseOwnedElsewhere] = []
     for cause in causes:
         mine = {host: incident for (label, host), incident in elsewhere.items() if label == cause.label}

@@ -1,7 +1,7 @@
-"""What we hold: nodes that we drained and that are not back, each with who approved that, since when, what for, and where it stands; and
-whether the way back may be asked for. Pure.
+"""Nodes that RackMedic drained and has not returned: who approved, since when, why, and whether a return may be
+requested. Pure.
 
-After a remedy that failed, made it worse or was not proved there is no way back by us, only the reason.
+After a remedy that failed, made it worse or was not proved, RackMedic offers no return, only the reason.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from kb.taxonomy.taxonomy import Taxonomy
 
 @dataclass(frozen=True, slots=True)
 class DrainedNode:
-    """One node. `by` is a name, empty where nobody noted it; `why` says where its fix stands."""
+    """`by` is the approver's name, empty if not recorded; `why` the remediation's status."""
 
     ladder: str
     host: str
@@ -25,17 +25,13 @@ class DrainedNode:
     by: str
     since: datetime | None
     why: str
-    no_return: str = ""
-    """Why its return cannot be asked for; empty where it can, and a fresh look decides."""
-    unasked: datetime | None = None
-    """Since when the scheduler could not be asked whether it is so still."""
+    no_return: str = ""  # Why its return cannot be requested; if empty, a fresh check decides.
+    unasked: datetime | None = None  # Since when the scheduler could not be asked whether the node is still drained.
 
     def render_line(self, title: str = "") -> str:
-        """One line for people; `title` is what its label is called."""
         return f"{self.host}: {self.render_status(title)}"
 
     def render_status(self, title: str = "") -> str:
-        """The same without the host's name."""
         since = f" since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
         approved = f", approved by {self.by}" if self.by else ""
         cause = f", for {title}" if title else ""
@@ -44,7 +40,6 @@ class DrainedNode:
 
 
 def list_drained_nodes(ladders: Sequence[Remediation]) -> list[DrainedNode]:
-    """Every node that an incident's fixes hold."""
     return [
         DrainedNode(
             row.id,
@@ -62,7 +57,7 @@ def list_drained_nodes(ladders: Sequence[Remediation]) -> list[DrainedNode]:
 
 
 def render_drained_nodes(ladders: Sequence[Remediation], taxonomy: Taxonomy) -> list[str]:
-    """The same as lines, and below them what is locked: all that people who take over find held."""
+    """Return drained nodes, then nodes locked by an unclear outcome, for a handover."""
     said = [row.render_line(taxonomy.get_title(row.label)) for row in list_drained_nodes(ladders)]
     said += [f"{row.target} is locked: {row.approval} ended in doubt" for row in ladders if row.outcome == "unknown"]
     return list(dict.fromkeys(said))
@@ -75,12 +70,12 @@ def _format_status(ladder: Remediation) -> str:
 
 
 def list_returnable_nodes(ladders: Sequence[Remediation]) -> tuple[ReturnableNode, ...]:
-    """Held nodes whose return may be asked for; whether it is proposed, a fresh look decides."""
+    """Return drained nodes whose return may be requested; a fresh check decides whether it is proposed."""
     return tuple(ReturnableNode(ladder=row.ladder, host=row.host) for row in list_drained_nodes(ladders) if not row.no_return)
 
 
 def get_return_blocker(ladder: Remediation, ladders: Sequence[Remediation]) -> str:
-    """Why nobody may ask for the way back of a held node; empty where it may be asked for. `ladders` are all of the incident."""
+    """Return why a return may not be requested, or "". `ladders`: all of the incident."""
     if not ladder.drained:
         return f"{ladder.target} is not held any more"
     if ladder.is_open:
@@ -93,7 +88,7 @@ def get_return_blocker(ladder: Remediation, ladders: Sequence[Remediation]) -> s
 
 
 def list_unresolved_on_host(ladder: Remediation, ladders: Sequence[Remediation]) -> list[Remediation]:
-    """What else was to be mended on its host, and is not known to be."""
+    """Return the host's other remediations not known to have succeeded."""
     others = [row for row in ladders if row.target == ladder.target and row.id != ladder.id]
     return [
         row
@@ -103,19 +98,19 @@ def list_unresolved_on_host(ladder: Remediation, ladders: Sequence[Remediation])
 
 
 def will_return_node(ladder: Remediation) -> bool:
-    """Whether its fix, as far as the present plan goes, ends with the way back: only of a node that it drains, or has drained."""
+    """Return whether the present plan ends with the return of a node that this remediation drains."""
     plan = ladder.tried if ladder.current_step is None or ladder.current_step.part == "restore" else ladder.current_step.plan
     drains = any(row.remedy == "drain_node" and row.plan == plan for row in ladder.rungs)
     return any(row.part == "restore" for row in ladder.rungs) and (ladder.drained or (drains and not ladder.held_elsewhere))
 
 
 def is_returning(ladder: Remediation) -> bool:
-    """Whether the node is being returned: by a closed incident too."""
+    """Return whether the node is being returned, also by a closed incident."""
     return ladder.is_open and ladder.current_step is not None and ladder.current_step.part == "restore"
 
 
 def propose_return(incident: str, ladder: Remediation) -> Remediation:
-    """The ladder with the way back put up for decision once more, also where its plan had none."""
+    """Propose the return once more, also where the plan had none."""
     back = next((n for n, row in enumerate(ladder.rungs) if row.part == "restore"), len(ladder.rungs))
     rungs = ladder.rungs if back < len(ladder.rungs) else (*ladder.rungs, build_return_step(ladder.target))
     attempt = ladder.attempt + 1 if ladder.rung == back else 1
@@ -125,7 +120,7 @@ def propose_return(incident: str, ladder: Remediation) -> Remediation:
 
 
 def _get_unmended_reason(ladder: Remediation) -> str:
-    """What keeps a node out of service whatever it shows."""
+    """Return what blocks a return regardless of new observations."""
     if ladder.is_open:
         return f"another fix on {ladder.target} goes on: {format_current_step(ladder)}"
     if ladder.outcome == "unknown":
@@ -138,7 +133,7 @@ def _get_unmended_reason(ladder: Remediation) -> str:
 
 
 def _is_remedy_unproven(ladder: Remediation) -> bool:
-    """Whether a remedy that changes the host was claimed, and the last one's proof did not pass."""
+    """Return whether a host-changing remedy was claimed and the last proof did not pass."""
     rung = ladder.current_step
     if ladder.since is None or rung is None or rung.part == "restore":
         return False
@@ -151,5 +146,5 @@ def _runs_check(ladder: Remediation) -> bool:
 
 
 def has_drained_nodes(ladders: Sequence[Remediation]) -> bool:
-    """Whether any node is held: such an incident is never forgotten, closed or not."""
+    """Such an incident is never deleted, even when closed."""
     return any(row.drained for row in ladders)

@@ -1,4 +1,4 @@
-"""Exclusive checks that could decide and were kept back because the GPUs are in use: proposed as actions, one at a time. Pure."""
+"""Propose exclusive checks that could decide but were skipped because the GPUs are in use, one at a time. Pure."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,7 +13,9 @@ MAX_TEST_HOSTS = 16
 
 
 def build_check_remediations(now: Assessment, yard: PlanContext, known: Sequence[Remediation]) -> list[Remediation]:
-    """The cheapest check of the likeliest cause that waits for busy hosts; none while one is open or was answered."""
+    """Return the cheapest check of the likeliest cause that waits for busy hosts; none while one is open or was
+    proposed.
+    """
     if any(row.is_open and row.current_step and row.current_step.remedy == "run_check" for row in known):
         return []
     busy = {(fact.check, fact.host) for fact in yard.facts if fact.key == "check.skipped" and fact.value == "busy" and not fact.stale}
@@ -31,7 +33,7 @@ def build_check_remediations(now: Assessment, yard: PlanContext, known: Sequence
 def build_requested_check(
     check: Check, hosts: Sequence[str], now: Assessment, yard: PlanContext, known: Sequence[Remediation]
 ) -> Remediation:
-    """The ladder of a check that somebody asks for: for the likeliest cause that it can confirm."""
+    """Return the requested check for the likeliest cause that it can confirm."""
     able = [row for row in now.rows if check.id in row.leaf.confirms]
     label = next((row.label for row in able if row.leaf.scope != "job"), able[0].label if able else "")
     return _build_check_remediation(label, check, sorted(hosts), yard, known)

@@ -1,4 +1,6 @@
-"""The fault as a condition of its remedies: what a diagnosis rests on, which rungs need it to be there still, and what contradicts it. Pure."""
+"""The fault as a precondition of its remedies: what the diagnosis rests on, which steps need it, what contradicts it.
+Pure.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,22 +15,21 @@ from tools.action import FaultCondition, FaultPersistence
 from tools.fact import Fact
 from tools.remedies import REMEDIES
 
+# Readings without the fault after which it counts as gone: an intermittent fault can be missed. As many as a diagnosis
+# needs before it calls machines healthy.
 MIN_CLEAN_READS = 3
-"""Readings without it after which a fault is gone. Whether one comes and goes cannot be told by a look that showed it; a diagnosis looks
-three times before it calls machines healthy, and what was found is not called gone on less."""
 
-REACHABILITY_KEY = "host.reachable"
-"""The key of a fault that consists in not answering."""
+REACHABILITY_KEY = "host.reachable"  # The key of a fault that consists in not answering.
 
+# Remedies that need no present fault, and why.
 FAULT_INDEPENDENT_REMEDIES: Mapping[str, str] = {
     "resume_node": "it takes a drain back; it is offered where the fault shows no more",
     "run_check": "it only looks",
 }
-"""Remedies that are right without a fault, and why."""
 
 
 def get_step_precondition(ladder: Remediation) -> FaultCondition | None:
-    """What must still be there for the present rung to start; None where that is not asked of it."""
+    """Return what must still be present for the present step; None for nothing."""
     rung = ladder.current_step
     if rung is None or ladder.fault is None or rung.remedy in FAULT_INDEPENDENT_REMEDIES or is_target_treated(ladder):
         return None
@@ -37,7 +38,7 @@ def get_step_precondition(ladder: Remediation) -> FaultCondition | None:
 
 
 def is_target_treated(ladder: Remediation) -> bool:
-    """Whether an earlier rung has changed what the present one is about: then what shows is no measure, and the proof has decided to go on."""
+    """An earlier step changed the target: the proof decided to continue, and what shows no longer counts."""
     rung = ladder.current_step
     return rung is not None and any(
         _has_taken_effect(row, ladder) and can_concern_devices(rung.devices, row.devices) for row in ladder.rungs[: ladder.rung]
@@ -45,12 +46,12 @@ def is_target_treated(ladder: Remediation) -> bool:
 
 
 def _has_taken_effect(rung: RemediationStep, ladder: Remediation) -> bool:
-    """A fix counts once one was claimed; a step that only counts from a later one on, by having been passed."""
+    """A fix counts once claimed, a preparation with a later effect once passed."""
     return (rung.part == "fix" and ladder.since is not None) or (rung.part == "prepare" and bool(REMEDIES[rung.remedy].then))
 
 
 def build_fault_condition(ladder: Remediation, alone: Assessment, facts: Sequence[Fact]) -> FaultCondition:
-    """What the ladder's cause rests on, by all that its host says: `alone` is the assessment of these `facts` and no other host's."""
+    """Return what the cause rests on. `alone` assesses these `facts` of its host only."""
     leaf = alone.lens.taxonomy.leaves[ladder.label]
     rows = [row for row in alone.by_label.get(ladder.label, ()) if can_concern_devices(ladder.devices, row.subject.named_devices)]
     matches = [
@@ -71,24 +72,23 @@ def build_fault_condition(ladder: Remediation, alone: Assessment, facts: Sequenc
         keys=tuple(dict.fromkeys(fact.key for fact in telling)),
         devices=ladder.devices,
         checks=tuple(dict.fromkeys(fact.check for fact in telling)),
-        boot_id="" if lasts == "read" else boot,  # a state is read anew in whatever boot; the action names the boot of its host
+        boot_id="" if lasts == "read" else boot,  # a state is read again in any boot; the action records its host's boot id
         lasts=lasts,
         reads=MIN_CLEAN_READS if states else 1,
     )
 
 
 def _is_unreachable_fault(alone: Assessment, leaf: Leaf) -> bool:
-    """Whether not answering is itself the fault, and the host does not."""
     return REACHABILITY_KEY in alone.lens.list_decisive_keys(leaf) and not alone.coverage.observed
 
 
 def is_contradicted(ladder: Remediation, alone: Assessment) -> bool:
-    """Whether what the host says now denies the cause. Not having been able to look never does."""
+    """Return whether present facts deny the cause; a failed observation never does."""
     return ladder.fault is not None and judge_fault(ladder.fault, alone).answer == "gone"
 
 
 def judge_fault(fault: FaultCondition, alone: Assessment) -> CausePresence:
-    """The verdict on a fault by all that its host says. Where a check that told it could not look, it is not gone."""
+    """Judge by the host's facts. It is not gone where a check that showed it could not look."""
     leaf = alone.lens.taxonomy.leaves.get(fault.label)
     if leaf is None:
         return CausePresence("unseen", f"the taxonomy knows no {fault.label}")

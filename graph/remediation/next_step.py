@@ -1,4 +1,6 @@
-"""What comes next on a ladder: the rest of a plan, something heavier, the way back, the watch, the same again, or people. Pure."""
+"""Choose a remediation's next step: rest of the plan, heavier remedy, return, recheck, same step again, or people.
+Pure.
+"""
 
 from collections.abc import Callable
 
@@ -9,14 +11,13 @@ from tools.remedies import REMEDIES
 
 
 def get_current_step(ladder: Remediation) -> RemediationStep:
-    """The rung it stands on."""
     rung = ladder.current_step
-    assert rung is not None  # `moved` lets no other ladder in
+    assert rung is not None  # `apply_event` passes no remediation without a present step
     return rung
 
 
 def enter_next_step(ladder: Remediation, yard: PlanContext) -> Remediation:
-    """The rung after a complete one: the rest of its plan, then the way back into service, then the watch."""
+    """Continue with the rest of the plan, then the node's return, then the recheck."""
     rung = get_current_step(ladder)
     follow = _find_step_index(ladder, lambda n, row: n > ladder.rung and row.plan == rung.plan and row.part != "restore")
     if follow is not None:
@@ -28,13 +29,13 @@ def enter_next_step(ladder: Remediation, yard: PlanContext) -> Remediation:
 
 
 def schedule_recheck(ladder: Remediation, yard: PlanContext) -> Remediation:
-    """It passes now; it is proved again later."""
+    """Schedule the second proof."""
     watched = {"waiting_for": "proof", "due": yard.now + yard.waits.reproof, "approval": ladder.proven or ladder.approval, "says": ""}
     return ladder.model_copy(update=watched)
 
 
 def escalate_remediation(ladder: Remediation, why: str, yard: PlanContext) -> Remediation:
-    """The next plan of the taxonomy; where it names none, the catalogue's heavier remedy; else people."""
+    """Enter the next plan; without one the catalogue's heavier remedy; else hand off."""
     rung = get_current_step(ladder)
     left = _get_manual_work(ladder, rung.plan)
     later = _find_step_index(ladder, lambda n, row: n > ladder.rung and row.plan > rung.plan and row.part != "restore")
@@ -50,14 +51,13 @@ def escalate_remediation(ladder: Remediation, why: str, yard: PlanContext) -> Re
 
 
 def _has_manual_plan_between(ladder: Remediation, plan: int, later: int) -> bool:
-    """Whether a plan between the two is people's work alone."""
     return any(
         _get_manual_work(ladder, number) and not any(row.plan == number for row in ladder.rungs) for number in range(plan + 1, later)
     )
 
 
 def _find_catalogue_escalation(ladder: Remediation, rung: RemediationStep) -> RemediationStep | None:
-    """The remedy's own heavier one, unless it was tried or needs values of its own."""
+    """Return the heavier remedy, unless tried or in need of arguments."""
     row = REMEDIES[rung.remedy]
     heavier = row.heavier
     if heavier == row.id:
@@ -77,14 +77,14 @@ def hand_off_to_people(ladder: Remediation, why: str, words: str) -> Remediation
 
 
 def request_approval_again(ladder: Remediation, why: str, yard: PlanContext) -> Remediation:
-    """The same rung as a new action with a new mention, so many times."""
+    """Propose the same step as a new action with a new mention, at most `waits.asks` times."""
     if ladder.attempt >= yard.waits.asks:
         return end_remediation(ladder, "undecided", f"asked {ladder.attempt} times; last: {why or 'nobody decided'}")
     return propose_again(ladder, why, yard)
 
 
 def propose_again(ladder: Remediation, why: str, yard: PlanContext) -> Remediation:
-    """Where only an idle node will do, it is looked at again first."""
+    """Propose the step again; where it needs an idle node, wait for that first."""
     rung = get_current_step(ladder)
     row = ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": why})
     if needs_idle_node(rung, yard.inventory.hosts.get(ladder.target)) and rung.remedy not in NODE_EMPTYING_REMEDIES:

@@ -1,6 +1,6 @@
-"""How ladders end, what they hold when they do, and how people read them. Pure.
+"""End remediations, release their nodes, and describe them for people. Pure.
 
-A node that a failed, unproven or worse remedy touched is never returned to service by us: what is still held is said.
+RackMedic never returns a node after a failed, unproven or worse remedy; it reports which nodes stay drained.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,24 +11,23 @@ from tools.inventory.host_ranges import fold_host_names
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import fill_slots
 
+# Outcomes after which a host is not known to be healthy.
 UNRESOLVED_OUTCOMES: frozenset[str] = frozenset({"ticket", "denied", "undecided", "unknown", "stopped"})
-"""Ends after which a host is not known to be well."""
 
 
 def end_remediation(ladder: Remediation, outcome: RemediationOutcome, says: str) -> Remediation:
-    """The ladder at its end, with what it leaves behind."""
+    """End it; the text names a node that stays drained."""
     held = format_still_drained(ladder) if ladder.drained and outcome != "cured" else ""
     said = "; ".join(filter(None, (says, held)))
     return ladder.model_copy(update={"outcome": outcome, "waiting_for": "none", "due": None, "says": said})
 
 
 def format_still_drained(ladder: Remediation) -> str:
-    """What is said of a node that we leave out of service."""
     return f"{ladder.target} stays drained"
 
 
 def release_finished_nodes(ladders: Sequence[Remediation], yard: PlanContext) -> list[Remediation]:
-    """A node returns to service when everything that was to be done on it is done, and only if all of it held."""
+    """Request the return of a node when all its remediations are done and succeeded."""
     return [_request_return(row, ladders, yard) if _is_ready_to_return(row) else row for row in ladders]
 
 
@@ -47,12 +46,12 @@ def _request_return(ladder: Remediation, ladders: Sequence[Remediation], yard: P
 
 
 def stop_remediations(ladders: Sequence[Remediation], why: str) -> list[Remediation]:
-    """A human took over: nothing more is proposed. What runs goes on; what is proposed is withdrawn by whoever tends the ledger."""
+    """Stop open remediations, as a human took over. A running action continues; the reconciler withdraws proposed ones."""
     return [end_remediation(row, "stopped", why) if row.is_open else row for row in ladders]
 
 
 def withdraw_disbelieved(ladders: Sequence[Remediation], causes: Collection[tuple[str, str]]) -> list[Remediation]:
-    """Ladders on which nothing was done yet and whose cause (label, host) is no longer believed end quietly."""
+    """Withdraw untouched ones whose cause (label, host) is no longer believed."""
 
     def idle(row: Remediation) -> bool:
         return row.is_open and not row.drained and row.since is None and (row.label, row.target) not in causes
@@ -61,7 +60,7 @@ def withdraw_disbelieved(ladders: Sequence[Remediation], causes: Collection[tupl
 
 
 def withdraw_owned_elsewhere(ladders: Sequence[Remediation], elsewhere: Collection[tuple[str, str]]) -> list[Remediation]:
-    """Ladders on which nothing was done yet end where another incident keeps their cause (label, host)."""
+    """Withdraw untouched ones whose cause (label, host) another incident owns."""
 
     def theirs(row: Remediation) -> bool:
         return row.is_open and not row.drained and row.since is None and (row.label, row.target) in elsewhere
@@ -70,7 +69,7 @@ def withdraw_owned_elsewhere(ladders: Sequence[Remediation], elsewhere: Collecti
 
 
 def end_outdated_remediations(ladders: Sequence[Remediation]) -> list[Remediation]:
-    """Of another version of the graph: what nobody began is planned anew, the rest is left to people."""
+    """For another graph version: plan untouched ones again, leave others to people."""
     why = "RackMedic was upgraded meanwhile"
     begun = [row.is_open and (row.drained or row.since is not None) for row in ladders]
     return [
@@ -80,7 +79,7 @@ def end_outdated_remediations(ladders: Sequence[Remediation]) -> list[Remediatio
 
 
 def describe_remediation(ladder: Remediation, title: str) -> str:
-    """One line for people: what it is about, what comes next, what it waits for, and who else has the node out of service."""
+    """Return one line: cause, next step, what it waits for, and another holder of the node."""
     return "; ".join(filter(None, (_format_status(ladder, title), ladder.held_elsewhere)))
 
 
@@ -97,7 +96,6 @@ def _format_status(ladder: Remediation, title: str) -> str:
 
 
 def format_current_step(ladder: Remediation) -> str:
-    """The present rung in words."""
     rung = ladder.current_step
     return fill_slots(REMEDIES[rung.remedy].does, {"approval": ladder.approval, **rung.args}) if rung else "nothing left to do"
 

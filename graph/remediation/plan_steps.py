@@ -1,6 +1,7 @@
-"""A step of a taxonomy plan → a rung with its arguments, or words for people. Pure.
+"""Turn a taxonomy plan's step into a remediation step with arguments, or into words for people. Pure.
 
-Arguments come from facts that a machine stated of itself, never from anybody's text. A value that cannot be had is no rung but a sentence.
+Arguments come from facts that a machine states about itself, never from text that people wrote. A step whose value is
+missing becomes a sentence.
 """
 
 import re
@@ -17,12 +18,13 @@ from tools.remedies.remedy import ARGUMENT_KINDS, fill_slots
 
 StepPart = Literal["prepare", "fix", "restore"]
 
+# Remedies that take an argument in a plan, and its kind. Brackets after any other remedy make it manual work.
 BRACKET_ARGUMENT_KINDS: Mapping[str, str] = {"restart_service": "service"}
-"""Remedies that a plan gives an argument, and its kind. Any other remedy with something in brackets is people's work."""
 
+# Hours without a write after which files are deleted first; the catalogue names the stricter value.
 OLD_FILE_HOURS = "72"
-"""Files that nobody wrote to for so long go first; the catalogue knows what is harder."""
 
+# Texts of manual steps. One that is not listed is shown as spelt.
 MANUAL_STEP_TEXTS: Mapping[str, str] = {
     "none": "",
     "escalate_rma": "open a replacement case with the vendor",
@@ -50,21 +52,19 @@ MANUAL_STEP_TEXTS: Mapping[str, str] = {
     "install_fabricmanager": "install the fabric manager of the driver's version",
     "disable_acs": "turn ACS off on the PCIe bridges, in firmware or at every boot",
 }
-"""Steps that people do. One that is not listed here is said as it is spelt."""
 
 _STEP_PATTERN = re.compile(r"([a-z0-9_]+)(?:\((.*)\))?")
 
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One step of a plan: the id of a remedy, or a name of people's work; `detail` is what stands in its brackets."""
+    """A remedy's id or the name of manual work; `detail` is the text in brackets."""
 
     name: str
     detail: str = ""
 
     @property
     def kind(self) -> Literal["remedy", "people"]:
-        """Who does it: a remedy of the catalogue, or people."""
         if self.name not in ARGUMENT_BUILDERS:
             return "people"
         bracket = BRACKET_ARGUMENT_KINDS.get(self.name)
@@ -79,28 +79,25 @@ class PlanStep:
 
 
 def parse_plan(plan: str) -> tuple[PlanStep, ...]:
-    """`drain_node > restart_service(docker)` as its steps."""
+    """Parse `drain_node > restart_service(docker)` into steps."""
     found = ((text, _STEP_PATTERN.fullmatch(text)) for text in map(str.strip, plan.split(">")))
     return tuple(PlanStep(match[1], match[2] or "") if match else PlanStep(text) for text, match in found)
 
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """What the steps of one cause on one host stand on."""
+    """The inputs for one cause's steps on one host."""
 
     host: Host
     hosts: Mapping[str, Host]
-    facts: Sequence[Fact]
-    """Of this host, nothing stale."""
+    facts: Sequence[Fact]  # Of this host, none stale.
     cause: Hypothesis
-    job: str = ""
-    """The job as people named it; counts only when the host shows it."""
-    detail: str = ""
-    """What stands in the brackets of the step."""
+    job: str = ""  # The job as people named it; counts only where the host shows it.
+    detail: str = ""  # The text in the step's brackets.
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The guilty devices of this host, without its name."""
+        """The cause's devices on this host, without the host name."""
         return tuple(name.partition("/")[2] for name in self.cause.devices if name.partition("/")[0] == self.host.name)
 
 
@@ -109,7 +106,7 @@ class StepUnavailable(Exception):
 
 
 def build_remediation_steps(step: PlanStep, ground: StepContext, plan: int) -> list[RemediationStep]:
-    """The rungs of a step that is a remedy: one for each device where it takes one. NoRung says what people should do instead."""
+    """Return a remedy's steps, one per device. Raises StepUnavailable with what people should do instead."""
     remedy = REMEDIES[step.name]
     try:
         via = find_execution_host(remedy, ground.host, ground.hosts)
@@ -134,8 +131,8 @@ PARTS_BY_REMEDY: Mapping[str, StepPart] = {
     "resume_node": "restore",
 }
 
+# Arguments and the devices they change, one pair per step.
 StepArguments = list[tuple[dict[str, str], tuple[str, ...]]]
-"""Arguments and the devices they change, one pair a rung."""
 
 
 def _build_node_arguments(ground: StepContext) -> StepArguments:
@@ -153,7 +150,7 @@ def _build_bdf_arguments(ground: StepContext) -> StepArguments:
 
 
 def _find_pci_address(ground: StepContext, device: str) -> str:
-    """The PCI address of a GPU as the host tells it; two different ones are none."""
+    """Raise StepUnavailable if the host reports none, or conflicting ones."""
     if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, device):
         return device
     own = [fact for fact in ground.facts if fact.device == device and fact.status is Status.OK]
@@ -176,7 +173,7 @@ def _build_power_limit_arguments(ground: StepContext) -> StepArguments:
 
 
 def _build_process_arguments(ground: StepContext) -> StepArguments:
-    """Every orphan on the guilty GPUs. One that the kernel does not list, or that is dead already, no signal reaches."""
+    """Return orphans on the accused GPUs that a signal reaches: no zombies, none unknown to the kernel."""
     rows = {
         int(fact.attrs["pid"]): fact
         for fact in ground.facts
@@ -198,7 +195,7 @@ def _build_process_arguments(ground: StepContext) -> StepArguments:
 
 
 def _build_job_arguments(ground: StepContext) -> StepArguments:
-    """The job that the host itself shows on its GPUs, or else the scheduler there; of several only the one that people named."""
+    """Return the job shown on the host's GPUs, else the scheduler's; of several only the one that people named."""
     shown = {str(fact.attrs["job"]) for fact in ground.facts if fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
     queued = {job for fact in ground.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
     jobs = {job for job in shown if re.fullmatch(ARGUMENT_KINDS["job"].pattern, job)} or queued
@@ -218,7 +215,7 @@ def _build_cleanup_arguments(ground: StepContext) -> StepArguments:
 
 
 def _build_container_arguments(ground: StepContext) -> StepArguments:
-    """Those in which NVML fails as it does after a daemon-reload; the kit asks each again before it touches it."""
+    """Return containers where NVML fails as after a daemon-reload; the kit checks again before it acts."""
     lost = [fact for fact in ground.facts if (fact.key, fact.value, fact.status) == ("container.nvml", "unknown_error", Status.OK)]
     ids = {str(fact.attrs.get("id", "")): fact.device for fact in lost}
     whole = {name: device for name, device in sorted(ids.items()) if re.fullmatch(ARGUMENT_KINDS["container"].pattern, name)}
@@ -265,5 +262,4 @@ def _format_remedy_verb(remedy: str) -> str:
 
 
 def _build_command_slots(args: Mapping[str, str], host: Host) -> Mapping[str, str]:
-    """For showing a command before it has an approval."""
     return {"approval": "incident", **args, "node": host.node_name}

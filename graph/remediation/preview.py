@@ -1,4 +1,4 @@
-"""What would be put up for decision, as rows for reports and `--json`: built as the real actions are, with what is known without asking a host. Pure."""
+"""Proposed actions as rows for reports and `--json`, built as the real ones are but without asking a host. Pure."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ from tools.remedies.remedy import BadArgument
 
 
 def list_planned_actions(ladders: Iterable[Remediation], yard: PlanContext) -> list[PlannedAction]:
-    """The rungs of every open ladder's present plan, from the present rung on. The way back into service is not part of a fix."""
+    """Return present and later steps of each open remediation's present plan, without returns."""
     return [row for ladder in ladders if ladder.is_open for row in _list_for_remediation(ladder, yard)]
 
 
@@ -28,7 +28,7 @@ def _list_for_remediation(ladder: Remediation, yard: PlanContext) -> list[Planne
 
 
 def build_planned_action(ladder: Remediation, yard: PlanContext) -> Action | None:
-    """The action of the present rung; None where it cannot be built. The boot id is the one last seen."""
+    """Return the present step's action, with the boot id last seen; None if it cannot be built."""
     rung, target = ladder.current_step, yard.inventory.hosts.get(ladder.target)
     if rung is None:
         return None

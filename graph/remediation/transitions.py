@@ -1,6 +1,8 @@
-"""How ladders move: what became of an action, or of a wait, leads to the next rung, a heavier one, or to people. Pure.
+"""State transitions of remediations: an action's result or an observation leads to the next step, a heavier one, or
+people. Pure.
 
-The next rung comes only after the one before is complete. What fails its proof is followed by something heavier, never by the way back.
+A step follows only after the one before is complete. After a failed proof comes something heavier, never the node's
+return.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,37 +27,30 @@ from graph.state import Remediation, RemediationWait
 PASSED_OUTCOMES = frozenset({"passes_now", "cured"})
 MAX_NAME_CHARS = 60
 STILL_OUT_OF_SERVICE = "the scheduler still has it out of service"
-RETURN_EVENT = "return"
-"""Somebody asked for a node that is held."""
+RETURN_EVENT = "return"  # A person requested the return of a drained node.
+# Of a drained node: another party returned it; its scheduler could not be asked; the scheduler answers again.
 IN_SERVICE_EVENT, SCHEDULER_UNOBSERVED_EVENT, SCHEDULER_OBSERVED_EVENT = "in_service", "unasked", "asked"
-"""Of a node that is held while its fix rests: somebody else returned it; its scheduler could not be asked whether; it could again."""
 ACTION_RESULT_KINDS = frozenset({"done", "failed", "unknown", "denied", "expired", "superseded", "revoked"})
 TEXT_FIELDS = ("approval", "ladder", "outcome", "says", "replaced_by", "by")
 
 
 @dataclass(frozen=True, slots=True)
 class RemediationEvent:
-    """Something that happened to an action or to a wait. `kind`: a terminal state of the ledger, or what a reading found."""
+    """`kind` is a terminal state of the ledger, or what an observation found."""
 
     kind: str
     approval: str = ""
     ladder: str = ""
-    outcome: str = ""
-    """What the proof said; for a superseded action why it was (`covered`, `host_key` …)."""
+    outcome: str = ""  # The proof's outcome; for a superseded action the reason (`covered`, `host_key` …).
     says: str = ""
-    ran: bool = True
-    """False where the command never began."""
+    ran: bool = True  # False where the command never began.
     replaced_by: str = ""
-    since: datetime | None = None
-    """When it was claimed."""
-    seen: datetime | None = None
-    """When a look found it."""
-    by: str = ""
-    """Who approved it, by name; told of a drain."""
+    since: datetime | None = None  # When the action was claimed.
+    seen: datetime | None = None  # When it was observed.
+    by: str = ""  # The approver's name; set for a drain.
 
     @classmethod
     def from_item_data(cls, data: Mapping[str, Any]) -> "RemediationEvent":
-        """From an inbox item; what we do not know is left out."""
         texts = {name: data[name] for name in TEXT_FIELDS if isinstance(data.get(name), str)}
         since, seen = (datetime.fromisoformat(text) if (text := data.get(name)) else None for name in ("since", "seen"))
         return cls(str(data.get("event", "")), ran=bool(data.get("ran", True)), since=since, seen=seen, **texts)
@@ -65,7 +60,7 @@ TransitionFunction = Callable[[Remediation, RemediationEvent, PlanContext], Reme
 
 
 def advance(ladders: Sequence[Remediation], news: RemediationEvent, yard: PlanContext) -> list[Remediation]:
-    """All ladders of the incident after news. One that is about no present rung changes nothing."""
+    """Return the incident's remediations after an event; one for no present step changes nothing."""
     found = [apply_event(row, news, yard) if _concerns_remediation(row, news) else row for row in ladders]
     for row in [row for row in found if row.outcome == "recurred" and _concerns_remediation(row, news)]:
         again = _build_from_next_plan(row, found, yard)
@@ -80,7 +75,6 @@ def _concerns_remediation(ladder: Remediation, news: RemediationEvent) -> bool:
 
 
 def apply_event(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """One ladder after news of its own."""
     if news.kind in DRAINED_NODE_TRANSITIONS:
         return DRAINED_NODE_TRANSITIONS[news.kind](ladder, news, yard) if ladder.drained else ladder
     rule = TRANSITIONS.get(news.kind)
@@ -96,7 +90,7 @@ def apply_event(ladder: Remediation, news: RemediationEvent, yard: PlanContext) 
 
 
 def _is_irrelevant(ladder: Remediation, news: RemediationEvent) -> bool:
-    """The result of an action while none is put up, or Ask again on an old card of a ladder that goes on: it would pass a wait by."""
+    """Ignore a result while nothing is proposed, and `Ask again` on an old card, which would skip a wait."""
     if news.kind == RETURN_EVENT:
         return ladder.is_open or not ladder.drained
     if news.kind == "again":
@@ -105,7 +99,6 @@ def _is_irrelevant(ladder: Remediation, news: RemediationEvent) -> bool:
 
 
 def _reopens_remediation(ladder: Remediation, news: RemediationEvent) -> bool:
-    """Somebody asks again, or for the node, or says what became of an action in doubt."""
     if news.kind == RETURN_EVENT:
         return True
     if news.kind == "again":
@@ -114,7 +107,7 @@ def _reopens_remediation(ladder: Remediation, news: RemediationEvent) -> bool:
 
 
 def _apply_after_end(ladder: Remediation, news: RemediationEvent) -> Remediation:
-    """What still ran when people took over changes what is held, and nothing else."""
+    """Record only what a late action drained, returned or proved."""
     remedy = ladder.current_step.remedy if ladder.current_step and news.kind == "done" else ""
     if remedy == "drain_node":
         return _mark_drained(ladder, news)
@@ -152,7 +145,7 @@ def _handle_done(ladder: Remediation, news: RemediationEvent, yard: PlanContext)
 
 
 def _finish_return(ladder: Remediation, yard: PlanContext) -> Remediation:
-    """What mended it is proved again later. Where nothing of ours did there is nothing to prove: a scheduler's word is no cure."""
+    """Schedule the second proof; without a remedy of RackMedic's own there is nothing to prove."""
     if ladder.proven:
         return schedule_recheck(_mark_returned(ladder), yard)
     return end_remediation(
@@ -166,11 +159,11 @@ def _handle_failed(ladder: Remediation, news: RemediationEvent, yard: PlanContex
     if news.outcome in PASSED_OUTCOMES and get_current_step(ladder).part == "fix" and ladder.fault and ladder.fault.lasts == "read":
         return _handle_done(
             ladder, news, yard
-        )  # the host was read anew and is well: nothing heavier is done to it, whatever the command said
+        )  # the host was checked again and is healthy: do nothing heavier, even though the command failed
     why = news.says or "the command failed"
     if (
         get_current_step(ladder).remedy == "evict_pods"
-    ):  # pods that may not be evicted may still end: the node stays ours, and the fix waits for that
+    ):  # pods that may not be evicted may still end: the node stays drained, and the remediation waits for that
         return enter_next_step(ladder, yard).model_copy(update={"says": why})
     return escalate_remediation(ladder, why, yard) if get_current_step(ladder).part == "fix" else end_remediation(ladder, "ticket", why)
 
@@ -188,7 +181,7 @@ def _handle_superseded(ladder: Remediation, news: RemediationEvent, yard: PlanCo
 
 
 def _handle_expired(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """A way back that nobody decided about calls nobody again: the node is held, and said to be, until somebody asks."""
+    """Do not propose a return again: the node stays drained until a person requests it."""
     if get_current_step(ladder).part == "restore":
         return end_remediation(ladder, "undecided", news.says or "nobody decided in time")
     return request_approval_again(ladder, news.says, yard)
@@ -208,7 +201,6 @@ def _handle_unknown(ladder: Remediation, news: RemediationEvent, yard: PlanConte
 
 
 def _handle_idle(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """The node is drained and without jobs: nothing needs to be cancelled any more."""
     return enter_next_step(ladder, yard) if get_current_step(ladder).remedy in NODE_EMPTYING_REMEDIES else request_approval(ladder, yard)
 
 
@@ -220,7 +212,7 @@ def _handle_busy(ladder: Remediation, news: RemediationEvent, yard: PlanContext)
 
 
 def _handle_held(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Somebody else took the node out of service: it is not ours to return."""
+    """Another party drained the node, so RackMedic does not return it."""
     return (
         enter_next_step(ladder.model_copy(update={"held_elsewhere": news.says}), yard)
         if get_current_step(ladder).remedy == "drain_node"
@@ -229,7 +221,7 @@ def _handle_held(ladder: Remediation, news: RemediationEvent, yard: PlanContext)
 
 
 def _handle_given_back(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Other hands put the node into service while its fix waits until it is drained and idle: nobody drains it again by themselves."""
+    """Another party returned the node: RackMedic does not drain it again on its own."""
     return end_remediation(_mark_returned(ladder), "withdrawn" if news.outcome == "gone" else "ticket", news.says)
 
 
@@ -238,7 +230,7 @@ def _handle_unreachable(ladder: Remediation, news: RemediationEvent, yard: PlanC
 
 
 def _handle_back(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """The host answers again, or what covered this action has ended: it is proposed anew, unless it is needless by now."""
+    """Propose again, unless the fault is gone."""
     if news.outcome in PASSED_OUTCOMES and get_current_step(ladder).part == "fix":
         return enter_next_step(ladder, yard)
     return propose_again(ladder, news.says, yard)
@@ -253,12 +245,12 @@ def _handle_cannot(ladder: Remediation, news: RemediationEvent, yard: PlanContex
 
 
 def _handle_over(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """The job ended by itself while its cancelling was put up: that was all that was wanted of it."""
+    """The job ended on its own, which was the aim of cancelling it."""
     return enter_next_step(ladder, yard) if get_current_step(ladder).remedy in NODE_EMPTYING_REMEDIES else ladder
 
 
 def _handle_needless(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """What was to be changed is gone by itself. A node that was drained for it is offered back."""
+    """The fault is gone without a remedy; offer the return of its drained node."""
     back = next((n for n, rung in enumerate(ladder.rungs) if rung.part == "restore"), None)
     if ladder.drained and back is not None:
         return enter_step(ladder, back, yard).model_copy(update={"says": news.says})
@@ -266,32 +258,30 @@ def _handle_needless(ladder: Remediation, news: RemediationEvent, yard: PlanCont
 
 
 def _handle_shows(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """It was to go back into service, and the host shows the fault again."""
+    """The fault is back while the return is proposed."""
     return end_remediation(ladder, "ticket", news.says) if get_current_step(ladder).part == "restore" else ladder
 
 
 def _handle_joined(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Somebody else put the same up for the same host: what becomes of that decides."""
+    """Another incident proposed the same action; its result decides."""
     return set_waiting(ladder.model_copy(update={"approval": news.replaced_by}), "node_back", yard, news.says)
 
 
 def _handle_not_idle(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """It was idle when we looked and is not when we ask: wait again, under the same attempt."""
+    """Wait again under the same attempt."""
     return ladder.model_copy(update={"waiting_for": "idle", "due": yard.now + yard.waits.idle, "approval": "", "says": news.says})
 
 
 def _handle_again(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Somebody pressed Ask again: RackMedic proposes the rung once more."""
     return request_approval(ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": ""}), yard)
 
 
 def _handle_return(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Somebody asked for a held node: a fresh look showed its fault no more, and its way back is put up."""
     return propose_return(yard.incident, ladder)
 
 
 def _handle_in_service(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    """Somebody else returned the node. What we mended there is proved again all the same; a fix that goes on finds it out by its conditions."""
+    """Another party returned the node. A repair is still proved again; an open remediation notices by its conditions."""
     if not ladder.is_open:
         says = "; ".join(filter(None, (ladder.says.removesuffix(format_still_drained(ladder)).rstrip("; "), news.says)))
         return _mark_returned(ladder).model_copy(update={"says": says})
@@ -310,12 +300,12 @@ def _handle_scheduler_observed(ladder: Remediation, news: RemediationEvent, yard
     return ladder.model_copy(update={"unasked": None})
 
 
+# Scheduler observations of a drained node, for open and ended remediations.
 DRAINED_NODE_TRANSITIONS: Mapping[str, TransitionFunction] = {
     IN_SERVICE_EVENT: _handle_in_service,
     SCHEDULER_UNOBSERVED_EVENT: _handle_scheduler_unobserved,
     SCHEDULER_OBSERVED_EVENT: _handle_scheduler_observed,
 }
-"""What a look at the scheduler found of a node that is held, however its fix stands."""
 
 
 def _handle_cured(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
@@ -328,13 +318,13 @@ def _handle_recurred(ladder: Remediation, news: RemediationEvent, yard: PlanCont
 
 
 def _build_from_next_plan(ladder: Remediation, ladders: Sequence[Remediation], yard: PlanContext) -> Remediation | None:
-    """After a relapse a ladder of its own, for the node is in service again."""
+    """A relapse needs a new remediation, because the node is in service again."""
     host = yard.inventory.hosts.get(ladder.target)
     return build_remediation(ladder.label, host, ladder.devices, yard, ladders, plan=ladder.tried + 1) if host else None
 
 
 class TransitionRule(NamedTuple):
-    """What an event does to a ladder. `waiting`: only to one that waits for this; of any other it changes nothing."""
+    """With `waiting` it applies only to remediations that wait for this."""
 
     move: TransitionFunction
     waiting: RemediationWait | None = None
@@ -342,7 +332,7 @@ class TransitionRule(NamedTuple):
 
 # fmt: off
 TRANSITIONS: Mapping[str, TransitionRule] = {
-    # what became of the present rung's action
+    # result of the present step's action
     "done":        TransitionRule(_handle_done),
     "failed":      TransitionRule(_handle_failed),
     "unknown":     TransitionRule(_handle_unknown),
@@ -350,7 +340,7 @@ TRANSITIONS: Mapping[str, TransitionRule] = {
     "expired":     TransitionRule(_handle_expired),
     "superseded":  TransitionRule(_handle_superseded),
     "revoked":     TransitionRule(_handle_revoked),
-    # what a look at the host or its scheduler found
+    # observations of the host or its scheduler
     "idle":        TransitionRule(_handle_idle,      "idle"),
     "busy":        TransitionRule(_handle_busy,      "idle"),
     "not_idle":    TransitionRule(_handle_not_idle),
@@ -363,10 +353,10 @@ TRANSITIONS: Mapping[str, TransitionRule] = {
     "needless":    TransitionRule(_handle_needless),
     "shows":       TransitionRule(_handle_shows,     "approval"),
     "joined":      TransitionRule(_handle_joined,    "approval"),
-    # what the second proof found
+    # result of the second proof
     "cured":       TransitionRule(_handle_cured,     "proof"),
     "recurred":    TransitionRule(_handle_recurred,  "proof"),
-    # what a person pressed
+    # a person's button
     "again":       TransitionRule(_handle_again),
     "return":      TransitionRule(_handle_return),
 }

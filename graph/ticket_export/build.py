@@ -1,4 +1,4 @@
-"""An incident → the document that may leave. What decided comes first, then what is abnormal; what has no room is counted."""
+"""Build the export document of an incident: deciding facts first, then abnormal ones; what does not fit is counted."""
 
 import re
 from collections import defaultdict
@@ -35,8 +35,8 @@ from kb.fact_keys import KEYS_BY_NAME
 from tools.fact import Fact, Status
 from tools.inventory.host_ranges import fold_host_names
 
+# Fact attributes that name parts of the workload.
 NAME_ATTRIBUTES = ("name", "image", "process", "user", "users", "cmd", "args", "command", "owners")
-"""Attributes of facts that name something of the workload."""
 VERSION_KEY_PREFIXES = (
     "driver.",
     "kernel.release",
@@ -56,20 +56,21 @@ _EXCLUDED_VERSION_KEYS = (
 )
 MAX_SIGNATURES, MAX_VERSIONS, MAX_HYPOTHESES, MAX_UNOBSERVED_CHECKS, MAX_MESSAGES, MAX_ATTEMPTS = 120, 60, 40, 60, 8, 40
 MIN_NAME_CHARS = 3
+# Bytes of a document; the reserve allows for other encoders of the same document.
 MAX_EXPORT_BYTES = MAX_DOCUMENT_BYTES * 3 // 4
-"""Bytes of a document; the rest is for who writes it otherwise."""
 HOSTS_PER_RANGE = 16
 _RANGE_COMMA_PATTERN = re.compile(r",(?![^\[]*\])")
+# Programs that every site runs.
 GENERIC_PROGRAM_NAMES = frozenset(
     {"python", "python3", "bash", "sh", "java", "root", "python3.10", "python3.11", "python3.12", "pt_main_thread"}
 )
-"""Names of programs that everybody runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportPrivacy:
-    """What a site keeps to itself. `salt` never leaves it, `public` is what everybody knows, `private` are names of its own beside those of the
-    workload: other hosts, addresses, controllers."""
+    """`salt` never leaves the site; `public` are words known to everyone; `private` are names besides the workload's:
+    other hosts, addresses, controllers.
+    """
 
     salt: bytes
     public: Collection[str]
@@ -77,7 +78,7 @@ class ExportPrivacy:
 
 
 def build_ticket_document(rows: IncidentView, facts: Sequence[Fact], secrecy: ExportPrivacy, made: datetime) -> TicketDocument:
-    """The document of an incident as it stands. `facts` are those that its latest look established."""
+    """Return the incident's document. `facts` are those of its latest checks."""
     hosts = rows.brief.hosts or tuple(dict.fromkeys(fact.host for fact in facts if fact.host))
     names = {*find_workload_names(facts), *secrecy.private} - {*hosts, *GENERIC_PROGRAM_NAMES}
     away = Pseudonymizer(secrecy.salt, secrecy.public, hosts, names)
@@ -85,7 +86,7 @@ def build_ticket_document(rows: IncidentView, facts: Sequence[Fact], secrecy: Ex
 
 
 def find_workload_names(facts: Iterable[Fact]) -> frozenset[str]:
-    """Names that the workload goes by, as the hosts show it: images, programs, users, what its environment says."""
+    """Return the workload's names as hosts show them: images, programs, users, environment."""
     found = {str(value) for fact in facts for name in NAME_ATTRIBUTES for value in _to_tuple(fact.attrs.get(name))}
     found |= {str(fact.value) for fact in facts if fact.key in ("proc.blocked", "job.name", "sched.pods") and isinstance(fact.value, str)}
     return frozenset(name for name in found if len(name) >= MIN_NAME_CHARS)
@@ -158,7 +159,6 @@ class _DocumentBuilder:
         )
 
     def _select_facts(self) -> list[Fact]:
-        """What causes cite, then what is abnormal by itself; one row for what is the same on the same device."""
         cited = {_get_evidence_key(row) for row in self._iter_cited_evidence()}
         first = [fact for fact in self.facts if (fact.host, fact.check, fact.key, fact.device or "") in cited and not fact.status.blind]
         odd = [fact for fact in self.facts if is_abnormal(fact)]
@@ -187,7 +187,7 @@ class _DocumentBuilder:
         )
 
     def _export_key(self, key: str) -> str:
-        """A key of ours; of one that a site or a job named, its first word and a signature."""
+        """Return a catalogued key; of any other its first word and a signature."""
         head, _, name = key.rpartition(".")
         return key if key in KEYS_BY_NAME or not head else f"{head}.{self.away.pseudonymize_name(name, 60)}"
 
@@ -251,7 +251,7 @@ class _DocumentBuilder:
 
 
 def fold_host_ranges(hosts: Iterable[str]) -> tuple[str, ...]:
-    """Hosts as ranges, each short enough to be read; past MOST_RANGES they are left out."""
+    """Return hosts as ranges of readable length, at most `MAX_HOST_RANGES`."""
     names = list(hosts)
     whole = _split_folded(fold_host_names(names))
     if len(whole) <= MAX_HOST_RANGES and all(len(part) <= MAX_HOST_CHARS for part in whole):
@@ -267,7 +267,6 @@ def _split_folded(folded: str) -> list[str]:
 
 
 def _fit_to_size(document: TicketDocument) -> TicketDocument:
-    """With as many of its facts, the first of them, as there is room for."""
     while document.facts and len(document.to_canonical_bytes()) > MAX_EXPORT_BYTES:
         kept = document.facts[: len(document.facts) * 3 // 4]
         gone = len(document.facts) - len(kept)

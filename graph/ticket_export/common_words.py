@@ -1,4 +1,4 @@
-"""Words of everybody: what people and programs say whatever they run. No name of a model, a data set or a program of anybody's is among them."""
+"""Common words, which may leave a site. No name of a model, a data set or a private program is among them."""
 
 from typing import Final
 

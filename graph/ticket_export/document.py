@@ -1,6 +1,7 @@
-"""The document `rackmedic-ticket/1`: its fields, their bounds and what each means. `docs/provider-link.md` is generated from here.
+"""The document `rackmedic-ticket/1`: fields, bounds and meanings. `docs/provider-link.md` is generated from it.
 
-What was added within a version has a default, so that an older writer is read; a field that changes its meaning makes a new version.
+A field added within a version has a default, so that older writers stay readable; a changed meaning needs a new
+version.
 """
 
 from datetime import datetime
@@ -11,16 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 from graph.state import DiagnosisOutcome, Verdict
 
 DOCUMENT_FORMAT = "rackmedic-ticket/1"
-MAX_DOCUMENT_BYTES = 256 << 10
-"""Of a document, however it comes."""
+MAX_DOCUMENT_BYTES = 256 << 10  # On every way in.
 MAX_HOST_RANGES, MAX_FACTS, MAX_LOGS, MAX_TEMPLATES = 256, 120, 4, 60
 MAX_HOST_CHARS = 253
 
 Word = Annotated[str, Field(max_length=80)]
 Sentence = Annotated[str, Field(max_length=400)]
 HostName = Annotated[str, Field(max_length=MAX_HOST_CHARS)]
+# A name or a folded range: `gpu-[001-128]`.
 HostRange = Annotated[str, Field(max_length=MAX_HOST_CHARS, pattern=r"^[A-Za-z0-9][A-Za-z0-9._,\[\]-]*$")]
-"""A name, or names as operators write many: `gpu-[001-128]`."""
 HostRanges = Annotated[tuple[HostRange, ...], Field(max_length=MAX_HOST_RANGES)]
 DeviceNames = Annotated[tuple[Annotated[str, Field(max_length=300)], ...], Field(max_length=64)]
 Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63), Strict()]
@@ -144,5 +144,5 @@ class TicketDocument(ExportedRow):
     left_out: Int64 = Field(0, ge=0, description="rows that had no room")
 
     def to_canonical_bytes(self) -> bytes:
-        """The bytes that are shown, kept and sent."""
+        """Return the bytes that are shown, kept and sent."""
         return self.model_dump_json(exclude_defaults=False, exclude_none=True).encode()

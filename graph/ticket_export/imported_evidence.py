@@ -1,4 +1,4 @@
-"""What a ticket of another RackMedic is to an incident of ours: words to look by, and facts that suggest and never confirm."""
+"""Import a ticket of another RackMedic: words to search by, and facts that suggest and never confirm."""
 
 from typing import Any
 
@@ -14,25 +14,25 @@ _TYPES_BY_KIND: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "
 
 
 def build_report_text(document: TicketDocument) -> str:
-    """What its people said, as the words of a report."""
+    """Return the people's messages as the text of a report."""
     return (
         "\n".join(row.text for row in document.said)[-MAX_REPORT_CHARS:] or "Their RackMedic sent this ticket without a word of a person."
     )
 
 
 def build_item_data(document: TicketDocument) -> dict[str, Any]:
-    """What an inbox item carries of it: hosts by name, and facts of catalogued keys whose values are of the key's kind."""
+    """Return an inbox item's data: folded hosts, and facts with catalogued keys and matching value types."""
     told = [_build_fact(row).to_json() for row in document.facts if _is_known_fact(row)]
     return {"hosts": _fold_hosts(document), "told": told[:MAX_TICKET_FACTS]}
 
 
 def parse_ticket_facts(item: InboxItem) -> list[Fact]:
-    """The facts that an item's ticket tells. They carry no host, as all that people hand in, and decide nothing, not even what words may."""
+    """Return the ticket's facts. They carry no host, as all attached text, and decide nothing, not even what words may."""
     return [Fact.from_json(row) for row in item.data.get("told", ())]
 
 
 def _fold_hosts(document: TicketDocument) -> str:
-    """Folded; none where what stands there names no hosts, or more than any incident has."""
+    """Return an empty string for invalid names or more hosts than an incident may have."""
     try:
         names = expand_host_range(",".join(document.hosts))
     except BadRange:

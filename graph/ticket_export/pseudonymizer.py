@@ -1,8 +1,8 @@
-"""What may leave a customer's site as it is written, and what leaves as a signature: only words that everybody knows pass. Pure.
+"""Replace private names in exported text by signatures; only public words pass. Pure.
 
-A text is taken apart into chunks. A chunk passes as a number, as the name of a device or a host in question, or where it stands in our own
-public tables; everything else (paths, models, data sets, scripts, people, addresses) becomes `~` and twelve digits of HMAC-SHA256 under the
-site's salt. So what nobody has thought of does not leave.
+A text is split into chunks. A chunk passes as a number, as a device or host in question, or if RackMedic's public
+tables contain it. Everything else (paths, models, data sets, scripts, people, addresses) becomes `~` and twelve hex
+digits of HMAC-SHA256 under the site's salt, so that unforeseen names stay private, too.
 """
 
 import hashlib
@@ -19,8 +19,7 @@ from kb.redact import redact_start
 from tools.inventory.host_ranges import BadRange, expand_host_range
 
 SIGNATURE_HEX_DIGITS = 12
-MAX_TEXT_CHARS = 4000
-"""Characters of one text that are read."""
+MAX_TEXT_CHARS = 4000  # Characters read per text.
 _CHUNK_PATTERN = re.compile(r"[^\s\"'`(){}\[\]<>,;|=!?*\\]+")
 _RANGE_PATTERN = r"[A-Za-z][\w.-]{0,40}\[\d[\d,-]{0,80}\][\w.-]{0,40}"
 _PIECE_PATTERN = re.compile(rf"(?P<range>{_RANGE_PATTERN})|{_CHUNK_PATTERN.pattern}")
@@ -45,24 +44,27 @@ _PUBLIC_SHAPE_PATTERN: Final = re.compile(
     )"""
 )
 _BDF_PATTERN = re.compile(r"(?i)\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b")
+# Tried in this order; `other` if none matches.
 _KIND_PATTERNS: Mapping[PseudonymKind, re.Pattern[str]] = {
     "model": re.compile(r"(?i)\.(?:safetensors|ckpt|pt|pth|onnx|gguf)$|(?:^|[-_/])\d+(?:x\d+)?b(?:$|[-_/])|checkpoint|model"),
     "data": re.compile(r"(?i)\.(?:parquet|jsonl?|csv|tar|zst|arrow|tfrecord|idx|bin|mds)$|data"),
     "code": re.compile(r"(?i)\.(?:py|sh|cu|cpp|cc|h|so|ya?ml|toml|sif|sqsh)(?:$|\.\d)|[a-z0-9]/[a-z0-9].*|\w\.\w"),
 }
-"""Looked at in this order; what looks like none of them is `other`."""
 
 
 def collect_public_chunks(texts: Iterable[str]) -> frozenset[str]:
-    """Every chunk of texts that everybody may read: the packaged catalogues. In lower case."""
+    """Return the lower-case chunks of public texts, and common words."""
     found = (piece for text in texts for chunk in _CHUNK_PATTERN.findall(text) for piece in (chunk, *_INNER_PATTERN.findall(chunk)))
     return frozenset(word for piece in found if (word := piece.strip(_EDGE_CHARS).lower())) | COMMON_WORDS
 
 
 @dataclass(frozen=True)
 class Pseudonymizer:
-    """Texts of one incident made fit to leave. `public`: chunks that everybody knows. `hosts`: those in question, by the site's own names.
-    `names`: names of the workload that were learnt, which are signed even where they are everybody's words."""
+    """Prepares one incident's texts for export.
+
+    `public`: public chunks. `hosts`: those in question, by the site's names. `names`: learnt names of the workload,
+    signed even if public.
+    """
 
     salt: bytes
     public: Collection[str]
@@ -70,7 +72,7 @@ class Pseudonymizer:
     names: Collection[str] = ()
 
     def pseudonymize_text(self, said: str, most: int = 400) -> str:
-        """The text with nothing in it but what may leave, in one line of at most so many characters."""
+        """Return the text with private names signed, on one line of at most `most` characters."""
         pieces: list[str] = []
         room = most
         for piece in self._iter_pieces(said):
@@ -82,16 +84,14 @@ class Pseudonymizer:
         return "".join(pieces).strip()[:most]
 
     def pseudonymize_name(self, said: str, most: int = 80) -> str:
-        """One name: as it is where everybody knows it, else its signature."""
         return self.pseudonymize_text(said, most) if self._is_public(said) or not said else self.sign_name(said)
 
     def sign_name(self, name: str) -> str:
-        """The signature of a name."""
         digest = hmac.new(self.salt, name.casefold().encode("utf-8", "replace"), hashlib.sha256).hexdigest()
         return f"~{digest[:SIGNATURE_HEX_DIGITS]}"
 
     def find_signatures(self, texts: Iterable[str]) -> dict[str, PseudonymKind]:
-        """Signature → what the name looks like, for every name in these texts that does not leave."""
+        """Return signature → kind for every private name in these texts."""
         found: dict[str, PseudonymKind] = {}
         for text in texts:
             for chunk in _split_chunks(text):
@@ -114,7 +114,7 @@ class Pseudonymizer:
         yield _keep_ascii(text[at:])
 
     def _pseudonymize_range(self, text: str) -> str:
-        """Brackets that hold no hosts in question: taken apart like any text."""
+        """Treat brackets with other hosts as plain text."""
         return _CHUNK_PATTERN.sub(lambda found: self._pseudonymize_chunk(found[0]), text)
 
     def _is_own_range(self, text: str) -> bool:
@@ -133,7 +133,6 @@ class Pseudonymizer:
         return before + ":".join(part if not part or self._is_public(part) else self.sign_name(part) for part in body.split(":")) + after
 
     def _list_hidden_names(self, chunk: str) -> list[str]:
-        """The names in a chunk that `_chunk` signs."""
         body = chunk.strip(_EDGE_CHARS)
         if not body or self._is_public(chunk):
             return []
@@ -165,7 +164,6 @@ class Pseudonymizer:
 
 
 def _keep_ascii(between: str) -> str:
-    """What stands between chunks: signs of ASCII alone."""
     return "".join(char for char in between if char.isascii())
 
 
@@ -174,5 +172,4 @@ def _split_chunks(text: str) -> list[str]:
 
 
 def guess_name_kind(name: str) -> PseudonymKind:
-    """What a name may be a name of, by its look."""
     return next((kind for kind, look in _KIND_PATTERNS.items() if look.search(name)), "other")

@@ -1,4 +1,4 @@
-"""Chunks that everybody may read: what stands in the packaged catalogues. A site's own causes and checks are no part of it."""
+"""Public chunks of the packaged catalogues; a site's own causes and checks are not public."""
 
 from collections.abc import Iterator
 
@@ -12,15 +12,15 @@ from tools.checks import CHECKS
 from tools.remedies import REMEDIES
 
 PUBLIC_CATALOGUES = ("nccl", "nvlink5", "sxid", "xid")
+# GPU product names.
 PRODUCT_NAMES = (
     "NVIDIA Corporation GH100 GA100 AD102 prog-if 3D controller Tesla A100 A100-SXM4-40GB A100-SXM4-80GB A100-PCIE-40GB H100 H100-SXM5-80GB "
     "H200 B200 GB200 L4 L40 L40S HBM2 HBM2e HBM3 HBM3e PCIe SXM"
 )
-"""What GPUs are sold as."""
 
 
 def load_public_chunks() -> frozenset[str]:
-    """All of them. Reads the catalogues' files, so once a process."""
+    """Return all public chunks. Reads the catalogues' files, so call it once per process."""
     return collect_public_chunks(_iter_public_texts())
 
 

@@ -1,7 +1,7 @@
-"""Bytes of a stranger → the document, or what is wrong with it by the names of its fields. Pure.
+"""Parse untrusted bytes into the document, or report problems by field name. Pure.
 
-What is read is bounded, and has passed `redact`; it is somebody's word all the same. A version that we do not know is refused, a field that we do
-not know is passed over and named.
+The result is bounded and redacted but stays unverified. Unknown versions are refused; unknown fields are ignored and
+listed.
 """
 
 import json
@@ -30,14 +30,14 @@ class BadTicket(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ParsedTicket:
-    """The document, and the fields of it that this version does not know."""
+    """The document, and the fields unknown to this version."""
 
     document: TicketDocument
     ignored: tuple[str, ...] = ()
 
 
 def parse_ticket(raw: bytes) -> ParsedTicket:
-    """Raises BadTicket."""
+    """Parse and validate a document. Raises BadTicket."""
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise BadTicket([f"the document has {len(raw):,} bytes; at most {MAX_DOCUMENT_BYTES:,} are read"])
     loaded = _load_json(raw)
@@ -81,7 +81,7 @@ def _verify_format(said: object) -> None:
 
 
 def _measure_depth(value: object) -> int:
-    """Without recursion: how deep lists and mappings lie in each other, as far as it matters."""
+    """Return at most `MAX_DEPTH` + 1, without recursion."""
     level, depth = [value], 0
     while level and depth <= MAX_DEPTH:
         level = [part for one in level if isinstance(one, dict | list) for part in (one.values() if isinstance(one, dict) else one)]
@@ -90,7 +90,6 @@ def _measure_depth(value: object) -> int:
 
 
 def _redact_texts(value: Any) -> Any:
-    """Every text redacted, names of fields too."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, list):
@@ -101,7 +100,6 @@ def _redact_texts(value: Any) -> Any:
 
 
 def _iter_unknown_fields(value: Any, model: type[BaseModel], where: str) -> Iterator[str]:
-    """Fields that the model does not have, by their way from the top."""
     for name, part in value.items():
         inside = model.model_fields.get(name)
         if inside is None:

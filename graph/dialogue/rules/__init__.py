@@ -7,5 +7,5 @@ from graph.dialogue.intents import Intent
 from graph.dialogue.rules import course, known, people, talk, work
 from graph.dialogue.rules.row import CueRow
 
+# Of two that fit equally, the first wins.
 RULES: Final[Mapping[Intent, CueRow]] = {**known.RULES, **people.RULES, **work.RULES, **course.RULES, **talk.RULES}
-"""Of two that fit alike, the one that stands first is meant."""

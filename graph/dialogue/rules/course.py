@@ -1,4 +1,4 @@
-"""How it goes on: another cause, well again, still broken, closed, open again."""
+"""Cues for the course of an incident: corrected, fixed, still broken, closed, reopened."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""What somebody wants to know: of hosts, of the cause, of earlier times, of what is safe and who decides."""
+"""Cues for questions: about hosts, causes, history, safety and approvals."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,17 +1,22 @@
-"""By which words the post-incident report is asked for, in five languages: the whole message must be that wish and nothing else, because reports of other
-kinds are talked about all day. Pure; the text comes in plain spelling (small letters, no accents, one space between words)."""
+"""Recognise requests for the post-incident report in five languages. Pure.
+
+The whole message must be that request, because other reports are mentioned often. Input is normalized text (lower case,
+no accents, single spaces).
+"""
 
 import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-LONGEST: Final = 160
-"""Characters of a message that is one wish."""
+LONGEST: Final = 160  # Characters of a single request.
 
 
 class ReportRequestPattern(NamedTuple):
-    """Of one language: what may stand before, how a wish begins, what stands before the noun, nouns that mean this report alone, nouns that may mean
-    another, and what may stand behind. A noun that may mean another is meant where it is wished for, or where `marks` stands behind it."""
+    """The parts of one language's requests: openers, request verbs, determiners, unambiguous and ambiguous nouns,
+    endings.
+
+    An ambiguous noun needs a request verb before it or one of `marks` after it.
+    """
 
     lead: str
     wish: str
@@ -22,7 +27,7 @@ class ReportRequestPattern(NamedTuple):
     marks: str
 
     def build_pattern(self) -> str:
-        """Of the whole message. No word can be taken back by what stands before it, so that each is tried once."""
+        """Return a pattern of the whole message. Possessive quantifiers keep matching linear."""
         opens, behind = rf"(?:(?:{self.lead}) )*+", rf"(?: (?:{self.behind}))*+"
         wished = rf"(?:(?:{self.wish}) )(?:(?:{self.before}) )*+(?:{self.noun}|{self.other}){behind}"
         named = rf"(?:(?:{self.before}) )*+(?:{self.noun}){behind}"
@@ -132,7 +137,7 @@ _IN_CHINESE: Final = re.compile(_CHINESE)
 
 
 def is_report_request(plain: str) -> bool:
-    """Whether a message asks for the incident as a page to keep, and says nothing else."""
+    """Return whether a message requests the post-incident report and nothing else."""
     if not plain or len(plain) > LONGEST:
         return False
     return _READ.fullmatch(plain) is not None or _IN_CHINESE.fullmatch(plain.replace(" ", "")) is not None

@@ -1,4 +1,4 @@
-"""Who does it and who hears of it: taking, giving away, a human instead of us, a text for others."""
+"""Cues about people: taking, assigning, waiting, hand-off, and summaries for others."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Talk with us: stop, be quiet, how far, what you can do, manners, and the word that approves nothing."""
+"""Cues for talk with the bot: stop, quiet, status, help, manners, and typed approvals, which approve nothing."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""What we shall do: look again, elsewhere, with what a check needs for itself, or wish a repair and its way back."""
+"""Cues for work: recheck, narrow, widen, exclusive checks, remedies and undo."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -29,8 +29,7 @@ class ModelQuestion:
 
     system: str
     user: str
-    sample: int = 0
-    """Which of several answers to the same question: the first is the likeliest one, the others are drawn."""
+    sample: int = 0  # Number of the sample: 0 is the likeliest answer, others are drawn.
 
     @property
     def size(self) -> int:
@@ -48,7 +47,9 @@ def load_prompt(name: str, directory: Path = PROMPT_DIR) -> Prompt:
 
 
 def build_question(name: str, offered: dict[str, list[str]], data: dict[str, str], directory: Path = PROMPT_DIR) -> ModelQuestion:
-    """`offered`: the ids that may be answered, ours. `data`: untrusted text by title, each between this call's own marks."""
+    """Build a question. `offered`: trusted ids to choose from. `data`: untrusted text by title, between marks drawn for
+    this call.
+    """
     mark = secrets.token_hex(8)
     common = load_prompt("common").text.replace("{mark}", mark)
     lists = [f"{title}:\n" + "\n".join(f"- {one}" for one in ids) for title, ids in offered.items()]
