@@ -1,4 +1,4 @@
-"""Clock: what time it is, as a value handed in. Nothing below the composition root asks the machine."""
+"""Clock: the current time as an injected dependency. Only the composition root reads the machine's clock."""
 
 from datetime import datetime
 from typing import Protocol
@@ -8,5 +8,5 @@ class Clock(Protocol):
     """UTC now. Tests and the sandbox have their own."""
 
     def now(self) -> datetime:
-        """The moment, with its time zone."""
+        """Return the current time, with its time zone."""
         ...
