@@ -1,9 +1,9 @@
-"""The ways in which a program only reads, written like its own usage, and whether a command is one of them. Pure.
+"""Read-only usages of programs, in a usage notation, and the test of a command against them. Pure.
 
-A form is what stands beside the options: `show|list NAME?` is one of two words and perhaps a name. Words in capitals are kinds
-(`tools.checks.site.word_kinds`), `?` may be left out, `*` any number, `+` one or more. Options are named whole: `--json`, and `-n=NUM` takes a value.
-`-[abc]` are letters that may stand together, as getopt reads them; without it an option is one word, and `-abc` is none of `-a -b -c`. What is
-not written down is not said.
+A form lists the words besides options: `show|list NAME?` is one of two words and an optional name. Capitals are kinds
+(`tools.checks.site.word_kinds`); `?` is optional, `*` any number, `+` one or more. Options are whole words: `--json`;
+`-n=NUM` takes a value. `-[abc]` are letters that may be combined as in getopt; without it `-abc` is one option, not
+`-a -b -c`. Anything not listed is refused.
 """
 
 import re
@@ -18,8 +18,11 @@ _TOKEN_PATTERN = re.compile(r"([A-Za-z0-9_|-]+)([?*+]?)")
 
 @dataclass(frozen=True)
 class Usage:
-    """One way of use. `before` are options in front of the form's first word, where that is a fixed one; `options` those behind it, and
-    all of them where it is not. Of `must` one has to be there: without it the program does something else."""
+    """One usage. `before`: options before the form's first word if that is fixed; `options`: those after it, else all
+    options.
+
+    At least one option of `must` is required, because without it the program does something else.
+    """
 
     forms: tuple[str, ...]
     options: str = ""
@@ -27,7 +30,7 @@ class Usage:
     must: str = ""
 
     def is_allowed(self, words: Sequence[str]) -> bool:
-        """Whether the words after the program are this way of use."""
+        """Return whether the words after the program name fit this usage."""
         operands = self._extract_operands(list(words))
         return operands is not None and any(_matches_form(form, operands) for form in self._parsed_forms)
 
@@ -47,7 +50,7 @@ class Usage:
         return (_Options.parse(self.before) if fixed else later), later
 
     def _extract_operands(self, words: list[str]) -> list[str] | None:
-        """The words that are no options; None when an option is not among those that are known."""
+        """Return the words that are not options; None if an option is unknown or a required one is missing."""
         now, later = self._known_options
         seen: set[str] = set()
         operands: list[str] = []
@@ -62,13 +65,13 @@ class Usage:
 
 
 def build_usage(*forms: str, options: str = "", before: str = "", must: str = "") -> Usage:
-    """A way of use; no form is one without words."""
+    """Return a usage; without forms it takes no words."""
     return Usage(forms or ("",), options, before, must)
 
 
 @dataclass(frozen=True, slots=True)
 class _FormPart:
-    """One token of a form: words or a kind, and how often."""
+    """One token of a form: fixed words or a kind, and how often."""
 
     words: frozenset[str]
     kind: str
@@ -96,7 +99,9 @@ def _parse_form(form: str) -> Iterator[_FormPart]:
 
 
 def _matches_form(form: Sequence[_FormPart], operands: Sequence[str]) -> bool:
-    """Whether the operands are the form: every place that could be reached after each part, so it takes no longer than their product."""
+    """Match by the set of positions reachable after each part: no backtracking, so time is bounded by words times parts
+    squared.
+    """
     reached = {0}
     for part in form:
         following: set[int] = set()
@@ -114,7 +119,7 @@ def _matches_form(form: Sequence[_FormPart], operands: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The options of one side: those that stand alone, those with a value, and whether letters may stand together."""
+    """Options without and with a value, and whether letters may be combined."""
 
     alone: frozenset[str]
     valued: dict[str, tuple[str, ...]]
@@ -136,7 +141,7 @@ class _Options:
         return cls(frozenset(alone), valued, together)
 
     def accept_option(self, word: str, rest: list[str], seen: set[str]) -> bool:
-        """Whether an option is known; takes its value from the rest where that is the next word, and adds it to what was seen."""
+        """Return whether the option is known. Takes its value from `rest` if needed, and adds it to `seen`."""
         name, equals, value = word.partition("=")
         if equals and name in self.valued and (name.startswith("--") or not self.together):
             seen.add(name)
@@ -149,7 +154,7 @@ class _Options:
         return True
 
     def _accept_letters(self, letters: str, rest: list[str], seen: set[str]) -> bool:
-        """`-eo pid` as getopt reads it: letters that stand alone, then perhaps one with its value."""
+        """Parse `-eo pid` as getopt does: letters without value, then at most one with its value."""
         for place, letter in enumerate(letters):
             kind, behind = self.valued.get(f"-{letter}"), letters[place + 1 :]
             seen.add(f"-{letter}")
