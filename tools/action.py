@@ -1,6 +1,6 @@
-"""Action: a remedy with every argument filled in, for one target. Approvers approve it; nothing else ever runs.
+"""Action: a remedy with all arguments for one target. Approvers approve it; nothing else ever runs.
 
-The digest covers every field. Showing, voting on, claiming or running an action requires the same digest.
+Showing, voting on, claiming or running an action requires the same digest, which covers every field.
 """
 
 import hashlib
@@ -16,10 +16,10 @@ Risk = Literal["intrusive", "disruptive", "destructive"]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that must hold before the effect. It is part of the digest: changing it makes another action.
+    """A condition that must hold before the effect; part of the digest.
 
-    The node kit reads `node` conditions under its lock; the controller reads `controller` conditions through `via` just
-    before the claim. In both cases `argv` must print a line equal to `expects`.
+    The node kit reads `node` conditions under its lock, the controller reads `controller` conditions through `via` just
+    before the claim. `argv` must print a line equal to `expects`.
     """
 
     kind: Literal["node", "controller"]
@@ -38,10 +38,10 @@ class FaultCondition:
 
     Evidence: `keys` on `devices` (`host/gpuN`), from `checks`. `lasts` says when the fault counts as gone:
 
-        read: after `reads` clean readings of the host's state, because some faults come and go.
-        boot: when the host boots again; a log line has no state of its own.
+        read: after `reads` clean readings, because some faults come and go.
+        boot: when the host boots again; a log line has no state.
         silence: when the host answers.
-        proved: not by readings, because no reading without load can tell.
+        proved: not by readings, because none without load can tell.
     """
 
     label: str
@@ -64,9 +64,9 @@ class FaultCondition:
 class Action:
     """A complete action. `argv` is the `rackmedic-act start` call without digest and boot id: (remedy, *arguments).
 
-    `command` is what the kit runs, word by word. `via` is the host it runs on, `target` the host it changes: a Slurm
-    drain
-    runs via the controller on a target, a GPU reset has via == target.
+    `command` is what the kit runs. `via` is the host it runs on, `target` the host it changes: a Slurm drain runs via
+    the
+    controller, a GPU reset has via == target.
     """
 
     approval: str
@@ -92,7 +92,7 @@ class Action:
     fault: FaultCondition | None = None  # fault that must still exist at the start; None if the action needs no fault
 
     def to_canonical_json(self) -> str:
-        """Return one line of JSON with sorted keys and no blanks: the bytes that are hashed, stored and compared."""
+        """Return one line of JSON with sorted keys: the bytes that are hashed, stored and compared."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
     @property
@@ -102,7 +102,6 @@ class Action:
 
     @classmethod
     def from_canonical_json(cls, text: str) -> "Action":
-        """Return the action that `to_canonical_json` wrote."""
         row: dict[str, Any] = json.loads(text)
         conditions = tuple(Condition(c["kind"], c["says"], tuple(c["argv"]), c["expects"], c["id"]) for c in row.pop("conditions"))
         fault = FaultCondition.from_json(row["fault"]) if row["fault"] else None
@@ -116,5 +115,4 @@ def new_approval_id() -> str:
 
 
 def is_approval_id(text: str) -> bool:
-    """Return whether the whole text is an approval id."""
     return re.fullmatch(r"apr-[0-9a-f]{12}", text) is not None

@@ -1,6 +1,4 @@
-"""All-reduce bandwidth per host and message size, compared with what the GPU model reaches. Unmeasured values are
-unknown, never zero.
-"""
+"""All-reduce bandwidth per host and message size beside what the GPU model reaches. Unmeasured is unknown, never zero."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,9 +16,7 @@ MAX_MESSAGE_BYTES = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class BandwidthCurve:
-    """One host's (message bytes, GB/s) points by size. `expected` is what its model reaches with large messages, None
-    if unknown.
-    """
+    """(message bytes, GB/s) points by size. `expected`: what the model reaches with large messages, None if unknown."""
 
     host: str
     points: tuple[tuple[int, float], ...]
@@ -32,21 +28,20 @@ class BandwidthCurve:
 
     @property
     def is_slow(self) -> bool:
-        """Whether large messages stay below the model's band. False without a band or with small messages only."""
+        """Whether large messages stay below the model's band; False without a band."""
         judged = [speed for size, speed in self.points if size >= MIN_JUDGED_BYTES]
         return bool(judged) and self.expected is not None and max(judged) < MIN_BANDWIDTH_RATIO * self.expected
 
 
 @dataclass(frozen=True, slots=True)
 class Bandwidths:
-    """The curves of several hosts, in the hosts' order. `blind` are hosts that were requested and not measured."""
+    """Curves in the hosts' order. `blind` hosts were requested and not measured."""
 
     curves: tuple[BandwidthCurve, ...]
     blind: tuple[str, ...] = ()
 
     @property
     def bands(self) -> tuple[float, ...]:
-        """What the models of these hosts reach, without duplicates."""
         return tuple(sorted({row.expected for row in self.curves if row.expected}))
 
     @property
@@ -54,12 +49,11 @@ class Bandwidths:
         return tuple(sorted({size for row in self.curves for size, _ in row.points}))
 
     def select_slowest(self, most: int) -> tuple[BandwidthCurve, ...]:
-        """Return at most `most` curves in their own order: hosts too slow for their model first, then the slowest."""
+        """Return at most `most` curves in their own order: hosts too slow for their model, then the slowest."""
         slowest = sorted(self.curves, key=lambda row: (not row.is_slow, row.best))[:most]
         return tuple(row for row in self.curves if row in slowest)
 
     def build_table(self) -> list[tuple[str, ...]]:
-        """Return the rows as text cells, header first."""
         head = ("host", *(format_size(size) for size in self.sizes), "model reaches")
         rows = [(row.host, *_format_cells(row, self.sizes), f"{row.expected:g}" if row.expected else "?") for row in self.curves]
         blind = [(host, *("?" for _ in self.sizes), "?") for host in self.blind]
@@ -67,9 +61,7 @@ class Bandwidths:
 
 
 def bandwidths(hosts: Sequence[str], facts: Iterable[Fact], expected: Callable[[str], Value]) -> Bandwidths:
-    """Return the bandwidths that the facts report for these hosts and for pasted tables. `expected` returns what a
-    host's model reaches.
-    """
+    """Return the bandwidths of these hosts and of pasted tables. `expected` returns what a host's model reaches."""
     found: dict[str, dict[int, float]] = {}
     asked = set(hosts)
     for fact in facts:
@@ -97,7 +89,6 @@ def _format_cells(row: BandwidthCurve, sizes: Sequence[int]) -> list[str]:
 
 
 def format_size(size: int) -> str:
-    """Return a size such as `512 MiB`."""
     for unit, step in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= step:
             return f"{size / step:.4g} {unit}"
@@ -105,7 +96,7 @@ def format_size(size: int) -> str:
 
 
 def summarize_bandwidths(all_of: Bandwidths) -> str:
-    """Return one line as text alternative to the chart; empty if nothing was measured."""
+    """Return one line as text alternative to the chart; empty without measurements."""
     if not all_of.curves:
         return ""
     best = [row.best for row in all_of.curves]

@@ -1,7 +1,6 @@
-"""GPUs and links that stay well below the expected performance, as facts `expect.*`. Pure.
+"""GPUs and links well below expected performance, as facts `expect.*`. Pure.
 
-Nothing is reported if the GPU model is unknown, its link is not modelled, or fewer than three other GPUs ran the same
-product.
+Nothing is reported for an unknown GPU model, a link that is not modelled, or fewer than three peers with the product.
 """
 
 from collections import defaultdict
@@ -24,9 +23,7 @@ DevicePlace = tuple[str, str]
 
 
 def find_below_expected(facts: Iterable[Fact]) -> list[Fact]:
-    """Return a fact for each GPU or host below expectation, with the source's line, time and digest. Its value is seen
-    / expected.
-    """
+    """Return a fact per GPU or host below expectation, with its source's line, time and digest; value: seen / expected."""
     by_key: FactsByKey = defaultdict(list)
     for fact in facts:
         if fact.key in _READ_KEYS and fact.status is Status.OK and fact.host and not fact.stale:
@@ -59,7 +56,7 @@ def _find_low_clocks(by_key: FactsByKey, models: dict[DevicePlace, Accelerator])
 
 
 def _find_slow_products(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
-    """Compare with the median of the same model only: the absolute speed depends on how the tool was built."""
+    """Compare with the same model's median only: the absolute speed depends on how the tool was built."""
     ran: dict[str, list[Fact]] = defaultdict(list)
     for fact in by_key["gemm.tflops"]:
         if _get_place(fact) in models and _get_number(fact) > 0:
@@ -91,7 +88,7 @@ def _find_slow_copies(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]
 
 
 def _find_slow_all_reduces(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
-    """Only all-reduces within one host, compared with what its NVLinks carry."""
+    """Only all-reduces within one host (NVLink)."""
     ranks = {fact.host: round(_get_number(fact)) for fact in by_key["nccl.ranks"] if fact.check == "nccl1"}
     of_host = {host: gpu for (host, _), gpu in models.items()}
     found = []

@@ -1,7 +1,6 @@
-"""Device names: PCI addresses become gpuN and mlx5_N, and nvidia-smi's numbers become the GPU's place on the bus.
+"""Device names: PCI addresses become gpuN and mlx5_N, nvidia-smi's numbers the GPU's place on the bus.
 
-When a GPU disappears, nvidia-smi's numbers shift and the places on the bus do not. A missing adapter is named by the
-gap it leaves.
+If a GPU disappears, nvidia-smi's numbers shift; bus places do not. A missing adapter is named by the gap it leaves.
 """
 
 import re
@@ -18,10 +17,9 @@ _SMI_CHECKS = ("smi", "topo", "nvlink")  # checks whose gpuN is nvidia-smi's num
 
 
 def name_devices(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
-    """Return one host's facts in the same order, with GPUs named by their place on the bus.
+    """Return one host's facts with GPUs named by their place on the bus.
 
-    `bus` is the SKU's bus order. If it is missing or does not fit what nvidia-smi lists, lspci's order is used, and
-    nvidia-smi's own numbers without that.
+    `bus` is the SKU's bus order. If missing or unfit for nvidia-smi's list, lspci's order is used, else nvidia-smi's.
     """
     listed = _map_numbers(facts)
     order = _choose_order(listed, facts, bus)
@@ -34,9 +32,9 @@ def name_devices(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
 
 
 def find_missing_gpus(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
-    """Return a fact for each expected GPU that nvidia-smi or lspci does not list, from facts named by `name_devices`.
+    """Return a fact per expected GPU that nvidia-smi or lspci does not list, after `name_devices`.
 
-    Returns nothing if the tool listed no GPU at all. A bus table of another machine is ignored.
+    Returns nothing if the tool listed no GPU. Another machine's bus table is ignored.
     """
     smi = [str(f.value) for f in facts if f.key == "gpu.bdf" and f.status is Status.OK]
     pci = [str(f.attrs.get("bdf", f.device)) for f in facts if f.key == "pcie.rev_ff"]
@@ -57,7 +55,6 @@ def _build_missing_facts(check: str, key: str, seen: Sequence[str], order: Seque
 
 
 def _map_numbers(facts: Iterable[Fact]) -> dict[int, str]:
-    """Map nvidia-smi's numbers to PCI addresses."""
     found = {}
     for fact in facts:
         if fact.key == "gpu.bdf" and fact.status is Status.OK and (number := _GPU_PATTERN.fullmatch(fact.device or "")):
@@ -90,7 +87,7 @@ def _rename_device(fact: Fact, names: Mapping[str, Mapping[str, str]], numbers: 
 
 
 def _map_adapter_names(facts: Sequence[Fact]) -> dict[str, str]:
-    """Map addresses to names: as the host lists them; a missing adapter gets the only number free at its address."""
+    """Map addresses to the host's names; a missing adapter gets the only number free at its address."""
     known = {str(f.value): f.device for f in facts if f.key == "ib.bdf" and f.status is Status.OK and f.device}
     spoken = {f.device for f in facts if f.device and normalize_bdf(f.device) and (key := find_key(f.key)) and key.scope == "hca"}
     order = [(address, _MLX5_PATTERN.fullmatch(name)) for address, name in sorted(known.items())]
@@ -102,9 +99,7 @@ def _map_adapter_names(facts: Sequence[Fact]) -> dict[str, str]:
 
 
 def _find_free_number(address: str, placed: Sequence[tuple[str, int]]) -> int | None:
-    """Return the only number free between the neighbours, else None. After the last adapter it is unknown whether
-    another existed.
-    """
+    """Return the only number free between the neighbours. After the last adapter nothing proves that another existed."""
     below = max((number for other, number in placed if other < address), default=-1)
     above = min((number for other, number in placed if other > address), default=below)
     return below + 1 if above - below == 2 else None

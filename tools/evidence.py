@@ -1,7 +1,6 @@
-"""Evidence store: raw outputs and fact snapshots by digest, redacted before storage, compressed, capped per incident.
+"""Evidence store: outputs and fact snapshots by digest; redacted, then hashed and compressed, capped per incident.
 
-A full or missing disk does not block a diagnosis: outputs wait in memory, the trouble is reported, and they are written
-once the disk accepts writes.
+A full or missing disk does not block a diagnosis: outputs wait in memory until the disk accepts them.
 """
 
 import asyncio
@@ -30,26 +29,26 @@ INCIDENTS_FOLDER = "incidents"
 
 
 class EvidenceStore(Protocol):
-    """Content-addressed store: the same text has the same digest."""
+    """Content-addressed store."""
 
     async def put_text(self, incident: str, text: str) -> str:
-        """Redact and store `text`; return the SHA-256 of what is stored."""
+        """Redact and store `text`; return the stored text's SHA-256."""
         ...
 
     async def get_text(self, sha256: str) -> str | None:
-        """Return the stored text, or None if it was never stored or has expired."""
+        """Return the stored text, None if never stored or expired."""
         ...
 
     async def put_facts(self, incident: str, facts: Sequence[Fact]) -> str:
-        """Store a snapshot of facts; return its digest."""
+        """Store a snapshot; return its digest."""
         ...
 
     async def get_facts(self, sha256: str) -> list[Fact]:
-        """Return a snapshot's facts, none for the empty digest. Raise KeyError if the snapshot is gone."""
+        """Return a snapshot, empty for the empty digest. Raise KeyError if it is gone."""
         ...
 
     def get_trouble(self) -> str:
-        """Return why new evidence is not being written, in a few words; empty if it is."""
+        """Return in a few words why evidence is not being written; empty if it is."""
         ...
 
 
@@ -58,7 +57,7 @@ def _compute_digest(data: bytes) -> str:
 
 
 def _touch_if_exists(file: Path) -> bool:
-    """Return whether the file exists and renew its age, so that retention keeps it."""
+    """Return whether the file exists; renew its age for retention."""
     try:
         os.utime(file)
     except (FileNotFoundError, NotADirectoryError):
@@ -75,7 +74,7 @@ def _encode_facts(facts: Sequence[Fact]) -> bytes:
 
 
 def _compress(data: bytes) -> bytes:
-    """Compress large texts at level 1: a third of the time for a tenth more space, because a user waits."""
+    """Level 1 for large texts: a third of the time, a tenth more space; a user waits."""
     return zlib.compress(data, 1 if len(data) >= MIN_SEPARATE_PROCESS_CHARS else 6)
 
 
@@ -85,14 +84,14 @@ def _decode_facts(data: bytes) -> list[Fact]:
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """An incident's file as far as it was read: one line `DIGEST BYTES` for each output that it stored or cited."""
+    """An incident's file as far as read: one line `DIGEST BYTES` per output stored or cited."""
 
     at: int = 0
     used: int = 0
     cites: frozenset[str] = frozenset()
 
     def read_more(self, file: Path) -> "Citations":
-        """Return these citations plus the lines that were added since."""
+        """Return these citations plus lines added since."""
         try:
             with file.open("rb") as lines:
                 lines.seek(self.at)
@@ -106,7 +105,7 @@ class Citations:
 
 
 class MemoryEvidence:
-    """Evidence in memory, for tests, the terminal and the bench."""
+    """In memory, for tests, the terminal and the bench."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
@@ -135,7 +134,7 @@ class MemoryEvidence:
 
 @dataclass(slots=True)
 class EvidenceBuffer:
-    """Evidence waiting in memory for the disk, oldest first. Not thread-safe: use under one lock."""
+    """Evidence waiting for the disk, oldest first. Use under one lock."""
 
     most: int = MAX_BUFFERED_BYTES
     rows: dict[str, tuple[str, bytes]] = field(default_factory=dict)  # digest → incident and compressed bytes
@@ -154,11 +153,9 @@ class EvidenceBuffer:
 
 
 class DirectoryEvidence:
-    """Evidence in a directory: digest `abcdef…` is `ab/cdef….z`; an incident's share is in `incidents/ID`. Writes are
-    atomic.
+    """Files `ab/cdef….z` by digest; an incident's share is in `incidents/ID`. Writes are atomic.
 
-    Removed folders are created again. What the disk refuses is buffered and readable, and written on the next
-    successful
+    Removed folders are created again. What the disk refuses is buffered, readable, and written on the next successful
     `put` or `retry_buffered`.
     """
 
@@ -180,7 +177,7 @@ class DirectoryEvidence:
         return self._trouble
 
     async def retry_buffered(self) -> int:
-        """Try to write the buffered outputs; return how many are still buffered."""
+        """Write buffered outputs; return how many remain."""
         return await asyncio.to_thread(self._flush_buffer)
 
     async def put_text(self, incident: str, text: str) -> str:
@@ -197,7 +194,7 @@ class DirectoryEvidence:
         return await asyncio.to_thread(self._read_facts, sha256) if sha256 else []
 
     async def _redact_text(self, text: str) -> bytes:
-        """Redact a large text in a process of its own. A text that cannot be redacted in time is not stored."""
+        """Redact large texts in their own process; a text not redacted in time is not stored."""
         if isinstance(text, RedactedText):
             return text.encode()
         if self._apart is None or len(text) < MIN_SEPARATE_PROCESS_CHARS:
@@ -229,9 +226,7 @@ class DirectoryEvidence:
         return sha
 
     def _write_file(self, sha: str, pack: Callable[[], bytes]) -> int:
-        """Write the file unless it exists; return the bytes written. Raises OSError if the disk fails, leaving no
-        partial file.
-        """
+        """Return the bytes written, 0 if the file exists. A failed write leaves no partial file and raises OSError."""
         file = self._get_file_path(sha)
         if _touch_if_exists(file):
             return 0
@@ -248,7 +243,7 @@ class DirectoryEvidence:
         return len(packed)
 
     def _flush_buffer(self) -> int:
-        """Write buffered outputs, oldest first, until the disk fails; return how many remain."""
+        """Write oldest first until the disk fails; return how many remain."""
         with self._lock:
             for sha, (incident, packed) in list(self._held.rows.items()):
                 try:
@@ -260,7 +255,7 @@ class DirectoryEvidence:
             return 0
 
     def _record_citation(self, incident: str, sha: str, size: int) -> None:
-        """An output that another incident stored is cited with 0 bytes, so it does not count against the share."""
+        """Another incident's output is cited with 0 bytes and does not count against the share."""
         self._read_used_bytes(incident)
         if size == 0 and sha in self._tallies.get(incident, Citations()).cites:
             return
@@ -270,14 +265,13 @@ class DirectoryEvidence:
             lines.write("\n" * bool(self._trouble) + f"{sha} {size}\n")  # starts a new line after one that the full disk truncated
 
     def _get_used_bytes(self, incident: str) -> int:
-        """Return the bytes used, 0 if unreadable."""
         try:
             return self._read_used_bytes(incident)
         except OSError:
             return 0
 
     def _read_used_bytes(self, incident: str) -> int:
-        """Return the tally's total, reading only the lines added since the last call (also by other processes)."""
+        """Read only lines added since the last call, also by other processes."""
         tally = self._tallies.pop(incident, Citations())
         tally = self._tallies[incident] = tally.read_more(self._root / INCIDENTS_FOLDER / incident)
         while len(self._tallies) > MAX_TALLIES:
@@ -291,7 +285,6 @@ class DirectoryEvidence:
         return _decode_facts(data)
 
     def _read_bytes(self, sha256: str) -> bytes | None:
-        """Return None if it was never stored, is gone or cannot be read."""
         with self._lock:
             _, held = self._held.rows.get(sha256, ("", b""))
         try:

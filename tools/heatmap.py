@@ -1,4 +1,4 @@
-"""One number per GPU (hosts × GPUs) or per pair of hosts (hosts × hosts). Missing values are unknown, never zero."""
+"""One number per GPU (hosts × GPUs) or per pair of hosts. Missing values are unknown, never zero."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,16 +32,14 @@ MAX_VALUE = 10**18  # larger numbers are not a GPU's measurement
 
 @dataclass(slots=True)
 class Heatmap:
-    """The values of one key. Columns are GPUs in numeric order; for a value of a pair of hosts the column is the other
-    host.
-    """
+    """Values of one key. Columns are GPUs in numeric order, or the other host of a pair."""
 
     key: str
     hosts: Sequence[str]
     _values: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def add_facts(self, facts: Iterable[Fact]) -> None:
-        """Add the facts of this key. The largest value of a place counts."""
+        """Add facts of this key; the largest value of a place counts."""
         for fact in facts:
             if fact.key == self.key and fact.status is Status.OK and not fact.stale and _can_be_drawn(fact.value):
                 for column in self._list_columns(fact):
@@ -49,13 +47,11 @@ class Heatmap:
                     self._values[place] = max(float(fact.value), self._values.get(place, float("-inf")))
 
     def _list_columns(self, fact: Fact) -> Sequence[str]:
-        """Return the fact's GPU, or the hosts that were tested with it."""
         mates = fact.attrs.get("with")
         return [str(mate) for mate in mates if mate in self.hosts] if isinstance(mates, (list, tuple)) else [fact.device or ""]
 
     @property
     def columns(self) -> list[str]:
-        """GPUs, or the hosts that others were paired with."""
         shown = set(self.hosts)
         return sorted({column for host, column in self._values if host in shown}, key=lambda name: (len(name), name))
 
@@ -66,33 +62,31 @@ class Heatmap:
 
     @property
     def says(self) -> str:
-        """What the number is, in words."""
         row = find_key(self.key)
         return row.means.partition(";")[0] if row else self.key
 
     def get_row(self, host: str, columns: Sequence[str] | None = None) -> list[float | None]:
-        """Return one host's values for all or the given columns; None where unknown."""
+        """Return one host's values; None where unknown."""
         return [self._values.get((host, column)) for column in (self.columns if columns is None else columns)]
 
     def list_known_hosts(self) -> list[str]:
-        """Return the hosts that have a value, in order."""
         having = {host for host, _ in self._values}
         return [host for host in self.hosts if host in having]
 
     def build_table(self) -> list[tuple[str, ...]]:
-        """Return the rows as text cells, header first; hosts without values are included."""
+        """Return text cells, header first, with hosts without values."""
         columns = self.columns
         rows = [(host, *("?" if value is None else f"{value:g}" for value in self.get_row(host))) for host in self.hosts]
         return [("host", *columns), *rows]
 
     def compute_spread(self) -> tuple[float, float, float] | None:
-        """Return least, median and largest value; None if there is no value."""
+        """Return (least, median, largest); None without values."""
         shown = set(self.hosts)
         values = [value for (host, _), value in self._values.items() if host in shown]
         return (min(values), median(values), max(values)) if values else None
 
     def find_outlier(self) -> tuple[str, str, float] | None:
-        """Return host, column and value that deviate most in the worse direction; None if none stands out."""
+        """Return host, column and value that deviate most in the worse direction, if any stands out."""
         if (spread := self.compute_spread()) is None:
             return None
         hosts, middle = set(self.hosts), spread[1]
@@ -107,7 +101,7 @@ class Heatmap:
         )
 
     def _compute_deviation(self, value: float, middle: float) -> float:
-        """Return the deviation from the median, positive in the direction that counts as worse."""
+        """Return the deviation from the median, positive in the worse direction."""
         sides = {"more": value - middle, "less": middle - value}
         return sides[WORSE_DIRECTIONS[self.key]] if self.key in WORSE_DIRECTIONS else abs(value - middle)
 
@@ -126,12 +120,12 @@ class Heatmap:
 
 
 def _can_be_drawn(value: Value) -> TypeGuard[int | float]:
-    """Reject NaN and absurdly large numbers: hosts may print either, and neither fits a scale."""
+    """Reject NaN and absurd numbers: neither fits a scale."""
     return isinstance(value, (int, float)) and abs(value) <= MAX_VALUE
 
 
 def summarize_heatmap(heat: Heatmap) -> str:
-    """Return one line as text alternative to the image; empty if there is no value."""
+    """Return one line as text alternative to the image; empty without values."""
     spread, far = heat.compute_spread(), heat.find_outlier()
     if spread is None:
         return ""

@@ -1,4 +1,4 @@
-"""Concurrency limiter: first come, first served. The owner sets the limit."""
+"""Concurrency limiter: first come, first served."""
 
 import asyncio
 from collections import deque
@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 
 class Limiter:
-    """Lets `width()` tasks run at once. Pair each `acquire` with a `release`; call `wake_waiters` after raising the
-    limit.
-    """
+    """Runs `width()` tasks at once. Pair `acquire` with `release`; call `wake_waiters` after raising the limit."""
 
     def __init__(self, width: Callable[[], int]) -> None:
         self._width = width
@@ -25,7 +23,6 @@ class Limiter:
         return self._busy >= self._width() or self.has_waiters
 
     async def acquire(self) -> None:
-        """Wait for a slot."""
         if not self.is_full:
             self._busy += 1
             return
@@ -44,7 +41,7 @@ class Limiter:
         self.wake_waiters()
 
     def wake_waiters(self) -> None:
-        """Give the free slots to waiting tasks."""
+        """Give free slots to waiting tasks."""
         while self._line and self._busy < self._width():
             turn = self._line.popleft()
             if not turn.done():

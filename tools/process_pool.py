@@ -1,8 +1,6 @@
-"""Run work whose size an outsider controls in a process of its own, so the event loop stays responsive, and kill it on
-timeout.
+"""Run work on untrusted sizes in its own process, with a time limit, so the event loop stays responsive.
 
-A thread is not enough: pure Python work competes for the interpreter lock, and one regex search in a large text holds
-it until the search ends.
+A thread is not enough: Python work competes for the interpreter lock, and a regex search in a large text holds it.
 """
 
 import asyncio
@@ -31,14 +29,14 @@ class WorkTimeout(Exception):
 
 
 class ProcessPool:
-    """Runs at most `at_once` processes and kills one after `seconds`."""
+    """Runs at most `at_once` processes; kills one after `seconds`."""
 
     def __init__(self, at_once: int = 2, seconds: float = WALL_CLOCK_LIMIT_SECONDS) -> None:
         self._room = asyncio.Semaphore(at_once)
         self._seconds = seconds
 
     async def run(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Return what `work` returns, a function of an importable module. Raises what it raises, and WorkTimeout."""
+        """Return the result of `work`, a function of an importable module. Raises what it raises, and WorkTimeout."""
         async with self._room:
             told = await _run_subprocess(pickle.dumps((work, args, named)), self._seconds)
         return _unpickle_result(told)  # type: ignore[no-any-return]  # what `work` returned
@@ -70,10 +68,9 @@ async def _run_subprocess(asked: bytes, seconds: float) -> bytes:
 
 
 def run_in_parallel(other: Callable[[], S], own: Callable[[], T]) -> tuple[S, T]:
-    """Return both results; `other` runs in a forked copy, which needs no pickled arguments and no imports.
+    """Return both results; `other` runs in a forked copy, without pickled arguments or new imports.
 
-    Raises what either raises. Runs one after the other if this process has several threads, because a fork copies only
-    one.
+    Raises what either raises. Runs sequentially if this process has several threads, because a fork copies only one.
     """
     if threading.active_count() > 1:
         return other(), own()

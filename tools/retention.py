@@ -1,6 +1,6 @@
-"""Evidence retention: a maximum age and size, oldest removed first; what an open incident cites stays.
+"""Evidence retention: a maximum age and size, oldest first; what an open incident cites stays.
 
-Safe beside writers and other pruning processes: an output that is touched while it is being removed stays.
+Safe beside writers and other pruning processes: an output touched during its removal stays.
 """
 
 import time
@@ -18,7 +18,7 @@ MIN_AGE_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class StoredEvidence:
-    """What the directory holds. `oldest` is when the oldest output was last stored, in seconds since 1970."""
+    """What the directory holds. `oldest` is in seconds since 1970."""
 
     outputs: int = 0
     bytes: int = 0
@@ -27,7 +27,7 @@ class StoredEvidence:
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """What was removed, what is left, and the bytes of that which open incidents cite."""
+    """What was removed, what remains, and the cited bytes among the rest."""
 
     outputs: int
     bytes: int
@@ -45,12 +45,12 @@ class StoredOutput:
 
 
 def measure_evidence(root: Path) -> StoredEvidence:
-    """Return how much evidence is stored; nothing if the directory does not exist."""
+    """Return how much evidence is stored; nothing without a directory."""
     return _sum_outputs(iter_outputs(root))
 
 
 def prune_evidence(root: Path, days: float, most_bytes: int, open_incidents: Collection[str], now: float | None = None) -> PruneResult:
-    """Remove outputs older than `days`, then the oldest until at most `most_bytes` are left."""
+    """Remove uncited outputs older than `days`, then the oldest until `most_bytes` remain. Recent ones stay."""
     now = now or time.time()
     horizon = now - days * DAY_SECONDS
     cited = frozenset().union(*(Citations().read_more(root / INCIDENTS_FOLDER / incident).cites for incident in open_incidents))
@@ -65,7 +65,6 @@ def prune_evidence(root: Path, days: float, most_bytes: int, open_incidents: Col
 
 
 def iter_outputs(root: Path) -> Iterator[StoredOutput]:
-    """Yield every stored output, unordered."""
     for file in root.glob("??/*.z"):
         try:
             seen = file.stat()
@@ -82,9 +81,7 @@ def _select_removable(settled: list[StoredOutput], horizon: float, over: int, ci
 
 
 def remove_output(one: StoredOutput) -> bool:
-    """Return whether the output was removed. It is renamed first, and restored if a writer stored the same output
-    meanwhile.
-    """
+    """Return whether it was removed. It is renamed first, and restored if a writer stored it again meanwhile."""
     aside = one.file.with_suffix(REMOVAL_SUFFIX)
     try:
         one.file.rename(aside)
@@ -98,7 +95,7 @@ def remove_output(one: StoredOutput) -> bool:
 
 
 def _remove_leftovers(root: Path, horizon: float, open_incidents: Collection[str]) -> None:
-    """Remove tallies of old closed incidents and drafts of writers that died."""
+    """Remove tallies of old closed incidents and drafts of dead writers."""
     stale = [file for file in (root / INCIDENTS_FOLDER).glob("*") if file.name not in open_incidents]
     drafts = [file for file in root.glob("??/*") if file.suffix != ".z"]
     for file, before in [*((file, horizon) for file in stale), *((file, time.time() - DAY_SECONDS) for file in drafts)]:

@@ -1,6 +1,4 @@
-"""How a command reaches a host and what it returns. `tools.ssh.client` is the real transport; the sandbox has one in
-process.
-"""
+"""How a command reaches a host. `tools.ssh.client` is the real transport; the sandbox has its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +10,9 @@ from tools.fact import Status
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """Result of a command. `exit_status` None means that the connection was lost before it ended.
+    """`exit_status` None: the connection was lost before the command ended. `truncated`: the cap cut stdout.
 
-    `seconds` is its duration on the transport's clock (virtual in the sandbox). `truncated` is set when the output cap
-    cut
-    stdout.
+    `seconds` is on the transport's clock (virtual in the sandbox).
     """
 
     stdout: bytes
@@ -53,12 +49,12 @@ class Unreachable(Exception):
 
 
 class Transport(Protocol):
-    """Runs one argv on one host. Never a shell string: the transport quotes each word once."""
+    """Runs one argv on one host; never a shell string, because the transport quotes each word once."""
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         """Run `argv` for at most `timeout` seconds and keep at most `cap` bytes of stdout.
 
-        Raises Unreachable if no session could be opened; a lost, timed-out or failed command is a `CommandResult`.
+        Raises Unreachable if no session opens; a lost, timed-out or failed command is a `CommandResult`.
         """
         ...
 

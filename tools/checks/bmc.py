@@ -55,14 +55,13 @@ _ORDINARY_PATTERN = re.compile(
 
 
 def is_events(text: str) -> bool:
-    """Return whether the text starts with `ipmitool sel` rows or its error."""
     return any(_EVENT_PATTERN.match(line) for line in split_lines(text[:4096])[:10]) or bool(
         _EMPTY_PATTERN.search(text[:400]) or _NO_BMC_PATTERN.search(text[:400])
     )
 
 
 def parse_events(text: str) -> Sequence[Fact]:
-    """Return faults still asserted and rows of unknown kind. Times are taken as UTC, because the log names no zone."""
+    """Return faults still asserted and rows of unknown kind. Times count as UTC: the log names no zone."""
     if (why := _NO_BMC_PATTERN.search(text)) and not any(_EVENT_PATTERN.match(line) for line in split_lines(text)):
         return [Fact(CHECK, "check.skipped", "no_device", line=f"the BMC cannot be asked: {why[0]}"[:200])]
     standing: dict[tuple[str, str, str], list[tuple[datetime | None, str]]] = {}
@@ -111,12 +110,11 @@ def _parse_event_time(date: str, clock: str) -> datetime | None:
 
 
 def is_sensors(text: str) -> bool:
-    """Return whether the text starts with `ipmitool sdr type` rows."""
     return any(_SENSOR_PATTERN.match(line) for line in split_lines(text[:4096])[:10])
 
 
 def parse_sensors(text: str) -> Sequence[Fact]:
-    """Return the hottest inlet and every faulty sensor. State `ns` means that the sensor is not fitted."""
+    """Return the hottest inlet and faulty sensors. State `ns`: not fitted."""
     rows = [row for row in map(_SENSOR_PATTERN.match, split_lines(text)) if row]
     inlets = [
         (float(said[1]), row[0].strip()) for row in rows if _INLET_PATTERN.search(row[1]) and (said := _DEGREES_PATTERN.search(row[4]))
@@ -137,12 +135,10 @@ def _classify_sensor(name: str) -> str:
 
 
 def is_ipmitool_error(text: str) -> bool:
-    """Return whether ipmitool reports an error."""
     return bool(re.search(r"(?m)^(?:Error|Get .{0,40} command failed|Unable|ipmitool: )", text[:2000]))
 
 
 def parse_ipmitool_error(text: str) -> Sequence[Fact]:
-    """Raise Unreadable with the error's first line."""
     raise Unreadable(split_lines(text.strip())[0][:200])
 
 

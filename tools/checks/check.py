@@ -1,4 +1,4 @@
-"""Check: one catalogue row with a read-only question to a host, the commands that answer it, and their parsers."""
+"""Check: a read-only question to a host, the commands that answer it, and their parsers."""
 
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -53,15 +53,12 @@ TARGET_SLOTS = ("object_store", "tracker")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One exec. `argv` words may hold `{slot}`s. `name` is unique inside its check (`smi.query` is check smi, name
-    query).
+    """One exec. `argv` words may hold `{slot}`s. `name` is unique in its check (`smi.query` is check smi, name query).
 
-    `privileged` commands go through the node kit (`sudo -n rackmedic-look CHECK.NAME`) where it is installed, else run
-    directly. `stands_in_for` names a command of the same check: this one runs only if that output hit its cap, and
-    prints
-    `only` what matters, newest first. `silence` is the text that empty output of a successful run stands for; "" if
-    empty
-    output is no answer.
+    `privileged` commands go through the node kit (`sudo -n rackmedic-look CHECK.NAME`) where installed, else run
+    directly.
+    `stands_in_for` names a command of the check: this one runs only if that output hit its cap, and prints `only` what
+    matters, newest first. `silence`: the meaning of empty output after success, "" if that is no answer.
     """
 
     name: str
@@ -75,11 +72,11 @@ class Command:
     scheduler: Literal["", "slurm", "kubernetes"] = ""
 
     def find_missing_target(self, slots: Mapping[str, str]) -> str:
-        """Return the target slot that the site has not set, else ""."""
+        """Return the target slot that the site has not set, or ""."""
         return next((name for name in TARGET_SLOTS if f"{{{name}}}" in self.argv and not slots.get(name)), "")
 
     def fill_argv(self, slots: Mapping[str, str]) -> tuple[str, ...]:
-        """Return argv with its slots filled. Raise BadSlot if a value is missing or does not match SLOT_PATTERNS."""
+        """Return argv with slots filled. Raise BadSlot for a missing value or one that does not match SLOT_PATTERNS."""
         return tuple(_fill_word(word, slots) for word in self.argv)
 
 
@@ -96,9 +93,9 @@ def _fill_word(word: str, slots: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One text format. `sniff` recognises it cheaply; `parse` may raise Unreadable.
+    """`sniff` recognises the format cheaply; `parse` is pure and may raise Unreadable.
 
-    `parse` is pure and gets stdout followed by stderr, because tools print errors on either.
+    `parse` gets stdout followed by stderr, because tools print errors on either.
     """
 
     name: str
@@ -108,7 +105,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class CheckParticipant:
-    """A host in a check of several. `leaf`: its switch, '' if unknown. `expects`: its SKU's values."""
+    """A host in a joint check. `leaf`: its switch or ''. `expects`: its SKU's values."""
 
     host: str
     address: str
@@ -122,7 +119,7 @@ class CheckParticipant:
 
 @dataclass(frozen=True, slots=True)
 class CommandFacts:
-    """What one command of a joint check printed on one host, parsed."""
+    """One command of a joint check on one host, parsed."""
 
     facts: tuple[Fact, ...]
     seconds: float = 0.0
@@ -137,7 +134,7 @@ JointRunner = Callable[[Sequence[CheckParticipant], RunNamedCommand], Awaitable[
 
 @dataclass(frozen=True, slots=True)
 class JointResult:
-    """Facts per host from a joint check, and its duration in seconds."""
+    """A joint check's facts per host, and its duration in seconds."""
 
     facts: Mapping[str, Sequence[Fact]]
     seconds: float = 0.0
@@ -146,12 +143,10 @@ class JointResult:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A row of the catalogue. `seconds` is the nominal cost used for planning; `timeout` each command's remote limit in
-    seconds.
+    """A catalogue row. `seconds`: nominal cost for planning; `timeout`: each command's remote limit in seconds.
 
-    `establishes`: the fact keys it can set (a test compares them with the parsers). `settle` merges the separately
-    parsed
-    facts of one host: removes duplicates, marks stale ones.
+    `establishes`: keys that it can set (tested against the parsers). `settle` merges the facts of one host: removes
+    duplicates, marks stale ones.
     """
 
     id: str
@@ -180,18 +175,15 @@ class Check:
 
     @property
     def asked(self) -> tuple[Command, ...]:
-        """Commands that always run, without stand-ins."""
+        """Commands that always run."""
         return tuple(command for command in self.commands if not command.stands_in_for)
 
     def find_stand_in(self, command: Command) -> Command | None:
-        """Return the command to run if this command's output was cut, if any."""
+        """Return the command to run if this one's output was cut."""
         return next((other for other in self.commands if other.stands_in_for == command.name), None)
 
     def parse_output(self, text: str) -> tuple[ParsedFact, ...]:
-        """Return the facts of one command's output, of any of the check's commands.
-
-        Never raises: unknown or broken text becomes one `unreadable` fact with the reason.
-        """
+        """Return the facts of one command's output. Never raises: bad text becomes one `unreadable` fact."""
         text = clean_output(text)
         facts = self._parse_by_formats(text)
         if REPLACEMENT_CHAR not in text or self.damage == "ignore":

@@ -1,4 +1,4 @@
-"""Strip terminal colours, ssh, sudo and shell noise, and pasted prompts around a program's output. Inner lines stay."""
+"""Strip terminal colours, ssh, sudo and shell noise, and pasted prompts around a program's output."""
 
 import re
 

@@ -35,7 +35,7 @@ def is_tracking(text: str) -> bool:
 
 
 def parse_tracking(text: str) -> Sequence[Fact]:
-    """Return the offset and whether a source is followed. A daemon that does not answer is not synchronised."""
+    """Return offset and synchronisation. A daemon that does not answer is not synchronised."""
     row = next(filter(None, map(_TRACKING_PATTERN.match, split_lines(text))), None)
     measured = not _NO_SOURCE_PATTERN.search(text)
     if row:
@@ -76,7 +76,7 @@ def parse_clock(text: str) -> Sequence[Fact]:
 
 
 def merge_sync_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Count the clock as synchronised if chrony or timedatectl says so: a site may run ntpd or PTP beside either."""
+    """Synchronised if chrony or timedatectl says so: a site may run ntpd or PTP beside either."""
     said = [fact for fact in facts if fact.key == "time.synchronised"]
     kept = next((fact for fact in said if fact.value is True), None)
     chosen = kept or (said[0] if said else None)

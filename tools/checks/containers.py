@@ -34,14 +34,13 @@ _NVML_ERRORS: tuple[tuple[str, str], ...] = (
 
 
 def is_info(text: str) -> bool:
-    """Return whether the text is `docker info` JSON, or the client's error that the daemon does not answer."""
     return (text.lstrip().startswith("{") and '"Runtimes"' in text and '"ID"' in text[:2000]) or _NO_ENGINE_PATTERN.search(
         text[:4096]
     ) is not None
 
 
 def parse_info(text: str) -> Sequence[Fact]:
-    """Return runtimes and cgroup driver. Without its daemon the client exits 0 with the error in `ServerErrors`."""
+    """Without its daemon the client exits 0 with the error in `ServerErrors`."""
     info = next(parse_json_lines(text), None)
     runtimes = info.get("Runtimes") if info else None
     if not isinstance(runtimes, Mapping) and _NO_ENGINE_PATTERN.search(text):
@@ -66,7 +65,7 @@ def is_list(text: str) -> bool:
 
 
 def parse_list(text: str) -> Sequence[Fact]:
-    """Return the containers' status only; inspecting reports the rest."""
+    """Return only the status; inspecting reports the rest."""
     rows = list(parse_json_lines(text))
     if not rows:
         raise Unreadable("no whole JSON object")
@@ -81,7 +80,6 @@ def is_inspected(text: str) -> bool:
 
 
 def parse_inspected(text: str) -> Sequence[Fact]:
-    """Return status, shared memory and CUDA of the containers that have GPUs."""
     rows = list(parse_json_lines(text))
     if not rows:
         raise Unreadable("no whole JSON object")
@@ -143,7 +141,7 @@ def _shorten_container_id(name: str) -> str:
 
 
 def split_container_answers(text: str) -> Iterator[tuple[str, str, int | None]]:
-    """Yield (container, text, exit status) from the kit's frames; the status is None if it is missing."""
+    """Yield (container, text, exit status or None) from the kit's frames."""
     name, lines = "", list[str]()
     for line in text.split("\n"):  # the kit ends lines with \n only
         if head := _HEAD_PATTERN.match(line):
@@ -160,7 +158,6 @@ def split_container_answers(text: str) -> Iterator[tuple[str, str, int | None]]:
 
 
 def build_frame_sniffer(inside: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Return a sniffer for the kit's frame around a text that `inside` recognises."""
 
     def sniff(text: str) -> bool:
         return _HEAD_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None and inside(text[:65536])
@@ -205,7 +202,7 @@ def _classify_nvml_output(said: str, status: int | None) -> str:
 
 
 def drop_repeated_statuses(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Drop the list's status of containers that were inspected."""
+    """Drop the list's status of inspected containers."""
     given = {fact.device for fact in facts if fact.check == CHECK and (fact.key == "container.shm_bytes" or "started" in fact.attrs)}
     return [f for f in facts if f.key != "container.status" or "started" in f.attrs or f.device not in given]
 

@@ -54,7 +54,6 @@ def is_space(text: str) -> bool:
 
 
 def parse_space(text: str) -> Sequence[Fact]:
-    """Return used percent, free bytes and size of every mount but images."""
     head = re.search(r"(?m)^Filesystem +Type +1(024|K)?", text)
     unit = 1024 if head and head[1] else 1
     found: list[Fact] = []
@@ -77,7 +76,6 @@ def is_inodes(text: str) -> bool:
 
 
 def parse_inodes(text: str) -> Sequence[Fact]:
-    """Return used percent of inodes, for file systems that count them."""
     found: list[Fact] = []
     rows = 0
     for line in split_lines(text):
@@ -89,7 +87,6 @@ def parse_inodes(text: str) -> Sequence[Fact]:
 
 
 def is_shared(text: str) -> bool:
-    """Return whether df lists shared file systems or says that there are none."""
     return bool(_SHARED_HEAD_PATTERN.match(text.lstrip()) or _NO_SHARED_PATTERN.search(text[:400]))
 
 
@@ -118,7 +115,7 @@ def parse_shared(text: str) -> Sequence[Fact]:
 
 
 def _add_unreadable_mounts(found: list[Fact], text: str) -> list[Fact]:
-    """Add mounts that df could not query; raise Unreadable if there is no mount at all."""
+    """Add mounts that df could not query. Raise Unreadable without any mount."""
     asked = [
         build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in split_lines(text) if _TROUBLE_PATTERN.match(line)
     ]
@@ -132,7 +129,6 @@ def is_mounts(text: str) -> bool:
 
 
 def parse_mounts(text: str) -> Sequence[Fact]:
-    """Return whether each mount that holds data is read-only."""
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
     except (ValueError, RecursionError) as why:

@@ -1,4 +1,4 @@
-"""Programs that a check sends to a host: a module's text as one argv word, `python3 -c WORD`."""
+"""Programs sent to a host: a module's text as one argv word, `python3 -c WORD`."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,9 @@ _SHELL_CHARS_PATTERN = re.compile("[|;&$`<>{}]")
 
 
 def encode_program(module: Path) -> str:
-    """Return the module's text as one word without line breaks and characters that a shell or argv template reads.
+    """Return the module as one word without line breaks and characters that a shell or argv template reads.
 
-    Drops the first line, blank lines and one-line docstrings and indents by one blank: hosts need not accept more than
+    Drops the first line, blank lines and one-line docstrings, and indents by one blank: hosts need not accept more than
     32 KiB at once (RFC 4253).
     """
     text = module.read_text(encoding="utf-8").partition("\n")[2].strip() + "\n"

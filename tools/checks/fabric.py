@@ -60,14 +60,13 @@ PortFields = dict[str, tuple[str, str]]  # lower-case field name → value and l
 
 
 def is_ibstat(text: str) -> bool:
-    """Return whether the text lists HCAs as ibstat or ibstatus do, or is their error."""
     return bool(
         re.search(r"(?m)^CA '|^Infiniband device '", text) or _PANIC_PATTERN.search(text[:2000]) or _NO_CARD_PATTERN.search(text[:2000])
     )
 
 
 def parse_ibstat(text: str) -> Sequence[Fact]:
-    """Return the ports in order. A port cut off before its link layer is left out and reported as unreadable."""
+    """A port cut off before its link layer is left out and reported as unreadable."""
     cards, ports = _parse_ports(text)
     several = Counter(card for (card, _), _ in ports)
     found = [fact for port, fields in ports for fact in _build_port_facts(port, fields, _format_port_name(port, several[port[0]]))]
@@ -105,12 +104,12 @@ def _parse_ports(text: str) -> tuple[list[str], list[tuple[tuple[str, str], Port
 
 
 def _format_port_name(port: tuple[str, str], ports: int) -> str:
-    """Return `mlx5_3`, or `mlx5_3/2` for the second port of a card with several."""
+    """`mlx5_3`, or `mlx5_3/2` for the second port of a card with several."""
     return f"{port[0]}/{port[1]}" if ports > 1 and port[1] != "1" else port[0]
 
 
 def _parse_state(text: str) -> Value:
-    """Accept `Active` and ibstatus's `4: ACTIVE`."""
+    """`Active`, or ibstatus's `4: ACTIVE`."""
     word = re.sub(r"^\d+: *", "", text)
     known = {name.lower(): name for name in ("Active", "Down", "Initializing", "Armed", "LinkUp", "Disabled", "Polling", "Sleep")}
     return "Initializing" if word.lower() in ("init", "initialize") else known.get(word.lower(), word[:40]) or None
@@ -138,7 +137,7 @@ _PORT_FIELDS: tuple[tuple[str, tuple[str, ...], Callable[[str], Value], str], ..
 
 
 def _build_port_facts(port: tuple[str, str], fields: Mapping[str, tuple[str, str]], device: str) -> list[Fact]:
-    """Return no fact for a truncated port. Each fact carries the link layer: an Ethernet port may be Down on purpose."""
+    """Nothing for a truncated port. Facts carry the link layer: an Ethernet port may be Down on purpose."""
     if "link layer" not in fields:
         return []
     layer = fields["link layer"][0]
@@ -153,14 +152,11 @@ def _build_port_facts(port: tuple[str, str], fields: Mapping[str, tuple[str, str
 
 
 def is_counters(text: str) -> bool:
-    """Return whether the text starts with `grep -H` lines of /sys/class/infiniband."""
     return any(_COUNTER_PATTERN.match(line) for line in split_lines(text[:8192])[:20])
 
 
 def parse_counters(text: str) -> Sequence[Fact]:
-    """Return the known counters and the partition keys in use (zero is an empty slot). Other non-zero error counters
-    are named.
-    """
+    """Return known counters and partition keys in use (zero is an empty slot); name other non-zero error counters."""
     found: list[Fact] = []
     unknown: list[str] = []
     pkeys: dict[str, list[str]] = {}
@@ -185,13 +181,12 @@ def parse_counters(text: str) -> Sequence[Fact]:
 
 
 def is_addresses(text: str) -> bool:
-    """Return whether the text is a long listing of /sys/class/infiniband, or ls's error that it does not exist."""
     head = split_lines(text.lstrip("\n")[:8192])[:3]
     return bool(head) and (bool(_LISTING_PATTERN.match(head[0])) or any(_LINK_PATTERN.match(line) for line in head))
 
 
 def parse_addresses(text: str) -> Sequence[Fact]:
-    """Return each adapter's PCI address: kernel messages use addresses, other tools names."""
+    """Return adapters' PCI addresses, which kernel messages use."""
     rows = [row for row in map(_LINK_PATTERN.match, split_lines(text)) if row]
     found = [
         Fact(CHECK, "ib.bdf", str(normalize_bdf(row[2])), row[1], line=f"{row[1]} is {row[2]}") for row in rows if normalize_bdf(row[2])

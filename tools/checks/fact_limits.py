@@ -1,6 +1,4 @@
-"""Cap the facts of one answer and report how many were left out: the writer of a log can name any number of devices.
-Pure.
-"""
+"""Cap the facts of one answer and report the rest as left out: a log's writer can name any number of devices. Pure."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,9 +13,7 @@ LEFT_OUT_ATTR = "left_out"  # attribute: number of facts left out
 
 
 def limit_facts(check: str, facts: Sequence[Fact], gone: int = 0) -> tuple[Fact, ...]:
-    """Return the first facts, a job's first error before all others. The rest, plus `gone` dropped earlier, becomes one
-    unobserved fact.
-    """
+    """Keep the first facts, a job's first error before all others; the rest plus `gone` becomes one unobserved fact."""
     kept = _select_first_facts(facts) if len(facts) > min(MAX_FACTS, MAX_DEVICES) else tuple(facts)
     if any(isinstance(fact.value, int | float) and not is_storable(fact.value) for fact in kept):
         kept = tuple(fact if is_storable(fact.value) else _mark_unreadable(fact) for fact in kept)
@@ -26,12 +22,12 @@ def limit_facts(check: str, facts: Sequence[Fact], gone: int = 0) -> tuple[Fact,
 
 
 def _mark_unreadable(fact: Fact) -> Fact:
-    """Drop an impossible number only; the answer's other facts stay."""
+    """Drop only the impossible number."""
     return replace(fact, value=None, status=Status.UNREADABLE, line=fact.line[:200])
 
 
 def build_left_out_fact(check: str, count: int) -> Fact:
-    """Return the fact that `count` facts of an answer were dropped."""
+    """Return the fact that `count` facts were dropped."""
     why = f"could not look at all: {count:,} more things that it says were left out"
     return Fact(check, "", status=Status.UNREADABLE, line=why, attrs={LEFT_OUT_ATTR: count})
 

@@ -47,12 +47,11 @@ _NCCL_SET_PATTERN = re.compile(r"NCCL INFO (NCCL_[A-Z0-9_]{1,60}) set (?:by (?:e
 
 
 def is_env(text: str) -> bool:
-    """Return whether the first lines are `PID NAME=VALUE`, or the kit's marker that no rank is left."""
     return text.lstrip().startswith(_NO_GPU_PROCESS) or any(_VARIABLE_PATTERN.match(line) for line in split_lines(text[:8192])[:5])
 
 
 def parse_env(text: str) -> Sequence[Fact]:
-    """Return one fact per variable and value; `pids` are the processes that have it."""
+    """Return one fact per variable and value, with its processes as `pids`."""
     groups: dict[tuple[str, str], list[int]] = {}
     for line in split_lines(text):
         row = _VARIABLE_PATTERN.match(line)
@@ -73,20 +72,19 @@ def parse_env(text: str) -> Sequence[Fact]:
 
 
 def report_missing_env(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Report empty output as unobserved: the job is gone, and its environment was not seen to be fine."""
+    """Empty output is unobserved, not fine: the job is gone."""
     why = "no process of a job is left to read it from, or there is no node kit to read it with; what its log tells of it is under joblog"
     return facts or [build_unobserved_fact("env", Status.UNREADABLE, why)]
 
 
 def is_job_log(text: str) -> bool:
-    """Accept any non-empty text."""
     return bool(text.strip())
 
 
 def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = lambda _: FILTERS) -> Sequence[Fact]:
-    """Return the ranks' errors, rank count and first failure, separately for each owner and job.
+    """Return errors, rank count and first failure for each owner and job.
 
-    `regular` returns the rules that drop lines from the log's templates; no other fact depends on them.
+    `regular` returns the rules that drop lines from the templates; no other fact depends on them.
     """
     owned = split_logs_by_owner(text)
     parts = [_parse_logs(logs.text, regular(text), logs) for logs in owned] if owned else [_parse_logs(text, regular(text))]
@@ -147,7 +145,7 @@ def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None =
 
 
 def _digest_log(text: str, rules: Sequence[FilterRule]) -> dict[str, Any]:
-    """Return the line count and the most informative `templates`: text, count, first and last time and line."""
+    """Return the line count and the most informative `templates` with count, times and lines."""
     data = text.encode("utf-8", "replace")
     digest = compress_log(data, _MAX_TEMPLATES, rules)
     rows = [

@@ -1,12 +1,12 @@
 """Ownership of job logs on a node. A fixed program on the node finds and cuts them (`tools.checks.job_log_probe`).
 
-It reads files of the inventory's folder, and the output files that Slurm names for its jobs on this node (arrays and
-heterogeneous parts have a name each) if the job's user owns them, because a tenant chooses that path. squeue gives a
-job's user as a number. A file not written for days belongs to another job and is not read.
+It reads the inventory's folder, and the output files that Slurm names for its jobs on this node (arrays and
+heterogeneous parts have a name each) if the job's user owns them, because a tenant chooses that path. squeue gives the
+user as a number. A file not written for days belongs to another job and is not read.
 
 Names and links prove nothing in a shared folder: a file is opened once without following links, and its owner is read
 from that descriptor. It belongs to a job if its owner has that job on this node, and Slurm names the file as its output
-or the path names the job. A fresh random number marks each file, so no log line can imitate a file header.
+or the path names the job. A fresh random number marks each file, so no log line can imitate a header.
 """
 
 import re
@@ -28,7 +28,7 @@ _NO_OWNER = ("", "", "")
 
 @dataclass(frozen=True, slots=True)
 class OwnedLogs:
-    """The logs of one owner and job: the whole text with all other lines blanked, so line numbers stay valid.
+    """The logs of one owner and job, with all other lines blanked so that line numbers stay valid.
 
     `owner` is (uid, job, nodes), each "" if not established.
     """
@@ -39,14 +39,14 @@ class OwnedLogs:
     lines: int
 
     def build_source_attrs(self, path: str = "") -> Mapping[str, Any]:
-        """Return the source attributes of a fact; a path not among these logs becomes their common folder."""
+        """Return a fact's source; a path not among these logs becomes their common folder."""
         uid, job, nodes = self.owner
         here = path if path in self.paths else _find_common_path(self.paths)
         return {"path": here, **({"uid": int(uid)} if uid else {}), **({"job": job, "nodes": nodes} if job else {})}
 
 
 def split_logs_by_owner(text: str) -> list[OwnedLogs]:
-    """Return the logs by owner and job, in order; empty if the program did not write the text."""
+    """Return logs by owner and job, in order; empty if not the program's output."""
     found = _MARKED_PATTERN.search(text)
     if not found:
         return []

@@ -46,7 +46,7 @@ def parse_boot_id(text: str) -> Sequence[Fact]:
 
 
 def is_kernel_log(text: str) -> bool:
-    """Return whether one of the first lines is the kernel's, in any format of dmesg, journalctl, syslog or /dev/kmsg."""
+    """Accept any format of dmesg, journalctl, syslog or /dev/kmsg."""
     head = [line for line in split_lines(text[:65536])[:200] if line.strip()]
     return any(_is_kernel_line(line) for line in head) or bool(list_kernel_events(text[:65536]))
 
@@ -62,7 +62,7 @@ def _is_kernel_line(line: str) -> bool:
 
 
 def parse_kernel_log(text: str) -> Sequence[Fact]:
-    """Return a log's facts in order of first occurrence. A log without an Xid gets an absent fact."""
+    """Return facts by first occurrence. A log without an Xid says so."""
     reader = KernelLogReader()
     reader.feed(_order_oldest_first(text))
     found = [_decode_fact(fact) for fact in group_kernel_events(reader.finish())]
@@ -75,7 +75,7 @@ def parse_kernel_log(text: str) -> Sequence[Fact]:
 
 
 def _build_boot_time_facts(text: str) -> list[Fact]:
-    """The ring buffer's first line of the last boot gives the boot time, if the buffer reaches back to it."""
+    """The last boot's first ring-buffer line, if the buffer reaches back to it."""
     at = -1 if text.startswith("{") else text.rfind("Linux version ")
     line = text[text.rfind("\n", 0, at) + 1 :].partition("\n")[0][:300] if at >= 0 else ""
     prefix = split_prefix(line)
@@ -85,7 +85,7 @@ def _build_boot_time_facts(text: str) -> list[Fact]:
 
 
 def _order_oldest_first(text: str) -> str:
-    """`journalctl --reverse` prints the newest line first, but a line may depend on the one before it."""
+    """`journalctl --reverse` prints newest first, but a line may depend on the previous one."""
     if not text.startswith("{"):
         return text
     lines = split_lines(text)
@@ -103,7 +103,7 @@ def group_kernel_events(events: Iterable[LogEvent]) -> list[Fact]:
 
 
 def _decode_fact(fact: Fact) -> Fact:
-    """Add what NVIDIA's tables say about an error."""
+    """Add what NVIDIA's tables say."""
     told = _DECODERS[fact.key](fact) if fact.key in _DECODERS else {}
     return replace(fact, attrs={**fact.attrs, **told}) if told else fact
 
@@ -152,12 +152,12 @@ _DRIVER_WORDS = ("Linux version ", "NVRM", "nvidia")  # show whether the driver 
 
 
 def _escape_word(word: str) -> str:
-    """Escape a word for the pattern; characters that a shell reads become a dot."""
+    """Escape for the pattern; characters that a shell reads become a dot."""
     return re.sub(r"[|;&$`<>]", ".", re.sub(r"([][(){}.*+?^])", r"\\\1", word))
 
 
 def _build_kernel_grep_pattern() -> str:
-    """Write "one of these" as "not none of these": no argv word may hold a character that a shell reads, such as |."""
+    """No argv word may hold a shell character such as |, so "one of" is written "not none of"."""
     words = [word for word in (*_DRIVER_WORDS, *NEEDED_TEXTS) if word not in _CHRONIC_WORDS and not word.startswith(('"', "-- "))]
     shortest = [word for word in dict.fromkeys(words) if not any(other != word and other in word for other in words)]
     none = "".join(f"(?!.*{_escape_word(word)})" for word in shortest)

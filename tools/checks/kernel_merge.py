@@ -1,4 +1,4 @@
-"""Merge a host's ring buffer and journal: remove duplicates, mark other boots stale, recognise recurring errors."""
+"""Merge a host's ring buffer and journal: remove duplicates, mark other boots stale, find recurring errors."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -25,9 +25,7 @@ def get_occurrence_count(attrs: Mapping[str, Any]) -> int:
 
 
 def merge_attrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Keep an attribute on which all rows agree; others become a list under the plural name. `sympathetic` needs all
-    rows.
-    """
+    """Keep attributes on which rows agree; others become a list under the plural name. `sympathetic` needs all rows."""
     found: dict[str, Any] = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         distinct = {repr(row[name]): row[name] for row in rows if name in row}
@@ -46,16 +44,15 @@ def merge_attrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def normalize_boot_id(text: str) -> str:
-    """Return the boot id in journald's form, without dashes."""
+    """Return journald's form, without dashes."""
     return text.replace("-", "").lower()
 
 
 def merge_kernel_logs(facts: Sequence[Fact], boot_id: str = "", booted_at: datetime | None = None) -> list[Fact]:
     """Merge ring and journal; facts of another boot, or older than `booted_at`, become stale.
 
-    A ring fact has no boot id, because the ring belongs to the running boot. Without `boot_id` the journal's latest
-    boot
-    counts as the running one.
+    Ring facts have no boot id: the ring is the running boot's. Without `boot_id` the journal's latest boot counts as
+    running.
     """
     current = normalize_boot_id(boot_id) or _find_latest_boot(facts)
     kept: dict[tuple[object, ...], Fact] = {}
@@ -67,7 +64,7 @@ def merge_kernel_logs(facts: Sequence[Fact], boot_id: str = "", booted_at: datet
 
 
 def merge_host_kernel_logs(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """`settle` function: merge with the boot id and boot time found among the facts."""
+    """`settle`: merge with the boot id and boot time among the facts."""
 
     def told(key: str) -> str:
         return next((str(fact.value) for fact in facts if fact.key == key and fact.value), "")
@@ -99,7 +96,7 @@ def _build_merge_key(fact: Fact, current: str) -> tuple[object, ...]:
 
 
 def _drop_empty_logs(facts: Sequence[Fact]) -> list[Fact]:
-    """Drop "no Xid" if the other log has one of this boot, and an empty journal if the ring was read."""
+    """Drop "no Xid" if the other log has one, and an empty journal if the ring was read."""
     logs = [fact for fact in facts if fact.key.startswith(EVENT_KEY_PREFIXES)]
     xids = any(fact.key == "kernel.xid" and fact.status is Status.OK and not fact.stale for fact in logs)
     return [
@@ -111,7 +108,7 @@ def _drop_empty_logs(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _join_facts(one: Fact, other: Fact) -> Fact:
-    """Join one event seen in both logs: the larger count, the wider span, every process."""
+    """Keep the larger count, the wider span, every process."""
     attrs = merge_attrs([one.attrs, other.attrs])
     attrs["count"] = max(get_occurrence_count(one.attrs), get_occurrence_count(other.attrs))
     for name, pick in _SPAN_REDUCERS.items():

@@ -30,6 +30,7 @@ KUBECTL_ERRORS: Mapping[str, str] = {
 }
 
 # unplanned causes by the kubelet's or controller's message, of any author
+# messages of the kubelet or the controller about a NotReady node: never planned maintenance
 NOT_READY_CAUSES: Mapping[str, str] = {
     r"[Kk]ubelet stopped posting node status": "not_responding",
     r"container runtime|PLEG is not healthy|network plugin|cni": "runtime_down",
@@ -37,12 +38,11 @@ NOT_READY_CAUSES: Mapping[str, str] = {
 
 
 def format_unasked_controller(controller: str, why: str) -> str:
-    """Return the text that replaces the output if the controller itself could not be reached."""
+    """Return the text that replaces the output of an unreachable controller."""
     return f"RackMedic cannot ask {controller} about it: {why}"
 
 
 def is_node(text: str) -> bool:
-    """Return whether the text is one node as JSON, or a kubectl error."""
     head = text[:8192].lstrip()
     return (
         (head.startswith("{") and bool(re.search(r'"kind": ?"Node"', head)))
@@ -52,7 +52,7 @@ def is_node(text: str) -> bool:
 
 
 def parse_node(text: str) -> Sequence[Fact]:
-    """Return state, reason and the GPUs available to pods. A node unknown to Kubernetes is absent."""
+    """Return state, reason and GPUs. A node unknown to Kubernetes is absent."""
     if not text.lstrip().startswith("{"):
         if unknown := _NOT_FOUND_PATTERN.search(text):
             return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown[0][:200])]
@@ -101,7 +101,7 @@ def _build_state_facts(tree: Any, ready: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def format_out_of_service(reason: str, by: str = "", since: str = "") -> str:
-    """Return who took a node out of service, since when and why, as far as known."""
+    """Return who took a node out of service, since when and why."""
     return f"{f'by {by} ' if by else ''}{f'since {since}' if since else ''}{': ' if by or since else ''}{reason}"
 
 
@@ -114,7 +114,7 @@ def _list_taints(tree: Any) -> list[str]:
 
 
 def _build_gpu_facts(tree: Any) -> list[Fact]:
-    """Return the GPUs that the device plugin offers; nothing for a node split into MIG devices."""
+    """Count the device plugin's GPUs; nothing on a node with MIG devices."""
     offered, has = (_get_item(_get_item(tree, "status"), name) for name in ("allocatable", "capacity"))
     if isinstance(offered, Mapping) and any(str(name).startswith("nvidia.com/mig-") for name in offered):
         return []

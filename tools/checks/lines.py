@@ -9,7 +9,7 @@ from tools.checks.check import Format
 
 
 def parse_json_lines(text: str, longest: int | None = None) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON objects in order. Skip other lines, and lines of `longest` characters or more."""
+    """Yield JSON objects in order; skip other lines and lines of `longest` characters or more."""
     for line in split_lines(text):
         if not line.lstrip().startswith("{") or (longest and len(line) >= longest):
             continue

@@ -46,7 +46,6 @@ LIMITS_COMMAND = (
 
 @dataclass(slots=True)
 class _Processes:
-    """Process details by pid."""
 
     names: dict[str, str] = field(default_factory=dict)
     parents: dict[str, str] = field(default_factory=dict)
@@ -55,11 +54,11 @@ class _Processes:
     externs: set[str] = field(default_factory=set)
 
     def list_named(self, *names: str) -> list[str]:
-        """Return root's processes with these names; all of them if the text has no owners."""
+        """Return root's processes with these names; all of them if the text has no parent pids."""
         return [pid for pid, name in self.names.items() if name in names and (not self.parents or pid in self.roots)]
 
     def iter_leaves(self, root: str) -> Iterator[str]:
-        """Yield descendants without children: the working processes. Slurm's extern step has none."""
+        """Yield descendants without children, the working processes; none of Slurm's extern step."""
         children: dict[str, list[str]] = {}
         for pid, parent in self.parents.items():
             children.setdefault(parent, []).append(pid)
@@ -78,7 +77,7 @@ def is_limits(text: str) -> bool:
 def parse_limits(text: str) -> Sequence[Fact]:
     """Return the least soft limit of a job's processes, else of containers that agree, else of the job starter.
 
-    All other processes, such as our own session, are ignored.
+    Other processes, such as our session, are ignored.
     """
     seen = _parse_processes(text)
     given = next((pid for name in STARTER_PROCESSES for pid in seen.list_named(name) if pid in seen.limits), "")
@@ -130,5 +129,5 @@ def _build_least_limit_fact(seen: _Processes, pids: Sequence[str], of: str, star
 
 
 def convert_to_kib(soft: str) -> int:
-    """Return a limit in bytes as KiB; -1 if unlimited."""
+    """Convert bytes to KiB; -1 if unlimited."""
     return -1 if soft == "unlimited" or int(soft) >= 1 << 62 else int(soft) // 1024

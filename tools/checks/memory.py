@@ -25,7 +25,7 @@ def is_free(text: str) -> bool:
 
 
 def parse_free(text: str) -> Sequence[Fact]:
-    """Return total, available and used swap. Columns are found by the header: older free has no `available`."""
+    """Find columns by the header: older free has no `available`."""
     head = next((line.split() for line in split_lines(text) if "total" in line and "used" in line), [])
     found: list[Fact] = []
     for line in split_lines(text):
@@ -47,12 +47,11 @@ def _build_memory_facts(row: dict[str, int], line: str) -> list[Fact]:
 
 
 def is_limit(text: str) -> bool:
-    """Return whether the text is prlimit's line with soft and hard limit."""
     return _LIMIT_PATTERN.fullmatch(text) is not None
 
 
 def parse_limit(text: str) -> Sequence[Fact]:
-    """Parse `65536 65536` in bytes, or `unlimited`. The soft limit counts: nothing raises it when a job starts."""
+    """`65536 65536` in bytes, or `unlimited`. The soft limit counts: nothing raises it for a job."""
     value = convert_to_kib(text.split()[0])
     return [Fact(CHECK, "mem.memlock_kib", value, unit="KiB", line=f"memlock {text.strip()}")]
 
@@ -62,8 +61,7 @@ def is_events(text: str) -> bool:
 
 
 def parse_events(text: str) -> Sequence[Fact]:
-    """Return the kills of all cgroups. A group's count includes its children, so only topmost groups are added; the
-    deepest is named.
+    """A group's count includes its children, so only topmost groups are added; the deepest is named.
 
     `oom` counts how often a group reached its own limit. Kills without it mean that the host's memory was used up.
     """
@@ -82,7 +80,7 @@ def parse_events(text: str) -> Sequence[Fact]:
 
 
 def _list_parent_groups(path: str) -> list[str]:
-    """Return the parent groups, outermost first."""
+    """Outermost first."""
     parts = path.split("/")
     return ["/".join(parts[:size]) for size in range(4, len(parts))]
 

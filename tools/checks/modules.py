@@ -57,24 +57,20 @@ def parse_lsmod(text: str) -> Sequence[Fact]:
 
 
 def is_proc_version(text: str) -> bool:
-    """Return whether the text is the loaded module's version, or says that it has none."""
     return bool(_PROC_PATTERN.search(text[:2000]) or _NO_PROC_PATTERN.search(text[:2000]))
 
 
 def parse_proc_version(text: str) -> Sequence[Fact]:
-    """Return the loaded module's version; absent if not loaded."""
     if said := _PROC_PATTERN.search(text):
         return [Fact(CHECK, "driver.module_version", said[1], line=said[0])]
     return [Fact(CHECK, "driver.module_version", status=Status.ABSENT, line=text.strip()[:200])]
 
 
 def is_installed_version(text: str) -> bool:
-    """Return whether the text is one NVIDIA version, or modinfo's error."""
     return bool(re.fullmatch(rf"\s*{_VERSION}\s*", text) or _NO_MODULE_PATTERN.search(text[:500]))
 
 
 def parse_installed_version(text: str) -> Sequence[Fact]:
-    """Return the version of the module on disk."""
     if said := re.fullmatch(rf"\s*({_VERSION})\s*", text):
         return [Fact(CHECK, "driver.installed_version", said[1], line=said[1])]
     return [Fact(CHECK, "driver.installed_version", status=Status.ABSENT, line=text.strip()[:200])]
@@ -85,7 +81,6 @@ def is_dkms(text: str) -> bool:
 
 
 def parse_dkms(text: str) -> Sequence[Fact]:
-    """Return each module's state, one fact per row."""
     found = []
     for line in split_lines(text):
         if row := _DKMS_PATTERN.match(line):
@@ -108,7 +103,7 @@ def is_fabric_manager_version(text: str) -> bool:
 
 
 def parse_fabric_manager_version(text: str) -> Sequence[Fact]:
-    """Return the installed fabric manager's version, running or not."""
+    """The installed version, running or not."""
     said = _MANAGER_PATTERN.search(text)
     if said is None:
         raise Unreadable("no version of the fabric manager")
@@ -116,12 +111,10 @@ def parse_fabric_manager_version(text: str) -> Sequence[Fact]:
 
 
 def compare_driver_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Compare the loaded module with the one on disk: packages ship library and module together, so a difference is a
-    mismatch.
+    """Compare the loaded module with the one on disk: packages ship both, so a difference is a mismatch.
 
-    The fabric manager must match the loaded driver or the one on disk, which may be loaded later. dkms states of
-    kernels that
-    do not run are dropped.
+    The fabric manager must match the loaded driver or the one on disk, which may be loaded later. dkms states of other
+    kernels are dropped.
     """
     said = {fact.key: fact for fact in facts if fact.status is Status.OK}
     loaded, disk = said.get("driver.module_version"), said.get("driver.installed_version")

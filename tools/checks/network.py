@@ -32,14 +32,13 @@ _REACH_ORDER = ("no_name", "filtered", "refused", "ok")
 
 
 def is_links(text: str) -> bool:
-    """Return whether the text is `ip link` output, JSON or plain."""
     return (text.lstrip().startswith("[") and '"ifname"' in text[:4096]) or any(
         _PLAIN_PATTERN.match(line) for line in split_lines(text[:4096])[:4]
     )
 
 
 def parse_links(text: str) -> Sequence[Fact]:
-    """Return MTU, state and drops of interfaces, except those that software made."""
+    """Return MTU, state and drops; skip interfaces that software made."""
     rows = _parse_json_links(text) if text.lstrip().startswith("[") else _parse_plain_links(text)
     found: list[Fact] = []
     for row in rows:
@@ -84,12 +83,10 @@ def _parse_plain_links(text: str) -> Sequence[Mapping[str, Any]]:
 
 
 def is_adapter_counters(text: str) -> bool:
-    """Return whether the text is the kit's list of adapter counters."""
     return _HEAD_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None
 
 
 def parse_adapter_counters(text: str) -> Sequence[Fact]:
-    """Return each adapter's discards and pause frames."""
     discards: Counter[str] = Counter()
     pauses: Counter[str] = Counter()
     name, seen = "", []
@@ -112,12 +109,11 @@ def parse_adapter_counters(text: str) -> Sequence[Fact]:
 
 
 def is_master_reach(text: str) -> bool:
-    """Return whether the text is the kit's report about job masters."""
     return _MASTER_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None
 
 
 def parse_master_reach(text: str) -> Sequence[Fact]:
-    """Return the worst result of the masters named on this node; usually there is one."""
+    """Return the worst result; usually one master is named."""
     rows = [row for row in map(_MASTER_PATTERN.match, split_lines(text)) if row]
     known = sorted((row for row in rows if row[3] in _REACH_ORDER), key=lambda row: _REACH_ORDER.index(row[3]))
     if not known:

@@ -1,4 +1,4 @@
-"""Lines that may report trouble in no known form: output with such a line is neither clean nor bad. Pure."""
+"""Lines that may report trouble in no known form: such output is neither clean nor bad. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -47,7 +47,7 @@ _LEVEL_WITHOUT_TROUBLE_PATTERN = re.compile(r"\bINFO\b|\bDEBUG\b")  # log levels
 def build_not_understood_facts(check: str, lines: Iterable[str]) -> list[Fact]:
     """Return one fact that counts the lines and keeps the first three; nothing without lines.
 
-    A parser that returns it must not also report clean output (an ABSENT fact such as "no trouble in the event log").
+    A parser that returns it must not also report clean output (ABSENT, such as "no trouble in the event log").
     """
     count = 0
     first: list[str] = []
@@ -61,7 +61,6 @@ def build_not_understood_facts(check: str, lines: Iterable[str]) -> list[Fact]:
 
 
 def iter_trouble_lines(text: str) -> Iterator[str]:
-    """Yield the lines with general words of trouble."""
     for start, end in _TROUBLE_NEEDLES.find_in_text(text):
         head = text[start : min(end, start + 500)]
         if _TROUBLE_PATTERN.search(head) and not _HARMLESS_PATTERN.search(head.lower()) and not _LEVEL_WITHOUT_TROUBLE_PATTERN.search(head):

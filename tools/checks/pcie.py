@@ -49,7 +49,7 @@ class _PciFunction:
 
     @property
     def buses(self) -> list[str]:
-        """The bridge's own bus and those behind it."""
+        """The bridge's bus and those behind it."""
         domain = self.address.split(":")[0]
         behind = range(int(self.bus[2], 16), int(self.bus[3], 16) + 1) if self.bus else ()
         return [self.address.rpartition(":")[0], *(f"{domain}:{number:02x}" for number in behind)]
@@ -61,7 +61,7 @@ def is_lspci(text: str) -> bool:
 
 
 def parse_lspci(text: str) -> Sequence[Fact]:
-    """Return facts of the listed GPUs and bridges. A list of bridges only does not count GPUs."""
+    """A list of bridges only does not count GPUs."""
     functions = _parse_functions(text)
     gpus = [function for function in functions if function.is_gpu]
     found = [fact for gpu in gpus for fact in _build_gpu_facts(gpu)]
@@ -122,14 +122,14 @@ def _build_gpu_facts(gpu: _PciFunction) -> list[Fact]:
 
 
 def _build_downgraded_fact(address: str, able: re.Match[str], now: re.Match[str]) -> Fact:
-    """Report width and speed separately: reduced width is a fault, reduced speed may be an idle link."""
+    """Reduced width is a fault, reduced speed may be an idle link; report both."""
     width, speed = int(now[4]) < int(able[4]), float(now[2]) < float(able[2]) or now[3] is not None
     line = f"{now[0].strip()} of {able[2]}GT/s x{able[4]}"
     return Fact(CHECK, "pcie.downgraded", width or speed, address, line=line, attrs={"width": width, "speed": speed})
 
 
 def _build_bus_facts(bridges: Sequence[_PciFunction]) -> list[Fact]:
-    """Return all buses; nothing if a bridge does not say what is behind it."""
+    """Nothing if a bridge does not say what is behind it."""
     if not bridges or not all(bridge.bus for bridge in bridges):
         return []
     buses = sorted({bus for bridge in bridges for bus in bridge.buses})

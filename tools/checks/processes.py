@@ -50,7 +50,7 @@ class Process(NamedTuple):
 
     @property
     def job(self) -> str:
-        """Slurm job id, or `container`; empty outside both."""
+        """Slurm job id or `container`; empty outside both."""
         match = _JOB_PATTERN.search(self.cgroup)
         return (match[1] or match[2] or "container") if match else ""
 
@@ -61,7 +61,7 @@ def is_gpu_apps(text: str) -> bool:
 
 
 def parse_gpu_apps(text: str) -> Sequence[Fact]:
-    """Return the memory of every process on every GPU, absent if the driver gives no amount."""
+    """Memory per process and GPU, absent if the driver gives no amount."""
     found = []
     for line in split_lines(text):
         if app := _APP_PATTERN.match(line):
@@ -78,7 +78,7 @@ def is_process_list(text: str) -> bool:
 
 
 def parse_process_list(text: str) -> Sequence[Fact]:
-    """Return blocked and stopped processes, busy kernel threads, and the rows for `join_gpu_processes`."""
+    """Return blocked and stopped processes, busy kernel threads, and rows for `join_gpu_processes`."""
     found: list[Fact] = []
     rows: dict[int, Process] = {}
     count = 0
@@ -107,9 +107,9 @@ def parse_process_list(text: str) -> Sequence[Fact]:
 
 
 def _find_own_processes(rows: Mapping[int, Process]) -> frozenset[int]:
-    """Return the processes below the session daemon of our own connection, so those of parallel checks too.
+    """Return the processes below our connection's session daemon, so those of parallel checks too.
 
-    Without such a daemon only the ps process itself is ours.
+    Without such a daemon only the ps process is ours.
     """
     children: dict[int, list[int]] = {}
     for pid, process in rows.items():
@@ -124,7 +124,7 @@ def _find_own_processes(rows: Mapping[int, Process]) -> frozenset[int]:
 
 
 def _find_session_daemon(pid: int, rows: Mapping[int, Process]) -> int:
-    """Return the nearest sshd ancestor (`sshd-session` since OpenSSH 9.8), else the process itself."""
+    """Return the nearest sshd ancestor (`sshd-session` since OpenSSH 9.8), else the process."""
     above, seen = pid, {pid}
     while (process := rows.get(above)) and process.ppid in rows and process.ppid not in seen:
         above = process.ppid
@@ -153,7 +153,7 @@ def _build_stuck_facts(row: re.Match[str], comm: str, args: str, thread: bool) -
 
 
 def _build_stopped_facts(row: re.Match[str], comm: str, args: str) -> list[Fact]:
-    """Only processes of a service or job: their callers wait forever, and systemd calls the unit active."""
+    """Only of a service or job: callers wait forever, and systemd calls the unit active."""
     if not row[4].startswith("T"):
         return []
     job = Process(0, row[3], row[4], row[7], comm).job
@@ -166,7 +166,7 @@ def _build_stopped_facts(row: re.Match[str], comm: str, args: str) -> list[Fact]
 
 
 def join_gpu_processes(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Add parent, user and job to every GPU process and report orphans. Without ps output, report no orphans."""
+    """Add parent, user and job to GPU processes and report orphans; none without ps output."""
     listed = next((fact for fact in facts if fact.key == "proc.listed" and _ROWS_ATTR in fact.attrs), None)
     if listed is None:
         return facts
@@ -222,9 +222,7 @@ def _explain_orphan(process: Process | None, live: frozenset[str]) -> str:
 
 
 def _find_live_jobs(processes: Iterable[Process], rows: Mapping[int, Process]) -> frozenset[str]:
-    """Return jobs with a live step daemon: by name, or a process whose parent is outside the job. An unknown parent
-    counts.
-    """
+    """A job lives if its step daemon runs, or a process's parent is outside the job or unknown."""
 
     def led(process: Process) -> bool:
         parent = rows.get(process.ppid)

@@ -55,7 +55,7 @@ def is_policy(text: str) -> bool:
 
 
 def parse_policy(text: str) -> Sequence[Fact]:
-    """Return the governor from `cpupower frequency-info -p`. A CPU without one has no such row."""
+    """`cpupower frequency-info -p`: a CPU without governor has no such row."""
     governors = Counter(row[1] for row in map(_POLICY_PATTERN.match, split_lines(text)) if row)
     return _build_governor_facts(governors, Counter()) or [
         Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="the processor's frequency is not controlled by Linux")
@@ -96,7 +96,7 @@ def _iter_lscpu_cells(text: str) -> Iterator[tuple[str, str]]:
 
 
 def add_absent_governor(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Report absent on machines that offer no frequency control."""
+    """Report absent without frequency control."""
     if not facts or any(fact.key == "cpu.governor" or fact.status.blind for fact in facts):
         return facts
     return [*facts, Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="no frequency governor under /sys/devices/system/cpu/cpufreq")]

@@ -35,6 +35,7 @@ SLURM_ERRORS: Mapping[str, str] = {
 }
 
 # Unplanned reasons that slurmctld and slurmd themselves set (22.05 to 24.05), of any author.
+# Reasons that slurmctld and slurmd set themselves (22.05 to 24.05), for any recorded user: never planned maintenance.
 SLURM_REASONS: Mapping[str, str] = {
     r"gres/gpu\S* count (?:reported lower than configured|too low)": "gpus_missing",
     r"Kill task failed": "kill_task_failed",
@@ -57,7 +58,6 @@ _JOB_PATTERN = re.compile(
 
 
 def is_node(text: str) -> bool:
-    """Return whether the text is scontrol's node output in any form, or its error."""
     head = text[:8192]
     return (
         ("NodeName=" in head and "State=" in head)
@@ -67,7 +67,7 @@ def is_node(text: str) -> bool:
 
 
 def parse_node(text: str) -> Sequence[Fact]:
-    """Return state and reason. A node unknown to Slurm is absent; an unreachable Slurm is unobserved."""
+    """A node unknown to Slurm is absent; an unreachable Slurm is unobserved."""
     if text.lstrip().startswith("{"):
         return _parse_json_node(text)
     row = _STATE_PATTERN.search(text)
@@ -135,7 +135,7 @@ def is_running_jobs(text: str) -> bool:
 
 
 def parse_running_jobs(text: str) -> Sequence[Fact]:
-    """Return the node's jobs from the queue: without cgroups, no process shows its job."""
+    """Jobs from the queue: without cgroups, no process shows its job."""
     rows = [row for row in map(_RUNNING_JOB_PATTERN.match, split_lines(text)) if row]
     jobs = list(dict.fromkeys(row[1] for row in rows if row[2] in NODE_HOLDING_STATES))
     if not jobs:
@@ -152,12 +152,11 @@ def parse_running_jobs(text: str) -> Sequence[Fact]:
 
 
 def parse_no_accounting(text: str) -> Sequence[Fact]:
-    """Report absent: the site's Slurm keeps no accounts."""
+    """Absent: the site's Slurm keeps no accounts."""
     return [Fact(CHECK, "sched.job", status=Status.ABSENT, line=text.strip()[:200])]
 
 
 def parse_jobs(text: str) -> Sequence[Fact]:
-    """Return the latest job's state."""
     rows = [row for row in map(_JOB_PATTERN.match, split_lines(text)) if row]
     last = max(rows, key=lambda row: (row["started"] != "Unknown", row["started"]))
     attrs = {name: last[name] for name in ("job", "exit", "started", "ended", "uid") if last[name]}

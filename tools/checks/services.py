@@ -37,7 +37,7 @@ _IDENTIFIER_PATTERN = re.compile(r"\"SYSLOG_IDENTIFIER\" ?: ?\"([^\"]{1,100})\""
 
 @dataclass(frozen=True, slots=True)
 class UnitEventRule:
-    """One message of a unit. `units`: parts of the writer's name, "" for any."""
+    """One message. `units`: parts of the writer's name, "" for any."""
 
     value: str
     units: tuple[str, ...]
@@ -102,7 +102,7 @@ def is_units(text: str) -> bool:
 
 
 def parse_units(text: str) -> Sequence[Fact]:
-    """Return each unit's state, named without `.service`. Blocks without a state are counted as unreadable."""
+    """Name units without `.service`. Blocks without a state are counted as unreadable."""
     found: list[Fact] = []
     broken = 0
     for block in re.split(r"\n\s*\n", text.strip()):
@@ -134,9 +134,9 @@ def _build_unit_fact(cells: dict[str, str]) -> Fact:
 
 
 def _classify_unit_trouble(unit: str, cells: Mapping[str, str]) -> str:
-    """Return failed, masked, broken, restarting, frozen, starting, stopping or stopped; empty if the unit is fine.
+    """Return failed, masked, broken, restarting, frozen, starting, stopping, stopped or "".
 
-    An inactive fabric manager alone is no fault: it exits on machines without NVSwitches.
+    An inactive fabric manager is no fault: it exits on machines without NVSwitches.
     """
     active, sub, load = cells["ActiveState"], cells.get("SubState", ""), cells.get("LoadState", "")
     restarts = cells.get("NRestarts", "")
@@ -166,7 +166,7 @@ def is_journal(text: str) -> bool:
 
 
 def parse_journal(text: str) -> Sequence[Fact]:
-    """Return events by unit, repeats folded, and errors of unknown kind. Without any, an absent fact."""
+    """Return events by unit, repeats folded, and unknown errors; an absent fact without any."""
     groups: dict[tuple[str, str], list[tuple[LinePrefix, str]]] = {}
     unknown: list[str] = []
     telling = frozenset(iter_trouble_lines(text))
@@ -198,7 +198,7 @@ _ERROR_PATTERN = re.compile(r"\"PRIORITY\" ?: ?\"[0-3]\"")
 
 
 def _is_error(line: str, telling: Collection[str]) -> bool:
-    """Judge by the journal's priority if it has one, else by the words."""
+    """By the journal's priority if it has one, else by words."""
     if line.startswith("{"):
         return _ERROR_PATTERN.search(line) is not None
     return line in telling and split_prefix(line).source not in ("", "kernel")
@@ -210,7 +210,7 @@ def _list_rules_for(unit: str, source: str) -> tuple[UnitEventRule, ...]:
 
 
 def _find_unit_name(line: str, prefix: LinePrefix) -> str:
-    """Return the unit that systemd names at the start of the line, else the unit that wrote it."""
+    """The unit that systemd names at the line's start, else the writer."""
     about = re.match(r"([\w@.-]{1,80})\.service: ", prefix.message)
     if about or prefix.source == "systemd":
         return about[1] if about else "systemd"
@@ -234,7 +234,7 @@ UNIT_ALIASES: Mapping[str, str] = {"chrony": "chronyd"}
 
 
 def drop_missing_units(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Drop a missing name of a unit with two names (the rarer if both are missing), and missing optional units."""
+    """Drop the unused name of a unit with two names, and missing optional units."""
     missing = {fact.device or "" for fact in facts if fact.key == "service.state" and fact.value == "not-found"}
     needless = {common if other not in missing and common in missing else other for other, common in UNIT_ALIASES.items()} & missing
     needless |= missing & set(_OPTIONAL_UNITS.split())

@@ -39,7 +39,7 @@ def is_manager(text: str) -> bool:
 
 
 def parse_manager(text: str) -> Sequence[Fact]:
-    """Return the subnet manager's state, `none` if it does not answer; skipped on a host without a usable port."""
+    """`none` if the manager does not answer; skipped on a host without a usable port."""
     if row := _MANAGER_PATTERN.search(text):
         return [Fact(CHECK, "fabric.sm", row[1], line=row[0][:200])]
     if silent := _NO_MANAGER_PATTERN.search(text):
@@ -53,7 +53,7 @@ def is_links(text: str) -> bool:
 
 
 def parse_links(text: str) -> Sequence[Fact]:
-    """Return the leaf, the switch with most adapters, and its links to other switches; links to hosts are ignored.
+    """Return the leaf and its links to other switches; links to hosts are ignored.
 
     A link that iblinkinfo could not follow ("Port not available") is unobserved; if no other link leads to a switch,
     nothing
@@ -77,9 +77,9 @@ def parse_links(text: str) -> Sequence[Fact]:
 def _find_degraded_links(rows: Sequence[LinkRow], up: Sequence[LinkRow]) -> list[LinkRow]:
     """Return links to other switches below their capability, narrowest first.
 
-    If every link, adapters' included, is below its capability, the parts exceed what the site uses; then only links
-    slower
-    than another one count.
+    If every link, adapters' included, is below it, the parts exceed what the site uses; then only links slower than
+    another
+    count.
     """
     could = [row for row in up if "Could be" in row["says"]]
     if all("Could be" in row["says"] for row in rows):
@@ -89,13 +89,12 @@ def _find_degraded_links(rows: Sequence[LinkRow], up: Sequence[LinkRow]) -> list
 
 
 def _compute_link_gbps(row: LinkRow) -> float:
-    """Return Gbit/s over all lanes."""
+    """Gbit/s over all lanes."""
     lanes, _, rate = row["speed"].partition("X")
     return int(lanes) * float(rate.split()[0][:9].rstrip("."))
 
 
 def _build_uplink_facts(leaf: str, up: Sequence[LinkRow], slow: Sequence[LinkRow], unseen: Sequence[str], shown: str) -> list[Fact]:
-    """Report how many links to other switches are degraded, and how many are unobserved."""
     attrs = {"leaf": leaf, "uplinks": len(up)}
     worst = {"port": slow[0]["port"], "width": slow[0]["speed"].split()[0], "could": _parse_possible_width(slow[0]["says"])} if slow else {}
     found = [Fact(CHECK, "fabric.degraded", len(slow), line=shown, attrs=attrs | worst)] if up else []
@@ -108,7 +107,7 @@ def _build_uplink_facts(leaf: str, up: Sequence[LinkRow], slow: Sequence[LinkRow
 
 
 def _find_leaf(rows: Sequence[LinkRow]) -> str:
-    """Count adapters, not links: spines have an adapter or two of their manager, and may list more links than the leaf."""
+    """The switch with most adapters: spines have one or two of their manager, and may list more links."""
     switches = [row for row in rows if not _ADAPTER_PATTERN.search(row["name"])]
     adapters = Counter(_get_switch_name(row) for row in switches if _ADAPTER_PATTERN.search(row["peer"] or ""))
     return (adapters or Counter(map(_get_switch_name, switches))).most_common(1)[0][0] if switches else ""
@@ -119,7 +118,7 @@ def _get_switch_name(row: LinkRow) -> str:
 
 
 def _parse_possible_width(says: str) -> str:
-    """Return `4X` from `Could be 4X`."""
+    """`4X` from `Could be 4X`."""
     return next(iter(says.partition("Could be")[2].split()), "better")
 
 

@@ -1,4 +1,4 @@
-"""Count, per boot, kernel lines of level err or worse that no reader knows. Needs logs that print the level. Pure."""
+"""Kernel lines of level err or worse that no reader knows, per boot. Needs logs that print the level. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ class _BootErrors:
 
 
 def build_unknown_error_facts(check: str, text: str) -> list[Fact]:
-    """Return one fact for each boot with unknown lines of level err or worse."""
+    """Return one fact per boot with such lines."""
     boots: dict[str, _BootErrors] = {}
     kinds: dict[str, tuple[str, str] | None] = {}
     for line in _iter_error_lines(text):
@@ -88,14 +88,14 @@ def _find_all(text: str, word: str) -> Iterator[int]:
 
 
 def _normalize_line(line: str) -> str:
-    """Remove what varies between lines of one kind, so that each kind is classified once."""
+    """Remove what varies between lines of one kind; each kind is classified once."""
     at = line.find('"MESSAGE"') if line.startswith("{") else 0
     boot = line.find('"_BOOT_ID"') if at > 0 else -1
     return zero_digits(line[max(at, 0) :][:200]) + (line[boot : boot + 50] if boot >= 0 else "")
 
 
 def _extract_unknown_message(line: str) -> tuple[str, str] | None:
-    """Return boot id and message of an unknown line; None if it is known, harmless, or not the kernel's."""
+    """Return (boot id, message); None if known, harmless, or not the kernel's."""
     prefix = split_prefix(line)
     message = prefix.message.partition("\n")[0]
     if prefix.source not in ("", "kernel") or not message.strip() or _FOLLOWS_PATTERN.match(message) or _HARMLESS_PATTERN.match(message):
@@ -104,7 +104,7 @@ def _extract_unknown_message(line: str) -> tuple[str, str] | None:
 
 
 def merge_unknown_counts(facts: Sequence[Fact], current: str) -> list[Fact]:
-    """Return the facts with one count of unknown lines: the running boot's, the larger if two logs count them."""
+    """Keep one count: the running boot's, the larger of two logs."""
     mine = [
         fact for fact in facts if fact.key == KEY and (not fact.boot_id or not current or fact.boot_id.replace("-", "").lower() == current)
     ]

@@ -38,7 +38,7 @@ def is_versions(text: str) -> bool:
 
 
 def parse_versions(text: str) -> Sequence[Fact]:
-    """Return the versions of the host, or of each container that the kit queried."""
+    """Of the host, or of each container that the kit queried."""
     framed = list(split_container_answers(text))
     parts = [(name[:12], said) for name, said, _ in framed] if framed else [(None, text)]
     rows = [(row, device) for device, said in parts if (row := _find_answer(said))]
@@ -77,7 +77,7 @@ def _build_version_facts(row: Mapping[str, Any], device: str | None) -> Iterator
 
 
 def _build_extension_facts(version: str, torch: str, device: str | None) -> Iterator[Fact]:
-    """Only wheels whose version names the PyTorch they were built for."""
+    """Wheels that name the PyTorch they were built for."""
     built = _BUILT_FOR_PATTERN.search(version)
     if built and torch and not re.match(re.escape(built[1]) + r"(?:\.|$|\+)", torch):
         attrs = {"built_for": built[1], "torch": torch}
@@ -99,7 +99,7 @@ def _format_cudnn_version(value: Any) -> str:
 
 
 def _format_nccl_version(value: Any) -> str:
-    """Accept `[2, 20, 5]`, or 2708 from old builds."""
+    """`[2, 20, 5]`, or 2708 from old builds."""
     if isinstance(value, list) and value and all(isinstance(part, int) and 0 <= part < 10_000 for part in value[:3]):
         return ".".join(str(part) for part in value[:3])
     if isinstance(value, int) and not isinstance(value, bool) and 2000 <= value < 100_000:
@@ -112,7 +112,7 @@ def _format_nccl_version(value: Any) -> str:
 
 
 def prefer_container_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Drop the host's versions if a container has some: jobs in containers do not see the host's PyTorch."""
+    """Jobs in containers do not see the host's PyTorch: prefer the containers'."""
     inside = [fact for fact in facts if fact.device or fact.status.blind]
     if any(fact.key == "vers.torch" and fact.device for fact in inside):
         return inside

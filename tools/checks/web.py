@@ -32,7 +32,7 @@ _CURL_COMMAND = "curl -q -sS -I --proto =http,https --max-redirs 0 --connect-tim
 
 
 def build_headers_command(name: str, target: str) -> Command:
-    """Return the request. Its address comes from the inventory only, never from a ticket or log."""
+    """Its address comes from the inventory only, never from a ticket or log."""
     return Command(name, (*_CURL_COMMAND.split(), f"{{{target}}}"))
 
 

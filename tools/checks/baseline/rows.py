@@ -34,12 +34,11 @@ PROBE = encode_program(Path(__file__).with_name("probe.py"))
 
 
 def is_baseline(text: str) -> bool:
-    """Return whether the first line is the probe's."""
     return text.lstrip("\n").startswith(HEAD)
 
 
 def parse_baseline(text: str) -> Sequence[Fact]:
-    """Return compared rows folded by kind, and each count, answer and broken part. Rows not understood are reported."""
+    """Fold compared rows by kind; return counts, answers and broken parts singly, and report unknown rows."""
     rows: dict[str, list[str]] = defaultdict(list)
     found: list[Fact] = []
     strange: list[str] = []
@@ -70,7 +69,6 @@ def _fold_rows(kind: str, values: list[str]) -> Fact:
 
 
 def _parse_single_row(kind: str, name: str, value: str) -> Fact | None:
-    """Return the fact of a row that needs no comparison, if it is one."""
     line, word = f"{name}: {value}"[:MAX_LINE_CHARS], value.partition(" ")[0]
     if kind == "broken":
         return Fact(CHECK, "base.broken", word, name, line=line)

@@ -43,7 +43,7 @@ def is_table(text: str) -> bool:
 
 
 def parse_json_matrices(text: str) -> Mapping[str, Matrix]:
-    """Return the matrices by test case. Raise NothingMeasured with the tool's own error if there are none."""
+    """Return matrices by test case. Raise NothingMeasured with the tool's error if there are none."""
     at = text.find("{")
     try:
         root = json.JSONDecoder().raw_decode(text[at:])[0]["nvbandwidth"]
@@ -94,7 +94,7 @@ def parse_table_matrices(text: str) -> Mapping[str, Matrix]:
 
 
 def build_parser(check: str, read: MatrixReader, matter: MatrixFactBuilder) -> Callable[[str], Sequence[Fact]]:
-    """Return a parser of one layout. A CUDA error instead of figures becomes a fact."""
+    """Parse one layout; a CUDA error instead of figures becomes a fact."""
 
     def parse(text: str) -> Sequence[Fact]:
         try:
@@ -108,7 +108,6 @@ def build_parser(check: str, read: MatrixReader, matter: MatrixFactBuilder) -> C
 
 
 def build_host_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
-    """Return copies with the host: one row, a column for each GPU."""
     rows = [(key, found[name][0]) for key, name in (("bw.h2d", H2D), ("bw.d2h", D2H)) if found.get(name)]
     facts = [
         Fact("bw", key, value, f"gpu{gpu}", unit="GB/s", line=f"{key[3:]} gpu{gpu} {value:g} GB/s")
@@ -124,7 +123,7 @@ def build_host_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
 
 
 def build_peer_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
-    """Return copies between GPUs: each GPU's best link, with the worst beside it."""
+    """Return each GPU's best link, with the worst beside it."""
     matrix = found.get(PEER)
     if not matrix:
         raise Unreadable(f"{PEER} was not measured")

@@ -30,7 +30,7 @@ _TROUBLE_PATTERN = re.compile(r"Couldn't init a GPU test: ([^\n]{1,200})|No clie
 
 @dataclass(frozen=True, slots=True)
 class GpuBurnResult:
-    """One GPU at the last progress line; `errors` counts the whole run."""
+    """One GPU's last progress line; `errors` counts the whole run."""
 
     gpu: int
     gflops: float
@@ -50,7 +50,7 @@ def is_burn(text: str) -> bool:
 
 
 def parse_burn_results(text: str) -> list[GpuBurnResult]:
-    """Return the final state. gpu_burn resets error counts at summaries, so the increments are summed."""
+    """Sum error increments, because gpu_burn resets the counts at summaries."""
     lines = [line for line in re.split(r"[\r\n]", text) if "Gflop/s)" in line]
     last = next((line for line in reversed(lines) if len(_RATE_PATTERN.findall(line)) and _ERRORS_PATTERN.search(line)), "")
     rates = _RATE_PATTERN.findall(last)
@@ -71,7 +71,7 @@ def _find_group(pattern: re.Pattern[str], line: str) -> str:
 
 
 def _compute_median_rate(lines: Sequence[str], gpu: int, count: int) -> float:
-    """Second half of the run only: clocks have not settled in the first lines."""
+    """Second half only: clocks have not settled before."""
     rates = [_RATE_PATTERN.findall(line) for line in lines]
     values = [float(row[gpu][1]) for row in rates if len(row) == count and row[gpu][1].isdecimal() and int(row[gpu][0]) > 0]
     return median(values[len(values) // 2 :]) if values else 0.0
@@ -139,7 +139,7 @@ def _build_error_facts(check: str, key: str, rows: Sequence[GpuBurnResult], text
 
 
 def _parse_nccl_as_sdc(text: str) -> Sequence[Fact]:
-    """Keep only whether the repeated all-reduce was right; another check judges its speed."""
+    """Keep only whether results were right; another check judges speed."""
     facts = [fact for fact in parse_nccl(text) if fact.key in ("nccl.wrong", "nccl.failure") or not fact.key]
     if not facts:
         raise Unreadable("the results were not checked to the end")

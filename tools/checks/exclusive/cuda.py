@@ -46,7 +46,6 @@ COMPUTE_MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclu
 
 
 def find_cuda_error(check: str, text: str) -> Fact | None:
-    """Return the CUDA error that the text names, if any."""
     for name, pattern in CUDA_ERROR_PATTERNS:
         if match := pattern.search(text[:20000]):
             start = text.rfind("\n", 0, match.start()) + 1
@@ -59,7 +58,7 @@ def is_probe(text: str) -> bool:
 
 
 def parse_probe(text: str) -> Sequence[Fact]:
-    """Parse one line per GPU. If fewer GPUs answered than were counted, the rest is unobserved."""
+    """One line per GPU. If fewer GPUs answered than were counted, the rest is unobserved."""
     rows = probes.parse_probe_rows(text, "cuda")
     if not rows:
         raise Unreadable("no line of the probe is whole")
@@ -118,7 +117,7 @@ def is_device_query(text: str) -> bool:
 
 
 def parse_device_query(text: str) -> Sequence[Fact]:
-    """deviceQuery runs nothing on a GPU, so listed GPUs are counted and not called healthy."""
+    """deviceQuery runs nothing on a GPU: listed GPUs are counted, not called healthy."""
     if error := _QUERY_PATTERN.search(text):
         code = int(error[1])
         return [

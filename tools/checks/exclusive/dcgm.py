@@ -117,7 +117,7 @@ _RESULT_PATTERN = re.compile(r"^\|.{27}\| (?:Pass|Fail|Skip|Warn)\b", re.MULTILI
 
 @dataclass(slots=True)
 class DiagnosticResult:
-    """One test on some GPUs; no GPUs means the whole host."""
+    """One test on some GPUs; none means the whole host."""
 
     test: str
     status: str
@@ -203,7 +203,7 @@ def _parse_small_number(value: Any) -> str:
 
 
 def parse_table(text: str) -> _DiagnosticReport:
-    """Join wrapped cells unchanged: the table wraps after 45 characters, inside words."""
+    """Join wrapped cells unchanged: the table wraps inside words."""
     reading, rows = _DiagnosticReport(cut="+---" not in text[-400:]), list[list[str]]()
     for line in split_lines(text):
         if cell := _CELL_PATTERN.match(line):
@@ -234,9 +234,7 @@ def _add_table_row(reading: _DiagnosticReport, name: str, value: str) -> None:
 
 
 def _assign_warning(reading: _DiagnosticReport, says: str) -> None:
-    """Assign a warning to the failed result of the last test, else to the last result. GPUs it names are the faulty
-    ones.
-    """
+    """Assign to the failed result of the last test, else the last result. GPUs named in it are the faulty ones."""
     last = reading.results[-1]
     test = last.test
     target = next((r for r in reversed(reading.results) if r.test == test and r.status in ("fail", "warn")), None)
@@ -249,7 +247,6 @@ def _assign_warning(reading: _DiagnosticReport, says: str) -> None:
 
 
 def build_dcgm_facts(check: str, reading: _DiagnosticReport) -> Sequence[Fact]:
-    """Return failures by GPU with their reason, and what passed or was not run."""
     if not reading.results:
         return parse_error(check, reading.complaint)
     found: list[Fact] = []
@@ -277,7 +274,7 @@ def _get_skip_reason(row: DiagnosticResult) -> str:
 
 
 def _find_setting(row: DiagnosticResult) -> tuple[str, str] | None:
-    """Return the setting behind a failed test (reason, words); None if any of its warnings is about something else."""
+    """Return the setting behind a failure; None if any warning is about something else."""
     said = [_match_setting(part) for part in row.says.split("; ") if part.strip()]
     return said[0] if said and all(said) else None
 
@@ -308,7 +305,7 @@ def _build_failure_facts(check: str, row: DiagnosticResult) -> list[Fact]:
 
 
 def parse_error(check: str, text: str) -> Sequence[Fact]:
-    """Report only the error. Without a count of passed tests nothing is called healthy."""
+    """Report only the error: without passed tests nothing is called healthy."""
     name = next((name for name, pattern in ERROR_PATTERNS if pattern.search(text[:4000])), "other")
     why = next((f" ({why})" for _, why, pattern in SETTING_PATTERNS if name == "other" and pattern.search(text[:4000])), "")
     return [Fact(check, "dcgm.error", name, line=f"{get_first_line(text)}{why}")]

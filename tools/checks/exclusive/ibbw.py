@@ -43,9 +43,7 @@ def is_perftest(text: str) -> bool:
 
 
 def parse_perftest(text: str) -> Sequence[Fact]:
-    """Return the bandwidth of the largest message. The output does not say whether GPU memory was used; the caller
-    knows.
-    """
+    """Use the largest message. The output does not say whether GPU memory was used; the caller knows."""
     device = next(iter(_DEVICE_PATTERN.findall(text)), None)
     if '"BW_average"' in text:
         return [_parse_json_bandwidth(text, device)]

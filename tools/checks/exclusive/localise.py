@@ -1,9 +1,8 @@
 """Find the node, pair or leaf switch that slows a collective: Acme's two-round all-gather test plus switches. Pure.
 
-Round one tests disjoint pairs in parallel (one triple if the count is odd), inside a leaf switch where possible. Hosts
-of a bad group are suspects. Round two tests each suspect with a good host; if that is bad too, the suspect is guilty.
-A single cause that explains every outcome (a host, a pair's route, a switch slow inside or towards others) is preferred
-to several guilty hosts, and accepted only after the groups that would refute it were tested.
+Round one tests disjoint pairs (one triple if the count is odd), inside a leaf switch where possible. Round two tests
+each host of a bad group with a good host; bad again means guilty. A single cause that explains every outcome is
+preferred to several guilty hosts, and accepted only after the groups that would refute it were tested.
 """
 
 import zlib
@@ -24,11 +23,11 @@ MAX_EXTRA_ROUNDS = 4  # rounds spent on separating single causes
 
 @dataclass(frozen=True, slots=True)
 class LocalisationResult:
-    """Verdict of a search; all empty means that no cause was found.
+    """Verdict; all empty means that every group was good.
 
-    `hosts` are guilty alone; `pairs` are slow together and good with others; `leaves` are switches. `among`: at least
-    one
-    is guilty, but no good host was beside them to separate them. `unknown` could not be tested.
+    `hosts` are guilty alone; `pairs` are slow together only; `leaves` are switches. Some of `among` are guilty, but no
+    good
+    host was beside them to tell which. `unknown` could not be tested.
     """
 
     hosts: tuple[str, ...] = ()
@@ -44,15 +43,13 @@ RoundGenerator = Generator[list[HostGroup], GroupOutcomes, None]
 
 
 def localise_slow_hosts(hosts: Sequence[str], leaf_of: LeafLookup = lambda host: "") -> LocalisationRounds:
-    """Yield groups to test in parallel, receive their outcomes, return the result."""
+    """Yield groups to test in parallel, receive outcomes, return the result."""
     return (yield from _SlowHostSearch(sorted(dict.fromkeys(hosts)), leaf_of).run())
 
 
 @dataclass(frozen=True, slots=True)
 class SingleCause:
-    """A cause that would explain every outcome: a host, a pair's route, a leaf slow `inside` or towards others
-    (`uplink`).
-    """
+    """Explains every outcome alone: a host, a pair's route, a leaf slow `inside` or towards others (`uplink`)."""
 
     kind: Literal["host", "pair", "inside", "uplink"]
     names: HostGroup
@@ -92,7 +89,6 @@ class _SlowHostSearch:
         return self._build_result()
 
     def _test_groups(self, worlds: Iterable[HostGroup]) -> RoundGenerator:
-        """Test the groups not tried yet as one round."""
         todo = [world for world in worlds if world not in self.tried]
         if todo:
             self.rounds += 1
@@ -114,7 +110,7 @@ class _SlowHostSearch:
         return tuple(host for host in self.hosts if host not in told)
 
     def _test_across_leaves(self) -> RoundGenerator:
-        """If all groups inside leaves are good, test across leaves until each leaf took part or one group is bad."""
+        """Groups inside leaves are good: test across until each leaf took part or one is bad."""
         hosts = [host for host in self.hosts if self.leaf_of(host)]
         leaves, met = {self.leaf_of(host) for host in hosts}, set[str]()
         for turn in range(MAX_CROSSINGS):
@@ -125,8 +121,8 @@ class _SlowHostSearch:
             yield from self._test_groups(worlds)
 
     def _retest_suspects(self, suspects: Sequence[str], *, elsewhere: bool = False) -> RoundGenerator:
-        """Test each suspect with a good host, of its own leaf if possible (`elsewhere`: of another). Cleared suspects
-        become good hosts.
+        """Pair suspects with good hosts of their leaf if possible (`elsewhere`: another). Cleared suspects count as
+        good.
         """
         left = list(suspects)
         for _ in range(MAX_RETEST_ROUNDS):
@@ -147,7 +143,7 @@ class _SlowHostSearch:
         return next(iter(there if elsewhere else here or there), "")
 
     def _list_single_causes(self) -> list[SingleCause]:
-        """Return the single causes that explain every outcome. Pairs count only if a bad group holds them."""
+        """Pairs count only if a bad group holds them."""
         leaves = sorted({self.leaf_of(host) for host in self.hosts} - {""})
         every = [SingleCause("host", (host,)) for host in self.hosts]
         every += [SingleCause("pair", pair) for pair in {pair for world in self._list_bad_groups() for pair in combinations(world, 2)}]
@@ -156,7 +152,7 @@ class _SlowHostSearch:
         return [cause for cause in every if all(cause.predicts_bad_group(world, self.leaf_of) == bad for world, bad in told)]
 
     def _distinguish_causes(self) -> RoundGenerator:
-        """Run more rounds while several single causes fit and a round would separate them."""
+        """Test while several single causes fit and a round would separate them."""
         for _ in range(MAX_EXTRA_ROUNDS):
             causes = self._list_single_causes()
             best = max(self._build_candidate_rounds(causes), key=lambda worlds: self._count_distinguished(causes, worlds))
@@ -175,9 +171,7 @@ class _SlowHostSearch:
         return len({tuple(cause.predicts_bad_group(world, self.leaf_of) for world in worlds) for cause in causes})
 
     def _refute_leaf_cause(self) -> RoundGenerator:
-        """Several slow hosts of one leaf look like a slow leaf: test them outside it or, for an uplink, among
-        themselves.
-        """
+        """Several slow hosts look like a slow leaf: test them outside it, for an uplink among themselves."""
         for cause in self._list_single_causes():
             members = [host for host in self._list_suspects() if self.leaf_of(host) == cause.names[0]]
             if cause.kind == "inside":
@@ -200,7 +194,7 @@ class _SlowHostSearch:
         return self._build_multiple_result()
 
     def _build_multiple_result(self) -> LocalisationResult:
-        """No single cause: a host is guilty if it was bad beside good hosts only; a bad group of good hosts is a route."""
+        """A host is guilty if bad beside good hosts only; a bad group of good hosts is a route."""
         good = self._list_good_hosts()
         guilty = {host for world in self._list_bad_groups() for host in world if host not in good and set(world) - {host} <= good}
         left = [world for world in self._list_bad_groups() if not set(world) & guilty]
@@ -222,7 +216,7 @@ class _SlowHostSearch:
 
 
 def build_first_round(hosts: Sequence[str], leaf_of: Callable[[str], str] = lambda host: "") -> list[HostGroup]:
-    """Return disjoint pairs, inside a leaf first; the last host of an odd count joins a group of three."""
+    """Return disjoint pairs, inside a leaf first; an odd last host makes a group of three."""
     by_leaf: dict[str, list[str]] = defaultdict(list)
     for host in hosts:
         by_leaf[leaf_of(host)].append(host)
@@ -249,7 +243,7 @@ def build_rotation(hosts: Sequence[str], turn: int) -> list[HostGroup]:
 
 
 def build_crossing(hosts: Sequence[str], leaf_of: LeafLookup, turn: int) -> list[HostGroup]:
-    """Return disjoint pairs of hosts of different leaves; each turn combines other leaves."""
+    """Return disjoint pairs across leaves; each turn combines other leaves."""
     order = sorted(hosts, key=lambda host: (zlib.crc32(f"{turn} {leaf_of(host)}".encode()), host))
     half = len(order) // 2
     skip = turn % 2 * (len(order) % 2)

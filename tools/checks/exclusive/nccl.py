@@ -1,4 +1,4 @@
-"""All-reduce over the GPUs of one host: bandwidth, correctness and failure reason. Exclusive."""
+"""All-reduce over the GPUs of one host: bandwidth, correctness, failure reason. Exclusive."""
 
 import re
 from collections.abc import Sequence
@@ -42,9 +42,7 @@ def is_nccl(text: str) -> bool:
 
 
 def parse_nccl(text: str) -> Sequence[Fact]:
-    """Return bandwidth, wrong elements, ranks and failures. A table without footer is incomplete and never proves
-    correct results.
-    """
+    """A table without footer is incomplete and never proves correct results."""
     table = parse_nccl_table(text)
     failure = _find_failure(text, table)
     if not table.rows and not failure:
@@ -62,7 +60,7 @@ def parse_nccl(text: str) -> Sequence[Fact]:
 
 
 def _find_failure(text: str, table: NcclTable) -> Fact | None:
-    """A test that ran and failed its own criteria says so in the footer."""
+    """A test that failed its own criteria says so in the footer."""
     low = next((line for _, verdict, line in table.averages if verdict == "FAILED"), None)
     if low:
         return Fact(CHECK, "nccl.failure", "below_minimum", line=low[:300])
@@ -77,9 +75,7 @@ def _find_failure(text: str, table: NcclTable) -> Fact | None:
 
 
 def _count_ranks(table: NcclTable) -> tuple[int, bool]:
-    """Return (ranks, derived). Without a rank list: busbw is algbw times 2(n-1)/n. One listed rank with busbw means a
-    cut list.
-    """
+    """Return (ranks, derived). Derived from busbw = algbw * 2(n-1)/n if ranks are not listed or the list was cut."""
     if table.ranks and (max(table.ranks) > 0 or not any(row.busbw for row in table.rows)):
         return max(table.ranks) + 1, False
     largest = max(table.rows, key=lambda row: row.size, default=None)
@@ -90,7 +86,7 @@ def _count_ranks(table: NcclTable) -> tuple[int, bool]:
 
 
 def _build_table_facts(table: NcclTable, ranks: int) -> list[Fact]:
-    """A run of one rank moves nothing between GPUs, so its figures are dropped."""
+    """One rank moves nothing between GPUs, so its figures are dropped."""
     alone = ranks == 1 or all(half.busbw == 0 for row in table.rows for half in row.halves)
     found = [Fact(CHECK, "nccl.degenerate", alone, line=table.rows[-1].line[:300])]
     if alone:
@@ -108,7 +104,7 @@ def _build_table_facts(table: NcclTable, ranks: int) -> list[Fact]:
 
 
 def _build_wrong_facts(table: NcclTable) -> list[Fact]:
-    """Count wrong elements (old column: sizes beyond the tolerance). Report zero only for a complete, checked table."""
+    """Count wrong elements (old column: sizes beyond tolerance). Zero only for a complete, checked table."""
     counted = [
         (row, count) for row in table.rows for half in row.halves if (count := _count_wrong(row, half.wrong, table.deviation)) is not None
     ]

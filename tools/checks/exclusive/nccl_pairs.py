@@ -1,8 +1,8 @@
-"""All-gather over small groups of hosts, to find the slow one. `tools.checks.exclusive.localise` plans the groups.
+"""All-gather over groups of hosts that `tools.checks.exclusive.localise` plans, to find the slow one.
 
-A group is bad if it fails or its bus bandwidth is below a share of what the SKU expects of two nodes; without an
-expectation, of the best group of the same run. The inventory sets the launcher: `mpi` from the group's first host,
-`srun` on its controller, `torchrun` on every host at once.
+A group is bad if it fails or its bus bandwidth is below a share of what the SKU expects of two nodes, or else of the
+run's best group. The inventory sets the launcher: `mpi` from the group's first host, `srun` on its controller,
+`torchrun` on every host at once.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ def parse_pair(text: str) -> Sequence[Fact]:
 
 @dataclass(slots=True)
 class _GroupRun:
-    """Outcome of one group. `busbw` 0: it failed; None: not measured."""
+    """`busbw` 0: it failed; None: not measured."""
 
     busbw: float | None
     line: str = ""
@@ -52,7 +52,7 @@ class _GroupRun:
 
 
 async def run_pairs(parties: Sequence[CheckParticipant], say: RunNamedCommand) -> JointResult:
-    """Run the planner's rounds; the groups of a round run in parallel."""
+    """Run the planner's rounds, each round's groups in parallel."""
     by_name = {party.host: party for party in parties}
     search = localise_slow_hosts(sorted(by_name), lambda host: by_name[host].leaf)
     runs: dict[HostGroup, _GroupRun] = {}
@@ -115,7 +115,6 @@ def _get_reference_busbw(party: CheckParticipant, runs: Mapping[HostGroup, _Grou
 def _build_host_facts(
     host: str, located: LocalisationResult, runs: Mapping[HostGroup, _GroupRun], parties: Mapping[str, CheckParticipant]
 ) -> list[Fact]:
-    """Return the best bandwidth of the host's groups, and its verdict if there is one."""
     mine = {world: run for world, run in runs.items() if host in world}
     told = {world: run for world, run in mine.items() if run.busbw is not None}
     if not told:
@@ -133,7 +132,7 @@ def _build_host_facts(
 
 
 def _build_verdict_fact(host: str, located: LocalisationResult, told: Mapping[HostGroup, _GroupRun], mates: Sequence[str]) -> Fact | None:
-    """Return no verdict for hosts that could not be separated."""
+    """No verdict for hosts that could not be separated."""
     line = "; ".join(_format_group_rate(host, world, run) for world, run in told.items())[:300]
     if host in located.hosts:
         failed = not any(run.busbw for run in told.values())

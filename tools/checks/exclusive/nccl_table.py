@@ -29,7 +29,7 @@ DATA_TYPES = (*TOLERANCE, "int8", "uint8", "int32", "uint32", "int64", "uint64",
 
 @dataclass(frozen=True, slots=True)
 class SizeMeasurement:
-    """One of the two runs of a size, out of place or in place. `wrong` is None if unchecked."""
+    """One run of a size, out of place or in place. `wrong` None: unchecked."""
 
     algbw: float
     busbw: float
@@ -51,7 +51,7 @@ class SizeRow:
 
 @dataclass(slots=True)
 class NcclTable:
-    """The whole table. `averages` and `bounds` come from the footer: without them the run did not end."""
+    """`averages` and `bounds` come from the footer: without them the run did not end."""
 
     rows: list[SizeRow] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)
@@ -108,7 +108,7 @@ def _parse_size_row(line: str, root: bool) -> SizeRow | None:
 
 
 def _parse_measurements(cells: Sequence[str]) -> tuple[SizeMeasurement, ...]:
-    """Parse (time, algbw, busbw, wrong) once or twice; a ninth cell is the number of iterations."""
+    """(time, algbw, busbw, wrong) once or twice; a ninth cell is the iterations."""
     if len(cells) not in (4, 5, 8, 9) or not all(_CELL_PATTERN.fullmatch(cell) for cell in cells):
         return ()
     found = []

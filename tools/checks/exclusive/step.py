@@ -25,7 +25,7 @@ def is_step(text: str) -> bool:
 
 
 def parse_step(text: str) -> Sequence[Fact]:
-    """Return step times relative to the median GPU. A loss that differs from most GPUs' has diverged."""
+    """Compare step times with the median GPU. A loss unlike most GPUs' has diverged."""
     rows = probes.parse_probe_rows(text, "step")
     if any(row.get("error") == "no_torch" for row in rows):
         return [Fact(CHECK, "check.skipped", "no_tool", line="there is no PyTorch for python3", attrs={"text": INSTALL_HINT})]

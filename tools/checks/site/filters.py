@@ -1,8 +1,7 @@
-"""A site's log filters, from YAML: which lines of a family of jobs are regular and need no template. Pure.
+"""A site's log filters, from YAML: lines of a family of jobs that are regular and need no template. Pure.
 
 A filter drops kinds of line, each given by an example; lines that differ in more than numbers, times, paths and
-addresses stay. Filters affect templates only, because facts are read before. No filter may drop a line that a reader
-uses or that has a trouble word.
+addresses stay. Filters affect templates only. None may drop a line that a reader uses or that has a trouble word.
 """
 
 import re
@@ -44,7 +43,7 @@ class BadFilters(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """`family` is text found in these jobs' logs, such as a path; `rules` has one rule per kind of line."""
+    """`family`: text in these jobs' logs, such as a path; `rules`: one per kind of line."""
 
     id: str
     family: str
@@ -52,7 +51,7 @@ class LogFilter:
 
 
 def load_filters(*folders: Path) -> tuple[LogFilter, ...]:
-    """Return the filters of all folders in file order. Raise BadFilters."""
+    """Return all folders' filters in file order. Raise BadFilters."""
     problems = Problems()
     found: list[LogFilter] = []
     taken: set[str] = set()
@@ -71,7 +70,7 @@ def load_filters(*folders: Path) -> tuple[LogFilter, ...]:
 
 
 def explain_unfilterable(line: str) -> str:
-    """Return why no filter may drop the line; empty if one may."""
+    """Return why no filter may drop the line, or ""."""
     template = build_template(line)
     if has_trouble_word(template):
         return "it sounds like trouble"
@@ -85,13 +84,13 @@ def explain_unfilterable(line: str) -> str:
 
 
 def select_filter_rules(text: str, filters: Iterable[LogFilter]) -> Sequence[FilterRule]:
-    """Return the built-in rules and those of each family whose text is in the log."""
+    """Return built-in rules and those of families whose text is in the log."""
     own = [rule for one in filters if one.family in text for rule in one.rules]
     return (*FILTERS, *own) if own else FILTERS
 
 
 def add_filters(checks: Mapping[str, Check], filters: Sequence[LogFilter]) -> Mapping[str, Check]:
-    """Return the checks, with the filters applied to the job log's templates."""
+    """Apply the filters to the job log's templates."""
     if not filters or "joblog" not in checks:
         return checks
     check = checks["joblog"]

@@ -1,6 +1,6 @@
-"""A site's own checks, from YAML: a read-only command, and facts under `site.*` from its output.
+"""A site's own checks, from YAML: a read-only command, and facts under `site.*`.
 
-Loading reports all problems of all files at once, with file and line, and uses none of the files until they are fixed.
+All problems of all files are reported at once, with file and line; until they are fixed no file is used.
 """
 
 import re
@@ -33,10 +33,10 @@ class BadChecks(Exception):
 
 
 def load_site_checks(*folders: Path, known: Collection[str] = (), programs: Sequence[str] = ()) -> dict[str, Check]:
-    """Return the checks of all folders by id. Raise BadChecks.
+    """Return the checks by id. Raise BadChecks.
 
     Args:
-        known: ids that are already taken.
+        known: ids already taken.
         programs: folders of the site's own programs.
     """
     problems = Problems()
@@ -61,7 +61,7 @@ def _validate_id(name: str) -> str:
 
 
 def _validate_command(given: Any, info: ValidationInfo) -> tuple[str, ...]:
-    """Return the argv, or raise all reasons against it at once."""
+    """Raise all reasons against it at once."""
     if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
         raise ValueError("command must be a list of words, like [cat, /proc/mounts]; there is no shell to split a line")
     bare = tuple(re.sub(r"{([a-z_]+)}", lambda slot: _SLOT_SAMPLES.get(slot[1], "1"), word) for word in given)

@@ -1,7 +1,7 @@
 """Paths that a site's check may read or query. Pure.
 
-Readable are files of system state and of a site's logs, by allow list. Any other place may be queried for names, sizes,
-owners and file systems only. Paths never go up, and a name that suggests a secret is not readable.
+Readable, by allow list: system state and a site's logs. Other places may be queried for names, sizes, owners and file
+systems. Paths never go up, and a name that suggests a secret is not readable.
 """
 
 import re
@@ -53,12 +53,12 @@ _READABLE_PATH_PATTERN = re.compile("|".join(map(_translate_glob, _READABLE_GLOB
 
 
 def is_queryable_path(word: str) -> bool:
-    """Return whether the path may be queried: absolute, never up, and not private to one user or process."""
+    """Absolute, never up, and not private to one user or process."""
     return bool(_PATH_PATTERN.fullmatch(word)) and not _PARENT_STEP_PATTERN.search(word) and not _PERSONAL_PATH_PATTERN.fullmatch(word)
 
 
 def is_readable_path(word: str) -> bool:
-    """Return whether the file's content may be read."""
+    """Whether the content may be read."""
     if (
         not is_queryable_path(word)
         or _SECRET_PATTERN.fullmatch(word)

@@ -1,8 +1,8 @@
 """Decide whether a site's command only reads; refuse with the reason. Pure.
 
-Reading only cannot be proven of a program. Allowed are known programs in their listed read-only usages, and the site's
-own programs by full path below a folder that the site configures, whose installers are responsible. All else is
-refused.
+No program can be proven to only read. Allowed are known programs in listed usages, and the site's own by full path
+below
+a configured folder, whose installers are responsible.
 """
 
 import re
@@ -24,7 +24,7 @@ _SHARED_FOLDER_PATTERN = re.compile(r"/(?:tmp|var/tmp|dev|proc|sys|bin|sbin)/")
 
 
 def explain_refused_folder(folder: str) -> str:
-    """Return why a folder cannot hold a site's own programs; empty if it can."""
+    """Return why a folder cannot hold a site's own programs, or ""."""
     bare = folder.rstrip("/")
     if not _PATH_PATTERN.fullmatch(bare) or _SYSTEM_FOLDER_PATTERN.fullmatch(bare) or _SHARED_FOLDER_PATTERN.match(bare):
         return f"{folder!r} is no folder of a site's own programs: an absolute path that the system and other packages do not share, like /opt/site/checks"
@@ -32,7 +32,7 @@ def explain_refused_folder(folder: str) -> str:
 
 
 def explain_refused_command(argv: Sequence[str], programs: Sequence[str] = ()) -> Iterator[str]:
-    """Yield every reason against the command; none if allowed. `programs` are folders of the site's own programs."""
+    """Yield every reason against the command. `programs`: folders of the site's own programs."""
     if not argv:
         yield "names no program"
         return
@@ -44,7 +44,7 @@ def explain_refused_command(argv: Sequence[str], programs: Sequence[str] = ()) -
 
 
 def _is_site_program(program: str, folders: Sequence[str]) -> bool:
-    """The program lies below one of the folders; each path part starts with a letter or digit, so `..` is impossible."""
+    """Path parts start with a letter or digit, so `..` is impossible."""
     return bool(_PATH_PATTERN.fullmatch(program)) and any(
         program.startswith(f"{folder.rstrip('/')}/") for folder in folders if not explain_refused_folder(folder)
     )

@@ -1,6 +1,5 @@
-"""Log checks extended by a site's rules, for lines that no built-in reader knows. Pure.
-
-Without rules the checks are unchanged. A rule is tried only on lines that contain its needle.
+"""Log checks extended by a site's rules, for lines that no built-in reader knows. Pure. Without rules they are
+unchanged.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ COST_PER_TRY = 5_000
 
 
 def add_rules(checks: Mapping[str, Check], rules: Sequence[LogRule]) -> Mapping[str, Check]:
-    """Return the checks, with the rules added to the checks that read their logs."""
+    """Add the rules to the checks that read their logs."""
     changed: dict[str, Check] = {}
     for log, (name, shape) in LOG_READERS.items():
         own = tuple(rule for rule in rules if rule.log == log)
@@ -50,7 +49,7 @@ def _extend_format(check: str, shape: Format, rules: Sequence[LogRule]) -> Forma
 
 
 def build_rule_search(check: str, rules: Sequence[LogRule]) -> Callable[[str], list[Fact]]:
-    """Return a function that finds the facts of these rules, all for one kind of log, in a text."""
+    """Return a search of a text by rules for one kind of log; a rule is tried only on lines with its needle."""
     needles = Needles(rule.pattern.needle for rule in rules)
     kernel = rules[0].log == "kernel"
 
@@ -69,7 +68,7 @@ def build_rule_search(check: str, rules: Sequence[LogRule]) -> Callable[[str], l
 
 
 def _iter_needle_lines(text: str, needles: Needles) -> Iterator[tuple[str, set[str]]]:
-    """Yield lines with any needle, and their needles; text overwritten by a progress bar is skipped."""
+    """Yield lines with needles, and these; text overwritten by a progress bar is skipped."""
     spans = needles.find_in_text(text)
     for (_, line), held in zip(cut_lines(text, list(spans)), spans.values(), strict=True):
         yield (line.rpartition("\r")[2] if "\r" in line else line), held
@@ -77,7 +76,7 @@ def _iter_needle_lines(text: str, needles: Needles) -> Iterator[tuple[str, set[s
 
 @dataclass(slots=True)
 class _RuleFindings:
-    """Findings in one log so far. `work`: cost so far; `unread`: tries skipped after the limit."""
+    """`work`: cost so far; `unread`: tries skipped after the limit."""
 
     check: str
     rows: dict[str, dict[tuple[str, str | None, str], Fact]] = field(default_factory=dict)

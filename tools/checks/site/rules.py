@@ -1,7 +1,8 @@
 """A site's rules for log lines that no built-in reader knows, from YAML. Pure.
 
-Findings are `site.log.ID`, keys of low trust: anyone who can write to the log can cause them. Lines known to a built-in
-reader never reach a rule. Files with any problem are refused with all their problems.
+Findings are `site.log.ID`, of low trust: anyone who can write to the log can cause them. Lines known to a built-in
+reader
+never reach a rule. Files are refused with all their problems.
 """
 
 import re
@@ -40,7 +41,7 @@ class BadRules(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RuleHit:
-    """What a rule reads in a line; `value` is redacted."""
+    """`value` is redacted."""
 
     value: str
     time: datetime | None = None
@@ -50,7 +51,7 @@ class RuleHit:
 
 @dataclass(frozen=True, slots=True)
 class LogRule:
-    """One rule. `says` is the meaning of a matching line."""
+    """`says` is the meaning of a matching line."""
 
     id: str
     log: LogKind
@@ -62,7 +63,7 @@ class LogRule:
         return f"site.log.{self.id}"
 
     def match_line(self, line: str) -> RuleHit | None:
-        """Return the hit; None if the line does not match or a built-in reader knows it."""
+        """Return None if the line does not match or a built-in reader knows it."""
         return self._match_kernel_line(line) if self.log == "kernel" else self._match_job_line(line)
 
     def _match_job_line(self, line: str) -> RuleHit | None:
@@ -73,7 +74,7 @@ class LogRule:
         return RuleHit(value, find_time(line), "", rank or find_rank_in_message(line))
 
     def _match_kernel_line(self, line: str) -> RuleHit | None:
-        """Only kernel messages, from their first character: programs that imitate them have a name in front."""
+        """Match from the message's first character: programs that imitate the kernel have a name in front."""
         prefix = split_prefix(line)
         if prefix.source not in ("", "kernel"):
             return None
@@ -83,7 +84,7 @@ class LogRule:
         return RuleHit(value, prefix.time, prefix.boot_id)
 
     def _extract_value(self, body: str) -> str | None:
-        """Return group `value`, else the first group, else the whole match."""
+        """Group `value`, else the first group, else the whole match."""
         body = body[:MAX_LINE_CHARS]
         found = self.pattern.compiled.search(body) if self.pattern.needle in body else None
         if found is None:
@@ -94,7 +95,7 @@ class LogRule:
 
 
 def load_rules(*folders: Path) -> tuple[LogRule, ...]:
-    """Return the rules of all folders in file order. Raise BadRules."""
+    """Return all folders' rules in file order. Raise BadRules."""
     problems = Problems()
     found: list[LogRule] = []
     taken: set[str] = set()

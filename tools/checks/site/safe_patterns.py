@@ -1,4 +1,4 @@
-"""Compile a site's regular expressions, and refuse those that a hostile line could make slow. Pure."""
+"""Compile a site's regular expressions; refuse those that a hostile line could make slow. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ class BadPattern(ValueError):
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Return the compiled pattern. Refuse long patterns and nesting that a hostile line could make slow."""
+    """Refuse long patterns and nesting that a hostile line could make slow."""
     tree, compiled = _parse_pattern(text)
     _refuse_endless(list(_iter_repeats(tree)))
     if _count_nested_ways(tree) > MAX_MATCH_WAYS:
@@ -28,7 +28,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 def compile_whole_pattern(text: str, longest: int) -> re.Pattern[str]:
-    """Return the pattern for whole values of at most `longest` characters. Refuse more than MAX_MATCH_WAYS."""
+    """For whole values of at most `longest` characters. Refuse more than MAX_MATCH_WAYS."""
     tree, compiled = _parse_pattern(text)
     if _count_ways(tree, longest + 1) > MAX_MATCH_WAYS:
         raise BadPattern("can take for ever: at most two endless repetitions (such as .*) behind each other, and none inside another")
@@ -41,7 +41,7 @@ MIN_NEEDLE_CHARS = 4
 
 @dataclass(frozen=True, slots=True)
 class LinePattern:
-    """A pattern for untrusted lines. `needle`: text in every match; `ways`: worst cost of a try per character."""
+    """For untrusted lines. `needle`: text in every match; `ways`: worst cost of a try per character."""
 
     compiled: re.Pattern[str]
     needle: str
@@ -49,10 +49,9 @@ class LinePattern:
 
 
 def compile_line_pattern(text: str, longest: int) -> LinePattern:
-    """Return the pattern for lines cut at `longest` characters.
+    """For lines cut at `longest` characters.
 
-    Refuses patterns that are not linear with a small bound, match the empty line, or have no fixed text to use as
-    needle.
+    Refuses patterns that match the empty line, are not linear with a small bound, or have no fixed text as needle.
     """
     compiled = compile_pattern(text)
     tree, _ = _parse_pattern(text)
@@ -71,7 +70,7 @@ def compile_line_pattern(text: str, longest: int) -> LinePattern:
 
 
 def _iter_literals(tree: Iterable[Any]) -> Iterator[str]:
-    """Yield the characters in every match, in order; a line feed where other text may come between."""
+    """Yield characters of every match in order; a line feed where other text may intervene."""
     for operation, argument in tree:
         name = str(operation)
         if name == "LITERAL":
@@ -93,7 +92,7 @@ def _parse_pattern(text: str) -> tuple[Any, re.Pattern[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Repeat:
-    """One repetition. `times`: how often it can itself be repeated; `nested`: inside an endless repetition."""
+    """`times`: how often it can itself be repeated; `nested`: inside an endless repetition."""
 
     what: str
     times: int
@@ -110,7 +109,7 @@ def _refuse_endless(repeats: Sequence[_Repeat]) -> None:
 
 
 def _iter_repeats(tree: Iterable[Any], times: int = 1, nested: bool = False) -> Iterator[_Repeat]:
-    """Yield what can cause backtracking: variable lengths, choices inside repetitions, back references."""
+    """Yield causes of backtracking: variable lengths, choices in repetitions, back references."""
     for operation, argument in tree:
         name = str(operation)
         if name.endswith("_REPEAT"):
@@ -128,7 +127,7 @@ def _iter_repeats(tree: Iterable[Any], times: int = 1, nested: bool = False) -> 
 
 
 def _count_nested_ways(tree: Iterable[Any]) -> float:
-    """Return the ways of the worst bounded repetition with a body of several ways."""
+    """Return the ways of the worst bounded repetition of an ambiguous body."""
     worst = 1.0
     for operation, argument in tree:
         if str(operation).endswith("_REPEAT"):
@@ -143,7 +142,7 @@ def _count_nested_ways(tree: Iterable[Any]) -> float:
 
 
 def _count_ways(tree: Iterable[Any], endless: int) -> float:
-    """Return an upper bound of the ways to try a pattern at one place. `endless`: ways of an endless repetition."""
+    """Return an upper bound of ways at one place. `endless`: ways of an endless repetition."""
     found = 1.0
     for operation, argument in tree:
         name = str(operation)
@@ -165,7 +164,7 @@ def _count_repeated_ways(least: int, most: int, inside: float, endless: int) -> 
 
 
 def _multiply_ways(inside: float, least: int, most: int) -> float:
-    """Return the ways of `least` to `most` repeats in a row; inf if too many."""
+    """Return the ways of `least` to `most` repeats; inf if too many."""
     if inside == 1:
         return float(most - least + 1)
     if inside > MAX_MATCH_WAYS and most:

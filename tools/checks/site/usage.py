@@ -1,9 +1,10 @@
-"""Read-only usages of programs, in a usage notation, and the test of a command against them. Pure.
+"""Read-only usages of programs in a usage notation. Pure.
 
 A form lists the words besides options: `show|list NAME?` is one of two words and an optional name. Capitals are kinds
 (`tools.checks.site.word_kinds`); `?` is optional, `*` any number, `+` one or more. Options are whole words: `--json`;
-`-n=NUM` takes a value. `-[abc]` are letters that may be combined as in getopt; without it `-abc` is one option, not
-`-a -b -c`. Anything not listed is refused.
+`-n=NUM` takes a value. `-[abc]` are letters that may be combined as in getopt; without it `-abc` is one option.
+Anything
+not listed is refused.
 """
 
 import re
@@ -18,10 +19,9 @@ _TOKEN_PATTERN = re.compile(r"([A-Za-z0-9_|-]+)([?*+]?)")
 
 @dataclass(frozen=True)
 class Usage:
-    """One usage. `before`: options before the form's first word if that is fixed; `options`: those after it, else all
-    options.
+    """`before`: options before the form's first word if that is fixed; `options`: those after it, else all options.
 
-    At least one option of `must` is required, because without it the program does something else.
+    One option of `must` is required, because without it the program does something else.
     """
 
     forms: tuple[str, ...]
@@ -30,7 +30,7 @@ class Usage:
     must: str = ""
 
     def is_allowed(self, words: Sequence[str]) -> bool:
-        """Return whether the words after the program name fit this usage."""
+        """Return whether the words after the program fit."""
         operands = self._extract_operands(list(words))
         return operands is not None and any(_matches_form(form, operands) for form in self._parsed_forms)
 
@@ -50,7 +50,7 @@ class Usage:
         return (_Options.parse(self.before) if fixed else later), later
 
     def _extract_operands(self, words: list[str]) -> list[str] | None:
-        """Return the words that are not options; None if an option is unknown or a required one is missing."""
+        """Return the non-options; None if an option is unknown or a required one is missing."""
         now, later = self._known_options
         seen: set[str] = set()
         operands: list[str] = []
@@ -65,13 +65,13 @@ class Usage:
 
 
 def build_usage(*forms: str, options: str = "", before: str = "", must: str = "") -> Usage:
-    """Return a usage; without forms it takes no words."""
+    """Without forms it takes no words."""
     return Usage(forms or ("",), options, before, must)
 
 
 @dataclass(frozen=True, slots=True)
 class _FormPart:
-    """One token of a form: fixed words or a kind, and how often."""
+    """Fixed words or a kind, and how often."""
 
     words: frozenset[str]
     kind: str
@@ -99,9 +99,7 @@ def _parse_form(form: str) -> Iterator[_FormPart]:
 
 
 def _matches_form(form: Sequence[_FormPart], operands: Sequence[str]) -> bool:
-    """Match by the set of positions reachable after each part: no backtracking, so time is bounded by words times parts
-    squared.
-    """
+    """Track the positions reachable after each part: no backtracking, so the time stays polynomial."""
     reached = {0}
     for part in form:
         following: set[int] = set()
@@ -119,7 +117,7 @@ def _matches_form(form: Sequence[_FormPart], operands: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """Options without and with a value, and whether letters may be combined."""
+    """`together`: letters may be combined."""
 
     alone: frozenset[str]
     valued: dict[str, tuple[str, ...]]
@@ -141,7 +139,7 @@ class _Options:
         return cls(frozenset(alone), valued, together)
 
     def accept_option(self, word: str, rest: list[str], seen: set[str]) -> bool:
-        """Return whether the option is known. Takes its value from `rest` if needed, and adds it to `seen`."""
+        """Return whether it is known. Takes its value from `rest` if needed; adds it to `seen`."""
         name, equals, value = word.partition("=")
         if equals and name in self.valued and (name.startswith("--") or not self.together):
             seen.add(name)
@@ -154,7 +152,7 @@ class _Options:
         return True
 
     def _accept_letters(self, letters: str, rest: list[str], seen: set[str]) -> bool:
-        """Parse `-eo pid` as getopt does: letters without value, then at most one with its value."""
+        """`-eo pid` as in getopt: letters without value, then at most one with its value."""
         for place, letter in enumerate(letters):
             kind, behind = self.valued.get(f"-{letter}"), letters[place + 1 :]
             seen.add(f"-{letter}")

@@ -1,4 +1,4 @@
-"""Read one fact of a site's check from text: by a pattern on lines or a path into JSON. Pure, linear, bounded.
+"""Read one fact of a site's check: by a pattern on lines or a path into JSON. Pure, linear, bounded.
 
 A missing value is `absent`, unreadable text `unreadable`; values are never made up.
 """
@@ -28,7 +28,7 @@ _STEP_PATTERN = re.compile(r"[A-Za-z_][\w-]*|\[(\d+|\*)\]")
 
 
 def parse_json_path(text: str) -> tuple[str | int, ...]:
-    """Return the steps of a path with at most one `[*]`: `ports[*].state` → ("ports", "*", "state")."""
+    """`ports[*].state` → ("ports", "*", "state"); at most one `[*]`."""
     found = _PATH_PATTERN.fullmatch(text)
     if found is None:
         raise BadPath(f"{text!r} is no path; write names, [0] and one [*], like ports[*].state")
@@ -42,9 +42,9 @@ def parse_json_path(text: str) -> tuple[str | int, ...]:
 class ValueReader:
     """Reads one key.
 
-    With a pattern, group `value` or the first group is the value, and group `device` its device; without a value group,
-    the
-    value is whether a line matches. With a JSON path, the value is there; `device` is a path beside it or a plain name.
+    Pattern: group `value` or the first group is the value, group `device` its device; without a value group, the value
+    is
+    whether a line matches. JSON path: the value there; `device` is a path beside it or a plain name.
     """
 
     check: str
@@ -58,7 +58,7 @@ class ValueReader:
     says: str = ""
 
     def extract_facts(self, text: str) -> list[Fact]:
-        """Return the facts. Raise Unreadable if the text cannot be parsed."""
+        """Raise Unreadable if the text cannot be parsed."""
         rows = self._iter_line_values(text) if self.pattern else self._iter_json_values(text)
         found = [self._build_fact(value, device, line) for value, device, line in rows][:MAX_FACTS]
         return found or [Fact(self.check, self.key, status=Status.ABSENT, line=f"nothing of {self.key} in the output")]
@@ -117,7 +117,7 @@ class ValueReader:
 
 
 def _iter_elements(root: Any, path: tuple[str | int, ...], each: object) -> Iterator[tuple[Any, str]]:
-    """Yield the value at the path; with [*] each element and its name or number."""
+    """Yield the value at the path; with [*] each element with its name or number."""
     found = _get_at_path(root, path)
     if each is None:
         yield found, ""
@@ -153,7 +153,7 @@ _BOOLEAN_WORDS = {
 
 
 def _convert_value(raw: Any, kind: str, key: str) -> Value:
-    """Return the value as its kind. Raise Unreadable if it is not of that kind."""
+    """Raise Unreadable if the value is not of its kind."""
     if kind == "str":
         return str(raw)[:MAX_VALUE_CHARS]
     try:

@@ -1,4 +1,4 @@
-"""Kinds of words in a site's command, by name, each matched whole. Pure."""
+"""Kinds of words in a site's command, each matched whole. Pure."""
 
 import re
 from collections.abc import Callable, Mapping

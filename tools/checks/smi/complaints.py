@@ -19,7 +19,7 @@ _ADDRESS = r"(?P<bdf>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One message of nvidia-smi. `whole`: it replaces the report."""
+    """`whole`: it replaces the report."""
 
     error: str
     pattern: re.Pattern[str]
@@ -48,7 +48,7 @@ def has_complaint(text: str) -> bool:
 
 
 def parse_complaints(text: str, names: Mapping[str, str] | None = None) -> Sequence[Fact]:
-    """Return the messages' facts. `names` maps addresses to the report's device names."""
+    """`names` maps addresses to the report's device names."""
     found: dict[tuple[str, str | None], Fact] = {}
     for line in split_lines(text):
         for fact in _parse_line(line.strip(), names or {}):

@@ -1,7 +1,7 @@
 """Which nvidia-smi field becomes which fact, in every output format and driver branch.
 
-A field is looked up by the last parts of its path. XML element names, the labels of `-q` (lower case, underscores) and
-the query names of `--query-gpu` (dots as slashes) share one name space, so one row serves all three formats.
+A field is found by the last parts of its path. XML elements, labels of `-q` (lower case, underscores) and `--query-gpu`
+names (dots as slashes) share one name space, so one row serves all formats.
 """
 
 import re
@@ -13,7 +13,7 @@ from tools.checks.cells import CellType
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One fact. The first of `paths` with a value counts; `a+b` adds the available values of a and b."""
+    """The first of `paths` with a value counts; `a+b` adds the available values of both."""
 
     key: str
     reads: CellType
@@ -21,7 +21,7 @@ class Field:
 
 
 def _expand_path(path: str) -> list[str]:
-    """Expand braces as in `clocks_{event,throttle}_reason_x`."""
+    """Expand braces: `clocks_{event,throttle}_reason_x`."""
     parts = [part.split(",") for part in re.split(r"{([^}]*)}", path)]
     return ["".join(choice) for choice in product(*parts)]
 
@@ -38,7 +38,7 @@ _SRAM_PARTS = ("register_file", "l1_cache", "l2_cache", "texture_memory", "textu
 
 
 def _build_ecc_fields(span: str, bits: str, kind: str, old: str) -> list[Field]:
-    """Return the ECC rows of one span, volatile or aggregate. Before driver 450: single_bit and double_bit by unit."""
+    """`span`: volatile or aggregate. Before driver 450: single_bit and double_bit by unit."""
     dram = (f"{span}/dram_{bits}", f"{kind}/{span}/dram", f"{span}/{old}/device_memory", f"{span}/{old}/total")
     split = f"{span}/sram_{bits}_parity+{span}/sram_{bits}_secded"
     parts = "+".join(f"{span}/{old}/{part}" for part in _SRAM_PARTS)

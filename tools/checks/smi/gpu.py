@@ -1,4 +1,4 @@
-"""Facts of one GPU from its fields in any output format. A lost GPU has only its identity."""
+"""Facts of one GPU from its fields in any format. A lost GPU has only its identity."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,6 @@ KEYS = tuple(row.key for row in FIELDS) + DERIVED_KEYS
 
 
 class Cell(NamedTuple):
-    """A field's text and its output line."""
 
     text: str
     line: str
@@ -38,7 +37,7 @@ class Cell(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _list_path_ends(path: str) -> tuple[str, ...]:
-    """Return the last one to four parts of a path. Cached: all GPUs share the same few hundred paths."""
+    """The last one to four parts. Cached: all GPUs share the same few hundred paths."""
     parts = path.split("/")
     return tuple("/".join(parts[-size:]) for size in range(1, min(4, len(parts)) + 1))
 
@@ -64,12 +63,11 @@ class GpuFields:
 
 
 def normalize_label(label: str) -> str:
-    """Return a label of `-q` as path part: `SRAM Uncorrectable SEC-DED` → `sram_uncorrectable_secded`."""
+    """`SRAM Uncorrectable SEC-DED` → `sram_uncorrectable_secded`, as path part."""
     return "_".join(re.sub(r"[^a-z0-9_ ]", "", label.lower()).split())
 
 
 def build_gpu_facts(device: str, leaves: GpuFields, address: str | None, processes: int | None) -> list[Fact]:
-    """Return one GPU's facts, for a lost one only its identity."""
     found = [row for field in FIELDS if (row := _build_field_fact(field, leaves))]
     found += [row for row in (_build_recovery_fact(leaves), _build_health_fact(leaves), _build_slowdown_fact(leaves)) if row]
     if address:
@@ -91,7 +89,7 @@ def build_gpu_facts(device: str, leaves: GpuFields, address: str | None, process
 
 
 def _build_extra_attrs(row: Fact, found: list[Fact]) -> Mapping[str, object]:
-    """Attach the board's default power limit to the power limit, which is judged against it."""
+    """The power limit carries the board's default, against which it is judged."""
     if row.key != "gpu.power.limit" or row.status is not Status.OK:
         return row.attrs
     default = next((fact for fact in found if fact.key == "gpu.power.default"), None)
@@ -104,9 +102,9 @@ _TROUBLE_PATTERN = re.compile(
 
 
 def list_unknown_lines(leaves: GpuFields) -> list[str]:
-    """Return the lines of unread fields whose value may report trouble.
+    """Return lines of unread fields whose value may report trouble.
 
-    None for a lost GPU, which prints trouble in every field. Errors instead of values are in `gpu.field_errors`.
+    None for a lost GPU, where every field does. Errors instead of values are in `gpu.field_errors`.
     """
     if _find_errors(leaves)[1] is not None:
         return []
@@ -120,7 +118,7 @@ def list_unknown_lines(leaves: GpuFields) -> list[str]:
 
 
 def _find_errors(leaves: GpuFields) -> tuple[list[tuple[str, Cell]], Cell | None]:
-    """Return the fields that hold an error, and the cell that shows a lost GPU (or that most fields failed)."""
+    """Return erroneous fields, and the cell that shows a lost GPU (or that most fields failed)."""
     lost = next(
         (cell for _, cell in leaves.all if len(cell.text) in _LOST_TEXT_LENGTHS and cell.text.strip(" []().").lower() == LOST_GPU_TEXT),
         None,
@@ -132,7 +130,7 @@ def _find_errors(leaves: GpuFields) -> tuple[list[tuple[str, Cell]], Cell | None
 
 
 def _build_field_fact(field: Field, leaves: GpuFields) -> Fact | None:
-    """Return the first path's value, else the worst status found, else None if the driver branch has no such field."""
+    """The first path's value, else the worst status, else None: no such field in this driver branch."""
     worst: Fact | None = None
     for path in field.paths:
         fact = _build_path_fact(field, path, leaves)
@@ -181,7 +179,7 @@ def _sum_values(values: list[Value]) -> Value:
 
 
 def _build_recovery_fact(leaves: GpuFields) -> Fact | None:
-    """`gpu_recovery_action` exists since driver 550, `gpu_reset_status` since 535."""
+    """`gpu_recovery_action` since driver 550, `gpu_reset_status` since 535."""
     cell = leaves.get("gpu_recovery_action")
     if cell and classify_cell(cell.text) is Status.OK:
         return Fact(CHECK, "gpu.recovery_action", cell.text.strip().replace(" ", "_"), line=cell.line)
@@ -199,7 +197,7 @@ _HEALTHY_WORDS = ("full", "false", "none", "no", "not in progress")
 
 
 def _build_health_fact(leaves: GpuFields) -> Fact | None:
-    """Use the driver's summary if printed, else derive it from the parts."""
+    """The driver's summary if printed, else derived from the parts."""
     parts = {name: cell for name in _HEALTH_PARTS if (cell := leaves.get(f"health/{name}")) and classify_cell(cell.text) is Status.OK}
     attrs: Mapping[str, str] = {name: cell.text.strip() for name, cell in parts.items()}
     summary = leaves.get("health/summary")

@@ -45,13 +45,11 @@ class _GpuLinks:
 
 
 def is_nvlink(text: str) -> bool:
-    """Return whether the text starts with a GPU line and mentions links."""
     lead = _GPU_PATTERN.match(get_first_line(text) or "") is not None
     return lead and bool(re.search(r"(?m)^\s*Link \d{1,3}: ", text) or _NONE_PATTERN.search(text) or _ALL_DOWN_PATTERN.search(text))
 
 
 def parse_nvlink(text: str) -> Sequence[Fact]:
-    """Return state, speed and errors of every printed GPU."""
     gpus: dict[int, _GpuLinks] = {}
     here = _GpuLinks()
     for line in split_lines(text):

@@ -1,4 +1,4 @@
-"""Facts of one nvidia-smi report: its GPUs, their count, messages beside it, and missing parts."""
+"""Facts of one nvidia-smi report: its GPUs, their count, messages beside it, missing parts."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ HOST_KEYS = {"driver_version": "driver.version", "cuda_version": "driver.cuda_ve
 
 
 class ReportedGpu(NamedTuple):
-    """One GPU as printed. `processes` is None if not stated, `number` None if not printed."""
+    """`processes` None: not stated; `number` None: not printed."""
 
     leaves: GpuFields
     address: str | None
@@ -36,10 +36,11 @@ def build_host_facts(head: Mapping[str, str]) -> list[Fact]:
 def build_report_facts(
     host: Sequence[Fact], gpus: Sequence[ReportedGpu], attached: str, beside: str, cut: str, *, selected: bool = False
 ) -> list[Fact]:
-    """Return all facts of a report.
+    """Only a complete report counts GPUs and reports that no infoROM warning came.
 
-    Only a complete report counts GPUs and reports that no infoROM warning came; one of `selected` sections (`-d`) does
-    neither. In a report of some GPUs (`-i 3`) the numbers are unknown, so GPUs are named by address.
+    One of `selected` sections (`-d`) does neither. With some GPUs only (`-i 3`) numbers are unknown, so GPUs are named
+    by
+    address.
     """
     said = parse_number(attached) if attached.strip() else None
     some = not cut and said is not None and int(said) != len(gpus)

@@ -13,7 +13,7 @@ from tools.fact import Fact
 
 
 def _build_complaint_format(check: str) -> Format:
-    """An error message instead of an answer is a finding of the check that ran nvidia-smi."""
+    """An error message instead of an answer is a finding of the check."""
 
     def parse(text: str) -> list[Fact]:
         return [replace(fact, check=check) for fact in parse_complaints(text)]

@@ -26,12 +26,11 @@ _COMPUTE_MODES = {"E. Process": "Exclusive_Process", "E. Thread": "Exclusive_Thr
 
 
 def is_table(text: str) -> bool:
-    """Return whether the text has exactly one table."""
     return len(_HEAD_PATTERN.findall(text[:20000])) == 1 and text.count("NVIDIA-SMI ") == 1
 
 
 def parse_table(text: str) -> Sequence[Fact]:
-    """Return the table's facts. Its ECC column sums DRAM and SRAM; a count above zero is reported as DRAM's."""
+    """The ECC column sums DRAM and SRAM; a count above zero is reported as DRAM's."""
     head = _HEAD_PATTERN.search(text)
     gpus = list(_iter_gpus(split_lines(text)))
     if not gpus or head is None:
@@ -59,7 +58,7 @@ def _iter_gpus(lines: Sequence[str]) -> Iterator[ReportedGpu]:
 
 
 def _parse_ecc(text: str) -> list[tuple[str, str]]:
-    """Accept Off, N/A (no ECC), On (counts are per MIG device) or the uncorrectable count."""
+    """Off, N/A (no ECC), On (counts are per MIG device) or the uncorrectable count."""
     if text in ("Off", "On"):
         return [("ecc_mode/current_ecc", "Enabled" if text == "On" else "Disabled")]
     if not text.isdecimal():

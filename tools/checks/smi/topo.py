@@ -19,7 +19,6 @@ _CELL_PATTERN = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|PSB|SOC|NV(\d{1,2})|N/A")
 
 
 def is_matrix(text: str) -> bool:
-    """Return whether the text has exactly one matrix header."""
     return len(_find_header_lines(_ANSI_PATTERN.sub("", text))) == 1
 
 
@@ -28,7 +27,7 @@ def _find_header_lines(text: str) -> list[list[str]]:
 
 
 def parse_matrix(text: str) -> Sequence[Fact]:
-    """Return each GPU's peers by kind of path. Raise Unreadable if a GPU has no complete row."""
+    """Raise Unreadable if a GPU has no complete row."""
     clean = _ANSI_PATTERN.sub("", text)
     head = _find_header_lines(clean)[0]
     columns = [word for word in head[: head.index("CPU")] if _NAME_PATTERN.fullmatch(word)]
@@ -45,7 +44,7 @@ def parse_matrix(text: str) -> Sequence[Fact]:
 
 
 def _parse_links(cells: dict[str, str], gpus: Sequence[str], name: str) -> tuple[list[int], str]:
-    """Return the width of each NVLink bond to another GPU, and the row as text."""
+    """Return each NVLink bond's width, and the row as text."""
     matches = [_CELL_PATTERN.fullmatch(cells[peer]) for peer in gpus if peer != name]
     widths = [int(match[1]) for match in matches if match and match[1]]
     return widths, f"{name}: " + " ".join(cells[peer] for peer in gpus)

@@ -29,12 +29,10 @@ _INVALID_XML_CHARS_PATTERN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udf
 
 
 def is_xml(text: str) -> bool:
-    """Return whether the text holds the report, complete or cut."""
     return f"<{ROOT_ELEMENT}" in text or text.lstrip().startswith("<?xml")
 
 
 def parse_xml(text: str) -> Sequence[Fact]:
-    """Return the facts of the report and of the messages before and after it."""
     start = text.find("<?xml")
     start = text.find(f"<{ROOT_ELEMENT}") if start < 0 else start
     closing = text.find(f"</{ROOT_ELEMENT}>")
@@ -54,17 +52,17 @@ def parse_xml(text: str) -> Sequence[Fact]:
 
 
 def _find_plain_tail(text: str) -> str:
-    """Return the messages after truncated XML: lines without markup after the last complete GPU."""
+    """Messages after truncated XML: lines without markup after the last complete GPU."""
     return "\n".join(line for line in split_lines(text[text.rfind("</gpu>") :]) if "<" not in line)
 
 
 def _parse_tree(text: str) -> Element:
-    """Use defusedxml, which refuses entities, only if one is declared: the plain parser saves a third of the time."""
+    """defusedxml refuses entities; without them the plain parser saves a third of the time."""
     return Xml.fromstring(text) if "<!ENTITY" in text else read_plain(text)  # noqa: S314
 
 
 def _parse_root(text: str) -> tuple[Element, str]:
-    """Return the tree, and why it is incomplete ("" if complete). Broken text keeps its complete <gpu> elements."""
+    """Return the tree, and why it is incomplete or "". Broken text keeps its complete <gpu> elements."""
     try:
         return _parse_tree(text), ""
     except (ParseError, ValueError) as why:

@@ -1,4 +1,4 @@
-"""Programs that a site's checks may run, with each one's read-only usages: one table per subject. May import `usage`."""
+"""Programs that a site's checks may run, with their read-only usages, one table per subject. May import `usage`."""
 
 from collections.abc import Mapping
 

@@ -1,8 +1,7 @@
-"""Programs that read files or list places: contents only from `tools.checks.site.paths`, elsewhere name, size and
-owner.
+"""Read files or list places: contents only from `tools.checks.site.paths`, elsewhere name, size and owner.
 
-Programs that read contents take named files and never recurse, because allowed folders may contain secrets. `diff` is
-left out: it compares folders without an option.
+Programs that read contents take named files and never recurse, because allowed folders may hold secrets. `diff` is left
+out: it compares folders without an option.
 """
 
 from collections.abc import Mapping
