@@ -37,6 +37,7 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
+    """One stored output; `at` is its modification time in seconds since 1970."""
 
     file: Path
     sha: str

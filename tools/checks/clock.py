@@ -76,7 +76,7 @@ def parse_clock(text: str) -> Sequence[Fact]:
 
 
 def merge_sync_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Synchronised if chrony or timedatectl says so: a site may run ntpd or PTP beside either."""
+    """Return synchronised if chrony or timedatectl says so: a site may run ntpd or PTP beside either."""
     said = [fact for fact in facts if fact.key == "time.synchronised"]
     kept = next((fact for fact in said if fact.value is True), None)
     chosen = kept or (said[0] if said else None)

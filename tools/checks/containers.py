@@ -40,7 +40,7 @@ def is_info(text: str) -> bool:
 
 
 def parse_info(text: str) -> Sequence[Fact]:
-    """Without its daemon the client exits 0 with the error in `ServerErrors`."""
+    """Return runtimes and cgroup driver. Without its daemon the client exits 0 with the error in `ServerErrors`."""
     info = next(parse_json_lines(text), None)
     runtimes = info.get("Runtimes") if info else None
     if not isinstance(runtimes, Mapping) and _NO_ENGINE_PATTERN.search(text):
@@ -158,7 +158,6 @@ def split_container_answers(text: str) -> Iterator[tuple[str, str, int | None]]:
 
 
 def build_frame_sniffer(inside: Callable[[str], bool]) -> Callable[[str], bool]:
-
     def sniff(text: str) -> bool:
         return _HEAD_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None and inside(text[:65536])
 

@@ -66,7 +66,7 @@ def is_ibstat(text: str) -> bool:
 
 
 def parse_ibstat(text: str) -> Sequence[Fact]:
-    """A port cut off before its link layer is left out and reported as unreadable."""
+    """Return each port's facts. A port cut off before its link layer is reported as unreadable."""
     cards, ports = _parse_ports(text)
     several = Counter(card for (card, _), _ in ports)
     found = [fact for port, fields in ports for fact in _build_port_facts(port, fields, _format_port_name(port, several[port[0]]))]

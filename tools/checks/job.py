@@ -72,7 +72,7 @@ def parse_env(text: str) -> Sequence[Fact]:
 
 
 def report_missing_env(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Empty output is unobserved, not fine: the job is gone."""
+    """Report empty output as unobserved, not as fine: the job is gone."""
     why = "no process of a job is left to read it from, or there is no node kit to read it with; what its log tells of it is under joblog"
     return facts or [build_unobserved_fact("env", Status.UNREADABLE, why)]
 

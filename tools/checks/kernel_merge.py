@@ -64,7 +64,7 @@ def merge_kernel_logs(facts: Sequence[Fact], boot_id: str = "", booted_at: datet
 
 
 def merge_host_kernel_logs(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """`settle`: merge with the boot id and boot time among the facts."""
+    """Merge with the boot id and boot time among the facts (`settle`)."""
 
     def told(key: str) -> str:
         return next((str(fact.value) for fact in facts if fact.key == key and fact.value), "")

@@ -46,7 +46,6 @@ LIMITS_COMMAND = (
 
 @dataclass(slots=True)
 class _Processes:
-
     names: dict[str, str] = field(default_factory=dict)
     parents: dict[str, str] = field(default_factory=dict)
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)

@@ -51,7 +51,7 @@ def is_limit(text: str) -> bool:
 
 
 def parse_limit(text: str) -> Sequence[Fact]:
-    """`65536 65536` in bytes, or `unlimited`. The soft limit counts: nothing raises it for a job."""
+    """Parse `65536 65536` in bytes, or `unlimited`. The soft limit counts: nothing raises it for a job."""
     value = convert_to_kib(text.split()[0])
     return [Fact(CHECK, "mem.memlock_kib", value, unit="KiB", line=f"memlock {text.strip()}")]
 
@@ -61,7 +61,8 @@ def is_events(text: str) -> bool:
 
 
 def parse_events(text: str) -> Sequence[Fact]:
-    """A group's count includes its children, so only topmost groups are added; the deepest is named.
+    """Return the OOM kills of all cgroups. Only topmost groups are added, as counts include children; the deepest is
+    named.
 
     `oom` counts how often a group reached its own limit. Kills without it mean that the host's memory was used up.
     """

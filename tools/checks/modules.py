@@ -103,7 +103,7 @@ def is_fabric_manager_version(text: str) -> bool:
 
 
 def parse_fabric_manager_version(text: str) -> Sequence[Fact]:
-    """The installed version, running or not."""
+    """Return the installed version, running or not."""
     said = _MANAGER_PATTERN.search(text)
     if said is None:
         raise Unreadable("no version of the fabric manager")

@@ -30,7 +30,6 @@ _ACS_PATTERN = re.compile(r"\s*ACSCtl:\s*SrcValid([+-])")
 
 @dataclass(slots=True)
 class _PciFunction:
-
     address: str
     kind: str
     head: str
@@ -61,7 +60,7 @@ def is_lspci(text: str) -> bool:
 
 
 def parse_lspci(text: str) -> Sequence[Fact]:
-    """A list of bridges only does not count GPUs."""
+    """Return GPU and bridge facts. A list of bridges only does not count GPUs."""
     functions = _parse_functions(text)
     gpus = [function for function in functions if function.is_gpu]
     found = [fact for gpu in gpus for fact in _build_gpu_facts(gpu)]

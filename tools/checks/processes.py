@@ -39,6 +39,7 @@ _ROWS_ATTR = "rows"
 
 
 class Process(NamedTuple):
+    """One row of ps."""
 
     ppid: int
     user: str
@@ -61,7 +62,7 @@ def is_gpu_apps(text: str) -> bool:
 
 
 def parse_gpu_apps(text: str) -> Sequence[Fact]:
-    """Memory per process and GPU, absent if the driver gives no amount."""
+    """Return memory per process and GPU, absent if the driver gives no amount."""
     found = []
     for line in split_lines(text):
         if app := _APP_PATTERN.match(line):
@@ -135,7 +136,7 @@ def _find_session_daemon(pid: int, rows: Mapping[int, Process]) -> int:
 
 
 def _split_command(text: str) -> tuple[str, str]:
-    """ps pads the short name to 32 characters; it may contain blanks."""
+    """Split name and arguments: ps pads the name to 32 characters, and it may contain blanks."""
     if len(text) > _COMM_CHARS and text[_COMM_CHARS] == " ":
         return text[:_COMM_CHARS].strip(), text[_COMM_CHARS + 1 :].strip()
     comm, _, args = text.partition(" ")
@@ -222,7 +223,7 @@ def _explain_orphan(process: Process | None, live: frozenset[str]) -> str:
 
 
 def _find_live_jobs(processes: Iterable[Process], rows: Mapping[int, Process]) -> frozenset[str]:
-    """A job lives if its step daemon runs, or a process's parent is outside the job or unknown."""
+    """Return jobs with a step daemon, or with a process below an unknown parent or one outside the job (not pid 1)."""
 
     def led(process: Process) -> bool:
         parent = rows.get(process.ppid)

@@ -55,7 +55,7 @@ def is_policy(text: str) -> bool:
 
 
 def parse_policy(text: str) -> Sequence[Fact]:
-    """`cpupower frequency-info -p`: a CPU without governor has no such row."""
+    """Parse `cpupower frequency-info -p`; a CPU without governor has no such row."""
     governors = Counter(row[1] for row in map(_POLICY_PATTERN.match, split_lines(text)) if row)
     return _build_governor_facts(governors, Counter()) or [
         Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="the processor's frequency is not controlled by Linux")

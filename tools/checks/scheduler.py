@@ -67,7 +67,7 @@ def is_node(text: str) -> bool:
 
 
 def parse_node(text: str) -> Sequence[Fact]:
-    """A node unknown to Slurm is absent; an unreachable Slurm is unobserved."""
+    """Return state and reason. A node unknown to Slurm is absent; an unreachable Slurm is unobserved."""
     if text.lstrip().startswith("{"):
         return _parse_json_node(text)
     row = _STATE_PATTERN.search(text)
@@ -135,7 +135,7 @@ def is_running_jobs(text: str) -> bool:
 
 
 def parse_running_jobs(text: str) -> Sequence[Fact]:
-    """Jobs from the queue: without cgroups, no process shows its job."""
+    """Return the queue's jobs: without cgroups, no process shows its job."""
     rows = [row for row in map(_RUNNING_JOB_PATTERN.match, split_lines(text)) if row]
     jobs = list(dict.fromkeys(row[1] for row in rows if row[2] in NODE_HOLDING_STATES))
     if not jobs:
@@ -152,7 +152,7 @@ def parse_running_jobs(text: str) -> Sequence[Fact]:
 
 
 def parse_no_accounting(text: str) -> Sequence[Fact]:
-    """Absent: the site's Slurm keeps no accounts."""
+    """Report absent: the site's Slurm keeps no accounts."""
     return [Fact(CHECK, "sched.job", status=Status.ABSENT, line=text.strip()[:200])]
 
 

@@ -102,7 +102,7 @@ def is_units(text: str) -> bool:
 
 
 def parse_units(text: str) -> Sequence[Fact]:
-    """Name units without `.service`. Blocks without a state are counted as unreadable."""
+    """Return units' states, named without `.service`. Blocks without a state are counted as unreadable."""
     found: list[Fact] = []
     broken = 0
     for block in re.split(r"\n\s*\n", text.strip()):

@@ -50,7 +50,7 @@ def is_mounts(text: str) -> bool:
 
 
 def parse_mounts(text: str) -> Sequence[Fact]:
-    """A mount without an answer is where the kit got stuck: timeout."""
+    """Return one fact per mount. One without an answer is where the kit got stuck: timeout."""
     kinds: dict[str, str] = {}
     answers: dict[str, tuple[str, str, str]] = {}
     for line in split_lines(text):
@@ -70,7 +70,7 @@ def parse_mounts(text: str) -> Sequence[Fact]:
 
 
 def add_absent_mounts(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Absent: nothing shared is mounted, or the node has no kit."""
+    """Report absent: nothing shared is mounted, or the node has no kit."""
     if not facts or any(fact.key == "store.mount" or fact.status.blind for fact in facts):
         return facts
     return [*facts, Fact(CHECK, "store.mount", status=Status.ABSENT, line="no shared file system, or no node kit to ask one safely")]

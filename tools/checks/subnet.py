@@ -39,7 +39,7 @@ def is_manager(text: str) -> bool:
 
 
 def parse_manager(text: str) -> Sequence[Fact]:
-    """`none` if the manager does not answer; skipped on a host without a usable port."""
+    """Return the manager's state, `none` if it does not answer; skipped on a host without a usable port."""
     if row := _MANAGER_PATTERN.search(text):
         return [Fact(CHECK, "fabric.sm", row[1], line=row[0][:200])]
     if silent := _NO_MANAGER_PATTERN.search(text):

@@ -38,7 +38,7 @@ def is_versions(text: str) -> bool:
 
 
 def parse_versions(text: str) -> Sequence[Fact]:
-    """Of the host, or of each container that the kit queried."""
+    """Return versions of the host, or of each container that the kit queried."""
     framed = list(split_container_answers(text))
     parts = [(name[:12], said) for name, said, _ in framed] if framed else [(None, text)]
     rows = [(row, device) for device, said in parts if (row := _find_answer(said))]
@@ -112,7 +112,7 @@ def _format_nccl_version(value: Any) -> str:
 
 
 def prefer_container_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Jobs in containers do not see the host's PyTorch: prefer the containers'."""
+    """Prefer containers' versions: jobs in them do not see the host's PyTorch."""
     inside = [fact for fact in facts if fact.device or fact.status.blind]
     if any(fact.key == "vers.torch" and fact.device for fact in inside):
         return inside

@@ -58,7 +58,7 @@ def is_probe(text: str) -> bool:
 
 
 def parse_probe(text: str) -> Sequence[Fact]:
-    """One line per GPU. If fewer GPUs answered than were counted, the rest is unobserved."""
+    """Parse one line per GPU. If fewer GPUs answered than were counted, the rest is unobserved."""
     rows = probes.parse_probe_rows(text, "cuda")
     if not rows:
         raise Unreadable("no line of the probe is whole")
@@ -117,7 +117,7 @@ def is_device_query(text: str) -> bool:
 
 
 def parse_device_query(text: str) -> Sequence[Fact]:
-    """deviceQuery runs nothing on a GPU: listed GPUs are counted, not called healthy."""
+    """Count the listed GPUs, without calling them healthy: deviceQuery runs nothing on them."""
     if error := _QUERY_PATTERN.search(text):
         code = int(error[1])
         return [

@@ -42,7 +42,7 @@ def is_nccl(text: str) -> bool:
 
 
 def parse_nccl(text: str) -> Sequence[Fact]:
-    """A table without footer is incomplete and never proves correct results."""
+    """Return bandwidth, correctness and failure. A table without footer never proves correct results."""
     table = parse_nccl_table(text)
     failure = _find_failure(text, table)
     if not table.rows and not failure:

@@ -38,6 +38,7 @@ class SizeMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class SizeRow:
+    """One message size with one or two measurements."""
 
     size: int
     type: str

@@ -104,7 +104,6 @@ def _validate_kind(kind: str) -> str:
 
 
 def _build_parse_validator(name: str, read_as: Callable[[str], Any]) -> PlainValidator:
-
     def check(given: Any) -> Any:
         if not isinstance(given, str) or not given:
             raise ValueError(f"{name} must be text")

@@ -53,12 +53,12 @@ _READABLE_PATH_PATTERN = re.compile("|".join(map(_translate_glob, _READABLE_GLOB
 
 
 def is_queryable_path(word: str) -> bool:
-    """Absolute, never up, and not private to one user or process."""
+    """Return whether the path is absolute, never goes up, and is not private to one user or process."""
     return bool(_PATH_PATTERN.fullmatch(word)) and not _PARENT_STEP_PATTERN.search(word) and not _PERSONAL_PATH_PATTERN.fullmatch(word)
 
 
 def is_readable_path(word: str) -> bool:
-    """Whether the content may be read."""
+    """Return whether the content may be read."""
     if (
         not is_queryable_path(word)
         or _SECRET_PATTERN.fullmatch(word)

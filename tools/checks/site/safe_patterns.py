@@ -19,7 +19,7 @@ class BadPattern(ValueError):
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Refuse long patterns and nesting that a hostile line could make slow."""
+    """Compile a pattern. Refuse long ones and nesting that a hostile line could make slow."""
     tree, compiled = _parse_pattern(text)
     _refuse_endless(list(_iter_repeats(tree)))
     if _count_nested_ways(tree) > MAX_MATCH_WAYS:
@@ -28,7 +28,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 def compile_whole_pattern(text: str, longest: int) -> re.Pattern[str]:
-    """For whole values of at most `longest` characters. Refuse more than MAX_MATCH_WAYS."""
+    """Compile a pattern for whole values of at most `longest` characters. Refuse more than MAX_MATCH_WAYS."""
     tree, compiled = _parse_pattern(text)
     if _count_ways(tree, longest + 1) > MAX_MATCH_WAYS:
         raise BadPattern("can take for ever: at most two endless repetitions (such as .*) behind each other, and none inside another")
@@ -41,7 +41,7 @@ MIN_NEEDLE_CHARS = 4
 
 @dataclass(frozen=True, slots=True)
 class LinePattern:
-    """For untrusted lines. `needle`: text in every match; `ways`: worst cost of a try per character."""
+    """A pattern for untrusted lines. `needle`: text in every match; `ways`: worst cost of a try per character."""
 
     compiled: re.Pattern[str]
     needle: str
@@ -49,7 +49,7 @@ class LinePattern:
 
 
 def compile_line_pattern(text: str, longest: int) -> LinePattern:
-    """For lines cut at `longest` characters.
+    """Compile a pattern for lines cut at `longest` characters.
 
     Refuses patterns that match the empty line, are not linear with a small bound, or have no fixed text as needle.
     """

@@ -65,7 +65,7 @@ class Usage:
 
 
 def build_usage(*forms: str, options: str = "", before: str = "", must: str = "") -> Usage:
-    """Without forms it takes no words."""
+    """Return a usage, which takes no words without forms."""
     return Usage(forms or ("",), options, before, must)
 
 

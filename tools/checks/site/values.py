@@ -28,7 +28,7 @@ _STEP_PATTERN = re.compile(r"[A-Za-z_][\w-]*|\[(\d+|\*)\]")
 
 
 def parse_json_path(text: str) -> tuple[str | int, ...]:
-    """`ports[*].state` → ("ports", "*", "state"); at most one `[*]`."""
+    """Parse `ports[*].state` to ("ports", "*", "state"); at most one `[*]`."""
     found = _PATH_PATTERN.fullmatch(text)
     if found is None:
         raise BadPath(f"{text!r} is no path; write names, [0] and one [*], like ports[*].state")
@@ -58,7 +58,7 @@ class ValueReader:
     says: str = ""
 
     def extract_facts(self, text: str) -> list[Fact]:
-        """Raise Unreadable if the text cannot be parsed."""
+        """Return the facts. Raise Unreadable if the text cannot be parsed."""
         rows = self._iter_line_values(text) if self.pattern else self._iter_json_values(text)
         found = [self._build_fact(value, device, line) for value, device, line in rows][:MAX_FACTS]
         return found or [Fact(self.check, self.key, status=Status.ABSENT, line=f"nothing of {self.key} in the output")]

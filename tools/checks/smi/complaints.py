@@ -48,7 +48,7 @@ def has_complaint(text: str) -> bool:
 
 
 def parse_complaints(text: str, names: Mapping[str, str] | None = None) -> Sequence[Fact]:
-    """`names` maps addresses to the report's device names."""
+    """Return the messages' facts. `names` maps addresses to the report's device names."""
     found: dict[tuple[str, str | None], Fact] = {}
     for line in split_lines(text):
         for fact in _parse_line(line.strip(), names or {}):

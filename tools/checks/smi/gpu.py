@@ -30,6 +30,7 @@ KEYS = tuple(row.key for row in FIELDS) + DERIVED_KEYS
 
 
 class Cell(NamedTuple):
+    """A field's text and its output line."""
 
     text: str
     line: str
@@ -63,7 +64,7 @@ class GpuFields:
 
 
 def normalize_label(label: str) -> str:
-    """`SRAM Uncorrectable SEC-DED` → `sram_uncorrectable_secded`, as path part."""
+    """Convert `SRAM Uncorrectable SEC-DED` to the path part `sram_uncorrectable_secded`."""
     return "_".join(re.sub(r"[^a-z0-9_ ]", "", label.lower()).split())
 
 

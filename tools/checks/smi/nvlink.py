@@ -36,7 +36,6 @@ def parse_no_links(text: str) -> Sequence[Fact]:
 
 @dataclass(slots=True)
 class _GpuLinks:
-
     speeds: list[float] = field(default_factory=list)
     down: list[int] = field(default_factory=list)
     errors: dict[str, dict[int, int]] = field(default_factory=dict)

@@ -36,7 +36,7 @@ def build_host_facts(head: Mapping[str, str]) -> list[Fact]:
 def build_report_facts(
     host: Sequence[Fact], gpus: Sequence[ReportedGpu], attached: str, beside: str, cut: str, *, selected: bool = False
 ) -> list[Fact]:
-    """Only a complete report counts GPUs and reports that no infoROM warning came.
+    """Return a report's facts. Only a complete one counts GPUs and reports that no infoROM warning came.
 
     One of `selected` sections (`-d`) does neither. With some GPUs only (`-i 3`) numbers are unknown, so GPUs are named
     by

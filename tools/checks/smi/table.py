@@ -30,7 +30,7 @@ def is_table(text: str) -> bool:
 
 
 def parse_table(text: str) -> Sequence[Fact]:
-    """The ECC column sums DRAM and SRAM; a count above zero is reported as DRAM's."""
+    """Parse the table. Its ECC column sums DRAM and SRAM; a count above zero is reported as DRAM's."""
     head = _HEAD_PATTERN.search(text)
     gpus = list(_iter_gpus(split_lines(text)))
     if not gpus or head is None:

@@ -32,7 +32,7 @@ def is_query(text: str) -> bool:
 
 
 def parse_query(text: str) -> Sequence[Fact]:
-    """A section without its process list is incomplete: left out and reported missing.
+    """Parse `-q`. A section without its process list is incomplete: left out and reported missing.
 
     `-q -d ECC,…` has no product names and is never a complete report.
     """
@@ -110,7 +110,7 @@ def is_list(text: str) -> bool:
 
 
 def parse_list(text: str) -> Sequence[Fact]:
-    """`GPU 0: NVIDIA L40S (UUID: GPU-…)` rows, and messages about lost GPUs."""
+    """Parse `GPU 0: NVIDIA L40S (UUID: GPU-…)` rows, and messages about lost GPUs."""
     rows = [(int(match[1]), match) for match in map(_LISTED_PATTERN.search, split_lines(text)) if match]
     found = list(parse_complaints(text))
     for number, match in rows:
@@ -135,7 +135,7 @@ def _normalize_column_name(cell: str) -> str:
 
 
 def parse_csv(text: str) -> Sequence[Fact]:
-    """`index, uuid, pci.bus_id, ecc.errors.uncorrected.volatile.dram, …`, one line per GPU."""
+    """Parse `index, uuid, pci.bus_id, ecc.errors.uncorrected.volatile.dram, …`, one line per GPU."""
     rows = [row for row in csv.reader(_list_csv_lines(text), skipinitialspace=True) if row]
     names = [_normalize_column_name(cell) for cell in rows[0]]
     whole = [row for row in rows[1:] if len(row) == len(names)]
