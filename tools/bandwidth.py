@@ -1,4 +1,4 @@
-"""How fast an all-reduce ran on each host at each message size, beside what its model reaches. What was not measured is not known, never zero."""
+"""All-reduce bandwidth per host and message size beside what the GPU model reaches. Unmeasured is unknown, never zero."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,20 +7,16 @@ from statistics import median
 from tools.fact import Fact, Status, Value
 
 BANDWIDTH_KEYS = frozenset({"nccl.busbw_at", "nccl.busbw_max"})
-MIN_BANDWIDTH_RATIO = 0.8
-"""Of what the model reaches: below it a host is slow."""
-MIN_JUDGED_BYTES = 1 << 30
-"""Bytes of a message from which on the model's number counts: smaller ones are slow on every machine."""
-PASTED_TABLE = "handed in"
-"""In the place of a host, for a table that somebody pasted."""
-MAX_GB_PER_SECOND = 10**6
-"""GB/s above which a number is no bandwidth, and bytes are bounded by the type of a message's size."""
+MIN_BANDWIDTH_RATIO = 0.8  # of what the model reaches; below it a host is slow
+MIN_JUDGED_BYTES = 1 << 30  # smaller messages are slow on every machine and are not judged
+PASTED_TABLE = "handed in"  # host name used for a table that a user pasted
+MAX_GB_PER_SECOND = 10**6  # larger numbers are not a bandwidth
 MAX_MESSAGE_BYTES = 1 << 50
 
 
 @dataclass(frozen=True, slots=True)
 class BandwidthCurve:
-    """One host: (bytes of a message, GB/s), by size. `expected` is what its model reaches with large ones; None where nobody wrote it down."""
+    """(message bytes, GB/s) points by size. `expected`: what the model reaches with large messages, None if unknown."""
 
     host: str
     points: tuple[tuple[int, float], ...]
@@ -32,21 +28,20 @@ class BandwidthCurve:
 
     @property
     def is_slow(self) -> bool:
-        """Whether it stays below its model's band. Never said of small messages alone, or without a band."""
+        """Whether large messages stay below the model's band; False without a band."""
         judged = [speed for size, speed in self.points if size >= MIN_JUDGED_BYTES]
         return bool(judged) and self.expected is not None and max(judged) < MIN_BANDWIDTH_RATIO * self.expected
 
 
 @dataclass(frozen=True, slots=True)
 class Bandwidths:
-    """The curves of several hosts, in the hosts' order. `blind` are hosts that were asked about and not measured."""
+    """Curves in the hosts' order. `blind` hosts were requested and not measured."""
 
     curves: tuple[BandwidthCurve, ...]
     blind: tuple[str, ...] = ()
 
     @property
     def bands(self) -> tuple[float, ...]:
-        """What the models of these hosts reach, each number once."""
         return tuple(sorted({row.expected for row in self.curves if row.expected}))
 
     @property
@@ -54,12 +49,11 @@ class Bandwidths:
         return tuple(sorted({size for row in self.curves for size, _ in row.points}))
 
     def select_slowest(self, most: int) -> tuple[BandwidthCurve, ...]:
-        """In their own order, when there are more than `most`: first those too slow for their model, then the slowest."""
+        """Return at most `most` curves in their own order: hosts too slow for their model, then the slowest."""
         slowest = sorted(self.curves, key=lambda row: (not row.is_slow, row.best))[:most]
         return tuple(row for row in self.curves if row in slowest)
 
     def build_table(self) -> list[tuple[str, ...]]:
-        """The same in cells, a head first."""
         head = ("host", *(format_size(size) for size in self.sizes), "model reaches")
         rows = [(row.host, *_format_cells(row, self.sizes), f"{row.expected:g}" if row.expected else "?") for row in self.curves]
         blind = [(host, *("?" for _ in self.sizes), "?") for host in self.blind]
@@ -67,14 +61,14 @@ class Bandwidths:
 
 
 def bandwidths(hosts: Sequence[str], facts: Iterable[Fact], expected: Callable[[str], Value]) -> Bandwidths:
-    """What these facts say of these hosts, and of tables that people pasted; `expected` is what a host's model reaches."""
+    """Return the bandwidths of these hosts and of pasted tables. `expected` returns what a host's model reaches."""
     found: dict[str, dict[int, float]] = {}
     asked = set(hosts)
     for fact in facts:
         size = fact.attrs.get("size")
         if _is_bandwidth_fact(fact) and (not fact.host or fact.host in asked) and type(size) is int and 0 < size <= MAX_MESSAGE_BYTES:
             points = found.setdefault(fact.host or PASTED_TABLE, {})
-            points[size] = max(float(fact.value), points.get(size, 0.0))  # type: ignore[arg-type]  # _counts looked
+            points[size] = max(float(fact.value), points.get(size, 0.0))  # type: ignore[arg-type]  # _is_bandwidth_fact checked it
     order = [*(host for host in hosts if host in found), *([PASTED_TABLE] if PASTED_TABLE in found else [])]
     curves = tuple(BandwidthCurve(host, tuple(sorted(found[host].items())), _parse_speed(expected(host))) for host in order)
     return Bandwidths(curves, tuple(host for host in hosts if host not in found))
@@ -95,7 +89,6 @@ def _format_cells(row: BandwidthCurve, sizes: Sequence[int]) -> list[str]:
 
 
 def format_size(size: int) -> str:
-    """`512 MiB`."""
     for unit, step in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= step:
             return f"{size / step:.4g} {unit}"
@@ -103,7 +96,7 @@ def format_size(size: int) -> str:
 
 
 def summarize_bandwidths(all_of: Bandwidths) -> str:
-    """The same in a line, for the words beside a picture and for who cannot see it; empty where nothing was measured."""
+    """Return one line as text alternative to the chart; empty without measurements."""
     if not all_of.curves:
         return ""
     best = [row.best for row in all_of.curves]

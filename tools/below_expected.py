@@ -1,7 +1,6 @@
-"""What GPUs and their links reach beside what such ones should: facts `expect.*` of those that stay well below it, and of no others. Pure.
+"""GPUs and links well below expected performance, as facts `expect.*`. Pure.
 
-Of what a host is expected to reach nothing is made up: no fact where the model of the GPU is not known, where its link is none that is modelled, or
-where fewer than three others ran the same product.
+Nothing is reported for an unknown GPU model, a link that is not modelled, or fewer than three peers with the product.
 """
 
 from collections import defaultdict
@@ -15,10 +14,8 @@ from kb.performance.time_model import compute_expected_time
 from kb.performance.workloads import AllReduce, BadWorkload, Copy, Gemm
 from tools.fact import Fact, Status
 
-MIN_EXPECTED_RATIO = 0.75
-"""Of what is expected: what stays below it is outside of every interval that healthy machines have."""
-LARGE_MESSAGE_BYTES, MATRIX_EDGE = 8 << 30, 8192
-"""Bytes of a message that is large, and the edge of a matrix."""
+MIN_EXPECTED_RATIO = 0.75  # of the expected value; healthy machines stay above it
+LARGE_MESSAGE_BYTES, MATRIX_EDGE = 8 << 30, 8192  # bytes of a large message, edge of a square matrix
 _COPY_KEYS = {"bw.h2d": "expect.h2d", "bw.d2h": "expect.d2h"}
 _READ_KEYS = frozenset({"gpu.product", "gpu.clock.sm", "gpu.throttle.idle", "gemm.tflops", "nccl.busbw_max", "nccl.ranks", *_COPY_KEYS})
 FactsByKey = dict[str, list[Fact]]
@@ -26,7 +23,7 @@ DevicePlace = tuple[str, str]
 
 
 def find_below_expected(facts: Iterable[Fact]) -> list[Fact]:
-    """Every GPU and host that stays below, each fact with the source's line, time and digest; its value is the part of the expected that was seen."""
+    """Return a fact per GPU or host below expectation, with its source's line, time and digest; value: seen / expected."""
     by_key: FactsByKey = defaultdict(list)
     for fact in facts:
         if fact.key in _READ_KEYS and fact.status is Status.OK and fact.host and not fact.stale:
@@ -43,7 +40,7 @@ def find_below_expected(facts: Iterable[Fact]) -> list[Fact]:
 
 
 def _find_low_clocks(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
-    """GPUs that compute at a low SM clock. An idle one rests, and one that does not say whether it is idle may."""
+    """Only GPUs known to be busy: an idle GPU clocks down."""
     busy = {_get_place(fact) for fact in by_key["gpu.throttle.idle"] if fact.value is False}
     found = []
     for fact in by_key["gpu.clock.sm"]:
@@ -59,7 +56,7 @@ def _find_low_clocks(by_key: FactsByKey, models: dict[DevicePlace, Accelerator])
 
 
 def _find_slow_products(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
-    """GPUs that multiply slower than most of the same model. How fast is right depends on how the tool was built, so peers alone say it."""
+    """Compare with the same model's median only: the absolute speed depends on how the tool was built."""
     ran: dict[str, list[Fact]] = defaultdict(list)
     for fact in by_key["gemm.tflops"]:
         if _get_place(fact) in models and _get_number(fact) > 0:
@@ -77,7 +74,6 @@ def _find_slow_products(by_key: FactsByKey, models: dict[DevicePlace, Accelerato
 
 
 def _find_slow_copies(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
-    """Copies that stay below what the GPU's PCIe link carries."""
     found = []
     for key, name in _COPY_KEYS.items():
         for fact in by_key[key]:
@@ -92,7 +88,7 @@ def _find_slow_copies(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]
 
 
 def _find_slow_all_reduces(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
-    """All-reduces within one host that stay below what its NVLinks carry."""
+    """Only all-reduces within one host (NVLink)."""
     ranks = {fact.host: round(_get_number(fact)) for fact in by_key["nccl.ranks"] if fact.check == "nccl1"}
     of_host = {host: gpu for (host, _), gpu in models.items()}
     found = []
@@ -123,7 +119,6 @@ def _build_expected_fact(fact: Fact, key: str, seen: float, want: float, more: M
 
 
 def _round_to_three_figures(value: float) -> float | int:
-    """Three figures: 23, 8.25."""
     return round(value) if value >= 100 else float(f"{value:.3g}")
 
 

@@ -1,12 +1,12 @@
-"""Clock: what time it is, as a value handed in. Nothing below the composition root asks the machine."""
+"""Clock, injected: only the composition root reads the machine's clock."""
 
 from datetime import datetime
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """UTC now. Tests and the sandbox have their own."""
+    """UTC now."""
 
     def now(self) -> datetime:
-        """The moment, with its time zone."""
+        """Return the time with its zone."""
         ...

@@ -1,6 +1,6 @@
-"""Names of devices: PCI addresses become gpuN and mlx5_N, and nvidia-smi's running numbers become the GPU's place on the bus.
+"""Device names: PCI addresses become gpuN and mlx5_N, nvidia-smi's numbers the GPU's place on the bus.
 
-The place on the bus does not move when a GPU disappears; nvidia-smi's numbers do. An adapter that disappears is named by the gap it leaves.
+If a GPU disappears, nvidia-smi's numbers shift; bus places do not. A missing adapter is named by the gap it leaves.
 """
 
 import re
@@ -13,15 +13,13 @@ from tools.fact import Fact, Status
 
 _GPU_PATTERN = re.compile(r"gpu(\d+)")
 _MLX5_PATTERN = re.compile(r"mlx5_(\d{1,3})")
-_SMI_CHECKS = ("smi", "topo", "nvlink")
-"""Checks whose gpuN is the number nvidia-smi gave."""
+_SMI_CHECKS = ("smi", "topo", "nvlink")  # checks whose gpuN is nvidia-smi's number
 
 
 def name_devices(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
-    """The same facts of one host in the same order, GPUs called by their place on the bus.
+    """Return one host's facts with GPUs named by their place on the bus.
 
-    `bus` is the SKU's bus order. Without it, or where it does not fit what nvidia-smi lists, the order of lspci counts;
-    without that, nvidia-smi's own.
+    `bus` is the SKU's bus order. If missing or unfit for nvidia-smi's list, lspci's order is used, else nvidia-smi's.
     """
     listed = _map_numbers(facts)
     order = _choose_order(listed, facts, bus)
@@ -34,9 +32,9 @@ def name_devices(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
 
 
 def find_missing_gpus(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
-    """GPUs that this host should have and nvidia-smi or lspci does not list, from facts that `name_devices` has named.
+    """Return a fact per expected GPU that nvidia-smi or lspci does not list, after `name_devices`.
 
-    Says nothing where the tool listed no GPU at all, or where the bus table is another machine's.
+    Returns nothing if the tool listed no GPU. Another machine's bus table is ignored.
     """
     smi = [str(f.value) for f in facts if f.key == "gpu.bdf" and f.status is Status.OK]
     pci = [str(f.attrs.get("bdf", f.device)) for f in facts if f.key == "pcie.rev_ff"]
@@ -57,7 +55,6 @@ def _build_missing_facts(check: str, key: str, seen: Sequence[str], order: Seque
 
 
 def _map_numbers(facts: Iterable[Fact]) -> dict[int, str]:
-    """What nvidia-smi numbers: number → address."""
     found = {}
     for fact in facts:
         if fact.key == "gpu.bdf" and fact.status is Status.OK and (number := _GPU_PATTERN.fullmatch(fact.device or "")):
@@ -75,7 +72,6 @@ def _choose_order(listed: dict[int, str], facts: Iterable[Fact], bus: Sequence[s
 
 
 def _is_subsequence(some: Sequence[str], order: Sequence[str]) -> bool:
-    """Whether `some` lies in `order`, in its order."""
     rest = iter(order)
     return all(address in rest for address in some)
 
@@ -91,7 +87,7 @@ def _rename_device(fact: Fact, names: Mapping[str, Mapping[str, str]], numbers: 
 
 
 def _map_adapter_names(facts: Sequence[Fact]) -> dict[str, str]:
-    """Address → name: as the host lists them, and those that are gone by the one number that is free where their address lies."""
+    """Map addresses to the host's names; a missing adapter gets the only number free at its address."""
     known = {str(f.value): f.device for f in facts if f.key == "ib.bdf" and f.status is Status.OK and f.device}
     spoken = {f.device for f in facts if f.device and normalize_bdf(f.device) and (key := find_key(f.key)) and key.scope == "hca"}
     order = [(address, _MLX5_PATTERN.fullmatch(name)) for address, name in sorted(known.items())]
@@ -103,7 +99,7 @@ def _map_adapter_names(facts: Sequence[Fact]) -> dict[str, str]:
 
 
 def _find_free_number(address: str, placed: Sequence[tuple[str, int]]) -> int | None:
-    """The number between those of its neighbours, where it is the only one. Beyond the last one nobody knows whether there was another."""
+    """Return the only number free between the neighbours. After the last adapter nothing proves that another existed."""
     below = max((number for other, number in placed if other < address), default=-1)
     above = min((number for other, number in placed if other > address), default=below)
     return below + 1 if above - below == 2 else None

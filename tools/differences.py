@@ -1,4 +1,4 @@
-"""Settings of many hosts, compared: which hosts report which value. Shared by `rackmedic look` and the comparison in a thread. Pure."""
+"""Settings compared across hosts, for `rackmedic look` and for threads. Pure."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
@@ -24,12 +24,11 @@ HOST_SPECIFIC_KEYS: Final = frozenset(
         "fabric.leaf",
     }
 )
-SettingKey = tuple[str, str, str]
-"""Group of comparable hosts, key, device."""
+SettingKey = tuple[str, str, str]  # group of comparable hosts, key, device
 
 
 def is_comparable(fact: Fact) -> bool:
-    """Return whether healthy hosts report the same: a setting or a count, not a measurement, a machine's own name or what a tenant wrote."""
+    """Return whether healthy hosts report the same: no measurement, host-specific name or tenant text."""
     row = find_key(fact.key)
     if fact.key in HOST_SPECIFIC_KEYS or row is None or row.text:
         return False
@@ -38,29 +37,27 @@ def is_comparable(fact: Fact) -> bool:
 
 @dataclass(slots=True)
 class ValuesByHost:
-    """Each setting's values with the hosts that report them. A set of hosts is a bit mask, so that a thousand hosts cost little more than one.
+    """Each setting's values with their hosts. A set of hosts is a bit mask, so a thousand hosts stay cheap.
 
-    `index` numbers the hosts; tables that share it have masks in common.
+    `index` numbers the hosts; tables that share it share masks.
     """
 
     index: dict[str, int] = field(default_factory=dict)
-    asked: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Hosts that answered, by group."""
+    asked: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # mask of the hosts that answered, by group
     _reported: dict[SettingKey, dict[frozenset[str], int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
 
     def get_mask(self, host: str) -> int:
-        """Return the host's mask."""
         return 1 << self.index.setdefault(host, len(self.index))
 
     def add_host(self, group: str, host: str, values: Mapping[tuple[str, str], Collection[str]]) -> None:
-        """Add one host's values by key and device; none where it answered and has no setting."""
+        """Add one host's values by key and device; pass none if it answered without settings."""
         bit = self.get_mask(host)
         self.asked[group] |= bit
         for (key, device), said in values.items():
             self._reported[group, key, device][frozenset(said)] |= bit
 
     def iter_settings(self) -> Iterator[tuple[SettingKey, dict[frozenset[str], int]]]:
-        """Yield each setting with the mask of each value. Hosts of the group without the setting, if any, have the empty value."""
+        """Yield each setting with its mask per value; hosts without it have the empty value."""
         for setting, values in self._reported.items():
             absent = self.asked[setting[0]]
             for mask in values.values():
@@ -68,13 +65,12 @@ class ValuesByHost:
             yield setting, {**values, frozenset(): absent} if absent else dict(values)
 
     def list_hosts(self, mask: int) -> list[str]:
-        """Return the names of the hosts of a mask, in the order in which they were added."""
+        """Return the mask's hosts in the order in which they were added."""
         names = list(self.index)
         return [names[place] for place in iter_mask_bits(mask)]
 
 
 def iter_mask_bits(mask: int) -> Iterator[int]:
-    """Yield the numbers of a mask's hosts."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

@@ -1,6 +1,6 @@
-"""Raw outputs and fact snapshots by digest. Redacted before they are stored, hashed as stored, compressed, capped per incident.
+"""Evidence store: outputs and fact snapshots by digest; redacted, then hashed and compressed, capped per incident.
 
-A disk that is full or gone keeps nobody from a diagnosis: what cannot be kept is held in memory, says so, and is kept once it can be.
+A full or missing disk does not block a diagnosis: outputs wait in memory until the disk accepts them.
 """
 
 import asyncio
@@ -20,37 +20,35 @@ from kb.redact import RedactedText, redact_once
 from tools.fact import Fact
 from tools.process_pool import MIN_SEPARATE_PROCESS_CHARS, ProcessPool, WorkTimeout
 
-MAX_BYTES_PER_INCIDENT = 256 << 20
-"""Compressed bytes that one incident may keep; past it outputs are cut to their digest and a note."""
+MAX_BYTES_PER_INCIDENT = 256 << 20  # compressed; above it an output is replaced by its digest and a note
 
-MAX_BUFFERED_BYTES = 64 << 20
-"""Compressed bytes that wait in memory for a disk that takes nothing; past it the oldest are forgotten."""
+MAX_BUFFERED_BYTES = 64 << 20  # compressed bytes waiting in memory for the disk; above it the oldest are dropped
 
 MAX_TALLIES = 1000
 INCIDENTS_FOLDER = "incidents"
 
 
 class EvidenceStore(Protocol):
-    """Content-addressed: the same text has the same digest wherever it came from."""
+    """Content-addressed store."""
 
     async def put_text(self, incident: str, text: str) -> str:
-        """Redact and keep `text`; returns the SHA-256 of what is stored."""
+        """Redact and store `text`; return the stored text's SHA-256."""
         ...
 
     async def get_text(self, sha256: str) -> str | None:
-        """The stored text, or None when it was never kept or has expired."""
+        """Return the stored text, None if never stored or expired."""
         ...
 
     async def put_facts(self, incident: str, facts: Sequence[Fact]) -> str:
-        """Keep a snapshot of facts; returns its digest."""
+        """Store a snapshot; return its digest."""
         ...
 
     async def get_facts(self, sha256: str) -> list[Fact]:
-        """The facts of a snapshot; empty for the empty digest. KeyError when a snapshot is gone."""
+        """Return a snapshot, empty for the empty digest. Raise KeyError if it is gone."""
         ...
 
     def get_trouble(self) -> str:
-        """Why what is put is not kept now, as a few words; empty while it is."""
+        """Return in a few words why evidence is not being written; empty if it is."""
         ...
 
 
@@ -59,7 +57,7 @@ def _compute_digest(data: bytes) -> str:
 
 
 def _touch_if_exists(file: Path) -> bool:
-    """Whether the file is there; from now on it counts as new."""
+    """Return whether the file exists; renew its age for retention."""
     try:
         os.utime(file)
     except (FileNotFoundError, NotADirectoryError):
@@ -67,8 +65,8 @@ def _touch_if_exists(file: Path) -> bool:
     return True
 
 
+# made once: `json.dumps` with options makes one for every fact
 _ENCODER = json.JSONEncoder(sort_keys=True, default=str)
-"""Made once: `json.dumps` would make one for every fact."""
 
 
 def _encode_facts(facts: Sequence[Fact]) -> bytes:
@@ -76,7 +74,7 @@ def _encode_facts(facts: Sequence[Fact]) -> bytes:
 
 
 def _compress(data: bytes) -> bytes:
-    """A large text in a third of the time and a tenth more room: somebody waits for what it says."""
+    """Level 1 for large texts: a third of the time, a tenth more space; a user waits."""
     return zlib.compress(data, 1 if len(data) >= MIN_SEPARATE_PROCESS_CHARS else 6)
 
 
@@ -86,14 +84,14 @@ def _decode_facts(data: bytes) -> list[Fact]:
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """What an incident's file says as far as it was read: a line `DIGEST BYTES` for each thing it stored or found stored."""
+    """An incident's file as far as read: one line `DIGEST BYTES` per output stored or cited."""
 
     at: int = 0
     used: int = 0
     cites: frozenset[str] = frozenset()
 
     def read_more(self, file: Path) -> "Citations":
-        """The same after whatever others have added."""
+        """Return these citations plus lines added since."""
         try:
             with file.open("rb") as lines:
                 lines.seek(self.at)
@@ -101,13 +99,13 @@ class Citations:
         except (FileNotFoundError, NotADirectoryError):
             return Citations()
         whole = new[: new.rfind(b"\n") + 1]
-        rows = [row for row in map(bytes.split, whole.splitlines()) if len(row) == 2 and row[1].isdigit()]  # a full disk cuts lines off
+        rows = [row for row in map(bytes.split, whole.splitlines()) if len(row) == 2 and row[1].isdigit()]  # a full disk truncates lines
         cites = self.cites | {sha.decode() for sha, _ in rows}
         return Citations(self.at + len(whole), self.used + sum(int(size) for _, size in rows), cites)
 
 
 class MemoryEvidence:
-    """In memory: tests, the terminal, the bench."""
+    """In memory, for tests, the terminal and the bench."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
@@ -136,11 +134,10 @@ class MemoryEvidence:
 
 @dataclass(slots=True)
 class EvidenceBuffer:
-    """What waits in memory until the disk takes it, the oldest first. For use under one lock."""
+    """Evidence waiting for the disk, oldest first. Use under one lock."""
 
     most: int = MAX_BUFFERED_BYTES
-    rows: dict[str, tuple[str, bytes]] = field(default_factory=dict)
-    """Digest → whose it is, and the bytes, compressed."""
+    rows: dict[str, tuple[str, bytes]] = field(default_factory=dict)  # digest → incident and compressed bytes
     used: int = 0
 
     def add(self, incident: str, sha: str, packed: bytes) -> None:
@@ -156,10 +153,10 @@ class EvidenceBuffer:
 
 
 class DirectoryEvidence:
-    """A directory, `ab/cdef….z` a digest; an incident's share is counted in `incidents/ID`. Writes are whole or not at all.
+    """Files `ab/cdef….z` by digest; an incident's share is in `incidents/ID`. Writes are atomic.
 
-    Folders that somebody removed are made anew. What the disk does not take is held, read from there, and written once the disk takes
-    something again: `retry` tries, and so does everything that is put.
+    Removed folders are created again. What the disk refuses is buffered, readable, and written on the next successful
+    `put` or `retry_buffered`.
     """
 
     def __init__(
@@ -173,14 +170,14 @@ class DirectoryEvidence:
         self._root, self._most, self._write, self._apart = root, most, write, apart
         self._tallies: dict[str, Citations] = {}
         self._held, self._lock, self._trouble = EvidenceBuffer(), threading.Lock(), ""
-        with contextlib.suppress(OSError):  # then the first thing that is put says so
+        with contextlib.suppress(OSError):  # the first put reports it
             (root / INCIDENTS_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def get_trouble(self) -> str:
         return self._trouble
 
     async def retry_buffered(self) -> int:
-        """Try to keep what is held; how much is held still."""
+        """Write buffered outputs; return how many remain."""
         return await asyncio.to_thread(self._flush_buffer)
 
     async def put_text(self, incident: str, text: str) -> str:
@@ -197,7 +194,7 @@ class DirectoryEvidence:
         return await asyncio.to_thread(self._read_facts, sha256) if sha256 else []
 
     async def _redact_text(self, text: str) -> bytes:
-        """A large text is redacted in a process of its own; what cannot be redacted in time is not kept."""
+        """Redact large texts in their own process; a text not redacted in time is not stored."""
         if isinstance(text, RedactedText):
             return text.encode()
         if self._apart is None or len(text) < MIN_SEPARATE_PROCESS_CHARS:
@@ -229,7 +226,7 @@ class DirectoryEvidence:
         return sha
 
     def _write_file(self, sha: str, pack: Callable[[], bytes]) -> int:
-        """Keep it unless it is kept; how many bytes that took. OSError where the disk takes nothing, and then no half of it stays."""
+        """Return the bytes written, 0 if the file exists. A failed write leaves no partial file and raises OSError."""
         file = self._get_file_path(sha)
         if _touch_if_exists(file):
             return 0
@@ -246,7 +243,7 @@ class DirectoryEvidence:
         return len(packed)
 
     def _flush_buffer(self) -> int:
-        """What is held, oldest first, until the disk takes no more."""
+        """Write oldest first until the disk fails; return how many remain."""
         with self._lock:
             for sha, (incident, packed) in list(self._held.rows.items()):
                 try:
@@ -258,24 +255,23 @@ class DirectoryEvidence:
             return 0
 
     def _record_citation(self, incident: str, sha: str, size: int) -> None:
-        """What another incident stored is cited by this one too, and takes nothing of its share."""
+        """Another incident's output is cited with 0 bytes and does not count against the share."""
         self._read_used_bytes(incident)
         if size == 0 and sha in self._tallies.get(incident, Citations()).cites:
             return
         tally = self._root / INCIDENTS_FOLDER / incident
         tally.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tally.open("a") as lines:
-            lines.write("\n" * bool(self._trouble) + f"{sha} {size}\n")  # behind a line that the full disk cut off
+            lines.write("\n" * bool(self._trouble) + f"{sha} {size}\n")  # starts a new line after one that the full disk truncated
 
     def _get_used_bytes(self, incident: str) -> int:
-        """How much it uses; nothing where that cannot be read."""
         try:
             return self._read_used_bytes(incident)
         except OSError:
             return 0
 
     def _read_used_bytes(self, incident: str) -> int:
-        """What the tally adds up to; of a tally that has grown only the new lines are read, whoever wrote them."""
+        """Read only lines added since the last call, also by other processes."""
         tally = self._tallies.pop(incident, Citations())
         tally = self._tallies[incident] = tally.read_more(self._root / INCIDENTS_FOLDER / incident)
         while len(self._tallies) > MAX_TALLIES:
@@ -289,7 +285,6 @@ class DirectoryEvidence:
         return _decode_facts(data)
 
     def _read_bytes(self, sha256: str) -> bytes | None:
-        """None where it was never kept, is gone, or cannot be read."""
         with self._lock:
             _, held = self._held.rows.get(sha256, ("", b""))
         try:

@@ -1,4 +1,4 @@
-"""A number of every GPU, hosts × GPUs, or of every pair of hosts, hosts × hosts. What is not known is not known, never zero."""
+"""One number per GPU (hosts × GPUs) or per pair of hosts. Missing values are unknown, never zero."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from typing import Literal, TypeGuard
 from kb.fact_keys import find_key
 from tools.fact import Fact, Status, Value
 
-MAX_ROWS = 40
-"""Hosts that are shown: those that stand out most."""
+MAX_ROWS = 40  # hosts shown; those that deviate most are kept
 
+# Keys that are worse in one direction only. All others deviate in both directions.
 WORSE_DIRECTIONS: Mapping[str, Literal["more", "less"]] = {
     "gpu.temp.core": "more",
     "gpu.temp.memory": "more",
@@ -23,24 +23,23 @@ WORSE_DIRECTIONS: Mapping[str, Literal["more", "less"]] = {
     "gpu.clock.sm": "less",
     "nccl.pair_busbw": "less",
 }
-"""Of numbers that are worse in one direction alone: nobody looks for the coolest GPU. Any other stands out in both."""
+# A value stands out if its deviation from the median exceeds an eighth of the median, 0.5, and four times the median
+# deviation.
 MIN_DEVIATION_DIVISOR, MIN_DEVIATION, MIN_DEVIATION_WIDTHS = 8, 0.5, 4
-"""A value stands out that is an eighth of the median away from it, and so much at least, and four times as far as half of the values are."""
 
-MAX_VALUE = 10**18
-"""Above it a number is none that a GPU counts or measures."""
+MAX_VALUE = 10**18  # larger numbers are not a GPU's measurement
 
 
 @dataclass(slots=True)
 class Heatmap:
-    """The values of one key. GPUs are columns, in the order of their numbers; of a pair of hosts the other host is the column."""
+    """Values of one key. Columns are GPUs in numeric order, or the other host of a pair."""
 
     key: str
     hosts: Sequence[str]
     _values: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def add_facts(self, facts: Iterable[Fact]) -> None:
-        """Take what these facts say of the key; where several do, the largest counts."""
+        """Add facts of this key; the largest value of a place counts."""
         for fact in facts:
             if fact.key == self.key and fact.status is Status.OK and not fact.stale and _can_be_drawn(fact.value):
                 for column in self._list_columns(fact):
@@ -48,13 +47,11 @@ class Heatmap:
                     self._values[place] = max(float(fact.value), self._values.get(place, float("-inf")))
 
     def _list_columns(self, fact: Fact) -> Sequence[str]:
-        """Where its value stands: below its GPU, or below each of these hosts that was tested with it."""
         mates = fact.attrs.get("with")
         return [str(mate) for mate in mates if mate in self.hosts] if isinstance(mates, (list, tuple)) else [fact.device or ""]
 
     @property
     def columns(self) -> list[str]:
-        """GPUs, or the hosts that others were paired with."""
         shown = set(self.hosts)
         return sorted({column for host, column in self._values if host in shown}, key=lambda name: (len(name), name))
 
@@ -65,33 +62,31 @@ class Heatmap:
 
     @property
     def says(self) -> str:
-        """What the number is, in words."""
         row = find_key(self.key)
         return row.means.partition(";")[0] if row else self.key
 
     def get_row(self, host: str, columns: Sequence[str] | None = None) -> list[float | None]:
-        """One host's values, of all columns or of these; None where nothing is known."""
+        """Return one host's values; None where unknown."""
         return [self._values.get((host, column)) for column in (self.columns if columns is None else columns)]
 
     def list_known_hosts(self) -> list[str]:
-        """Hosts of which any value is known, in their order."""
         having = {host for host, _ in self._values}
         return [host for host in self.hosts if host in having]
 
     def build_table(self) -> list[tuple[str, ...]]:
-        """The same in cells, a head first: every host, those that are not known too."""
+        """Return text cells, header first, with hosts without values."""
         columns = self.columns
         rows = [(host, *("?" if value is None else f"{value:g}" for value in self.get_row(host))) for host in self.hosts]
         return [("host", *columns), *rows]
 
     def compute_spread(self) -> tuple[float, float, float] | None:
-        """Least, median and largest value; None where nothing is known."""
+        """Return (least, median, largest); None without values."""
         shown = set(self.hosts)
         values = [value for (host, _), value in self._values.items() if host in shown]
         return (min(values), median(values), max(values)) if values else None
 
     def find_outlier(self) -> tuple[str, str, float] | None:
-        """Host, column and value that stand out most, on the side that is worse; None where none does."""
+        """Return host, column and value that deviate most in the worse direction, if any stands out."""
         if (spread := self.compute_spread()) is None:
             return None
         hosts, middle = set(self.hosts), spread[1]
@@ -106,12 +101,12 @@ class Heatmap:
         )
 
     def _compute_deviation(self, value: float, middle: float) -> float:
-        """How far from the median, as far as that is worth a word."""
+        """Return the deviation from the median, positive in the worse direction."""
         sides = {"more": value - middle, "less": middle - value}
         return sides[WORSE_DIRECTIONS[self.key]] if self.key in WORSE_DIRECTIONS else abs(value - middle)
 
     def list_outlier_hosts(self, most: int = MAX_ROWS) -> list[str]:
-        """The hosts that stand out most, in their own order."""
+        """Return the hosts that deviate most, in their own order."""
         spread = self.compute_spread()
         if spread is None:
             return []
@@ -125,12 +120,12 @@ class Heatmap:
 
 
 def _can_be_drawn(value: Value) -> TypeGuard[int | float]:
-    """Hosts may print any number of digits, and no number at all: neither has a place on a scale."""
+    """Reject NaN and absurd numbers: neither fits a scale."""
     return isinstance(value, (int, float)) and abs(value) <= MAX_VALUE
 
 
 def summarize_heatmap(heat: Heatmap) -> str:
-    """The same in a line, for the words beside a picture and for who cannot see it; empty where nothing is known."""
+    """Return one line as text alternative to the image; empty without values."""
     spread, far = heat.compute_spread(), heat.find_outlier()
     if spread is None:
         return ""

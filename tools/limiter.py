@@ -1,4 +1,4 @@
-"""A line of those who wait until there is room: first come, first served. How wide the room is, is its owner's to say."""
+"""Concurrency limiter: first come, first served."""
 
 import asyncio
 from collections import deque
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Limiter:
-    """`width()` may be busy at once. Whoever entered leaves; whoever widens the room wakes those who wait."""
+    """Runs `width()` tasks at once. Pair `acquire` with `release`; call `wake_waiters` after raising the limit."""
 
     def __init__(self, width: Callable[[], int]) -> None:
         self._width = width
@@ -15,16 +15,14 @@ class Limiter:
 
     @property
     def has_waiters(self) -> bool:
-        """Whether somebody waits."""
         return bool(self._line)
 
     @property
     def is_full(self) -> bool:
-        """Whether who comes now has to wait."""
+        """Whether a new task has to wait."""
         return self._busy >= self._width() or self.has_waiters
 
     async def acquire(self) -> None:
-        """Wait for a turn."""
         if not self.is_full:
             self._busy += 1
             return
@@ -34,16 +32,16 @@ class Limiter:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.release()  # the turn was given just when nobody wanted it any more
+                self.release()  # the slot was given just as the task was cancelled
             raise
 
     def release(self) -> None:
-        """A turn is over."""
+        """Free a slot and wake waiting tasks."""
         self._busy -= 1
         self.wake_waiters()
 
     def wake_waiters(self) -> None:
-        """Give turns to those who wait, as far as there is room."""
+        """Give free slots to waiting tasks."""
         while self._line and self._busy < self._width():
             turn = self._line.popleft()
             if not turn.done():

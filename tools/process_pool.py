@@ -1,6 +1,6 @@
-"""Work on what a stranger chose the size of, in a process of its own: the loop goes on meanwhile, and what takes too long is ended.
+"""Run work on untrusted sizes in its own process, with a time limit, so the event loop stays responsive.
 
-A thread would not do: pure Python work takes the interpreter from the loop every few milliseconds, and one search in a large text for as long as it lasts.
+A thread is not enough: Python work competes for the interpreter lock, and a regex search in a large text holds it.
 """
 
 import asyncio
@@ -18,14 +18,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S")
 
-MIN_SEPARATE_PROCESS_CHARS = 1 << 18
-"""Characters from which on a process of its own is worth its start, a third of a second."""
-CPU_LIMIT_SECONDS = 60
-"""Seconds of a processor after which work is ended. It is bounded to take a sixth of this."""
-WALL_CLOCK_LIMIT_SECONDS = 300.0
-"""Seconds after which it is ended on a machine that has no processor to spare."""
-NICE_INCREMENT = 5
-"""How far such a process steps back behind the loop where both want one core."""
+MIN_SEPARATE_PROCESS_CHARS = 1 << 18  # smaller texts are not worth a process start, a third of a second
+CPU_LIMIT_SECONDS = 60  # work is designed to need a sixth of this
+WALL_CLOCK_LIMIT_SECONDS = 300.0  # longer than the CPU limit, for a machine without a spare core
+NICE_INCREMENT = 5  # the event loop goes first if both need one core
 
 
 class WorkTimeout(Exception):
@@ -33,17 +29,17 @@ class WorkTimeout(Exception):
 
 
 class ProcessPool:
-    """Starts such processes, a few `at_once`, and ends what takes more than `seconds`."""
+    """Runs at most `at_once` processes; kills one after `seconds`."""
 
     def __init__(self, at_once: int = 2, seconds: float = WALL_CLOCK_LIMIT_SECONDS) -> None:
         self._room = asyncio.Semaphore(at_once)
         self._seconds = seconds
 
     async def run(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """What `work` answers, a function of a module that any process can import. Raises what it raises, and TookTooLong."""
+        """Return the result of `work`, a function of an importable module. Raises what it raises, and WorkTimeout."""
         async with self._room:
             told = await _run_subprocess(pickle.dumps((work, args, named)), self._seconds)
-        return _unpickle_result(told)  # type: ignore[no-any-return]  # it is what `work` gave
+        return _unpickle_result(told)  # type: ignore[no-any-return]  # what `work` returned
 
 
 async def _run_subprocess(asked: bytes, seconds: float) -> bytes:
@@ -56,7 +52,7 @@ async def _run_subprocess(asked: bytes, seconds: float) -> bytes:
         stdout=asyncio.subprocess.PIPE,
         env={},
         process_group=0,
-    )  # our environment may hold tokens, and what a stranger wrote is read there
+    )  # empty environment: ours may hold tokens, and the worker reads untrusted text
     try:
         told, _ = await asyncio.wait_for(process.communicate(asked), seconds)
     except TimeoutError:
@@ -64,16 +60,18 @@ async def _run_subprocess(asked: bytes, seconds: float) -> bytes:
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):  # it has just ended
-                os.killpg(process.pid, signal.SIGKILL)  # and its copy with it
+                os.killpg(process.pid, signal.SIGKILL)  # and the copy that `run_in_parallel` forked
             await process.wait()
     if process.returncode != 0:
-        raise WorkTimeout(f"it ended with {process.returncode}")  # out of memory, most likely: nothing was read either way
+        raise WorkTimeout(f"it ended with {process.returncode}")  # most likely out of memory
     return told
 
 
 def run_in_parallel(other: Callable[[], S], own: Callable[[], T]) -> tuple[S, T]:
-    """What both answer, `other` in a copy of this process meanwhile: it knows all that this one knows, so nothing is handed over and nothing
-    is imported again. Raises what either raises. One after the other where a copy is not safe: a thread of ours would be missing in it."""
+    """Return both results; `other` runs in a forked copy, without pickled arguments or new imports.
+
+    Raises what either raises. Runs sequentially if this process has several threads, because a fork copies only one.
+    """
     if threading.active_count() > 1:
         return other(), own()
     read, write = os.pipe()
@@ -96,7 +94,7 @@ def run_in_parallel(other: Callable[[], S], own: Callable[[], T]) -> tuple[S, T]
 
 
 def _run_forked_child(work: Callable[[], object], write: int) -> None:
-    """Never comes back: what the original would do at its end is not the copy's to do."""
+    """Never returns: the parent's exit handlers must not run in the copy."""
     try:
         with os.fdopen(write, "wb") as pipe:
             pipe.write(_pickle_result(work))

@@ -1,6 +1,6 @@
-"""How long evidence is kept in its directory: so many days and so many bytes, the oldest first, and nothing that an open incident cites.
+"""Evidence retention: a maximum age and size, oldest first; what an open incident cites stays.
 
-Safe beside writers and beside itself, in any number of processes: what is touched while it is being removed stays.
+Safe beside writers and other pruning processes: an output touched during its removal stays.
 """
 
 import time
@@ -12,13 +12,13 @@ from tools.evidence import INCIDENTS_FOLDER, Citations
 
 DAY_SECONDS = 86_400.0
 REMOVAL_SUFFIX = ".going"
+# Younger outputs stay: they may belong to an incident opened after the list of open incidents was read.
 MIN_AGE_SECONDS = 3600.0
-"""Seconds in which nothing goes: what is stored now may belong to an incident that was opened after we asked which are open."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredEvidence:
-    """What lies in the directory. `oldest` is when the oldest output was last stored, as seconds since 1970."""
+    """What the directory holds. `oldest` is in seconds since 1970."""
 
     outputs: int = 0
     bytes: int = 0
@@ -27,7 +27,7 @@ class StoredEvidence:
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """What went, what stays, and how much of that stays only because an open incident cites it."""
+    """What was removed, what remains, and the cited bytes among the rest."""
 
     outputs: int
     bytes: int
@@ -37,7 +37,7 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """One stored output as it was seen."""
+    """One stored output; `at` is its modification time in seconds since 1970."""
 
     file: Path
     sha: str
@@ -46,12 +46,12 @@ class StoredOutput:
 
 
 def measure_evidence(root: Path) -> StoredEvidence:
-    """How much evidence there is; nothing where there is no directory."""
+    """Return how much evidence is stored; nothing without a directory."""
     return _sum_outputs(iter_outputs(root))
 
 
 def prune_evidence(root: Path, days: float, most_bytes: int, open_incidents: Collection[str], now: float | None = None) -> PruneResult:
-    """Remove what is older than `days`, and then the oldest until `most_bytes` are kept."""
+    """Remove uncited outputs older than `days`, then the oldest until `most_bytes` remain. Recent ones stay."""
     now = now or time.time()
     horizon = now - days * DAY_SECONDS
     cited = frozenset().union(*(Citations().read_more(root / INCIDENTS_FOLDER / incident).cites for incident in open_incidents))
@@ -66,7 +66,6 @@ def prune_evidence(root: Path, days: float, most_bytes: int, open_incidents: Col
 
 
 def iter_outputs(root: Path) -> Iterator[StoredOutput]:
-    """Every stored output, in no order."""
     for file in root.glob("??/*.z"):
         try:
             seen = file.stat()
@@ -76,7 +75,6 @@ def iter_outputs(root: Path) -> Iterator[StoredOutput]:
 
 
 def _select_removable(settled: list[StoredOutput], horizon: float, over: int, cited: frozenset[str]) -> Iterator[StoredOutput]:
-    """Oldest first: what is older than the horizon, and then as much as there is too much."""
     for one in settled:
         if one.sha not in cited and (one.at < horizon or over > 0):
             over -= one.bytes
@@ -84,7 +82,7 @@ def _select_removable(settled: list[StoredOutput], horizon: float, over: int, ci
 
 
 def remove_output(one: StoredOutput) -> bool:
-    """Whether it went. Put aside first: somebody who stored the same meanwhile has made it young, and then it comes back."""
+    """Return whether it was removed. It is renamed first, and restored if a writer stored it again meanwhile."""
     aside = one.file.with_suffix(REMOVAL_SUFFIX)
     try:
         one.file.rename(aside)
@@ -98,7 +96,7 @@ def remove_output(one: StoredOutput) -> bool:
 
 
 def _remove_leftovers(root: Path, horizon: float, open_incidents: Collection[str]) -> None:
-    """Tallies of incidents long over, and what writers that died have left."""
+    """Remove tallies of old closed incidents and drafts of dead writers."""
     stale = [file for file in (root / INCIDENTS_FOLDER).glob("*") if file.name not in open_incidents]
     drafts = [file for file in root.glob("??/*") if file.suffix != ".z"]
     for file, before in [*((file, horizon) for file in stale), *((file, time.time() - DAY_SECONDS) for file in drafts)]:

@@ -1,4 +1,4 @@
-"""How a command reaches a host, and what comes back. `tools.ssh.client` is the real transport; the sandbox has an in-process one with a virtual clock."""
+"""How a command reaches a host. `tools.ssh.client` is the real transport; the sandbox has its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,9 @@ from tools.fact import Status
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command left behind. `exit_status` None means that the connection was lost before it ended.
+    """`exit_status` None: the connection was lost before the command ended. `truncated`: the cap cut stdout.
 
-    `seconds` is how long it took on the transport's clock (virtual in the in-process sandbox).
-    `truncated` is set when the output cap cut stdout.
+    `seconds` is on the transport's clock (virtual in the sandbox).
     """
 
     stdout: bytes
@@ -25,22 +24,19 @@ class CommandResult:
 
     @property
     def text(self) -> str:
-        """stdout as text; bytes that are not UTF-8 become U+FFFD."""
+        """stdout as text; invalid UTF-8 becomes U+FFFD."""
         return self.stdout.decode("utf-8", "replace")
 
 
 class AccessBarrier(StrEnum):
-    """What keeps us out of a host, as far as it is mended differently."""
+    """Why a host cannot be reached, by what would solve it."""
 
     LOGIN = "login"
     UNLISTED_KEY = "unlisted key"
     CHANGED_KEY = "changed key"
-    REFUSED = "refused"
-    """The host answers and nothing listens on its SSH port, or sshd takes nobody."""
-    SITE = "site"
-    """It lies with us: the inventory, our known_hosts, the bastion, the name."""
-    SILENT = "silent"
-    """Nothing came back in time."""
+    REFUSED = "refused"  # nothing listens on its SSH port, or sshd rejects every connection
+    SITE = "site"  # the cause is in the inventory, known_hosts, the bastion or name resolution
+    SILENT = "silent"  # no answer in time
     OTHER = "other"
 
 
@@ -53,12 +49,12 @@ class Unreachable(Exception):
 
 
 class Transport(Protocol):
-    """Runs one argv on one host. Never a shell string: the transport quotes each word once."""
+    """Runs one argv on one host; never a shell string, because the transport quotes each word once."""
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         """Run `argv` for at most `timeout` seconds and keep at most `cap` bytes of stdout.
 
-        Raises Unreachable when no session could be had; a lost, timed-out or failed command is a `Ran`.
+        Raises Unreachable if no session opens; a lost, timed-out or failed command is a `CommandResult`.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The BMC of a node: its event log, and its temperature, fan and power sensors.
+"""A node's BMC: its event log, and its temperature, fan and power sensors.
 
    7 | 05/20/2026 | 03:01:22 | Power Supply PSU2 Status | Failure detected | Asserted
    1 |  Pre-Init  |0000027752| Power Supply #0x51 | Failure detected | Asserted
@@ -20,8 +20,8 @@ _EVENT_PATTERN = re.compile(
     r"\| (.{1,120}?) \| (.{1,120}?)(?: \| (Asserted|Deasserted))?(?: \|.{0,80})?\s*$"
 )
 _SENSOR_PATTERN = re.compile(r"(.{1,40}?) *\| ([0-9A-F]{2})h \| (\w{1,4}) *\| *[\d.]{1,8} \| *(.{0,80}?)\s*$")
+# Crossed thresholds: `sdr list` says how far, `sdr type` also whether above or below.
 _CROSSED_STATES = frozenset(f"{side}{how}" for side in ("", "u", "l") for how in ("nc", "cr", "nr"))
-"""A threshold that was crossed: `sdr list` says how far, `sdr type` also whether above or below."""
 _DEGREES_PATTERN = re.compile(r"(-?\d{1,3}(?:\.\d+)?) degrees C")
 _INLET_PATTERN = re.compile(r"(?i)inlet|ambient|intake|front ?panel temp|sys(?:tem)? in\b")
 _NO_BMC_PATTERN = re.compile(
@@ -46,23 +46,22 @@ _EVENT_KIND_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )  # fmt: skip
 
 
+# events of a healthy machine
 _ORDINARY_PATTERN = re.compile(
     r"(?i)boot|log area|event log\w* (?:clear|disab)|timestamp|clock sync|power (?:off|down|on|cycle|reset)|acpi|presence|button|session|"
     r"version|initiated|initialized|installed|enabled|state deasserted|transition to (?:ok|running|active|idle)|fully redundant|redundancy regained|"
     r"deasserted|correctable ecc\b(?!.*limit)|returned to normal|soft reset|device (?:enabled|present)|chassis|unlocked"
 )
-"""What a healthy machine's log says."""
 
 
 def is_events(text: str) -> bool:
-    """Whether rows of `ipmitool sel` stand at the beginning, or its complaint."""
     return any(_EVENT_PATTERN.match(line) for line in split_lines(text[:4096])[:10]) or bool(
         _EMPTY_PATTERN.search(text[:400]) or _NO_BMC_PATTERN.search(text[:400])
     )
 
 
 def parse_events(text: str) -> Sequence[Fact]:
-    """Troubles that still stand, and rows of no known kind: what was taken back later is over. Times are taken as UTC, for the log names no zone."""
+    """Return faults still asserted and rows of unknown kind. Times count as UTC: the log names no zone."""
     if (why := _NO_BMC_PATTERN.search(text)) and not any(_EVENT_PATTERN.match(line) for line in split_lines(text)):
         return [Fact(CHECK, "check.skipped", "no_device", line=f"the BMC cannot be asked: {why[0]}"[:200])]
     standing: dict[tuple[str, str, str], list[tuple[datetime | None, str]]] = {}
@@ -111,12 +110,11 @@ def _parse_event_time(date: str, clock: str) -> datetime | None:
 
 
 def is_sensors(text: str) -> bool:
-    """Whether rows of `ipmitool sdr type` stand at the beginning."""
     return any(_SENSOR_PATTERN.match(line) for line in split_lines(text[:4096])[:10])
 
 
 def parse_sensors(text: str) -> Sequence[Fact]:
-    """The hottest inlet, and every sensor that is not ok. `ns` is a sensor that is not fitted."""
+    """Return the hottest inlet and faulty sensors. State `ns`: not fitted."""
     rows = [row for row in map(_SENSOR_PATTERN.match, split_lines(text)) if row]
     inlets = [
         (float(said[1]), row[0].strip()) for row in rows if _INLET_PATTERN.search(row[1]) and (said := _DEGREES_PATTERN.search(row[4]))
@@ -137,17 +135,15 @@ def _classify_sensor(name: str) -> str:
 
 
 def is_ipmitool_error(text: str) -> bool:
-    """Whether ipmitool complains about something else."""
     return bool(re.search(r"(?m)^(?:Error|Get .{0,40} command failed|Unable|ipmitool: )", text[:2000]))
 
 
 def parse_ipmitool_error(text: str) -> Sequence[Fact]:
-    """The complaint, for people to read."""
     raise Unreadable(split_lines(text.strip())[0][:200])
 
 
 def merge_absent_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Several commands that found no trouble say so once."""
+    """Report `absent` once per key, and only if no command found trouble."""
     quiet = [fact for fact in facts if fact.status is Status.ABSENT]
     loud = [fact for fact in facts if fact.status is not Status.ABSENT]
     return [*loud, *{fact.key: fact for fact in quiet if not any(other.key == fact.key for other in loud)}.values()]

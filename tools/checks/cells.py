@@ -1,4 +1,4 @@
-"""What tools print where a value should be: numbers with units, switches, and the words that stand for "no value"."""
+"""Cells of tool output: numbers, switches, and placeholders for missing values."""
 
 import re
 from functools import lru_cache
@@ -26,14 +26,14 @@ _OFF_WORDS = {"not active", "disabled", "no", "false", "off"}
 
 
 def classify_cell(text: str) -> Status:
-    """OK when the cell holds a value; else what the word in its place means. Words nobody knows are values."""
+    """Return OK for a value, else the placeholder's meaning. Unknown words are values."""
     word = text.strip()
     return _classify_word(word) if len(word) <= 80 else Status.OK
 
 
 @lru_cache(maxsize=4096)
 def _classify_word(cell: str) -> Status:
-    """Machines of a fleet print the same few hundred cells over and over."""
+    """Cached: a fleet prints the same few hundred cells."""
     word = cell.strip("[]").strip().lower()
     if word in _ABSENT_WORDS:
         return Status.ABSENT
@@ -45,19 +45,19 @@ def _classify_word(cell: str) -> Status:
 
 
 def parse_number(text: str) -> float | None:
-    """The number a cell starts with: `16x`, `1980 MHz`, `-2 C`, `1.04858e+06`."""
+    """Return the leading number: `16x`, `1980 MHz`, `-2 C`, `1.04858e+06`."""
     match = _NUMBER_PATTERN.match(text.strip())
     return float(match[0]) if match else None
 
 
 def parse_flag(text: str) -> bool | None:
-    """On or off, in any of the spellings of nvidia-smi."""
+    """Return on or off in nvidia-smi's spellings."""
     word = text.strip().lower()
     return True if word in _ON_WORDS else False if word in _OFF_WORDS else None
 
 
 def parse_cell(text: str, reads: CellType) -> Value:
-    """The cell as the wanted type, None when it is not of that type."""
+    """Return the cell as the type, None if it does not fit."""
     if reads == "text":
         return text.strip()[:200]
     if reads == "flag":
@@ -69,5 +69,5 @@ def parse_cell(text: str, reads: CellType) -> Value:
 
 
 def get_first_line(text: str) -> str:
-    """The first line that is not blank, shortened: what to show of a text that cannot be read."""
+    """Return the first non-blank line, shortened."""
     return next((line.strip()[:160] for line in split_lines(text) if line.strip()), "")

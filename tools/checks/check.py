@@ -1,4 +1,4 @@
-"""A check is one row: a read-only question to a host, the commands that answer it, and the parsers that read the answers."""
+"""Check: a read-only question to a host, the commands that answer it, and their parsers."""
 
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -10,12 +10,10 @@ from tools.checks.clean_output import clean_output
 from tools.checks.fact_limits import limit_facts
 from tools.fact import Fact, Status, build_unobserved_fact
 
-ParsedFact = Fact
-"""A fact before it knows its host and time."""
+ParsedFact = Fact  # a fact without host and time
 
 MIB = 1 << 20
-REPLACEMENT_CHAR = "\ufffd"
-"""What a byte that is no UTF-8 becomes."""
+REPLACEMENT_CHAR = "\ufffd"  # what invalid UTF-8 decodes to
 
 
 class Unreadable(Exception):
@@ -26,9 +24,10 @@ class BadSlot(ValueError):
     """A value that will not be put on a command line. Names the slot and the value."""
 
 
+# without credentials and query
 URL_PATTERN = r"https?://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]{0,200})?"
-"""A plain address: no name and password, no query."""
 
+# What may fill a {slot} of an argv template, matched whole. Strict, because values come from inventory and tickets.
 SLOT_PATTERNS: Mapping[str, str] = {
     "gpus": r"[1-9][0-9]?",
     "job_logs": r"/[A-Za-z0-9._/-]+",
@@ -47,20 +46,20 @@ SLOT_PATTERNS: Mapping[str, str] = {
     "node": r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}",
     "kube_node": r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?",
 }
-"""What may fill a {slot} of an argv template, matched whole. Values come from inventory and tickets, so nothing looser."""
 
+# Optional slots that only the inventory fills. A command with one of these runs only if the site sets it.
 TARGET_SLOTS = ("object_store", "tracker")
-"""Slots that only the inventory fills, and may leave empty: a command with one of these is not run until the site sets it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One exec. `argv` words may hold `{slot}`s. `name` is unique inside its check (`smi.query` is check smi, name query).
+    """One exec. `argv` words may hold `{slot}`s. `name` is unique in its check (`smi.query` is check smi, name query).
 
-    `privileged` commands go through the node kit (`sudo -n rackmedic-look CHECK.NAME`) on hosts that have it, plainly elsewhere.
-    `stands_in_for` names a command of the same check whose output may be longer than its cap: this one is asked only where that was cut,
-    and prints of the same thing `only` what matters, newest first. `silence`: what it is read to say where it ends well and prints
-    nothing; "" where that is no answer."""
+    `privileged` commands go through the node kit (`sudo -n rackmedic-look CHECK.NAME`) where installed, else run
+    directly.
+    `stands_in_for` names a command of the check: this one runs only if that output hit its cap, and prints `only` what
+    matters, newest first. `silence`: the meaning of empty output after success, "" if that is no answer.
+    """
 
     name: str
     argv: tuple[str, ...]
@@ -69,15 +68,15 @@ class Command:
     stands_in_for: str = ""
     only: str = ""
     silence: str = ""
+    # the only scheduler it applies to; `kubernetes` runs on the group's controller (kubectl), not on the host
     scheduler: Literal["", "slurm", "kubernetes"] = ""
-    """The one scheduler that it asks; of Kubernetes the group's controller is asked, where kubectl is, and not the host."""
 
     def find_missing_target(self, slots: Mapping[str, str]) -> str:
-        """The target it lacks, "" when it can be asked."""
+        """Return the target slot that the site has not set, or ""."""
         return next((name for name in TARGET_SLOTS if f"{{{name}}}" in self.argv and not slots.get(name)), "")
 
     def fill_argv(self, slots: Mapping[str, str]) -> tuple[str, ...]:
-        """The argv with its slots filled; BadSlot when one is missing or does not match SLOTS."""
+        """Return argv with slots filled. Raise BadSlot for a missing value or one that does not match SLOT_PATTERNS."""
         return tuple(_fill_word(word, slots) for word in self.argv)
 
 
@@ -94,9 +93,9 @@ def _fill_word(word: str, slots: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One shape of text a check can read. `sniff` says whether the text is of this shape, cheaply; `parse` may raise Unreadable.
+    """`sniff` recognises the format cheaply; `parse` is pure and may raise Unreadable.
 
-    `parse` is pure and gets stdout followed by stderr (tools print their errors on either).
+    `parse` gets stdout followed by stderr, because tools print errors on either.
     """
 
     name: str
@@ -106,7 +105,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class CheckParticipant:
-    """A host that takes part in a check of several. `leaf`: the switch it hangs on, '' when unknown. `expects`: its SKU's values."""
+    """A host in a joint check. `leaf`: its switch or ''. `expects`: its SKU's values."""
 
     host: str
     address: str
@@ -120,23 +119,22 @@ class CheckParticipant:
 
 @dataclass(frozen=True, slots=True)
 class CommandFacts:
-    """What one command of such a check printed on one host, read by the check's own formats."""
+    """One command of a joint check on one host, parsed."""
 
     facts: tuple[Fact, ...]
     seconds: float = 0.0
-    missing: bool = False
-    """Its tool is not installed there."""
+    missing: bool = False  # the tool is not installed
 
 
+# Run the named command on a host with these slots. A failure is an unobserved fact.
 RunNamedCommand = Callable[[str, str, Mapping[str, str]], Coroutine[Any, Any, CommandFacts]]
-"""Run the command of that name on a host with these slots. Trouble is a blind fact."""
 
 JointRunner = Callable[[Sequence[CheckParticipant], RunNamedCommand], Awaitable["JointResult"]]
 
 
 @dataclass(frozen=True, slots=True)
 class JointResult:
-    """What a check of several hosts found of each, and how long it took from the first command to the last."""
+    """A joint check's facts per host, and its duration in seconds."""
 
     facts: Mapping[str, Sequence[Fact]]
     seconds: float = 0.0
@@ -145,10 +143,10 @@ class JointResult:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A row of the catalogue. `seconds` is the nominal cost used for planning; `timeout` the remote limit of each command.
+    """A catalogue row. `seconds`: nominal cost for planning; `timeout`: each command's remote limit in seconds.
 
-    `establishes`: the fact keys it can set (a test compares them with what its parsers emit).
-    `settle` joins what the check's commands said of one host (each is parsed alone): doubles merged, the past marked stale.
+    `establishes`: keys that it can set (tested against the parsers). `settle` merges the facts of one host: removes
+    duplicates, marks stale ones.
     """
 
     id: str
@@ -161,35 +159,31 @@ class Check:
     exclusive: bool = False
     timeout: float = 20.0
     cap: int = 4 * MIB
-    tool: str = ""
-    """What must be installed for it and how to get it, in one sentence."""
+    tool: str = ""  # what must be installed and how to get it, one sentence
+    # runs a check of scope pair or group: chooses hosts and commands, joins the answers
     together: "JointRunner | None" = None
-    """Runs the commands of a check of scope pair or group: which of them where, and what the answers mean together."""
     settle: Callable[[Sequence[Fact]], Sequence[Fact]] | None = None
+    # exit statuses after which output is parsed; None if the formats recognise errors
     statuses: frozenset[int] | None = None
-    """Exit statuses after which the output may be read; None where the formats tell an error from an answer themselves."""
-    partial: bool = False
-    """What was printed before it broke off may be read: its formats notice what is missing, or it is a log."""
+    partial: bool = False  # truncated output may be parsed: the formats notice missing parts, or it is a log
+    # key reported absent if none of its programs is installed (no docker, no containers). Without this, missing
+    # programs mean that the check could not look.
     without: str = ""
-    """The key that is absent where not one of its programs is installed, for a check whose subject comes with them: no docker, no containers.
-    Any other check could not look then."""
+    # on invalid UTF-8: refuse all (a count cannot be trusted), tell (a log, without the bad facts) or ignore (tenant
+    # text)
     damage: Literal["refuse", "tell", "ignore"] = "refuse"
-    """What bytes that are no UTF-8 do: a count cannot be trusted beside them, a log can but for the line, what tenants write may hold any."""
 
     @property
     def asked(self) -> tuple[Command, ...]:
-        """The commands that are asked of themselves."""
+        """Commands that always run."""
         return tuple(command for command in self.commands if not command.stands_in_for)
 
     def find_stand_in(self, command: Command) -> Command | None:
-        """What is asked in the place of a command whose output was cut; None where there is nothing of the kind."""
+        """Return the command to run if this one's output was cut."""
         return next((other for other in self.commands if other.stands_in_for == command.name), None)
 
     def parse_output(self, text: str) -> tuple[ParsedFact, ...]:
-        """Facts of one command's output, whichever of the check's commands printed it.
-
-        Never raises: a text of no known shape, or of a known shape but broken, is one `unreadable` fact with the reason.
-        """
+        """Return the facts of one command's output. Never raises: bad text becomes one `unreadable` fact."""
         text = clean_output(text)
         facts = self._parse_by_formats(text)
         if REPLACEMENT_CHAR not in text or self.damage == "ignore":

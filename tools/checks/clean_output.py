@@ -1,5 +1,4 @@
-"""Output as its program meant it: without a terminal's colours, without what ssh, sudo and the shell say around it, without a prompt that was
-pasted along. Changes nothing inside; costs nothing where there is nothing of the kind."""
+"""Strip terminal colours, ssh, sudo and shell noise, and pasted prompts around a program's output."""
 
 import re
 
@@ -17,7 +16,6 @@ _MAX_NOISE_LINES = 12
 
 
 def clean_output(text: str) -> str:
-    """The same text without what is not the program's."""
     text = text.removeprefix("\ufeff")
     if "\r\n" in text:
         text = text.replace("\r\n", "\n")

@@ -1,4 +1,4 @@
-"""The clock of a node: what chrony or timedatectl say of it, and what it shows. The fleet knows when it asked, so an offset follows from that too.
+"""A node's clock: chrony's or timedatectl's status, and the time shown. The fleet derives an offset from the time of the request.
 
 C0A80001,192.0.2.1,3,1716174600.123,-0.000012,0.000004,0.00002,1.2,0.001,0.03,0.0012,0.0004,64.2,Normal
 NTPSynchronized=yes
@@ -16,8 +16,8 @@ CHECK = "time"
 _TRACKING_PATTERN = re.compile(
     r"[0-9A-F]{8},[^,\n]{0,80},\d{1,3},-?\d+\.\d+,(-?\d{1,12}\.\d{1,12}),(?:[^,\n]{0,40},){8}([A-Za-z ]{1,30})\s*$"
 )
+# chrony follows no source: the offset is then how far it has corrected, not a measurement (chrony 4.3).
 _NO_SOURCE_PATTERN = re.compile(r"(?m)^(?:Reference ID\s*: )?0{8}(?:,| \(\))")
-"""What chrony follows is written so while that is nothing; the offset beside it is then how far it has corrected, and no measure (chrony 4.3)."""
 _OFFSET_PATTERN = re.compile(r"(?m)^System time\s*: (\d{1,12}\.\d{1,12}) seconds (slow|fast) of NTP time")
 _LEAP_PATTERN = re.compile(r"(?m)^Leap status\s*: ([A-Za-z ]{1,30})")
 _NO_DAEMON_PATTERN = re.compile(r"506 Cannot talk to daemon|Could not open connection to daemon")
@@ -26,7 +26,6 @@ _CLOCK_PATTERN = re.compile(r"\s*(\d{9,11}\.\d{1,9})\s*")
 
 
 def is_tracking(text: str) -> bool:
-    """Whether chronyc wrote this, in either of its forms or to complain."""
     head = text[:2000]
     return bool(
         _NO_DAEMON_PATTERN.search(head)
@@ -36,7 +35,7 @@ def is_tracking(text: str) -> bool:
 
 
 def parse_tracking(text: str) -> Sequence[Fact]:
-    """Offset and whether a source is followed. A daemon that does not answer keeps no clock."""
+    """Return offset and synchronisation. A daemon that does not answer is not synchronised."""
     row = next(filter(None, map(_TRACKING_PATTERN.match, split_lines(text))), None)
     measured = not _NO_SOURCE_PATTERN.search(text)
     if row:
@@ -58,12 +57,10 @@ def _build_tracking_facts(offset: float | None, leap: str, line: str) -> list[Fa
 
 
 def is_timedatectl(text: str) -> bool:
-    """Whether the text is `timedatectl show`."""
     return _SYNCED_PATTERN.search(text[:2000]) is not None
 
 
 def parse_timedatectl(text: str) -> Sequence[Fact]:
-    """Whether the kernel's clock counts as synchronised."""
     said = _SYNCED_PATTERN.search(text)
     if said is None:
         raise Unreadable("no NTPSynchronized")
@@ -71,17 +68,15 @@ def parse_timedatectl(text: str) -> Sequence[Fact]:
 
 
 def is_clock(text: str) -> bool:
-    """Whether the text is one number of seconds since 1970."""
     return _CLOCK_PATTERN.fullmatch(text) is not None
 
 
 def parse_clock(text: str) -> Sequence[Fact]:
-    """What the node's clock shows."""
     return [Fact(CHECK, "time.clock", float(text), unit="s", line=f"date: {text.strip()}")]
 
 
 def merge_sync_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Where chrony and timedatectl both speak, a clock that either calls kept is kept: a site may run ntpd or PTP beside either."""
+    """Return synchronised if chrony or timedatectl says so: a site may run ntpd or PTP beside either."""
     said = [fact for fact in facts if fact.key == "time.synchronised"]
     kept = next((fact for fact in said if fact.value is True), None)
     chosen = kept or (said[0] if said else None)

@@ -1,4 +1,4 @@
-"""The container engine and the GPU containers on a node. What stands inside a container is its owner's and accuses no machine.
+"""The container engine and the GPU containers on a node. Text from inside a container is its owner's and is no evidence against a machine.
 
 {"Runtimes":{"nvidia":{},"runc":{}},"CgroupDriver":"systemd"}
 {"id":"3f2a…","name":"/job-812","runtime":"nvidia","status":"running","shm":67108864,"cuda":"12.4"}
@@ -21,8 +21,8 @@ CHECK = "docker"
 _NO_ENGINE_PATTERN = re.compile(
     r"Cannot connect to the Docker daemon.{0,120}|Is the docker daemon running|failed to connect to the docker API.{0,120}"
 )
+# unobserved, not a fault: docker may be switched off on a Slurm node
 NOT_RUNNING = "docker is installed and not running: its daemon does not answer, so nobody knows of any container"
-"""A node of Slurm's may well have docker switched off; then there is nothing to see, and nothing was seen."""
 _HEAD_PATTERN = re.compile(r"== container ([0-9a-f]{12,64})\s*$")
 _STATUS_PATTERN = re.compile(r"== status (\d{1,3})\s*$")
 _GPU_PATTERN = re.compile(r"(?m)^GPU \d{1,3}: ")
@@ -34,14 +34,13 @@ _NVML_ERRORS: tuple[tuple[str, str], ...] = (
 
 
 def is_info(text: str) -> bool:
-    """Whether the text is `docker info` as JSON, or the client's complaint that nobody answers."""
     return (text.lstrip().startswith("{") and '"Runtimes"' in text and '"ID"' in text[:2000]) or _NO_ENGINE_PATTERN.search(
         text[:4096]
     ) is not None
 
 
 def parse_info(text: str) -> Sequence[Fact]:
-    """Runtimes and cgroup driver. Without its daemon the client tells of itself alone, with status 0 and the complaint among `ServerErrors`."""
+    """Return runtimes and cgroup driver. Without its daemon the client exits 0 with the error in `ServerErrors`."""
     info = next(parse_json_lines(text), None)
     runtimes = info.get("Runtimes") if info else None
     if not isinstance(runtimes, Mapping) and _NO_ENGINE_PATTERN.search(text):
@@ -62,12 +61,11 @@ def parse_info(text: str) -> Sequence[Fact]:
 
 
 def is_list(text: str) -> bool:
-    """Whether the text is `docker ps` as JSON lines."""
     return text.lstrip().startswith("{") and '"Names"' in text[:4096]
 
 
 def parse_list(text: str) -> Sequence[Fact]:
-    """Nothing but who is there: what a container was given is told by inspecting it."""
+    """Return only the status; inspecting reports the rest."""
     rows = list(parse_json_lines(text))
     if not rows:
         raise Unreadable("no whole JSON object")
@@ -78,12 +76,10 @@ def parse_list(text: str) -> Sequence[Fact]:
 
 
 def is_inspected(text: str) -> bool:
-    """Whether the text is what the kit prints of each GPU container."""
     return text.lstrip().startswith("{") and '"shm"' in text[:4096] and '"runtime"' in text[:4096]
 
 
 def parse_inspected(text: str) -> Sequence[Fact]:
-    """Status, shared memory and CUDA of the containers that were given GPUs."""
     rows = list(parse_json_lines(text))
     if not rows:
         raise Unreadable("no whole JSON object")
@@ -145,9 +141,9 @@ def _shorten_container_id(name: str) -> str:
 
 
 def split_container_answers(text: str) -> Iterator[tuple[str, str, int | None]]:
-    """What a command printed inside each container, as the kit frames it: (container, text, exit status; None where it never came)."""
+    """Yield (container, text, exit status or None) from the kit's frames."""
     name, lines = "", list[str]()
-    for line in text.split("\n"):  # nothing else ends a line for the kit either
+    for line in text.split("\n"):  # the kit ends lines with \n only
         if head := _HEAD_PATTERN.match(line):
             if name:
                 yield name, "\n".join(lines), None
@@ -162,8 +158,6 @@ def split_container_answers(text: str) -> Iterator[tuple[str, str, int | None]]:
 
 
 def build_frame_sniffer(inside: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Sniffs the kit's frame around something recognised inside."""
-
     def sniff(text: str) -> bool:
         return _HEAD_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None and inside(text[:65536])
 
@@ -171,8 +165,10 @@ def build_frame_sniffer(inside: Callable[[str], bool]) -> Callable[[str], bool]:
 
 
 def parse_devices(text: str) -> Sequence[Fact]:
-    """Whether `nvidia-smi -L` inside the containers finds GPUs. An image without nvidia-smi says nothing; one that was not asked, or did
-    not answer in time, could not be looked at."""
+    """Return whether `nvidia-smi -L` finds GPUs inside the containers.
+
+    An image without nvidia-smi gives no fact; a container not asked or too slow is unobserved.
+    """
     return [fact for name, said, status in split_container_answers(text) if (fact := _build_nvml_fact(name, said.strip(), status))]
 
 
@@ -192,8 +188,7 @@ def _build_nvml_fact(name: str, said: str, status: int | None) -> Fact | None:
     return None
 
 
-_TIMEOUT_STATUSES = (124, 137)
-"""What `timeout` says of a command that it ended."""
+_TIMEOUT_STATUSES = (124, 137)  # of `timeout` when it ended the command
 
 
 def _classify_nvml_output(said: str, status: int | None) -> str:
@@ -206,7 +201,7 @@ def _classify_nvml_output(said: str, status: int | None) -> str:
 
 
 def drop_repeated_statuses(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """What inspecting told stands; the list adds nothing about containers without GPUs."""
+    """Drop the list's status of inspected containers."""
     given = {fact.device for fact in facts if fact.check == CHECK and (fact.key == "container.shm_bytes" or "started" in fact.attrs)}
     return [f for f in facts if f.key != "container.status" or "started" in f.attrs or f.device not in given]
 

@@ -1,5 +1,6 @@
-"""Space, inodes and mounts: `df -P -T -B1`, `df -P -i`, `findmnt -J`. Shared file systems are asked apart from disks, with a time limit,
-because `df` waits for a server that does not answer.
+"""Space, inodes and mounts: `df -P -T -B1`, `df -P -i`, `findmnt -J`.
+
+Shared file systems are queried separately with a time limit, because `df` hangs on a server that does not answer.
 
 Filesystem     Type      1-blocks          Used     Available Capacity Mounted on
 /dev/nvme0n1p2 ext4 1888273125376 1888273125376             0     100% /
@@ -26,8 +27,7 @@ _TROUBLE_PATTERN = re.compile(
 _SHARED_HEAD_PATTERN = re.compile(r"Filesystem +Type +IUse% +1B-blocks +Avail +Use% +Mounted on")
 _SHARED_ROW_PATTERN = re.compile(r"(\S+) +(\S+) +(\d{1,3}%|-) +(\d{1,20}|-) +(\d{1,20}|-) +(\d{1,3}%|-) +(/.*)$")
 _NO_SHARED_PATTERN = re.compile(r"df: no file systems processed")
-_IMAGE_FILE_SYSTEMS = {"squashfs", "iso9660", "erofs", "cramfs"}
-"""Images are full and read-only by nature."""
+_IMAGE_FILE_SYSTEMS = {"squashfs", "iso9660", "erofs", "cramfs"}  # always full and read-only
 _DATA_FILE_SYSTEMS = {
     "ext2",
     "ext3",
@@ -50,12 +50,10 @@ _DATA_FILE_SYSTEMS = {
 
 
 def is_space(text: str) -> bool:
-    """Whether a head of `df -T` stands in the text."""
     return bool(re.search(r"(?m)^Filesystem +Type +1(?:024|K|B)?-blocks", text[:8192]))
 
 
 def parse_space(text: str) -> Sequence[Fact]:
-    """Used percent, free bytes and size of every mount but images."""
     head = re.search(r"(?m)^Filesystem +Type +1(024|K)?", text)
     unit = 1024 if head and head[1] else 1
     found: list[Fact] = []
@@ -74,12 +72,10 @@ def parse_space(text: str) -> Sequence[Fact]:
 
 
 def is_inodes(text: str) -> bool:
-    """Whether a head of `df -i` stands in the text."""
     return bool(re.search(r"(?m)^Filesystem +Inodes +IUsed +IFree", text[:8192]))
 
 
 def parse_inodes(text: str) -> Sequence[Fact]:
-    """Used percent of inodes, of file systems that count them."""
     found: list[Fact] = []
     rows = 0
     for line in split_lines(text):
@@ -91,12 +87,10 @@ def parse_inodes(text: str) -> Sequence[Fact]:
 
 
 def is_shared(text: str) -> bool:
-    """Whether a head with inodes and blocks stands in the text, or df's word that no file system is of these kinds."""
     return bool(_SHARED_HEAD_PATTERN.match(text.lstrip()) or _NO_SHARED_PATTERN.search(text[:400]))
 
 
 def parse_shared(text: str) -> Sequence[Fact]:
-    """Used percent of blocks and inodes of every shared file system."""
     found: list[Fact] = []
     for row in filter(None, map(_SHARED_ROW_PATTERN.match, split_lines(text))):
         attrs = {"fstype": row[2], "source": row[1]}
@@ -121,7 +115,7 @@ def parse_shared(text: str) -> Sequence[Fact]:
 
 
 def _add_unreadable_mounts(found: list[Fact], text: str) -> list[Fact]:
-    """Mounts that df could not ask are told; nothing at all is no answer."""
+    """Add mounts that df could not query. Raise Unreadable without any mount."""
     asked = [
         build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in split_lines(text) if _TROUBLE_PATTERN.match(line)
     ]
@@ -131,12 +125,10 @@ def _add_unreadable_mounts(found: list[Fact], text: str) -> list[Fact]:
 
 
 def is_mounts(text: str) -> bool:
-    """Whether the text is JSON of findmnt."""
     return text.lstrip().startswith("{") and '"filesystems"' in text[:200]
 
 
 def parse_mounts(text: str) -> Sequence[Fact]:
-    """Read-only or not, of mounts that hold data."""
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
     except (ValueError, RecursionError) as why:

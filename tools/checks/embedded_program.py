@@ -1,4 +1,4 @@
-"""Programs that a check carries to a host: the text of a module becomes one word of an argv, `python3 -c WORD`."""
+"""Programs sent to a host: a module's text as one argv word, `python3 -c WORD`."""
 
 import re
 from pathlib import Path
@@ -7,10 +7,10 @@ _SHELL_CHARS_PATTERN = re.compile("[|;&$`<>{}]")
 
 
 def encode_program(module: Path) -> str:
-    """Return the module's text as one word. It holds no line break and no character that a shell or an argv template reads.
+    """Return the module as one word without line breaks and characters that a shell or argv template reads.
 
-    The first line, blank lines and docstrings of one line are left out, and indents are one blank each: hosts need not take more than 32 KiB at
-    once (RFC 4253).
+    Drops the first line, blank lines and one-line docstrings, and indents by one blank: hosts need not accept more than
+    32 KiB at once (RFC 4253).
     """
     text = module.read_text(encoding="utf-8").partition("\n")[2].strip() + "\n"
     text = re.sub(r'(?m)^(?: +"{3}.*"{3})?\n', "", text)

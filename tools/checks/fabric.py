@@ -1,4 +1,4 @@
-"""The InfiniBand and RoCE ports of a host: `ibstat` or `ibstatus`, and the counters and partition keys of sysfs.
+"""InfiniBand and RoCE ports of a host: `ibstat` or `ibstatus`, and the counters and partition keys of sysfs.
 
 CA 'mlx5_3'
         Number of ports: 1
@@ -48,27 +48,25 @@ _COUNTER_KEYS = {
     "packet_seq_err": "ib.sequence_errors",
 }
 _TROUBLE_PATTERN = re.compile(r"\w*(?:err|discard|drop|timeout|fail|overrun|violation|exceeded)\w*", re.IGNORECASE)
+# Counters that rise on healthy ports too: closed connections, congestion control.
 _ORDINARY_PATTERN = re.compile(
     r"\w*flush_error|rx_icrc\w*|duplicate_request|port_xmit_wait|\w*_ecn_\w*|\w*cnp\w*|max_\w*|lifespan|resp_local_length_error"
 )
-"""Counters that count on healthy ports too: closed connections, congestion control."""
 _LINK_PATTERN = re.compile(
     r"l\S{9,11} .{0,120} ([A-Za-z0-9_.-]{1,40}) -> \S{0,300}/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/infiniband/\1\s*$"
 )
 _LISTING_PATTERN = re.compile(r"total \d{1,6}\s*$|ls: .{0,60}/sys/class/infiniband.{0,60}No such file")
-PortFields = dict[str, tuple[str, str]]
-"""Field name in lower case → value and line."""
+PortFields = dict[str, tuple[str, str]]  # lower-case field name → value and line
 
 
 def is_ibstat(text: str) -> bool:
-    """Whether the text names HCAs as ibstat or ibstatus do, or is their complaint."""
     return bool(
         re.search(r"(?m)^CA '|^Infiniband device '", text) or _PANIC_PATTERN.search(text[:2000]) or _NO_CARD_PATTERN.search(text[:2000])
     )
 
 
 def parse_ibstat(text: str) -> Sequence[Fact]:
-    """Ports in order. A port whose lines break off before its link layer is left out and makes the text unreadable beyond it."""
+    """Return each port's facts. A port cut off before its link layer is reported as unreadable."""
     cards, ports = _parse_ports(text)
     several = Counter(card for (card, _), _ in ports)
     found = [fact for port, fields in ports for fact in _build_port_facts(port, fields, _format_port_name(port, several[port[0]]))]
@@ -106,7 +104,7 @@ def _parse_ports(text: str) -> tuple[list[str], list[tuple[tuple[str, str], Port
 
 
 def _format_port_name(port: tuple[str, str], ports: int) -> str:
-    """`mlx5_3`, and `mlx5_3/2` for the second port of a card that has several."""
+    """`mlx5_3`, or `mlx5_3/2` for the second port of a card with several."""
     return f"{port[0]}/{port[1]}" if ports > 1 and port[1] != "1" else port[0]
 
 
@@ -139,7 +137,7 @@ _PORT_FIELDS: tuple[tuple[str, tuple[str, ...], Callable[[str], Value], str], ..
 
 
 def _build_port_facts(port: tuple[str, str], fields: Mapping[str, tuple[str, str]], device: str) -> list[Fact]:
-    """Nothing of a port that breaks off. Each fact carries the link layer: a Down Ethernet port may be meant so."""
+    """Nothing for a truncated port. Facts carry the link layer: an Ethernet port may be Down on purpose."""
     if "link layer" not in fields:
         return []
     layer = fields["link layer"][0]
@@ -154,12 +152,11 @@ def _build_port_facts(port: tuple[str, str], fields: Mapping[str, tuple[str, str
 
 
 def is_counters(text: str) -> bool:
-    """Whether lines of `grep -H` over /sys/class/infiniband stand at the beginning."""
     return any(_COUNTER_PATTERN.match(line) for line in split_lines(text[:8192])[:20])
 
 
 def parse_counters(text: str) -> Sequence[Fact]:
-    """The counters that tell something, and the partition keys in use (zero is an empty slot). Any other that counts errors is named."""
+    """Return known counters and partition keys in use (zero is an empty slot); name other non-zero error counters."""
     found: list[Fact] = []
     unknown: list[str] = []
     pkeys: dict[str, list[str]] = {}
@@ -184,13 +181,12 @@ def parse_counters(text: str) -> Sequence[Fact]:
 
 
 def is_addresses(text: str) -> bool:
-    """Whether the text is a long listing of /sys/class/infiniband, or ls's complaint that there is none."""
     head = split_lines(text.lstrip("\n")[:8192])[:3]
     return bool(head) and (bool(_LISTING_PATTERN.match(head[0])) or any(_LINK_PATTERN.match(line) for line in head))
 
 
 def parse_addresses(text: str) -> Sequence[Fact]:
-    """Where each adapter sits on the bus: the kernel speaks of addresses, everybody else of names."""
+    """Return adapters' PCI addresses, which kernel messages use."""
     rows = [row for row in map(_LINK_PATTERN.match, split_lines(text)) if row]
     found = [
         Fact(CHECK, "ib.bdf", str(normalize_bdf(row[2])), row[1], line=f"{row[1]} is {row[2]}") for row in rows if normalize_bdf(row[2])

@@ -1,4 +1,4 @@
-"""As many facts of one answer as any machine has, and how many were left out. Whoever can write a log can name any number of devices. Pure."""
+"""Cap the facts of one answer and report the rest as left out: a log's writer can name any number of devices. Pure."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -7,17 +7,13 @@ from dataclasses import replace
 from kb.numbers import is_storable
 from tools.fact import Fact, Status
 
-MAX_FACTS = 4096
-"""Facts of one answer. The largest that a machine gives by itself is a few thousand."""
-MAX_DEVICES = 512
-"""Devices of which one answer says the same: eight GPUs with eighteen links each are 144."""
-LEFT_OUT_ATTR = "left_out"
-"""The attribute that says how many facts an answer lacks."""
+MAX_FACTS = 4096  # facts of one answer; a real host gives a few thousand at most
+MAX_DEVICES = 512  # devices with the same key and value in one answer; eight GPUs with eighteen links each are 144
+LEFT_OUT_ATTR = "left_out"  # attribute: number of facts left out
 
 
 def limit_facts(check: str, facts: Sequence[Fact], gone: int = 0) -> tuple[Fact, ...]:
-    """The first of them, a job's first error before all others; the rest (and `gone`, which were left out before) is counted and said as
-    what was not looked at."""
+    """Keep the first facts, a job's first error before all others; the rest plus `gone` becomes one unobserved fact."""
     kept = _select_first_facts(facts) if len(facts) > min(MAX_FACTS, MAX_DEVICES) else tuple(facts)
     if any(isinstance(fact.value, int | float) and not is_storable(fact.value) for fact in kept):
         kept = tuple(fact if is_storable(fact.value) else _mark_unreadable(fact) for fact in kept)
@@ -26,18 +22,17 @@ def limit_facts(check: str, facts: Sequence[Fact], gone: int = 0) -> tuple[Fact,
 
 
 def _mark_unreadable(fact: Fact) -> Fact:
-    """A number that no machine has is no value; the others of the answer stand."""
+    """Drop only the impossible number."""
     return replace(fact, value=None, status=Status.UNREADABLE, line=fact.line[:200])
 
 
 def build_left_out_fact(check: str, count: int) -> Fact:
-    """That so many facts of an answer were not kept: it was not looked at whole."""
+    """Return the fact that `count` facts were dropped."""
     why = f"could not look at all: {count:,} more things that it says were left out"
     return Fact(check, "", status=Status.UNREADABLE, line=why, attrs={LEFT_OUT_ATTR: count})
 
 
 def count_left_out(facts: Sequence[Fact]) -> int:
-    """How many facts answers lack."""
     return sum(int(fact.attrs[LEFT_OUT_ATTR]) for fact in facts if LEFT_OUT_ATTR in fact.attrs and not fact.key)
 
 

@@ -1,4 +1,4 @@
-"""What a job itself says: its environment, as the node kit prints it, and the tails of its logs. All of it is the tenant's: low trust.
+"""A job's environment, as the node kit prints it, and the tails of its logs. Both are tenant text: low trust.
 
 41233 NCCL_IB_HCA=mlx5_0,mlx5_1
 NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.
@@ -25,14 +25,14 @@ from tools.checks.not_understood import build_not_understood_facts, iter_trouble
 from tools.fact import FROM_FILE, Fact, Status, build_unobserved_fact
 
 _VARIABLE_PATTERN = re.compile(r"(\d{1,10}) ([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)$")
+# Variables that the node kit shows. Others are never read: they may hold secrets.
 WANTED_VARIABLE_PATTERN = re.compile(
     r"(?:NCCL|CUDA|MASTER|UCX|GLOO|TORCH)_\w{1,60}|WORLD_SIZE|RANK|LOCAL_RANK|LD_LIBRARY_PATH|SLURM_JOB_ID|OMP_NUM_THREADS"
 )
-"""The variables that the node kit shows. Whatever else stands in a text is not read: it may be a secret."""
 _MAX_LISTED_IDS = 64
 _MAX_TEMPLATES = 8
+# A device named in a log is accepted only in these forms.
 _DEVICE_PATTERN = re.compile(r"gpu\d{1,3}|[a-z][a-z0-9]{1,15}_\w{1,16}|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d")
-"""A device a log names is believed where it looks like one."""
 _LEFT_OUT_PATTERN = re.compile(r"(?m)^== left out: (\d{1,7} of \d{1,7} files .{0,200})$")
 _NOT_READ_PATTERN = re.compile(r"(?m)^== not read: (.{1,300})$")
 _NO_LOGS_PATTERN = re.compile(
@@ -41,19 +41,17 @@ _NO_LOGS_PATTERN = re.compile(
 )
 
 
-_NO_GPU_PROCESS = "== no GPU process"
-"""The kit's word that what follows is of other processes than the ranks."""
+_NO_GPU_PROCESS = "== no GPU process"  # the kit's marker: the variables are from processes other than the ranks
+# a rank's environment as printed with NCCL_DEBUG=INFO
 _NCCL_SET_PATTERN = re.compile(r"NCCL INFO (NCCL_[A-Z0-9_]{1,60}) set (?:by (?:environment|plugin) )?to (\S{1,400}?)\.?\s*$")
-"""What a rank prints of its environment with NCCL_DEBUG=INFO."""
 
 
 def is_env(text: str) -> bool:
-    """Whether the first lines are `PID NAME=VALUE`, or the kit's that no rank is left."""
     return text.lstrip().startswith(_NO_GPU_PROCESS) or any(_VARIABLE_PATTERN.match(line) for line in split_lines(text[:8192])[:5])
 
 
 def parse_env(text: str) -> Sequence[Fact]:
-    """One fact per variable and value; `pids` tell which processes have it."""
+    """Return one fact per variable and value, with its processes as `pids`."""
     groups: dict[tuple[str, str], list[int]] = {}
     for line in split_lines(text):
         row = _VARIABLE_PATTERN.match(line)
@@ -74,19 +72,20 @@ def parse_env(text: str) -> Sequence[Fact]:
 
 
 def report_missing_env(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Nothing printed: the job is gone and its environment with it. What it was cannot be said, so it is not called fine."""
+    """Report empty output as unobserved, not as fine: the job is gone."""
     why = "no process of a job is left to read it from, or there is no node kit to read it with; what its log tells of it is under joblog"
     return facts or [build_unobserved_fact("env", Status.UNREADABLE, why)]
 
 
 def is_job_log(text: str) -> bool:
-    """Any text that is not empty may be a job's log."""
     return bool(text.strip())
 
 
 def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = lambda _: FILTERS) -> Sequence[Fact]:
-    """Errors of the ranks, how many ranks were seen, and who failed first; the logs of each owner and job by themselves. `regular`: which rules
-    drop lines of such a log from its templates; no other fact depends on them."""
+    """Return errors, rank count and first failure for each owner and job.
+
+    `regular` returns the rules that drop lines from the templates; no other fact depends on them.
+    """
     owned = split_logs_by_owner(text)
     parts = [_parse_logs(logs.text, regular(text), logs) for logs in owned] if owned else [_parse_logs(text, regular(text))]
     facts = [fact for part in parts for fact in part]
@@ -101,7 +100,6 @@ def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = la
 
 
 def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None = None) -> list[Fact]:
-    """What is read of the logs of one owner, of a text that names none else."""
     body = "\n".join("" if _NO_LOGS_PATTERN.match(line) else line for line in split_lines(text)) if _NO_LOGS_PATTERN.search(text) else text
     if not body.strip():
         return [Fact("joblog", "job.log", False, line=text.strip().removeprefix("== ")[:200])]
@@ -147,13 +145,13 @@ def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None =
 
 
 def _digest_log(text: str, rules: Sequence[FilterRule]) -> dict[str, Any]:
-    """The log as `lines` in all and its most telling `templates`: text, count, first and last time and line."""
+    """Return the line count and the most informative `templates` with count, times and lines."""
     data = text.encode("utf-8", "replace")
     digest = compress_log(data, _MAX_TEMPLATES, rules)
     rows = [
         {"text": row.text[:200], "count": row.count, **_format_times(row), "line": line, "last_line": last}
         for row, line, last in add_line_numbers(data, digest.templates)
-        if not row.text.startswith("==> ")  # the name of a file
+        if not row.text.startswith("==> ")  # tail's file header
     ]
     return {"lines": digest.lines, "templates": rows}
 
@@ -163,7 +161,6 @@ def _format_times(row: Template) -> dict[str, str]:
 
 
 def _parse_nccl_env(text: str) -> list[Fact]:
-    """The environment as far as NCCL prints it: one fact per variable and value."""
     lines: dict[tuple[str, str], str] = {}
     for line in split_lines(text) if "NCCL INFO NCCL_" in text else ():
         if "NCCL INFO NCCL_" in line and (row := _NCCL_SET_PATTERN.search(line[:1000])):
@@ -183,7 +180,6 @@ def _build_error_fact(event: LogEvent) -> Fact:
 
 
 def report_missing_log(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Nothing printed and nothing wrong: there is no log."""
     return facts or [Fact("joblog", "job.log", False, line="no log file is found")]
 
 

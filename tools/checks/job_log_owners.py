@@ -1,12 +1,12 @@
-"""The logs that a node holds of its jobs, found and cut by one fixed program that runs there (`tools.checks.job_log_probe`), and whose each of them is.
+"""Ownership of job logs on a node. A fixed program on the node finds and cuts them (`tools.checks.job_log_probe`).
 
-Read are files of the folder that the inventory names, and what Slurm says its jobs on this node write to (arrays and parts of a heterogeneous job
-have a name each), as far as their own user owns it: a tenant chooses that path. Whose a job is says squeue, in a number. A file that nobody wrote
-to for days is of another job, and never read for this one.
+It reads the inventory's folder, and the output files that Slurm names for its jobs on this node (arrays and
+heterogeneous parts have a name each) if the job's user owns them, because a tenant chooses that path. squeue gives the
+user as a number. A file not written for days belongs to another job and is not read.
 
-In a folder that several write to, names and links prove nothing: a file is opened once, without following a link, and its owner is asked of that
-descriptor. It belongs to a job where its owner has that job on this node, and Slurm names the file as its output or the path names the job. The
-program marks each file with a number that it draws anew each time, so that no line of a log can pose as the head of another one.
+Names and links prove nothing in a shared folder: a file is opened once without following links, and its owner is read
+from that descriptor. It belongs to a job if its owner has that job on this node, and Slurm names the file as its output
+or the path names the job. A fresh random number marks each file, so no log line can imitate a header.
 """
 
 import re
@@ -18,10 +18,9 @@ from typing import Any
 from kb.scan import split_lines
 from tools.checks.embedded_program import encode_program
 
+# Opens regular files read-only, follows no foreign links, starts only squeue and scontrol. Its argument is the folder.
 PROBE = encode_program(Path(__file__).with_name("job_log_probe.py"))
-"""Opens regular files for reading, follows no link of others, and starts squeue and scontrol alone. Its only argument is the folder."""
-MAX_OWNERS = 16
-"""Owners and jobs that one answer is taken apart by; what more there are has no owner that is established."""
+MAX_OWNERS = 16  # owner and job pairs of one answer; logs beyond it count as without owner
 _MARKED_PATTERN = re.compile(r"(?m)^== logs (\d{20})$")
 _OWNER_PATTERN = re.compile(r"== of uid=(\d{1,10}) job=(\d{1,10}|-) nodes=([\w.,\[\]-]{1,2000}) \d{20}$")
 _NO_OWNER = ("", "", "")
@@ -29,8 +28,10 @@ _NO_OWNER = ("", "", "")
 
 @dataclass(frozen=True, slots=True)
 class OwnedLogs:
-    """The logs of one owner and job, as the text that they stand in with everything else left blank, so that numbers of lines stay. `owner` is (uid, job,
-    nodes), each "" where it is not established."""
+    """The logs of one owner and job, with all other lines blanked so that line numbers stay valid.
+
+    `owner` is (uid, job, nodes), each "" if not established.
+    """
 
     owner: tuple[str, str, str]
     paths: tuple[str, ...]
@@ -38,14 +39,14 @@ class OwnedLogs:
     lines: int
 
     def build_source_attrs(self, path: str = "") -> Mapping[str, Any]:
-        """What a fact of these logs carries; of a path that is none of theirs, the folder that they have in common."""
+        """Return a fact's source; a path not among these logs becomes their common folder."""
         uid, job, nodes = self.owner
         here = path if path in self.paths else _find_common_path(self.paths)
         return {"path": here, **({"uid": int(uid)} if uid else {}), **({"job": job, "nodes": nodes} if job else {})}
 
 
 def split_logs_by_owner(text: str) -> list[OwnedLogs]:
-    """The logs by owner and job, in the order in which they come. Empty for a text that is not the program's."""
+    """Return logs by owner and job, in order; empty if not the program's output."""
     found = _MARKED_PATTERN.search(text)
     if not found:
         return []
@@ -60,7 +61,7 @@ def split_logs_by_owner(text: str) -> list[OwnedLogs]:
 
 
 def _parse_owner(head: str) -> tuple[str, str, str]:
-    """Whatever is not all there establishes no job."""
+    """An incomplete header establishes no job."""
     row = _OWNER_PATTERN.match(head)
     if row is None:
         return _NO_OWNER

@@ -1,4 +1,4 @@
-"""The kernel's log of one host, from the ring buffer and from the journal. However many lines say a thing, it is one fact."""
+"""One host's kernel log, from ring buffer and journal. Repeated lines become one fact."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,28 +28,25 @@ from tools.fact import Fact, Status
 __all__ = ["CHECKS", "group_kernel_events", "merge_kernel_logs", "parse_kernel_log"]
 
 CHECK = "dmesg"
-BOOT_ID = ("cat", "/proc/sys/kernel/random/boot_id")
-"""What tells a host's present boot from every other."""
+BOOT_ID = ("cat", "/proc/sys/kernel/random/boot_id")  # identifies the host's current boot
 
 _BOOT_ID_PATTERN = re.compile(r"\s*([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})\s*")
 _KERNEL_SOURCES = ("", "kernel")
 _KERNEL_PREFIXES = ("NVRM: ", "nvidia-nvswitch", "mlx5_core ", "-- Boot ", "-- Logs begin", "-- Journal begins")
+# A program's log continues with a bracketed level, a ring-buffer line with the message.
 _LEVEL_PATTERN = re.compile(r"\[? ?(?:ERROR|INFO|WARNING|WARN|DEBUG|NOTICE|tid \d|rank\d)[\] ]")
-"""A program's log goes on with its level in brackets, a ring-buffer line with the message."""
 
 
 def is_boot_id(text: str) -> bool:
-    """Whether the text is /proc/sys/kernel/random/boot_id."""
     return _BOOT_ID_PATTERN.fullmatch(text) is not None
 
 
 def parse_boot_id(text: str) -> Sequence[Fact]:
-    """`2f1c9f0e-5d1b-4b7a-9a56-0d6b0b8f6a11`."""
     return [Fact(CHECK, "host.boot_id", text.strip(), line=text.strip())]
 
 
 def is_kernel_log(text: str) -> bool:
-    """Whether one of the first lines is the kernel's, in any format of dmesg, journalctl, syslog or /dev/kmsg."""
+    """Accept any format of dmesg, journalctl, syslog or /dev/kmsg."""
     head = [line for line in split_lines(text[:65536])[:200] if line.strip()]
     return any(_is_kernel_line(line) for line in head) or bool(list_kernel_events(text[:65536]))
 
@@ -65,7 +62,7 @@ def _is_kernel_line(line: str) -> bool:
 
 
 def parse_kernel_log(text: str) -> Sequence[Fact]:
-    """Facts of a log, in order of first sight. A log without an Xid says so."""
+    """Return facts by first occurrence. A log without an Xid says so."""
     reader = KernelLogReader()
     reader.feed(_order_oldest_first(text))
     found = [_decode_fact(fact) for fact in group_kernel_events(reader.finish())]
@@ -78,7 +75,7 @@ def parse_kernel_log(text: str) -> Sequence[Fact]:
 
 
 def _build_boot_time_facts(text: str) -> list[Fact]:
-    """When the host booted, by the ring buffer's first line of the last boot, where it reaches back to it and tells the time."""
+    """The last boot's first ring-buffer line, if the buffer reaches back to it."""
     at = -1 if text.startswith("{") else text.rfind("Linux version ")
     line = text[text.rfind("\n", 0, at) + 1 :].partition("\n")[0][:300] if at >= 0 else ""
     prefix = split_prefix(line)
@@ -88,7 +85,7 @@ def _build_boot_time_facts(text: str) -> list[Fact]:
 
 
 def _order_oldest_first(text: str) -> str:
-    """`journalctl --reverse` prints the newest line first; what a line means may hang on the one before it."""
+    """`journalctl --reverse` prints newest first, but a line may depend on the previous one."""
     if not text.startswith("{"):
         return text
     lines = split_lines(text)
@@ -97,7 +94,7 @@ def _order_oldest_first(text: str) -> str:
 
 
 def group_kernel_events(events: Iterable[LogEvent]) -> list[Fact]:
-    """One fact per kind, device, value and boot, whatever the number of lines."""
+    """Return one fact per kind, device, value and boot."""
     groups: dict[tuple[object, ...], list[LogEvent]] = {}
     for event in events:
         apart = tuple(str(event.attrs.get(name)) for name in IDENTITY_ATTRS)
@@ -106,7 +103,7 @@ def group_kernel_events(events: Iterable[LogEvent]) -> list[Fact]:
 
 
 def _decode_fact(fact: Fact) -> Fact:
-    """What NVIDIA's tables say of an error, beside what the line says."""
+    """Add what NVIDIA's tables say."""
     told = _DECODERS[fact.key](fact) if fact.key in _DECODERS else {}
     return replace(fact, attrs={**fact.attrs, **told}) if told else fact
 
@@ -148,28 +145,27 @@ _FIELDS = "--output-fields=MESSAGE,_BOOT_ID,PRIORITY,SYSLOG_IDENTIFIER,SYSLOG_FA
 _JOURNAL_COMMAND = ("journalctl", "-o", "json", _FIELDS, "--no-pager")
 _LAST_DAY_ARGS = ("--since=-24h", "-p", "warning")
 
+# Harmless messages that repeat by the ten thousand (an adapter's register complaint, corrected PCIe errors); the start
+# of a log shows them well enough.
 _CHRONIC_WORDS = ("ACCESS_REG", "] BadTLP", "] BadDLLP", "] RxErr", "] Rollover", "] Timeout", "] NonFatalErr")
-"""What harmless trouble writes by the ten thousand (an adapter's register complaint, the names of corrected PCIe errors): the beginning of a
-log shows it well enough."""
-_DRIVER_WORDS = ("Linux version ", "NVRM", "nvidia")
-"""What tells whether the driver is there at all."""
+_DRIVER_WORDS = ("Linux version ", "NVRM", "nvidia")  # show whether the driver is loaded at all
 
 
 def _escape_word(word: str) -> str:
-    """The word in a pattern, every character as it is, but those that a shell reads."""
+    """Escape for the pattern; characters that a shell reads become a dot."""
     return re.sub(r"[|;&$`<>]", ".", re.sub(r"([][(){}.*+?^])", r"\\\1", word))
 
 
 def _build_kernel_grep_pattern() -> str:
-    """No word of an argv holds a character that a shell reads, so "one of these" is written "not none of these"."""
+    """No argv word may hold a shell character such as |, so "one of" is written "not none of"."""
     words = [word for word in (*_DRIVER_WORDS, *NEEDED_TEXTS) if word not in _CHRONIC_WORDS and not word.startswith(('"', "-- "))]
     shortest = [word for word in dict.fromkeys(words) if not any(other != word and other in word for other in words)]
     none = "".join(f"(?!.*{_escape_word(word)})" for word in shortest)
     return rf"^(?!.*ACCESS_REG\()(?!.*severity=Correct)(?!.*AER: (?:Multiple )?Correct)(?!{none})"
 
 
+# Every relevant kernel line but the chronic ones. Works in journalctl and Python; case-sensitive.
 KERNEL_GREP_PATTERN = _build_kernel_grep_pattern()
-"""Every kernel line that is looked at, but the chronic ones. For journalctl and for Python alike; small and large letters count."""
 _NEWEST_ARGS = ("--reverse", "--case-sensitive=true", f"--grep={KERNEL_GREP_PATTERN}", "_TRANSPORT=kernel")
 _ONLY = (
     "the newest lines on the GPU driver, NVSwitches, adapters, PCIe, disks, file systems, memory and crashes, "

@@ -1,4 +1,4 @@
-"""Ring buffer and journal of one host as one log: doubles merged, other boots marked stale, errors that keep coming from one place recognised."""
+"""Merge a host's ring buffer and journal: remove duplicates, mark other boots stale, find recurring errors."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,25 +10,22 @@ from kb.logs.event import LogEvent
 from tools.checks.unknown_kernel_errors import merge_unknown_counts
 from tools.fact import Fact, Status
 
+# Attributes that separate facts: a kill by a job's limit differs from a kill on a full host.
 IDENTITY_ATTRS = ("cgroup", "fatal", "severity")
-"""Attributes that make two events two facts: a kill by a job's limit is another thing than a kill by a full host."""
-EVENT_KEY_PREFIXES = ("kernel.", "site.log.")
-"""What lines of a log say: the kernel's own, and what a rule of the site finds in them."""
+EVENT_KEY_PREFIXES = ("kernel.", "site.log.")  # facts from log lines: the kernel's, and matches of site rules
 _MAX_LISTED_VALUES = 20
 _SPAN_REDUCERS: Mapping[str, Callable[..., str]] = {"first": min, "last": max}
-_KEEP_LAST_ATTRS = ("recovery",)
-"""The driver's newest word is the one that holds."""
+_KEEP_LAST_ATTRS = ("recovery",)  # the driver's newest value holds
 _KEEP_FIRST_ATTRS = ("detail", "process", "seconds", "cpu", "error")
 
 
 def get_occurrence_count(attrs: Mapping[str, Any]) -> int:
-    """How often an event came."""
     said = attrs.get("count", 1)
     return said if isinstance(said, int) else 1
 
 
 def merge_attrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """An attribute on which all agree stays as it is; others become a list under the plural name. A consequence is one only if all are."""
+    """Keep attributes on which rows agree; others become a list under the plural name. `sympathetic` needs all rows."""
     found: dict[str, Any] = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         distinct = {repr(row[name]): row[name] for row in rows if name in row}
@@ -47,14 +44,15 @@ def merge_attrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def normalize_boot_id(text: str) -> str:
-    """A boot id as journald writes it: without dashes."""
+    """Return journald's form, without dashes."""
     return text.replace("-", "").lower()
 
 
 def merge_kernel_logs(facts: Sequence[Fact], boot_id: str = "", booted_at: datetime | None = None) -> list[Fact]:
-    """Ring and journal as one; facts of another boot (or older than this one) are stale.
+    """Merge ring and journal; facts of another boot, or older than `booted_at`, become stale.
 
-    A ring fact has no boot id: the ring belongs to the boot that runs. Without `boot_id` the journal's latest boot counts as that.
+    Ring facts have no boot id: the ring is the running boot's. Without `boot_id` the journal's latest boot counts as
+    running.
     """
     current = normalize_boot_id(boot_id) or _find_latest_boot(facts)
     kept: dict[tuple[object, ...], Fact] = {}
@@ -66,7 +64,7 @@ def merge_kernel_logs(facts: Sequence[Fact], boot_id: str = "", booted_at: datet
 
 
 def merge_host_kernel_logs(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """`settle` with the boot id and boot time that stand among the facts."""
+    """Merge with the boot id and boot time among the facts (`settle`)."""
 
     def told(key: str) -> str:
         return next((str(fact.value) for fact in facts if fact.key == key and fact.value), "")
@@ -79,7 +77,7 @@ def merge_host_kernel_logs(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 
 def find_repeated_xids(facts: Sequence[Fact]) -> list[Fact]:
-    """Whether Xid 13 and 31 of this boot come from one place, one GPU, or several."""
+    """Return whether this boot's Xid 13 and 31 come from one place, one GPU or several."""
     xids = [fact for fact in facts if fact.key == "kernel.xid" and fact.status is Status.OK and not fact.stale]
     said = xid.classify_repeats([LogEvent(fact.key, fact.value, fact.device, fact.time, "", fact.line, fact.attrs) for fact in xids])
     found = []
@@ -98,7 +96,7 @@ def _build_merge_key(fact: Fact, current: str) -> tuple[object, ...]:
 
 
 def _drop_empty_logs(facts: Sequence[Fact]) -> list[Fact]:
-    """ "No Xid here" falls away where the other log has one of this boot; so does an empty journal where the ring was read."""
+    """Drop "no Xid" if the other log has one, and an empty journal if the ring was read."""
     logs = [fact for fact in facts if fact.key.startswith(EVENT_KEY_PREFIXES)]
     xids = any(fact.key == "kernel.xid" and fact.status is Status.OK and not fact.stale for fact in logs)
     return [
@@ -110,7 +108,7 @@ def _drop_empty_logs(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _join_facts(one: Fact, other: Fact) -> Fact:
-    """The same thing seen in both logs: the larger count, the wider span, every process."""
+    """Keep the larger count, the wider span, every process."""
     attrs = merge_attrs([one.attrs, other.attrs])
     attrs["count"] = max(get_occurrence_count(one.attrs), get_occurrence_count(other.attrs))
     for name, pick in _SPAN_REDUCERS.items():

@@ -1,5 +1,4 @@
-"""What Kubernetes thinks of a node and of the pods on it, as kubectl prints it (1.20 to 1.32). Everything in it may be written by others: types are
-looked at, lengths cut.
+"""State of a Kubernetes node and its pods from kubectl (1.20 to 1.32). Untrusted text: types are checked, lengths cut.
 
 Job   default   train-0   8
 DaemonSet   monitoring   exporter-x   <none>
@@ -16,12 +15,12 @@ from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK, GPU_RESOURCE, DRAIN_MARK = "sched", "nvidia.com/gpu", "rackmedic/drained"
 MAX_PODS, MAX_TAINTS = 64, 8
-STAYING_POD_OWNERS = ("DaemonSet", "Node")
-"""Owners of pods that stay whatever is drained."""
+STAYING_POD_OWNERS = ("DaemonSet", "Node")  # owners of pods that a drain leaves running
 
 _POD_PATTERN = re.compile(r"(\S{1,64}) {3,}([a-z0-9-]{1,63}) {3,}([a-z0-9.-]{1,253}) {3,}([0-9,]{1,64}|<none>)\s*$")
 _NOT_FOUND_PATTERN = re.compile(r'\(NotFound\): nodes "[^"\n]{1,253}" not found')
 
+# Why Kubernetes could not be queried, worded alike on every host. The first match counts.
 KUBECTL_ERRORS: Mapping[str, str] = {
     r"RackMedic cannot ask (\S+ .*)": "{0}",
     r"Unable to connect to the server|The connection to the server|etcdserver|InternalError|i/o timeout": "the API server does not answer",
@@ -29,22 +28,21 @@ KUBECTL_ERRORS: Mapping[str, str] = {
     r"\(Forbidden\)": "its account lacks the right (role `rackmedic-looks`)",
     r"no configuration has been provided|invalid configuration|error loading config": "its kubectl has no usable kubeconfig",
 }
-"""Why Kubernetes could not be asked, in the same words on every host. The first that fits counts."""
 
+# unplanned causes by the kubelet's or controller's message, of any author
+# messages of the kubelet or the controller about a NotReady node: never planned maintenance
 NOT_READY_CAUSES: Mapping[str, str] = {
     r"[Kk]ubelet stopped posting node status": "not_responding",
     r"container runtime|PLEG is not healthy|network plugin|cni": "runtime_down",
 }
-"""What a kubelet or the controller says of a node that is not ready, whoever stands behind it: nobody planned that."""
 
 
 def format_unasked_controller(controller: str, why: str) -> str:
-    """What stands for the output where the controller itself could not be asked."""
+    """Return the text that replaces the output of an unreachable controller."""
     return f"RackMedic cannot ask {controller} about it: {why}"
 
 
 def is_node(text: str) -> bool:
-    """Whether it is one node as JSON, or kubectl's complaint."""
     head = text[:8192].lstrip()
     return (
         (head.startswith("{") and bool(re.search(r'"kind": ?"Node"', head)))
@@ -54,7 +52,7 @@ def is_node(text: str) -> bool:
 
 
 def parse_node(text: str) -> Sequence[Fact]:
-    """State, reason, and how many GPUs a pod can have. A node that Kubernetes does not know is said so."""
+    """Return state, reason and GPUs. A node unknown to Kubernetes is absent."""
     if not text.lstrip().startswith("{"):
         if unknown := _NOT_FOUND_PATTERN.search(text):
             return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown[0][:200])]
@@ -103,12 +101,12 @@ def _build_state_facts(tree: Any, ready: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def format_out_of_service(reason: str, by: str = "", since: str = "") -> str:
-    """By whom a node was taken out of service, since when, and why, as far as the scheduler says so."""
+    """Return who took a node out of service, since when and why."""
     return f"{f'by {by} ' if by else ''}{f'since {since}' if since else ''}{': ' if by or since else ''}{reason}"
 
 
 def _list_taints(tree: Any) -> list[str]:
-    """Those that people or programs set: the node's own are said by its state."""
+    """Skip the node's own taints: its state reports those."""
     rows = _get_item(_get_item(tree, "spec"), "taints")
     found = [row for row in rows[:MAX_TAINTS] if isinstance(row, Mapping)] if isinstance(rows, list) else []
     texts = (f"{row.get('key') or ''}={row.get('value') or ''}:{row.get('effect') or ''}" for row in found)
@@ -116,7 +114,7 @@ def _list_taints(tree: Any) -> list[str]:
 
 
 def _build_gpu_facts(tree: Any) -> list[Fact]:
-    """GPUs that the device plugin offers; of a node cut into MIG devices nothing is counted."""
+    """Count the device plugin's GPUs; nothing on a node with MIG devices."""
     offered, has = (_get_item(_get_item(tree, "status"), name) for name in ("allocatable", "capacity"))
     if isinstance(offered, Mapping) and any(str(name).startswith("nvidia.com/mig-") for name in offered):
         return []
@@ -132,12 +130,11 @@ def _build_gpu_facts(tree: Any) -> list[Fact]:
 
 
 def is_pods(text: str) -> bool:
-    """Whether rows of pods stand at the beginning, or kubectl says that there are none."""
     return text[:64].startswith("No resources found") or any(_POD_PATTERN.match(line) for line in split_lines(text[:2048])[:5])
 
 
 def parse_pods(text: str) -> Sequence[Fact]:
-    """The pods that a drain would end, and the GPUs that they hold."""
+    """Return the pods that a drain would end, and their GPUs."""
     rows = [row for row in map(_POD_PATTERN.match, split_lines(text)) if row and row[1] not in STAYING_POD_OWNERS]
     gpus = sum(int(part) for row in rows for part in row[4].split(",") if part.isdigit() and len(part) <= 3)
     names = [f"{row[2]}/{row[3]}" for row in rows]
@@ -164,6 +161,7 @@ _POD_COLUMNS = (
     "OWNER:.metadata.ownerReferences[*].kind,NAMESPACE:.metadata.namespace,POD:.metadata.name,"
     "GPUS:.spec.containers[*].resources.limits.nvidia\\.com/gpu"
 )
+# Selects only the needed pod columns: a pod's environment may hold secrets.
 COMMANDS = (
     Command("kubenode", ("kubectl", "get", "node", "{kube_node}", "-o", "json"), scheduler="kubernetes"),
     Command(
@@ -183,6 +181,5 @@ COMMANDS = (
         scheduler="kubernetes",
     ),
 )
-"""Of pods only what is needed: their environment may hold anything."""
 
 FORMATS = (Format("kubectl get node", is_node, parse_node), Format("kubectl get pods", is_pods, parse_pods))

@@ -1,4 +1,4 @@
-"""Outputs of many lines: one JSON object a line among whatever else stands there, and a journal that holds nothing of what was asked for."""
+"""JSON-lines output, and journals without entries."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from tools.checks.check import Format
 
 
 def parse_json_lines(text: str, longest: int | None = None) -> Iterator[Mapping[str, Any]]:
-    """The objects in their order; a line that is none, or has `longest` characters or more, is passed over."""
+    """Yield JSON objects in order; skip other lines and lines of `longest` characters or more."""
     for line in split_lines(text):
         if not line.lstrip().startswith("{") or (longest and len(line) >= longest):
             continue
@@ -22,9 +22,8 @@ def parse_json_lines(text: str, longest: int | None = None) -> Iterator[Mapping[
 
 
 def is_empty_journal(text: str) -> bool:
-    """Whether the journal holds no line of what was asked for."""
     return text.strip() == "-- No entries --"
 
 
+# journalctl found nothing: an answer without facts
 EMPTY_JOURNAL_FORMAT = Format("no entries", is_empty_journal, lambda text: ())
-"""All that journalctl prints where there is nothing to print: an answer, and no fact."""

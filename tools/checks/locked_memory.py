@@ -1,12 +1,12 @@
-"""How much memory jobs may lock: the limit of their own processes where one runs, else of what would start them and hand its own on.
+"""How much memory jobs may lock: the limit of a running job's processes, else of the daemon that would start the job.
 
 /proc/1187/comm:slurmd
 /proc/1187/status:Uid:\t0\t0\t0\t0
 /proc/1187/status:PPid:\t1
 /proc/1187/limits:Max locked memory         unlimited            unlimited            bytes
 
-Slurm gives a job the limits of whoever submitted it (PropagateResourceLimits), and a container may be given its own, so neither has to have
-what slurmd or dockerd has. Names are anybody's to choose: only a process of root is believed to start jobs.
+Slurm gives a job its submitter's limits (PropagateResourceLimits), and a container may have its own, so both can differ
+from slurmd's or dockerd's. Any user can choose a process name, so only root's processes count as job starters.
 """
 
 import re
@@ -17,12 +17,11 @@ from kb.scan import split_lines
 from tools.fact import Fact, Status
 
 CHECK, KEY = "mem", "mem.memlock_kib"
+# Start jobs and pass their limits on, likeliest first: on a Slurm node, jobs start the containers.
 STARTER_PROCESSES = ("slurmd", "kubelet", "containerd", "dockerd")
-"""What starts jobs and hands its limits on, the likeliest first: where Slurm runs a node, containers are started by its jobs."""
+# Their descendants are a job's and a container's processes. Kernel process names have at most 15 letters.
 STEP_PROCESSES, SHIM_PROCESSES = ("slurmstepd",), ("containerd-shim", "conmon")
-"""Whose descendants are a job's processes, and a container's. A name of the kernel's has fifteen letters at most."""
-WAITING_PROCESS = "srun"
-"""A leaf of a job that only waits for its tasks elsewhere."""
+WAITING_PROCESS = "srun"  # a job's leaf that only waits for remote tasks
 _LINE_PATTERN = re.compile(
     r"/proc/(?P<pid>\d{1,10})/(?:comm:(?P<name>[a-z-]{1,15})|status:PPid:\s(?P<parent>\d{1,10})|status:Uid:\s(?P<uid>\d{1,10})\s.{0,40}"
     r"|cgroup:.{0,400}/(?P<extern>step_extern)\b.{0,200}"
@@ -47,8 +46,6 @@ LIMITS_COMMAND = (
 
 @dataclass(slots=True)
 class _Processes:
-    """What the lines say of the processes, by pid."""
-
     names: dict[str, str] = field(default_factory=dict)
     parents: dict[str, str] = field(default_factory=dict)
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -56,11 +53,11 @@ class _Processes:
     externs: set[str] = field(default_factory=set)
 
     def list_named(self, *names: str) -> list[str]:
-        """Those of root with one of these names; where nobody said whose a process is, all of them."""
+        """Return root's processes with these names; all of them if the text has no parent pids."""
         return [pid for pid, name in self.names.items() if name in names and (not self.parents or pid in self.roots)]
 
     def iter_leaves(self, root: str) -> Iterator[str]:
-        """Its descendants that have no children themselves: who does the work. Of Slurm's extern step nobody does."""
+        """Yield descendants without children, the working processes; none of Slurm's extern step."""
         children: dict[str, list[str]] = {}
         for pid, parent in self.parents.items():
             children.setdefault(parent, []).append(pid)
@@ -73,13 +70,14 @@ class _Processes:
 
 
 def is_limits(text: str) -> bool:
-    """Whether a line of a process's limits or name stands in the text."""
     return any(_LINE_PATTERN.match(line) for line in split_lines(text[:65536]))
 
 
 def parse_limits(text: str) -> Sequence[Fact]:
-    """The least soft limit among a job's processes, or of containers that agree, or what a job would be given. What any other process has,
-    our own session first of all, is no job's."""
+    """Return the least soft limit of a job's processes, else of containers that agree, else of the job starter.
+
+    Other processes, such as our session, are ignored.
+    """
     seen = _parse_processes(text)
     given = next((pid for name in STARTER_PROCESSES for pid in seen.list_named(name) if pid in seen.limits), "")
     starter = f"{seen.names[given]}: {seen.limits[given][1]}" if given else ""
@@ -123,7 +121,6 @@ def _parse_processes(text: str) -> _Processes:
 
 
 def _build_least_limit_fact(seen: _Processes, pids: Sequence[str], of: str, starter: str) -> Fact:
-    """The limit of the process that may lock least, beside what its starter has."""
     pid = min(pids, key=lambda pid: (convert_to_kib(seen.limits[pid][0]) < 0, convert_to_kib(seen.limits[pid][0]), int(pid)))
     soft, line = seen.limits[pid]
     says = f"{of}: {line}" + (f"; {starter}" if starter else "")
@@ -131,5 +128,5 @@ def _build_least_limit_fact(seen: _Processes, pids: Sequence[str], of: str, star
 
 
 def convert_to_kib(soft: str) -> int:
-    """A limit in bytes as KiB; -1 where there is none."""
+    """Convert bytes to KiB; -1 if unlimited."""
     return -1 if soft == "unlimited" or int(soft) >= 1 << 62 else int(soft) // 1024

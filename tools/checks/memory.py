@@ -1,4 +1,4 @@
-"""Memory of the host: `free -b`, the locked-memory limit of jobs, and the kills that cgroups count.
+"""Host memory: `free -b`, the locked-memory limit of jobs, and the OOM kills that cgroups count.
 
                total        used        free      shared  buff/cache   available
 Mem:   2164178862080 91234567890 ...
@@ -21,12 +21,11 @@ _LIMIT_PATTERN = re.compile(r"\s*(\d{1,20}|unlimited)\s+(\d{1,20}|unlimited)\s*"
 
 
 def is_free(text: str) -> bool:
-    """Whether a row of free stands in the text."""
     return bool(re.search(r"(?m)^Mem: +\d", text[:4096]))
 
 
 def parse_free(text: str) -> Sequence[Fact]:
-    """Total, available and swap used. The columns are found by the head: older free has no `available`."""
+    """Find columns by the header: older free has no `available`."""
     head = next((line.split() for line in split_lines(text) if "total" in line and "used" in line), [])
     found: list[Fact] = []
     for line in split_lines(text):
@@ -48,25 +47,24 @@ def _build_memory_facts(row: dict[str, int], line: str) -> list[Fact]:
 
 
 def is_limit(text: str) -> bool:
-    """Whether the text is one line of prlimit: soft and hard."""
     return _LIMIT_PATTERN.fullmatch(text) is not None
 
 
 def parse_limit(text: str) -> Sequence[Fact]:
-    """`65536 65536` in bytes, or `unlimited`. The soft limit counts: nobody raises it on the way into a job."""
+    """Parse `65536 65536` in bytes, or `unlimited`. The soft limit counts: nothing raises it for a job."""
     value = convert_to_kib(text.split()[0])
     return [Fact(CHECK, "mem.memlock_kib", value, unit="KiB", line=f"memlock {text.strip()}")]
 
 
 def is_events(text: str) -> bool:
-    """Whether the first line is a cgroup's count."""
     return any(_EVENT_PATTERN.match(line) for line in split_lines(text[:4096])[:5])
 
 
 def parse_events(text: str) -> Sequence[Fact]:
-    """Kills of all cgroups. A group's count holds those of the groups below it, so only the topmost are added; the deepest is named.
+    """Return the OOM kills of all cgroups. Only topmost groups are added, as counts include children; the deepest is
+    named.
 
-    `oom` counts how often a group came to its own limit. Kills without any are the host's: its memory was used up, not the group's.
+    `oom` counts how often a group reached its own limit. Kills without it mean that the host's memory was used up.
     """
     rows = [row for row in map(_EVENT_PATTERN.match, split_lines(text)) if row]
     counts = {row[1]: int(row[3]) for row in rows if row[2] == "oom_kill"}
@@ -83,7 +81,7 @@ def parse_events(text: str) -> Sequence[Fact]:
 
 
 def _list_parent_groups(path: str) -> list[str]:
-    """Groups around a group, outermost first."""
+    """Outermost first."""
     parts = path.split("/")
     return ["/".join(parts[:size]) for size in range(4, len(parts))]
 

@@ -18,6 +18,7 @@ from tools.checks.check import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "mods"
+# Modules whose absence matters. lsmod's list is complete, so a missing one is not loaded.
 WATCHED_MODULES = (
     "nvidia",
     "nvidia_uvm",
@@ -33,7 +34,6 @@ WATCHED_MODULES = (
     "ib_uverbs",
     "ib_ipoib",
 )
-"""Modules whose absence says something. The list is whole, so what it lacks is not loaded."""
 _MODULE_PATTERN = re.compile(r"([A-Za-z0-9_]{1,64}) +(\d+) +(-?\d+)")
 _VERSION = r"\d{3}\.\d{1,4}(?:\.\d{1,4})?"
 _PROC_PATTERN = re.compile(rf"NVRM version: .{{0,80}}?({_VERSION})")
@@ -46,12 +46,10 @@ _NO_MODULE_PATTERN = re.compile(r"modinfo: ERROR: Module nvidia not found")
 
 
 def is_lsmod(text: str) -> bool:
-    """Whether the head of lsmod stands first."""
     return bool(re.match(r"\s*Module +Size +Used by", text))
 
 
 def parse_lsmod(text: str) -> Sequence[Fact]:
-    """Which of the watched modules are loaded."""
     rows = {row[1]: row[0].strip() for row in map(_MODULE_PATTERN.match, split_lines(text)) if row}
     if not rows:
         raise Unreadable("the head of lsmod and no module")
@@ -59,36 +57,30 @@ def parse_lsmod(text: str) -> Sequence[Fact]:
 
 
 def is_proc_version(text: str) -> bool:
-    """Whether the text is the loaded module's own word, or its absence."""
     return bool(_PROC_PATTERN.search(text[:2000]) or _NO_PROC_PATTERN.search(text[:2000]))
 
 
 def parse_proc_version(text: str) -> Sequence[Fact]:
-    """The version of the loaded module; absent where there is none."""
     if said := _PROC_PATTERN.search(text):
         return [Fact(CHECK, "driver.module_version", said[1], line=said[0])]
     return [Fact(CHECK, "driver.module_version", status=Status.ABSENT, line=text.strip()[:200])]
 
 
 def is_installed_version(text: str) -> bool:
-    """Whether the text is one NVIDIA version, or modinfo's complaint."""
     return bool(re.fullmatch(rf"\s*{_VERSION}\s*", text) or _NO_MODULE_PATTERN.search(text[:500]))
 
 
 def parse_installed_version(text: str) -> Sequence[Fact]:
-    """The version of the module on disk."""
     if said := re.fullmatch(rf"\s*({_VERSION})\s*", text):
         return [Fact(CHECK, "driver.installed_version", said[1], line=said[1])]
     return [Fact(CHECK, "driver.installed_version", status=Status.ABSENT, line=text.strip()[:200])]
 
 
 def is_dkms(text: str) -> bool:
-    """Whether one of the first lines is a state of dkms."""
     return any(_DKMS_PATTERN.match(line) for line in split_lines(text[:4096])[:10])
 
 
 def parse_dkms(text: str) -> Sequence[Fact]:
-    """State per module; where a module has several rows, all are told."""
     found = []
     for line in split_lines(text):
         if row := _DKMS_PATTERN.match(line):
@@ -99,22 +91,19 @@ def parse_dkms(text: str) -> Sequence[Fact]:
 
 
 def is_release(text: str) -> bool:
-    """Whether the text is one kernel release."""
     return bool(re.fullmatch(r"\s*\d{1,2}\.\d{1,3}(?:\.\d{1,4})?(?:[-+.][\w.+~-]{1,60})?\s*", text))
 
 
 def parse_release(text: str) -> Sequence[Fact]:
-    """`5.15.0-107-generic`."""
     return [Fact(CHECK, "kernel.release", text.strip(), line=text.strip())]
 
 
 def is_fabric_manager_version(text: str) -> bool:
-    """Whether the text is what `nv-fabricmanager --version` prints."""
     return bool(_MANAGER_PATTERN.search(text[:2000]))
 
 
 def parse_fabric_manager_version(text: str) -> Sequence[Fact]:
-    """The version of the fabric manager's program, whether it runs or not."""
+    """Return the installed version, running or not."""
     said = _MANAGER_PATTERN.search(text)
     if said is None:
         raise Unreadable("no version of the fabric manager")
@@ -122,10 +111,10 @@ def parse_fabric_manager_version(text: str) -> Sequence[Fact]:
 
 
 def compare_driver_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """The module that runs against the one on disk: packages bring library and module together, so a difference is a mismatch.
+    """Compare the loaded module with the one on disk: packages ship both, so a difference is a mismatch.
 
-    The fabric manager runs with a driver of its own version only; one that fits the driver on disk waits for that to be loaded.
-    dkms states of other kernels than the running one do not matter and fall away.
+    The fabric manager must match the loaded driver or the one on disk, which may be loaded later. dkms states of other
+    kernels are dropped.
     """
     said = {fact.key: fact for fact in facts if fact.status is Status.OK}
     loaded, disk = said.get("driver.module_version"), said.get("driver.installed_version")

@@ -1,4 +1,4 @@
-"""The Ethernet side of a node: interfaces, what their adapters drop, and whether the job's master can be found and reached.
+"""Ethernet of a node: interfaces, packets that adapters drop, and whether the job's master resolves and is reachable.
 
 [{"ifname":"eth0","mtu":9000,"operstate":"UP","link_type":"ether","stats64":{"rx":{"dropped":0,"errors":0}}}]
 == eth2
@@ -19,10 +19,10 @@ from tools.fact import Fact, Status
 
 CHECK = "net"
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
+# Software interfaces: their MTU says nothing about a network.
 _MADE_PATTERN = re.compile(
     r"lo$|veth|docker|br-|virbr|cni|cali|flannel|tunl|vxlan|kube|dummy|nodelocaldns|lxc|ip6tnl|sit\d|gre|erspan|wg\d|tailscale"
 )
-"""Interfaces that software made: their MTU says nothing of a network."""
 _PLAIN_PATTERN = re.compile(r"\d{1,5}: ([A-Za-z0-9_.-]{1,15})(?:@\S{1,20})?: <[A-Z0-9_,-]{0,200}> mtu (\d{1,7}) .{0,80}?state (\w{1,20})")
 _HEAD_PATTERN = re.compile(r"== ([A-Za-z0-9][A-Za-z0-9_.-]{0,14})\s*$")
 _DISCARDS_PATTERN = re.compile(r"\s*(?:rx_discards_phy|rx_discards|rx_missed_errors): (\d{1,18})\s*$")
@@ -32,14 +32,13 @@ _REACH_ORDER = ("no_name", "filtered", "refused", "ok")
 
 
 def is_links(text: str) -> bool:
-    """Whether the text is `ip link`, as JSON or not."""
     return (text.lstrip().startswith("[") and '"ifname"' in text[:4096]) or any(
         _PLAIN_PATTERN.match(line) for line in split_lines(text[:4096])[:4]
     )
 
 
 def parse_links(text: str) -> Sequence[Fact]:
-    """MTU, state and what the host dropped, of interfaces that are a network's."""
+    """Return MTU, state and drops; skip interfaces that software made."""
     rows = _parse_json_links(text) if text.lstrip().startswith("[") else _parse_plain_links(text)
     found: list[Fact] = []
     for row in rows:
@@ -84,12 +83,10 @@ def _parse_plain_links(text: str) -> Sequence[Mapping[str, Any]]:
 
 
 def is_adapter_counters(text: str) -> bool:
-    """Whether the text is the kit's list of adapter counters."""
     return _HEAD_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None
 
 
 def parse_adapter_counters(text: str) -> Sequence[Fact]:
-    """What each adapter discarded, and its pause frames."""
     discards: Counter[str] = Counter()
     pauses: Counter[str] = Counter()
     name, seen = "", []
@@ -112,12 +109,11 @@ def parse_adapter_counters(text: str) -> Sequence[Fact]:
 
 
 def is_master_reach(text: str) -> bool:
-    """Whether the text is the kit's word on the masters of jobs."""
     return _MASTER_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None
 
 
 def parse_master_reach(text: str) -> Sequence[Fact]:
-    """The worst of what the masters named on this node gave: usually there is one."""
+    """Return the worst result; usually one master is named."""
     rows = [row for row in map(_MASTER_PATTERN.match, split_lines(text)) if row]
     known = sorted((row for row in rows if row[3] in _REACH_ORDER), key=lambda row: _REACH_ORDER.index(row[3]))
     if not known:
@@ -127,7 +123,7 @@ def parse_master_reach(text: str) -> Sequence[Fact]:
 
 
 def add_absent_master(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """No job that names a master runs here, or nobody may look."""
+    """Report absent if no visible process names a master."""
     if not facts or any(fact.key == "net.master_reach" or fact.status.blind for fact in facts):
         return facts
     return [*facts, Fact(CHECK, "net.master_reach", status=Status.ABSENT, line="no process here names a master")]

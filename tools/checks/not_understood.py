@@ -1,4 +1,4 @@
-"""Lines that may tell of trouble and that no reader knows: an output with such a line is neither clean nor bad, and the report says so. Pure."""
+"""Lines that may report trouble in no known form: such output is neither clean nor bad. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,6 +12,7 @@ _TROUBLE_PATTERN = re.compile(
     r"NCCL WARN|\b(?:[Ee]rrors?|ERRORS?|[Ff]atal|FATAL|CRITICAL|[Ff]ail(?:ed|ure|s)?|FAIL(?:ED|URE)?|[Pp]anic|[Dd]egraded|[Uu]ncorrect\w{1,6}|"
     r"[Tt]imed out|[Tt]imeout|TIMEOUT|[Rr]efused|[Dd]enied|[Uu]nreachable|[Cc]orrupt(?:ed)?|[Ll]ost|[Dd]own|DOWN|[Bb]roken|[Mm]issing|[Ii]nvalid)\b"
 )
+# Prefilter: without one of these no line matches `_TROUBLE_PATTERN`.
 _TROUBLE_NEEDLES = Needles(
     (
         *(
@@ -33,21 +34,20 @@ _TROUBLE_NEEDLES = Needles(
         *("efused", "enied", "nreachable", "orrupt", "Lost", "lost", "Down", "down", "DOWN", "roken", "issing", "nvalid"),
     )
 )
-"""Without one of these no line matches `_TELLS`."""
+# trouble words next to a zero or a negation
 _HARMLESS_PATTERN = re.compile(
     r"\b(?:no|0|zero|without|ignor\w{2,4}) (?:\w{1,20} ){0,2}(?:errors?|failures?|timeouts?|fail(?:ed)?)\b|"
     r"\b(?:errors?|failures?|failed|timeouts?|lost|down|missing|invalid|degraded|corrupted)[\w .()/-]{0,40}[:=|] *"
     r"(?:0x)?(?:0+|no|none|n/a|false|disabled|not active|ok)\b|"
     r"\btimeout[\w ()]{0,20}[=:] ?\d"
 )
-_LEVEL_WITHOUT_TROUBLE_PATTERN = re.compile(r"\bINFO\b|\bDEBUG\b")
-"""Words of trouble that stand beside a zero or a no, or in a line of a level that tells of none."""
+_LEVEL_WITHOUT_TROUBLE_PATTERN = re.compile(r"\bINFO\b|\bDEBUG\b")  # log levels that report no trouble
 
 
 def build_not_understood_facts(check: str, lines: Iterable[str]) -> list[Fact]:
-    """Return one fact that counts the lines and keeps the first three of them; nothing where there are none.
+    """Return one fact that counts the lines and keeps the first three; nothing without lines.
 
-    A reader that returns it must not also say that its output is clean (no ABSENT fact such as "no trouble in the event log").
+    A parser that returns it must not also report clean output (ABSENT, such as "no trouble in the event log").
     """
     count = 0
     first: list[str] = []
@@ -61,7 +61,6 @@ def build_not_understood_facts(check: str, lines: Iterable[str]) -> list[Fact]:
 
 
 def iter_trouble_lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text that may tell of trouble, by words that every tool uses."""
     for start, end in _TROUBLE_NEEDLES.find_in_text(text):
         head = text[start : min(end, start + 500)]
         if _TROUBLE_PATTERN.search(head) and not _HARMLESS_PATTERN.search(head.lower()) and not _LEVEL_WITHOUT_TROUBLE_PATTERN.search(head):

@@ -1,4 +1,4 @@
-"""`lspci -vvv` of the NVIDIA functions and of the PCI bridges: is every GPU there, does it answer, how wide is its link, is ACS on?
+"""`lspci -vvv` of NVIDIA functions and PCI bridges: GPUs present and answering, link width, ACS.
 
 0000:9b:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)
         LnkCap: Port #0, Speed 32GT/s, Width x16, ASPM not supported
@@ -30,8 +30,6 @@ _ACS_PATTERN = re.compile(r"\s*ACSCtl:\s*SrcValid([+-])")
 
 @dataclass(slots=True)
 class _PciFunction:
-    """One PCI function as printed."""
-
     address: str
     kind: str
     head: str
@@ -50,20 +48,19 @@ class _PciFunction:
 
     @property
     def buses(self) -> list[str]:
-        """The bus that a bridge is on and those behind it."""
+        """The bridge's bus and those behind it."""
         domain = self.address.split(":")[0]
         behind = range(int(self.bus[2], 16), int(self.bus[3], 16) + 1) if self.bus else ()
         return [self.address.rpartition(":")[0], *(f"{domain}:{number:02x}" for number in behind)]
 
 
 def is_lspci(text: str) -> bool:
-    """Whether the first lines that are not indented name PCI functions."""
     heads = [line for line in split_lines(text[:16384]) if line.strip() and not line[0].isspace()][:5]
     return any(_HEAD_PATTERN.match(line) for line in heads)
 
 
 def parse_lspci(text: str) -> Sequence[Fact]:
-    """Facts of the GPUs and bridges listed. GPUs are counted where any NVIDIA function but a bridge is listed, not in a list of bridges."""
+    """Return GPU and bridge facts. A list of bridges only does not count GPUs."""
     functions = _parse_functions(text)
     gpus = [function for function in functions if function.is_gpu]
     found = [fact for gpu in gpus for fact in _build_gpu_facts(gpu)]
@@ -80,12 +77,10 @@ def parse_lspci(text: str) -> Sequence[Fact]:
     return found
 
 
-NO_DEVICE = "no NVIDIA device is on the PCIe bus"
-"""What lspci means by listing nothing: all GPUs have left the bus, or it is no GPU node."""
+NO_DEVICE = "no NVIDIA device is on the PCIe bus"  # lspci lists nothing: all GPUs left the bus, or it is no GPU node
 
 
 def parse_no_device(text: str) -> Sequence[Fact]:
-    """A machine without any device of NVIDIA."""
     return [Fact(CHECK, "pcie.gpu_count", 0, line=text)]
 
 
@@ -115,7 +110,7 @@ def _build_gpu_facts(gpu: _PciFunction) -> list[Fact]:
     dead = bool(re.search(r"\(rev ff\)", gpu.head))
     found = [Fact(CHECK, "pcie.rev_ff", dead, gpu.address, line=gpu.head[:200])]
     if dead:
-        return found  # what stands below is the noise of a bus that answers with ones
+        return found  # the details are noise: a dead device's bus reads as all ones
     able, now = gpu.links.get("LnkCap"), gpu.links.get("LnkSta")
     for link, suffix in ((now, ""), (able, "_max")):
         if link:
@@ -126,14 +121,14 @@ def _build_gpu_facts(gpu: _PciFunction) -> list[Fact]:
 
 
 def _build_downgraded_fact(address: str, able: re.Match[str], now: re.Match[str]) -> Fact:
-    """Width below what the device can is a fault; a lower speed alone may be an idle link, so both are told apart."""
+    """Reduced width is a fault, reduced speed may be an idle link; report both."""
     width, speed = int(now[4]) < int(able[4]), float(now[2]) < float(able[2]) or now[3] is not None
     line = f"{now[0].strip()} of {able[2]}GT/s x{able[4]}"
     return Fact(CHECK, "pcie.downgraded", width or speed, address, line=line, attrs={"width": width, "speed": speed})
 
 
 def _build_bus_facts(bridges: Sequence[_PciFunction]) -> list[Fact]:
-    """Where anything can be; nothing where a bridge does not say what is behind it."""
+    """Nothing if a bridge does not say what is behind it."""
     if not bridges or not all(bridge.bus for bridge in bridges):
         return []
     buses = sorted({bus for bridge in bridges for bus in bridge.buses})

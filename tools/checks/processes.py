@@ -1,11 +1,11 @@
-"""Who uses the GPUs, and which process is stuck: `nvidia-smi --query-compute-apps` joined with `ps`.
+"""Processes on the GPUs and stuck processes: `nvidia-smi --query-compute-apps` joined with `ps`.
 
     00000000:9B:00.0, 41233, python3, 61234
         PID    PPID USER     STAT ELAPSED %CPU CGROUP                                          COMMAND  COMMAND
       41233       1 alice    Sl     90113 98.7 0::/user.slice/user-1000.slice/session-5.scope  python3  python3 train.py
 
-A process is an orphan when nothing can end it with its job: its parent is gone and no service and no job that still runs holds it,
-it is a zombie, or the kernel does not list it although the driver does. Names and arguments are the tenant's: low trust.
+A process is an orphan if its parent is gone and no service or running job holds it, if it is a zombie, or if the driver
+lists it and the kernel does not. Names and arguments are tenant text: low trust.
 """
 
 import re
@@ -32,8 +32,7 @@ _JOB_PATTERN = re.compile(
 _SERVICE_PATTERN = re.compile(r"/system\.slice/(?:[^/]{1,100}/)?([^/]{1,100})\.service")
 _PS_COMMAND = "ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"
 _SESSION_DAEMONS = ("sshd", "sshd-session")
-_USER_SESSION_SERVICES = ("ssh", "sshd", "cron", "crond", "atd")
-"""Services below which people's own programs run, which they may stop as they like."""
+_USER_SESSION_SERVICES = ("ssh", "sshd", "cron", "crond", "atd")  # run users' own programs, which the users may stop
 _COMM_CHARS = 32
 _MAX_ARGS_CHARS = 300
 _ROWS_ATTR = "rows"
@@ -47,26 +46,23 @@ class Process(NamedTuple):
     state: str
     cgroup: str
     comm: str
-    seconds: int = 0
-    """How long it has run."""
-    args: str = ""
-    """Its command line, cut; the tenant's own words."""
+    seconds: int = 0  # run time
+    args: str = ""  # command line, cut; tenant text
 
     @property
     def job(self) -> str:
-        """The Slurm job, or `container`; empty outside both."""
+        """Slurm job id or `container`; empty outside both."""
         match = _JOB_PATTERN.search(self.cgroup)
         return (match[1] or match[2] or "container") if match else ""
 
 
 def is_gpu_apps(text: str) -> bool:
-    """Whether the first lines are apps on GPUs, or say that there are none."""
     lines = [line for line in split_lines(text) if line.strip()]
     return bool(lines) and (lines[0].startswith("No running") or any(_APP_PATTERN.match(line) for line in lines[:3]))
 
 
 def parse_gpu_apps(text: str) -> Sequence[Fact]:
-    """Memory of every process on every GPU. A driver that does not tell the amount leaves it absent."""
+    """Return memory per process and GPU, absent if the driver gives no amount."""
     found = []
     for line in split_lines(text):
         if app := _APP_PATTERN.match(line):
@@ -79,12 +75,11 @@ def parse_gpu_apps(text: str) -> Sequence[Fact]:
 
 
 def is_process_list(text: str) -> bool:
-    """Whether the head of ps stands first."""
     return bool(_HEAD_PATTERN.match(text))
 
 
 def parse_process_list(text: str) -> Sequence[Fact]:
-    """Processes in uninterruptible sleep, kernel threads that take a whole CPU, and the rows that the other command is joined with."""
+    """Return blocked and stopped processes, busy kernel threads, and rows for `join_gpu_processes`."""
     found: list[Fact] = []
     rows: dict[int, Process] = {}
     count = 0
@@ -113,8 +108,10 @@ def parse_process_list(text: str) -> Sequence[Fact]:
 
 
 def _find_own_processes(rows: Mapping[int, Process]) -> frozenset[int]:
-    """The processes of our own connection: those below the daemon of the session in which this very list was made, and so those of the other
-    checks that run at the same time. Where no such daemon is among its ancestors, the list's own process alone."""
+    """Return the processes below our connection's session daemon, so those of parallel checks too.
+
+    Without such a daemon only the ps process is ours.
+    """
     children: dict[int, list[int]] = {}
     for pid, process in rows.items():
         children.setdefault(process.ppid, []).append(pid)
@@ -128,7 +125,7 @@ def _find_own_processes(rows: Mapping[int, Process]) -> frozenset[int]:
 
 
 def _find_session_daemon(pid: int, rows: Mapping[int, Process]) -> int:
-    """The nearest ancestor that serves a session (`sshd: NAME`; of its own name since OpenSSH 9.8); the process itself where none does."""
+    """Return the nearest sshd ancestor (`sshd-session` since OpenSSH 9.8), else the process."""
     above, seen = pid, {pid}
     while (process := rows.get(above)) and process.ppid in rows and process.ppid not in seen:
         above = process.ppid
@@ -139,7 +136,7 @@ def _find_session_daemon(pid: int, rows: Mapping[int, Process]) -> int:
 
 
 def _split_command(text: str) -> tuple[str, str]:
-    """The short name is padded to 32; it may hold blanks of its own."""
+    """Split name and arguments: ps pads the name to 32 characters, and it may contain blanks."""
     if len(text) > _COMM_CHARS and text[_COMM_CHARS] == " ":
         return text[:_COMM_CHARS].strip(), text[_COMM_CHARS + 1 :].strip()
     comm, _, args = text.partition(" ")
@@ -157,7 +154,7 @@ def _build_stuck_facts(row: re.Match[str], comm: str, args: str, thread: bool) -
 
 
 def _build_stopped_facts(row: re.Match[str], comm: str, args: str) -> list[Fact]:
-    """A process of a service or a job that a signal stopped: whoever waits for it waits for ever, and systemd calls it active."""
+    """Only of a service or job: callers wait forever, and systemd calls the unit active."""
     if not row[4].startswith("T"):
         return []
     job = Process(0, row[3], row[4], row[7], comm).job
@@ -170,7 +167,7 @@ def _build_stopped_facts(row: re.Match[str], comm: str, args: str) -> list[Fact]
 
 
 def join_gpu_processes(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Joins both commands: every GPU process gets its parent, user and job; orphans are told. Says nothing of orphans where ps is missing."""
+    """Add parent, user and job to GPU processes and report orphans; none without ps output."""
     listed = next((fact for fact in facts if fact.key == "proc.listed" and _ROWS_ATTR in fact.attrs), None)
     if listed is None:
         return facts
@@ -226,7 +223,7 @@ def _explain_orphan(process: Process | None, live: frozenset[str]) -> str:
 
 
 def _find_live_jobs(processes: Iterable[Process], rows: Mapping[int, Process]) -> frozenset[str]:
-    """Jobs whose step daemon lives: by name, or as a parent from outside of a process inside. An unknown parent counts as one."""
+    """Return jobs with a step daemon, or with a process below an unknown parent or one outside the job (not pid 1)."""
 
     def led(process: Process) -> bool:
         parent = rows.get(process.ppid)

@@ -1,4 +1,4 @@
-"""The host's processors: how many, and whether a frequency governor holds them back.
+"""Host processors: count, frequency and governor.
 
 /sys/devices/system/cpu/cpufreq/policy0/scaling_governor:powersave
 analyzing CPU 0:
@@ -24,12 +24,11 @@ _ANALYSED_PATTERN = re.compile(r"(?m)^analyzing CPU \d")
 
 
 def is_frequencies(text: str) -> bool:
-    """Whether lines of `grep -H` over cpufreq stand at the beginning."""
     return any(_FILE_PATTERN.match(line) for line in split_lines(text[:8192])[:20])
 
 
 def parse_frequencies(text: str) -> Sequence[Fact]:
-    """The governor most CPUs use, and the median of what they run at."""
+    """Return the commonest governor and the median frequency."""
     cells: dict[str, Counter[str]] = {"governor": Counter(), "driver": Counter(), "cur_freq": Counter()}
     for row in filter(None, map(_FILE_PATTERN.match, split_lines(text))):
         cells[row[1]][row[2]] += 1
@@ -52,12 +51,11 @@ def _build_governor_facts(governors: Counter[str], drivers: Counter[str]) -> lis
 
 
 def is_policy(text: str) -> bool:
-    """Whether the text is cpupower's."""
     return _ANALYSED_PATTERN.search(text[:2000]) is not None
 
 
 def parse_policy(text: str) -> Sequence[Fact]:
-    """`cpupower frequency-info -p`: the governor. A CPU without one says so in words."""
+    """Parse `cpupower frequency-info -p`; a CPU without governor has no such row."""
     governors = Counter(row[1] for row in map(_POLICY_PATTERN.match, split_lines(text)) if row)
     return _build_governor_facts(governors, Counter()) or [
         Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="the processor's frequency is not controlled by Linux")
@@ -65,12 +63,10 @@ def parse_policy(text: str) -> Sequence[Fact]:
 
 
 def is_lscpu(text: str) -> bool:
-    """Whether the text is JSON of lscpu, or its table."""
     return (text.lstrip().startswith("{") and '"lscpu"' in text[:200]) or bool(re.search(r"(?m)^CPU\(s\): +\d", text[:4096]))
 
 
 def parse_lscpu(text: str) -> Sequence[Fact]:
-    """CPUs and NUMA nodes."""
     rows = dict(_iter_lscpu_cells(text))
     wanted = (("cpu.count", "CPU(s)"), ("cpu.numa_nodes", "NUMA node(s)"))
     found = [
@@ -100,7 +96,7 @@ def _iter_lscpu_cells(text: str) -> Iterator[tuple[str, str]]:
 
 
 def add_absent_governor(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """A machine that lets nobody choose its frequency has no governor."""
+    """Report absent without frequency control."""
     if not facts or any(fact.key == "cpu.governor" or fact.status.blind for fact in facts):
         return facts
     return [*facts, Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="no frequency governor under /sys/devices/system/cpu/cpufreq")]

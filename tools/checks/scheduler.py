@@ -1,4 +1,4 @@
-"""What the scheduler thinks of a node and of what runs on it; Slurm's words are read here, those of Kubernetes beside it.
+"""Scheduler state of a node and its jobs: Slurm here, Kubernetes in `tools.checks.kubernetes`.
 
 NodeName=gpu-017 Arch=x86_64 State=IDLE+DRAIN ThreadsPerCore=1 Reason=maintenance CHG-20417 [root@2026-05-20T03:01:00]
 812|PREEMPTED|0:15|2026-05-20T01:00:00|2026-05-20T03:00:00
@@ -21,10 +21,11 @@ _REASON_PATTERN = re.compile(r"\bReason=(.{1,400}?)(?: \[([^\]@\n]{1,64})@([^\]\
 _UNKNOWN_PATTERN = re.compile(r"Node \S{1,80} not found|Invalid node name")
 _RUNNING_JOB_PATTERN = re.compile(r"(\d{1,12}),([A-Z_]{2,20}),([A-Za-z0-9_][\w.@$-]{0,63})\s*$")
 NODE_HOLDING_STATES, MAX_JOBS = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED"}), 64
+# the controller rejects this host's credential
 _REJECTED_PATTERN = re.compile(r".{0,120}(?:Zero Bytes were transmitted or received|Invalid authentication credential)")
-"""How commands end where the controller takes no credential of this host."""
 _NO_ACCOUNTS_PATTERN = re.compile(r"accounting storage is disabled", re.IGNORECASE)
 
+# Why Slurm could not be queried (messages of 22.05 to 24.05), worded alike on every host. The first match counts.
 SLURM_ERRORS: Mapping[str, str] = {
     r"munge|[Pp]rotocol authentication error|Invalid authentication credential": "munge does not vouch for this node (is munged up, here and there?)",
     r"Zero Bytes were transmitted or received": "the controller (slurmctld) hangs up on this host (does it have the same munge key and the right time?)",
@@ -32,8 +33,9 @@ SLURM_ERRORS: Mapping[str, str] = {
     r"Unable to contact slurm controller|slurmctld": "the controller (slurmctld) does not answer",
     r"Could not establish a configuration source|[Uu]nable to (?:process|open) \S*conf|fatal: ": "its commands have no usable slurm.conf",
 }
-"""Why Slurm could not be asked, in the same words on every host, by what its commands print (22.05 to 24.05). The first that fits counts."""
 
+# Unplanned reasons that slurmctld and slurmd themselves set (22.05 to 24.05), of any author.
+# Reasons that slurmctld and slurmd set themselves (22.05 to 24.05), for any recorded user: never planned maintenance.
 SLURM_REASONS: Mapping[str, str] = {
     r"gres/gpu\S* count (?:reported lower than configured|too low)": "gpus_missing",
     r"Kill task failed": "kill_task_failed",
@@ -43,14 +45,12 @@ SLURM_REASONS: Mapping[str, str] = {
     r"Node unexpectedly rebooted": "rebooted",
     r"Low (?:RealMemory|TmpDisk|CPUs|socket|Cores)|(?:RealMemory|CPUs) count": "hardware_missing",
 }
-"""Reasons that Slurm itself gives a node (slurmctld and slurmd, 22.05 to 24.05), whoever stands behind them: nobody planned those."""
+# State words of Slurm and Kubernetes nodes that take no jobs, or only some users' jobs.
 OUT_OF_SERVICE_WORDS = (
     *("DOWN", "DRAIN", "FAIL", "INVAL", "MAINT", "NOT_RESPONDING", "NO_RESPOND", "RESERVED", "POWER", "REBOOT", "BLOCKED", "FUTURE"),
     *("ERROR", "UNKNOWN", "NotReady", "SchedulingDisabled", "Pressure"),
 )
-"""Words in the state of a node that takes no jobs, or not everybody's: Slurm's and Kubernetes'."""
-OWN_REASON_PREFIX = "rackmedic:"
-"""How the reasons begin that RackMedic itself gives where it takes a node out of service."""
+OWN_REASON_PREFIX = "rackmedic:"  # prefix of reasons that RackMedic sets
 _JOB_PATTERN = re.compile(
     r"(?P<job>\d{1,12}(?:_\d{1,9})?)\|(?P<state>[A-Z_]{2,20})(?: by (?P<uid>\d{1,10}))?\|(?P<exit>\d{1,3}:\d{1,3})\|"
     r"(?P<started>[0-9T:-]{1,25}|Unknown)\|(?P<ended>[0-9T:-]{1,25}|Unknown)\s*$"
@@ -58,7 +58,6 @@ _JOB_PATTERN = re.compile(
 
 
 def is_node(text: str) -> bool:
-    """Whether the text is scontrol's on a node, in any of its forms, or its complaint."""
     head = text[:8192]
     return (
         ("NodeName=" in head and "State=" in head)
@@ -68,7 +67,7 @@ def is_node(text: str) -> bool:
 
 
 def parse_node(text: str) -> Sequence[Fact]:
-    """State and reason. A node that Slurm does not know, or no Slurm, is said so."""
+    """Return state and reason. A node unknown to Slurm is absent; an unreachable Slurm is unobserved."""
     if text.lstrip().startswith("{"):
         return _parse_json_node(text)
     row = _STATE_PATTERN.search(text)
@@ -90,7 +89,6 @@ def parse_node(text: str) -> Sequence[Fact]:
 
 
 def _explain_slurm_error(text: str) -> str:
-    """Why Slurm could not be asked; empty where it could."""
     return next((says for pattern, says in SLURM_ERRORS.items() if re.search(pattern, text[:8192])), "")
 
 
@@ -129,17 +127,15 @@ def _build_node_facts(words: Sequence[str], reason: str, by: str = "", since: st
 
 
 def is_jobs(text: str) -> bool:
-    """Whether rows of `sacct -n -P` stand at the beginning."""
     return any(_JOB_PATTERN.match(line) for line in split_lines(text[:4096])[:20])
 
 
 def is_running_jobs(text: str) -> bool:
-    """Whether rows of the queue stand at the beginning."""
     return any(_RUNNING_JOB_PATTERN.match(line) for line in split_lines(text[:2048])[:5])
 
 
 def parse_running_jobs(text: str) -> Sequence[Fact]:
-    """The jobs that the scheduler runs on the node; where it keeps them in no cgroup, no process says so itself."""
+    """Return the queue's jobs: without cgroups, no process shows its job."""
     rows = [row for row in map(_RUNNING_JOB_PATTERN.match, split_lines(text)) if row]
     jobs = list(dict.fromkeys(row[1] for row in rows if row[2] in NODE_HOLDING_STATES))
     if not jobs:
@@ -156,12 +152,11 @@ def parse_running_jobs(text: str) -> Sequence[Fact]:
 
 
 def parse_no_accounting(text: str) -> Sequence[Fact]:
-    """Slurm keeps no accounts on this site: an answer."""
+    """Report absent: the site's Slurm keeps no accounts."""
     return [Fact(CHECK, "sched.job", status=Status.ABSENT, line=text.strip()[:200])]
 
 
 def parse_jobs(text: str) -> Sequence[Fact]:
-    """How the latest job on the node stands."""
     rows = [row for row in map(_JOB_PATTERN.match, split_lines(text)) if row]
     last = max(rows, key=lambda row: (row["started"] != "Unknown", row["started"]))
     attrs = {name: last[name] for name in ("job", "exit", "started", "ended", "uid") if last[name]}
@@ -169,7 +164,7 @@ def parse_jobs(text: str) -> Sequence[Fact]:
 
 
 def drop_repeated_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """What both commands could not is said once."""
+    """Keep one copy of an error that several commands report."""
     return list({(fact.key, fact.line): fact for fact in facts}.values())
 
 

@@ -1,4 +1,4 @@
-"""System services: what systemd says of the units that GPU jobs need, and what the units wrote.
+"""System services that GPU jobs need: systemd's state of the units, and their journal.
 
 Id=nvidia-fabricmanager.service
 LoadState=loaded
@@ -22,15 +22,14 @@ from tools.fact import Fact, Status
 
 CHECK = "sysd"
 FABRIC_MANAGER = "nvidia-fabricmanager"
+# Properties requested of a unit. Older systemd omits unknown ones.
 _UNIT_PROPERTIES = (
     *("Id", "LoadState", "ActiveState", "SubState", "Result", "ExecMainStatus"),
     *("UnitFileState", "FreezerState", "NRestarts", "ConditionResult"),
 )
-"""Properties of a unit that are asked for. An older systemd leaves out those that it does not know."""
-MIN_RESTARTS_REPORTED = 5
-"""Times systemd has started a unit again by itself from which it is said to restart though it runs at this moment."""
+MIN_RESTARTS_REPORTED = 5  # automatic restarts from which a unit counts as restarting even while it runs
+# The scheduler, jobs or network need these. Enabled but inactive means stopped, whatever its conditions.
 NEEDED_UNITS = frozenset({"slurmd", "slurmctld", "slurmdbd", "munge", "kubelet", "containerd", "crio", "docker", "sssd", "openibd"})
-"""Units without which the scheduler, jobs or the network do not work. One that is enabled and does not run is stopped, whatever its conditions."""
 _FM_LINE_PATTERN = re.compile(r"\[[A-Z][a-z]{2} \d{2} \d{4} \d{2}:\d{2}:\d{2}\] \[\w{1,10} *\] \[tid \d+\] (.*)$")
 _UNIT_PATTERN = re.compile(r"\"_SYSTEMD_UNIT\" ?: ?\"([^\"]{1,100})\"")
 _IDENTIFIER_PATTERN = re.compile(r"\"SYSLOG_IDENTIFIER\" ?: ?\"([^\"]{1,100})\"")
@@ -38,7 +37,7 @@ _IDENTIFIER_PATTERN = re.compile(r"\"SYSLOG_IDENTIFIER\" ?: ?\"([^\"]{1,100})\""
 
 @dataclass(frozen=True, slots=True)
 class UnitEventRule:
-    """One sentence of a unit. `units`: part of the writer's name, "" for any."""
+    """One message. `units`: parts of the writer's name, "" for any."""
 
     value: str
     units: tuple[str, ...]
@@ -49,6 +48,7 @@ def _build_event_rule(value: str, units: str, pattern: str) -> UnitEventRule:
     return UnitEventRule(value, tuple(units.split()) or ("",), re.compile(pattern, re.IGNORECASE))
 
 
+# The first matching row counts.
 UNIT_EVENT_RULES = (
     _build_event_rule("fm_version_mismatch", "fabric", r"version.{1,80}(?:don'?t|doesn'?t|does not|do not) match|version mismatch"),
     _build_event_rule(
@@ -95,16 +95,14 @@ UNIT_EVENT_RULES = (
     _build_event_rule("failed_start", "", r"^Failed to start |Start request repeated too quickly|aborting fabric manager"),
     _build_event_rule("failed_start", "", r"failed with result '(?:exit-code|timeout|start-limit-hit|core-dump|signal|protocol)'"),
 )
-"""The first row that matches a line has it."""
 
 
 def is_units(text: str) -> bool:
-    """Whether the text is blocks of NAME=VALUE of systemctl show."""
     return bool(re.search(r"(?m)^(?:Id|LoadState|ActiveState)=", text[:4096]))
 
 
 def parse_units(text: str) -> Sequence[Fact]:
-    """State of every unit, called without `.service`. A block without its state is left out and told."""
+    """Return units' states, named without `.service`. Blocks without a state are counted as unreadable."""
     found: list[Fact] = []
     broken = 0
     for block in re.split(r"\n\s*\n", text.strip()):
@@ -136,8 +134,10 @@ def _build_unit_fact(cells: dict[str, str]) -> Fact:
 
 
 def _classify_unit_trouble(unit: str, cells: Mapping[str, str]) -> str:
-    """What is wrong with a unit by its own word: failed, masked, broken, restarting, frozen, starting, stopping or stopped; empty where
-    nothing is. The fabric manager ends by itself on machines without NVSwitches, so that it does not run is no fault alone."""
+    """Return failed, masked, broken, restarting, frozen, starting, stopping, stopped or "".
+
+    An inactive fabric manager is no fault: it exits on machines without NVSwitches.
+    """
     active, sub, load = cells["ActiveState"], cells.get("SubState", ""), cells.get("LoadState", "")
     restarts = cells.get("NRestarts", "")
     if load == "not-found":
@@ -159,7 +159,6 @@ def _classify_unit_trouble(unit: str, cells: Mapping[str, str]) -> str:
 
 
 def is_journal(text: str) -> bool:
-    """Whether the first lines are a journal's or the fabric manager's own log."""
     head = [line for line in split_lines(text[:16384]) if line.strip()][:10]
     return any(
         _FM_LINE_PATTERN.match(line) or (split_prefix(line).found and split_prefix(line).source not in ("", "kernel")) for line in head
@@ -167,7 +166,7 @@ def is_journal(text: str) -> bool:
 
 
 def parse_journal(text: str) -> Sequence[Fact]:
-    """Events by unit, repeats folded, and the errors that are of no known kind. A journal without any says so."""
+    """Return events by unit, repeats folded, and unknown errors; an absent fact without any."""
     groups: dict[tuple[str, str], list[tuple[LinePrefix, str]]] = {}
     unknown: list[str] = []
     telling = frozenset(iter_trouble_lines(text))
@@ -199,7 +198,7 @@ _ERROR_PATTERN = re.compile(r"\"PRIORITY\" ?: ?\"[0-3]\"")
 
 
 def _is_error(line: str, telling: Collection[str]) -> bool:
-    """Whether its writer calls a line an error: by its priority, where the journal gives one, else by its words."""
+    """By the journal's priority if it has one, else by words."""
     if line.startswith("{"):
         return _ERROR_PATTERN.search(line) is not None
     return line in telling and split_prefix(line).source not in ("", "kernel")
@@ -211,7 +210,7 @@ def _list_rules_for(unit: str, source: str) -> tuple[UnitEventRule, ...]:
 
 
 def _find_unit_name(line: str, prefix: LinePrefix) -> str:
-    """The unit a line is about: named by systemd at the line's beginning, else the one that wrote it."""
+    """The unit that systemd names at the line's start, else the writer."""
     about = re.match(r"([\w@.-]{1,80})\.service: ", prefix.message)
     if about or prefix.source == "systemd":
         return about[1] if about else "systemd"
@@ -230,13 +229,12 @@ def _fold_events(value: str, unit: str, lines: Sequence[tuple[LinePrefix, str]])
     return Fact(CHECK, "service.event", value, unit, line=lines[0][0].message[:500], attrs=attrs, time=time, boot_id=lines[0][0].boot_id)
 
 
+# Distribution names → common names. On Debian the unit is `chrony`; its alias `chronyd` vanishes when disabled.
 UNIT_ALIASES: Mapping[str, str] = {"chrony": "chronyd"}
-"""Units that some distributions call otherwise. Debian's is `chrony`; `chronyd` is an alias that goes when it is disabled."""
 
 
 def drop_missing_units(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Of a unit with two names the one that the host has; where it has neither, the common one. Of what only some sites have, nothing is said
-    where it is not."""
+    """Drop the unused name of a unit with two names, and missing optional units."""
     missing = {fact.device or "" for fact in facts if fact.key == "service.state" and fact.value == "not-found"}
     needless = {common if other not in missing and common in missing else other for other, common in UNIT_ALIASES.items()} & missing
     needless |= missing & set(_OPTIONAL_UNITS.split())

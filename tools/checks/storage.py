@@ -1,5 +1,6 @@
-"""Shared file systems, each asked with a time limit of its own, as the node kit prints them: a dead file server must not take the look with it.
-And the object store, where the inventory names one.
+"""Shared file systems, as the node kit prints them, and the object store that the inventory names.
+
+The kit queries each file system with its own time limit, so a dead server does not hang the check.
 
 mount /data nfs4
 answer /data ok
@@ -16,6 +17,7 @@ from tools.checks.check import Check, Command, Format
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "store"
+# Served by another machine or a program; they hang if that does not answer. `df` never queries them with disks.
 SHARED_FILE_SYSTEMS = (
     *("nfs", "nfs3", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "gpfs", "wekafs", "ceph", "panfs", "vast", "glusterfs", "9p"),
     *("virtiofs", "afs", "ocfs2", "gfs2", "pvfs2", "orangefs", "coda", "fuse", "fuse.sshfs", "fuse.juicefs", "fuse.s3fs", "fuse.gcsfuse"),
@@ -23,7 +25,7 @@ SHARED_FILE_SYSTEMS = (
     *("fuse.ceph-fuse", "fuse.cvmfs2", "fuse.dfuse", "fuse.daos", "fuse.alluxio-fuse", "fuse.seaweedfs", "fuse.curlftpfs", "fuse.davfs"),
     *("fuse.objectivefs", "fuse.quobyte", "fuse.mfs", "fuse.lizardfs", "fuse.hdfs", "fuse.ossfs", "fuse.cosfs", "fuse.obsfs", "fuse.weed"),
 )
-"""File systems that another machine or a program answers for, and that hang where it does not. `df` asks none of them together with disks."""
+# FUSE file systems local to the host. All others are treated as shared.
 LOCAL_FUSE_FILE_SYSTEMS = (
     *("fuse.lxcfs", "fuse.gvfsd-fuse", "fuse.portal", "fuse.snapfuse", "fuse.squashfuse", "fuse.squashfuse_ll", "fuse.fuse-overlayfs"),
     *(
@@ -38,19 +40,17 @@ LOCAL_FUSE_FILE_SYSTEMS = (
     ),
     "fuse.xdg-document-portal",
 )
-"""File systems in user space that are of the host itself. All others are asked like shared ones."""
 _MOUNT_PATTERN = re.compile(r"mount (/\S{0,300}) ([a-z0-9._-]{1,30})\s*$")
 _UNASKED_PATTERN = re.compile(r"unasked (\d{1,6})\s*$")
 _ANSWER_PATTERN = re.compile(r"answer (/\S{0,300}) (ok|timeout|stale|error)(?: (.{0,200}))?\s*$")
 
 
 def is_mounts(text: str) -> bool:
-    """Whether the first line is the kit's on a mount."""
     return _MOUNT_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None
 
 
 def parse_mounts(text: str) -> Sequence[Fact]:
-    """One fact a mount. The last one named without an answer is the one on which the look itself got stuck."""
+    """Return one fact per mount. One without an answer is where the kit got stuck: timeout."""
     kinds: dict[str, str] = {}
     answers: dict[str, tuple[str, str, str]] = {}
     for line in split_lines(text):
@@ -70,7 +70,7 @@ def parse_mounts(text: str) -> Sequence[Fact]:
 
 
 def add_absent_mounts(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Nothing shared is mounted, or the node has no kit to ask it."""
+    """Report absent: nothing shared is mounted, or the node has no kit."""
     if not facts or any(fact.key == "store.mount" or fact.status.blind for fact in facts):
         return facts
     return [*facts, Fact(CHECK, "store.mount", status=Status.ABSENT, line="no shared file system, or no node kit to ask one safely")]

@@ -1,10 +1,10 @@
-"""The InfiniBand subnet as one node sees it: its manager, the leaf switch it hangs on, and that leaf's links to other switches.
+"""InfiniBand subnet as one node sees it: the subnet manager, the node's leaf switch, and that leaf's links to other switches.
 
 sminfo: sm lid 1 sm guid 0xb8cef60300a1b2c4, activity count 194213 priority 15 state 3 SMINFO_MASTER
 0xb8cef60300f0a111 "leaf-2" 4 33[  ] ==( 2X  53.125 Gbps Active/  LinkUp)==> 0xb8cef60300f0b222 9 4[  ] "spine-1" ( Could be 4X )
 
-iblinkinfo goes two hops from the port it asks through: with one, infiniband-diags 44 comes to no other switch and prints of each link to one
-that its far end is not available.
+iblinkinfo goes two hops from the local port: with one hop, infiniband-diags 44 reaches no other switch and prints "Port
+not available" for each link to one.
 """
 
 import re
@@ -29,18 +29,17 @@ _UNOBSERVED_LINK_PATTERN = re.compile(
     r"\s*0x[0-9a-f]{1,16} +\"(?P<name>.{0,80}?)\" .{0,80}Active/ +LinkUp\) *==> +\"Port not available\"\s*$"
 )
 LinkRow = re.Match[str]
+# far-end names that are no switch
 _ADAPTER_PATTERN = re.compile(r"\bmlx\d_\d|\bHCA-?\d|ConnectX|Aggregation", re.IGNORECASE)
-"""What a port's far end is called when it is no switch's."""
 
 
 def is_manager(text: str) -> bool:
-    """Whether sminfo or the library below it wrote this."""
     head = text[:2000]
     return bool(_MANAGER_PATTERN.search(head) or _NO_MANAGER_PATTERN.search(head) or _NO_PORT_PATTERN.search(head))
 
 
 def parse_manager(text: str) -> Sequence[Fact]:
-    """The subnet manager's state. Silence of the manager is an answer; a host without a port to ask from is another."""
+    """Return the manager's state, `none` if it does not answer; skipped on a host without a usable port."""
     if row := _MANAGER_PATTERN.search(text):
         return [Fact(CHECK, "fabric.sm", row[1], line=row[0][:200])]
     if silent := _NO_MANAGER_PATTERN.search(text):
@@ -50,13 +49,16 @@ def parse_manager(text: str) -> Sequence[Fact]:
 
 
 def is_links(text: str) -> bool:
-    """Whether lines of `iblinkinfo -l` stand in the text."""
     return any(_LINK_PATTERN.match(line) for line in split_lines(text))
 
 
 def parse_links(text: str) -> Sequence[Fact]:
-    """The switch with most adapters behind it is the leaf; its links to them are their hosts' business. A link whose far end iblinkinfo did
-    not come to ("Port not available") was not seen, and where no other leads to a switch nothing is known of them."""
+    """Return the leaf and its links to other switches; links to hosts are ignored.
+
+    A link that iblinkinfo could not follow ("Port not available") is unobserved; if no other link leads to a switch,
+    nothing
+    is reported about degraded links.
+    """
     rows = [row for row in map(_LINK_PATTERN.match, split_lines(text)) if row]
     leaf = _find_leaf(rows)
     if not leaf:
@@ -73,8 +75,12 @@ def parse_links(text: str) -> Sequence[Fact]:
 
 
 def _find_degraded_links(rows: Sequence[LinkRow], up: Sequence[LinkRow]) -> list[LinkRow]:
-    """Links to other switches that could do more, the narrowest first. Where that is said of every link there is, adapters' too, the parts are
-    made for more than the site uses, and only a link that carries less than another one does is degraded."""
+    """Return links to other switches below their capability, narrowest first.
+
+    If every link, adapters' included, is below it, the parts exceed what the site uses; then only links slower than
+    another
+    count.
+    """
     could = [row for row in up if "Could be" in row["says"]]
     if all("Could be" in row["says"] for row in rows):
         most = max(map(_compute_link_gbps, rows))
@@ -83,13 +89,12 @@ def _find_degraded_links(rows: Sequence[LinkRow], up: Sequence[LinkRow]) -> list
 
 
 def _compute_link_gbps(row: LinkRow) -> float:
-    """Gbit/s of all lanes."""
+    """Gbit/s over all lanes."""
     lanes, _, rate = row["speed"].partition("X")
     return int(lanes) * float(rate.split()[0][:9].rstrip("."))
 
 
 def _build_uplink_facts(leaf: str, up: Sequence[LinkRow], slow: Sequence[LinkRow], unseen: Sequence[str], shown: str) -> list[Fact]:
-    """How many links to other switches are degraded, and of how many that cannot be said."""
     attrs = {"leaf": leaf, "uplinks": len(up)}
     worst = {"port": slow[0]["port"], "width": slow[0]["speed"].split()[0], "could": _parse_possible_width(slow[0]["says"])} if slow else {}
     found = [Fact(CHECK, "fabric.degraded", len(slow), line=shown, attrs=attrs | worst)] if up else []
@@ -102,7 +107,7 @@ def _build_uplink_facts(leaf: str, up: Sequence[LinkRow], slow: Sequence[LinkRow
 
 
 def _find_leaf(rows: Sequence[LinkRow]) -> str:
-    """Spines carry an adapter or two, of their manager, and may have more links listed than the leaf."""
+    """The switch with most adapters: spines have one or two of their manager, and may list more links."""
     switches = [row for row in rows if not _ADAPTER_PATTERN.search(row["name"])]
     adapters = Counter(_get_switch_name(row) for row in switches if _ADAPTER_PATTERN.search(row["peer"] or ""))
     return (adapters or Counter(map(_get_switch_name, switches))).most_common(1)[0][0] if switches else ""
@@ -113,7 +118,7 @@ def _get_switch_name(row: LinkRow) -> str:
 
 
 def _parse_possible_width(says: str) -> str:
-    """`4X` of `Could be 4X`."""
+    """`4X` from `Could be 4X`."""
     return next(iter(says.partition("Could be")[2].split()), "better")
 
 

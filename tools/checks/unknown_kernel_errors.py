@@ -1,4 +1,4 @@
-"""Kernel lines of level err or worse that no reader knows, counted for each boot; only logs that tell the level have any. Pure."""
+"""Kernel lines of level err or worse that no reader knows, per boot. Needs logs that print the level. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,14 +12,13 @@ from tools.fact import Fact
 
 _DECODED_LEVELS = (":err   :", ":crit  :", ":alert :", ":emerg :")
 _JSON_LEVELS = tuple(f'"PRIORITY":"{level}"' for level in range(4))
+# Kernel lines as in `dmesg --decode`, `journalctl -o json`, `dmesg --raw` and /dev/kmsg.
 _BY_LEVEL_PATTERN = re.compile(r'kern {1,4}: ?(?:emerg|alert|crit|err) {0,3}:|\{.{0,4000}"PRIORITY" ?: ?"[0-3]"|<[0-3]>|[0-3],\d{1,18},')
-"""The line of the kernel itself in the forms of `dmesg --decode`, `journalctl -o json`, `dmesg --raw` and /dev/kmsg."""
 _CHRONIC_TEXTS = ("ACCESS_REG(", "PCIe Bus Error: severity=Correct", "AER: Correct", "AER: Multiple Correct")
 COUNTED_LINES_TEXT = "kernel lines of level err or worse"
-_MAX_KINDS = 512
-"""Kinds of lines that are told apart: of more, each counts as not known."""
+_MAX_KINDS = 512  # kinds of lines classified once; lines of further kinds count as unknown
 
-# what follows a line that is known: stacks, registers, tables and dumps of one report
+# continuation of a known line: stacks, registers, tables and dumps of one report
 _FOLLOWS_PATTERN = re.compile(
     r"\s|\"echo 0 >|Not tainted|task:|Call Trace|rcu: |\(detected by|Modules linked in|CPU: |CPU#|RIP\b|IP: |Code: |Hardware name:|"
     r"(?:R[A-Z0-9]{2}|E[A-Z]{2}|[CD]R\d|[C-GS]S): |"
@@ -27,7 +26,7 @@ _FOLLOWS_PATTERN = re.compile(
     r"(?:mce: )?(?:\{\d+\})?\[Hardware Error\]|EDAC |.{0,60}(?:device \[[0-9a-f]{4}:|\[ ?\d{1,2}\] [A-Z]|TLP Header|error status/mask)|"
     r".{0,80}(?:print_health_info|mlx5_health_try_recover|mlx5_cmd_out_err|AER: (?:can't|device recovery|broadcast))"
 )
-# what healthy machines print as they start, or because someone asked for what they lack
+# printed by healthy machines at boot, or about features they lack
 _HARMLESS_PATTERN = re.compile(
     r"ACPI|DMAR|x86/|Spectre|L1TF|MDS|TAA|MMIO Stale|RETBleed|i8042|tpm|ima:|integrity: |Couldn't get (?:size|UEFI)|Loading compiled-in|PKCS#7|"
     r"blacklist: |device-mapper: core|overlayfs: |kvm|KVM|sev |ccp |snd_|hub |usb |ast |mgag200|ipmi_si|lpc_ich|mei_me|mei |pcspkr|"
@@ -44,7 +43,7 @@ class _BootErrors:
 
 
 def build_unknown_error_facts(check: str, text: str) -> list[Fact]:
-    """Return one fact for each boot whose lines of level err or worse hold some that no reader knows."""
+    """Return one fact per boot with such lines."""
     boots: dict[str, _BootErrors] = {}
     kinds: dict[str, tuple[str, str] | None] = {}
     for line in _iter_error_lines(text):
@@ -67,7 +66,6 @@ def _build_boot_fact(check: str, boot_id: str, boot: _BootErrors) -> Fact:
 
 
 def _iter_error_lines(text: str) -> Iterator[str]:
-    """Yield the lines whose own prefix says that their level is err or worse."""
     head = text[:4].lstrip()
     if head.startswith("<") or (head[:1].isdigit() and "," in text[:8]):
         yield from (line[:MAX_LINE_CHARS] for line in text.split("\n") if _BY_LEVEL_PATTERN.match(line))
@@ -90,14 +88,14 @@ def _find_all(text: str, word: str) -> Iterator[int]:
 
 
 def _normalize_line(line: str) -> str:
-    """The line without what differs from one of its kind to the next: lines alike in it are judged once."""
+    """Remove what varies between lines of one kind; each kind is classified once."""
     at = line.find('"MESSAGE"') if line.startswith("{") else 0
     boot = line.find('"_BOOT_ID"') if at > 0 else -1
     return zero_digits(line[max(at, 0) :][:200]) + (line[boot : boot + 50] if boot >= 0 else "")
 
 
 def _extract_unknown_message(line: str) -> tuple[str, str] | None:
-    """Return the boot and the message of a line that nobody knows; None for one that is known, harmless, or not the kernel's."""
+    """Return (boot id, message); None if known, harmless, or not the kernel's."""
     prefix = split_prefix(line)
     message = prefix.message.partition("\n")[0]
     if prefix.source not in ("", "kernel") or not message.strip() or _FOLLOWS_PATTERN.match(message) or _HARMLESS_PATTERN.match(message):
@@ -106,7 +104,7 @@ def _extract_unknown_message(line: str) -> tuple[str, str] | None:
 
 
 def merge_unknown_counts(facts: Sequence[Fact], current: str) -> list[Fact]:
-    """Return the facts with one count of unknown lines: of the boot that runs, and the larger one where two logs count the same lines."""
+    """Keep one count: the running boot's, the larger of two logs."""
     mine = [
         fact for fact in facts if fact.key == KEY and (not fact.boot_id or not current or fact.boot_id.replace("-", "").lower() == current)
     ]

@@ -1,4 +1,4 @@
-"""Versions of the framework in the job's containers and on the host: one fixed question to Python, answered in one line of JSON.
+"""Framework versions in the job's containers and on the host: a fixed Python program answers with one JSON line.
 
 {"rackmedic":"vers","torch":"2.3.1+cu121","cuda":"12.1","cudnn":90100,"nccl":[2,20,5],"archs":"sm_80 sm_90"}
 """
@@ -14,7 +14,8 @@ from tools.checks.lines import parse_json_lines
 from tools.fact import Fact, Status
 
 CHECK = "vers"
-PROBE = "exec({!r})".format(  # one word without a line break or a character that any shell reads
+# Fixed: contains no outside input.
+PROBE = "exec({!r})".format(  # one word without line breaks or shell characters
     "import json, importlib.metadata as m\n"
     "def ask(f):\n"
     " try: return f()\n"
@@ -27,19 +28,17 @@ PROBE = "exec({!r})".format(  # one word without a line break or a character tha
     "said = ask(look)\n"
     "print(json.dumps(dict(said if isinstance(said, dict) else dict(error=said), rackmedic='vers'), default=str))"
 )
-"""Nothing in it comes from anywhere else."""
 _VERSION_PATTERN = re.compile(r"\d{1,4}(?:\.\d{1,5}){0,3}[A-Za-z0-9.+_-]{0,40}")
 _CUDNN_PATTERN = re.compile(r"compiled\s+against \((\d+), (\d+), (\d+)\) but found runtime version \((\d+), (\d+), (\d+)\)")
 _BUILT_FOR_PATTERN = re.compile(r"torch(\d{1,2}\.\d{1,2})")
 
 
 def is_versions(text: str) -> bool:
-    """Whether an answer to the question stands in the text."""
     return '"rackmedic": "vers"' in text
 
 
 def parse_versions(text: str) -> Sequence[Fact]:
-    """One set of versions for the host, or for each container that the kit asked."""
+    """Return versions of the host, or of each container that the kit queried."""
     framed = list(split_container_answers(text))
     parts = [(name[:12], said) for name, said, _ in framed] if framed else [(None, text)]
     rows = [(row, device) for device, said in parts if (row := _find_answer(said))]
@@ -78,7 +77,7 @@ def _build_version_facts(row: Mapping[str, Any], device: str | None) -> Iterator
 
 
 def _build_extension_facts(version: str, torch: str, device: str | None) -> Iterator[Fact]:
-    """A wheel that names the PyTorch it was built for."""
+    """Wheels that name the PyTorch they were built for."""
     built = _BUILT_FOR_PATTERN.search(version)
     if built and torch and not re.match(re.escape(built[1]) + r"(?:\.|$|\+)", torch):
         attrs = {"built_for": built[1], "torch": torch}
@@ -113,7 +112,7 @@ def _format_nccl_version(value: Any) -> str:
 
 
 def prefer_container_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """What a container has counts before what the host has: jobs in containers do not see the host's PyTorch."""
+    """Prefer containers' versions: jobs in them do not see the host's PyTorch."""
     inside = [fact for fact in facts if fact.device or fact.status.blind]
     if any(fact.key == "vers.torch" and fact.device for fact in inside):
         return inside

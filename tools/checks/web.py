@@ -1,4 +1,4 @@
-"""A service of the site that jobs need, asked for headers with `curl -I`: whether it answers, refuses, or has had enough of us.
+"""A site's service that jobs need, queried with `curl -I`: it answers, refuses, or throttles.
 
 HTTP/1.1 503 Slow Down
 curl: (7) Failed to connect to tracker.example port 443 after 1 ms: Connection refused
@@ -32,24 +32,22 @@ _CURL_COMMAND = "curl -q -sS -I --proto =http,https --max-redirs 0 --connect-tim
 
 
 def build_headers_command(name: str, target: str) -> Command:
-    """The question. The address is the inventory's: nothing that a ticket or a log names is ever contacted."""
+    """Return the request, to the inventory's address only, never one from a ticket or log."""
     return Command(name, (*_CURL_COMMAND.split(), f"{{{target}}}"))
 
 
 def is_headers(text: str) -> bool:
-    """Whether the first line is a server's status or curl's complaint."""
     first = text.lstrip().split("\n", 1)[0]
     return bool(_STATUS_PATTERN.match(first) or _COMPLAINT_PATTERN.match(first))
 
 
 def build_headers_format(check: str, key: str) -> Format:
-    """The answer as one fact."""
     return Format("headers", is_headers, _build_headers_parser(check, key))
 
 
 def _build_headers_parser(check: str, key: str) -> Callable[[str], Sequence[Fact]]:
     def parse(text: str) -> Sequence[Fact]:
-        """The last status counts: a proxy says its own first. Whoever refuses us for want of credentials is well."""
+        """Use the last status, as a proxy prints its own first. A refusal for missing credentials counts as ok."""
         said = [row for row in map(_STATUS_PATTERN.match, split_lines(text)) if row]
         if complaint := _COMPLAINT_PATTERN.search(text):
             word = _CURL_ERROR_WORDS.get(int(complaint[1]), "other")

@@ -1,4 +1,4 @@
-"""The rows of the probe: what is like that of the peers, what is counted, what questions were answered with, and what is broken by itself.
+"""Rows of the baseline probe: values compared with peers, counts, answers to test questions, and broken parts.
 
 == baseline 1
 sysctl	vm.max_map_count	65530
@@ -20,15 +20,13 @@ from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "base"
 HEAD, END = "== baseline 1", "== end"
-NAME_VALUE_SEPARATOR = " = "
-"""Between the name of what is compared and its value."""
+NAME_VALUE_SEPARATOR = " = "  # between a compared name and its value
+# Row kinds that are equal on hosts of one kind; each becomes one fact.
 COMPARED_KINDS = (
     *("system", "cmdline", "sysctl", "module", "driver", "mount", "route", "link", "resolver", "hosts", "device"),
     *("library", "package", "config", "limit", "service", "daemon", "answer"),
 )
-"""The kinds of rows that are alike on hosts of one kind; each is one fact."""
-HOST_SPECIFIC_QUESTIONS = ("name of this host", "name localhost")
-"""Questions whose answers differ from host to host."""
+HOST_SPECIFIC_QUESTIONS = ("name of this host", "name localhost")  # not compared: the answers differ from host to host
 MAX_ROWS, MAX_LINE_CHARS = 400, 400
 _ROW_PATTERN = re.compile(r"([a-z]{3,12})\t([^\t]{1,160})\t([^\t]{0,240})$")
 _HOG_PATTERN = re.compile(r"(\d{1,5}\.\d) of (\d{1,5}) cores, (\d{1,7}) processes of uid (\d{1,10})$")
@@ -36,12 +34,11 @@ PROBE = encode_program(Path(__file__).with_name("probe.py"))
 
 
 def is_baseline(text: str) -> bool:
-    """Whether the probe wrote the first line."""
     return text.lstrip("\n").startswith(HEAD)
 
 
 def parse_baseline(text: str) -> Sequence[Fact]:
-    """Rows that are compared folded by kind; counts, answers and what is broken one by one. What is no row of ours is told."""
+    """Fold compared rows by kind; return counts, answers and broken parts singly, and report unknown rows."""
     rows: dict[str, list[str]] = defaultdict(list)
     found: list[Fact] = []
     strange: list[str] = []
@@ -72,7 +69,6 @@ def _fold_rows(kind: str, values: list[str]) -> Fact:
 
 
 def _parse_single_row(kind: str, name: str, value: str) -> Fact | None:
-    """A row that says something by itself."""
     line, word = f"{name}: {value}"[:MAX_LINE_CHARS], value.partition(" ")[0]
     if kind == "broken":
         return Fact(CHECK, "base.broken", word, name, line=line)

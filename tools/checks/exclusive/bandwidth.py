@@ -6,7 +6,7 @@
                0         1
      0     55.10     54.90
 
-The matrix of copies between GPUs is read as (this GPU, its peer); a GPU has no value for itself.
+Peer matrices are (this GPU, its peer); a GPU has no value for itself.
 """
 
 import json
@@ -43,7 +43,7 @@ def is_table(text: str) -> bool:
 
 
 def parse_json_matrices(text: str) -> Mapping[str, Matrix]:
-    """Every matrix of the JSON by test case. Unreadable with the tool's own complaint where there is none."""
+    """Return matrices by test case. Raise NothingMeasured with the tool's error if there are none."""
     at = text.find("{")
     try:
         root = json.JSONDecoder().raw_decode(text[at:])[0]["nvbandwidth"]
@@ -76,7 +76,6 @@ def _parse_matrix_cell(cell: object) -> float | None:
 
 
 def parse_table_matrices(text: str) -> Mapping[str, Matrix]:
-    """The same of the printed tables."""
     found: dict[str, Matrix] = {}
     name, columns = "", 0
     for line in split_lines(text):
@@ -95,7 +94,7 @@ def parse_table_matrices(text: str) -> Mapping[str, Matrix]:
 
 
 def build_parser(check: str, read: MatrixReader, matter: MatrixFactBuilder) -> Callable[[str], Sequence[Fact]]:
-    """A parser of one layout. A CUDA error instead of figures is a fact of its own."""
+    """Parse one layout; a CUDA error instead of figures becomes a fact."""
 
     def parse(text: str) -> Sequence[Fact]:
         try:
@@ -109,7 +108,6 @@ def build_parser(check: str, read: MatrixReader, matter: MatrixFactBuilder) -> C
 
 
 def build_host_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
-    """Copies with the host: one row, a column for each GPU."""
     rows = [(key, found[name][0]) for key, name in (("bw.h2d", H2D), ("bw.d2h", D2H)) if found.get(name)]
     facts = [
         Fact("bw", key, value, f"gpu{gpu}", unit="GB/s", line=f"{key[3:]} gpu{gpu} {value:g} GB/s")
@@ -125,7 +123,7 @@ def build_host_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
 
 
 def build_peer_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
-    """Copies between GPUs. A GPU is as good as its best link, and its worst is told beside it."""
+    """Return each GPU's best link, with the worst beside it."""
     matrix = found.get(PEER)
     if not matrix:
         raise Unreadable(f"{PEER} was not measured")

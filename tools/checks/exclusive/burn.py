@@ -1,12 +1,12 @@
-"""Matrix products on all GPUs at once with `gpu_burn`: how fast each is under full load, and whether it gets the same result each time.
+"""Matrix products on all GPUs at once with `gpu_burn`: speed under full load, and whether results repeat.
 
     100.0%  proc'd: 9366 (391206 Gflop/s) - 9312 (389024 Gflop/s)   errors: 0 - 4  (WARNING!)  temps: 63 C - 66 C
     Tested 2 GPUs:
             GPU 0: OK
             GPU 1: FAULTY
 
-gpu_burn compares every product with the first one of the same GPU, so an error is a bit that came out differently.
-How many TFLOP/s are right depends on its build and the matrices; a GPU is therefore judged by the median of its run.
+gpu_burn compares every product with the same GPU's first one, so an error is a differing bit. The right TFLOP/s
+depend on its build and the matrices, so a GPU is compared with the median of the run.
 """
 
 import re
@@ -30,7 +30,7 @@ _TROUBLE_PATTERN = re.compile(r"Couldn't init a GPU test: ([^\n]{1,200})|No clie
 
 @dataclass(frozen=True, slots=True)
 class GpuBurnResult:
-    """One GPU at the last line of progress; `errors` over all of them."""
+    """One GPU's last progress line; `errors` counts the whole run."""
 
     gpu: int
     gflops: float
@@ -50,7 +50,7 @@ def is_burn(text: str) -> bool:
 
 
 def parse_burn_results(text: str) -> list[GpuBurnResult]:
-    """The state at the end. Errors are counted between summaries, so the largest count of each stretch is added up."""
+    """Sum error increments, because gpu_burn resets the counts at summaries."""
     lines = [line for line in re.split(r"[\r\n]", text) if "Gflop/s)" in line]
     last = next((line for line in reversed(lines) if len(_RATE_PATTERN.findall(line)) and _ERRORS_PATTERN.search(line)), "")
     rates = _RATE_PATTERN.findall(last)
@@ -71,7 +71,7 @@ def _find_group(pattern: re.Pattern[str], line: str) -> str:
 
 
 def _compute_median_rate(lines: Sequence[str], gpu: int, count: int) -> float:
-    """The median of the second half of the run: the first lines tell of clocks that have not settled."""
+    """Second half only: clocks have not settled before."""
     rates = [_RATE_PATTERN.findall(line) for line in lines]
     values = [float(row[gpu][1]) for row in rates if len(row) == count and row[gpu][1].isdecimal() and int(row[gpu][0]) > 0]
     return median(values[len(values) // 2 :]) if values else 0.0
@@ -90,7 +90,6 @@ def _count_errors(lines: Sequence[str], count: int) -> list[int]:
 
 
 def parse_gemm(text: str) -> Sequence[Fact]:
-    """Speed, share of the median, temperature and errors of each GPU."""
     if error := _find_cuda_failure("gemm", text):
         return [error]
     rows = _require_burn_results(text)
@@ -109,13 +108,11 @@ def parse_gemm(text: str) -> Sequence[Fact]:
 
 
 def parse_sdc(text: str) -> Sequence[Fact]:
-    """Whether every product of a GPU came out the same."""
     error = _find_cuda_failure("sdc", text)
     return [error] if error else _build_error_facts("sdc", "sdc.mismatches", _require_burn_results(text), text)
 
 
 def _find_cuda_failure(check: str, text: str) -> Fact | None:
-    """Why there is no line of progress, where CUDA says it."""
     return find_cuda_error(check, text) if "Gflop/s)" not in text else None
 
 
@@ -128,7 +125,7 @@ def _require_burn_results(text: str) -> list[GpuBurnResult]:
 
 
 def _build_error_facts(check: str, key: str, rows: Sequence[GpuBurnResult], text: str) -> list[Fact]:
-    """Errors are facts at once; that there were none only once the verdicts say so."""
+    """Report errors at once, their absence only after the verdict lines."""
     verdicts = {int(gpu): word for gpu, word in _VERDICT_PATTERN.findall(text)}
     found = []
     for row in rows:
@@ -142,7 +139,7 @@ def _build_error_facts(check: str, key: str, rows: Sequence[GpuBurnResult], text
 
 
 def _parse_nccl_as_sdc(text: str) -> Sequence[Fact]:
-    """Of the repeated all-reduce only right or wrong counts here; how fast it was is another check's question."""
+    """Keep only whether results were right; another check judges speed."""
     facts = [fact for fact in parse_nccl(text) if fact.key in ("nccl.wrong", "nccl.failure") or not fact.key]
     if not facts:
         raise Unreadable("the results were not checked to the end")

@@ -1,4 +1,4 @@
-"""Does CUDA work on every GPU: our probe through the driver's library, or what NVIDIA's `deviceQuery` prints.
+"""Whether CUDA works on every GPU: our probe through the driver library, or NVIDIA's `deviceQuery`.
 
 {"bdf": "0000:9B:00.0", "gpu": 4, "mode": 0, "name": "NVIDIA H100 80GB HBM3", "ok": true, "probe": "cuda"}
 {"code": 802, "probe": "cuda", "step": "cuInit"}
@@ -19,11 +19,12 @@ from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "cuda"
 PROBE = probes.load_probe("cuda")
+# CUDA result codes that separate causes; driver library and runtime share them.
 CUDA_ERROR_CODES = {
     46: "unavailable", 100: "no_device", 101: "invalid_device", 214: "ecc", 700: "launch_failed", 719: "launch_failed", 801: "other",
     802: "not_ready", 803: "mismatch", 804: "mismatch", 999: "unknown",
 }  # fmt: skip
-"""CUDA's result codes that tell causes apart; the driver library and the runtime share them."""
+# the same errors as other programs word them
 CUDA_ERROR_PATTERNS = (
     ("not_ready", re.compile(r"system not yet initialized|SYSTEM_NOT_READY", re.IGNORECASE)),
     ("mismatch", re.compile(r"unsupported display driver|SYSTEM_DRIVER_MISMATCH", re.IGNORECASE)),
@@ -34,18 +35,17 @@ CUDA_ERROR_PATTERNS = (
     ("launch_failed", re.compile(r"unspecified launch failure|launch timed out|LAUNCH_(?:FAILED|TIMEOUT)", re.IGNORECASE)),
     ("unknown", re.compile(r"unknown error|ERROR_UNKNOWN\b", re.IGNORECASE)),
 )
-"""How programs other than our probe word the same."""
 _QUERY_PATTERN = re.compile(r"cudaGetDeviceCount returned (-?\d{1,6})\s*\n?-> ([^\n]{1,120})")
 _DEVICE_PATTERN = re.compile(r'^Device (\d{1,3}): "([^"\n]{1,120})"', re.MULTILINE)
 _COUNT_PATTERN = re.compile(r"Detected (\d{1,3}) CUDA Capable device")
 
 
+# CUDA's compute modes in nvidia-smi's words. Exclusive modes refuse the second process on a GPU, so the probe alone
+# succeeds.
 COMPUTE_MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
-"""CUDA's compute modes, in nvidia-smi's words. The probe is alone on its GPU, so it is the second process that is refused, not it."""
 
 
 def find_cuda_error(check: str, text: str) -> Fact | None:
-    """The CUDA error because of which a tool of `check` did not run; None where it names none."""
     for name, pattern in CUDA_ERROR_PATTERNS:
         if match := pattern.search(text[:20000]):
             start = text.rfind("\n", 0, match.start()) + 1
@@ -58,7 +58,7 @@ def is_probe(text: str) -> bool:
 
 
 def parse_probe(text: str) -> Sequence[Fact]:
-    """One line a GPU. Without the line of every GPU that was counted the rest is told to be missing."""
+    """Parse one line per GPU. If fewer GPUs answered than were counted, the rest is unobserved."""
     rows = probes.parse_probe_rows(text, "cuda")
     if not rows:
         raise Unreadable("no line of the probe is whole")
@@ -117,7 +117,7 @@ def is_device_query(text: str) -> bool:
 
 
 def parse_device_query(text: str) -> Sequence[Fact]:
-    """It looks, it runs nothing: a GPU that it lists is counted, not called well."""
+    """Count the listed GPUs, without calling them healthy: deviceQuery runs nothing on them."""
     if error := _QUERY_PATTERN.search(text):
         code = int(error[1])
         return [

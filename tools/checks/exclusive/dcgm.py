@@ -1,4 +1,4 @@
-"""`dcgmi diag` of level 1 and 2: the JSON of DCGM 3 and 4, and the table that people paste.
+"""`dcgmi diag` levels 1 and 2: the JSON of DCGM 3 and 4, and the table that users paste.
 
     {"DCGM GPU Diagnostic": {"test_categories": [{"category": "Deployment", "tests": [{"name": "Inforom",
         "results": [{"gpu_ids": "0,1", "status": "PASS"}]}]}]}}
@@ -8,7 +8,7 @@
     | Error                     | GPU 3 has uncorrectable memory errors and row  |
     |                           |  remappings are pending                        |
 
-Skip is not Pass: a test that was not run is told as such.
+Skip is not Pass: a test that was not run is reported as such.
 """
 
 import json
@@ -23,6 +23,8 @@ from tools.checks.check import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
 INSTALL_HINT = "DCGM with its host engine (systemctl start nvidia-dcgm): package datacenter-gpu-manager, or datacenter-gpu-manager-4-cuda12"
+# Warnings about how the machine is used or configured, with the reason. Such a test found no fault: it did not run
+# properly.
 SETTING_PATTERNS = tuple(
     (value, why, re.compile(pattern, re.IGNORECASE))
     for value, why, pattern in (
@@ -61,7 +63,7 @@ SETTING_PATTERNS = tuple(
         ("setting", "the GPU does not support it", r"not supported|unsupported|does not support"),
     )
 )
-"""Warnings that tell of how the machine is used or set up, and the reason in words. Such a test found nothing: it was not run as it should be."""
+# Lower-case prefilter: without one of these no warning is about a setting.
 _SETTING_WORDS = (
     *(
         "alloc",
@@ -80,7 +82,7 @@ _SETTING_WORDS = (
     ),
     *("privilege", "cgroup", "version", "environment", "deny", "nouveau", "same", "different", "incompatible", "clock", "support"),
 )
-"""Without one of these, in small letters, no warning tells of a setting."""
+# The first match in the warning is the reason; the test's name is used if none matches.
 REASON_PATTERNS = (
     ("row_remap_failure", re.compile(r"row.?remap\w*.{0,40}fail|remapping fail|ROW_REMAP_FAILURE", re.IGNORECASE)),
     (
@@ -97,9 +99,8 @@ REASON_PATTERNS = (
     ("power", re.compile(r"\bpower\b", re.IGNORECASE)),
     ("memory", re.compile(r"\bmemory\b|memtest", re.IGNORECASE)),
 )
-"""The first that stands in the warning is the reason; the name of the test helps where the warning is silent."""
+# reasons that a setting in the same warning does not excuse
 HARDWARE_REASONS = frozenset({"row_remap_failure", "row_remap_pending", "sram_threshold", "dbe"})
-"""Reasons that no word about a setting in the same warning excuses."""
 ERROR_PATTERNS = (
     (
         "no_engine",
@@ -116,7 +117,7 @@ _RESULT_PATTERN = re.compile(r"^\|.{27}\| (?:Pass|Fail|Skip|Warn)\b", re.MULTILI
 
 @dataclass(slots=True)
 class DiagnosticResult:
-    """One test on some GPUs. None of them named: the whole host."""
+    """One test on some GPUs; none means the whole host."""
 
     test: str
     status: str
@@ -129,8 +130,7 @@ class DiagnosticResult:
 class _DiagnosticReport:
     results: list[DiagnosticResult] = field(default_factory=list)
     cut: bool = False
-    complaint: str = ""
-    """Why the diagnostic as a whole was not run."""
+    complaint: str = ""  # why the whole diagnostic did not run
 
 
 def is_json(text: str) -> bool:
@@ -203,7 +203,7 @@ def _parse_small_number(value: Any) -> str:
 
 
 def parse_table(text: str) -> _DiagnosticReport:
-    """Cells are wrapped after 45 characters in the middle of words, so they are joined as they stand."""
+    """Join wrapped cells unchanged: the table wraps inside words."""
     reading, rows = _DiagnosticReport(cut="+---" not in text[-400:]), list[list[str]]()
     for line in split_lines(text):
         if cell := _CELL_PATTERN.match(line):
@@ -234,7 +234,7 @@ def _add_table_row(reading: _DiagnosticReport, name: str, value: str) -> None:
 
 
 def _assign_warning(reading: _DiagnosticReport, says: str) -> None:
-    """A warning belongs to the last result, or to the failed one of its test; the GPUs it names are the guilty ones."""
+    """Assign to the failed result of the last test, else the last result. GPUs named in it are the faulty ones."""
     last = reading.results[-1]
     test = last.test
     target = next((r for r in reversed(reading.results) if r.test == test and r.status in ("fail", "warn")), None)
@@ -247,7 +247,6 @@ def _assign_warning(reading: _DiagnosticReport, says: str) -> None:
 
 
 def build_dcgm_facts(check: str, reading: _DiagnosticReport) -> Sequence[Fact]:
-    """Failures by GPU with their reason, and what passed or was not run."""
     if not reading.results:
         return parse_error(check, reading.complaint)
     found: list[Fact] = []
@@ -275,7 +274,7 @@ def _get_skip_reason(row: DiagnosticResult) -> str:
 
 
 def _find_setting(row: DiagnosticResult) -> tuple[str, str] | None:
-    """Return the setting on which a test failed, as reason and in words; None where any of its warnings tells of more."""
+    """Return the setting behind a failure; None if any warning is about something else."""
     said = [_match_setting(part) for part in row.says.split("; ") if part.strip()]
     return said[0] if said and all(said) else None
 
@@ -306,7 +305,7 @@ def _build_failure_facts(check: str, row: DiagnosticResult) -> list[Fact]:
 
 
 def parse_error(check: str, text: str) -> Sequence[Fact]:
-    """It did not run. No count of passed tests is told, so nothing is called well."""
+    """Report only the error: without passed tests nothing is called healthy."""
     name = next((name for name, pattern in ERROR_PATTERNS if pattern.search(text[:4000])), "other")
     why = next((f" ({why})" for _, why, pattern in SETTING_PATTERNS if name == "other" and pattern.search(text[:4000])), "")
     return [Fact(check, "dcgm.error", name, line=f"{get_first_line(text)}{why}")]

@@ -3,8 +3,8 @@
      #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
      65536      1492371          0.00               391.18             0.746119
 
-Both ends are started by us, the server first; without a client it ends by its time limit. Each host is client of the next one and
-server of the one before, so that an adapter is judged by the better of two peers.
+The check starts both ends, the server first; without a client the server ends at its time limit. Each host is client
+of the next host and server of the previous one, so an adapter is judged by the better of two peers.
 """
 
 import asyncio
@@ -19,8 +19,7 @@ from tools.checks.check import Check, CheckParticipant, Command, CommandFacts, F
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "ibbw"
-SERVER_HEAD_START_SECONDS = 1.0
-"""Seconds a server has before its client comes."""
+SERVER_HEAD_START_SECONDS = 1.0  # before its client starts
 INSTALL_HINT = "ib_write_bw (package perftest; for GPU memory built with CUDA support)"
 _FAILURE_TEXTS = {
     "no_peer": r"Couldn't connect to|Unable to (?:open|init) (?:the )?socket connection|Couldn't read remote address",
@@ -44,7 +43,7 @@ def is_perftest(text: str) -> bool:
 
 
 def parse_perftest(text: str) -> Sequence[Fact]:
-    """The largest message decides. The test does not say whether the memory was a GPU's: who ran it knows."""
+    """Use the largest message. The output does not say whether GPU memory was used; the caller knows."""
     device = next(iter(_DEVICE_PATTERN.findall(text)), None)
     if '"BW_average"' in text:
         return [_parse_json_bandwidth(text, device)]
@@ -82,7 +81,7 @@ def _get_line_at(text: str, at: int) -> str:
 
 
 async def run_ring(parties: Sequence[CheckParticipant], say: RunNamedCommand) -> JointResult:
-    """Every host with the next, adapter after adapter; a lone host with itself."""
+    """Test every host with the next, adapter by adapter; a single host with itself."""
     ring = list(zip(parties, [*parties[1:], parties[0]], strict=True)) if len(parties) > 2 else [(parties[0], parties[-1])]
     found: dict[str, list[Fact]] = {party.host: [] for party in parties}
     missing: set[str] = set()
@@ -101,7 +100,6 @@ async def run_ring(parties: Sequence[CheckParticipant], say: RunNamedCommand) ->
 
 
 async def _measure_pair(one: CheckParticipant, other: CheckParticipant, hca: str, cuda: bool, say: RunNamedCommand) -> CommandFacts:
-    """One measurement: the server on `other`, the client on `one`."""
     slots = {"hca": hca, "peer": other.address, "gpu": hca.rpartition("_")[2] if hca.rpartition("_")[2].isdecimal() else "0"}
     kind = "cuda" if cuda else ""
     server = asyncio.create_task(say(f"serve{kind}", other.host, slots))
@@ -124,7 +122,7 @@ def _label_fact(fact: Fact, hca: str, cuda: bool, peer: str) -> Fact:
 
 
 def _select_best_facts(facts: Sequence[Fact]) -> list[Fact]:
-    """Of each adapter and kind of memory the better bandwidth; a failure only where no peer was reached at all."""
+    """Keep the better bandwidth per adapter and memory kind; a failure only if no peer was reached."""
     best: dict[tuple[str | None, bool], Fact] = {}
     for fact in facts:
         place = (fact.device, bool(fact.attrs.get("cuda")))

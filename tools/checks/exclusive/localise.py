@@ -1,9 +1,8 @@
-"""Which node, pair or leaf switch makes a collective slow: Acme's two-round all-gather test, then what switches add to it. The planner is pure.
+"""Find the node, pair or leaf switch that slows a collective: Acme's two-round all-gather test plus switches. Pure.
 
-Round one: disjoint pairs in parallel (one triple where the count is odd), inside one leaf switch as far as it goes. Who was in a bad
-group is a suspect. Round two: each suspect with a host that is known to be good. Bad again, it is guilty. A single cause that
-explains every outcome (one host, the route of one pair, a switch that is slow inside or slow to the others) goes before several
-guilty hosts, and is believed only once the groups that would refute it were tried.
+Round one tests disjoint pairs (one triple if the count is odd), inside a leaf switch where possible. Round two tests
+each host of a bad group with a good host; bad again means guilty. A single cause that explains every outcome is
+preferred to several guilty hosts, and accepted only after the groups that would refute it were tested.
 """
 
 import zlib
@@ -13,25 +12,22 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal
 
-HostGroup = tuple[str, ...]
-"""Hosts that run one all-gather together."""
-GroupOutcomes = Mapping[HostGroup, bool | None]
-"""Bad, good, or None where it could not be told."""
-LeafLookup = Callable[[str], str]
-"""The leaf switch of a host, '' when unknown."""
-MAX_ROTATIONS = 5
-"""Pairings tried while no good host is known."""
+HostGroup = tuple[str, ...]  # hosts that run one all-gather together
+GroupOutcomes = Mapping[HostGroup, bool | None]  # True: bad, False: good, None: not measured
+LeafLookup = Callable[[str], str]  # host → its leaf switch, '' if unknown
+MAX_ROTATIONS = 5  # pairings tried while no good host is known
 MAX_CROSSINGS = 3
-MAX_RETEST_ROUNDS = 4
-"""Rounds in which suspects meet good hosts, where there are more suspects than good hosts."""
-MAX_EXTRA_ROUNDS = 4
-"""Rounds spent on telling single causes apart."""
+MAX_RETEST_ROUNDS = 4  # rounds of suspects against good hosts, if there are more suspects than good hosts
+MAX_EXTRA_ROUNDS = 4  # rounds spent on separating single causes
 
 
 @dataclass(frozen=True, slots=True)
 class LocalisationResult:
-    """`hosts` are guilty each by itself; `pairs` are slow together and well with others; `leaves` are switches. `among`: one or more of these
-    are guilty and cannot be told apart, because nobody was well beside them. `unknown` could not be tested. Nothing at all: all is well.
+    """Verdict; all empty means that every group was good.
+
+    `hosts` are guilty alone; `pairs` are slow together only; `leaves` are switches. Some of `among` are guilty, but no
+    good
+    host was beside them to tell which. `unknown` could not be tested.
     """
 
     hosts: tuple[str, ...] = ()
@@ -47,19 +43,18 @@ RoundGenerator = Generator[list[HostGroup], GroupOutcomes, None]
 
 
 def localise_slow_hosts(hosts: Sequence[str], leaf_of: LeafLookup = lambda host: "") -> LocalisationRounds:
-    """Yields groups to test at the same time, takes how they went, returns who is guilty."""
+    """Yield groups to test in parallel, receive outcomes, return the result."""
     return (yield from _SlowHostSearch(sorted(dict.fromkeys(hosts)), leaf_of).run())
 
 
 @dataclass(frozen=True, slots=True)
 class SingleCause:
-    """One thing that would explain everything: a host, a pair's route, a leaf that is slow `inside` or to the rest (`uplink`)."""
+    """Explains every outcome alone: a host, a pair's route, a leaf slow `inside` or towards others (`uplink`)."""
 
     kind: Literal["host", "pair", "inside", "uplink"]
     names: HostGroup
 
     def predicts_bad_group(self, world: HostGroup, leaf_of: LeafLookup) -> bool:
-        """Whether a group would be bad."""
         if self.kind == "host":
             return self.names[0] in world
         if self.kind == "pair":
@@ -94,7 +89,6 @@ class _SlowHostSearch:
         return self._build_result()
 
     def _test_groups(self, worlds: Iterable[HostGroup]) -> RoundGenerator:
-        """One round of what was not tried yet."""
         todo = [world for world in worlds if world not in self.tried]
         if todo:
             self.rounds += 1
@@ -105,7 +99,6 @@ class _SlowHostSearch:
         return [world for world, bad in self.tried.items() if bad]
 
     def _list_good_hosts(self) -> set[str]:
-        """Who did well in any group."""
         return {host for world, bad in self.tried.items() if bad is False for host in world}
 
     def _list_suspects(self) -> list[str]:
@@ -113,12 +106,11 @@ class _SlowHostSearch:
         return sorted({host for world, bad in self.tried.items() if bad is not False for host in world} - good)
 
     def _list_untested_hosts(self) -> tuple[str, ...]:
-        """Whose groups could all not be tested."""
         told = {host for world, bad in self.tried.items() if bad is not None for host in world}
         return tuple(host for host in self.hosts if host not in told)
 
     def _test_across_leaves(self) -> RoundGenerator:
-        """All is well inside the leaves: groups across them, until every leaf took part and, where some were bad, they say whose uplink it is."""
+        """Groups inside leaves are good: test across until each leaf took part or one is bad."""
         hosts = [host for host in self.hosts if self.leaf_of(host)]
         leaves, met = {self.leaf_of(host) for host in hosts}, set[str]()
         for turn in range(MAX_CROSSINGS):
@@ -129,7 +121,9 @@ class _SlowHostSearch:
             yield from self._test_groups(worlds)
 
     def _retest_suspects(self, suspects: Sequence[str], *, elsewhere: bool = False) -> RoundGenerator:
-        """Each suspect with a good host of its own leaf where there is one (`elsewhere`: of another). Who does well helps with the next."""
+        """Pair suspects with good hosts of their leaf if possible (`elsewhere`: another). Cleared suspects count as
+        good.
+        """
         left = list(suspects)
         for _ in range(MAX_RETEST_ROUNDS):
             free, good, worlds, later = sorted(self._list_good_hosts()), sorted(self._list_good_hosts()), list[HostGroup](), list[str]()
@@ -149,7 +143,7 @@ class _SlowHostSearch:
         return next(iter(there if elsewhere else here or there), "")
 
     def _list_single_causes(self) -> list[SingleCause]:
-        """Single causes that explain every outcome. A pair counts only once it was seen to be bad."""
+        """Pairs count only if a bad group holds them."""
         leaves = sorted({self.leaf_of(host) for host in self.hosts} - {""})
         every = [SingleCause("host", (host,)) for host in self.hosts]
         every += [SingleCause("pair", pair) for pair in {pair for world in self._list_bad_groups() for pair in combinations(world, 2)}]
@@ -158,7 +152,7 @@ class _SlowHostSearch:
         return [cause for cause in every if all(cause.predicts_bad_group(world, self.leaf_of) == bad for world, bad in told)]
 
     def _distinguish_causes(self) -> RoundGenerator:
-        """More rounds while several single causes fit and some round would tell them apart."""
+        """Test while several single causes fit and a round would separate them."""
         for _ in range(MAX_EXTRA_ROUNDS):
             causes = self._list_single_causes()
             best = max(self._build_candidate_rounds(causes), key=lambda worlds: self._count_distinguished(causes, worlds))
@@ -167,7 +161,6 @@ class _SlowHostSearch:
             yield from self._test_groups(best)
 
     def _build_candidate_rounds(self, causes: Sequence[SingleCause]) -> list[list[HostGroup]]:
-        """Rounds that might tell causes apart: single pairs of a bad group, pairs inside a leaf, pairs across leaves, and any pairs at all."""
         pairs = [[cause.names] for cause in causes if cause.kind == "pair"]
         leaves = [[host for host in self.hosts if self.leaf_of(host) == cause.names[0]] for cause in causes if cause.kind == "inside"]
         inside = [build_rotation(members, turn) for members in leaves for turn in range(min(len(members), 4))]
@@ -178,7 +171,7 @@ class _SlowHostSearch:
         return len({tuple(cause.predicts_bad_group(world, self.leaf_of) for world in worlds) for cause in causes})
 
     def _refute_leaf_cause(self) -> RoundGenerator:
-        """Several slow hosts of one leaf look like a slow leaf: its members would tell outside it, or for its uplink among themselves."""
+        """Several slow hosts look like a slow leaf: test them outside it, for an uplink among themselves."""
         for cause in self._list_single_causes():
             members = [host for host in self._list_suspects() if self.leaf_of(host) == cause.names[0]]
             if cause.kind == "inside":
@@ -201,7 +194,7 @@ class _SlowHostSearch:
         return self._build_multiple_result()
 
     def _build_multiple_result(self) -> LocalisationResult:
-        """No single cause: guilty is who was bad beside a good host; a bad group without such a member is a route."""
+        """A host is guilty if bad beside good hosts only; a bad group of good hosts is a route."""
         good = self._list_good_hosts()
         guilty = {host for world in self._list_bad_groups() for host in world if host not in good and set(world) - {host} <= good}
         left = [world for world in self._list_bad_groups() if not set(world) & guilty]
@@ -210,7 +203,6 @@ class _SlowHostSearch:
         return self._build_localisation(tuple(sorted(guilty)), routes, among=tuple(sorted(open_)))
 
     def _build_all_bad_result(self) -> LocalisationResult:
-        """Nobody did well in any group."""
         among = tuple(sorted({host for world in self._list_bad_groups() for host in world}))
         leaves = {self.leaf_of(host) for host in among}
         return self._build_localisation(
@@ -224,7 +216,7 @@ class _SlowHostSearch:
 
 
 def build_first_round(hosts: Sequence[str], leaf_of: Callable[[str], str] = lambda host: "") -> list[HostGroup]:
-    """Disjoint pairs, inside a leaf first; the last host of an odd count makes one group of three."""
+    """Return disjoint pairs, inside a leaf first; an odd last host makes a group of three."""
     by_leaf: dict[str, list[str]] = defaultdict(list)
     for host in hosts:
         by_leaf[leaf_of(host)].append(host)
@@ -241,7 +233,7 @@ def build_first_round(hosts: Sequence[str], leaf_of: Callable[[str], str] = lamb
 
 
 def build_rotation(hosts: Sequence[str], turn: int) -> list[HostGroup]:
-    """Round `turn` of a tournament in which everybody meets everybody; with an odd count one sits out."""
+    """Return round `turn` of a round-robin tournament; with an odd count one host sits out."""
     if len(hosts) < 2:
         return []
     ring: list[str] = [*hosts, *([""] if len(hosts) % 2 else [])]
@@ -251,7 +243,7 @@ def build_rotation(hosts: Sequence[str], turn: int) -> list[HostGroup]:
 
 
 def build_crossing(hosts: Sequence[str], leaf_of: LeafLookup, turn: int) -> list[HostGroup]:
-    """Disjoint pairs of hosts of different leaves, other leaves together each turn: in order of leaves, each with the one half the way on."""
+    """Return disjoint pairs across leaves; each turn combines other leaves."""
     order = sorted(hosts, key=lambda host: (zlib.crc32(f"{turn} {leaf_of(host)}".encode()), host))
     half = len(order) // 2
     skip = turn % 2 * (len(order) % 2)

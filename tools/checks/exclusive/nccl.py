@@ -1,4 +1,4 @@
-"""All-reduce over the GPUs of one host: how fast, how right, and if it did not run, why not. Needs the GPUs for itself."""
+"""All-reduce over the GPUs of one host: bandwidth, correctness, failure reason. Exclusive."""
 
 import re
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ from tools.checks.exclusive.nccl_table import TOLERANCE, NcclTable, SizeRow, par
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "nccl1"
-MIN_JUDGED_BYTES = 1 << 20
-"""Below this size latency rules: no fact is made of its bandwidth."""
+MIN_JUDGED_BYTES = 1 << 20  # latency dominates smaller messages, so their bandwidth becomes no fact
 
+# The first entry that matches is the reason; later ones are its consequences.
 FAILURE_PATTERNS = (
     ("cuda_802", re.compile(r"system not yet initialized", re.IGNORECASE)),
     ("devices_busy", re.compile(r"(?:is/are|are) busy or unavailable", re.IGNORECASE)),
@@ -32,11 +32,9 @@ FAILURE_PATTERNS = (
     ),
     ("other", re.compile(r"Test (?:CUDA )?failure|Primary job\s+terminated|exited on signal|Segmentation fault|Killed$")),
 )
-"""The first that stands in the text is the reason; the later ones are its consequences."""
 
 
 def is_nccl(text: str) -> bool:
-    """Whether there is a table of nccl-tests or a reason why there is none."""
     return bool(
         re.search(r"algbw +busbw|Avg bus bandwidth|# nThread \d|# nccl-tests version|all_reduce_perf|Test (?:CUDA |NCCL )?failure", text)
         or parse_nccl_table(text[:65536]).rows
@@ -44,7 +42,7 @@ def is_nccl(text: str) -> bool:
 
 
 def parse_nccl(text: str) -> Sequence[Fact]:
-    """Bandwidth, wrong elements, ranks and failures. A table without its footer is told to be cut, and never calls the results right."""
+    """Return bandwidth, correctness and failure. A table without footer never proves correct results."""
     table = parse_nccl_table(text)
     failure = _find_failure(text, table)
     if not table.rows and not failure:
@@ -62,7 +60,7 @@ def parse_nccl(text: str) -> Sequence[Fact]:
 
 
 def _find_failure(text: str, table: NcclTable) -> Fact | None:
-    """Why it did not run. A test that ran and failed by its own rules says so in the footer."""
+    """A test that failed its own criteria says so in the footer."""
     low = next((line for _, verdict, line in table.averages if verdict == "FAILED"), None)
     if low:
         return Fact(CHECK, "nccl.failure", "below_minimum", line=low[:300])
@@ -77,7 +75,7 @@ def _find_failure(text: str, table: NcclTable) -> Fact | None:
 
 
 def _count_ranks(table: NcclTable) -> tuple[int, bool]:
-    """As listed; else from all-reduce's own ratio: busbw is algbw times 2(n-1)/n. One rank has no bus bandwidth, so its list was cut."""
+    """Return (ranks, derived). Derived from busbw = algbw * 2(n-1)/n if ranks are not listed or the list was cut."""
     if table.ranks and (max(table.ranks) > 0 or not any(row.busbw for row in table.rows)):
         return max(table.ranks) + 1, False
     largest = max(table.rows, key=lambda row: row.size, default=None)
@@ -88,7 +86,7 @@ def _count_ranks(table: NcclTable) -> tuple[int, bool]:
 
 
 def _build_table_facts(table: NcclTable, ranks: int) -> list[Fact]:
-    """A run of one rank moves nothing between GPUs: its figures mean nothing and are not told."""
+    """One rank moves nothing between GPUs, so its figures are dropped."""
     alone = ranks == 1 or all(half.busbw == 0 for row in table.rows for half in row.halves)
     found = [Fact(CHECK, "nccl.degenerate", alone, line=table.rows[-1].line[:300])]
     if alone:
@@ -106,7 +104,7 @@ def _build_table_facts(table: NcclTable, ranks: int) -> list[Fact]:
 
 
 def _build_wrong_facts(table: NcclTable) -> list[Fact]:
-    """Wrong elements over all sizes; of the old column, results beyond what the type allows. Zero only of a whole table that was checked."""
+    """Count wrong elements (old column: sizes beyond tolerance). Zero only for a complete, checked table."""
     counted = [
         (row, count) for row in table.rows for half in row.halves if (count := _count_wrong(row, half.wrong, table.deviation)) is not None
     ]

@@ -1,8 +1,8 @@
-"""All-gather over small groups of hosts, to find the slow one among them (`tools.checks.exclusive.localise` says which groups, this runs them).
+"""All-gather over groups of hosts that `tools.checks.exclusive.localise` plans, to find the slow one.
 
-A group is bad when it fails, or when its bus bandwidth stays below a share of what the SKU expects of two nodes; where nothing is expected, of
-the best group of the same run. How it is launched is the inventory's word: `mpi` from the group's first host, `srun` on its
-controller, `torchrun` on every host at once.
+A group is bad if it fails or its bus bandwidth is below a share of what the SKU expects of two nodes, or else of the
+run's best group. The inventory sets the launcher: `mpi` from the group's first host, `srun` on its controller,
+`torchrun` on every host at once.
 """
 
 import asyncio
@@ -16,8 +16,7 @@ from tools.checks.exclusive.nccl import is_nccl, parse_nccl
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "nccl2"
-SLOW_RATIO = 0.8
-"""Share of the reference under which a group is slow. Twenty per cent either way happens once to a healthy fabric."""
+SLOW_RATIO = 0.8  # of the reference; a healthy fabric varies by 20 % once in a while
 PROBE = probes.load_probe("allgather")
 INSTALL_HINT = "nccl-tests built with MPI=1 in the folder that the inventory calls nccl_tests: https://github.com/NVIDIA/nccl-tests, and mpirun or srun"
 _SIZES = ("-b", "1G", "-e", "1G", "-g", "1", "-c", "1", "-n", "20")
@@ -33,11 +32,9 @@ LAUNCH_COMMANDS: Mapping[str, tuple[str, ...]] = {
         *("--rdzv-conf=timeout=45", "--no-python", "python3", "-c", PROBE),
     ),
 }
-"""One row a way to start a group: constant words and slots."""
 
 
 def parse_pair(text: str) -> Sequence[Fact]:
-    """What nccl-tests says, as facts of this check."""
     wanted = ("nccl.busbw_max", "nccl.failure", "nccl.wrong")
     found = [replace(fact, check=CHECK) for fact in parse_nccl(text) if fact.key in wanted or not fact.key]
     if not found:
@@ -47,7 +44,7 @@ def parse_pair(text: str) -> Sequence[Fact]:
 
 @dataclass(slots=True)
 class _GroupRun:
-    """What one group did. `busbw` 0: it failed; None: it could not be told."""
+    """`busbw` 0: it failed; None: not measured."""
 
     busbw: float | None
     line: str = ""
@@ -55,7 +52,7 @@ class _GroupRun:
 
 
 async def run_pairs(parties: Sequence[CheckParticipant], say: RunNamedCommand) -> JointResult:
-    """Drive the planner: every round's groups at the same time."""
+    """Run the planner's rounds, each round's groups in parallel."""
     by_name = {party.host: party for party in parties}
     search = localise_slow_hosts(sorted(by_name), lambda host: by_name[host].leaf)
     runs: dict[HostGroup, _GroupRun] = {}
@@ -75,7 +72,6 @@ async def run_pairs(parties: Sequence[CheckParticipant], say: RunNamedCommand) -
 
 
 async def _launch_group(world: Sequence[CheckParticipant], say: RunNamedCommand) -> CommandFacts:
-    """Start one group."""
     first = world[0]
     slots = {
         "hosts": ",".join(f"{party.host}:{party.gpus}" for party in world),
@@ -119,7 +115,6 @@ def _get_reference_busbw(party: CheckParticipant, runs: Mapping[HostGroup, _Grou
 def _build_host_facts(
     host: str, located: LocalisationResult, runs: Mapping[HostGroup, _GroupRun], parties: Mapping[str, CheckParticipant]
 ) -> list[Fact]:
-    """Best bandwidth of the groups it was in, and the verdict where there is one."""
     mine = {world: run for world, run in runs.items() if host in world}
     told = {world: run for world, run in mine.items() if run.busbw is not None}
     if not told:
@@ -137,7 +132,7 @@ def _build_host_facts(
 
 
 def _build_verdict_fact(host: str, located: LocalisationResult, told: Mapping[HostGroup, _GroupRun], mates: Sequence[str]) -> Fact | None:
-    """Nothing for those that cannot be told apart: the facts of their groups stand, and nobody is accused."""
+    """No verdict for hosts that could not be separated."""
     line = "; ".join(_format_group_rate(host, world, run) for world, run in told.items())[:300]
     if host in located.hosts:
         failed = not any(run.busbw for run in told.values())

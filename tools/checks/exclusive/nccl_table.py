@@ -1,4 +1,4 @@
-"""The table of nccl-tests, in every layout of its ten years, with launcher tags anywhere.
+"""Table of nccl-tests, in every layout of its ten years, with launcher tags anywhere.
 
     #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
       8589934592    2147483648     float     sum      -1    33605  255.62  479.28      0    33628  255.44  478.95      0
@@ -22,14 +22,14 @@ _AVERAGE_PATTERN = re.compile(r"Avg bus bandwidth +: +([\d.]{1,12}(?:e[+-]?\d{1,
 _BOUNDS_PATTERN = re.compile(r"Out of bounds values +: +(\d{1,12}) +(FAILED|OK)", re.IGNORECASE)
 _CELL_PATTERN = re.compile(r"-?\d{1,20}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?|N/A", re.IGNORECASE)
 
+# Largest deviation by type that nccl-tests accepted while it had the `error` column; integers have none.
 TOLERANCE = {"half": 1e-2, "bfloat16": 1e-2, "f8e4m3": 1e-1, "f8e5m2": 1e-1, "float": 1e-5, "double": 1e-12}
-"""Largest deviation by type that nccl-tests itself passed while it had the `error` column; of whole numbers none."""
 DATA_TYPES = (*TOLERANCE, "int8", "uint8", "int32", "uint32", "int64", "uint64", "fp8_e4m3", "fp8_e5m2", "char")
 
 
 @dataclass(frozen=True, slots=True)
 class SizeMeasurement:
-    """Out of place or in place: what one of the two runs of a size gave. `wrong` None where it was not checked."""
+    """One run of a size, out of place or in place. `wrong` None: unchecked."""
 
     algbw: float
     busbw: float
@@ -38,7 +38,7 @@ class SizeMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class SizeRow:
-    """One size."""
+    """One message size with one or two measurements."""
 
     size: int
     type: str
@@ -47,31 +47,26 @@ class SizeRow:
 
     @property
     def busbw(self) -> float:
-        """The better half."""
         return max(half.busbw for half in self.halves)
 
 
 @dataclass(slots=True)
 class NcclTable:
-    """Everything that was printed. `averages` and `bounds` come in the footer: without it the run did not end."""
+    """`averages` and `bounds` come from the footer: without them the run did not end."""
 
     rows: list[SizeRow] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)
     averages: list[tuple[float, str, str]] = field(default_factory=list)
     bounds: list[tuple[int, str, str]] = field(default_factory=list)
-    deviation: bool = False
-    """The column holds deviations, not counts."""
-    broken: int = 0
-    """Rows that begin like one and do not go on."""
+    deviation: bool = False  # the column holds deviations, not counts
+    broken: int = 0  # rows that start like a size row and are incomplete
 
     @property
     def ended(self) -> bool:
-        """Whether the footer was printed."""
         return bool(self.bounds or self.averages)
 
 
 def parse_nccl_table(text: str) -> NcclTable:
-    """All rows and what stands around them."""
     table = NcclTable()
     root = False
     for line in _iter_clean_lines(text):
@@ -114,7 +109,7 @@ def _parse_size_row(line: str, root: bool) -> SizeRow | None:
 
 
 def _parse_measurements(cells: Sequence[str]) -> tuple[SizeMeasurement, ...]:
-    """Time, algbw, busbw and wrong, once or twice; a ninth cell is the number of iterations."""
+    """(time, algbw, busbw, wrong) once or twice; a ninth cell is the iterations."""
     if len(cells) not in (4, 5, 8, 9) or not all(_CELL_PATTERN.fullmatch(cell) for cell in cells):
         return ()
     found = []

@@ -1,4 +1,4 @@
-"""A small training loop on every GPU, the same one: how long a step takes, how much of it the processors need, and whether the loss agrees.
+"""The same small training loop on every GPU: time per step, the processors' share of it, and whether the losses agree.
 
 {"data_ms": 1.9, "gpu": 3, "loss": "0.98828125", "ms": 6.21, "probe": "step"}
 """
@@ -25,7 +25,7 @@ def is_step(text: str) -> bool:
 
 
 def parse_step(text: str) -> Sequence[Fact]:
-    """Times against the median GPU; a loss that most GPUs do not share has diverged."""
+    """Compare step times with the median GPU. A loss unlike most GPUs' has diverged."""
     rows = probes.parse_probe_rows(text, "step")
     if any(row.get("error") == "no_torch" for row in rows):
         return [Fact(CHECK, "check.skipped", "no_tool", line="there is no PyTorch for python3", attrs={"text": INSTALL_HINT})]

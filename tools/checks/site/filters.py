@@ -1,7 +1,7 @@
-"""A site's own filters, from YAML: which lines of a family of jobs are regular and need no template. Pure.
+"""A site's log filters, from YAML: lines of a family of jobs that are regular and need no template. Pure.
 
-A filter drops kinds of line, each given by one such line; what differs from it in more than numbers, times, paths and addresses stays. It
-touches templates alone: every fact is read before. A line that a reader wants, or that sounds like trouble, is dropped by no filter.
+A filter drops kinds of line, each given by an example; lines that differ in more than numbers, times, paths and
+addresses stay. Filters affect templates only. None may drop a line that a reader uses or that has a trouble word.
 """
 
 import re
@@ -24,14 +24,12 @@ from tools.checks.check import Check
 from tools.checks.job import parse_job_log
 from tools.checks.site.rules import MAX_LINE_CHARS
 
-MAX_LINE_KINDS = 256
-"""Kinds of line of all filters together."""
-_MIN_FIXED_CHARS = 8
-"""Letters of fixed text that a kind of line has: less would be anything."""
+MAX_LINE_KINDS = 256  # of all filters together
+_MIN_FIXED_CHARS = 8  # letters of fixed text per kind of line; fewer would match anything
+# Lower-case words of lines that report an outcome: their numbers may matter.
 _OUTCOME_WORD_PATTERN = re.compile(
     r"exit|\bcode\b|signal|status|\bdown\b|dead|died|stop|drop|miss|expire|leak|violat|slow|evict|preempt|requeue|restart|reset"
 )
-"""Words, in lower case, of lines that say what became of something: a number in them may be all that tells."""
 _NOT_FIXED_TEXT_PATTERN = re.compile(r"<[a-z]+>|[^A-Za-z]")
 
 
@@ -45,7 +43,7 @@ class BadFilters(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """`family`: a text that logs of these jobs hold, their paths among it. `rules`: one a kind of line."""
+    """`family`: text in these jobs' logs, such as a path; `rules`: one per kind of line."""
 
     id: str
     family: str
@@ -53,7 +51,7 @@ class LogFilter:
 
 
 def load_filters(*folders: Path) -> tuple[LogFilter, ...]:
-    """The filters of all folders, in the order of their files. Raises BadFilters."""
+    """Return all folders' filters in file order. Raise BadFilters."""
     problems = Problems()
     found: list[LogFilter] = []
     taken: set[str] = set()
@@ -72,7 +70,7 @@ def load_filters(*folders: Path) -> tuple[LogFilter, ...]:
 
 
 def explain_unfilterable(line: str) -> str:
-    """Why no filter may drop such a line; empty where one may."""
+    """Return why no filter may drop the line, or ""."""
     template = build_template(line)
     if has_trouble_word(template):
         return "it sounds like trouble"
@@ -86,13 +84,13 @@ def explain_unfilterable(line: str) -> str:
 
 
 def select_filter_rules(text: str, filters: Iterable[LogFilter]) -> Sequence[FilterRule]:
-    """The rules for a log: ours, and those of each family whose text it holds."""
+    """Return built-in rules and those of families whose text is in the log."""
     own = [rule for one in filters if one.family in text for rule in one.rules]
     return (*FILTERS, *own) if own else FILTERS
 
 
 def add_filters(checks: Mapping[str, Check], filters: Sequence[LogFilter]) -> Mapping[str, Check]:
-    """The same checks; the one that reads jobs' logs leaves out what is regular in them."""
+    """Apply the filters to the job log's templates."""
     if not filters or "joblog" not in checks:
         return checks
     check = checks["joblog"]
@@ -129,7 +127,6 @@ class _FilterModel(StrictModel):
 
     @property
     def filter(self) -> LogFilter:
-        """The filter itself."""
         return LogFilter(self.id, self.family, tuple(self._build_rules()))
 
     def _build_rules(self) -> Iterator[FilterRule]:

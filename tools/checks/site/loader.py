@@ -1,6 +1,6 @@
-"""A site's own checks, from YAML: a command that only reads, and what its output says as facts under `site.*`.
+"""A site's own checks, from YAML: a read-only command, and facts under `site.*`.
 
-Everything that is wrong with the files is found in one pass and refused together, with file and line; nothing of them is used until then.
+All problems of all files are reported at once, with file and line; until they are fixed no file is used.
 """
 
 import re
@@ -18,10 +18,9 @@ from tools.checks.site.readonly import explain_refused_command
 from tools.checks.site.safe_patterns import BadPattern, compile_pattern
 from tools.checks.site.values import KINDS, BadPath, ValueReader, parse_json_path
 
-INVENTORY_SLOTS = frozenset({"gpus", "job_logs", "nccl_tests"})
-"""Slots of a command that the inventory fills."""
+INVENTORY_SLOTS = frozenset({"gpus", "job_logs", "nccl_tests"})  # command slots that the inventory fills
+# stand-in slot values while a command is validated
 _SLOT_SAMPLES = {"gpus": "8", "job_logs": "/shared/job-logs", "nccl_tests": "/opt/nccl-tests"}
-"""What is in a slot's place while a command is judged: something of the kind that the inventory fills in."""
 MAX_TIMEOUT_SECONDS, MAX_CAP_BYTES = 120.0, 4 * MIB
 
 
@@ -34,7 +33,12 @@ class BadChecks(Exception):
 
 
 def load_site_checks(*folders: Path, known: Collection[str] = (), programs: Sequence[str] = ()) -> dict[str, Check]:
-    """The checks of all folders by id; none may take the id of a `known` one. `programs`: folders of the site's own. Raises BadChecks."""
+    """Return the checks by id. Raise BadChecks.
+
+    Args:
+        known: ids already taken.
+        programs: folders of the site's own programs.
+    """
     problems = Problems()
     found: dict[str, Check] = {}
     taken = set(known)
@@ -57,7 +61,7 @@ def _validate_id(name: str) -> str:
 
 
 def _validate_command(given: Any, info: ValidationInfo) -> tuple[str, ...]:
-    """The argv; every reason against it at once."""
+    """Raise all reasons against it at once."""
     if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
         raise ValueError("command must be a list of words, like [cat, /proc/mounts]; there is no shell to split a line")
     bare = tuple(re.sub(r"{([a-z_]+)}", lambda slot: _SLOT_SAMPLES.get(slot[1], "1"), word) for word in given)
@@ -100,8 +104,6 @@ def _validate_kind(kind: str) -> str:
 
 
 def _build_parse_validator(name: str, read_as: Callable[[str], Any]) -> PlainValidator:
-    """Text as it stands, blanks included, read as what finds a value."""
-
     def check(given: Any) -> Any:
         if not isinstance(given, str) or not given:
             raise ValueError(f"{name} must be text")
@@ -139,7 +141,6 @@ class _FactModel(StrictModel):
         return self
 
     def build_reader(self, check: str) -> ValueReader:
-        """What reads this fact out of the output of a check."""
         how = (self.regex, self.path)
         return ValueReader(check, self.key, self.kind, self.unit, *how, device=self.device, wrong=self.wrong_when, says=self.says)
 
@@ -156,7 +157,6 @@ class _CheckModel(StrictModel):
 
     @property
     def check(self) -> Check:
-        """A check like any other."""
         readers = tuple(fact.build_reader(self.id) for fact in self.facts)
 
         def parse(text: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Lines as jobs and kernels print them all day: a site's rule that has any of these tells nothing. Data alone."""
+"""Ordinary lines of jobs and kernels, which no site rule may match. Data only."""
 
 from kb.scan import split_lines
 
@@ -48,4 +48,3 @@ Process 4711 exited with code 0
 [ 5000.000001] usb 1-1: new high-speed USB device number 4 using xhci_hcd
 """)
 )  # fmt: skip
-"""One line each."""

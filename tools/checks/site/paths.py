@@ -1,7 +1,7 @@
-"""Which files a site's check may read, and which places it may ask about. Pure.
+"""Paths that a site's check may read or query. Pure.
 
-A file whose content is read lies where the system says how it is, or where a site keeps its logs; what is not named here is not read. Of a
-place only names, sizes, owners and file systems are told. A path goes down only, and a name that says that it holds a secret is read nowhere.
+Readable, by allow list: system state and a site's logs. Other places may be queried for names, sizes, owners and file
+systems. Paths never go up, and a name that suggests a secret is not readable.
 """
 
 import re
@@ -10,6 +10,7 @@ _PATH_PART = r"[A-Za-z0-9_.,:=@%+-]+"
 _PATH_PATTERN = re.compile(rf"/(?:{_PATH_PART}(?:/{_PATH_PART})*/?)?")
 _PARENT_STEP_PATTERN = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
 
+# `*` within one name, `/**` a folder and everything below, `#` a number
 _READABLE_GLOBS = """
 /proc/cmdline /proc/cpuinfo /proc/meminfo /proc/mounts /proc/loadavg /proc/uptime /proc/version /proc/stat /proc/vmstat /proc/interrupts
 /proc/softirqs /proc/modules /proc/devices /proc/partitions /proc/filesystems /proc/swaps /proc/diskstats /proc/buddyinfo /proc/zoneinfo
@@ -32,10 +33,9 @@ _READABLE_GLOBS = """
 /usr/lib/** /usr/lib64/** /lib/** /lib64/** /usr/share/** /usr/include/** /usr/local/** /opt/** /boot/config-* /boot/System.map-*
 /scratch/** /shared/** /mnt/** /data/** /lustre/** /gpfs/** /beegfs/** /nfs/** /weka/** /fsx/**
 """
-"""`*` is within one name, `/**` a folder and anything below, `#` a number."""
 
+# Below /sys and /proc: reading these talks to the device or consumes data that other readers wait for.
 _ACTS_WHEN_READ_PATTERN = re.compile(r".*/(?:rom|vpd|config|resource\d*(?:_wc)?|trace_pipe|kcore|kmsg)")
-"""Below /sys and /proc: reading it talks to the device, or takes what others wait for."""
 _SECRET_PATTERN = re.compile(
     r".*/(?:[^/]*(?:secret|passw(?!d$)|credential|token|shadow|keytab|htpasswd|private|kubeconfig)[^/]*|[^/]*_keys?|btmp[^/]*|id_[a-z0-9_]+|\.[^/]*"
     r"|[^/]*\.(?:key|p12|pfx|jks|kdbx|gpg|asc))(?:/.*)?",
@@ -53,12 +53,12 @@ _READABLE_PATH_PATTERN = re.compile("|".join(map(_translate_glob, _READABLE_GLOB
 
 
 def is_queryable_path(word: str) -> bool:
-    """A path that may be asked about: absolute, going down only, and not what belongs to one person or process alone."""
+    """Return whether the path is absolute, never goes up, and is not private to one user or process."""
     return bool(_PATH_PATTERN.fullmatch(word)) and not _PARENT_STEP_PATTERN.search(word) and not _PERSONAL_PATH_PATTERN.fullmatch(word)
 
 
 def is_readable_path(word: str) -> bool:
-    """A path whose content may be read."""
+    """Return whether the content may be read."""
     if (
         not is_queryable_path(word)
         or _SECRET_PATTERN.fullmatch(word)

@@ -1,7 +1,8 @@
-"""Whether a command that a site wrote down only reads. Refuses with the reason. Pure.
+"""Decide whether a site's command only reads; refuse with the reason. Pure.
 
-Nothing can prove of a program that it only reads. So there are known readers, by name and with the ways in which each only reads, and there are a
-site's own programs, each by its whole path below a folder that the site names: whoever installs one there answers for it. All else is refused.
+No program can be proven to only read. Allowed are known programs in listed usages, and the site's own by full path
+below
+a configured folder, whose installers are responsible.
 """
 
 import re
@@ -18,12 +19,12 @@ _SYSTEM_FOLDER_PATTERN = re.compile(
     r"/(?:(?:usr/)?s?bin|(?:usr/)?lib(?:32|64|exec)?|usr|usr/local|etc|root|home|tmp|var|var/tmp|dev|dev/shm|proc|sys|run|boot|opt|mnt|media)?"
 )
 
+# writable by any user, or not real files
 _SHARED_FOLDER_PATTERN = re.compile(r"/(?:tmp|var/tmp|dev|proc|sys|bin|sbin)/")
-"""Below these: what anybody may write, and what is no file."""
 
 
 def explain_refused_folder(folder: str) -> str:
-    """Why a folder cannot hold a site's own programs; empty where it can."""
+    """Return why a folder cannot hold a site's own programs, or ""."""
     bare = folder.rstrip("/")
     if not _PATH_PATTERN.fullmatch(bare) or _SYSTEM_FOLDER_PATTERN.fullmatch(bare) or _SHARED_FOLDER_PATTERN.match(bare):
         return f"{folder!r} is no folder of a site's own programs: an absolute path that the system and other packages do not share, like /opt/site/checks"
@@ -31,7 +32,7 @@ def explain_refused_folder(folder: str) -> str:
 
 
 def explain_refused_command(argv: Sequence[str], programs: Sequence[str] = ()) -> Iterator[str]:
-    """Every reason why this command is not run; none where it may be. `programs` are the folders of the site's own programs."""
+    """Yield every reason against the command. `programs`: folders of the site's own programs."""
     if not argv:
         yield "names no program"
         return
@@ -43,7 +44,7 @@ def explain_refused_command(argv: Sequence[str], programs: Sequence[str] = ()) -
 
 
 def _is_site_program(program: str, folders: Sequence[str]) -> bool:
-    """A path that lies below one of the folders; each of its names begins with a letter or number, so it goes down only."""
+    """Path parts start with a letter or digit, so `..` is impossible."""
     return bool(_PATH_PATTERN.fullmatch(program)) and any(
         program.startswith(f"{folder.rstrip('/')}/") for folder in folders if not explain_refused_folder(folder)
     )

@@ -1,6 +1,5 @@
-"""The checks that read logs, with a site's rules: they find what they found, and what the rules find in lines that no reader of ours knows. Pure.
-
-Without rules the checks are the very same. A line is looked at by a rule only where it holds that rule's needle.
+"""Log checks extended by a site's rules, for lines that no built-in reader knows. Pure. Without rules they are
+unchanged.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,19 +15,19 @@ from tools.checks.fact_limits import build_left_out_fact
 from tools.checks.site.rules import MAX_LINE_CHARS, LogKind, LogRule, RuleHit
 from tools.fact import Fact
 
+# log kind → check and its format
 LOG_READERS: Mapping[LogKind, tuple[str, str]] = {"job": ("joblog", "job log"), "kernel": ("dmesg", "kernel log")}
-"""Which check reads a log, and in which of its formats."""
 LOG_READING_CHECKS = frozenset(check for check, _ in LOG_READERS.values())
+# Facts per rule and log, by value, rank and boot; further ones are counted with the last fact.
 MAX_EVENTS_PER_RULE = 32
-"""Facts of one rule in one log that are told apart, by value, rank and boot; others are counted with the last of them."""
+# Limit of all rules together in one log: line length times match ways, plus COST_PER_TRY per try. Measured: a few
+# seconds at worst; only a crafted log reaches it.
 MAX_MATCH_COST = 400_000_000
-"""What all rules together may cost in one log: characters of the lines times the ways in which they may be tried, and EACH for every try. Measured:
-a few seconds at worst, which no log takes that is not made for it."""
 COST_PER_TRY = 5_000
 
 
 def add_rules(checks: Mapping[str, Check], rules: Sequence[LogRule]) -> Mapping[str, Check]:
-    """The same checks; those that read a log for which there are rules know these too."""
+    """Add the rules to the checks that read their logs."""
     changed: dict[str, Check] = {}
     for log, (name, shape) in LOG_READERS.items():
         own = tuple(rule for rule in rules if rule.log == log)
@@ -50,7 +49,7 @@ def _extend_format(check: str, shape: Format, rules: Sequence[LogRule]) -> Forma
 
 
 def build_rule_search(check: str, rules: Sequence[LogRule]) -> Callable[[str], list[Fact]]:
-    """What finds the facts of rules for one kind of log in a text."""
+    """Return a search of a text by rules for one kind of log; a rule is tried only on lines with its needle."""
     needles = Needles(rule.pattern.needle for rule in rules)
     kernel = rules[0].log == "kernel"
 
@@ -59,7 +58,7 @@ def build_rule_search(check: str, rules: Sequence[LogRule]) -> Callable[[str], l
         prefixed = kernel and has_prefixes(text)
         for line, held in _iter_needle_lines(text, needles):
             if prefixed and not split_prefix(line).found:
-                continue  # the continuation of a message above, whatever it says
+                continue  # a continuation line of the message above
             for rule in rules:
                 if rule.pattern.needle in held:
                     found.try_rule(rule, line)
@@ -69,7 +68,7 @@ def build_rule_search(check: str, rules: Sequence[LogRule]) -> Callable[[str], l
 
 
 def _iter_needle_lines(text: str, needles: Needles) -> Iterator[tuple[str, set[str]]]:
-    """The lines that hold any needle, and which; what a progress bar drew over is not read."""
+    """Yield lines with needles, and these; text overwritten by a progress bar is skipped."""
     spans = needles.find_in_text(text)
     for (_, line), held in zip(cut_lines(text, list(spans)), spans.values(), strict=True):
         yield (line.rpartition("\r")[2] if "\r" in line else line), held
@@ -77,7 +76,7 @@ def _iter_needle_lines(text: str, needles: Needles) -> Iterator[tuple[str, set[s
 
 @dataclass(slots=True)
 class _RuleFindings:
-    """What the rules found in one log so far. `work`: what it cost; `unread`: lines that were not tried any more."""
+    """`work`: cost so far; `unread`: tries skipped after the limit."""
 
     check: str
     rows: dict[str, dict[tuple[str, str | None, str], Fact]] = field(default_factory=dict)
@@ -85,7 +84,6 @@ class _RuleFindings:
     unread: int = 0
 
     def try_rule(self, rule: LogRule, line: str) -> None:
-        """Tries a rule on a line that holds its needle."""
         cost = COST_PER_TRY + rule.pattern.ways * min(len(line), MAX_LINE_CHARS)
         if self.work + cost > MAX_MATCH_COST:
             self.unread += 1
@@ -102,7 +100,6 @@ class _RuleFindings:
         rows[name] = _count_repeat(rows[name], said) if name in rows else _build_first_fact(self.check, rule, said, line)
 
     def build_facts(self) -> list[Fact]:
-        """All of them, those of one rule together."""
         lost = [build_left_out_fact(self.check, self.unread)] if self.unread else []
         return [fact for rows in self.rows.values() for fact in rows.values()] + lost
 

@@ -1,7 +1,8 @@
-"""A site's own rules for lines of logs that no reader of ours knows, from YAML: a pattern for lines, and what a line of it says. Pure.
+"""A site's rules for log lines that no built-in reader knows, from YAML. Pure.
 
-What a rule finds is under `site.log.ID`, a key of low trust: anybody who can write into the log can say it. Whatever a reader of ours knows is
-ours: a rule never gets such a line. Files with any problem are refused with all of them.
+Findings are `site.log.ID`, of low trust: anyone who can write to the log can cause them. Lines known to a built-in
+reader
+never reach a rule. Files are refused with all their problems.
 """
 
 import re
@@ -24,10 +25,8 @@ from tools.checks.site.ordinary_lines import ORDINARY_LINES
 from tools.checks.site.safe_patterns import BadPattern, LinePattern, compile_line_pattern
 
 MAX_RULES = 64
-MAX_LINE_CHARS, MAX_VALUE_CHARS = 500, 200
-"""Characters of a line that a rule looks at, and of a value that is kept."""
-_MAX_ORDINARY_RATIO = 0.01
-"""A rule that has more than this part of ordinary lines tells nothing."""
+MAX_LINE_CHARS, MAX_VALUE_CHARS = 500, 200  # characters of a line that a rule searches, and of a stored value
+_MAX_ORDINARY_RATIO = 0.01  # share of ordinary lines above which a rule is refused
 
 LogKind = Literal["job", "kernel"]
 
@@ -42,7 +41,7 @@ class BadRules(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RuleHit:
-    """What a rule reads in a line; `value` without secrets."""
+    """`value` is redacted."""
 
     value: str
     time: datetime | None = None
@@ -52,7 +51,7 @@ class RuleHit:
 
 @dataclass(frozen=True, slots=True)
 class LogRule:
-    """One rule. `says`: in words, what a line of it means."""
+    """`says` is the meaning of a matching line."""
 
     id: str
     log: LogKind
@@ -61,11 +60,10 @@ class LogRule:
 
     @property
     def key(self) -> str:
-        """Under which its facts stand."""
         return f"site.log.{self.id}"
 
     def match_line(self, line: str) -> RuleHit | None:
-        """What a line says by this rule; None where it is not of it, or where a reader of ours knows the line."""
+        """Return None if the line does not match or a built-in reader knows it."""
         return self._match_kernel_line(line) if self.log == "kernel" else self._match_job_line(line)
 
     def _match_job_line(self, line: str) -> RuleHit | None:
@@ -76,7 +74,7 @@ class LogRule:
         return RuleHit(value, find_time(line), "", rank or find_rank_in_message(line))
 
     def _match_kernel_line(self, line: str) -> RuleHit | None:
-        """Only what the kernel itself says, from the message's first character on; a program that prints like it has a name before it."""
+        """Match from the message's first character: programs that imitate the kernel have a name in front."""
         prefix = split_prefix(line)
         if prefix.source not in ("", "kernel"):
             return None
@@ -86,7 +84,7 @@ class LogRule:
         return RuleHit(value, prefix.time, prefix.boot_id)
 
     def _extract_value(self, body: str) -> str | None:
-        """Group `value`, else the first group, else all that matched."""
+        """Group `value`, else the first group, else the whole match."""
         body = body[:MAX_LINE_CHARS]
         found = self.pattern.compiled.search(body) if self.pattern.needle in body else None
         if found is None:
@@ -97,7 +95,7 @@ class LogRule:
 
 
 def load_rules(*folders: Path) -> tuple[LogRule, ...]:
-    """The rules of all folders, in the order of their files. Raises BadRules."""
+    """Return all folders' rules in file order. Raise BadRules."""
     problems = Problems()
     found: list[LogRule] = []
     taken: set[str] = set()
@@ -168,7 +166,6 @@ class _RuleModel(StrictModel):
 
     @property
     def rule(self) -> LogRule:
-        """The rule itself."""
         return LogRule(self.id, self.log, self.pattern, self.says)
 
 

@@ -1,4 +1,4 @@
-"""Regular expressions that a site writes, and which of them a hostile line could keep busy: those are refused when the file is read. Pure."""
+"""Compile a site's regular expressions; refuse those that a hostile line could make slow. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,14 +8,10 @@ from re import _parser as sre  # type: ignore[attr-defined]  # the standard libr
 from typing import Any
 
 MAX_UNBOUNDED_REPEATS = 6
-MAX_PATTERN_CHARS = 2_000
-"""Characters. Python's own compiler takes four times as long for a pattern of twice the classes."""
-MAX_MATCH_WAYS = 1_000_000
-"""In which a text may be tried. Measured: a third of a second."""
-_UNBOUNDED_REPEAT_COUNT = 64
-"""A repetition that may go on longer than this counts as endless."""
-_MAX_EXPONENT = 40
-"""Powers beyond this are too many ways of whatever they are; a float holds MOST_WAYS so often."""
+MAX_PATTERN_CHARS = 2_000  # Python's compiler takes four times as long for twice the character classes
+MAX_MATCH_WAYS = 1_000_000  # ways to try one text; measured: a third of a second
+_UNBOUNDED_REPEAT_COUNT = 64  # longer repetitions count as endless
+_MAX_EXPONENT = 40  # 2 to this power exceeds MAX_MATCH_WAYS, and MAX_MATCH_WAYS to this power still fits a float
 
 
 class BadPattern(ValueError):
@@ -23,7 +19,7 @@ class BadPattern(ValueError):
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """The compiled pattern. Refused: what is nested or repeated so that a hostile line could keep it busy, and what is very long."""
+    """Compile a pattern. Refuse long ones and nesting that a hostile line could make slow."""
     tree, compiled = _parse_pattern(text)
     _refuse_endless(list(_iter_repeats(tree)))
     if _count_nested_ways(tree) > MAX_MATCH_WAYS:
@@ -32,21 +28,20 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 def compile_whole_pattern(text: str, longest: int) -> re.Pattern[str]:
-    """The compiled pattern, for whole values of at most so many characters. Refused: what could be tried in more than MOST_WAYS."""
+    """Compile a pattern for whole values of at most `longest` characters. Refuse more than MAX_MATCH_WAYS."""
     tree, compiled = _parse_pattern(text)
     if _count_ways(tree, longest + 1) > MAX_MATCH_WAYS:
         raise BadPattern("can take for ever: at most two endless repetitions (such as .*) behind each other, and none inside another")
     return compiled
 
 
-MAX_LINE_MATCH_WAYS = 1_000
-"""In which a line of a log may be tried at each of its characters: a tenant prints as many lines as it likes."""
+MAX_LINE_MATCH_WAYS = 1_000  # ways at each character of a log line; low, because a tenant can print any number of lines
 MIN_NEEDLE_CHARS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class LinePattern:
-    """A pattern for lines that anybody can print. `needle`: what every line that matches holds; `ways`: how much a try can cost, a character."""
+    """A pattern for untrusted lines. `needle`: text in every match; `ways`: worst cost of a try per character."""
 
     compiled: re.Pattern[str]
     needle: str
@@ -54,7 +49,10 @@ class LinePattern:
 
 
 def compile_line_pattern(text: str, longest: int) -> LinePattern:
-    """For lines cut at so many characters. Refused: what is not linear with a small bound, what finds nothing, and what no fixed word tells of."""
+    """Compile a pattern for lines cut at `longest` characters.
+
+    Refuses patterns that match the empty line, are not linear with a small bound, or have no fixed text as needle.
+    """
     compiled = compile_pattern(text)
     tree, _ = _parse_pattern(text)
     if compiled.search(""):
@@ -72,7 +70,7 @@ def compile_line_pattern(text: str, longest: int) -> LinePattern:
 
 
 def _iter_literals(tree: Iterable[Any]) -> Iterator[str]:
-    """The characters that every match holds, in order; a new line where something else may stand in between."""
+    """Yield characters of every match in order; a line feed where other text may intervene."""
     for operation, argument in tree:
         name = str(operation)
         if name == "LITERAL":
@@ -94,7 +92,7 @@ def _parse_pattern(text: str) -> tuple[Any, re.Pattern[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Repeat:
-    """One repetition of a pattern. `times`: how often it can itself be repeated; `nested`: without end."""
+    """`times`: how often it can itself be repeated; `nested`: inside an endless repetition."""
 
     what: str
     times: int
@@ -111,7 +109,7 @@ def _refuse_endless(repeats: Sequence[_Repeat]) -> None:
 
 
 def _iter_repeats(tree: Iterable[Any], times: int = 1, nested: bool = False) -> Iterator[_Repeat]:
-    """What can make a search go back and try again: everything of a variable length, choices inside repetitions, back references."""
+    """Yield causes of backtracking: variable lengths, choices in repetitions, back references."""
     for operation, argument in tree:
         name = str(operation)
         if name.endswith("_REPEAT"):
@@ -129,7 +127,7 @@ def _iter_repeats(tree: Iterable[Any], times: int = 1, nested: bool = False) -> 
 
 
 def _count_nested_ways(tree: Iterable[Any]) -> float:
-    """In how many ways the worst of the bounded repetitions can be tried whose body can itself be tried in several."""
+    """Return the ways of the worst bounded repetition of an ambiguous body."""
     worst = 1.0
     for operation, argument in tree:
         if str(operation).endswith("_REPEAT"):
@@ -144,7 +142,7 @@ def _count_nested_ways(tree: Iterable[Any]) -> float:
 
 
 def _count_ways(tree: Iterable[Any], endless: int) -> float:
-    """In how many ways a pattern can be tried at one place, never fewer than there are. `endless`: those of an endless repetition."""
+    """Return an upper bound of ways at one place. `endless`: ways of an endless repetition."""
     found = 1.0
     for operation, argument in tree:
         name = str(operation)
@@ -166,7 +164,7 @@ def _count_repeated_ways(least: int, most: int, inside: float, endless: int) -> 
 
 
 def _multiply_ways(inside: float, least: int, most: int) -> float:
-    """The ways of what stands so often behind itself; inf where they are too many anyway."""
+    """Return the ways of `least` to `most` repeats; inf if too many."""
     if inside == 1:
         return float(most - least + 1)
     if inside > MAX_MATCH_WAYS and most:
@@ -175,7 +173,6 @@ def _multiply_ways(inside: float, least: int, most: int) -> float:
 
 
 def _list_operations(argument: Any) -> list[Any]:
-    """The operations that lie in an argument of the parsed pattern, however it keeps them."""
     if isinstance(argument, sre.SubPattern):
         return list(argument)
     if isinstance(argument, (list, tuple)):

@@ -1,9 +1,10 @@
-"""The ways in which a program only reads, written like its own usage, and whether a command is one of them. Pure.
+"""Read-only usages of programs in a usage notation. Pure.
 
-A form is what stands beside the options: `show|list NAME?` is one of two words and perhaps a name. Words in capitals are kinds
-(`tools.checks.site.word_kinds`), `?` may be left out, `*` any number, `+` one or more. Options are named whole: `--json`, and `-n=NUM` takes a value.
-`-[abc]` are letters that may stand together, as getopt reads them; without it an option is one word, and `-abc` is none of `-a -b -c`. What is
-not written down is not said.
+A form lists the words besides options: `show|list NAME?` is one of two words and an optional name. Capitals are kinds
+(`tools.checks.site.word_kinds`); `?` is optional, `*` any number, `+` one or more. Options are whole words: `--json`;
+`-n=NUM` takes a value. `-[abc]` are letters that may be combined as in getopt; without it `-abc` is one option.
+Anything
+not listed is refused.
 """
 
 import re
@@ -18,8 +19,10 @@ _TOKEN_PATTERN = re.compile(r"([A-Za-z0-9_|-]+)([?*+]?)")
 
 @dataclass(frozen=True)
 class Usage:
-    """One way of use. `before` are options in front of the form's first word, where that is a fixed one; `options` those behind it, and
-    all of them where it is not. Of `must` one has to be there: without it the program does something else."""
+    """`before`: options before the form's first word if that is fixed; `options`: those after it, else all options.
+
+    One option of `must` is required, because without it the program does something else.
+    """
 
     forms: tuple[str, ...]
     options: str = ""
@@ -27,7 +30,7 @@ class Usage:
     must: str = ""
 
     def is_allowed(self, words: Sequence[str]) -> bool:
-        """Whether the words after the program are this way of use."""
+        """Return whether the words after the program fit."""
         operands = self._extract_operands(list(words))
         return operands is not None and any(_matches_form(form, operands) for form in self._parsed_forms)
 
@@ -47,7 +50,7 @@ class Usage:
         return (_Options.parse(self.before) if fixed else later), later
 
     def _extract_operands(self, words: list[str]) -> list[str] | None:
-        """The words that are no options; None when an option is not among those that are known."""
+        """Return the non-options; None if an option is unknown or a required one is missing."""
         now, later = self._known_options
         seen: set[str] = set()
         operands: list[str] = []
@@ -62,13 +65,13 @@ class Usage:
 
 
 def build_usage(*forms: str, options: str = "", before: str = "", must: str = "") -> Usage:
-    """A way of use; no form is one without words."""
+    """Return a usage, which takes no words without forms."""
     return Usage(forms or ("",), options, before, must)
 
 
 @dataclass(frozen=True, slots=True)
 class _FormPart:
-    """One token of a form: words or a kind, and how often."""
+    """Fixed words or a kind, and how often."""
 
     words: frozenset[str]
     kind: str
@@ -96,7 +99,7 @@ def _parse_form(form: str) -> Iterator[_FormPart]:
 
 
 def _matches_form(form: Sequence[_FormPart], operands: Sequence[str]) -> bool:
-    """Whether the operands are the form: every place that could be reached after each part, so it takes no longer than their product."""
+    """Track the positions reachable after each part: no backtracking, so the time stays polynomial."""
     reached = {0}
     for part in form:
         following: set[int] = set()
@@ -114,7 +117,7 @@ def _matches_form(form: Sequence[_FormPart], operands: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The options of one side: those that stand alone, those with a value, and whether letters may stand together."""
+    """`together`: letters may be combined."""
 
     alone: frozenset[str]
     valued: dict[str, tuple[str, ...]]
@@ -136,7 +139,7 @@ class _Options:
         return cls(frozenset(alone), valued, together)
 
     def accept_option(self, word: str, rest: list[str], seen: set[str]) -> bool:
-        """Whether an option is known; takes its value from the rest where that is the next word, and adds it to what was seen."""
+        """Return whether it is known. Takes its value from `rest` if needed; adds it to `seen`."""
         name, equals, value = word.partition("=")
         if equals and name in self.valued and (name.startswith("--") or not self.together):
             seen.add(name)
@@ -149,7 +152,7 @@ class _Options:
         return True
 
     def _accept_letters(self, letters: str, rest: list[str], seen: set[str]) -> bool:
-        """`-eo pid` as getopt reads it: letters that stand alone, then perhaps one with its value."""
+        """`-eo pid` as in getopt: letters without value, then at most one with its value."""
         for place, letter in enumerate(letters):
             kind, behind = self.valued.get(f"-{letter}"), letters[place + 1 :]
             seen.add(f"-{letter}")

@@ -1,6 +1,6 @@
-"""How one fact of a site's check is read out of text: by a pattern over lines, or by a path into JSON. Pure, linear, bounded.
+"""Read one fact of a site's check: by a pattern on lines or a path into JSON. Pure, linear, bounded.
 
-A value that is not there is `absent`; a text that cannot be read is `unreadable`; neither is ever a made-up value.
+A missing value is `absent`, unreadable text `unreadable`; values are never made up.
 """
 
 import json
@@ -28,7 +28,7 @@ _STEP_PATTERN = re.compile(r"[A-Za-z_][\w-]*|\[(\d+|\*)\]")
 
 
 def parse_json_path(text: str) -> tuple[str | int, ...]:
-    """`ports[*].state` → ("ports", "*", "state"). One `[*]` at most."""
+    """Parse `ports[*].state` to ("ports", "*", "state"); at most one `[*]`."""
     found = _PATH_PATTERN.fullmatch(text)
     if found is None:
         raise BadPath(f"{text!r} is no path; write names, [0] and one [*], like ports[*].state")
@@ -40,8 +40,11 @@ def parse_json_path(text: str) -> tuple[str | int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ValueReader:
-    """Reads one key. With a pattern: group `value`, else the first group, is the value and group `device` its device; no group at all
-    makes a bool of whether a line matches. With a path: what lies there; `device` is a path beside the value, or a plain name.
+    """Reads one key.
+
+    Pattern: group `value` or the first group is the value, group `device` its device; without a value group, the value
+    is
+    whether a line matches. JSON path: the value there; `device` is a path beside it or a plain name.
     """
 
     check: str
@@ -55,7 +58,7 @@ class ValueReader:
     says: str = ""
 
     def extract_facts(self, text: str) -> list[Fact]:
-        """The facts; Unreadable when the text is none that this can be read from."""
+        """Return the facts. Raise Unreadable if the text cannot be parsed."""
         rows = self._iter_line_values(text) if self.pattern else self._iter_json_values(text)
         found = [self._build_fact(value, device, line) for value, device, line in rows][:MAX_FACTS]
         return found or [Fact(self.check, self.key, status=Status.ABSENT, line=f"nothing of {self.key} in the output")]
@@ -114,7 +117,7 @@ class ValueReader:
 
 
 def _iter_elements(root: Any, path: tuple[str | int, ...], each: object) -> Iterator[tuple[Any, str]]:
-    """What the path leads to; with [*] every element of it, called by its name or number."""
+    """Yield the value at the path; with [*] each element with its name or number."""
     found = _get_at_path(root, path)
     if each is None:
         yield found, ""
@@ -125,7 +128,6 @@ def _iter_elements(root: Any, path: tuple[str | int, ...], each: object) -> Iter
 
 
 def _get_at_path(value: Any, path: tuple[str | int, ...]) -> Any:
-    """The value at a path, None where there is none."""
     for step in path:
         if isinstance(step, str) and isinstance(value, dict):
             value = value.get(step)
@@ -151,7 +153,7 @@ _BOOLEAN_WORDS = {
 
 
 def _convert_value(raw: Any, kind: str, key: str) -> Value:
-    """The value as its kind; Unreadable where it is none."""
+    """Raise Unreadable if the value is not of its kind."""
     if kind == "str":
         return str(raw)[:MAX_VALUE_CHARS]
     try:

@@ -1,4 +1,4 @@
-"""What a word of a site's command may be: kinds of words by name, each matched whole. Pure."""
+"""Kinds of words in a site's command, each matched whole. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -48,5 +48,4 @@ KINDS = frozenset({*_KIND_REGEXES, *_PATH_KINDS})
 
 
 def is_of_kind(kind: str, word: str) -> bool:
-    """Whether a word is of that kind."""
     return _PATH_KINDS[kind](word) if kind in _PATH_KINDS else _KIND_PATTERNS[kind].fullmatch(word) is not None

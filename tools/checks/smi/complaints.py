@@ -1,4 +1,4 @@
-"""What nvidia-smi says in place of its report, or beside it. These are findings, not blindness.
+"""Messages that nvidia-smi prints instead of its report or beside it: findings, not unobserved facts.
 
 Failed to initialize NVML: Driver/library version mismatch
 NVML library version: 550.90
@@ -19,7 +19,7 @@ _ADDRESS = r"(?P<bdf>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One sentence of nvidia-smi. `whole`: it comes in place of the report."""
+    """`whole`: it replaces the report."""
 
     error: str
     pattern: re.Pattern[str]
@@ -44,12 +44,11 @@ _INFOROM_PATTERN = re.compile(rf"(?i)infoROM is corrupted at gpu {_ADDRESS}")
 
 
 def has_complaint(text: str) -> bool:
-    """Whether any of the sentences stands in the text."""
     return bool(_INFOROM_PATTERN.search(text)) or any(row.pattern.search(text) for row in COMPLAINTS)
 
 
 def parse_complaints(text: str, names: Mapping[str, str] | None = None) -> Sequence[Fact]:
-    """Facts of what stands beside or instead of a report. `names`: what the report beside calls each address."""
+    """Return the messages' facts. `names` maps addresses to the report's device names."""
     found: dict[tuple[str, str | None], Fact] = {}
     for line in split_lines(text):
         for fact in _parse_line(line.strip(), names or {}):

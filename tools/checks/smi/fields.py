@@ -1,7 +1,7 @@
-"""Which field of nvidia-smi becomes which fact, in every output format and driver branch.
+"""Which nvidia-smi field becomes which fact, in every output format and driver branch.
 
-A field is looked up by the last parts of its path. XML element names, the labels of `-q` (lower case, underscores) and the
-query names of `--query-gpu` (dots as slashes) share one name space, so one row serves the three formats.
+A field is found by the last parts of its path. XML elements, labels of `-q` (lower case, underscores) and `--query-gpu`
+names (dots as slashes) share one name space, so one row serves all formats.
 """
 
 import re
@@ -13,7 +13,7 @@ from tools.checks.cells import CellType
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One fact. `paths` in order of preference, the first that holds a value counts; `a+b` adds what is there of a and b."""
+    """The first of `paths` with a value counts; `a+b` adds the available values of both."""
 
     key: str
     reads: CellType
@@ -21,7 +21,7 @@ class Field:
 
 
 def _expand_path(path: str) -> list[str]:
-    """`clocks_{event,throttle}_reason_x` spelled out."""
+    """Expand braces: `clocks_{event,throttle}_reason_x`."""
     parts = [part.split(",") for part in re.split(r"{([^}]*)}", path)]
     return ["".join(choice) for choice in product(*parts)]
 
@@ -38,7 +38,7 @@ _SRAM_PARTS = ("register_file", "l1_cache", "l2_cache", "texture_memory", "textu
 
 
 def _build_ecc_fields(span: str, bits: str, kind: str, old: str) -> list[Field]:
-    """ECC rows of one span (volatile or aggregate). Before driver 450 the cells are single_bit and double_bit by unit."""
+    """`span`: volatile or aggregate. Before driver 450: single_bit and double_bit by unit."""
     dram = (f"{span}/dram_{bits}", f"{kind}/{span}/dram", f"{span}/{old}/device_memory", f"{span}/{old}/total")
     split = f"{span}/sram_{bits}_parity+{span}/sram_{bits}_secded"
     parts = "+".join(f"{span}/{old}/{part}" for part in _SRAM_PARTS)
@@ -169,10 +169,10 @@ _PLAIN_FIELDS = _parse_fields("""
 
 FIELDS = _PLAIN_FIELDS + _ECC_FIELDS
 
+# path ends that some reader uses
 READ_PATH_ENDS = frozenset(part for field in FIELDS for path in field.paths for part in path.split("+")) | frozenset({
     "gpu_recovery_action", "reset_required", "drain_and_reset_recommended", "health/summary", "health/bandwidth",
     "health/route_recovery_in_progress", "health/route_unhealthy", "health/access_timeout_recovery", "health/incorrect_configuration",
 })  # fmt: skip
-"""The ends of all paths that some reader takes."""
+# May say yes or error on a healthy card; reviewed over outputs of all available driver branches.
 HARMLESS_FIELDS = frozenset({"display_attached", "display_active", "addressing_mode"})
-"""Fields that may say yes or error on a healthy card, reviewed over the outputs of all driver branches at hand."""

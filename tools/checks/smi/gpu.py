@@ -1,4 +1,4 @@
-"""From the fields of one GPU, whatever the output format, to its facts. A lost GPU has an identity and nothing else."""
+"""Facts of one GPU from its fields in any format. A lost GPU has only its identity."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -15,22 +15,22 @@ CHECK = "smi"
 _STATUS_ORDER = (Status.OK, Status.ABSENT, Status.DENIED, Status.UNREADABLE)
 
 
+# Valid for a lost GPU. Its other printed values are remembered by the driver, not measured.
 IDENTITY_KEYS = ("gpu.bdf", "gpu.uuid", "gpu.product", "gpu.serial", "gpu.vbios")
-"""What may be said of a lost GPU: who it is. The rest of what nvidia-smi prints of it is remembered, not measured."""
 
+# Groups that a card without the feature prints as one cell: `<remapped_rows>N/A</remapped_rows>`.
 GROUP_PATHS = {
     "gpu.remap.": ("remapped_rows",),
     "gpu.throttle.": ("clocks_throttle_reasons", "clocks_event_reasons"),
     "gpu.fabric.": ("fabric",),
 }
-"""Groups that a card without the feature answers as one cell: `<remapped_rows>N/A</remapped_rows>`."""
 
 DERIVED_KEYS = ("gpu.bdf", "gpu.lost", "gpu.field_errors", "gpu.recovery_action", "gpu.fabric.health", "gpu.processes")
 KEYS = tuple(row.key for row in FIELDS) + DERIVED_KEYS
 
 
 class Cell(NamedTuple):
-    """A field's text and the line that shows it."""
+    """A field's text and its output line."""
 
     text: str
     line: str
@@ -38,18 +38,17 @@ class Cell(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _list_path_ends(path: str) -> tuple[str, ...]:
-    """The last one to four parts of a path. All GPUs of a fleet have the same few hundred paths."""
+    """The last one to four parts. Cached: all GPUs share the same few hundred paths."""
     parts = path.split("/")
     return tuple("/".join(parts[-size:]) for size in range(1, min(4, len(parts)) + 1))
 
 
-LOST_GPU_TEXT = "gpu is lost"
-"""What stands in place of every value of such a GPU, and alone: a name may hold the same words."""
+LOST_GPU_TEXT = "gpu is lost"  # A lost GPU prints this alone for every value; a name may contain the same words.
 _LOST_TEXT_LENGTHS = range(len(LOST_GPU_TEXT), len(LOST_GPU_TEXT) + 8)
 
 
 class GpuFields:
-    """One GPU's fields by path, found by the last one to three parts."""
+    """One GPU's fields, found by the last one to four parts of their path."""
 
     def __init__(self, cells: Iterable[tuple[str, Cell]]) -> None:
         self._tails: dict[str, Cell] = {}
@@ -60,17 +59,16 @@ class GpuFields:
                 self._tails.setdefault(tail, cell)
 
     def get(self, tail: str) -> Cell | None:
-        """The cell whose path ends with `tail`; where several do, the one printed first."""
+        """Return the first printed cell whose path ends with `tail`."""
         return self._tails.get(tail)
 
 
 def normalize_label(label: str) -> str:
-    """A label of `-q` as a path part: `SRAM Uncorrectable SEC-DED` → `sram_uncorrectable_secded`."""
+    """Convert `SRAM Uncorrectable SEC-DED` to the path part `sram_uncorrectable_secded`."""
     return "_".join(re.sub(r"[^a-z0-9_ ]", "", label.lower()).split())
 
 
 def build_gpu_facts(device: str, leaves: GpuFields, address: str | None, processes: int | None) -> list[Fact]:
-    """Facts of one GPU. A lost one has its identity and nothing else."""
     found = [row for field in FIELDS if (row := _build_field_fact(field, leaves))]
     found += [row for row in (_build_recovery_fact(leaves), _build_health_fact(leaves), _build_slowdown_fact(leaves)) if row]
     if address:
@@ -92,7 +90,7 @@ def build_gpu_facts(device: str, leaves: GpuFields, address: str | None, process
 
 
 def _build_extra_attrs(row: Fact, found: list[Fact]) -> Mapping[str, object]:
-    """A power limit is judged against the board's own default: it travels with it."""
+    """The power limit carries the board's default, against which it is judged."""
     if row.key != "gpu.power.limit" or row.status is not Status.OK:
         return row.attrs
     default = next((fact for fact in found if fact.key == "gpu.power.default"), None)
@@ -105,8 +103,10 @@ _TROUBLE_PATTERN = re.compile(
 
 
 def list_unknown_lines(leaves: GpuFields) -> list[str]:
-    """Return the lines of fields that no reader takes and whose value may tell of trouble. A lost GPU answers all of them so; an error in place
-    of a value is told of by `gpu.field_errors`."""
+    """Return lines of unread fields whose value may report trouble.
+
+    None for a lost GPU, where every field does. Errors instead of values are in `gpu.field_errors`.
+    """
     if _find_errors(leaves)[1] is not None:
         return []
     return [
@@ -119,7 +119,7 @@ def list_unknown_lines(leaves: GpuFields) -> list[str]:
 
 
 def _find_errors(leaves: GpuFields) -> tuple[list[tuple[str, Cell]], Cell | None]:
-    """Fields answered with an error, and the cell that says the GPU is lost (or that every other field failed)."""
+    """Return erroneous fields, and the cell that shows a lost GPU (or that most fields failed)."""
     lost = next(
         (cell for _, cell in leaves.all if len(cell.text) in _LOST_TEXT_LENGTHS and cell.text.strip(" []().").lower() == LOST_GPU_TEXT),
         None,
@@ -131,7 +131,7 @@ def _find_errors(leaves: GpuFields) -> tuple[list[tuple[str, Cell]], Cell | None
 
 
 def _build_field_fact(field: Field, leaves: GpuFields) -> Fact | None:
-    """The first path that holds a value; else the worst that stands in its place; None where the branch has no such field."""
+    """The first path's value, else the worst status, else None: no such field in this driver branch."""
     worst: Fact | None = None
     for path in field.paths:
         fact = _build_path_fact(field, path, leaves)
@@ -180,7 +180,7 @@ def _sum_values(values: list[Value]) -> Value:
 
 
 def _build_recovery_fact(leaves: GpuFields) -> Fact | None:
-    """`gpu_recovery_action` since driver 550, `gpu_reset_status` from 535 on."""
+    """`gpu_recovery_action` since driver 550, `gpu_reset_status` since 535."""
     cell = leaves.get("gpu_recovery_action")
     if cell and classify_cell(cell.text) is Status.OK:
         return Fact(CHECK, "gpu.recovery_action", cell.text.strip().replace(" ", "_"), line=cell.line)
@@ -198,7 +198,7 @@ _HEALTHY_WORDS = ("full", "false", "none", "no", "not in progress")
 
 
 def _build_health_fact(leaves: GpuFields) -> Fact | None:
-    """The summary where the driver prints one, else what its parts add up to."""
+    """The driver's summary if printed, else derived from the parts."""
     parts = {name: cell for name in _HEALTH_PARTS if (cell := leaves.get(f"health/{name}")) and classify_cell(cell.text) is Status.OK}
     attrs: Mapping[str, str] = {name: cell.text.strip() for name, cell in parts.items()}
     summary = leaves.get("health/summary")
@@ -212,7 +212,7 @@ def _build_health_fact(leaves: GpuFields) -> Fact | None:
 
 
 def _build_slowdown_fact(leaves: GpuFields) -> Fact | None:
-    """Ada and newer print margins: degrees left until the limit, and at which margin the clocks drop."""
+    """Ada and newer print margins: degrees left to the limit, and the margin at which clocks drop."""
     names = (
         ("gpu_temp", "gpu_current_temp"),
         ("gpu_temp_tlimit", "gpu_tlimit_temp", "gpu_current_tlimit_temp"),

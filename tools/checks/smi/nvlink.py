@@ -26,19 +26,16 @@ _ALL_DOWN_PATTERN = re.compile(r"all links are in-?active", re.IGNORECASE)
 _ERROR_KEYS = {"Replay": "nvlink.replay_errors", "Recovery": "nvlink.recovery_errors", "CRC": "nvlink.crc_errors"}
 
 
+# meaning of empty output after success, as for GPUs without NVLink
 NO_LINKS_TEXT = "nvidia-smi lists no NVLink of any GPU"
-"""What it means where it ends well and prints nothing, as it does for GPUs that have none."""
 
 
 def parse_no_links(text: str) -> Sequence[Fact]:
-    """GPUs without NVLink."""
     return [Fact(CHECK, "nvlink.active", status=Status.ABSENT, line=text)]
 
 
 @dataclass(slots=True)
 class _GpuLinks:
-    """What is printed of one GPU."""
-
     speeds: list[float] = field(default_factory=list)
     down: list[int] = field(default_factory=list)
     errors: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -47,13 +44,11 @@ class _GpuLinks:
 
 
 def is_nvlink(text: str) -> bool:
-    """Whether the text starts with a GPU line and speaks of links."""
     lead = _GPU_PATTERN.match(get_first_line(text) or "") is not None
     return lead and bool(re.search(r"(?m)^\s*Link \d{1,3}: ", text) or _NONE_PATTERN.search(text) or _ALL_DOWN_PATTERN.search(text))
 
 
 def parse_nvlink(text: str) -> Sequence[Fact]:
-    """State, speed and errors of every GPU that is printed."""
     gpus: dict[int, _GpuLinks] = {}
     here = _GpuLinks()
     for line in split_lines(text):

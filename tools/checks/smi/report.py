@@ -1,4 +1,4 @@
-"""From the GPUs of one nvidia-smi report to its facts: counting, what stands beside the report, and what is missing in it."""
+"""Facts of one nvidia-smi report: its GPUs, their count, messages beside it, missing parts."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ HOST_KEYS = {"driver_version": "driver.version", "cuda_version": "driver.cuda_ve
 
 
 class ReportedGpu(NamedTuple):
-    """One GPU as printed: its fields, its address, how many processes are listed (None where that is not said), its number if told."""
+    """`processes` None: not stated; `number` None: not printed."""
 
     leaves: GpuFields
     address: str | None
@@ -24,7 +24,6 @@ class ReportedGpu(NamedTuple):
 
 
 def build_host_facts(head: Mapping[str, str]) -> list[Fact]:
-    """Driver and CUDA version."""
     found = []
     for name, key in HOST_KEYS.items():
         text = head.get(name, "").strip()
@@ -37,9 +36,11 @@ def build_host_facts(head: Mapping[str, str]) -> list[Fact]:
 def build_report_facts(
     host: Sequence[Fact], gpus: Sequence[ReportedGpu], attached: str, beside: str, cut: str, *, selected: bool = False
 ) -> list[Fact]:
-    """All facts of a report. Only a whole one counts GPUs and says that no infoROM warning came; one of `selected` sections (`-d`) does neither.
+    """Return a report's facts. Only a complete one counts GPUs and reports that no infoROM warning came.
 
-    A report of some of the GPUs (`-i 3`) does not tell their numbers: they are called by their address.
+    One of `selected` sections (`-d`) does neither. With some GPUs only (`-i 3`) numbers are unknown, so GPUs are named
+    by
+    address.
     """
     said = parse_number(attached) if attached.strip() else None
     some = not cut and said is not None and int(said) != len(gpus)

@@ -1,4 +1,4 @@
-"""Checks that nvidia-smi answers: the GPUs themselves, who reaches whom, and the NVLinks."""
+"""Checks that use nvidia-smi: GPUs, topology and NVLinks."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from tools.fact import Fact
 
 
 def _build_complaint_format(check: str) -> Format:
-    """What nvidia-smi says instead of an answer is a finding of whichever check asked it."""
+    """An error message instead of an answer is a finding of the check."""
 
     def parse(text: str) -> list[Fact]:
         return [replace(fact, check=check) for fact in parse_complaints(text)]

@@ -1,4 +1,4 @@
-"""The table that `nvidia-smi` prints without arguments: two or three lines a GPU, cells between bars.
+"""The table of `nvidia-smi` without arguments: two or three lines per GPU, cells between bars.
 
 |   0  NVIDIA H100 80GB HBM3          On  |   00000000:19:00.0 Off |                    0 |
 | N/A   27C    P0             72W /  700W |       1MiB /  81559MiB |      0%      Default |
@@ -26,12 +26,11 @@ _COMPUTE_MODES = {"E. Process": "Exclusive_Process", "E. Thread": "Exclusive_Thr
 
 
 def is_table(text: str) -> bool:
-    """Whether the text is one such table."""
     return len(_HEAD_PATTERN.findall(text[:20000])) == 1 and text.count("NVIDIA-SMI ") == 1
 
 
 def parse_table(text: str) -> Sequence[Fact]:
-    """Facts of the table. Its ECC column adds DRAM and SRAM: a count above zero is given as DRAM's with `includes_sram`."""
+    """Parse the table. Its ECC column sums DRAM and SRAM; a count above zero is reported as DRAM's."""
     head = _HEAD_PATTERN.search(text)
     gpus = list(_iter_gpus(split_lines(text)))
     if not gpus or head is None:

@@ -28,13 +28,14 @@ _SKIPPED_SECTIONS = ("mig_device", "processes", "supported_clocks", "accounted_p
 
 
 def is_query(text: str) -> bool:
-    """Whether the text is one `nvidia-smi -q` (warnings or a prompt line may stand before it)."""
     return _QUERY_BANNER in text[:2000] and text.count(_QUERY_BANNER) == 1
 
 
 def parse_query(text: str) -> Sequence[Fact]:
-    """Facts of `-q`. A section without its process list is not whole: it is left out and said to be missing. Of `-q -d ECC,…`, whose sections
-    begin without a product name, there is no whole."""
+    """Parse `-q`. A section without its process list is incomplete: left out and reported missing.
+
+    `-q -d ECC,…` has no product names and is never a complete report.
+    """
     head, sections = _split_sections(text)
     gpus = [_parse_gpu_section(address, lines) for address, lines in sections]
     selected = bool(gpus) and not any(gpu.leaves.get("product_name") for gpu in gpus)
@@ -42,7 +43,7 @@ def parse_query(text: str) -> Sequence[Fact]:
         raise Unreadable(f"no whole GPU section after {get_first_line(text)!r}")
     whole = [gpu for gpu in gpus if selected or gpu.processes is not None]
     broken = len(gpus) - len(whole)
-    whole = whole or gpus  # the beginning of one section is all there is: what it says is said, and that it breaks off
+    whole = whole or gpus  # every section is truncated: use them, reported as cut
     named = {normalize_label(label): value.strip() for label, _, value in (line.partition(":") for line in head)}
     cut = f"{broken} of {len(gpus)} GPU sections break off" if broken else ""
     beside = "\n".join(line for line in head if ":" in line or "infoROM" in line) + "\n" + _find_trailing_warnings(text)
@@ -78,7 +79,7 @@ def _split_sections(text: str) -> tuple[list[str], list[tuple[str, list[str]]]]:
 
 
 def _parse_gpu_section(address: str, lines: Sequence[str]) -> ReportedGpu:
-    """`processes` is None where the section ends before its process list, -1 where the list is not available."""
+    """`processes` is None if the section ends before its process list, -1 if that is not available."""
     start = next((at for at, line in enumerate(lines) if line.strip().startswith("Processes")), None)
     processes = None
     if start is not None:
@@ -88,7 +89,7 @@ def _parse_gpu_section(address: str, lines: Sequence[str]) -> ReportedGpu:
 
 
 def _iter_cells(lines: Sequence[str]) -> Iterator[tuple[str, Cell]]:
-    """Paths from indentation: a label belongs to the nearest label above that is indented less."""
+    """A label's parent is the nearest label above with less indentation."""
     above: list[tuple[int, str]] = []
     for line in lines:
         if not line.strip():
@@ -103,14 +104,13 @@ def _iter_cells(lines: Sequence[str]) -> Iterator[tuple[str, Cell]]:
 
 
 def is_list(text: str) -> bool:
-    """Whether the text is `nvidia-smi -L` and nothing more."""
     lines = [line for line in split_lines(text) if line.strip()]
     rows = [line for line in lines if _LISTED_PATTERN.search(line)]
     return bool(rows) and all(_LISTED_PATTERN.search(line) or line.lstrip().startswith(("MIG ", "WARNING", "Unable to")) for line in lines)
 
 
 def parse_list(text: str) -> Sequence[Fact]:
-    """`GPU 0: NVIDIA L40S (UUID: GPU-…)`: names and UUIDs, and what stands where a lost GPU should."""
+    """Parse `GPU 0: NVIDIA L40S (UUID: GPU-…)` rows, and messages about lost GPUs."""
     rows = [(int(match[1]), match) for match in map(_LISTED_PATTERN.search, split_lines(text)) if match]
     found = list(parse_complaints(text))
     for number, match in rows:
@@ -122,7 +122,6 @@ def parse_list(text: str) -> Sequence[Fact]:
 
 
 def is_csv(text: str) -> bool:
-    """Whether the first line is a header of `--query-gpu` names."""
     names = {_normalize_column_name(cell) for cell in get_first_line(text).split(",")} if "," in get_first_line(text) else set()
     return (
         bool(names & {"index", "uuid", "gpu_bus_id", "pci/bus_id"})
@@ -136,7 +135,7 @@ def _normalize_column_name(cell: str) -> str:
 
 
 def parse_csv(text: str) -> Sequence[Fact]:
-    """`index, uuid, pci.bus_id, ecc.errors.uncorrected.volatile.dram, …`, one line a GPU."""
+    """Parse `index, uuid, pci.bus_id, ecc.errors.uncorrected.volatile.dram, …`, one line per GPU."""
     rows = [row for row in csv.reader(_list_csv_lines(text), skipinitialspace=True) if row]
     names = [_normalize_column_name(cell) for cell in rows[0]]
     whole = [row for row in rows[1:] if len(row) == len(names)]

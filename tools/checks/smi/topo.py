@@ -1,4 +1,4 @@
-"""`nvidia-smi topo -m`: who reaches whom over what.
+"""`nvidia-smi topo -m`: the path between each pair of devices.
 
         GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity
 GPU0     X      NV18    PIX     0-55            0
@@ -19,7 +19,6 @@ _CELL_PATTERN = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|PSB|SOC|NV(\d{1,2})|N/A")
 
 
 def is_matrix(text: str) -> bool:
-    """Whether there is exactly one header line of the matrix."""
     return len(_find_header_lines(_ANSI_PATTERN.sub("", text))) == 1
 
 
@@ -28,7 +27,7 @@ def _find_header_lines(text: str) -> list[list[str]]:
 
 
 def parse_matrix(text: str) -> Sequence[Fact]:
-    """Peers of every GPU by the kind of path. A row shorter than the header is not read at all."""
+    """Raise Unreadable if a GPU has no complete row."""
     clean = _ANSI_PATTERN.sub("", text)
     head = _find_header_lines(clean)[0]
     columns = [word for word in head[: head.index("CPU")] if _NAME_PATTERN.fullmatch(word)]
@@ -45,7 +44,7 @@ def parse_matrix(text: str) -> Sequence[Fact]:
 
 
 def _parse_links(cells: dict[str, str], gpus: Sequence[str], name: str) -> tuple[list[int], str]:
-    """Width of each NVLink bond to another GPU, and the row in words."""
+    """Return each NVLink bond's width, and the row as text."""
     matches = [_CELL_PATTERN.fullmatch(cells[peer]) for peer in gpus if peer != name]
     widths = [int(match[1]) for match in matches if match and match[1]]
     return widths, f"{name}: " + " ".join(cells[peer] for peer in gpus)

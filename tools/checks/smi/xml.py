@@ -1,4 +1,4 @@
-"""`nvidia-smi -q -x`, every driver branch. Elements are found by name; a cut file yields its whole GPUs and says that it was cut.
+"""`nvidia-smi -q -x` of every driver branch. Elements are found by name; a truncated text yields its complete GPUs and is marked cut.
 
 <nvidia_smi_log>
     <driver_version>550.90.07</driver_version>
@@ -22,19 +22,17 @@ from tools.checks.smi.report import ReportedGpu, build_host_facts, build_report_
 from tools.fact import Fact
 
 ROOT_ELEMENT = "nvidia_smi_log"
+# subtrees whose element names would hide the GPU's
 SKIPPED_ELEMENTS = {"mig_devices", "supported_clocks", "processes", "accounted_processes", "encoder_stats", "fbc_stats", "encoder_sessions"}
-"""Subtrees with names of their own that would hide the GPU's."""
+# Not allowed in XML. A process name may contain them and would make its whole GPU unreadable.
 _INVALID_XML_CHARS_PATTERN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""Signs that XML cannot hold; the name of a process may, and would blind the reading of its whole GPU."""
 
 
 def is_xml(text: str) -> bool:
-    """Whether the text holds the report, whole or cut."""
     return f"<{ROOT_ELEMENT}" in text or text.lstrip().startswith("<?xml")
 
 
 def parse_xml(text: str) -> Sequence[Fact]:
-    """Facts of the report, and of what nvidia-smi wrote before and after it."""
     start = text.find("<?xml")
     start = text.find(f"<{ROOT_ELEMENT}") if start < 0 else start
     closing = text.find(f"</{ROOT_ELEMENT}>")
@@ -54,17 +52,17 @@ def parse_xml(text: str) -> Sequence[Fact]:
 
 
 def _find_plain_tail(text: str) -> str:
-    """What nvidia-smi wrote last where its XML breaks off: lines without markup after the last whole GPU."""
+    """Messages after truncated XML: lines without markup after the last complete GPU."""
     return "\n".join(line for line in split_lines(text[text.rfind("</gpu>") :]) if "<" not in line)
 
 
 def _parse_tree(text: str) -> Element:
-    """The parsed text. What declares an entity is left to defusedxml, which refuses it; all else needs no guard, and costs a third."""
+    """defusedxml refuses entities; without them the plain parser saves a third of the time."""
     return Xml.fromstring(text) if "<!ENTITY" in text else read_plain(text)  # noqa: S314
 
 
 def _parse_root(text: str) -> tuple[Element, str]:
-    """The tree, and why it is not whole ("" when it is). Of a broken text the whole <gpu> elements are kept."""
+    """Return the tree, and why it is incomplete or "". Broken text keeps its complete <gpu> elements."""
     try:
         return _parse_tree(text), ""
     except (ParseError, ValueError) as why:
@@ -82,7 +80,6 @@ def _parse_root(text: str) -> tuple[Element, str]:
 
 
 def _iter_whole_elements(text: str) -> Iterator[str]:
-    """The whole <gpu>…</gpu> and head elements of a broken text."""
     for name in ("driver_version", "cuda_version", "attached_gpus"):
         at, end = text.find(f"<{name}>"), text.find(f"</{name}>")
         if 0 <= at < end:

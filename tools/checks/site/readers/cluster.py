@@ -1,4 +1,4 @@
-"""What schedules and runs jobs: Slurm, containers, Kubernetes. What would show a secret or a process's environment is none of these ways."""
+"""Slurm, containers, Kubernetes. Usages that show secrets or a process's environment are left out."""
 
 from collections.abc import Mapping
 
@@ -18,6 +18,7 @@ _KUBERNETES_KINDS = (
     "|resourcequota|quota|limitrange|priorityclass|crd|crds|leases|componentstatuses|cs|runtimeclass|networkpolicies|clusterpolicy|clusterpolicies"
 )
 _ENGINE_OPTIONS = "--no-trunc -q --quiet --format=STATED -n=NUM"
+# `inspect` must name one field, because its full output shows the container's environment.
 _CONTAINER_USAGES = (
     build_usage("ps", options=f"{_ENGINE_OPTIONS} -a --all -s --size --filter=LIST -f=LIST"),
     build_usage("images", "image ls", options=f"{_ENGINE_OPTIONS} -a --digests"),
@@ -27,7 +28,6 @@ _CONTAINER_USAGES = (
     build_usage("inspect NAME+", "container|image inspect NAME+", must="-f=STATED --format=STATED", options="--type=NAME -s"),
     build_usage("logs NAME", options="--tail=NUM -n=NUM --since=TIME --until=TIME -t --timestamps"),
 )
-"""`inspect` shows a container's environment unless one part of it is asked for."""
 
 # fmt: off
 PROGRAM_USAGES: Mapping[str, tuple[Usage, ...]] = {

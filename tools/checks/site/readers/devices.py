@@ -1,4 +1,4 @@
-"""Devices: GPUs, adapters, buses, disks' own words, the baseboard controller. No setting, no reset, no test."""
+"""Devices: GPUs, adapters, buses, disks, the BMC. No setting, no reset, no test."""
 
 from collections.abc import Mapping
 

@@ -1,7 +1,7 @@
-"""Reading files and naming what lies where. A file's content only from `tools.checks.site.paths`; of any place its name, size and owner.
+"""Read files or list places: contents only from `tools.checks.site.paths`, elsewhere name, size and owner.
 
-Who reads contents reads the files that are named, never those of a folder: below an admitted folder lie secrets too. So no such program has an
-option that goes down, and diff, which compares folders unasked, is none of them.
+Programs that read contents take named files and never recurse, because allowed folders may hold secrets. `diff` is left
+out: it compares folders without an option.
 """
 
 from collections.abc import Mapping

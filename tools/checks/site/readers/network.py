@@ -1,4 +1,4 @@
-"""Networks: addresses, links, routes, sockets, filters. Nothing is sent, but what a look-up of names sends."""
+"""Networks: addresses, links, routes, sockets, filters. Nothing is sent except name lookups."""
 
 from collections.abc import Mapping
 
