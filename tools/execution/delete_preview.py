@@ -1,7 +1,7 @@
-"""What a remedy would delete, read before anybody decides: how many files, how much, and the largest of them with owner, age and
-whether a process has them open.
+"""Preview of a deletion, read before approval: file count, total size, and the largest files with owner, age and open
+state.
 
-The node kit finds them with the tests of the remedy itself; nothing that a ticket or a log says gets into the question.
+The node kit finds the files with the remedy's own tests. No text from a ticket or a log enters the query.
 """
 
 import re
@@ -21,8 +21,9 @@ _FILE_PATTERN = re.compile(r"(file|open) ([0-9]{1,9}) ([0-9]{1,18}) ([^ ]{1,64})
 
 @dataclass(frozen=True, slots=True)
 class OldFile:
-    """One file that would go. `size` in bytes on the disk, `minutes` since its last write. `open`: whether a process has it open; None where
-    that was not read."""
+    """A file that would be deleted. `size` is bytes on disk, `minutes` the time since its last write. `open` is None if
+    unobserved.
+    """
 
     path: str
     size: int
@@ -33,7 +34,7 @@ class OldFile:
 
 @dataclass(frozen=True, slots=True)
 class DeletePreview:
-    """What would go. `why` says why it could not be read; `whole` is False where time ran out, and there may be more."""
+    """The files that would be deleted. `why` says why they could not be read; `whole` is False if the search timed out."""
 
     files: int = 0
     size: int = 0
@@ -43,7 +44,7 @@ class DeletePreview:
 
 
 async def preview_delete(action: Action, transport: Transport) -> DeletePreview | None:
-    """What this action would delete if it began now; None where it deletes nothing."""
+    """Return what this action would delete if it started now, or None for a remedy without preview."""
     remedy = REMEDIES.get(action.remedy)
     if remedy is None or not remedy.preview:
         return None
@@ -62,7 +63,7 @@ async def preview_delete(action: Action, transport: Transport) -> DeletePreview 
 
 
 def parse_delete_preview(text: str) -> DeletePreview | None:
-    """Read the kit's answer. Return None for another shape. An older kit does not say what is open."""
+    """Parse the kit's answer. Return None for an unknown format. Older kits do not report open files."""
     lines = text.removesuffix("\n").split("\n")
     end, total = _END_PATTERN.fullmatch(lines[0]), _TOTAL_PATTERN.fullmatch(lines[1]) if len(lines) > 1 else None
     opens = _OPENS_PATTERN.fullmatch(lines[2]) if len(lines) > 2 else None

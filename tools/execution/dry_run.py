@@ -1,5 +1,5 @@
-"""What an action would meet if it began now, for the card and for `rackmedic dry-run`. Reads only and promises nothing: everything is read
-again at the start.
+"""Dry run of an action for the card and `rackmedic dry-run`. Read-only and advisory: everything is read again at the
+start.
 """
 
 import asyncio
@@ -12,12 +12,11 @@ from tools.execution.kit import KitState, get_current_kit_version, read_kit_stat
 from tools.inventory.inventory import Inventory
 from tools.transport import Transport
 
-DRY_RUN_TIMEOUT_SECONDS = 10.0
-"""No card is kept waiting longer for a host that does not answer."""
+DRY_RUN_TIMEOUT_SECONDS = 10.0  # longest that a card waits for a host
 
 
 async def dry_run(action: Action, transport: Transport, inventory: Inventory) -> Sequence[ConditionResult]:
-    """`preview` within the time that a card can wait; what has not answered by then could not be looked at."""
+    """Run `preview_conditions` within DRY_RUN_TIMEOUT_SECONDS. On timeout every condition counts as unobserved."""
     target = inventory.hosts.get(action.target)
     try:
         async with asyncio.timeout(DRY_RUN_TIMEOUT_SECONDS):
@@ -27,8 +26,9 @@ async def dry_run(action: Action, transport: Transport, inventory: Inventory) ->
 
 
 async def preview_conditions(action: Action, transport: Transport, *, controller: str = "") -> list[ConditionResult]:
-    """Every condition of the action as it is now; before them whether the host still runs the boot that was looked at, and what is wrong
-    with its node kit where something is. `controller` is where Slurm is asked; without one it is asked via the action's own host.
+    """Return every condition of the action as it is now, preceded by the boot check and any problem with the node kit.
+
+    `controller` is the host to ask about Slurm; without it, the action's own host is asked.
     """
     if not action.boot_id:
         return list(await asyncio.gather(*(_read_action_condition(one, action, transport, controller) for one in action.conditions)))
@@ -50,7 +50,7 @@ def _build_boot_condition(action: Action) -> Condition:
 
 
 def _list_kit_problems(kit: KitState) -> list[ConditionResult]:
-    """An older kit may refuse the action, or do it as it was done then; without one nothing runs. A host that cannot be asked says so already."""
+    """Return a result for an older or missing kit. An unreachable host already shows in the other results."""
     if kit.state == "older":
         return [ConditionResult("its node kit is this RackMedic's", False, f"version {kit.version}, not {get_current_kit_version()}")]
     return [ConditionResult("its node kit can be used", False, kit.says)] if kit.state == "missing" else []

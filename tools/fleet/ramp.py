@@ -1,7 +1,8 @@
-"""How many hosts are asked at once: few at first, so that the first of a thousand are whole in seconds, then as many as end in the time.
+"""Adaptive host concurrency: few hosts at first, so that the first of a thousand finish within seconds, then more.
 
-Hosts that are slow to answer leave us idle, and more are asked beside them; where our own processor or theirs is the limit, hosts that
-are under way end before more are begun.
+Each finished host admits one more. Slow hosts leave the worker idle, so a timer admits further hosts; if a processor is
+the limit, running hosts
+finish before new ones start.
 """
 
 import asyncio
@@ -11,12 +12,11 @@ from collections.abc import AsyncIterator
 from tools.limiter import Limiter
 
 INITIAL_WIDTH = 32
-WIDEN_INTERVAL_SECONDS = 0.25
-"""Seconds of waiting after which one more is let in beside those under way."""
+WIDEN_INTERVAL_SECONDS = 0.25  # waiting time after which one more host is admitted
 
 
 class Ramp:
-    """First come, first served, between `first` and `most` at once: each that ends makes room for one more than before."""
+    """FIFO slots whose number grows from `first` to `most`, by one for each finished host."""
 
     def __init__(self, most: int, first: int = INITIAL_WIDTH, every: float = WIDEN_INTERVAL_SECONDS) -> None:
         self._most, self._width, self._every = most, min(first, most), every
@@ -25,12 +25,12 @@ class Ramp:
 
     @property
     def width(self) -> int:
-        """How many may be under way now."""
+        """The current number of slots."""
         return self._width
 
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for a turn, and have it."""
+        """Wait for a slot and hold it."""
         if self._limiter.is_full:
             self._schedule_widening()
         await self._limiter.acquire()

@@ -1,4 +1,4 @@
-"""Who holds a host for a check that needs its GPUs: one holder a host, and a holder that dies loses it by itself."""
+"""Reservations of a host's GPUs for a check: one holder per host, with expiry so that a dead holder loses it."""
 
 import secrets
 import time
@@ -8,20 +8,20 @@ from typing import Protocol
 
 
 class GpuReservations(Protocol):
-    """Who holds a host for a check. A holder that dies loses it after `seconds`."""
+    """Store of GPU reservations. A reservation expires after `seconds`."""
 
     async def reserve_host(self, host: str, seconds: float) -> str | None:
-        """A token, or None while somebody else holds the host."""
+        """Return a token, or None if the host is reserved."""
         ...
 
     async def release_host(self, host: str, token: str) -> None:
-        """Give it back; a token that is not the holder's any more changes nothing."""
+        """Release the host; a stale token changes nothing."""
         ...
 
 
 @dataclass(slots=True)
 class LocalGpuReservations:
-    """For one process."""
+    """Reservations within one process."""
 
     clock: Callable[[], float] = time.monotonic
     _held: dict[str, tuple[str, float]] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""How much may be under way at once through one door: learnt, as TCP learns a link's width.
+"""Adaptive limit on connections or sessions being opened, like TCP congestion control.
 
-A door is a bastion or an sshd where connections are opened (sshd drops them at random past MaxStartups), and a connection where sessions are
-(sshd refuses them past MaxSessions). Every drop halves the number, once for all that were under way together; every success widens it a
-little. All who go through a door share what was learnt.
+sshd drops new connections at random beyond MaxStartups and refuses sessions beyond MaxSessions. A drop halves the
+width, once for all
+attempts under way together; each success raises it a little. All users of one sshd or bastion share a limit.
 """
 
 import contextlib
@@ -14,16 +14,17 @@ from tools.limiter import Limiter
 
 @dataclass(slots=True)
 class Attempt:
-    """One connection or session being opened; `dropped` is set by whoever opens it when sshd dropped it."""
+    """A connection or session being opened. The opener sets `dropped` if sshd dropped it."""
 
     epoch: int
     dropped: bool = False
 
 
 class AdmissionControl:
-    """Additive increase, multiplicative decrease, between 1 and `most`. First come, first served.
+    """FIFO slots with additive increase and multiplicative decrease, between 1 and `most`.
 
-    `gain`: what a whole width of successes adds to it. A bound that never moves is tried less often than one that follows the load.
+    `gain` is what one full width of successes adds. A fixed server limit is probed less often than a load-dependent
+    one.
     """
 
     def __init__(self, most: int, gain: float = 1.0) -> None:
@@ -33,12 +34,12 @@ class AdmissionControl:
 
     @property
     def width(self) -> int:
-        """How many may be under way now."""
+        """The current number of slots."""
         return max(1, int(self._width))
 
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[Attempt]:
-        """Wait for a turn; what happened to the connection is learnt at the end."""
+        """Wait for a slot; adapt the width to the attempt's outcome at exit."""
         await self._limiter.acquire()
         attempt = Attempt(self._epoch)
         try:

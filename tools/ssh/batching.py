@@ -1,6 +1,6 @@
-"""Commands that only look, as many at once as a whole diagnosis asks: those that wait for the same host share its sessions.
+"""Batching of read-only commands: commands that wait for the same host share its sessions.
 
-Nothing that changes a host comes this way: a remedy has a session of its own (`tools.ssh.client.SshTransport.run`).
+Remedies never come this way; each has a session of its own (`tools.ssh.client.SshTransport.run`).
 """
 
 import asyncio
@@ -12,17 +12,14 @@ from tools.ssh.batch import BatchCommand
 from tools.ssh.client import SshTransport
 from tools.transport import CommandResult, Unreachable
 
+# commands per session: opening one costs more than most commands, but a slow command delays those behind it
 MIN_BATCH_COMMANDS, MAX_BATCH_COMMANDS = 6, 12
-"""Commands of one session, where there are as many: opening one costs more than most commands, and one that is slow holds up those behind it."""
-EVENT_LOOP_TURNS = 3
-"""Turns of the event loop that all who ask at once need to get here."""
-MAX_BATCH_TRIES = 2
-"""Sessions that may break off before a command has begun; then it gets one of its own, which says what is wrong."""
+EVENT_LOOP_TURNS = 3  # turns that concurrent callers need to queue their commands
+MAX_BATCH_TRIES = 2  # sessions that may break off before a command begins; then it runs alone, which shows the error
 
 
 @dataclass(eq=False, slots=True)
 class _WaitingCommand:
-    """A command that somebody waits for."""
 
     asked: BatchCommand
     answer: asyncio.Future[CommandResult]
@@ -31,14 +28,14 @@ class _WaitingCommand:
 
 @dataclass(slots=True)
 class _HostQueue:
-    """What waits for one host. `plain`: its account runs no script, so every command has a session of its own."""
+    """Commands that wait for one host. `plain`: the account runs no script, so every command has a session of its own."""
 
     waiting: list[_WaitingCommand] = field(default_factory=list)
     lanes: set[asyncio.Task[None]] = field(default_factory=set)
     plain: bool = False
 
     def take_batch(self, lanes: int) -> list[_WaitingCommand]:
-        """The next ones for a session. They are taken from all over the queue, since neighbours are often alike in what they cost."""
+        """Take the next commands for a session, spread over the queue because neighbours often cost alike."""
         self.waiting = [one for one in self.waiting if not one.answer.done()]
         alone = next((one for one in self.waiting if self.plain or one.tries >= MAX_BATCH_TRIES or not one.asked.can_share_session), None)
         if alone:
@@ -50,14 +47,14 @@ class _HostQueue:
         return taken
 
     def requeue(self, left: Sequence[_WaitingCommand]) -> None:
-        """What a session did not come to waits again, in front."""
+        """Put commands that a session did not reach back to the front."""
         for one in left:
             one.tries += 1
         self.waiting[:0] = left
 
 
 class BatchingSshTransport:
-    """`tools.transport.Transport` for looking: over `ssh`, whose connections and sessions it shares; whoever opened that closes it, last."""
+    """`tools.transport.Transport` for read-only commands over a shared `ssh`, which its owner closes afterwards."""
 
     clock = "real"
 
@@ -66,7 +63,6 @@ class BatchingSshTransport:
         self._queues: defaultdict[str, _HostQueue] = defaultdict(_HostQueue)
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
-        """See `Transport.run`."""
         queue = self._queues[host]
         one = _WaitingCommand(BatchCommand(tuple(argv), timeout, cap), asyncio.get_running_loop().create_future())
         queue.waiting.append(one)
@@ -77,11 +73,11 @@ class BatchingSshTransport:
         return await one.answer
 
     def reached(self, host: str) -> bool:
-        """Whether the host has let us in."""
+        """Return whether the host is connected."""
         return self._ssh.reached(host)
 
     async def aclose(self) -> None:
-        """Begin nothing more."""
+        """Cancel waiting commands and running sessions."""
         lanes = [lane for queue in self._queues.values() for lane in queue.lanes]
         for one in (one for queue in self._queues.values() for one in queue.waiting):
             one.answer.cancel()
@@ -90,7 +86,7 @@ class BatchingSshTransport:
         await asyncio.gather(*lanes, return_exceptions=True)
 
     async def _run_lane(self, host: str, queue: _HostQueue) -> None:
-        """One session after another, while anything waits."""
+        """Run sessions one after another while commands wait."""
         for _ in range(EVENT_LOOP_TURNS):
             await asyncio.sleep(0)
         while taken := queue.take_batch(self._most):
@@ -127,7 +123,7 @@ class BatchingSshTransport:
 
 
 def _cancel_when_unwanted(taken: Sequence[_WaitingCommand], session: asyncio.Task[None]) -> None:
-    """A session goes on only while somebody waits for what it has still to say."""
+    """Cancel the session once all callers have left."""
 
     def leave(answer: asyncio.Future[CommandResult]) -> None:
         if answer.cancelled() and all(one.answer.done() for one in taken):

@@ -1,6 +1,6 @@
-"""SSH for a process that seldom asks a host: the library that speaks it is imported at the first command, apart from the loop.
+"""SSH transport that imports asyncssh at the first command, in a thread.
 
-A front end looks at a host only when somebody decides something there; until then it is spared some twelve MiB.
+A front end rarely asks a host; until then it saves about 12 MiB of memory.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LazySshTransport:
-    """`tools.ssh.client.SshTransport` as `build` makes it, once."""
+    """Proxy of the `tools.ssh.client.SshTransport` that `build` creates once."""
 
     clock = "real"
 
@@ -23,15 +23,12 @@ class LazySshTransport:
         self._building: asyncio.Task[SshTransport] | None = None
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
-        """See `Transport.run`."""
         return await (await self._get_transport()).run(host, argv, timeout=timeout, cap=cap)
 
     async def fingerprint(self, host: str) -> str:
-        """See `SshTransport.fingerprint`."""
         return await (await self._get_transport()).fingerprint(host)
 
     async def aclose(self) -> None:
-        """Close what was opened."""
         if self._building is not None:
             await (await self._get_transport()).aclose()
 
