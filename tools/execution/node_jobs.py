@@ -1,4 +1,4 @@
-"""Ask the scheduler which jobs run on the nodes that an action disturbs, and whose they are, before people decide. Nothing is changed."""
+"""Read from the scheduler which jobs, and which users', an action would disturb. Read-only, before approval."""
 
 import asyncio
 import re

@@ -1,5 +1,6 @@
-"""What the audit log says of each approval. Stored rows are signed one by one, so that an older row of ours is as genuine as the newest: which of
-them is the newest, the log alone tells."""
+"""Approval states according to the audit log. Stored rows are signed singly, so only the log tells whether a row is the
+newest.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -13,11 +14,10 @@ from tools.ledger.redis_replies import decode_text, decode_texts, parse_line, tr
 from tools.ledger.seal import Seal
 from tools.ledger.states import State
 
-MAX_KEPT_ENTRIES = 20_000
-"""Entries that are kept in memory by what they said; those before them are read again where somebody asks."""
+MAX_KEPT_ENTRIES = 20_000  # entries kept in memory; older ones are read again on demand
 PAGE_ENTRIES = 200
+# records round to milliseconds, so a proposal's entry may seem earlier than its record
 PROPOSAL_TIME_MARGIN = timedelta(seconds=1)
-"""How much earlier than its record, which counts in milliseconds, a proposal's entry may seem."""
 
 _STATES: Final[Mapping[str, State]] = {
     "propose": State.PENDING,
@@ -33,7 +33,7 @@ _STATES: Final[Mapping[str, State]] = {
 
 
 def get_states_after(line: str) -> dict[str, str]:
-    """The approvals that an entry changes, with the state that each has after it."""
+    """Return the approvals that an entry changes, with their new states."""
     row = parse_line(line)
     event, approval, covered = str(row.get("event")), str(row.get("approval") or ""), row.get("supersedes")
     found = {str(one): State.SUPERSEDED.value for one in covered} if isinstance(covered, list) else {}
@@ -47,9 +47,10 @@ def get_states_after(line: str) -> dict[str, str]:
 
 
 class LoggedStates:
-    """The state that the log last gave to each approval: read from the signed end of the log as far back as asked, then followed as it grows.
+    """The last logged state of each approval, read back from the signed end as far as needed, then followed.
 
-    Entries are read in pairs, each signed after the one before it, so none can be left out, altered or put elsewhere."""
+    Each entry is verified against its predecessor, so none can be omitted, altered or moved.
+    """
 
     def __init__(self, redis: Redis, seal: Seal, prefix: str) -> None:
         self._redis, self._seal, self._prefix = redis, seal, prefix
@@ -62,7 +63,9 @@ class LoggedStates:
         self._newest = dict[str, str]()
 
     async def confirms_state(self, seen: ActionRecord) -> bool:
-        """Whether the log gives the state that a record has. The caller looks again before it calls that tampered: it may just have moved."""
+        """Return whether the log agrees with a record. On a mismatch the caller must re-read: the record may just have
+        moved.
+        """
         await self._read_new_entries()
         since = seen.proposed_at - PROPOSAL_TIME_MARGIN
         while seen.approval not in self._newest and self._first > 0 and not (self._oldest and self._oldest < since):
@@ -70,7 +73,6 @@ class LoggedStates:
         return self._newest.get(seen.approval) == seen.state
 
     async def _read_new_entries(self) -> None:
-        """Everything that was appended since."""
         if self._end - self._first > MAX_KEPT_ENTRIES:
             self._reset()
         while self._end:
@@ -90,7 +92,6 @@ class LoggedStates:
         await self._start_at_newest()
 
     async def _start_at_newest(self) -> None:
-        """Begin behind the newest entry: what is before it is read back."""
         async with translate_redis_errors():
             pipe = self._redis.pipeline(transaction=True)
             pipe.llen(f"{self._prefix}audit")
@@ -101,7 +102,6 @@ class LoggedStates:
             self._before = self._head = decode_text(row).partition(" ")[0]
 
     async def _read_earlier_page(self) -> None:
-        """One page before the first that is known."""
         first, start = self._first, max(0, self._first - PAGE_ENTRIES)
         rows = await self._read_rows(max(0, start - 1), first - 1)
         if first != self._first:
