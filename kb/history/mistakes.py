@@ -1,7 +1,7 @@
-"""What people had to correct more than once, as short notes made of accepted lessons: what was blamed, what it was, and the look that told. Pure.
+"""Notes on repeated misdiagnoses, from accepted lessons: the blamed cause, the real one and the deciding check. Pure.
 
-A note holds ids alone, no word of anybody, and its sentence is ours. It makes the true cause a little likelier where the blamed one leads by words, so that
-it is looked for earlier; like a lesson it proves nothing.
+A note holds ids only, no people's text. It raises the real cause's prior where the blamed one leads, so it is checked
+earlier; it proves nothing.
 """
 
 from collections import Counter
@@ -11,16 +11,14 @@ from typing import Final
 
 from kb.history.lessons import Lesson
 
-MIN_INCIDENTS: Final = 2
-"""Incidents that make a note; one mistake is an accident."""
+MIN_INCIDENTS: Final = 2  # needed for a note; one mistake is an accident
+# top causes considered, and the weight of a note: half of a past incident with the same words
 LEADING_CAUSES, NOTE_WEIGHT = 3, 0.5
-"""Causes that count as leading, and what a note adds to the one that it tells of: half of what a past incident in the same words would."""
 
 
 @dataclass(frozen=True, slots=True)
 class MistakeNote:
-    """`saved`: incidents in which it would have pointed right. `detours`: those in which what was blamed was it, and in which it would have cost a
-    look."""
+    """`saved`: incidents in which the note would have helped. `detours`: incidents in which the blamed cause was right."""
 
     blamed: str
     was: str
@@ -30,11 +28,9 @@ class MistakeNote:
 
     @property
     def is_useful(self) -> bool:
-        """Whether past incidents are answered better with it."""
         return self.saved > self.detours
 
     def format_sentence(self, titles: Mapping[str, str]) -> str:
-        """For people."""
         look = f" `{self.look}` told." if self.look else ""
         return (
             f"Before blaming “{titles.get(self.blamed, self.blamed)}”: {self.saved} times it was “{titles.get(self.was, self.was)}”.{look}"
@@ -42,8 +38,9 @@ class MistakeNote:
 
 
 def find_mistakes(lessons: Iterable[Lesson], reader: str | None = None) -> tuple[MistakeNote, ...]:
-    """Of the accepted lessons that serve this customer (None: our own people), what was seen most first. The same lesson counts as often as it was
-    seen."""
+    """Return notes from lessons usable for this tenant (None: operators), most frequent first. Lessons count `seen`
+    times.
+    """
     known = [one for one in lessons if one.state == "accepted" and one.label and one.can_serve_tenant(reader)]
     pairs: dict[tuple[str, str], list[Lesson]] = {}
     for lesson in known:
@@ -54,23 +51,21 @@ def find_mistakes(lessons: Iterable[Lesson], reader: str | None = None) -> tuple
 
 
 def compute_note_weights(priors: Mapping[str, float], notes: Sequence[MistakeNote], labels: Collection[str]) -> dict[str, float]:
-    """What notes add to causes, where the ones that they warn of lead."""
+    """Return the weights that useful notes add where their blamed cause leads."""
     leading = sorted(priors, key=lambda label: (-priors[label], label))[:LEADING_CAUSES]
     return {note.was: NOTE_WEIGHT for note in notes if note.is_useful and note.blamed in leading and note.was in labels}
 
 
 @dataclass(slots=True)
 class MistakeNotes:
-    """The notes as they are now; whoever follows the lessons tells it."""
+    """The current notes; the owner of the lessons updates them."""
 
     lessons: tuple[Lesson, ...] = field(default=())
 
     def set_lessons(self, lessons: Iterable[Lesson]) -> None:
-        """These lessons, and no others."""
         self.lessons = tuple(lessons)
 
     def list_notes(self, reader: str | None) -> tuple[MistakeNote, ...]:
-        """Those that may be used for this reader."""
         return find_mistakes(self.lessons, reader)
 
 
