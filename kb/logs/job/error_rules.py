@@ -1,6 +1,6 @@
-"""Which line of a job's log is which error: one row a sign, the first that matches has the line.
+"""Classify lines of a job's log: one row per sign; the first matching row wins.
 
-Named groups become attributes. A row's needles are cheap necessary conditions; a row without a pattern is its needles alone.
+Named groups become attributes. Needles are cheap necessary conditions; a row without a pattern matches on them alone.
 """
 
 import re
@@ -13,16 +13,15 @@ from kb.scan import Needles, zero_digits
 
 @dataclass(frozen=True, slots=True)
 class ErrorRule:
-    """`cause` is the class id of the error."""
+    """`cause` is the error's class id."""
 
     cause: str
     needles: tuple[str, ...]
     pattern: re.Pattern[str] | None = None
-    zeroed: tuple[str, ...] = ()
-    """The needles as they stand in a line whose digits are zeros."""
+    zeroed: tuple[str, ...] = ()  # the needles with digits replaced by zeros
 
     def match_line(self, line: str) -> Mapping[str, Any] | None:
-        """The attributes of the error, or None when the line is not this one."""
+        """Return the error's attributes, or None."""
         for needle in self.needles:
             if needle in line:
                 break
@@ -41,10 +40,8 @@ def _build_rule(cause: str, *needles: str, pattern: str = "") -> ErrorRule:
 _PEER = r"(?P<peer>[\w.:\[\]-]{1,80}?(?:<\d{1,5}>)?)"
 _EXIT = r"(?i:\bexit ?_?(?:code|status) {0,4}(?:[:=]|is|was|of)? {0,3}\(?|exited with (?:exit )?(?:code |status )?)"
 _CRASH = r"Segmentation fault|Bus error|Illegal instruction|Floating[ -]point exception"
-_CRASHING = r"(?:4|5|7|8|11|31)"
-"""Numbers of the signals by which a program that is broken ends: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS."""
-_EXITS = r"(?:132|133|135|136|139|159)"
-"""The same as the exit code of a shell: 128 and the signal."""
+_CRASHING = r"(?:4|5|7|8|11|31)"  # SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS
+_EXITS = r"(?:132|133|135|136|139|159)"  # the same as shell exit codes: 128 plus the signal
 _COLLECTIVE = r"(?:SeqNum=(?P<seq>\d{1,12}), )?OpType=(?P<op>\w{1,40})"
 
 ERROR_RULES = (
@@ -223,19 +220,18 @@ ERROR_RULES = (
          pattern=rf"SIGTERM|(?i:signal)[ :=(]{{1,3}}15\b|SignalException|{_EXIT}(?:-15|143)\b|^(?:.{{0,40}}[:\s])?Terminated$"),
 )  # fmt: skip
 
+# prefilter, because every metrics line names a gradient norm
 EXPLODING_GRADIENT_PATTERN = re.compile(
     r"[Gg]rad(?:ient)?[_ -]?[Nn]orm[\"' ]{0,3}[ \t:=]{1,4}(?:inf|nan|NaN|\d{4}|\d(?:\.\d{1,16})?e\+)|[Gg]radients? (?:norm )?explo|[Ee]xploding grad"
 )
-"""Every line of metrics names a gradient norm: only these are worth a look."""
 NEEDLES = tuple(dict.fromkeys(needle for row in ERROR_RULES for needle in row.needles if needle != "grad"))
+# printed by other ranks after one has failed; an error of its own if alone
 CONSEQUENCE_CAUSES = frozenset({"nccl_timeout", "nccl_remote_exited", "sigterm", "aborted", "cancelled"})
-"""What the other ranks say once one has failed. Alone, each of them is an error of its own."""
+# a cause unless another rank failed before
 AMBIGUOUS_CAUSES = frozenset({"nccl_ib_error", "rendezvous_timeout", "nccl_connection_refused", "host_killed", "nccl_init_failed"})
-"""A cause, unless another rank failed before."""
+# worth reporting, but the run continues
 NON_FATAL_CAUSES = frozenset({"loss_nan", "grad_explodes", "storage_throttled"})
-"""Worth knowing; the run goes on."""
-HINT_CAUSES = frozenset({"nccl_net_socket", "nccl_gdr_disabled"})
-"""What NCCL chose: evidence, but nobody failed."""
+HINT_CAUSES = frozenset({"nccl_net_socket", "nccl_gdr_disabled"})  # NCCL's choices: evidence without a failure
 
 
 _RULE_PLACES = {
@@ -245,14 +241,14 @@ _ZEROED_NEEDLES = Needles(_RULE_PLACES)
 
 
 def list_eligible_rules(line: str) -> tuple[ErrorRule, ...]:
-    """The rows that may have a line whose digits are zeros, and every other line that becomes the same."""
+    """Return the rows that may match a line with zeroed digits."""
     return tuple(
         ERROR_RULES[place] for place in sorted({place for needle in _ZEROED_NEEDLES.find_in_line(line) for place in _RULE_PLACES[needle]})
     )
 
 
 def classify_line(line: str, rows: Iterable[ErrorRule] = ERROR_RULES) -> tuple[str, Mapping[str, Any]] | None:
-    """The class of an error line and what it carries, or None. `rows`: those that may have it, where they are known."""
+    """Return the line's error class and attributes, or None. `rows` limits the candidates."""
     for row in rows:
         found = row.match_line(line)
         if found is not None:

@@ -1,7 +1,8 @@
-"""The kernel's log → typed events: Xids, NVSwitch errors, kills, lockups, PCIe, InfiniBand, storage.
+"""Read a kernel log into typed events: Xids, NVSwitch errors, kills, lockups, PCIe, InfiniBand, storage.
 
-Trust: a message counts from its first character on, and only when the line's own prefix does not name another writer. A process name,
-a user's `logger` line or a user unit that prints `NVRM: Xid` is no event.
+Trust: a message must match from its first character, and the line's prefix must not name another writer. A process
+name, a user's `logger`
+line or a unit that prints `NVRM: Xid` is no event.
 """
 
 import re
@@ -39,25 +40,21 @@ _AER_NAMES = (
     "] MalfTLP",
 )
 _NVRM_TEXTS = ("API mismatch", "has the version", "fallen off the bus", "The NVIDIA GPU ")
+# prefilter: lines without any of these are skipped
 NEEDED_TEXTS = ("NVRM: Xid", "SXid (", "-- Boot ", *_BYTE_MESSAGE_TEXTS, *_AER_NAMES, *_NVRM_TEXTS, *NEEDLES)
-"""What a line must hold to be looked at."""
 _NEEDED_NEEDLES = Needles(NEEDED_TEXTS)
 
-_HEAD_CHARS = 16_384
-"""Characters from which it is told whether lines have prefixes."""
-MAX_EVENT_KINDS = 4096
-"""Kinds of event by value and device that are told apart. No machine has so many: of more only the number is kept."""
-MAX_LOST_EVENTS = 8192
-"""Events left out after which the lines that follow are only counted: such a log is no machine's."""
-MAX_SAME_EVENTS = 1024
-"""Events of one kind, value and device that are kept one by one; later ones are counted with the last of them."""
+_HEAD_CHARS = 16_384  # examined to see whether lines have prefixes
+MAX_EVENT_KINDS = 4096  # distinct events by kind, value and device; further ones are counted
+MAX_LOST_EVENTS = 8192  # after so many, further lines are only counted: this is no machine's log
+MAX_SAME_EVENTS = 1024  # events kept per kind, value and device; later ones are counted on the last
 
 _SEVERITY_WORDS = {"Corrected": "corrected", "Correctable": "corrected"}
 
 
 @dataclass(slots=True)
 class _RepeatCount:
-    """Of what came too often to be kept each time: where the last that was kept stands, how many more came, when, and the last as it was read."""
+    """Counts further repeats of an event: index of the last kept one, and time, count and line of later ones."""
 
     at: int
     time: datetime | None
@@ -67,7 +64,7 @@ class _RepeatCount:
 
 @dataclass(slots=True)
 class _LineEvent:
-    """The event of a line but for its time; `more` once it came too often."""
+    """A line's event without its time. `more` counts repeats beyond MAX_SAME_EVENTS."""
 
     kind: str
     value: object
@@ -77,7 +74,7 @@ class _LineEvent:
 
 
 class KernelLogReader:
-    """Reads a kernel log piece by piece, each piece of whole lines. `finish` gives the events in the order of the log."""
+    """Reads a kernel log in pieces of whole lines. `finish` returns events in log order."""
 
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now
@@ -96,12 +93,11 @@ class KernelLogReader:
         """Events that were not kept."""
 
     def feed(self, text: str) -> None:
-        """Lines as text."""
         self._note_log_properties(text[:_HEAD_CHARS], booted="Linux version " in text, nvidia="NVRM" in text or "nvidia" in text)
         self._read_lines([line for _, line in cut_lines(text, list(_NEEDED_NEEDLES.find_in_text(text)))])
 
     def read_piece(self, piece: LogPiece, wanted: Sequence[int]) -> None:
-        """`wanted`: the numbers of the lines that hold something."""
+        """Read a piece. `wanted` are the numbers of possibly relevant lines."""
         block = piece.block
         booted = self._booted or b"Linux version " in block
         nvidia = self._nvidia or b"NVRM" in block or b"nvidia" in block
@@ -109,7 +105,6 @@ class KernelLogReader:
         self._read_lines(piece.get_lines(wanted))
 
     def _note_log_properties(self, head: str, *, booted: bool, nvidia: bool) -> None:
-        """What is to be known of all of it: the beginning tells whether lines have prefixes."""
         if self._prefixed is None and head.strip():
             self._prefixed = has_prefixes(head)
         self._booted |= booted
@@ -132,7 +127,7 @@ class KernelLogReader:
                 self._read_new_line(line, head)
 
     def finish(self) -> list[LogEvent]:
-        """All events; consequences are marked with what they follow."""
+        """Return all events; consequences carry their cause."""
         self._store_counts()
         if self._booted and not self._nvidia:
             self._events.append(LogEvent("kernel.nvidia_absent", True))
@@ -162,7 +157,7 @@ class KernelLogReader:
     def _add_event(
         self, kind: str, value: object, device: str | None, prefix: LinePrefix, line: str, attrs: Mapping[str, Any]
     ) -> _RepeatCount | None:
-        """Keeps the event, or counts it: then with what it is counted."""
+        """Keep the event, or return the counter of its repeats."""
         name = (kind, value, device, prefix.boot_id or self._boot)
         times = self._alike.get(name, 0)
         if not times and len(self._alike) >= MAX_EVENT_KINDS:
@@ -184,7 +179,6 @@ class KernelLogReader:
         return (split_prefix(more.line, self._now).time if more.line else None) or more.time
 
     def _store_counts(self) -> None:
-        """Those that were not kept stand with the last that was."""
         for more in self._more.values():
             event = self._events[more.at]
             count = int(event.attrs.get("count", 1)) + more.count
@@ -194,7 +188,7 @@ class KernelLogReader:
         self._more, self._said = {}, {}
 
     def _read_driver_line(self, message: str, prefix: LinePrefix, line: str) -> bool:
-        """What the NVIDIA drivers say; True when the line is settled."""
+        """Read a line of the NVIDIA drivers. Return True if it is handled."""
         if seen := parse_xid(message):
             self._add_event("kernel.xid", seen.code, seen.device, prefix, line, seen.attrs)
             if decoded := parse_nvlink5(seen.code, str(seen.attrs.get("detail", ""))):
@@ -208,7 +202,7 @@ class KernelLogReader:
         )
 
     def _read_fallen_gpu(self, message: str, prefix: LinePrefix, line: str) -> bool:
-        """Newer drivers repeat Xid 79 without its number; a driver that finds a dead GPU at start says it in two lines."""
+        """Newer drivers repeat Xid 79 without its number; a dead GPU at driver load is reported in two lines."""
         if probed := _PROBED_PATTERN.match(message):
             self._probed = normalize_bdf(probed[1])
             return "fallen off" not in message
@@ -247,14 +241,14 @@ class KernelLogReader:
         return None
 
     def _name_aer(self, device: str, error: str) -> None:
-        """The name of a PCIe error stands on a line of its own after the report."""
+        """A PCIe error's name is on a separate line after its report."""
         at = self._aer.get(normalize_bdf(device) or "")
         if at is not None and "error" not in self._events[at].attrs:
             self._events[at] = replace(self._events[at], attrs={**self._events[at].attrs, "error": error})
 
 
 def list_kernel_events(text: str, now: datetime | None = None) -> list[LogEvent]:
-    """Every typed event of a kernel log, in any format of `kb.logs.timestamps`, in the order of the log."""
+    """Return all events of a kernel log in any format of `kb.logs.timestamps`, in log order."""
     reader = KernelLogReader(now)
     reader.feed(text)
     return reader.finish()
@@ -265,7 +259,7 @@ def _is_driver_message(message: str, prefix: LinePrefix) -> bool:
 
 
 def is_known_message(message: str) -> bool:
-    """Return whether a message is of a kind that is read, whichever line it follows."""
+    """Return whether any rule recognises the message on its own."""
     if not _NEEDED_NEEDLES.find_in_line(message):
         return False
     if message.startswith("NVRM: ") and any(word in message for word in _NVRM_TEXTS):
@@ -274,7 +268,7 @@ def is_known_message(message: str) -> bool:
 
 
 def has_prefixes(text: str) -> bool:
-    """Whether the lines of a log begin with who wrote them, or when: then one that does not goes on with the one above it."""
+    """Return whether lines carry a writer or time; then a line without one continues the previous line."""
     head = [line for line in text[:_HEAD_CHARS].split("\n", 41)[:40] if line.strip()]
     return any(split_prefix(line).found for line in head)
 
