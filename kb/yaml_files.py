@@ -1,7 +1,6 @@
-"""YAML files read into pydantic models. All problems of a file are told at once, each with its file and line, in words for who wrote it.
+"""Read YAML files into pydantic models. All problems of a file are reported at once, with file, line and readable text.
 
-A model says the shape, a validator of a type what one field can say for itself; what needs its neighbours is noted by the reader, with the
-place of what it is about.
+Models validate shape and single fields; readers check relations between fields and note problems with their position.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class FilePosition:
-    """Where something stands. Reads `file:line`."""
+    """A position, printed as `file:line`."""
 
     file: Path
     line: int = 1
@@ -32,7 +31,7 @@ class FilePosition:
 
 @dataclass(slots=True)
 class Problems:
-    """What is wrong with the files read so far. Readers note and go on; the caller refuses once, with everything."""
+    """Problems found so far. Readers add and continue; the caller refuses once with all."""
 
     found: list[str] = field(default_factory=list)
 
@@ -42,14 +41,14 @@ class Problems:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One file: its plain value, and the places of what is in it."""
+    """A file's plain value and positions."""
 
     file: Path
     plain: Any
     root: yaml.Node
 
     def find_position(self, *loc: str | int) -> FilePosition:
-        """Where a part stands, a named one at its name; for what is not there, the nearest thing around it."""
+        """Return a part's position (at its name), or that of its nearest enclosing part."""
         node, line = self.root, self.root.start_mark.line
         for step in loc:
             found = _find_child(node, step)
@@ -59,7 +58,7 @@ class Document:
         return FilePosition(self.file, line + 1)
 
     def note_taken_ids(self, rows: str, taken: set[str], problems: Problems, says: str) -> None:
-        """Notes each row of a list whose `id` is taken already, also of a file that is refused; the ids of the others are taken now."""
+        """Note rows whose `id` is taken, even in a refused file, and take the other ids."""
         given = self.plain.get(rows) if isinstance(self.plain, dict) else None
         for at, row in enumerate(given if isinstance(given, list) else []):
             name = row.get("id") if isinstance(row, dict) else None
@@ -69,13 +68,14 @@ class Document:
 
 
 def list_yaml_files(folder: Path) -> list[Path]:
-    """The YAML files of a folder, in the order of their names."""
     return sorted(folder.glob("*.y*ml"))
 
 
 def read_document(path: Path, problems: Problems, only: Callable[[str], str] = str) -> Document | None:
-    """The document of a file, or None with the reason noted. Names that stand twice and values that are not plain data are noted too. `only`
-    makes YAML of what the file holds, each line where it stood."""
+    """Read a file, or return None and note why. Also notes duplicate names and values that are no plain data. `only`
+    extracts the YAML,
+    keeping line numbers.
+    """
     try:
         root = yaml.compose(_require_bounded(only(path.read_text(encoding="utf-8"))), Loader=_LOADER)
         if root is not None:
@@ -94,22 +94,18 @@ def read_document(path: Path, problems: Problems, only: Callable[[str], str] = s
     return None
 
 
-MAX_DEPTH = 64
-"""Levels that may lie in each other. Measured: libyaml's composer ends the whole process somewhere above 20,000."""
+MAX_DEPTH = 64  # nesting levels; libyaml's composer crashes the process somewhere above 20,000 (measured)
 
 
-MAX_REPORTED_PROBLEMS = 200
-"""Problems of one file that are told; the rest is told once these are mended."""
-MAX_ALIAS_VALUES = 200_000
-"""Values that aliases may stand for, counted as often as they are repeated: nine lines of nine aliases each stand for a milliard."""
+MAX_REPORTED_PROBLEMS = 200  # per file; further ones appear once these are fixed
+MAX_ALIAS_VALUES = 200_000  # values after alias expansion: nine lines of nine aliases each expand to a billion
 
-MAX_VALUES = 100_000
-"""Names and values that a file may write down. Measured: 400,000 took fifteen seconds to become values with their lines."""
+MAX_VALUES = 100_000  # names and values per file; 400,000 took 15 s to convert with line numbers (measured)
 
 
 @dataclass(slots=True)
 class _ContainerSize:
-    """What has been read of one container: its values, with what aliases repeat, and the levels below it."""
+    """Values (with alias expansion) and nesting depth of one container."""
 
     anchor: str | None = None
     values: int = 1
@@ -121,7 +117,7 @@ class _ContainerSize:
 
 
 def _require_bounded(text: str) -> str:
-    """The same text. Raises YAMLError at the line where it is nested too deeply, holds too much, or where its aliases repeat too much."""
+    """Return the text. Raises YAMLError at the line where it is too deep, too large, or its aliases expand too far."""
     open_, known, repeated = [_ContainerSize()], dict[str, _ContainerSize](), 0
     for event in _iter_events(text):
         levels = len(open_) - 1
@@ -158,12 +154,13 @@ def _build_marked_error(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
+# raised by PyYAML's constructors besides YAMLError: `2026-13-45`, `!!timestamp no`, `!!bool 7`, a number of 5,000
+# digits
 _SCALAR_ERRORS = (ValueError, OverflowError, AttributeError, TypeError, LookupError)
-"""What PyYAML's own constructors raise beside YAMLError: `2026-13-45`, `!!timestamp no`, `!!bool 7`, a number of five thousand digits."""
 
 
 def load_plain(text: str) -> Any:
-    """What a text says, where nobody needs to know which line said it. Raises YAMLError, also for what is too deep or repeats too much."""
+    """Load YAML without line numbers. Raises YAMLError, also beyond the limits."""
     try:
         return yaml.load(_require_bounded(text), Loader=_LOADER)  # noqa: S506  # a safe loader, libyaml's where there is one
     except _SCALAR_ERRORS as why:
@@ -171,7 +168,7 @@ def load_plain(text: str) -> Any:
 
 
 def validate_document(document: Document, model: type[AnyModel], problems: Problems, context: Any = None) -> AnyModel | None:
-    """A document as `model`, or None with every reason noted."""
+    """Return the document as `model`, or None with every problem noted."""
     try:
         return model.model_validate(document.plain, context=context)
     except ValidationError as why:
@@ -181,7 +178,7 @@ def validate_document(document: Document, model: type[AnyModel], problems: Probl
 
 
 def _find_child(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
-    """The line and the node of one step down. Of a name that stands twice the last; a merged-in name where it was written."""
+    """Return line and node of a child: the last of duplicate names; merged names where they are written."""
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return node.value[step].start_mark.line, node.value[step]
     if not isinstance(node, yaml.MappingNode):
@@ -198,13 +195,13 @@ _CONTAINERS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
 def _list_merged_nodes(node: yaml.MappingNode) -> list[yaml.Node]:
-    """What `<<:` brings into a mapping."""
+    """Return what `<<:` merges."""
     merged = [value for key, value in node.value if key.tag == _MERGE]
     return [base for value in merged for base in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
 
 
 class _PlainConverter:
-    """Turns the YAML nodes of one file into plain values, noting what is none."""
+    """Converts a file's YAML nodes to plain values and notes others."""
 
     def __init__(self, path: Path, problems: Problems) -> None:
         self._path, self._problems, self._scalars = path, problems, yaml.SafeLoader("")
@@ -212,7 +209,6 @@ class _PlainConverter:
         self._open: set[int] = set()
 
     def convert(self, node: yaml.Node) -> Any:
-        """The value of a node; an alias has the value of its anchor."""
         if isinstance(node, yaml.ScalarNode):
             return node.value if node.tag == _STR else self._convert_scalar(node)
         if id(node) in self._open:

@@ -1,7 +1,8 @@
-"""The time that a shape takes, from what it computes, reads and moves, and how these overlap.
+"""Expected time of a workload from its operations and bytes, and their overlap.
 
-In a task of several resources matrix units and memory work one after the other, and ports beside both: so says section 4.2.2 of arXiv 2411.05349, and so
-it is added up here. The interval spans what healthy machines reach of each peak; at its upper end ports hide behind nothing.
+Matrix units and memory work in sequence, ports in parallel with both (arXiv 2411.05349, section 4.2.2). The interval
+spans the efficiencies of
+healthy machines; at its upper end ports overlap with nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +17,11 @@ from kb.performance.workloads import AllReduce, BadWorkload, Copy, Gemm, JobShap
 
 Resource = Literal["compute", "memory", "nvlink", "network", "host link"]
 BYTES_PER_NUMBER: dict[Precision, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "tf32": 4.0}
-"""Bytes of a number of each precision."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimePart:
-    """The time one resource works, at the centre and at both ends of its range. `beside`: it works beside the others."""
+    """One resource's time: centre and range. `beside`: it works in parallel with the others."""
 
     resource: Resource
     seconds: float
@@ -32,7 +32,7 @@ class TimePart:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTime:
-    """A time with its interval, its parts, and `work` in `unit` x s: divided by a time it is a rate that people compare."""
+    """A time with interval and parts. `work` divided by seconds is a rate in `unit`."""
 
     says: str
     gpu: str
@@ -42,10 +42,8 @@ class ExpectedTime:
     parts: tuple[TimePart, ...]
     work: float
     unit: str
-    stretch: float = 1.0
-    """By how much the whole is longer for a pipeline that fills and drains."""
-    peers: int = 0
-    """How many measured ones the time comes from; 0 where it comes from peaks and efficiencies."""
+    stretch: float = 1.0  # factor for filling and draining the pipeline
+    peers: int = 0  # measured peers behind the time; 0 if modelled
 
     @property
     def rate(self) -> float:
@@ -53,7 +51,7 @@ class ExpectedTime:
 
     @property
     def bound(self) -> Resource:
-        """What would have to be faster for the whole to be."""
+        """The limiting resource."""
         inside, ports = [part for part in self.parts if not part.beside], [part for part in self.parts if part.beside]
         longest = max(ports, key=lambda part: part.seconds, default=None)
         if longest is not None and longest.seconds > sum(part.seconds for part in inside):
@@ -62,7 +60,7 @@ class ExpectedTime:
 
 
 def compute_expected_time(shape: Workload, gpu: Accelerator, mhz: float | None = None) -> ExpectedTime:
-    """How long it takes on such GPUs, at an SM clock or at the usual one. BadShape where they cannot do it."""
+    """Return the expected time at an SM clock, by default the usual one. Raises BadWorkload."""
     match shape:
         case JobShape():
             return _model_job(shape, gpu, mhz)
@@ -76,7 +74,7 @@ def compute_expected_time(shape: Workload, gpu: Accelerator, mhz: float | None =
 
 
 def compute_overlapped_time(parts: Sequence[TimePart], stretch: float = 1.0) -> tuple[float, float, float]:
-    """The whole at the centre and at both ends of the interval. Where there are ports alone they work at the same time at any end."""
+    """Return the total at the centre and both ends of the interval. Ports alone always overlap each other."""
     inside, ports = [part for part in parts if not part.beside], [part for part in parts if part.beside]
 
     def hidden(of: Callable[[TimePart], float]) -> float:
@@ -102,7 +100,7 @@ def _build_expected(
 
 
 def get_peak_at_clock(gpu: Accelerator, precision: Precision, mhz: float | None) -> float:
-    """FLOP/s of its matrix units at a clock."""
+    """Return the matrix units' FLOP/s at a clock. Raises BadWorkload."""
     peak = gpu.get_peak_flops(precision)
     if peak is None:
         raise BadWorkload(
@@ -112,7 +110,7 @@ def get_peak_at_clock(gpu: Accelerator, precision: Precision, mhz: float | None)
 
 
 def _model_gemm(shape: Gemm, gpu: Accelerator, mhz: float | None) -> ExpectedTime:
-    """A task of one resource, the one that it needs more of: within one product its operands come while others are multiplied."""
+    """Within one product, loads overlap with computation, so the slower resource counts."""
     operations = 2.0 * shape.m * shape.n * shape.k
     moved = BYTES_PER_NUMBER[shape.precision] * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
     parts = [
@@ -146,7 +144,7 @@ def _model_all_reduce(shape: AllReduce, gpu: Accelerator) -> ExpectedTime:
 
 
 def _build_ring_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> list[TimePart]:
-    """NVLinks and adapters work at the same time: the slower is the time of both."""
+    """NVLinks and adapters work in parallel; the slower one counts."""
     here = min(shape.gpus, gpu.domain)
     delay = 2 * (here - 1) * efficiency.STEP_NVLINK
     reached = efficiency.IN_SWITCH if gpu.in_switch else efficiency.RING
