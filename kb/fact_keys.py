@@ -1,6 +1,6 @@
 """Vocabulary of facts: every key that a parser may emit and a taxonomy expression may read.
 
-Parsers and taxonomy are checked against this table, so a typo cannot become a silent "healthy".
+Both are checked against this table, so a typo cannot become a silent "healthy".
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ KeyScope = Literal["host", "gpu", "link", "hca", "bridge", "service", "module", 
 
 @dataclass(frozen=True, slots=True)
 class FactKey:
-    """One key. A dotted name ending in `.*` admits any last part (job environment variables)."""
+    """A name ending in `.*` admits any last part (job environment variables)."""
 
     name: str
     kind: ValueKind
@@ -23,7 +23,7 @@ class FactKey:
 
     @property
     def is_quantity(self) -> bool:
-        """Whether the value is a measure or count. Codes and link numbers are identifiers."""
+        """Codes and link numbers are identifiers."""
         return self.kind in ("int", "float") and self.name not in IDENTIFIER_KEYS
 
 

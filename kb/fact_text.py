@@ -1,7 +1,6 @@
-"""Readable text of facts, by key, beside the vocabulary of `kb.fact_keys`.
+"""Readable text of facts, by key (see `kb.fact_keys`).
 
-The host's raw output stays the evidence. Taxonomy clues interpret a fact for a cause with the same slots; these rows
-only describe it.
+The host's raw output stays the evidence. Unlike taxonomy clues, these rows only describe a fact and imply no cause.
 """
 
 import re
@@ -165,7 +164,7 @@ FACT_TEXTS = _parse_rows("""
 def format_fact(
     key: str, value: object, device: str | None = None, unit: str = "", attrs: Mapping[str, Any] | None = None, line: str = ""
 ) -> str:
-    """Return the fact in words: its row, else its readable source line, else its key's meaning."""
+    """Use its row, else its readable source line, else its key's meaning."""
     has = attrs or {}
     row = next((row for row in FACT_TEXTS.get(key, ()) if all(name in has for name in ATTRS_PATTERN.findall(row))), None)
     if row is not None:
@@ -181,7 +180,7 @@ def fill_slots(
     words: str, value: object, device: str | None, unit: str, attrs: Mapping[str, Any] | None = None, expected: object = None,
     majority: object = None,
 ) -> str:  # fmt: skip
-    """Fill the slots of a text; unknown values read `?`."""
+    """Unknown values read `?`."""
     word = value.replace("_", " ") if isinstance(value, str) else value
     known = {"value": value, "word": word, "device": device or "the host", "unit": unit, "expected": expected, "majority": majority}
 
@@ -198,7 +197,7 @@ def fill_slots(
 
 
 def is_readable_line(line: str) -> bool:
-    """Return whether a raw line is readable: short, and no XML, /sys path, JSON, table row or kernel prefix."""
+    """Short, and no XML, /sys path, JSON, table row or kernel prefix."""
     row = line.strip()
     strange = ("</", "/>", "/sys/", '{"', '":', " ==(", "|", "kern  :", "  ")
     return (

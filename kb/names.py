@@ -1,4 +1,4 @@
-"""Match names as people write them: look-alike letters, accents, invisible characters, varying separators. Pure."""
+"""Match names as people write them: look-alike letters, accents, invisible characters, separators. Pure."""
 
 import re
 import unicodedata
@@ -17,7 +17,7 @@ _LETTERS_PATTERN = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class FoldedText:
-    """A text folded for comparison, with each character's original position. `cased` keeps case."""
+    """A folded text with original positions. `cased` keeps case."""
 
     text: str
     cased: str
@@ -43,7 +43,7 @@ def _fold_char(char: str) -> str:
 
 
 def fold_text(text: str) -> FoldedText:
-    """Fold look-alike letters and dashes, and drop invisible characters."""
+    """Fold look-alike letters and dashes; drop invisible characters."""
     if text.isascii() and text.isprintable():
         return FoldedText(text.lower(), text, range(len(text)))
     cased, at = [], []
@@ -56,7 +56,7 @@ def fold_text(text: str) -> FoldedText:
 
 
 def split_name(name: str) -> tuple[str, ...]:
-    """Return the folded parts: `Acme Corp.` and `acme-corp` are equal."""
+    """`Acme Corp.` and `acme-corp` give the same parts."""
     return tuple(filter(None, re.split(r"[\W_]+", fold_text(name).text)))
 
 
@@ -68,12 +68,12 @@ class NameMatcher:
     ordinary: Collection[str] = frozenset()
 
     def build_pattern(self) -> re.Pattern[str] | None:
-        """Return a pattern of all names, longest first, or None."""
+        """Longest first; None without names."""
         forms = {r"[\W_]{0,3}".join(map(re.escape, parts)) for name in self.known if (parts := split_name(name))}
         return re.compile("|".join(sorted(forms, key=lambda one: (-len(one), one)))) if forms else None
 
     def iter_places(self, said: FoldedText, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-        """Yield folded spans of names that are standalone or inside a word that is not ordinary."""
+        """Yield folded spans, standalone or inside a word that is not ordinary."""
         at, words = 0, [found.span() for found in _LETTERS_PATTERN.finditer(said.text)]
         while found := pattern.search(said.text, at):
             start, end = found.span()

@@ -1,8 +1,7 @@
-"""The single choke point for secrets: everything that is stored, shown, logged or sent to a model passes `redact`.
+"""The single choke point for secrets: what is stored, shown, logged or sent to a model passes `redact`.
 
-Removes what grants access (tokens, keys, passwords) and keeps identifiers (PCI addresses, UUIDs, GUIDs, digests, hosts,
-IPs). Every pattern
-is bounded, so cost is linear in the text. Redacting twice changes nothing.
+Removes what grants access (tokens, keys, passwords); keeps identifiers (PCI addresses, UUIDs, digests, hosts, IPs).
+Every pattern is bounded: cost is linear in the text. Redacting twice changes nothing.
 """
 
 import json
@@ -48,7 +47,7 @@ MIN_PIN_DIGITS = 4  # of an all-digit password; fewer are a count
 
 
 def _redact_value(found: re.Match[str]) -> str:
-    """Remove the value but keep its quotes. Keep obvious non-secrets: numbers, flags, placeholders."""
+    """Keep quotes, and obvious non-secrets: numbers, flags, placeholders."""
     head, value = found["head"], found["value"]
     opening = re.match(r"""\\*["']?""", value)
     quote = opening[0] if opening else ""
@@ -73,7 +72,7 @@ _LOWER_TABLE = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
 def _lower_ascii(text: str) -> str:
-    """Return lower-case ASCII of the same length: needles are ASCII, and one byte per character is searched fastest."""
+    """Same length. Needles are ASCII, and one byte per character is searched fastest."""
     lower = text.lower()
     lower = lower if len(lower) == len(text) else text.translate(_LOWER_TABLE)
     return lower if lower.isascii() else lower.encode("ascii", "replace").decode("ascii")
@@ -84,7 +83,7 @@ def _mask_text(text: str) -> str:
 
 
 def _map_needles_to_rules(rules: range) -> dict[str, list[int]]:
-    """Map masked needles to candidate rules. A needle that contains another is covered by the shorter one."""
+    """The shorter needle covers a longer one that contains it."""
     every = {number: [_mask_text(needle) for needle in _ALL_RULES[number].needles] for number in rules}
     masked = dict.fromkeys(needle for needles in every.values() for needle in needles)
     short = [needle for needle in masked if not any(other in needle for other in masked if other != needle)]
@@ -101,9 +100,7 @@ _WORD_TABLE = bytes(code if chr(code).isalnum() and code < 128 else ord(" ") for
 
 
 def _map_beginnings_to_forms(rules: range) -> dict[str, list[tuple[str, int]]]:
-    """Map a word's first three characters to the needles that begin so, with their rules; "" holds those found
-    anywhere.
-    """
+    """First three characters → needles and rules; "" for those found anywhere."""
     found: dict[str, list[tuple[str, int]]] = {}
     for number in rules:
         for needle in _ALL_RULES[number].needles:
@@ -136,13 +133,13 @@ def redact(text: str) -> str:
 
 
 class RedactedText(str):
-    """Text that passed `redact`; parts of it need no second search. Only `redact_once` and its variants create it."""
+    """Text that passed `redact`; its parts need no second search."""
 
     __slots__ = ()
 
 
 def redact_once(text: str) -> RedactedText:
-    """Redact the text, unless it is RedactedText already."""
+    """Redact, unless it is RedactedText already."""
     return text if isinstance(text, RedactedText) else RedactedText(redact(text))
 
 
@@ -150,9 +147,10 @@ LOOKAHEAD_CHARS = 4096  # read beyond what is kept; longer than any secret that 
 
 
 def redact_start(text: str, most: int) -> RedactedText:
-    """Return at most `most` characters of the redacted text. Redacts before cutting, because no rule recognises half a
-    secret. If the text is
-    too long to be read in full, the last word read is dropped for the same reason.
+    """Return at most `most` redacted characters.
+
+    Redacts before cutting, because no rule recognises half a secret; for that reason the last word of an incomplete
+    read is dropped.
     """
     read = text[: 4 * most + LOOKAHEAD_CHARS]
     clean = redact_once(read)
@@ -166,14 +164,14 @@ def _find_last_blank(text: str) -> int:
 
 
 def redact_to_line(text: str, most: int) -> RedactedText:
-    """Like `redact_start`, on one line. The joined lines are redacted again."""
+    """Like `redact_start`, on one line; the joined lines are redacted again."""
     start = redact_start(text, 4 * most)
     line = " ".join(start.split())
     return RedactedText((redact_once(line) if "\n" in start.strip() else line)[:most])
 
 
 def redact_data(value: Any, but: Collection[str] = ()) -> Any:
-    """Redact every text in plain data, except under the names `but`: ids that are compared."""
+    """Redact every text in plain data, except under names in `but`: ids that are compared."""
     if isinstance(value, str):
         return redact_once(value)
     if isinstance(value, Mapping):
@@ -182,7 +180,7 @@ def redact_data(value: Any, but: Collection[str] = ()) -> Any:
 
 
 def redact_stored_data(value: Any) -> Any:
-    """Redact plain data for storage. Returns the same object if one search of all texts finds no secret."""
+    """Return the same object if one search of all texts finds no secret."""
     said = "\n\n\n".join(dict.fromkeys(_iter_texts(value)))
     return value if not said or redact(said) == said else _redact_texts(value)
 
@@ -208,7 +206,7 @@ def _redact_texts(value: Any) -> Any:
 
 
 def _redact_over_lines(text: str) -> str:
-    """Redact multi-line keys and messages encoded as byte arrays."""
+    """Multi-line keys, and byte arrays."""
     if "PRIVATE KEY" in text or "Private-Lines: " in text:
         text = _PEM_PATTERN.sub(lambda found: f"[redacted {found['what'].lower()}]", _redact_private_keys(text))
     return _BYTES_PATTERN.sub(_redact_byte_array, text) if '"MESSAGE"' in text else text
@@ -221,7 +219,7 @@ def _redact_private_keys(text: str) -> str:
 
 
 def _iter_blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Yield spans of complete lines, so a large log is not split into lines at once."""
+    """Whole lines: a large log is not split at once."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + BLOCK_CHARS) + 1 or len(text)
@@ -230,10 +228,7 @@ def _iter_blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _redact_until_stable(text: str) -> str:
-    """Redact a block, then repeat around changed lines: a removal may bring another secret within a pattern's bounds. A
-    second round is
-    rare.
-    """
+    """Repeat around changed lines: a removal may bring another secret within a pattern's bounds."""
     clean = _redact_block(text)
     if clean == text:
         return text
@@ -255,15 +250,13 @@ def _list_changed_lines(before: Sequence[str], after: Sequence[str]) -> list[int
 
 
 def _redact_block(text: str) -> str:
-    """Redact disguised and plain secrets, then those in escaped inner texts: a quote's end must be known before it is
-    unescaped.
-    """
+    """Plain secrets before escaped ones: a quote's end must be known before it is unescaped."""
     text = _redact_disguised(text)
     return _redact_escaped(text) if has_escapes(text) else text
 
 
 def _redact_escaped(text: str) -> str:
-    """Redact escaped inner texts. Few lines hold secrets, so all are checked together first."""
+    """Few lines hold secrets, so all are checked together first."""
     lines = text.split("\n")
     some = [at for at, line in enumerate(lines) if has_escapes(line)]
     said = "\n".join(lines[at] for at in some)
@@ -291,7 +284,6 @@ def _redact_disguised(text: str) -> str:
 
 
 def _redact_lines(lines: list[str], some: Sequence[int]) -> None:
-    """Redact some of the lines in place."""
     for at in some:
         if may_hide(lines[at]):
             lines[at] = redact_disguised(lines[at], _redact_plain)
@@ -307,7 +299,7 @@ def _redact_lines(lines: list[str], some: Sequence[int]) -> None:
 
 
 def _redact_plain(text: str) -> str:
-    """Redact with one plan per masked line: machines repeat lines that differ only in numbers, and most hold no needle."""
+    """One plan per masked line: machines repeat lines that differ only in numbers."""
     masked = _mask_text(text).split("\n")
     plans = _build_plans(masked)
     if not plans:
@@ -326,9 +318,9 @@ def _redact_plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _LinePlan:
-    """Rules that may match a line; `spreads` if it may affect other lines. `exact` rules have digits in their needles,
-    so must be checked in
-    the raw line; `sure`: another rule's needle is present. `body`: the line looks like part of a key.
+    """Rules for a line. `spreads`: it may affect other lines. `body`: it looks like part of a key.
+
+    `exact` rules have digits in their needles, so the raw line decides; `sure`: another rule's needle is present.
     """
 
     rules: tuple[int, ...]
@@ -352,7 +344,6 @@ def _apply_plan(plan: _LinePlan, lines: list[str], at: int, masked: str) -> None
 
 
 def _build_plans(masked: Iterable[str]) -> dict[str, _LinePlan]:
-    """Return a plan for each masked line that may hold a secret."""
     plans = {}
     for line, numbers in _find_suspect_lines("\n".join(dict.fromkeys(masked))).items():
         plan = _build_plan(line, numbers)
@@ -376,13 +367,13 @@ def _may_apply(masked: str, rule: SecretRule) -> bool:
 
 @lru_cache(4096)
 def _list_rules_for(needles: frozenset[str]) -> tuple[Sequence[int], Sequence[int]]:
-    """Return rules that have one of these needles, and rules with a longer needle that must still be checked."""
+    """Return sure rules, and those with a longer needle still to be checked."""
     sure = {number for needle in needles for number in _RULES_BY_NEEDLE[needle] if needle in _MASKED_NEEDLES[number]}
     return tuple(sure), tuple({number for needle in needles for number in _RULES_BY_NEEDLE[needle]} - sure)
 
 
 def _find_suspect_lines(masked: str) -> dict[str, set[int]]:
-    """Return masked lines that may hold a secret, with candidate rules."""
+    """Masked lines with candidate rules."""
     found: dict[str, set[int]] = {}
     for (start, end), needles in _NEEDLES.find_in_text(masked).items():
         sure, maybe = _list_rules_for(frozenset(needles))
@@ -398,7 +389,7 @@ def _find_suspect_lines(masked: str) -> dict[str, set[int]]:
 
 
 def _iter_forms_in(long: str) -> Iterator[tuple[str, int]]:
-    """Yield token needles in the text, searching only those that match a word's beginning."""
+    """Search only needles that match a word's beginning."""
     begin = {word[:3].decode() for word in set(long.encode().translate(_WORD_TABLE).split())}
     for head in (*(_FORMS_BY_BEGINNING.keys() & begin), ""):
         yield from (row for row in _FORMS_BY_BEGINNING[head] if row[0] in long)
@@ -414,7 +405,7 @@ def _iter_lines_with(text: str, needle: str) -> Iterator[str]:
 
 
 def _select_lines_with_long_words(masked: str) -> str:
-    """Return the lines with a word long enough for a token."""
+    """Lines with a word long enough for a token."""
     words, run = masked.encode().translate(_TOKEN_TABLE), b"a" * MIN_TOKEN_CHARS
     lines, at = [], words.find(run)
     while at >= 0:
@@ -433,7 +424,7 @@ def _holds_needle(line: str, needles: tuple[str, ...]) -> bool:
 
 
 def _may_assign(masked: str, needles: tuple[str, ...]) -> bool:
-    """Return whether a value may be assigned to a secret's name, checking only around needles followed by a sign."""
+    """Check only around needles followed by a sign."""
     sign = max(masked.rfind("="), masked.rfind(":")) + 1
     for needle in needles:
         at = masked.find(needle, 0, sign)
@@ -447,9 +438,7 @@ def _may_assign(masked: str, needles: tuple[str, ...]) -> bool:
 
 
 def _redact_byte_array(found: re.Match[str]) -> str:
-    """journald encodes an unclean message as an array of bytes, which could hide a secret; decode, redact and re-encode
-    it.
-    """
+    """journald encodes an unclean message as bytes, which could hide a secret."""
     numbers = [int(number) for number in found[2].split(",") if number.strip().isdigit()]
     said = bytes(number for number in numbers if number < 256).decode("utf-8", "replace")
     clean = redact(said)
@@ -465,9 +454,7 @@ _ODD_PATTERN = re.compile(r"[^\x20-\x7e\n\t]")
 
 
 def show_invisible(text: str) -> str:
-    """Replace control, bidi, zero-width and blank look-alike characters by their code, `‹U+202E›`. New lines and tabs
-    stay.
-    """
+    """Show control, bidi, zero-width and blank characters as `‹U+202E›`. New lines and tabs stay."""
     return _ODD_PATTERN.sub(_spell_char, text)
 
 

@@ -1,6 +1,4 @@
-"""Find the few interesting lines of a large text: multi-needle substring search, each line visited once, long lines
-cut.
-"""
+"""Find the few interesting lines of a large text by substring search."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,16 +10,15 @@ DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 
 
 def zero_digits(line: str) -> str:
-    """Replace every digit by 0, so lines that differ only in numbers become equal."""
+    """Lines that differ only in numbers become equal."""
     return line.encode("utf-8", "replace").translate(DIGITS_TO_ZERO).decode("utf-8", "replace")
 
 
 def split_lines(text: str) -> list[str]:
     r"""Split at `\n` only, like a shell, awk and the node kit.
 
-    `str.splitlines` also splits at form feed, U+0085 or U+2028. Any user can put these into a process name, and the
-    remainder would look like a
-    separate line.
+    `str.splitlines` also splits at form feed, U+0085 or U+2028, which any user can put into a process name to forge a
+    line.
     """
     lines = text.split("\n")
     if not lines[-1]:
@@ -33,7 +30,7 @@ Span = tuple[int, int]
 
 
 class Needles:
-    """Multi-needle search in one pass. Needles contain no line end."""
+    """Multi-needle search in one pass. No needle holds a line end."""
 
     def __init__(self, needles: Iterable[str]) -> None:
         self._needles = tuple(dict.fromkeys(needles))
@@ -43,7 +40,7 @@ class Needles:
         return {self._needles[which] for which, _, _ in self._search.find_matches_as_indexes(line, overlapping=True)}
 
     def find_in_text(self, text: str) -> dict[Span, set[str]]:
-        """Return the span of every line with a match, in order, and its needles."""
+        """Return spans of lines with a match, in order, and their needles."""
         lines: dict[Span, set[str]] = {}
         end = -1
         for which, at, until in self._search.find_matches_as_indexes(text, overlapping=True):  # by where they end
@@ -56,5 +53,5 @@ class Needles:
 
 
 def cut_lines(text: str, spans: Sequence[Span]) -> list[tuple[int, str]]:
-    """Return lines with their starts, cut at MAX_LINE_CHARS, without a trailing carriage return."""
+    """Cut at MAX_LINE_CHARS, without trailing carriage return."""
     return [(start, text[start : min(end, start + MAX_LINE_CHARS)].rstrip("\r")) for start, end in spans]

@@ -1,4 +1,4 @@
-"""Base of pydantic models for files that people write, with readable validation messages. Pure."""
+"""Base of pydantic models for files that people write, with readable messages. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, get_args
@@ -9,7 +9,7 @@ Loc = tuple[str | int, ...]  # path into a document: mapping keys and list indic
 
 
 def squash_blanks(text: str) -> str:
-    """Join lines and collapse blanks, so wrapping does not matter."""
+    """Wrapping does not matter."""
     return " ".join(text.split())
 
 
@@ -28,7 +28,7 @@ class StrictModel(BaseModel):
 
 
 def iter_complaints(why: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Loc, str]]:
-    """Yield (place, sentence): `groups.train.port: port must be a whole number, not 'ssh'`."""
+    """Yield place and sentence: `groups.train.port: port must be a whole number, not 'ssh'`."""
     for error in why.errors(include_url=False):
         if error["type"] == "too_short" and error["input"]:
             continue  # pydantic counts what is left once it has refused the items

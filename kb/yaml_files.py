@@ -1,7 +1,4 @@
-"""Read YAML files into pydantic models. All problems of a file are reported at once, with file, line and readable text.
-
-Models validate shape and single fields; readers check relations between fields and note problems with their position.
-"""
+"""Read YAML files into pydantic models; reports all problems of a file at once, with file and line."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +17,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class FilePosition:
-    """A position, printed as `file:line`."""
+    """Printed as `file:line`."""
 
     file: Path
     line: int = 1
@@ -31,7 +28,7 @@ class FilePosition:
 
 @dataclass(slots=True)
 class Problems:
-    """Problems found so far. Readers add and continue; the caller refuses once with all."""
+    """Readers add and continue; the caller refuses once with all."""
 
     found: list[str] = field(default_factory=list)
 
@@ -48,7 +45,7 @@ class Document:
     root: yaml.Node
 
     def find_position(self, *loc: str | int) -> FilePosition:
-        """Return a part's position (at its name), or that of its nearest enclosing part."""
+        """A part's position (at its name), or its nearest enclosing part's."""
         node, line = self.root, self.root.start_mark.line
         for step in loc:
             found = _find_child(node, step)
@@ -58,7 +55,7 @@ class Document:
         return FilePosition(self.file, line + 1)
 
     def note_taken_ids(self, rows: str, taken: set[str], problems: Problems, says: str) -> None:
-        """Note rows whose `id` is taken, even in a refused file, and take the other ids."""
+        """Note rows whose `id` is taken, even in a refused file."""
         given = self.plain.get(rows) if isinstance(self.plain, dict) else None
         for at, row in enumerate(given if isinstance(given, list) else []):
             name = row.get("id") if isinstance(row, dict) else None
@@ -72,9 +69,9 @@ def list_yaml_files(folder: Path) -> list[Path]:
 
 
 def read_document(path: Path, problems: Problems, only: Callable[[str], str] = str) -> Document | None:
-    """Read a file, or return None and note why. Also notes duplicate names and values that are no plain data. `only`
-    extracts the YAML,
-    keeping line numbers.
+    """Read a file, or note why not.
+
+    Notes duplicate names and odd values. `only` extracts YAML, keeping line numbers.
     """
     try:
         root = yaml.compose(_require_bounded(only(path.read_text(encoding="utf-8"))), Loader=_LOADER)
@@ -105,7 +102,7 @@ MAX_VALUES = 100_000  # names and values per file; 400,000 took 15 s to convert 
 
 @dataclass(slots=True)
 class _ContainerSize:
-    """Values (with alias expansion) and nesting depth of one container."""
+    """Values (aliases expanded) and depth of one container."""
 
     anchor: str | None = None
     values: int = 1
@@ -117,7 +114,7 @@ class _ContainerSize:
 
 
 def _require_bounded(text: str) -> str:
-    """Return the text. Raises YAMLError at the line where it is too deep, too large, or its aliases expand too far."""
+    """Raises YAMLError where it is too deep, too large, or aliases expand too far."""
     open_, known, repeated = [_ContainerSize()], dict[str, _ContainerSize](), 0
     for event in _iter_events(text):
         levels = len(open_) - 1
@@ -160,7 +157,7 @@ _SCALAR_ERRORS = (ValueError, OverflowError, AttributeError, TypeError, LookupEr
 
 
 def load_plain(text: str) -> Any:
-    """Load YAML without line numbers. Raises YAMLError, also beyond the limits."""
+    """Without line numbers. Raises YAMLError, also beyond the limits."""
     try:
         return yaml.load(_require_bounded(text), Loader=_LOADER)  # noqa: S506  # a safe loader, libyaml's where there is one
     except _SCALAR_ERRORS as why:
@@ -168,7 +165,7 @@ def load_plain(text: str) -> Any:
 
 
 def validate_document(document: Document, model: type[AnyModel], problems: Problems, context: Any = None) -> AnyModel | None:
-    """Return the document as `model`, or None with every problem noted."""
+    """None with every problem noted."""
     try:
         return model.model_validate(document.plain, context=context)
     except ValidationError as why:
@@ -178,7 +175,7 @@ def validate_document(document: Document, model: type[AnyModel], problems: Probl
 
 
 def _find_child(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
-    """Return line and node of a child: the last of duplicate names; merged names where they are written."""
+    """The last of duplicate names; merged names where they are written."""
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return node.value[step].start_mark.line, node.value[step]
     if not isinstance(node, yaml.MappingNode):
@@ -195,13 +192,12 @@ _CONTAINERS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
 def _list_merged_nodes(node: yaml.MappingNode) -> list[yaml.Node]:
-    """Return what `<<:` merges."""
     merged = [value for key, value in node.value if key.tag == _MERGE]
     return [base for value in merged for base in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
 
 
 class _PlainConverter:
-    """Converts a file's YAML nodes to plain values and notes others."""
+    """Converts YAML nodes to plain values; notes others."""
 
     def __init__(self, path: Path, problems: Problems) -> None:
         self._path, self._problems, self._scalars = path, problems, yaml.SafeLoader("")

@@ -1,6 +1,6 @@
-"""GPU peak rates and clocks as stated by vendors. Pure look-ups.
+"""Vendors' peak rates and clocks of GPUs.
 
-Matrix rates are dense, link rates one direction. Unstated or absent values are None or zero, never a guess.
+Matrix rates are dense, link rates one-way; None or zero if unstated. Pure.
 """
 
 import fnmatch
@@ -16,11 +16,10 @@ PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp8", "tf32")
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """One GPU in its most common server.
+    """One GPU in its most common server. Rates are FLOP/s and bytes/s.
 
-    Rates are FLOP/s and bytes/s. `node`: GPUs per server; `domain`: GPUs joined by NVLink, `in_switch`: by switches
-    that reduce. `network`: a GPU's
-    part of the adapters' bandwidth, 0 if servers differ. Peaks hold at `rated_mhz`; `max_mhz` is the highest SM clock.
+    `node`: GPUs per server. `domain`: GPUs joined by NVLink, `in_switch`: by reducing switches. `network`: a GPU's part
+    of the adapters, 0 if servers differ. Peaks hold at `rated_mhz`; `max_mhz` is the highest SM clock.
     """
 
     name: str
@@ -42,7 +41,7 @@ class Accelerator:
     clock_source: str
 
     def get_peak_flops(self, precision: Precision) -> float | None:
-        """Return dense matrix FLOP/s, or None if the GPU lacks the precision."""
+        """Return dense matrix FLOP/s; None without that precision."""
         return dict(self.flops).get(precision)
 
     def get_clock_share(self, mhz: float | None) -> float:
@@ -60,7 +59,7 @@ def load_accelerators() -> dict[str, Accelerator]:
 
 @lru_cache(maxsize=256)
 def find_accelerator(product: str) -> Accelerator | None:
-    """Return the GPU with this nvidia-smi product name."""
+    """Find by nvidia-smi's product name."""
     return next((one for one in load_accelerators().values() if one.matches_product(product)), None)
 
 

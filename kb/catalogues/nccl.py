@@ -1,4 +1,4 @@
-"""NCCL versions known to be bad, with sources. Pure look-ups; a version outside the table is not thereby good."""
+"""NCCL versions known to be bad, with sources. Others are not thereby good. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ VersionNumbers = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class BadNcclRange:
-    """One inclusive version range. `fixed`: first good version or ""; `where`: affected machines, "" for all."""
+    """An inclusive range. `fixed`: first good version or ""; `where`: affected machines, "" for all."""
 
     first: VersionNumbers
     last: VersionNumbers
@@ -41,12 +41,12 @@ def load_bad_ranges() -> tuple[BadNcclRange, ...]:
 
 
 def parse_version(version: str) -> VersionNumbers:
-    """Parse `2.27.7+cuda12.4` to (2, 27, 7); () for no version."""
+    """`2.27.7+cuda12.4` → (2, 27, 7); () for others."""
     found = re.match(r"\d{1,4}(?:\.\d{1,4}){1,2}(?![\d.])", version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 def find_known_bad(version: str) -> tuple[BadNcclRange, ...]:
-    """Return the known problems of a version; empty if it has fewer than three parts."""
+    """Return known problems; none for a version of fewer than three parts."""
     asked = parse_version(version)
     return tuple(row for row in load_bad_ranges() if len(asked) == 3 and row.first <= asked <= row.last)

@@ -1,8 +1,7 @@
-"""Decode NVLink 5 errors (Blackwell, Xid 144 to 150) to unit, severity and action. Pure.
+"""Decode NVLink 5 errors (Blackwell, Xid 144 to 150). Pure.
 
-The first hex word (intrInfo) selects unit and reason by a bit pattern that changed with driver branch R575; the second
-(errorStatus)
-gives the error.
+The first hex word (intrInfo) selects unit and reason by bits that changed with driver branch R575; the second
+(errorStatus) is the error.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +18,7 @@ _SEVERITY_RANKS: Mapping[str, int] = {"fatal": 2, "link": 1, "nonfatal": 0}
 
 @dataclass(frozen=True, slots=True)
 class NvlinkError:
-    """A decoded error. `action` is immediate, `investigate` for later."""
+    """`action` is immediate, `investigate` for later."""
 
     xid: int
     unit: str
@@ -40,7 +39,7 @@ class _TableRow:
 
 
 def decode_nvlink_error(xid: int, intrinfo: int | str, errorstatus: int | str, driver: str = "") -> NvlinkError | None:
-    """Decode an error, or return None if it is not in the table. Of several simultaneous errors return the most severe.
+    """Return the decoded error, the most severe of simultaneous ones, or None.
 
     Words are numbers or hex text. `driver` (`570.86.15`) selects the layout; without it the newer one is tried first.
     """
@@ -84,7 +83,7 @@ def _matches_bits(pattern: str, word: int) -> bool:
 
 
 def _matches_status(wanted: tuple[int, ...], status: int) -> bool:
-    """An empty column matches anything. Single-bit errors may be combined; numbers must be equal."""
+    """Empty matches anything. Single-bit errors may be combined; numbers must be equal."""
     return not wanted or any(status == want or (_is_one_bit(want) and status & want) for want in wanted)
 
 

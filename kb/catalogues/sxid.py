@@ -12,7 +12,7 @@ Fatal = Literal["always", "potentially", "no", "unstated"]
 
 @dataclass(frozen=True, slots=True)
 class SXid:
-    """One code. `fatal` follows the fabric manager guide; the kernel message takes precedence."""
+    """`fatal` follows the fabric manager guide; the kernel message takes precedence."""
 
     code: int
     name: str

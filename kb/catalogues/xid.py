@@ -1,4 +1,4 @@
-"""Xid error codes of the NVIDIA driver: meaning, action, and what repeats imply. Pure."""
+"""Xid codes: meaning, action, and what repeats imply. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MIN_REPEAT_OCCASIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """One code. `immediate` and `investigate` are NVIDIA's action classes; `kind` is the subject."""
+    """`immediate` and `investigate` are NVIDIA's action classes; `kind` is the subject."""
 
     code: int
     mnemonic: str
@@ -30,7 +30,7 @@ class Xid:
 
 
 class Occurrence(Protocol):
-    """An Xid event of a kernel log; implemented by kb.logs.event.LogEvent."""
+    """An Xid event, as kb.logs.event.LogEvent."""
 
     @property
     def kind(self) -> str: ...
@@ -48,7 +48,7 @@ class Occurrence(Protocol):
 
 @cache
 def load_xids() -> Mapping[int, Xid]:
-    """Return all codes, 1 to 172."""
+    """Codes 1 to 172."""
     return {xid.code: xid for xid in map(_parse_row, load_table("xid"))}
 
 
@@ -57,9 +57,9 @@ def find_xid(code: int) -> Xid | None:
 
 
 def classify_repeats(events: Iterable[Occurrence], codes: Sequence[int] = (13, 31)) -> dict[str, Repeat]:
-    """Classify, per device with enough occasions, how its application-like errors repeat.
+    """Classify how application-like errors repeat, per device with enough occasions.
 
-    The same GPC and TPC every time means hardware. A single GPU makes hardware likely, several make the program likely.
+    The same GPC and TPC each time means hardware. One GPU makes hardware likely, several the program.
     """
     by_device: dict[str, list[Occurrence]] = {}
     for event in events:
@@ -88,7 +88,7 @@ def _parse_row(row: Mapping[str, str]) -> Xid:
 
 
 def _count_occasions(events: Sequence[Occurrence]) -> int:
-    """Count affected processes or moments more than SAME_OCCASION_SECONDS apart; events without either count singly."""
+    """Count processes or moments more than SAME_OCCASION_SECONDS apart; without either, single events."""
     pids = {pid for event in events for pid in (event.attrs.get("pids") or [event.attrs.get("pid")]) if pid is not None}
     spans = sorted(span for event in events if (span := _get_time_span(event)))
     if not pids and not spans:
@@ -103,7 +103,7 @@ def _count_occasions(events: Sequence[Occurrence]) -> int:
 
 
 def _get_time_span(event: Occurrence) -> tuple[datetime, datetime, int] | None:
-    """Return first time, last time and count of an aggregated event."""
+    """Return first time, last time and count."""
     first, last = event.attrs.get("first"), event.attrs.get("last")
     if isinstance(first, str) and isinstance(last, str):
         return datetime.fromisoformat(first), datetime.fromisoformat(last), int(event.attrs.get("count", 1))
@@ -111,7 +111,7 @@ def _get_time_span(event: Occurrence) -> tuple[datetime, datetime, int] | None:
 
 
 def _is_one_place(events: Sequence[Occurrence]) -> bool:
-    """Return whether all located exceptions name one GPC and TPC, on enough occasions."""
+    """All located exceptions name one GPC and TPC, often enough."""
     placed = [event for event in events if event.attrs.get("gpc") is not None and event.attrs.get("tpc") is not None]
     places = {(event.attrs["gpc"], event.attrs["tpc"], event.attrs.get("mig")) for event in placed}
     several = any("migs" in event.attrs for event in placed)  # each MIG instance counts its own GPCs
@@ -119,6 +119,6 @@ def _is_one_place(events: Sequence[Occurrence]) -> bool:
 
 
 def _has_dominant_device(times: Mapping[str, int]) -> bool:
-    """Return whether one device has nearly all errors; a stray error elsewhere does not clear it."""
+    """A stray error elsewhere does not clear the device."""
     most = max(times.values())
     return most >= MIN_REPEAT_OCCASIONS and most >= 0.75 * sum(times.values())

@@ -1,7 +1,6 @@
-"""Customer wording of each cause per language. English is in the taxonomy's leaves, other languages in files beside
-this one.
+"""Customer wording of causes:
 
-A site's own leaf is shown in English in every language.
+English in the taxonomy's leaves, other languages here. A site's own leaf stays English.
 """
 
 import re
@@ -35,7 +34,7 @@ class BadWords(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CauseWords:
-    """Customer wording of one cause. `fix` is set if the customer can repair it."""
+    """`fix` is set if the customer can repair the cause."""
 
     title: str
     words: str
@@ -58,7 +57,7 @@ class _LanguageModel(StrictModel):
 
 @dataclass(frozen=True)
 class CustomerWords:
-    """All causes in all languages: `in_language[language][label]`."""
+    """`in_language[language][label]`."""
 
     taxonomy: Taxonomy
     in_language: Mapping[str, Mapping[str, _CauseModel]]
@@ -70,7 +69,7 @@ class CustomerWords:
         return (ENGLISH, *sorted(self.in_language))
 
     def get_cause_words(self, label: str, language: str = ENGLISH) -> CauseWords:
-        """Return a leaf's wording, in English as a fallback. Raises KeyError."""
+        """Fall back to English. Raises KeyError."""
         leaf = self.taxonomy.get_leaf(label)
         said = self.in_language.get(language, {}).get(label)
         if said is None:
@@ -83,7 +82,7 @@ class CustomerWords:
 
 
 def remove_promises(words: str) -> str:
-    """Remove what the provider does about the cause, for use before approval. The first clause stays."""
+    """Remove what the provider does, for use before approval. The first clause stays."""
     first, *rest = words.removesuffix(".").split("; ")
     kept = [first]
     for clause in rest:
@@ -102,9 +101,7 @@ def _translate_comments(block: str, comments: Mapping[str, str]) -> str:
 
 
 def load_customer_words(taxonomy: Taxonomy, folder: Path = FOLDER) -> CustomerWords:
-    """Load every language of the folder. BadWords lists all problems: unknown leaf or comment, missing words, invalid
-    file.
-    """
+    """BadWords lists all problems: unknown leaf or comment, missing words, invalid file."""
     problems = Problems()
     languages: dict[str, Mapping[str, _CauseModel]] = {}
     comments: dict[str, Mapping[str, str]] = {}

@@ -1,6 +1,4 @@
-"""Files of a folder or zip archive, opened as bytes. Links are not followed; archives are checked for size before
-reading.
-"""
+"""Files of a folder or zip, opened as bytes. Links are not followed; archive sizes are checked first."""
 
 import os
 import zipfile
@@ -22,14 +20,12 @@ class UnreadableExport(Exception):
 
 
 class FileTree(Protocol):
-    """Files by name."""
 
     def iter_names(self) -> Iterator[str]:
-        """Yield names in order."""
         ...
 
     def open_file(self, name: str) -> IO[bytes]:
-        """Open a file. Raises READ_ERRORS."""
+        """Raises READ_ERRORS."""
         ...
 
 
@@ -71,7 +67,7 @@ class ZipTree:
 
 
 def open_file_tree(path: Path) -> FileTree:
-    """Open a folder, file or zip. Raises UnreadableExport."""
+    """Raises UnreadableExport."""
     if not path.exists():
         raise UnreadableExport(f"{path} is not there")
     if not path.is_dir() and not path.is_file():

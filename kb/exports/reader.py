@@ -1,4 +1,4 @@
-"""Read every past incident and guide of an export, one by one."""
+"""Read every past incident and guide of an export."""
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
@@ -19,9 +19,9 @@ MAX_PAGE_CHARS: Final = 1 << 20  # of a Markdown guide or YAML file that are rea
 
 
 def iter_export_rows(path: Path, mapped: Mapping[str, str] | None = None) -> Iterator[ExportRow | UnreadRow]:
-    """Yield the rows of a file, folder or zip in order of names and lines, or UnreadRow. JSON and CSV files are
-    streamed. Raises
-    UnreadableExport.
+    """Yield rows of a file, folder or zip in order; UnreadRow for the rest.
+
+    Streams large files. Raises UnreadableExport.
     """
     tree = open_file_tree(path)
     names = [*tree.iter_names()]
@@ -61,14 +61,14 @@ def _read_json(text: IO[str]) -> NumberedValues:
 
 
 def _read_jsonl(text: IO[str]) -> NumberedValues:
-    """Parse line by line, so a broken line affects no other."""
+    """A broken line affects no other."""
     for number, line in iter_lines(text):
         if line is None or line.strip():
             yield number, parse_json_value(line)
 
 
 def _read_csv(text: IO[str]) -> NumberedValues:
-    """Merge repeated columns (Jira's comments) into a list. Report short rows: a truncated file ends in one."""
+    """Repeated columns (Jira's comments) become a list. Short rows are reported: a truncated file ends in one."""
     lines = (line for _, line in iter_lines(text) if line is not None)
     first = next(lines, "")
     parts = max(",;\t", key=first.count)
@@ -106,7 +106,7 @@ def _read_markdown(text: IO[str]) -> NumberedValues:
 
 
 def _read_yaml(text: IO[str]) -> NumberedValues:
-    """Read our own files: one incident, or `incidents:` with a list."""
+    """One incident, or `incidents:` with a list."""
     try:
         found = load_plain(text.read(MAX_PAGE_CHARS))
     except yaml.YAMLError as why:

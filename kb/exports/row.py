@@ -1,7 +1,4 @@
-"""One past incident or guide, from a mapping in any known foreign shape. Pure.
-
-FIELD_ALIASES maps the names of GitHub, Jira and ServiceNow; `--map` extends it.
-"""
+"""One past incident or guide from a foreign mapping: GitHub, Jira, ServiceNow, extended by `--map`. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +63,7 @@ class ExportRow:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRow:
-    """A place in a file that is no incident, and why."""
+    """A place that is no incident, and why."""
 
     where: str
     why: str
@@ -76,7 +73,7 @@ class UnreadRow:
 
 
 def parse_export_row(given: Any, where: str, mapped: Mapping[str, str] | None = None) -> ExportRow:
-    """Build a row. `where` replaces a missing id; `mapped` is foreign column → our field. Raises NotAnIncident."""
+    """`where` replaces a missing id; `mapped` is foreign column → our field. Raises NotAnIncident."""
     if not isinstance(given, Mapping):
         raise NotAnIncident("is no mapping")
     found = _map_fields(given, mapped or {})
@@ -101,7 +98,7 @@ def parse_export_row(given: Any, where: str, mapped: Mapping[str, str] | None = 
 
 
 def format_iso_time(given: Any) -> str:
-    """Convert a time of any known export (ISO, epoch seconds, ServiceNow, Jira) to ISO in UTC, or ""."""
+    """Convert known exports' times (ISO, epoch, ServiceNow, Jira) to ISO in UTC, or ""."""
     if isinstance(given, int | float) and not isinstance(given, bool):
         return _format_epoch_time(given)
     text = str(given or "").strip()[:40]
@@ -166,7 +163,7 @@ def _extract_text(given: Any) -> str:
 
 
 def _iter_text_pieces(given: Any, deep: int) -> Iterator[str]:
-    """Yield plain text, or the text of Atlassian document nodes."""
+    """Plain text, or Atlassian document nodes."""
     if isinstance(given, str | int | float) and not isinstance(given, bool):
         yield str(given)[:MAX_TEXT_CHARS]
     elif isinstance(given, Mapping) and deep:

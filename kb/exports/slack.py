@@ -1,4 +1,4 @@
-"""Slack exports: a folder per channel, a file per day. A thread with an answer, or a long message, is an incident."""
+"""Slack exports: a folder per channel, a file per day. An answered or long message is an incident."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
@@ -17,7 +17,7 @@ def is_slack_export(names: frozenset[str]) -> bool:
 
 
 def iter_slack_rows(tree: FileTree, begins: Callable[[str], str]) -> Iterator[ExportRow | UnreadRow]:
-    """Yield every thread, channel by channel. `begins` converts a file name to the location shown to people."""
+    """Yield every thread. `begins` converts a file name to a location for people."""
     names = [name for name in tree.iter_names() if name.count("/") == 1 and name.endswith(".json")]
     people = _read_people(tree)
     for channel, days in groupby(names, lambda name: name.partition("/")[0]):

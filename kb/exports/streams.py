@@ -1,4 +1,4 @@
-"""Decode bytes of unknown encoding and stream the values of a JSON document, without holding a whole file."""
+"""Decode unknown encodings and stream JSON values, without holding a whole file."""
 
 import codecs
 import io
@@ -15,7 +15,6 @@ _STRING_ENDS_PATTERN = re.compile(r'["\\]')
 
 
 def _decode_as_latin1(why: UnicodeError) -> tuple[str, int]:
-    """Decode bytes that are not UTF-8 as Latin-1."""
     if isinstance(why, UnicodeDecodeError):
         return bytes(why.object[why.start : why.end]).decode("latin-1"), why.end
     raise why
@@ -25,7 +24,7 @@ codecs.register_error("rackmedic_latin", _decode_as_latin1)
 
 
 def open_text(raw: IO[bytes]) -> io.TextIOWrapper:
-    """Open as text: encoding by BOM, else UTF-8 with Latin-1 for invalid bytes."""
+    """Decode by BOM, else UTF-8 with Latin-1 for invalid bytes."""
     held = io.BufferedReader(raw) if isinstance(raw, io.RawIOBase) else raw
     start = held.peek(4)[:4] if isinstance(held, io.BufferedReader) else b""
     encoding = next((name for mark, name in _BOMS if start.startswith(mark)), "utf-8")
@@ -34,7 +33,7 @@ def open_text(raw: IO[bytes]) -> io.TextIOWrapper:
 
 
 def iter_lines(text: IO[str]) -> Iterator[tuple[int, str | None]]:
-    """Yield each line with its number; None for a line longer than MAX_ROW_CHARS."""
+    """Yield numbered lines; None for one longer than MAX_ROW_CHARS."""
     number = 0
     while line := text.readline(MAX_ROW_CHARS):
         number += 1
@@ -57,7 +56,7 @@ class _ObjectSplitter:
         self.began = 1
 
     def feed(self, chunk: str) -> Iterator[tuple[int, str | None]]:
-        """Yield objects that end in this chunk: first line and text, or None if too long."""
+        """Yield first line and text of each complete object; None if too long."""
         at = counted = 0
         for place, sign in self._iter_brackets(chunk):
             if sign in "{[":
@@ -83,7 +82,7 @@ class _ObjectSplitter:
             self._held.clear()
 
     def _iter_brackets(self, chunk: str) -> Iterator[tuple[int, str]]:
-        """Yield brackets outside strings."""
+        """Outside strings."""
         at = 0
         if self.escaped and chunk:
             at, self.escaped = 1, False
@@ -99,14 +98,12 @@ class _ObjectSplitter:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the document ended inside an object."""
         return self._inside
 
 
 def iter_json_values(text: IO[str]) -> Iterator[tuple[int, Any]]:
-    """Yield the objects of an array, of an enclosed array (`{"issues": […]}`) or of a sequence, each with its first
-    line. An unreadable one
-    yields a ValueError as its value.
+    """Yield objects of an array, an enclosed array (`{"issues": […]}`) or a sequence, with line; ValueError for bad
+    ones.
     """
     first = text.read(CHUNK_CHARS)
     if (start := first.removeprefix("\ufeff").lstrip()) and start[0] not in "[{":
@@ -138,7 +135,7 @@ def _get_object_level(start: str) -> int:
 
 
 def parse_json_value(found: str | None) -> Any:
-    """Return the parsed value, or a ValueError; None means too long."""
+    """Return the value or a ValueError; None means too long."""
     if found is None:
         return ValueError(f"it is longer than {MAX_ROW_CHARS >> 20} MiB")
     try:

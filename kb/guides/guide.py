@@ -1,4 +1,4 @@
-"""A guide as a plan: steps that look, wait, apply a remedy or ask people, with order and conditions."""
+"""A guide as a plan of steps: look, wait, remedy or ask."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ NO_WAIT: Final = timedelta()
 
 @dataclass(frozen=True, slots=True)
 class StepCondition:
-    """A step's condition: `any` fact of the key satisfies the expression, or `none` does."""
+    """`any` or `none` of the key's facts satisfies the expression."""
 
     key: str
     quantifier: Literal["any", "none"]
@@ -25,7 +25,7 @@ class StepCondition:
 
 @dataclass(frozen=True, slots=True)
 class GuideStep:
-    """One step. Exactly one of `look`, `wait`, `remedy` and `ask` is set."""
+    """Exactly one of `look`, `wait`, `remedy` and `ask` is set."""
 
     id: str
     does: str = ""
@@ -43,7 +43,6 @@ class GuideStep:
 
     @property
     def says(self) -> str:
-        """One-line description."""
         plain = {
             "look": f"look with {', '.join(self.look)}",
             "wait": f"wait {self.wait.total_seconds():.0f} s",
@@ -55,7 +54,7 @@ class GuideStep:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A guide; each step comes after those that it waits for."""
+    """Each step comes after those that it waits for."""
 
     id: str
     title: str
@@ -64,13 +63,13 @@ class Guide:
     words: tuple[str, ...] = ()  # lower-case phrases that select it
 
     def score_match(self, symptoms: Collection[str], text: str) -> int:
-        """Return how well the guide matches the report; 0 for no match."""
+        """Return how well it matches the report; 0 for no match."""
         told = f" {' '.join(text.lower().split())} "
         return len(set(self.symptoms) & set(symptoms)) + sum(word in told for word in self.words)
 
 
 def find_best_guide(guides: Mapping[str, Guide], symptoms: Collection[str], text: str) -> Guide | None:
-    """Return the best matching guide, or None; the first of equals."""
+    """The first of equals; None without match."""
     fits = {guide.id: guide.score_match(symptoms, text) for guide in guides.values()}
     best = max(fits, key=lambda name: fits[name], default="")
     return guides[best] if best and fits[best] else None

@@ -1,5 +1,6 @@
-"""Load guides from YAML, or Markdown with fenced YAML, and check them against the catalogues. All problems are reported
-together.
+"""Load guides from YAML or Markdown with fenced YAML, and check them against the catalogues.
+
+Reports all problems at once.
 """
 
 import re
@@ -39,7 +40,7 @@ class BadGuides(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GuideVocabulary:
-    """Permitted parts of a guide. `checks` maps each check to the keys that it establishes."""
+    """Permitted parts; `checks` maps checks to the keys that they establish."""
 
     checks: Mapping[str, tuple[str, ...]]
     exclusive: frozenset[str]
@@ -47,7 +48,7 @@ class GuideVocabulary:
 
 
 def load_guides(*folders: Path, parts: GuideVocabulary) -> Mapping[str, Guide]:
-    """Return built-in guides and those of the folders, by id; a site's guide replaces a built-in one. Raises BadGuides."""
+    """Return guides by id; a site's guide replaces a built-in one. Raises BadGuides."""
     problems = Problems()
     ours = _load_folder(BUILT_IN, parts, problems)
     own = {name: guide for folder in folders for name, guide in _load_folder(folder, parts, problems).items()}
@@ -79,7 +80,7 @@ def _load_folder(folder: Path, parts: GuideVocabulary, problems: Problems) -> di
 
 
 def _has_plan(path: Path) -> bool:
-    """True also if the file cannot be read; that is reported on reading."""
+    """True for an unreadable file, which is reported later."""
     try:
         return any(_extract_fenced(path.read_text(encoding="utf-8", errors="replace")).split("\n"))
     except OSError:
@@ -87,7 +88,7 @@ def _has_plan(path: Path) -> bool:
 
 
 def _extract_fenced(given: str) -> str:
-    """Blank everything outside the fences, keeping line numbers."""
+    """Blank all else, keeping line numbers."""
     inside, kept = False, []
     for line in given.split("\n"):
         if inside and line.rstrip() == FENCE_CLOSING:
@@ -98,7 +99,6 @@ def _extract_fenced(given: str) -> str:
 
 
 def _build_guide(row: "_GuideModel", at: int, document: Document, parts: GuideVocabulary, problems: Problems) -> Guide:
-    """Build the guide with ordered steps, noting problems at their positions."""
     steps = [_build_step(one, row.steps[n - 1].id if n else "") for n, one in enumerate(row.steps)]
     for n, step in enumerate(steps):
         for field, why in _find_step_problems(step, steps, n, parts):
@@ -119,7 +119,7 @@ def _build_guide(row: "_GuideModel", at: int, document: Document, parts: GuideVo
 
 
 def _build_step(row: "_StepModel", above: str) -> GuideStep:
-    """Without `after`, a step follows the one above it."""
+    """Without `after`, a step follows the one above."""
     after = row.after if row.after is not None else ((above,) if above else ())
     return GuideStep(row.id, row.does, after, row.when, row.look, row.approve, row.wait, row.remedy, row.ask)
 
@@ -143,7 +143,7 @@ def _find_step_problems(step: GuideStep, steps: Sequence[GuideStep], at: int, pa
 
 
 def _order_steps(steps: Sequence[GuideStep]) -> list[GuideStep] | None:
-    """Return the steps in dependency order, otherwise as written; None for a cycle."""
+    """Dependency order, otherwise as written; None for a cycle."""
     waits = {step.id: [name for name in step.after if any(name == one.id for one in steps)] for step in steps}
     try:
         TopologicalSorter(waits).prepare()
@@ -167,7 +167,7 @@ def _compute_look_depth(ordered: Sequence[GuideStep]) -> int:
 def _find_unobservable_conditions(
     steps: Sequence[GuideStep], ordered: Sequence[GuideStep], parts: GuideVocabulary
 ) -> Iterable[tuple[int, str, str]]:
-    """Yield conditions on facts that no preceding step can establish."""
+    """Conditions on facts that no earlier step establishes."""
     told: dict[str, set[str]] = {}
     for step in ordered:
         before = {key for name in step.after for key in told.get(name, ())}

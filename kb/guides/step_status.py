@@ -1,4 +1,4 @@
-"""Status of a guide's run: each step's mark, computed from a GuideContext. Pure; the context has the clock."""
+"""Each step's mark in a guide's run, computed from a GuideContext, which has the clock. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,11 +24,11 @@ class GuideContext(Protocol):
         ...
 
     def get_look_status(self, step: GuideStep) -> "MarkReason":
-        """Return a look's mark; `next` if it should run."""
+        """`next` if it should run."""
         ...
 
     def get_remedy_status(self, step: GuideStep) -> "MarkReason":
-        """Return a remedy's mark; `people` if no finding calls for it."""
+        """`people` if no finding calls for it."""
         ...
 
     def get_wait_start(self, step: GuideStep) -> datetime | None:
@@ -37,7 +37,7 @@ class GuideContext(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MarkReason:
-    """A mark with its reason or observation, for people."""
+    """A mark and its reason."""
 
     mark: StepMark
     says: str = ""
@@ -45,7 +45,7 @@ class MarkReason:
 
 @dataclass(frozen=True, slots=True)
 class StepStatus:
-    """One step of a run. `due`: end of a wait."""
+    """`due`: end of a wait."""
 
     step: GuideStep
     mark: StepMark
@@ -54,7 +54,7 @@ class StepStatus:
 
 
 def compute_step_statuses(guide: Guide, ground: GuideContext) -> tuple[StepStatus, ...]:
-    """Return every step's status in order. Steps marked `next` can run together."""
+    """Steps marked `next` can run together."""
     found: dict[str, StepStatus] = {}
     for step in guide.steps:
         found[step.id] = _compute_step_status(step, found, ground)
@@ -83,7 +83,7 @@ def _compute_step_status(step: GuideStep, before: dict[str, StepStatus], ground:
 
 
 def _compute_wait_status(step: GuideStep, ground: GuideContext) -> StepStatus:
-    """A wait starts when its turn comes; no process sleeps for it."""
+    """A wait starts at its turn; no process sleeps for it."""
     due = (ground.get_wait_start(step) or ground.now) + step.wait
     left = (due - ground.now).total_seconds()
     if left > 0:

@@ -1,4 +1,4 @@
-"""BM25 over a small set of texts. Pure Python: ranking a few hundred texts takes about a millisecond."""
+"""BM25 over a small set of texts. Pure Python: a few hundred texts rank in about a millisecond."""
 
 import math
 from collections import Counter
@@ -11,7 +11,7 @@ TERM_SATURATION, LENGTH_NORMALIZATION = 2.0, 0.6  # k1: saturation of repeated t
 
 
 def compute_term_weights(terms: Sequence[str], average: float) -> dict[str, float]:
-    """Return a document's saturated term counts, its part of BM25."""
+    """Return saturated term counts."""
     held = TERM_SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * len(terms) / max(average, 1.0))
     return {term: count * (TERM_SATURATION + 1) / (count + held) for term, count in Counter(terms).items()}
 
@@ -32,7 +32,7 @@ class BM25Corpus:
         return cls({name: compute_term_weights(words, average) for name, words in terms.items()}, rarity, average)
 
     def score_documents(self, text: str) -> dict[str, float]:
-        """Return scores of texts that share a term with the query."""
+        """Score texts that share a term with the query."""
         query = set(extract_terms(text)) & self.rarity.keys()
         found = {
             name: sum(self.rarity[term] * weights[term] for term in query if term in weights) for name, weights in self.documents.items()
@@ -40,7 +40,7 @@ class BM25Corpus:
         return {name: score for name, score in found.items() if score > 0}
 
     def compute_similarity(self, text: str, other: str) -> float:
-        """Return the rarity-weighted similarity of two texts, 0 to 1."""
+        """Return rarity-weighted similarity, 0 to 1."""
         return self.compute_term_similarity(frozenset(extract_terms(text)), frozenset(extract_terms(other)))
 
     def compute_term_similarity(self, mine: frozenset[str], theirs: frozenset[str]) -> float:

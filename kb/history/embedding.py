@@ -1,6 +1,4 @@
-"""Dense vectors for the search of past incidents, from an external embedder that is skipped for a while after a
-failure.
-"""
+"""Dense vectors for searching past incidents, from an external embedder."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,14 +12,13 @@ class EmbeddingUnavailable(Exception):
 
 
 class Embedder(Protocol):
-    """Converts texts to vectors."""
 
     def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return one vector per text, in order, all of one length. Blocks. Raises EmbeddingUnavailable."""
+        """Return one vector per text, all of one length. Blocks. Raises EmbeddingUnavailable."""
 
 
 class BackoffEmbedder:
-    """An embedder with a pause after each failure. `trouble` says why; empty if it works."""
+    """Pauses an embedder after a failure. `trouble` says why."""
 
     def __init__(self, embedder: Embedder, clock: Callable[[], float] = time.monotonic) -> None:
         self._embedder, self._clock = embedder, clock
@@ -33,7 +30,7 @@ class BackoffEmbedder:
         return self._clock() >= self._until
 
     def embed_texts(self, texts: Sequence[str]) -> list[list[float]] | None:
-        """Return vectors, or None during a pause or on failure."""
+        """None during a pause or on failure."""
         if not self.is_ready:
             return None
         try:
@@ -44,5 +41,4 @@ class BackoffEmbedder:
         return found
 
     def back_off(self, why: str) -> None:
-        """Start a pause."""
         self._until, self.trouble = self._clock() + RETRY_AFTER_SECONDS, why

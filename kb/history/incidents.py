@@ -1,6 +1,4 @@
-"""Past incidents as recorded by people: seed files and accepted lessons. Files are authoritative; indexes are rebuilt
-from them.
-"""
+"""Past incidents from seed files and accepted lessons. Files are authoritative; indexes are rebuilt."""
 
 import functools
 from collections.abc import Collection
@@ -27,7 +25,7 @@ class BadSeeds(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PastIncident:
-    """Symptom, cause and deciding check of a past incident."""
+    """Symptom, cause and deciding check."""
 
     id: str
     title: str
@@ -46,17 +44,17 @@ class PastIncident:
     trust: float = 1.0  # factor on its similarity, 0 to 1
 
     def can_serve_tenant(self, tenant: str | None) -> bool:
-        """Return whether it may be used for this tenant's incident; None means operators."""
+        """None means operators."""
         return tenant is None or (not self.inside and self.tenant in ("", tenant))
 
     @property
     def text(self) -> str:
-        """Text for comparison. The title counts twice."""
+        """The title counts twice."""
         return join_texts((self.title, self.description, self.title, self.root_cause))
 
 
 def load_seeds(folder: Path = SEED_FOLDER, labels: Collection[str] | None = None) -> tuple[PastIncident, ...]:
-    """Return every incident of a folder. `labels`, if given, are the valid labels. Raises BadSeeds."""
+    """`labels`, if given, are the valid ones. Raises BadSeeds."""
     return _load_shipped() if folder == SEED_FOLDER and labels is None else _read_folder(folder, labels)
 
 

@@ -1,10 +1,7 @@
-"""Search index of past incidents, built from seed files and accepted lessons.
+"""Search index of past incidents and lessons.
 
-By default BM25 in this module. Qdrant is used with a server `url`, or in memory if an embedder provides dense vectors,
-whose ranks are fused with
-BM25's (RRF). Its client takes 45 MiB and seconds to import, so it is imported only then. The client blocks, so calls
-run in a thread, one
-at a time.
+By default BM25 here. Qdrant serves a server `url`, or in memory an embedder, whose ranks are fused with BM25's (RRF).
+Its client takes 45 MiB and seconds to import, so only then. It blocks, so calls run in a thread, one at a time.
 """
 
 import asyncio
@@ -31,7 +28,7 @@ _TYPICAL_TERM_COUNT = 60.0  # terms of an average incident, for an empty index
 
 @dataclass(frozen=True, slots=True)
 class SimilarIncident:
-    """A past incident and its similarity, 0 to 1."""
+    """`score` is the similarity, 0 to 1."""
 
     incident: PastIncident
     score: float
@@ -60,11 +57,8 @@ class SimilarIncident:
 class PastIncidentIndex:
     """Searchable past incidents, indexed at the first query or by `build_index`.
 
-    Scores always measure word similarity, with or without vectors. An incident without shared words is never returned,
-    and the best by words always
-    is.
-
-    `trouble` says why the last query failed; it stays empty for a query without matches.
+    Scores measure words, with or without vectors. An incident without shared words is never returned; the best by words
+    always is. `trouble` says why the last query failed.
     """
 
     def __init__(
@@ -92,25 +86,21 @@ class PastIncidentIndex:
         await asyncio.to_thread(self._run_locked, self._open_client if self._uses_qdrant else self._get_corpus)
 
     async def find_similar(self, text: str, k: int = 2, tenant: str | None = None) -> list[SimilarIncident]:
-        """Return the `k` most similar incidents usable for this tenant (None: operators), best first. Empty on failure
-        (`trouble`).
-        """
+        """Return the `k` most similar incidents for this tenant (None: operators), best first; none on failure."""
         return await asyncio.to_thread(self._run_locked, self._find_similar, text, k, tenant) or []
 
     async def add_incident(self, incident: PastIncident) -> None:
-        """Add or replace a lesson."""
+        """Replaces a lesson with the same id."""
         await asyncio.to_thread(self._run_locked, self._add_incident, incident)
 
     async def remove_incident(self, incident_id: str) -> None:
-        """Remove a lesson."""
         await asyncio.to_thread(self._run_locked, self._remove_incident, incident_id)
 
     async def replace_lessons(self, lessons: Iterable[PastIncident]) -> bool:
-        """Replace all lessons; shipped incidents stay. Return whether the index was updated."""
+        """Shipped incidents stay. Return whether the index was updated."""
         return bool(await asyncio.to_thread(self._run_locked, self._replace_lessons, tuple(lessons)))
 
     async def close(self) -> None:
-        """Close the client, if it was opened."""
         await asyncio.to_thread(self._release_client)
 
     def _release_client(self) -> None:
@@ -144,7 +134,7 @@ class PastIncidentIndex:
         return self._client
 
     def _rebuild_collection(self, client: "QdrantClient") -> None:
-        """Fill the collection; recreate it if its vectors have another size."""
+        """Recreate it if its vectors have another size."""
         from qdrant_client import models
 
         self._rebuild_corpus()
@@ -167,7 +157,7 @@ class PastIncidentIndex:
             client.upsert(self._collection, self._build_points(known, dense), wait=True)
 
     def _embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return vectors, or [] if unavailable. On a changed vector length, back off and rebuild the index later."""
+        """[] if unavailable. On another vector length, back off and rebuild later."""
         if self._embedder is None or not texts:
             return []
         found = self._embedder.embed_texts(texts) or []
@@ -218,7 +208,7 @@ class PastIncidentIndex:
         return sorted(self._build_similar((self._past[name] for name in best), text, tenant), key=lambda one: -one.score)[:k]
 
     def _build_similar(self, incidents: Iterable[PastIncident], text: str, tenant: str | None) -> list[SimilarIncident]:
-        """Return incidents usable for this tenant, scored by similarity times trust."""
+        """Similarity times trust, for this tenant."""
         return [
             SimilarIncident(one, self._corpus.compute_similarity(text, one.text) * one.trust)
             for one in incidents
@@ -226,7 +216,7 @@ class PastIncidentIndex:
         ]
 
     def _fuse_rankings(self, client: "QdrantClient", words: Any, text: str, most: int, tenant: str | None) -> list[SimilarIncident] | None:
-        """Rank by fused ranks and trust; None without vectors."""
+        """None without vectors."""
         from qdrant_client import models
         from qdrant_client.http.exceptions import ApiException
 
@@ -253,7 +243,7 @@ class PastIncidentIndex:
         return self._build_similar((one for one in map(self._replace_by_known, rows) if one is not None), text, tenant)
 
     def _reopen_client(self) -> "QdrantClient":
-        """Return the client; rebuild the collection with vectors once the embedder is ready again."""
+        """Add vectors once the embedder is ready again."""
         client = self._open_client()
         if self._embedder and not self._dense:
             self.trouble = self._embedder.trouble
@@ -262,7 +252,7 @@ class PastIncidentIndex:
         return client
 
     def _replace_by_known(self, row: PastIncident) -> PastIncident | None:
-        """Use this process's copy of a lesson: a server may still hold a retired one."""
+        """A server may still hold a retired lesson."""
         return self._past.get(row.id) if row.learnt else row
 
     def _add_incident(self, incident: PastIncident) -> None:
@@ -279,7 +269,7 @@ class PastIncidentIndex:
         self._rebuild_corpus()
 
     def _replace_lessons(self, lessons: Sequence[PastIncident]) -> bool:
-        """A lesson never replaces a shipped incident with the same id."""
+        """A lesson never replaces a shipped incident."""
         now = {one.id: _redact_incident(one) for one in lessons if one.id not in self._past or self._past[one.id].learnt}
         gone = [one.id for one in self._past.values() if one.learnt and one.id not in now]
         new = [one for one in now.values() if self._past.get(one.id) != one]
@@ -324,7 +314,7 @@ def _get_vector_size(collection: Any) -> int:
 
 
 def _redact_incident(incident: PastIncident) -> PastIncident:
-    """Redact before it may go to a server: people may have pasted secrets."""
+    """People may have pasted secrets, and this may go to a server."""
     words: dict[str, Any] = {
         name: redact_once(value) for name, value in asdict(incident).items() if isinstance(value, str) and name != "id"
     }

@@ -1,7 +1,4 @@
-"""Rank labels by a text's words alone, with BM25 over each leaf's texts and past incidents. Pure.
-
-The result orders hypotheses. It is never evidence.
-"""
+"""Rank labels by a text's words, with BM25 over leaves and past incidents. Orders hypotheses, never evidence. Pure."""
 
 import math
 import re
@@ -23,7 +20,7 @@ _DENIED_PATTERN = re.compile(r"\b(?:(?:no|not|never|nor|without)\s+(?:any\s+)?|n
 
 @dataclass(frozen=True)
 class LabelRanker:
-    """Reusable ranker: building costs more than ranking."""
+    """Keep one: building costs more than ranking."""
 
     leaves: tuple[Leaf, ...]
     labels: BM25Corpus  # by label: its own text and its past incidents'
@@ -39,7 +36,7 @@ class LabelRanker:
         return cls(leaves, _build_corpus(tuple((leaf.label, _build_label_text(leaf, told[leaf.label].values())) for leaf in leaves)), told)
 
     def without_incidents(self, past: Collection[str]) -> "LabelRanker":
-        """Return a copy without these past incidents; word rarities stay."""
+        """Copy without these past incidents; word rarities stay."""
         told, documents = dict(self.told), dict(self.labels.documents)
         for leaf in self.leaves:
             if told[leaf.label].keys() & set(past):
@@ -50,7 +47,7 @@ class LabelRanker:
         return replace(self, told=told, labels=replace(self.labels, documents=documents))
 
     def rank_labels(self, text: str, symptoms: Collection[str] = (), most: int = 10) -> list[tuple[str, float]]:
-        """Return labels with probabilities among all labels, best first; empty if no label has a word in common."""
+        """Return labels with probabilities, best first; none without a common word."""
         scores = self._compute_scores(text, symptoms)
         if not scores:
             return []
@@ -73,18 +70,18 @@ class LabelRanker:
 
 
 def count_phrases(leaf: Leaf, text: str) -> int:
-    """Count the leaf's phrases that occur in a lower-case text and are not negated."""
+    """Count the leaf's phrases in a lower-case text, without negated ones."""
     return sum(_contains_phrase(text, word) for word in leaf.words if word in text)
 
 
 def count_separate_phrases(leaf: Leaf, text: str) -> int:
-    """Like `count_phrases`, without phrases contained in another matching phrase."""
+    """Without phrases contained in another matching one."""
     said = [word for word in leaf.words if word in text and _contains_phrase(text, word)]
     return sum(not any(word != other and word in other for other in said) for word in said)
 
 
 def _contains_phrase(text: str, word: str) -> bool:
-    """Short phrases match whole words only: `ray` does not match in `array`, nor `ost` in `host`."""
+    """Short phrases match whole words: `ray` not in `array`, `ost` not in `host`."""
     at = text.find(word)
     while at >= 0:
         end = at + len(word)
@@ -97,7 +94,7 @@ def _contains_phrase(text: str, word: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _build_corpus(texts: tuple[tuple[str, str], ...]) -> BM25Corpus:
-    """Cached: each turn asks for the same texts, which change only with the taxonomy."""
+    """Cached: each turn asks for the same texts."""
     return BM25Corpus.build(dict(texts))
 
 

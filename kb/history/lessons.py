@@ -1,4 +1,4 @@
-"""Lessons from closed incidents, accepted by people: storage rows, export, import and trust. Pure."""
+"""Lessons from closed incidents, accepted by people: rows, export, import, trust. Pure."""
 
 import hashlib
 import json
@@ -61,7 +61,7 @@ class Lesson(StrictModel):
 
     @property
     def digest(self) -> str:
-        """Digest of what people decide about."""
+        """Covers what people decide about."""
         shown = self.model_dump(
             mode="json", exclude={"state", "by", "settled", "seen", "into", "right", "wrong", "borne_out"}, exclude_defaults=True
         )
@@ -69,11 +69,10 @@ class Lesson(StrictModel):
 
     @property
     def text(self) -> str:
-        """Text for comparison."""
         return join_texts((self.title, self.description, *self.symptoms, *self.signatures))
 
     def can_serve_tenant(self, tenant: str | None) -> bool:
-        """Return whether it may be used for this tenant's incident; None means operators."""
+        """None means operators."""
         return tenant is None or (not self.inside and self.tenant in ("", tenant))
 
     def to_past_incident(self, today: date) -> PastIncident:
@@ -95,13 +94,13 @@ class Lesson(StrictModel):
 
 
 def shorten_text(text: str, most: int) -> str:
-    """Return one redacted line of at most `most` characters."""
+    """Return one redacted line."""
     line = " ".join(str(redact_once(text)).split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def compute_trust(lesson: Lesson, today: date) -> float:
-    """Return trust from 0 to 1. An error weighs as much as two confirmations; unconfirmed lessons fade."""
+    """From 0 to 1. An error weighs as much as two confirmations; unconfirmed lessons fade."""
     shown = (1 + len(lesson.right)) / (1 + len(lesson.right) + 2 * len(lesson.wrong))
     days = max(0, (today - (lesson.borne_out or lesson.settled or lesson.on)).days)
     faded_to: float = 0.5 ** (days / HALF_LIFE_DAYS)
@@ -109,7 +108,7 @@ def compute_trust(lesson: Lesson, today: date) -> float:
 
 
 def count_outcome(lesson: Lesson, incident: str, label: str, today: date) -> Lesson:
-    """Count an incident's outcome. Each incident counts once, by its last outcome."""
+    """Each incident counts once, by its last outcome."""
     right = tuple(one for one in lesson.right if one != incident)
     wrong = tuple(one for one in lesson.wrong if one != incident)
     if label == lesson.label:
@@ -119,17 +118,14 @@ def count_outcome(lesson: Lesson, incident: str, label: str, today: date) -> Les
 
 
 def apply_outcome(lesson: Lesson, incident: str, label: str, today: date, *, told: bool) -> Lesson:
-    """Update an accepted lesson with the cause of an incident that recalled it, and retire it if trust is too low. A
-    barely similar lesson
-    (not `told`) can be confirmed but not refuted.
-    """
+    """Count and retire if needed. A barely similar lesson (not `told`) can be confirmed, not refuted."""
     if lesson.state != "accepted" or not (told or label == lesson.label):
         return lesson
     return retire_if_faded(count_outcome(lesson, incident, label, today), today)
 
 
 def accept_lesson(lesson: Lesson, by: str, today: date, twin: Lesson | None) -> Lesson:
-    """Accept the lesson, or fold it into its duplicate `twin`."""
+    """Accept, or fold into the duplicate `twin`."""
     into: dict[str, Any] = {"state": "folded", "into": twin.id} if twin else {"state": "accepted"}
     return lesson.model_copy(update={"by": by, "settled": today, **into})
 
@@ -139,12 +135,11 @@ def count_seen_again(lesson: Lesson, times: int) -> Lesson:
 
 
 def retire_lesson(lesson: Lesson, by: str, today: date) -> Lesson:
-    """Retire the lesson at a person's request."""
     return lesson.model_copy(update={"state": "retired", "by": by, "settled": today})
 
 
 def restore_lesson(lesson: Lesson, by: str, today: date) -> Lesson:
-    """Accept a retired lesson again: its errors are cleared and its age restarts."""
+    """Clears its errors and restarts its age."""
     return lesson.model_copy(update={"state": "accepted", "by": by, "settled": today, "wrong": (), "borne_out": None})
 
 
@@ -165,19 +160,18 @@ def _compute_word_overlap(one: str, other: str) -> float:
 
 
 def retire_if_faded(lesson: Lesson, today: date) -> Lesson:
-    """Retire the lesson if its trust is below MIN_TRUST."""
     gone = lesson.state == "accepted" and compute_trust(lesson, today) < MIN_TRUST
     return lesson.model_copy(update={"state": "retired", "settled": today, "by": ""}) if gone else lesson
 
 
 def build_lesson_rows(lessons: Iterable[Lesson]) -> list[dict[str, Any]]:
-    """Return accepted lessons as plain rows, by id."""
+    """Accepted ones, by id."""
     kept = sorted((one for one in lessons if one.state == "accepted"), key=lambda one: one.id)
     return [one.model_dump(mode="json", exclude_defaults=True, exclude={"by"}) for one in kept]
 
 
 def parse_lessons(rows: Sequence[Mapping[str, Any]], labels: Collection[str]) -> tuple[list[Lesson], list[str]]:
-    """Read rows as drafts, so that people here decide about them. Return lessons and problems of skipped rows."""
+    """Return drafts, so that people here decide, and problems of skipped rows."""
     found: dict[str, Lesson] = {}
     problems: list[str] = []
     for number, row in enumerate(rows, 1):

@@ -1,7 +1,6 @@
-"""Notes on repeated misdiagnoses, from accepted lessons: the blamed cause, the real one and the deciding check. Pure.
+"""Repeated misdiagnoses, from accepted lessons: blamed cause, real cause, deciding check. Pure.
 
-A note holds ids only, no people's text. It raises the real cause's prior where the blamed one leads, so it is checked
-earlier; it proves nothing.
+Notes hold ids, no people's text. One raises the real cause's prior where the blamed one leads; it proves nothing.
 """
 
 from collections import Counter
@@ -18,7 +17,7 @@ LEADING_CAUSES, NOTE_WEIGHT = 3, 0.5
 
 @dataclass(frozen=True, slots=True)
 class MistakeNote:
-    """`saved`: incidents in which the note would have helped. `detours`: incidents in which the blamed cause was right."""
+    """`saved`: incidents in which it would have helped. `detours`: those in which the blamed cause was right."""
 
     blamed: str
     was: str
@@ -38,9 +37,7 @@ class MistakeNote:
 
 
 def find_mistakes(lessons: Iterable[Lesson], reader: str | None = None) -> tuple[MistakeNote, ...]:
-    """Return notes from lessons usable for this tenant (None: operators), most frequent first. Lessons count `seen`
-    times.
-    """
+    """Return notes for this tenant (None: operators), most frequent first. Lessons count `seen` times."""
     known = [one for one in lessons if one.state == "accepted" and one.label and one.can_serve_tenant(reader)]
     pairs: dict[tuple[str, str], list[Lesson]] = {}
     for lesson in known:
@@ -51,14 +48,14 @@ def find_mistakes(lessons: Iterable[Lesson], reader: str | None = None) -> tuple
 
 
 def compute_note_weights(priors: Mapping[str, float], notes: Sequence[MistakeNote], labels: Collection[str]) -> dict[str, float]:
-    """Return the weights that useful notes add where their blamed cause leads."""
+    """Add where a useful note's blamed cause leads."""
     leading = sorted(priors, key=lambda label: (-priors[label], label))[:LEADING_CAUSES]
     return {note.was: NOTE_WEIGHT for note in notes if note.is_useful and note.blamed in leading and note.was in labels}
 
 
 @dataclass(slots=True)
 class MistakeNotes:
-    """The current notes; the owner of the lessons updates them."""
+    """The owner of the lessons updates them."""
 
     lessons: tuple[Lesson, ...] = field(default=())
 

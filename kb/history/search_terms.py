@@ -1,7 +1,6 @@
-"""Extract search terms: lower case, without filler, lightly stemmed, numbers joined with the preceding word (`xid 79` →
-`xid79`).
+"""Search terms: lower case, no filler, light stems, numbers joined with the word before (`xid 79` → `xid79`).
 
-Synonyms map to one term, so `card` or `hung` finds `GPU` or `hang`.
+Synonyms share a term: `card` or `hung` finds `GPU` or `hang`.
 """
 
 import re
@@ -103,9 +102,7 @@ _NONE_OF_PATTERN = re.compile(r"\bno (?:new |more )?(?:xids?|ecc|ooms?|nvlink|th
 
 
 def strip_boilerplate(text: str) -> str:
-    """Remove what is independent of the cause. If too little remains, return "" for a healthy report, else the whole
-    text.
-    """
+    """Remove what is independent of the cause. If too little remains: "" for a healthy report, else all of it."""
     printed = _ALWAYS_PATTERN.sub(" ", text[:_MAX_READ_CHARS])
     told = _NONE_OF_PATTERN.sub(" ", _CLAUSE_PATTERN.sub(_drop_if_healthy, printed)) + text[_MAX_READ_CHARS:]
     if len(told.split()) > MIN_TELLING_WORDS:
@@ -118,7 +115,7 @@ def _drop_if_healthy(clause: re.Match[str]) -> str:
 
 
 def extract_terms(text: str) -> list[str]:
-    """Return the text's terms in order, with repeats."""
+    """In order, with repeats."""
     words = _WORD_PATTERN.findall(_COMPOUND_PATTERN.sub(_name_compound, text[:_MAX_READ_CHARS].lower()))
     found: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
@@ -132,7 +129,7 @@ def extract_terms(text: str) -> list[str]:
 
 
 def hash_term(term: str) -> int:
-    """Return a machine-independent number for the sparse vector index."""
+    """Same on every machine; index of the sparse vector."""
     return zlib.crc32(term.encode())
 
 

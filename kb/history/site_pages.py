@@ -1,6 +1,6 @@
-"""A site's Markdown pages about its machines, found by label, host group, SKU and words.
+"""A site's Markdown pages about its machines, found by label, group, SKU and words.
 
-Front matter between `---` may set `title`, `labels`, `groups`, `skus` and `source`.
+Front matter: `title`, `labels`, `groups`, `skus`, `source`.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ class BadPages(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SitePage:
-    """One page. `id` is the file name without extension."""
+    """`id` is the file name without extension."""
 
     id: str
     title: str
@@ -40,7 +40,7 @@ class SitePage:
 
 
 def load_pages(folder: Path, labels: Collection[str] | None = None) -> tuple[SitePage, ...]:
-    """Return every `*.md` of a folder, redacted. `labels`, if given, are the valid labels. Raises BadPages."""
+    """Load a folder's `*.md`, redacted. `labels`, if given, are the valid ones. Raises BadPages."""
     problems = Problems()
     pages = [_read_page(path, labels, problems) for path in sorted(folder.glob("*.md"))]
     if problems.found:

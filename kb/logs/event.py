@@ -1,4 +1,4 @@
-"""Typed events of log lines, extracted before compression so that no number is masked."""
+"""Typed events of log lines, extracted before masking."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,7 @@ IDENTITY_ATTRS = ("pid", "name", "gpc", "tpc", "link", "recovery", "severity", "
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """`kind` is a `kb.fact_keys` key; `device` as in the line (PCI addresses in full, lower case); `line` is the raw
-    line.
-    """
+    """`kind` is a `kb.fact_keys` key; `device` as in the line (PCI addresses full, lower case)."""
 
     kind: str
     value: Any
@@ -25,7 +23,7 @@ class LogEvent:
 
 
 def fold_events(events: Iterable[LogEvent]) -> list[LogEvent]:
-    """Merge repeats in order of first occurrence, adding `count`, `first` and `last` (ISO times) to the attributes."""
+    """Merge repeats in order, adding `count`, `first` and `last` (ISO times)."""
     kept = list(events)
     groups: dict[tuple[object, ...], list[LogEvent]] = {}
     names: dict[int, str] = {}  # events of one message share their attrs object, so its identity is formatted once

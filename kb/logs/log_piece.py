@@ -1,6 +1,4 @@
-"""Whole log lines as bytes, each with its kind (digits zeroed). Lines are addressed by number and decoded only on
-demand.
-"""
+"""Whole log lines as bytes, each with its kind (digits zeroed), decoded only on demand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,27 +11,26 @@ _MAX_BYTES_PER_CHAR = 4  # of UTF-8
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """`sizes`: bytes of all preceding lines without line ends, for each line and the end."""
+    """`sizes`: bytes of preceding lines without line ends, per line and at the end."""
 
     block: bytes
     kinds: list[bytes]
     sizes: list[int]
 
     def get_start(self, number: int) -> int:
-        """Return the line's byte offset."""
+        """In bytes."""
         return self.sizes[number] + number
 
     def get_raw_line(self, number: int, most: int) -> bytes:
-        """Return at most `most` bytes of the line."""
         start = self.sizes[number] + number
         return self.block[start : min(self.sizes[number + 1] + number, start + most)]
 
     def get_line(self, number: int, most: int = MAX_LINE_CHARS) -> str:
-        """Return at most `most` characters, without a trailing carriage return."""
+        """Without trailing carriage return."""
         return self.get_raw_line(number, most * _MAX_BYTES_PER_CHAR).decode("utf-8", "replace")[:most].rstrip("\r")
 
     def get_lines(self, numbers: Sequence[int]) -> list[str]:
-        """Return many lines as `get_line` does, decoded at once."""
+        """Decoded at once."""
         block, sizes = self.block, self.sizes
         raw = [block[sizes[number] + number : sizes[number + 1] + number] for number in numbers]
         text = b"\n".join(raw)
@@ -42,11 +39,11 @@ class LogPiece:
         return text.decode("utf-8", "replace").split("\n")
 
     def count_chars(self, first: int, until: int) -> int:
-        """Count the characters between the starts of two lines."""
+        """Between two line starts."""
         return len(self.block[self.get_start(first) : self.get_start(until)].decode("utf-8", "replace"))
 
     def get_rest(self, number: int, before: int = 0) -> tuple["LogPiece", int]:
-        """Return the lines from `number` on with `before` characters of context, and the number of dropped lines."""
+        """Return the lines from `number` on with `before` characters of context, and how many were dropped."""
         floor, first = self.get_start(number) - before * _MAX_BYTES_PER_CHAR, number
         while first and self.get_start(first) > floor:
             first -= 1
@@ -55,7 +52,7 @@ class LogPiece:
 
 
 def build_piece(block: bytes) -> LogPiece:
-    """Build a piece from whole lines; the last may lack its line end."""
+    """The last line may lack its end."""
     kinds = block.translate(DIGITS_TO_ZERO).split(b"\n")
     if not kinds[-1]:
         kinds.pop()
@@ -63,7 +60,7 @@ def build_piece(block: bytes) -> LogPiece:
 
 
 def join_pieces(first: LogPiece, then: LogPiece) -> LogPiece:
-    """Join two pieces; the first must end with a line end."""
+    """The first must end with a line end."""
     if not first.kinds or not then.kinds:
         return first if first.kinds else then
     shift = first.sizes[-1]

@@ -1,7 +1,6 @@
-"""Parse log line prefixes: time, boot and writer, in the formats of dmesg, journalctl, syslog and /dev/kmsg.
+"""Parse line prefixes (time, boot, writer) of dmesg, journalctl, syslog and /dev/kmsg.
 
-Without a zone UTC is assumed; without a year the latest date that is not in the future. `source` distinguishes the
-kernel from a process that
+UTC without a zone; without a year, the latest date not in the future. `source` tells the kernel from a process that
 imitates it: `kernel`, a program's name, or empty if the format does not say.
 """
 
@@ -15,7 +14,6 @@ MONTH_NUMBERS = {name: number for number, name in enumerate(_MONTH.split("|"), 1
 
 
 class LinePrefix(NamedTuple):
-    """A line's prefix, and its message."""
 
     time: datetime | None
     boot_id: str
@@ -56,19 +54,19 @@ _DATED_HEADS = ("ring", "iso")  # with full date and time
 
 
 def split_head(line: str) -> LineHead | None:
-    """Return the kind of a line's head and the rest. Lines equal in both differ only in time."""
+    """Return head kind and rest; lines equal in both differ only in time."""
     found = _HEAD_PATTERN.match(line)
     return (found.lastgroup or "", line[found.end() :]) if found else None
 
 
 def read_head_time(line: str, head: LineHead, now: datetime | None = None) -> LinePrefix:
-    """Return the prefix for a known head; only its time is filled where the head has a date."""
+    """Only the time is filled where the head has a date."""
     time = _parse_time(line, now)[0] if head[0] in _DATED_HEADS else None
     return LinePrefix(time, "", "", found=True) if time else split_prefix(line, now)
 
 
 def split_prefix(line: str, now: datetime | None = None) -> LinePrefix:
-    """Split one line. `now` resolves a missing year."""
+    """`now` resolves a missing year."""
     if line.startswith("{"):
         return _parse_json_line(line)
     line = _WEEKDAY_PATTERN.sub("", line, count=1) if line[:1] in "MTWFS" else line
@@ -90,7 +88,7 @@ def _split_facility(line: str) -> tuple[str, str, bool]:
 
 
 def _parse_time(line: str, now: datetime | None) -> tuple[datetime | None, int, bool]:
-    """Return the time, its end, and whether the format is dmesg's own (without host and program)."""
+    """Return time, end, and whether it is dmesg's own format (no host and program)."""
     if iso := _ISO_PATTERN.match(line):
         time = build_time(iso[1], iso[3], iso[5], iso[6])
         return time, iso.end() if time else 0, iso[4] == "," or line.startswith("[")
@@ -138,7 +136,7 @@ def _find_json_writer(row: dict[str, Any]) -> str:
 
 
 def _decode_message(message: object) -> str:
-    """journald encodes an unclean MESSAGE as an array of bytes, and repeated fields as an array of strings."""
+    """journald encodes unclean text as an array of bytes, repeated fields as an array of strings."""
     if isinstance(message, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in message):
         return bytes(message).decode("utf-8", "replace")
     if isinstance(message, list):
@@ -147,7 +145,7 @@ def _decode_message(message: object) -> str:
 
 
 def build_time(day: str, clock: str, fraction: str | None = None, zone: str | None = None) -> datetime | None:
-    """Return a time with zone, or None if invalid."""
+    """None if invalid."""
     zone = "+00:00" if zone in (None, "", "Z", "UTC") else zone
     if zone and ":" not in zone:
         zone = f"{zone[:3]}:{zone[3:]}"
@@ -158,7 +156,7 @@ def build_time(day: str, clock: str, fraction: str | None = None, zone: str | No
 
 
 def build_time_without_year(month: int, day: int, clock: str, fraction: str | None, now: datetime | None) -> datetime | None:
-    """Return the latest such date at most a day ahead of now."""
+    """At most a day ahead of now."""
     now = now or datetime.now(UTC)
     for year in (now.year + 1, now.year, now.year - 1):
         time = build_time(f"{year}-{month:02}-{day:02}", clock, fraction)
@@ -168,7 +166,7 @@ def build_time_without_year(month: int, day: int, clock: str, fraction: str | No
 
 
 def find_time(line: str, now: datetime | None = None) -> datetime | None:
-    """Return a time near the start of a job's log line, or None."""
+    """Near the start of a job's log line."""
     head = line[:160]
     if found := _SOMEWHERE_PATTERN.search(head):
         return build_time(f"{found[1]}-{found[2]}-{found[3]}", found[4], found[5], found[6])

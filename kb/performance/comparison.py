@@ -1,6 +1,4 @@
-"""Compare observed with expected time, using measured peers if available, and find the resource that would explain it.
-Pure.
-"""
+"""Compare observed with expected time, and find the resource that explains it. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +16,7 @@ Verdict = Literal["as expected", "slow", "fast"]
 
 @dataclass(frozen=True, slots=True)
 class TimeComparison:
-    """Observed and expected time. `speeds`: per resource, the share of its speed that alone would explain the
-    observation.
-    """
+    """`speeds`: per resource, the share of its speed that alone would explain the observation."""
 
     expected: ExpectedTime
     seen: float
@@ -31,11 +27,10 @@ class TimeComparison:
 
     @property
     def ratio(self) -> float:
-        """Observed share of the expected speed."""
         return self.expected.seconds / self.seen
 
     def format_sentence(self) -> str:
-        """`23.1 s, where 12 s is expected (10.1 s to 14 s): slow, 0.52 of the expected speed; suspect compute: …`."""
+        """`23.1 s, where 12 s is expected (10.1 s to 14 s): slow, 0.52 of the expected speed; suspect …`."""
         want = self.expected
         told = f"{format_duration(self.seen)}, where {format_duration(want.seconds)} is expected ({format_duration(want.least)} to {format_duration(want.most)})"
         if self.verdict != "slow":
@@ -44,9 +39,7 @@ class TimeComparison:
 
 
 def compare_time(usual: ExpectedTime, seen: float, at_clock: ExpectedTime | None = None, mhz: float | None = None) -> TimeComparison:
-    """Compare a time with its interval and name a suspect. `at_clock` is the expectation at the observed SM clock
-    `mhz`.
-    """
+    """Name a suspect for a long time. `at_clock` is the expectation at the observed SM clock `mhz`."""
     if seen < usual.least:
         return TimeComparison(usual, seen, "fast")
     if seen <= usual.most:
@@ -70,7 +63,7 @@ def _format_explanation(at_clock: ExpectedTime, seen: float) -> str:
 
 
 def adjust_to_peers(model: ExpectedTime, times: Sequence[float]) -> ExpectedTime:
-    """Replace the model's time by the peers' median, with their robust spread as interval."""
+    """Replace the time by the peers' median, the interval by their robust spread."""
     if len(times) < MIN_PEERS:
         return model
     middle = median(times)
@@ -82,7 +75,7 @@ def adjust_to_peers(model: ExpectedTime, times: Sequence[float]) -> ExpectedTime
 
 
 def _compute_explaining_speed(usual: ExpectedTime, resource: Resource, seen: float) -> float | None:
-    """Return the share of its speed at which this resource alone explains `seen`, or None if it cannot."""
+    """Share of speed at which this resource alone explains `seen`; None if it cannot."""
     part = next(one for one in usual.parts if one.resource == resource)
     others = sum(one.seconds for one in usual.parts if not one.beside and one is not part)
     room = seen / usual.stretch - (0.0 if part.beside else others)

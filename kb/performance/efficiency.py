@@ -1,9 +1,7 @@
-"""Reachable share of a vendor's peak on healthy machines: centre and range per resource, with sources.
+"""Share of a vendor's peak that healthy machines reach: centre, range and source per resource.
 
-Four centres (matrix units in training) are fitted to published single-server results; those of single products are the
-middle of a table. The
-others are published statements about the resource. docs/performance.md validates the model and marks the rows used for
-fitting.
+Four centres (training) are fitted to published single-server results; single products use the middle of a table; the
+others are published statements. docs/performance.md validates the model and marks the rows used.
 """
 
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from kb.catalogues.accelerators import Accelerator, Precision
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """A share of peak with the range seen on healthy machines."""
+    """A share of peak and its range on healthy machines."""
 
     centre: float
     least: float
@@ -51,12 +49,11 @@ STEP_NVLINK, STEP_NETWORK = 3.4e-6, 14e-6
 
 
 def get_product_efficiency(precision: Precision) -> Efficiency:
-    """Return the matrix units' efficiency in a single product."""
     return PRODUCTS_8 if precision == "fp8" else PRODUCTS
 
 
 def get_training_efficiency(gpu: Accelerator, precision: Precision) -> Efficiency:
-    """Return the efficiency in training; for GPUs without published results the widest known range."""
+    """For GPUs without published results, the widest known range."""
     known = TRAINING.get((gpu.arch, precision))
     if known is not None:
         return known

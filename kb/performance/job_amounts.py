@@ -1,8 +1,7 @@
-"""Operations and bytes of a training step, computed from its shape without fitted constants.
+"""Operations and bytes of a training step, from its shape, without fitted constants.
 
-Products take 6 operations per parameter and token, attention 6 x layers x hidden x sequence per token (half of all
-pairs, causal).
-Activations take 34 bytes per token, layer and unit of width, each written and read in both passes (arXiv 2205.05198).
+Products: 6 operations per parameter and token; attention: 6 x layers x hidden x sequence per token (causal).
+Activations: 34 bytes per token, layer and unit of width, written and read in both passes (arXiv 2205.05198).
 """
 
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ OPTIMIZER_BYTES = 30.0  # read and written per parameter by one Adam update in s
 
 @dataclass(frozen=True, slots=True)
 class JobAmounts:
-    """Per GPU and step: FLOPs needed by the model and executed, bytes of memory, bytes past each kind of port."""
+    """Per GPU and step: FLOPs needed and executed, bytes of memory and past each kind of port."""
 
     model_flops: float
     flops: float
@@ -28,12 +27,12 @@ class JobAmounts:
 
 
 def compute_peer_bytes(size: float, ranks: int) -> float:
-    """Return the bytes that an all-reduce moves past each rank: 2(n-1)/n of `size`, as nccl-tests counts bus bandwidth."""
+    """2(n-1)/n of `size` per rank, as nccl-tests counts bus bandwidth."""
     return 2 * (ranks - 1) / ranks * size
 
 
 def compute_job_amounts(shape: JobShape, gpu: Accelerator) -> JobAmounts:
-    """Compute all amounts. A group within one NVLink domain uses NVLink, others the adapters."""
+    """Groups within one NVLink domain use NVLink, others the adapters."""
     near, far = _compute_port_bytes(shape, gpu)
     return JobAmounts(
         model_flops=compute_model_flops(shape) / shape.gpus,
@@ -46,12 +45,12 @@ def compute_job_amounts(shape: JobShape, gpu: Accelerator) -> JobAmounts:
 
 
 def compute_model_flops(shape: JobShape) -> float:
-    """Return the step's FLOPs without recomputation."""
+    """Without recomputation."""
     return 6.0 * shape.tokens * (shape.params + shape.depth * shape.width * shape.sequence)
 
 
 def _get_recompute_factor(shape: JobShape) -> float:
-    """Return the FLOP factor of activation recomputation: the full forward pass, or its attention."""
+    """Recompute the full forward pass, or its attention."""
     if shape.recompute == "full":
         return 4 / 3
     attention = shape.depth * shape.width * shape.sequence
@@ -67,12 +66,12 @@ def _compute_memory_bytes(shape: JobShape) -> float:
 
 
 def _count_all_reduces(shape: JobShape) -> int:
-    """Count a step's tensor-parallel all-reduces: two per layer and pass, two more with full recomputation."""
+    """Two per layer and pass, two more with full recomputation."""
     return (6 if shape.recompute == "full" else 4) * -(-shape.depth // shape.pipeline) * shape.micros if shape.tensor > 1 else 0
 
 
 def _compute_port_bytes(shape: JobShape, gpu: Accelerator) -> tuple[float, float]:
-    """Return bytes past one GPU over NVLink and over the adapters."""
+    """Past one GPU, over NVLink and adapters."""
     moved = {"nvlink": 0.0, "network": 0.0}
     activation = BYTES_PER_WEIGHT * shape.sequence / shape.context * shape.micro * shape.width
 
@@ -89,7 +88,7 @@ def _compute_port_bytes(shape: JobShape, gpu: Accelerator) -> tuple[float, float
 
 
 def _compute_gradient_bytes(shape: JobShape) -> float:
-    """Return data-parallel bytes: one sum; fully sharded weights are also gathered per micro batch."""
+    """One sum; fully sharded weights are also gathered per micro batch."""
     held = BYTES_PER_WEIGHT * shape.params / (shape.tensor * shape.pipeline)
     if shape.sharding == "full":
         return (2 * shape.micros + 1) * (shape.data - 1) / shape.data * held
@@ -97,7 +96,7 @@ def _compute_gradient_bytes(shape: JobShape) -> float:
 
 
 def _count_sharing_gpus(shape: JobShape, gpu: Accelerator) -> int:
-    """Count a server's GPUs that sum the same part, each sending its share over its own adapter."""
+    """GPUs of a server that sum the same part, each over its own adapter."""
     if shape.gpus <= gpu.domain:
         return 1
     return max(1, min(gpu.node // (shape.tensor * shape.context), shape.data))

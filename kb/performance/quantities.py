@@ -1,4 +1,4 @@
-"""Parse and format amounts: 70B parameters, 8G bytes, 350ms. Invalid text is refused with an example, never guessed."""
+"""Parse and format amounts: 70B, 8G, 350ms. Invalid text is refused with an example."""
 
 import math
 import re
@@ -15,17 +15,17 @@ class BadQuantity(ValueError):
 
 
 def parse_count(text: str) -> float:
-    """Parse `70B`, `7.5 b` or `1300`."""
+    """`70B`, `7.5 b`, `1300`."""
     return _parse_quantity(text, _COUNT_UNITS, "70B or 1.3T")
 
 
 def parse_bytes(text: str) -> float:
-    """Parse `8G`, `512MiB` or `1073741824`, in powers of two as nccl-tests does."""
+    """`8G`, `512MiB`; powers of two, as in nccl-tests."""
     return _parse_quantity(re.sub(r"(?i)([kmgt])i?b$", r"\1", text.strip()[:_MAX_CHARS]), _BYTE_UNITS, "8G or 512M")
 
 
 def parse_seconds(text: str) -> float:
-    """Parse `12.3s`, `350ms` or `2min`."""
+    """`12.3s`, `350ms`, `2min`."""
     return _parse_quantity(text, _SECOND_UNITS, "12.3s or 350ms")
 
 

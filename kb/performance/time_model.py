@@ -1,8 +1,7 @@
-"""Expected time of a workload from its operations and bytes, and their overlap.
+"""Expected time of a workload from operations, bytes and their overlap.
 
 Matrix units and memory work in sequence, ports in parallel with both (arXiv 2411.05349, section 4.2.2). The interval
-spans the efficiencies of
-healthy machines; at its upper end ports overlap with nothing.
+spans healthy machines; at its upper end ports overlap with nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ BYTES_PER_NUMBER: dict[Precision, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0
 
 @dataclass(frozen=True, slots=True)
 class TimePart:
-    """One resource's time: centre and range. `beside`: it works in parallel with the others."""
+    """One resource's time and range. `beside`: parallel with the others."""
 
     resource: Resource
     seconds: float
@@ -32,7 +31,7 @@ class TimePart:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTime:
-    """A time with interval and parts. `work` divided by seconds is a rate in `unit`."""
+    """`work` divided by seconds is a rate in `unit`."""
 
     says: str
     gpu: str
@@ -60,7 +59,7 @@ class ExpectedTime:
 
 
 def compute_expected_time(shape: Workload, gpu: Accelerator, mhz: float | None = None) -> ExpectedTime:
-    """Return the expected time at an SM clock, by default the usual one. Raises BadWorkload."""
+    """At an SM clock, by default the usual one. Raises BadWorkload."""
     match shape:
         case JobShape():
             return _model_job(shape, gpu, mhz)
@@ -74,7 +73,7 @@ def compute_expected_time(shape: Workload, gpu: Accelerator, mhz: float | None =
 
 
 def compute_overlapped_time(parts: Sequence[TimePart], stretch: float = 1.0) -> tuple[float, float, float]:
-    """Return the total at the centre and both ends of the interval. Ports alone always overlap each other."""
+    """Return centre and both ends. Ports alone always overlap."""
     inside, ports = [part for part in parts if not part.beside], [part for part in parts if part.beside]
 
     def hidden(of: Callable[[TimePart], float]) -> float:
@@ -100,7 +99,7 @@ def _build_expected(
 
 
 def get_peak_at_clock(gpu: Accelerator, precision: Precision, mhz: float | None) -> float:
-    """Return the matrix units' FLOP/s at a clock. Raises BadWorkload."""
+    """FLOP/s. Raises BadWorkload."""
     peak = gpu.get_peak_flops(precision)
     if peak is None:
         raise BadWorkload(
@@ -110,7 +109,7 @@ def get_peak_at_clock(gpu: Accelerator, precision: Precision, mhz: float | None)
 
 
 def _model_gemm(shape: Gemm, gpu: Accelerator, mhz: float | None) -> ExpectedTime:
-    """Within one product, loads overlap with computation, so the slower resource counts."""
+    """Loads overlap with computation: the slower resource counts."""
     operations = 2.0 * shape.m * shape.n * shape.k
     moved = BYTES_PER_NUMBER[shape.precision] * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
     parts = [
@@ -144,7 +143,7 @@ def _model_all_reduce(shape: AllReduce, gpu: Accelerator) -> ExpectedTime:
 
 
 def _build_ring_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> list[TimePart]:
-    """NVLinks and adapters work in parallel; the slower one counts."""
+    """NVLinks and adapters overlap: the slower counts."""
     here = min(shape.gpus, gpu.domain)
     delay = 2 * (here - 1) * efficiency.STEP_NVLINK
     reached = efficiency.IN_SWITCH if gpu.in_switch else efficiency.RING

@@ -1,6 +1,4 @@
-"""Workloads that can be modelled: training step, all-reduce, matrix product, copy. Each rejects invalid values by field
-name.
-"""
+"""Workloads: training step, all-reduce, product, copy. Each rejects invalid values by field name."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -27,11 +25,9 @@ class BadWorkload(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class JobShape:
-    """One training step of a dense transformer. `batch` counts sequences over all GPUs; data parallelism follows from
-    the other fields.
+    """One training step of a dense transformer. `batch` counts sequences over all GPUs.
 
-    `layers` and `hidden` are estimated from `params` if 0. `interleave` is the number of model chunks per pipeline
-    stage.
+    `layers` and `hidden` are estimated if 0. `interleave`: model chunks per pipeline stage.
     """
 
     params: float
@@ -71,7 +67,7 @@ class JobShape:
 
     @property
     def data(self) -> int:
-        """Number of model replicas."""
+        """Model replicas."""
         return self.gpus // self.model_gpus
 
     @property
@@ -85,7 +81,7 @@ class JobShape:
 
     @property
     def width(self) -> float:
-        """Hidden size, given or estimated from `params` (12 x layers x hidden²)."""
+        """Hidden size, given or from `params` (12 x layers x hidden²)."""
         return float(self.hidden) if self.hidden else (HIDDEN_PER_LAYER * self.params / 12) ** (1 / 3)
 
     @property
@@ -93,7 +89,6 @@ class JobShape:
         return self.layers or max(1, round(self.params / (12 * self.width**2)))
 
     def describe(self) -> str:
-        """`a step of 70 B parameters: 1,024 sequences of 8,192 on 64 GPUs (tensor 8, pipeline 4, data 2)`."""
         parts = (("tensor", self.tensor), ("pipeline", self.pipeline), ("context", self.context), ("data", self.data))
         split = ", ".join(f"{name} {n}" for name, n in parts if n > 1 or name == "data")
         return (
@@ -104,7 +99,7 @@ class JobShape:
 
 @dataclass(frozen=True, slots=True)
 class AllReduce:
-    """An all-reduce. `network` overrides the total bytes/s of a server's adapters."""
+    """`network` overrides the total bytes/s of a server's adapters."""
 
     size: float
     gpus: int
@@ -143,7 +138,7 @@ COPY_KINDS: tuple[CopyKind, ...] = ("host", "peer", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A one-way copy: host to GPU, GPU to GPU over NVLink, or within a GPU's memory (read and write)."""
+    """One-way: host to GPU, GPU to GPU, or within a GPU's memory (read and write)."""
 
     size: float
     kind: CopyKind = "host"

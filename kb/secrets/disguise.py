@@ -1,4 +1,4 @@
-"""Characters that hide a secret from patterns but not from people: zero-width, terminal colours, look-alike alphabets."""
+"""Characters that hide a secret from patterns, not from people: zero-width, terminal colours, look-alikes."""
 
 import re
 import unicodedata
@@ -30,19 +30,19 @@ _WRITTEN_SIGNS = ("%3d", "%3D", "%3a", "%3A", "%22", "&quot;", "&#3", "&#x2", "&
 
 
 def may_hide(text: str) -> bool:
-    """Return whether the text may hold a disguise. Cheap for plain ASCII."""
+    """Cheap for plain ASCII."""
     return _has_written_signs(text) or _has_displayed_disguise(text)
 
 
 def select_hiding_test(block: str) -> Callable[[str], bool] | None:
-    """Return the cheapest sufficient per-line test for this block, or None if no line can hide anything."""
+    """Return the cheapest sufficient per-line test; None if no line can hide anything."""
     if _has_written_signs(block):
         return may_hide
     return _has_displayed_disguise if _has_displayed_disguise(block) else None
 
 
 def _has_written_signs(text: str) -> bool:
-    """Spelled signs, or characters that terminals do not display."""
+    """Spelled signs, or characters that terminals do not show."""
     if ("%3" in text or "%2" in text or "&" in text) and any(sign in text for sign in _WRITTEN_SIGNS):
         return True
     if text.isprintable():
@@ -58,7 +58,7 @@ def _has_displayed_disguise(text: str) -> bool:
 
 
 def redact_disguised(line: str, clean: Callable[[str], str]) -> str:
-    """Redact what `clean` finds in the undisguised line; otherwise return the line unchanged."""
+    """Redact what `clean` finds in the undisguised line."""
     plain, places = _read_plainly(line)
     if plain == line:
         return line
@@ -70,11 +70,10 @@ _GONE_PATTERN = re.compile(r"\[redacted[^\]\n]{0,60}\]")
 
 
 def apply_redactions(line: str, plain: str, places: Sequence[int], said: str) -> str:
-    """Transfer redactions from the plain reading to the line, keeping its other characters.
+    """Transfer redactions from the plain reading to the line.
 
-    `places` maps each character of `plain`, and its end, to the line. The kept parts of `said` occur in `plain` in
-    order. Matching each at its
-    first occurrence is safe: the result never shows more than `said`.
+    `places` maps `plain`'s characters and end to the line. Kept parts of `said` occur in `plain` in order; the first
+    occurrence is safe, because the result never shows more than `said`.
     """
     kept, marks = _GONE_PATTERN.split(said), _GONE_PATTERN.findall(said)
     parts: list[str] = []
@@ -90,9 +89,7 @@ def apply_redactions(line: str, plain: str, places: Sequence[int], said: str) ->
 
 
 def _replace_changed_part(line: str, plain: str, places: Sequence[int], said: str) -> str:
-    """Fallback if more changed than redactions: replace everything between the first and last change by its plain
-    reading.
-    """
+    """If more changed: replace all between the first and last change by its plain reading."""
     same = min(len(plain), len(said))
     head = next((at for at in range(same) if plain[at] != said[at]), same)
     tail = next((at for at in range(same - head) if plain[-1 - at] != said[-1 - at]), same - head)
@@ -101,7 +98,7 @@ def _replace_changed_part(line: str, plain: str, places: Sequence[int], said: st
 
 
 def _read_plainly(line: str) -> tuple[str, list[int]]:
-    """Return the undisguised line, and the position in the line of each character and the end."""
+    """Return the undisguised line and each character's position."""
     parts: list[str] = []
     places: list[int] = []
     at = 0

@@ -1,4 +1,4 @@
-"""Secrets in escaped inner texts, such as JSON in JSON or quoted logs. Escapes are decoded level by level."""
+"""Secrets in escaped texts, such as JSON in JSON, decoded level by level."""
 
 import re
 from array import array
@@ -18,7 +18,7 @@ def has_escapes(text: str) -> bool:
 
 
 def unescape_once(text: str) -> str:
-    """Decode one level of escapes, fast and without positions."""
+    """Fast, without positions."""
     if _BACKSLASH_MARK in text:
         return _unescape_with_places(text)[0]
     text = text.replace("\\\\", _BACKSLASH_MARK)
@@ -30,7 +30,7 @@ def unescape_once(text: str) -> str:
 
 
 def redact_escaped(line: str, clean: Callable[[str], str]) -> str:
-    """Redact what `clean` finds at any level of escapes, keeping all else as written."""
+    """Redact what `clean` finds at any level; keep all else as written."""
     level, depth, plain = 0, 0, line
     places: Sequence[int] = range(len(line) + 1)
     while level < MAX_ESCAPE_LEVELS:
@@ -52,7 +52,6 @@ def redact_escaped(line: str, clean: Callable[[str], str]) -> str:
 
 
 def _unescape_with_places(text: str) -> tuple[str, Sequence[int]]:
-    """Decode one level, with the position of each character and the end."""
     parts: list[str] = []
     places = array("q")
     at = 0

@@ -1,7 +1,6 @@
-"""Lines of a PEM key without its header, cut by a log or pasted partially. Recognised by length and randomness. Lines
-under a public header stay.
+"""Lines of a PEM key without header, recognised by length and randomness. Lines under a public header stay.
 
-Changes the lines in place; each is read a bounded number of times.
+Changes lines in place; each is read a bounded number of times.
 """
 
 import re
@@ -24,7 +23,7 @@ MIN_DISTINCT_CHARS, MIN_CHARS_PER_CASE, MIN_CHANGES = 26, 9, 20
 
 
 def may_be_key_body(masked: str) -> bool:
-    """Return whether a masked line may be part of a key. Cheap for others."""
+    """Cheap for others."""
     said = masked[-100:].rstrip(_TRAILING_CHARS)
     if len(said) < 64 or " " in said[-64:] or not (said[-1].isalnum() or said[-1] in "+/"):
         return False
@@ -58,7 +57,7 @@ def _redact_span(lines: list[str], first: int, last: int) -> None:
 
 
 def _find_base64_word(line: str) -> str:
-    """Return the line's last word if it is pure base64, else ""."""
+    """The last word if pure base64, else ""."""
     said = _PARTS_PATTERN.split(line[-120:].rstrip(_TRAILING_CHARS))[-1]
     return said if _WORD_PATTERN.fullmatch(said) else ""
 
@@ -87,5 +86,5 @@ def _is_mixed(word: str) -> bool:
 
 
 def _has_public_header(lines: Sequence[str], first: int) -> bool:
-    """Return whether a header above marks a certificate, public key or signature."""
+    """A certificate, public key or signature."""
     return any(_PUBLIC_PATTERN.search(line[-200:]) for line in lines[max(0, first - MAX_HEADER_DISTANCE) : first])

@@ -1,6 +1,6 @@
-"""Secrets marked by their context within one line: assignment, header, URL, command option, sentence.
+"""Secrets marked by context in one line: assignment, header, URL, option, sentence.
 
-Every pattern has a `head`, which stays, and a `value`. All are bounded. A rule is tried only on lines with one of its
+Patterns have a `head`, which stays, and a `value`; all are bounded. A rule is tried only on lines with one of its
 needles.
 """
 
@@ -87,7 +87,7 @@ _XML_NAMED_PATTERN = re.compile(
 
 
 def _build_option_pattern(commands: str, option: str) -> re.Pattern[str]:
-    """Match an option's value for these commands only: `-p` has other meanings elsewhere."""
+    """For these commands only: `-p` has other meanings elsewhere."""
     return re.compile(rf"""(?P<head>\b(?:{commands})\b[^\n|]{{0,300}}?(?<=[\s"'])(?:{option})){_WORD}""")
 
 
@@ -287,7 +287,7 @@ _SQLCMD = _build_option_pattern("sqlcmd|bcp|osql|isql|psexec(?:64)?|paexec", rf"
 
 
 def _build_mixed_lookahead(ends: str) -> str:
-    """Require a digit and a letter in a value that ends at any of `ends`."""
+    """Require a digit and a letter before `ends`."""
     return rf"(?=[^{ends}]{{0,80}}\d)(?=[^{ends}]{{0,80}}[A-Za-z])"
 
 
@@ -358,7 +358,7 @@ _ENDINGS = ("_key=", "_pat=", "_pass=", "_pwd=", "_pw=", "_auth=", "_creds=", "_
 
 @dataclass(frozen=True, slots=True)
 class SecretRule:
-    """`needles`: lower-case; the line must hold one. `also`: one of these too, if given."""
+    """The lower-case line holds one of `needles`, and one of `also`, if given."""
 
     needles: tuple[str, ...]
     pattern: re.Pattern[str]

@@ -1,6 +1,6 @@
-"""Secrets over several lines: PEM keys behind a log prefix, name and value pairs, YAML blocks.
+"""Secrets over several lines: prefixed PEM keys, name and value pairs, YAML blocks.
 
-Changes the lines in place; each is read a bounded number of times.
+Changes lines in place; each is read a bounded number of times.
 """
 
 import re
@@ -24,7 +24,7 @@ _MIN_FULL_LINE_CHARS = 40  # full key lines have at least 64; shorter ones are t
 
 
 def redact_private_keys(lines: list[str]) -> None:
-    """Redact private keys whose lines share a prefix, or that a log cut short."""
+    """Also behind a common prefix, or cut short."""
     for at in [at for at, line in enumerate(lines) if _BEGIN_PATTERN.search(line)]:
         first = _find_first_body_line(lines, at)
         for inside in range(first, min(first + MAX_BLOCK_LINES, len(lines))):
@@ -53,7 +53,7 @@ _ITS_VALUE_PATTERN = re.compile(
 
 
 def may_spread(lowered: str) -> bool:
-    """Return whether a masked line may concern other lines."""
+    """Whether a masked line may concern others."""
     return (
         _may_name(lowered)
         or lowered.rstrip()[-1:] in _CONTINUATION_CHARS
@@ -64,7 +64,7 @@ def may_spread(lowered: str) -> bool:
 
 
 def redact_spread(lines: list[str], at: int, lowered: str) -> None:
-    """Redact lines that belong to a line naming a secret. `lowered` is that line's original masked text."""
+    """Redact lines that belong to one naming a secret; `lowered` is its original masked text."""
     if _may_name(lowered):
         _redact_name_value_pair(lines, at)
     if lowered.rstrip()[-1:] in _CONTINUATION_CHARS:
@@ -84,7 +84,7 @@ def _may_name(lowered: str) -> bool:
 
 
 def _redact_name_value_pair(lines: list[str], at: int) -> None:
-    """Redact `name: DB_PASSWORD` with its `value:` in the same or an adjacent line, as in container environments."""
+    """`name: DB_PASSWORD` with `value:` in the same or an adjacent line, as in container environments."""
     if not _NAME_PATTERN.search(lines[at]):
         return
     for where in (at, at + 1, at + 2, at - 1) if "valueFrom" in "".join(lines[at + 1 : at + 2]) else (at, at + 1, at - 1):
@@ -118,7 +118,7 @@ _MEMBER_PATTERN = re.compile(
 
 
 def _redact_yaml_below(lines: list[str], at: int) -> None:
-    """Redact the block, folded text or list below a secret's name."""
+    """A block, folded text or list."""
     if not (opened := _OPENS_PATTERN.match(lines[at])):
         return
     any_text = lines[at].rstrip()[-1:] in _FOLD_CHARS
@@ -144,7 +144,7 @@ _MAX_USERS = 20
 
 
 def _redact_password_below(lines: list[str], at: int) -> None:
-    """Redact a password alone on a line below its announcement."""
+    """Alone on a line below its announcement."""
     if not _ASKS_PATTERN.search(lines[at][-200:]):
         return
     for inside in range(at + 1, min(at + 3, len(lines))):
@@ -155,7 +155,6 @@ def _redact_password_below(lines: list[str], at: int) -> None:
 
 
 def _redact_cloud_init_users(lines: list[str], at: int) -> None:
-    """Redact the passwords of cloud-init's chpasswd users."""
     if not _USERS_PATTERN.match(lines[at]):
         return
     for inside in range(at + 1, min(at + 1 + _MAX_USERS, len(lines))):
@@ -171,7 +170,7 @@ _SENT_PATTERN = re.compile(
 
 
 def _redact_expect_answer(lines: list[str], at: int) -> None:
-    """Redact the answer that an expect script sends to a password prompt."""
+    """Sent to a password prompt."""
     for inside in range(at + 1, min(at + 4, len(lines))):
         if "send" not in lines[inside]:
             continue
@@ -196,7 +195,7 @@ def _redact_entry(found: re.Match[str]) -> str:
 
 
 def _redact_secret_manifest(lines: list[str], at: int) -> None:
-    """Redact all data of a Kubernetes Secret. `data` may precede `kind`."""
+    """`data` may precede `kind`."""
     for start, indent in _iter_data_starts(lines, at):
         for inside in range(start + 1, min(start + 1 + MAX_BLOCK_LINES, len(lines))):
             found = _ENTRY_PATTERN.match(lines[inside])

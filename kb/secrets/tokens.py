@@ -1,4 +1,4 @@
-"""Secrets recognisable by form: the prefix and length that their issuers publish."""
+"""Secrets with a form published by their issuer: prefix and length."""
 
 import re
 

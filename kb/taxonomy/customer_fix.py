@@ -1,8 +1,7 @@
-"""The customer's repair of a cause that they own: the change, a block to paste, and how to see that it worked. Pure.
+"""The customer's repair of a cause that they own: change, block to paste, how to verify. Pure.
 
-Customers paste blocks into a shell. So block text comes from the catalogue and slot values from the site's profile or
-the machine's driver, never
-from a job's output.
+Customers paste into a shell, so blocks come from the catalogue, and values from the site's profile or the machine's
+driver, never from a job's output.
 """
 
 import re
@@ -23,14 +22,14 @@ _SAFE_PATTERN = re.compile(r"[A-Za-z0-9_.,:=^-]{1,64}")
 
 @dataclass(frozen=True)
 class CustomerFix:
-    """`paste` holds blocks in order of preference; the last has no slots."""
+    """`paste`: blocks in order of preference; the last has no slots."""
 
     change: str
     paste: tuple[str, ...]
     works: str
 
     def choose_block(self, known: Mapping[str, str]) -> str:
-        """Return the first block whose slots are known. A value that a shell could split or expand counts as unknown."""
+        """Return the first block with known slots. A value that a shell could expand counts as unknown."""
         safe = {slot: value for slot, value in known.items() if slot in BLOCK_SLOTS and _SAFE_PATTERN.fullmatch(value)}
         return next(filled for text in self.paste if (filled := _fill_block(text, safe)) is not None)
 

@@ -1,4 +1,4 @@
-"""CEL expressions over one fact, compiled once. An evaluation error means "no match" and is counted, never raised."""
+"""CEL expressions over one fact. An evaluation error means "no match" and is counted, never raised."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ class BadExpression(ValueError):
 
 
 class Expression:
-    """A compiled expression. `troubles` counts evaluation errors by message, for debugging a taxonomy."""
+    """`troubles` counts evaluation errors by message."""
 
     __slots__ = ("_attrs", "_kept", "_names", "_program", "mentions", "source", "troubles", "values")
 
@@ -49,7 +49,7 @@ class Expression:
         _refuse_unknown("function", {name for name in self._program.functions() if name.isidentifier() and name[0] not in "_@"}, _FUNCTIONS)
 
     def is_true_for(self, variables: Mapping[str, Any]) -> bool:
-        """Return whether it evaluates to true; False on errors."""
+        """False on errors."""
         names = self._names
         asked = repr(
             self._read_variable(names[0], variables) if len(names) == 1 else [self._read_variable(name, variables) for name in names]
@@ -67,7 +67,7 @@ class Expression:
         return held
 
     def _read_variable(self, name: str, variables: Mapping[str, Any]) -> Any:
-        """Return the variable, for `attrs` only the attributes in use, so that cached answers match more often."""
+        """Of `attrs` only those in use, so that cached answers match more often."""
         given = variables.get(name, ...)
         if name != "attrs" or self._attrs is None or not isinstance(given, dict):
             return given
@@ -80,7 +80,7 @@ class Expression:
 
 
 def find_possible_values(source: str) -> frozenset[bool | int | str] | None:
-    """Return the only values for which the expression can hold, or None if any."""
+    """The only values for which it can hold; None for any."""
     begins = _BEGINS_PATTERN.match(source)
     rest = _QUOTED_PATTERN.sub("", source)
     while (outer := _NESTED_PATTERN.sub("", rest)) != rest:

@@ -1,4 +1,4 @@
-"""Load taxonomy files. All problems are reported together."""
+"""Load taxonomy files; reports all problems at once."""
 
 import functools
 import re
@@ -34,7 +34,7 @@ class BadTaxonomy(Exception):
 
 
 def load_taxonomy(*dirs: Path) -> Taxonomy:
-    """Return the built-in leaves and those of `dirs`; later ones override by label. Raises BadTaxonomy."""
+    """Return built-in leaves and those of `dirs`, which override by label. Raises BadTaxonomy."""
     problems = Problems()
     built_in, titles = _load_built_in()
     leaves, branches = dict(built_in), dict(titles)
@@ -48,7 +48,7 @@ def load_taxonomy(*dirs: Path) -> Taxonomy:
 
 @dataclass(frozen=True, slots=True)
 class _FoundLeaf:
-    """A leaf and its position; None if its file was refused, so that references to it still resolve."""
+    """None if its file was refused, so that references still resolve."""
 
     leaf: Leaf | None
     where: FilePosition

@@ -1,6 +1,6 @@
-"""Map everyday words and error signatures of a report to the sixteen symptom classes. Pure tables.
+"""Map words and error signatures of a report to sixteen symptom classes.
 
-Matching is in lower case; negated words ("no OOM", "isn't hanging") do not count.
+Negated words ("no OOM") do not count. Pure.
 """
 
 import re
@@ -282,13 +282,12 @@ SYMPTOM_BY_SIGNATURE: Mapping[str, str] = {signature: symptom for symptom, names
 
 
 def find_symptoms(prose: str) -> tuple[str, ...]:
-    """Return the symptom classes in a person's text, most specific first."""
+    """Most specific first."""
     text = prose.lower()
     return tuple(symptom for symptom, pattern in SYMPTOM_PATTERNS.items() if _is_mentioned(pattern, text))
 
 
 def map_signatures_to_symptoms(signatures: Iterable[str]) -> tuple[str, ...]:
-    """Return the symptom classes of error signatures."""
     return tuple(dict.fromkeys(SYMPTOM_BY_SIGNATURE[name] for name in signatures if name in SYMPTOM_BY_SIGNATURE))
 
 

@@ -1,8 +1,7 @@
-"""Taxonomy of root causes: three levels, and per leaf evidence for and against as log-odds over single facts.
+"""Taxonomy of root causes: three levels, and per leaf evidence as log-odds over single facts.
 
-Built-in and site files use the same loader; a file with any problem is refused with all of them. A leaf's score is its
-prior plus the weights
-of matching clues: without clues it stays far below zero, one decisive clue reaches 0.95.
+A leaf's score is its prior plus the weights of matching clues: without clues far below zero, with one decisive clue
+0.95. A file with any problem is refused with all of them.
 """
 
 import math
@@ -37,7 +36,7 @@ SYMPTOMS = frozenset(
 
 
 class FactLike(Protocol):
-    """The part of a fact that clues read; implemented by tools.fact.Fact."""
+    """What clues read of tools.fact.Fact."""
 
     @property
     def key(self) -> str: ...
@@ -57,7 +56,7 @@ class FactLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """One piece of evidence: matching facts of `key` shift the leaf by `weight` (log-odds, negative = against).
+    """Matching facts of `key` shift the leaf by `weight` (log-odds, negative = against).
 
     `decisive` evidence is specific enough to confirm the leaf.
     """
@@ -78,7 +77,7 @@ class Clue:
         return row is not None and row.text
 
     def matches(self, fact: FactLike, expected: Any = None, majority: Any = None) -> bool:
-        """Return whether the fact matches. Facts from before the last boot only do if `when` reads `stale`."""
+        """Facts from before the last boot match only if `when` reads `stale`."""
         if fact.key != self.key or fact.status != "ok" or (fact.stale and "stale" not in self.expression.mentions):
             return False
         return self.expression.is_true_for(
@@ -94,19 +93,17 @@ class Clue:
         )
 
     def format_sentence(self, fact: FactLike, expected: Any = None, majority: Any = None) -> str:
-        """Fill `says` from the fact; missing attributes read `?`."""
+        """Missing attributes read `?`."""
         return fill_slots(self.says, fact.value, fact.device, fact.unit, fact.attrs, expected, majority)
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One root cause. `share` is its frequency among incidents, `share_from` the source.
+    """One root cause. `share`: frequency among incidents, by `share_from`.
 
-    `checks` find it passively, `confirms` are exclusive tests. `remedies` are remediations in order, steps joined by `
-    > `. `suppresses` names
-    leaves whose evidence this one explains. `min_hosts` hosts must show it before it is confirmed, because causes above
-    the node show on several.
-    `transient`: it ended with the job, which may be restarted unchanged.
+    `checks` are passive, `confirms` exclusive. `remedies`: remediations in order, steps joined by ` > `. `suppresses`:
+    leaves whose evidence this explains. `min_hosts` must show it, because causes above the node show on several.
+    `transient`: the job may be restarted unchanged.
     """
 
     label: str
@@ -144,7 +141,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Taxonomy:
-    """All leaves by label, and titles of the branches above (`GPU`, `GPU.MEMORY`)."""
+    """Leaves by label, and titles of branches (`GPU`, `GPU.MEMORY`)."""
 
     leaves: Mapping[str, Leaf]
     branches: Mapping[str, str]
@@ -153,13 +150,13 @@ class Taxonomy:
         return self.leaves[label]
 
     def list_children(self, path: str) -> list[str]:
-        """Return the next level: categories under "", then branches, then leaves."""
+        """Categories under "", then branches, then leaves."""
         depth = path.count(".") + 2 if path else 1
         prefix = f"{path}." if path else ""
         return list(dict.fromkeys(".".join(label.split(".")[:depth]) for label in self.leaves if label.startswith(prefix)))
 
     def get_title(self, path: str) -> str:
-        """Return the title of a category, branch or leaf, else the path."""
+        """Of a category, branch or leaf, else the path."""
         leaf = self.leaves.get(path)
         return leaf.title if leaf else self.branches.get(path, path)
 
@@ -168,7 +165,6 @@ class Taxonomy:
         return {**self.branches, **{label: leaf.title for label, leaf in self.leaves.items()}}
 
     def list_clues(self, key: str) -> tuple[tuple[Leaf, Clue], ...]:
-        """Return every clue that reads a key, with its leaf."""
         return self._by_key.get(key, ())
 
     def without_labels(self, *labels: str) -> "Taxonomy":
@@ -180,7 +176,7 @@ class Taxonomy:
 
     @cached_property
     def decidable(self) -> "Taxonomy":
-        """The leaves that can be diagnosed; the others remain as titles."""
+        """Leaves that can be diagnosed; the others remain as titles."""
         kept = {label: leaf for label, leaf in self.leaves.items() if not leaf.only_words}
         return Taxonomy(kept, {**self.branches, **{label: leaf.title for label, leaf in self.leaves.items() if leaf.only_words}})
 

@@ -1,6 +1,4 @@
-"""Build an action from a remedy row and checked values. Pure: commands, conditions and digest follow from the arguments
-alone.
-"""
+"""Build an action from a remedy row and checked values. Pure."""
 
 import hashlib
 import json
@@ -24,7 +22,7 @@ class NoController(BadArgument):
 
 @dataclass(frozen=True, slots=True)
 class HostIdentity:
-    """The host's identity at proposal time; part of the action's digest."""
+    """The host's identity at proposal time, part of the digest."""
 
     boot_id: str
     host_key: str = ""
@@ -32,7 +30,7 @@ class HostIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """One requested change. `requested_by` is empty when RackMedic itself proposes it."""
+    """One requested change. `requested_by` is empty if RackMedic proposes it."""
 
     remedy: str
     args: Mapping[str, str]
@@ -62,9 +60,7 @@ def find_execution_host(remedy: Remedy, target: Host, hosts: Mapping[str, Host])
 def build_action(
     wanted: ActionRequest, target: Host, via: Host, seen: HostIdentity, *, policy: str, catalogue: str, approval: str = ""
 ) -> Action:
-    """Return the complete action. Raises BadArgument for values that do not fit; an unknown remedy (KeyError) is the
-    caller's bug.
-    """
+    """Return the complete action. Raises BadArgument; KeyError for an unknown remedy is the caller's bug."""
     row = REMEDIES[wanted.remedy]
     remedy = get_scheduler_variant(row, target.scheduler)
     approval = approval or new_approval_id()
@@ -97,9 +93,7 @@ def build_action(
 
 
 def _build_implied_args(remedy: Remedy, wanted: ActionRequest, target: Host, approval: str) -> dict[str, str]:
-    """Return the arguments that follow from the action. A `node` other than the target raises BadArgument, because the
-    approver would approve another host.
-    """
+    """Refuse a `node` other than the target: the approver would approve another host."""
     node = wanted.args.get("node", target.name)
     if "node" in remedy.args and node not in (target.name, target.node_name):
         raise BadArgument(f"node={node[:80]!r}: must be the target, {target.name}")
@@ -107,8 +101,9 @@ def _build_implied_args(remedy: Remedy, wanted: ActionRequest, target: Host, app
 
 
 def build_check_action(wanted: ActionRequest, targets: Sequence[str], *, policy: str, catalogue: str) -> Action:
-    """Return the action for an exclusive check on several hosts. It runs through the fleet under a claim, so it has no
-    boot id and no kit call.
+    """Return the action for an exclusive check on several hosts.
+
+    It runs through the fleet, without boot id and kit call.
     """
     remedy = REMEDIES["run_check"]
     args = check_args(remedy, wanted.args)
@@ -134,7 +129,7 @@ def build_check_action(wanted: ActionRequest, targets: Sequence[str], *, policy:
 
 
 def build_conditions(remedy: Remedy, target: Host, *, needs_drained: bool = False) -> tuple[Condition, ...]:
-    """Return the row's conditions plus the drain conditions, if the remedy needs them and the host has a controller."""
+    """Return the row's conditions, and the drain conditions where needed. Raises NoController."""
     if needs_drained and not target.controller:
         raise NoController(f"nobody can say that {target.name} is drained; set `controller:` for group {target.group!r} in the inventory")
     drained = needs_drained or ("drained" in remedy.needs and bool(target.controller))
@@ -147,15 +142,14 @@ def _format_exclusive_checks() -> str:
 
 @cache
 def compute_catalogue_hash() -> str:
-    """Return a hash of all remedy rows, argument kinds and the kit script. An action approved under another catalogue
-    does not run.
-    Cached per process, because the tables are constant and each action of a plan asks for it.
+    """Return a hash of remedy rows, argument kinds and kit script.
+
+    An action approved under another catalogue does not run.
     """
     return hash_catalogue(REMEDIES, ARGUMENT_KINDS)
 
 
 def hash_catalogue(remedies: Mapping[str, Remedy], kinds: Mapping[str, ArgumentKind]) -> str:
-    """Return the hash of the given tables and the kit script."""
     tables = {
         "remedies": [asdict(remedy) for remedy in remedies.values()],
         "kinds": {name: asdict(kind) for name, kind in kinds.items()},

@@ -1,6 +1,6 @@
-"""Preview of a job cancellation: tasks by state, owners and hosts, read from Slurm before approval.
+"""Preview of a job cancellation: tasks by state, owners and hosts.
 
-A job id of an array or a heterogeneous job includes all of its tasks.
+A job id includes all tasks of its array or heterogeneous job.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ SQUEUE_COMMAND = ("squeue", "-h", "-r", "-j", "{job}", "-o", "%i|%T|%u|%N")
 
 @dataclass(frozen=True, slots=True)
 class CancelPreview:
-    """The tasks that a cancellation would end, counted by state. `why` says why they could not be read."""
+    """The tasks that would end, counted by state. `why` says why they could not be read."""
 
     states: Mapping[str, int] = field(default_factory=dict)
     owners: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class CancelPreview:
 
 
 async def preview_cancel(action: Action, transport: Transport) -> CancelPreview | None:
-    """Return what this action would end if it started now, or None for other remedies."""
+    """Return what the action would end now; None for other remedies."""
     if action.remedy != "cancel_job":
         return None
     argv = tuple(word.format(job=action.args["job"]) for word in SQUEUE_COMMAND)

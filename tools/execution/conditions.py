@@ -1,6 +1,6 @@
-"""Read conditions without changing anything: the controller's just before a claim, the node's for a dry run.
+"""Read conditions: the controller's just before a claim, the node's for a dry run. Changes nothing.
 
-These results are advisory. The node kit reads a node's conditions again under its lock.
+Advisory for node conditions: the kit reads them again under its lock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,9 +29,7 @@ PLAIN_READS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConditionResult:
-    """The current state of one condition. `ok` is None if unobserved; `saw` is the output, or the reason for its
-    absence.
-    """
+    """One condition now. `ok` is None if unobserved; `saw` is the output, or why there is none."""
 
     says: str
     ok: bool | None
@@ -40,15 +38,12 @@ class ConditionResult:
 
 
 def is_condition_met(condition: Condition, printed: str) -> bool:
-    """Return whether the output satisfies the condition. Slurm prints one line per partition of a node; every line must
-    match.
-    """
+    """Return whether the output matches. Slurm prints one line per partition of a node; every line must match."""
     lines = set(printed.split("\n")) if condition.kind == "controller" else {printed}
     return all(any(fnmatchcase(line.strip(), pattern) for pattern in condition.expects.split("|")) for line in lines)
 
 
 async def read_condition(condition: Condition, host: str, transport: Transport) -> ConditionResult:
-    """Read one condition on `host`."""
     name, *words = condition.argv
     argv = tuple(word.format(*words) for word in PLAIN_READS[name]) if name in PLAIN_READS else condition.argv
     try:
@@ -65,40 +60,35 @@ async def read_condition(condition: Condition, host: str, transport: Transport) 
 
 
 def _format_printed(condition: Condition, printed: str) -> str:
-    """Drop duplicate lines (one per partition) and column padding."""
     return "\n".join(dict.fromkeys(" ".join(line.split()) for line in split_lines(printed))) if condition.kind == "controller" else printed
 
 
 async def read_process_start(pid: str, host: str, transport: Transport) -> ConditionResult:
-    """Read the process's start time. `saw` is in clock ticks since boot, or `gone`; `ok` is None if unobserved."""
+    """Read a process's start: `saw` is in clock ticks since boot, or `gone`."""
     return await read_condition(Condition("node", "the process lives", ("@proc_start", pid), "*"), host, transport)
 
 
 def is_job_forgotten(seen: ConditionResult) -> bool:
-    """Return whether squeue no longer knows the job. Slurm forgets a job some minutes after its end (MinJobAge), then
-    squeue fails.
-    """
+    """Return whether squeue no longer knows the job: it fails some minutes after the job's end (MinJobAge)."""
     return seen.ok is None and "Invalid job id" in seen.saw
 
 
 def fill_condition(condition: Condition, values: Mapping[str, str]) -> Condition:
-    """Return the condition with its slots replaced by checked values."""
+    """Replace the slots by checked values."""
     return replace(
         condition, argv=tuple(fill_slots(word, values) for word in condition.argv), expects=fill_slots(condition.expects, values)
     )
 
 
 async def find_unmet_conditions(action: Action, transport: Transport, *, controller: str = "") -> list[ConditionResult]:
-    """Return the controller's conditions that are unmet or unobserved. Called just before the claim; any result ends
-    the action.
-    """
+    """Return the controller's unmet or unobserved conditions. Any of them ends the action before its claim."""
     asked = [condition for condition in action.conditions if condition.kind == "controller"]
     seen = [await read_condition(condition, controller or action.via, transport) for condition in asked]
     return [one for one in seen if one.ok is not True]
 
 
 def _emulate_kit_function(name: str, words: Sequence[str], ran: CommandResult, complaint: str) -> str | None:
-    """Return what the kit's function would print, or None if the plain reads cannot tell."""
+    """Return what the kit's function would print; None if unknown."""
     if name == "@proc_start":
         return _parse_process_start(ran, complaint)
     return _KIT_FUNCTION_PARSERS[name](words[0], ran.text) if ran.exit_status == 0 else None
@@ -121,7 +111,7 @@ def _parse_module_users(module: str, text: str) -> str | None:
 
 
 def _parse_container_gpus(container: str, text: str) -> str | None:
-    """Return None for a container that was not asked: nothing is known about it."""
+    """Nothing is known about a container that was not asked."""
     said = next((words for name, words, _ in split_container_answers(text) if name == container), None)
     return "lost" if said and "Failed to initialize NVML: Unknown Error" in said else said
 

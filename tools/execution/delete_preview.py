@@ -1,7 +1,6 @@
-"""Preview of a deletion, read before approval: file count, total size, and the largest files with owner, age and open
-state.
+"""Preview of a deletion: file count, size, and the largest files with owner, age and open state.
 
-The node kit finds the files with the remedy's own tests. No text from a ticket or a log enters the query.
+The node kit applies the remedy's own tests. No text from a ticket or log enters the query.
 """
 
 import re
@@ -21,9 +20,7 @@ _FILE_PATTERN = re.compile(r"(file|open) ([0-9]{1,9}) ([0-9]{1,18}) ([^ ]{1,64})
 
 @dataclass(frozen=True, slots=True)
 class OldFile:
-    """A file that would be deleted. `size` is bytes on disk, `minutes` the time since its last write. `open` is None if
-    unobserved.
-    """
+    """A file to delete: `size` in bytes on disk, `minutes` since its last write, `open` None if unobserved."""
 
     path: str
     size: int
@@ -34,7 +31,7 @@ class OldFile:
 
 @dataclass(frozen=True, slots=True)
 class DeletePreview:
-    """The files that would be deleted. `why` says why they could not be read; `whole` is False if the search timed out."""
+    """The files to delete. `why` says why they could not be read; `whole` is False after a timeout."""
 
     files: int = 0
     size: int = 0
@@ -44,7 +41,7 @@ class DeletePreview:
 
 
 async def preview_delete(action: Action, transport: Transport) -> DeletePreview | None:
-    """Return what this action would delete if it started now, or None for a remedy without preview."""
+    """Return what the action would delete now; None for a remedy without preview."""
     remedy = REMEDIES.get(action.remedy)
     if remedy is None or not remedy.preview:
         return None
@@ -63,7 +60,7 @@ async def preview_delete(action: Action, transport: Transport) -> DeletePreview 
 
 
 def parse_delete_preview(text: str) -> DeletePreview | None:
-    """Parse the kit's answer. Return None for an unknown format. Older kits do not report open files."""
+    """Parse the kit's answer; None for an unknown format. Older kits do not report open files."""
     lines = text.removesuffix("\n").split("\n")
     end, total = _END_PATTERN.fullmatch(lines[0]), _TOTAL_PATTERN.fullmatch(lines[1]) if len(lines) > 1 else None
     opens = _OPENS_PATTERN.fullmatch(lines[2]) if len(lines) > 2 else None

@@ -1,6 +1,4 @@
-"""A node's status with its scheduler: drained and empty or not, and who drained it. Slurm needs one query, Kubernetes
-two.
-"""
+"""A node's drain status with its scheduler, and who drained it. Slurm needs one query, Kubernetes two."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +25,7 @@ SLURM_DRAINED = Condition(
 
 @dataclass(frozen=True, slots=True)
 class DrainConditions:
-    """A scheduler's drain queries. All conditions in `drained` must hold; `reason` prints who drained the node."""
+    """A scheduler's queries: all of `drained` must hold; `reason` prints who drained the node."""
 
     drained: tuple[Condition, ...]
     reason: Condition
@@ -44,7 +42,7 @@ def get_drain_conditions(target: Host) -> DrainConditions:
 
 
 async def read_drain_status(target: Host, transport: Transport) -> ConditionResult:
-    """Read whether the scheduler has drained the host and no job runs on it. `saw` is the scheduler's own state name."""
+    """Return whether the host is drained and empty. `saw` is the scheduler's state name."""
     seen = ConditionResult("", None, "")
     for condition in get_drain_conditions(target).drained:
         seen = await read_condition(_fill_for_host(condition, target), target.controller, transport)
@@ -54,9 +52,7 @@ async def read_drain_status(target: Host, transport: Transport) -> ConditionResu
 
 
 def format_drain_status(seen: ConditionResult) -> str:
-    """Return the node's state for people: Slurm's state (complete state for `inval`), or Kubernetes' cordon and
-    remaining pods.
-    """
+    """Return Slurm's state (complete for `inval`), or Kubernetes' cordon and remaining pods."""
     if seen.says == SLURM_DRAINED.says:
         return "\n".join(dict.fromkeys(_format_slurm_state(line.split()) for line in split_lines(seen.saw) if line.strip()))
     if seen.says == KUBE_CORDONED.says:
@@ -73,7 +69,7 @@ def _format_slurm_state(row: Sequence[str]) -> str:
 
 
 async def read_drain_reason(target: Host, transport: Transport) -> str:
-    """Return the scheduler's reason for the host's state, or "" if there is none or the controller cannot be asked."""
+    """Return the scheduler's reason for the host's state, or ""."""
     seen = await read_condition(_fill_for_host(get_drain_conditions(target).reason, target), target.controller, transport)
     return seen.saw.split("\n", 1)[0].strip() if seen.ok is not None else ""
 

@@ -1,6 +1,4 @@
-"""Dry run of an action for the card and `rackmedic dry-run`. Read-only and advisory: everything is read again at the
-start.
-"""
+"""Dry run of an action, for the card and `rackmedic dry-run`. Advisory: everything is read again at the start."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ DRY_RUN_TIMEOUT_SECONDS = 10.0  # longest that a card waits for a host
 
 
 async def dry_run(action: Action, transport: Transport, inventory: Inventory) -> Sequence[ConditionResult]:
-    """Run `preview_conditions` within DRY_RUN_TIMEOUT_SECONDS. On timeout every condition counts as unobserved."""
+    """Run `preview_conditions` within the card's time limit; on timeout all conditions are unobserved."""
     target = inventory.hosts.get(action.target)
     try:
         async with asyncio.timeout(DRY_RUN_TIMEOUT_SECONDS):
@@ -26,9 +24,9 @@ async def dry_run(action: Action, transport: Transport, inventory: Inventory) ->
 
 
 async def preview_conditions(action: Action, transport: Transport, *, controller: str = "") -> list[ConditionResult]:
-    """Return every condition of the action as it is now, preceded by the boot check and any problem with the node kit.
+    """Return the boot check, node kit problems and every condition as they are now.
 
-    `controller` is the host to ask about Slurm; without it, the action's own host is asked.
+    Without `controller`, Slurm is asked via the action's own host.
     """
     if not action.boot_id:
         return list(await asyncio.gather(*(_read_action_condition(one, action, transport, controller) for one in action.conditions)))
@@ -50,7 +48,7 @@ def _build_boot_condition(action: Action) -> Condition:
 
 
 def _list_kit_problems(kit: KitState) -> list[ConditionResult]:
-    """Return a result for an older or missing kit. An unreachable host already shows in the other results."""
+    """An unreachable host already shows in the other results."""
     if kit.state == "older":
         return [ConditionResult("its node kit is this RackMedic's", False, f"version {kit.version}, not {get_current_kit_version()}")]
     return [ConditionResult("its node kit can be used", False, kit.says)] if kit.state == "missing" else []

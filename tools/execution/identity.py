@@ -1,6 +1,4 @@
-"""Identity of the answering machine: its host key and boot id. If either changes, it is not the machine that was
-diagnosed.
-"""
+"""Identity of a machine: host key and boot id. A change of either means another machine than the one diagnosed."""
 
 import re
 from typing import Protocol, runtime_checkable
@@ -20,12 +18,12 @@ class HostKeyTransport(Protocol):
 
 
 async def read_host_key_fingerprint(host: str, transport: Transport) -> str:
-    """Return the fingerprint of the host's key, or "" if the transport knows no keys."""
+    """Return the host key's fingerprint, or "" if the transport knows no keys."""
     return await transport.fingerprint(host) if isinstance(transport, HostKeyTransport) else ""
 
 
 async def read_boot_id(host: str, transport: Transport, *, seconds: float = READ_TIMEOUT_SECONDS) -> str:
-    """Return the host's current boot id. Raises Unreachable."""
+    """Return the current boot id. Raises Unreachable."""
     ran = await transport.run(host, BOOT_ID, timeout=seconds, cap=MAX_READ_BYTES)
     boot = ran.text.strip()
     if boot and not _BOOT_ID_PATTERN.fullmatch(boot):  # it goes into the action and its record: a host writes no more there than an id

@@ -1,4 +1,4 @@
-"""Client of the node kit: send a command, parse the answer, and find out which kit version a host has."""
+"""Client of the node kit: commands, answers and version."""
 
 import re
 import shlex
@@ -21,9 +21,9 @@ KNOWN_KIT_WORDS: frozenset[str] = frozenset({"started", "running", "done", "lost
 
 @dataclass(frozen=True, slots=True)
 class KitAnswer:
-    """One answer of the kit. `absent`: the host has no kit or refuses us access to it, so nothing ran. `unclear`: no
-    session, a lost
-    connection or an unknown format. `says` gives the details.
+    """One answer of the kit; `says` gives details.
+
+    `absent`: no kit or no access to it, so nothing ran. `unclear`: no session, a lost connection or an unknown format.
     """
 
     word: KitWord
@@ -34,14 +34,14 @@ class KitAnswer:
 
 @dataclass(frozen=True, slots=True)
 class KitState:
-    """A host's kit. Only a `current` kit runs remedies; `unknown` means that the host could not be asked."""
+    """A host's kit. Only a `current` one runs remedies; `unknown`: it could not be asked."""
 
     state: Literal["current", "older", "missing", "unknown"]
     version: str = ""
     says: str = ""
 
     def explain_unusable(self, action: Action) -> str:
-        """Return, for the card, why RackMedic cannot run the action and the command for a human. Empty if it can."""
+        """Return why RackMedic cannot run the action, and the command for a human; empty if it can."""
         why = {
             "current": "",
             "older": f"The node kit on {action.via} is version {self.version}, not {get_current_kit_version()}: upgrade it with `rackmedic node-kit`.",
@@ -52,7 +52,7 @@ class KitState:
 
 
 async def ask_kit(host: str, words: tuple[str, ...], transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitAnswer:
-    """Send one command to `rackmedic-act` and return its answer. Never raises for host or network failures."""
+    """Send one command to `rackmedic-act`. Never raises for host or network failures."""
     try:
         ran = await transport.run(host, (*kit, *words), timeout=KIT_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
     except Unreachable as why:
@@ -61,7 +61,7 @@ async def ask_kit(host: str, words: tuple[str, ...], transport: Transport, kit: 
 
 
 def parse_kit_answer(ran: CommandResult) -> KitAnswer:
-    """Parse the kit's answer. A refusal by sudo or the shell is `absent`; anything else malformed is `unclear`."""
+    """Parse the kit's answer. A refusal by sudo or the shell is `absent`, anything malformed `unclear`."""
     first, _, rest = ran.text.partition("\n")
     word, _, more = first.partition(" ")
     whole = ran.exit_status is not None and not ran.timed_out
@@ -76,7 +76,6 @@ def parse_kit_answer(ran: CommandResult) -> KitAnswer:
 
 
 def _explain_kit_reason(says: str) -> str:
-    """Explain a reason that only an older kit gives; return others unchanged."""
     if old := re.fullmatch(r"no such remedy in kit ([0-9a-f]{12})", says):
         return (
             f"the node kit there is version {old[1]}, not {get_current_kit_version()}, and has no such remedy: nothing was started; "
@@ -94,7 +93,6 @@ def _is_sudo_refusal(ran: CommandResult) -> bool:
 
 
 async def read_kit_state(host: str, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitState:
-    """Ask the host for its kit version."""
     try:
         ran = await transport.run(host, (*kit, "version"), timeout=KIT_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
     except Unreachable as why:

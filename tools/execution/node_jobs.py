@@ -1,4 +1,4 @@
-"""Read from the scheduler which jobs, and which users', an action would disturb. Read-only, before approval."""
+"""Read which jobs and users an action would disturb, before approval. Read-only."""
 
 import asyncio
 import re
@@ -30,14 +30,14 @@ class RunningJob:
 
 @dataclass(frozen=True, slots=True)
 class NodeJobs:
-    """The jobs on the action's nodes. `why` says why a node could not be asked; then `jobs` may be incomplete."""
+    """The jobs on the action's nodes; incomplete if `why` names a failure."""
 
     jobs: tuple[RunningJob, ...] = ()
     why: str = ""
 
 
 async def read_node_jobs(action: Action, inventory: Inventory, transport: Transport) -> NodeJobs | None:
-    """Return the jobs now on the action's nodes, or None for a remedy that disturbs no jobs."""
+    """Return the jobs on the action's nodes; None for a remedy that disturbs no jobs."""
     remedy = REMEDIES.get(action.remedy)
     if remedy is None or not remedy.names_jobs:
         return None
@@ -69,7 +69,7 @@ def _build_job_query(host: Host) -> tuple[str, ...]:
 
 
 def _parse_slurm_jobs(text: str) -> NodeJobs:
-    """Parse rows such as `4711|RUNNING|alice`."""
+    """Parse `4711|RUNNING|alice`."""
     rows = [_SLURM_JOB_PATTERN.fullmatch(line.strip()) for line in split_lines(text) if line.strip()]
     if not all(rows):
         return NodeJobs(why="squeue: an answer of another shape")
@@ -77,9 +77,7 @@ def _parse_slurm_jobs(text: str) -> NodeJobs:
 
 
 def _parse_pods(text: str) -> NodeJobs:
-    """Parse rows such as `Job  training  bert-0` (owner kind, namespace, pod). Pods of DaemonSets and static pods do
-    not count.
-    """
+    """Parse `Job  training  bert-0` (owner kind, namespace, pod). DaemonSet and static pods do not count."""
     rows = [_POD_PATTERN.fullmatch(line.strip()) for line in split_lines(text) if line.strip()]
     if not all(rows):
         return NodeJobs(why="kubectl: an answer of another shape")

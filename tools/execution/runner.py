@@ -1,8 +1,7 @@
-"""The only module that runs remedies. It needs a claim and drives the node kit, whose answers are authoritative.
+"""The only module that runs remedies: it needs a claim and drives the node kit, whose answers are authoritative.
 
-A lost connection neither stops nor hides the effect: in doubt, the runner settles the digest. Only a host that does not
-answer or contradicts
-itself leaves an action `unknown` for a human. Nothing is started twice or retried.
+A lost connection neither stops nor hides the effect; in doubt the digest is settled. An action stays `unknown`, for a
+human, only if the host does not answer or contradicts itself. Nothing is started twice or retried.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """The known outcome of an action. `unknown` keeps the target locked until a human has looked."""
+    """The known outcome. `unknown` keeps the target locked until a human has looked."""
 
     state: Literal["done", "failed", "unknown"]
     exit_status: int | None = None
@@ -50,14 +49,13 @@ ContactCallback = Callable[[Action, datetime | None], Awaitable[None]]
 
 
 async def ignore_contact_change(action: Action, since: datetime | None) -> None:
-    """Do nothing; the default ContactCallback."""
+    ...
 
 
 async def start_action(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitAnswer:
-    """Start the action unless its digest was started before. Raises PermissionError for a claim that may only settle.
+    """Start the action unless its digest was started before. Raises PermissionError if the claim may only settle.
 
-    Starts only on the approved host key and with a kit of this catalogue: an older kit would run the remedy's older
-    command.
+    Requires the approved host key and a kit of this catalogue: an older kit would run an older command.
     """
     if not claim.may_start:
         raise PermissionError("an adopted claim may only settle")
@@ -76,9 +74,7 @@ async def start_action(claim: Claim, transport: Transport, kit: tuple[str, ...] 
 
 
 def _reject_foreign_kit(action: Action, there: KitState) -> KitAnswer:
-    """Return the answer for a kit that is not current. In doubt (`unclear`) the caller settles the digest, so that it
-    can never start.
-    """
+    """In doubt (`unclear`) the caller settles the digest, so that it can never start."""
     match there.state:
         case "older":
             why = "nothing was started, for an older kit may do another thing than what was approved."
@@ -90,7 +86,7 @@ def _reject_foreign_kit(action: Action, there: KitState) -> KitAnswer:
 
 
 async def settle_action(action: Action, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitAnswer:
-    """Ask what became of the digest. A digest unknown to the host can never start afterwards."""
+    """Ask what became of the digest. One that the host does not know can never start afterwards."""
     return await ask_kit(action.via, ("settle", action.digest), transport, kit)
 
 
@@ -105,9 +101,9 @@ async def run_action(
     beat_seconds: float = 10.0,
     contact: ContactCallback = ignore_contact_change,
 ) -> ExecutionResult:
-    """Start the action (if the claim may), then poll until it ends or its deadline passes. Lets LostClaim through: the
-    caller must stop
-    at once.
+    """Start (if the claim may) and poll until the end or the deadline.
+
+    On LostClaim, which passes through, stop at once.
     """
     action, remedy = claim.action, get_executed_remedy(claim.action.argv, claim.action.remedy)
     deadline = clock.now() + timedelta(seconds=action.limit_seconds + remedy.completion.seconds + 60)
@@ -133,7 +129,7 @@ async def run_action(
 
 
 async def _await_with_heartbeat(work: Coroutine[Any, Any, T], claim: Claim, beat: HeartbeatCallback, every: float) -> T:
-    """Await `work` and send heartbeats meanwhile, so that a slow host does not cost the claim."""
+    """Send heartbeats while waiting: a slow host must not cost the claim."""
     task = asyncio.create_task(work)
     try:
         while not (await asyncio.wait({task}, timeout=every))[0]:
@@ -147,9 +143,7 @@ async def _await_with_heartbeat(work: Coroutine[Any, Any, T], claim: Claim, beat
 
 @dataclass(slots=True)
 class _ContactMonitor:
-    """Tracks since when the kit has given no clear answer. `lost`: the loss was reported, by this worker or the
-    previous one.
-    """
+    """Since when the kit has given no clear answer. `lost`: reported, by this worker or the previous one."""
 
     action: Action
     clock: Clock
@@ -167,7 +161,6 @@ class _ContactMonitor:
             await self.contact(self.action, None)
 
     async def report_lost_contact(self) -> None:
-        """Report lost contact once."""
         if not self.lost and self.clock.now() - self.since >= CONTACT_LOST_AFTER:
             self.lost = True
             await self.contact(self.action, self.since)
@@ -175,7 +168,7 @@ class _ContactMonitor:
 
 @dataclass(slots=True)
 class _ActionWatch:
-    """Interprets the kit's answers. `began` never goes back to False, even if the host loses its record."""
+    """Interprets the kit's answers. `began` stays True even if the host loses its record."""
 
     action: Action
     remedy: Remedy
@@ -184,7 +177,7 @@ class _ActionWatch:
     same_boot: bool | None = None
 
     async def classify_answer(self, said: KitAnswer) -> ExecutionResult | None:
-        """Return the result if this answer ends the action, or None to poll again."""
+        """Return the result if this answer ends the action; None to poll again."""
         self.began = self.began or said.word in ("started", "running", "done", "lost")
         match said.word:
             case "done" | "lost" if self.remedy.completion.kind == "new_boot":
@@ -201,7 +194,7 @@ class _ActionWatch:
                 return None
 
     async def _check_reboot(self, said: KitAnswer) -> ExecutionResult | None:
-        """Return done once the host has a new boot id; fail early if the command could not run or was refused."""
+        """Done with a new boot id; ends early if the command could not run or was refused."""
         boot = await self._read_boot_id()
         if boot and not self.same_boot:
             return ExecutionResult("done", 0, said.output, f"it came back with boot id {boot}")
@@ -209,9 +202,8 @@ class _ActionWatch:
         return _build_result_by_status(self.remedy, said) if hopeless else None
 
     async def _handle_never_started(self, said: KitAnswer) -> ExecutionResult | None:
-        """Interpret an answer without a record: the action never began, provided that the host still runs the approved
-        boot. A diskless
-        host loses its records with a boot.
+        """No record means never begun, if the host still runs the approved boot: a diskless host loses records with a
+        boot.
         """
         boot = await self._read_boot_id()
         if not boot:
@@ -235,7 +227,7 @@ class _ActionWatch:
         )
 
     async def _read_boot_id(self) -> str:
-        """Return the boot id, or "" if the host does not answer. Sets `same_boot`."""
+        """Return "" if the host does not answer. Sets `same_boot`."""
         self.same_boot = None
         try:
             boot = await read_boot_id(self.action.via, self.transport, seconds=BOOT_POLL_TIMEOUT_SECONDS)
@@ -254,5 +246,5 @@ def _build_result_by_status(remedy: Remedy, said: KitAnswer) -> ExecutionResult:
 
 
 def explain_refusal(remedy: Remedy, output: str) -> str:
-    """Return the meaning of a known refusal in the tool's output and what to do, or ""."""
+    """Return the meaning of a known refusal in the output and what to do, or ""."""
     return next((meaning for words, meaning in remedy.refusals.items() if words.lower() in output.lower()), "")

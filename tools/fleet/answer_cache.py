@@ -19,7 +19,7 @@ class _CachedAnswer:
 
 @dataclass(slots=True)
 class _HostCache:
-    """One host's cache. `generation` distinguishes answers begun before a change of the host from later ones."""
+    """`generation` tells answers begun before a change of the host from later ones."""
 
     boot_id: str = ""
     generation: int = 0
@@ -27,23 +27,23 @@ class _HostCache:
 
 
 class AnswerCache:
-    """Cache for all hosts. `lifetime` bounds the re-use of a passive answer on the same boot."""
+    """`lifetime` bounds the re-use of a passive answer on the same boot."""
 
     def __init__(self, clock: Clock, lifetime: timedelta) -> None:
         self._clock, self._lifetime = clock, lifetime
         self._hosts: dict[str, _HostCache] = {}
 
     def get_answer(self, host: str, check: str) -> CheckAnswer | None:
-        """Return the cached answer with zero cost, or None if absent or expired."""
+        """Return the cached answer with zero cost, or None."""
         kept = self._get_host(host).kept.get(check)
         return replace(kept.answer, cached=True, seconds=0.0) if kept and kept.until > self._clock.now() else None
 
     def get_generation(self, host: str) -> int:
-        """Return the generation to pass to `put_answer` for a check that starts now."""
+        """Return the generation to pass to `put_answer`."""
         return self._get_host(host).generation
 
     def put_answer(self, answer: CheckAnswer, generation: int) -> None:
-        """Store an answer, unless the host was changed during the check."""
+        """Store an answer, unless the host was changed meanwhile."""
         row = self._get_host(answer.host)
         if row.generation == generation:
             row.kept[answer.check] = _CachedAnswer(answer, self._clock.now() + self._lifetime)
@@ -53,24 +53,23 @@ class AnswerCache:
         return [fact for row in kept for fact in row.answer.facts if fact.key in NAMING_KEYS]
 
     def get_boot_id(self, host: str) -> str:
-        """Return the last known boot id, or ""."""
         return self._get_host(host).boot_id
 
     def set_boot_id(self, host: str, boot_id: str) -> None:
-        """Record the boot id. A new boot drops the answers of the previous one."""
+        """Record the boot id; a new boot drops the old answers."""
         row = self._get_host(host)
         if row.boot_id and row.boot_id != boot_id:
             row.kept.clear()
         row.boot_id = boot_id
 
     def forget_host(self, host: str) -> None:
-        """Drop the host's answers, including those of checks still running."""
+        """Drop the host's answers, also of running checks."""
         row = self._get_host(host)
         row.kept.clear()
         row.generation += 1
 
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
-        """Drop answers of these hosts that are older than `since`."""
+        """Drop these hosts' answers older than `since`."""
         for row in (self._hosts[host] for host in hosts if host in self._hosts):
             row.kept = {check: kept for check, kept in row.kept.items() if kept.until - self._lifetime >= since}
 

@@ -1,4 +1,4 @@
-"""Requests to the fleet and its answers: one check on one host, and all answers of one run with their cost."""
+"""The fleet's requests and answers, with their cost."""
 
 import heapq
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswer:
-    """One check's facts on one host. `could_not` says why the check was unobserved; empty if it ran."""
+    """One check's facts on one host. `could_not`: why it was unobserved, or ""."""
 
     host: str
     check: str
@@ -41,12 +41,11 @@ class FleetAnswers:
 
     @property
     def facts(self) -> list[Fact]:
-        """Every fact, unobserved ones included."""
         return [fact for answer in self.answers for fact in answer.facts]
 
     @property
     def checks(self) -> int:
-        """The number of checks that ran, without cached ones."""
+        """Checks that ran, without cached ones."""
         return sum(not answer.cached for answer in self.answers)
 
 
@@ -55,7 +54,7 @@ AnswerCallback = Callable[[CheckAnswer], Awaitable[None] | None]
 
 
 def compute_makespan(seconds: Sequence[float], lanes: int = DEFAULT_LANES) -> float:
-    """Return the time to run these durations on `lanes` lanes, longest first."""
+    """Return the time for these durations on `lanes` lanes, longest first."""
     busy = [0.0] * lanes
     for length in sorted(seconds, reverse=True):
         heapq.heapreplace(busy, busy[0] + length)

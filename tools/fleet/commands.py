@@ -1,6 +1,4 @@
-"""Run a check's commands on a host: fill in inventory values, route privileged ones through the node kit, and re-ask
-truncated output.
-"""
+"""Run a check's commands on a host: fill in inventory values, use the node kit for root, re-ask truncated output."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,15 +14,13 @@ DEFAULT_GPU_COUNT = 8  # for hosts whose SKU is unknown
 
 
 class CommandRunner:
-    """Runs commands on inventory hosts. Passive commands use `looks`, which may batch them. Raises Unreachable and
-    BadSlot.
-    """
+    """Runs commands; passive ones through `looks`, which may batch them. Raises Unreachable and BadSlot."""
 
     def __init__(self, transport: Transport, looks: Transport, skus: Mapping[str, Sku]) -> None:
         self._transport, self._looks, self._skus = transport, looks, skus
 
     def get_gpu_count(self, host: Host) -> int:
-        """Return the GPU count that the host should have."""
+        """Return the expected GPU count."""
         sku = self._skus.get(host.sku)
         return sku.gpus if sku else DEFAULT_GPU_COUNT
 
@@ -41,12 +37,12 @@ class CommandRunner:
         }
 
     def list_commands(self, host: Host, check: Check) -> list[Command]:
-        """Return the commands for this host. Scheduler-specific commands match the host's scheduler, Slurm by default."""
+        """Return the commands for this host's scheduler, Slurm by default."""
         own = "kubernetes" if host.scheduler == "kubernetes" else "slurm"
         return [command for command in check.asked if command.scheduler in ("", own)]
 
     def list_missing_targets(self, host: Host, check: Check) -> list[str]:
-        """Return the settings that the check's commands need and the site lacks. Those commands are not run."""
+        """Return the settings that the site lacks; commands that need them are not run."""
         slots = self.build_slots(host)
         return [name for command in self.list_commands(host, check) if (name := command.find_missing_target(slots))]
 
@@ -60,16 +56,14 @@ class CommandRunner:
         return await way.run(host.name, argv, timeout=check.timeout, cap=check.cap)
 
     async def _run_on_controller(self, host: Host, check: Check, argv: tuple[str, ...], way: Transport) -> CommandResult:
-        """Run where kubectl is. An unreachable controller says nothing about the host, so it is no Unreachable."""
+        """Run where kubectl is. An unreachable controller says nothing about the host."""
         try:
             return await way.run(host.controller, argv, timeout=check.timeout, cap=check.cap)
         except Unreachable as why:
             return CommandResult(b"", format_unasked_controller(host.controller, why.why).encode(), 1)
 
     async def run_all(self, host: Host, check: Check) -> dict[Command, CommandResult]:
-        """Run every possible command of the check, concurrently unless it is exclusive, then the stand-ins of truncated
-        outputs.
-        """
+        """Run the check's commands, concurrently unless exclusive, then the stand-ins of truncated outputs."""
         slots = self.build_slots(host)
         asked = [command for command in self.list_commands(host, check) if not command.find_missing_target(slots)]
         if check.exclusive or len(asked) == 1:

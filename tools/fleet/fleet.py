@@ -1,6 +1,4 @@
-"""Run many checks on many hosts at once. Trouble becomes a fact, never an exception and never "healthy". Answers are
-cached and shared.
-"""
+"""Run many checks on many hosts. Trouble becomes a fact, never an exception and never "healthy". Answers are cached."""
 
 import asyncio
 import inspect
@@ -34,7 +32,7 @@ MAX_FINISHED_HOSTS = 16  # hosts whose answers may wait for the consumer of `str
 
 @dataclass(frozen=True, slots=True)
 class FleetRequest:
-    """Options of one run. `fresh` skips cached answers; `permitted`: people allow exclusive checks on GPUs in use."""
+    """Options of one run. `permitted`: people allow exclusive checks on GPUs in use."""
 
     incident: str
     seen: AnswerCallback | None = None
@@ -45,25 +43,22 @@ class FleetRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckLimits:
-    """Time limits in seconds: `command_seconds` per command of a passive check; `silent_seconds` until a host without a
-    connection is
-    given up once all others have answered.
+    """Limits in seconds: per command of a passive check, and until an unconnected host is given up once all others have
+    answered.
     """
 
     command_seconds: float = 30.0
     silent_seconds: float = 5.0
 
     def apply_to(self, check: Check) -> Check:
-        """Return the check with its timeout capped, unless it is exclusive."""
         return check if check.exclusive or check.timeout <= self.command_seconds else replace(check, timeout=self.command_seconds)
 
 
 class Fleet:
     """Runs checks through a transport.
 
-    `lifetime` bounds the re-use of a passive answer on the same boot. `lanes` is the number of concurrent commands per
-    host, for the makespan.
-    `looks` is a separate transport for passive checks. `limits` bounds the waiting.
+    `lifetime`: re-use of a passive answer on the same boot. `lanes`: concurrent commands per host, for the makespan.
+    `looks`: separate transport for passive checks. `limits`: bounds on waiting.
     """
 
     def __init__(
@@ -100,11 +95,11 @@ class Fleet:
         return str(getattr(self._transport, "clock", "real"))
 
     def forget_host(self, host: str) -> None:
-        """Drop all cached answers of a host that was changed."""
+        """Drop the answers of a host that was changed."""
         self._memory.forget_host(host)
 
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
-        """Drop answers older than `since`, because people report a change on these hosts."""
+        """Drop answers older than `since`, when people report a change on these hosts."""
         self._memory.invalidate_before(hosts, since)
 
     async def run_checks(
@@ -116,7 +111,7 @@ class Fleet:
         fresh: bool = False,
         permitted: bool = False,
     ) -> FleetAnswers:
-        """Run all checks, hosts in parallel, and call `seen` with each answer. `fresh` ignores cached answers.
+        """Run all checks, hosts in parallel, and call `seen` with each answer.
 
         Exclusive checks run on idle GPUs only, unless people `permitted` them on GPUs in use.
         """
@@ -130,10 +125,7 @@ class Fleet:
         return self._build_fleet_answers(tuple(answers))
 
     async def _ask_all_hosts(self, request: FleetRequest, by_host: Mapping[str, list[Check]]) -> list[CheckAnswer]:
-        """Return the answers of every host. Hosts without a connection are given up once all others are done and
-        `silent_seconds` have
-        passed; checks on connected hosts run to their end.
-        """
+        """Give up unconnected hosts after `silent_seconds` once all others are done; connected hosts run to their end."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + self._limits.silent_seconds
         asking = {asyncio.create_task(self._ask_host(request, host, checks)): host for host, checks in by_host.items()}
@@ -152,7 +144,7 @@ class Fleet:
             await asyncio.gather(*asking, return_exceptions=True)
 
     def _are_unreached(self, hosts: Iterable[str]) -> bool:
-        """Return whether none of these hosts is connected; False if the transport cannot tell."""
+        """False if the transport cannot tell."""
         reached: Callable[[str], bool] = getattr(self._looks, "reached", lambda host: True)
         return not any(map(reached, hosts))
 
@@ -169,10 +161,10 @@ class Fleet:
         ]
 
     async def stream_host_answers(self, incident: str, asks: Sequence[CheckRequest]) -> AsyncGenerator[tuple[CheckAnswer, ...]]:
-        """Yield all answers of one host at a time, devices named, as hosts finish.
+        """Yield all answers of one host at a time as hosts finish, devices named.
 
-        Nothing is cached and the consumer's pace limits how many hosts are asked, so memory stays bounded for a large
-        fleet.
+        Memory stays bounded for a large fleet: nothing is cached, and a host is asked only as the consumer takes
+        earlier answers.
         """
         room = asyncio.Semaphore(self._most_hosts + MAX_FINISHED_HOSTS)
         finished: asyncio.Queue[asyncio.Task[list[CheckAnswer]]] = asyncio.Queue()
@@ -247,7 +239,6 @@ class Fleet:
         return CheckAnswer(host, check.id, (fact.locate(host, time=self._clock.now()),), seconds, fact.line)
 
     def _build_passive_runner(self, request: FleetRequest, *, fresh: bool = True) -> RunPassiveCheck:
-        """Return a function that runs one passive check of this request; fresh by default."""
         own = replace(request, fresh=fresh)
 
         async def looked(host: str, name: str) -> tuple[Sequence[Fact], float]:
@@ -259,9 +250,7 @@ class Fleet:
         return looked
 
     def _name_devices(self, host: str, answers: list[CheckAnswer]) -> list[CheckAnswer]:
-        """Replace PCI addresses by gpuN and mlx5_N, using this host's current or cached facts, else its SKU's bus
-        table.
-        """
+        """Rename PCI addresses to gpuN and mlx5_N by this host's facts, new or cached, else by its SKU's bus table."""
         row = self._inventory.hosts.get(host)
         sku = self._skus.get(row.sku) if row else None
         kept = self._memory.list_naming_facts(host)

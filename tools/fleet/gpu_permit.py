@@ -1,9 +1,8 @@
 """Permission to run checks that need GPUs for themselves.
 
-Without people's permission such a check runs only if a fresh reading shows every GPU idle and no other check has
-reserved the host.
-Unobserved counts as busy. The check's time limit also ends what it started: the remote `timeout -k` signals its own
-process group only.
+Without people's permission, every GPU must be idle in a fresh reading and no other check may hold the host. Unobserved
+counts as busy. The time limit also ends what a check started: the remote `timeout -k` signals its own process group
+only.
 """
 
 import asyncio
@@ -21,9 +20,7 @@ SPARE_SECONDS = 60.0
 
 @asynccontextmanager
 async def reserve_hosts(hosts: Iterable[str], check: Check, holds: GpuReservations) -> AsyncIterator[Mapping[str, GpuUse]]:
-    """Reserve every free host for the check's longest run time and yield each host's use. Releases all reservations at
-    exit.
-    """
+    """Reserve every free host for the check's longest run time and yield each host's use. Always releases."""
     uses: dict[str, GpuUse] = {}
     seconds = check.timeout * max(len(check.commands), 1) * (8 if check.together else 1) + SPARE_SECONDS
     async with AsyncExitStack() as stack:
@@ -57,7 +54,7 @@ RunPassiveCheck = Callable[[str, str], Awaitable[tuple[Sequence[Fact], float]]]
 async def reserve_idle_hosts(
     hosts: Iterable[str], check: Check, holds: GpuReservations, looked: RunPassiveCheck | None
 ) -> AsyncIterator[Permit]:
-    """Reserve the hosts and read whether they are idle. `looked` is None if people permitted the check on GPUs in use."""
+    """Reserve the hosts and read whether they are idle. `looked` is None with people's permission."""
     async with reserve_hosts(hosts, check, holds) as uses:
         spent: dict[str, float] = {}
         if looked:

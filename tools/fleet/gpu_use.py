@@ -14,16 +14,14 @@ UNUSABLE_GPU_ERRORS = frozenset({"driver_not_loaded", "no_devices"})  # nvidia-s
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """Use of a host's GPUs. `why` is "" if idle, else the reason why a check may not run; `says` is the sentence for
-    people.
-    """
+    """`why` is "" if the GPUs are idle, else why a check may not run; `says` is the sentence."""
 
     why: Literal["", "busy", "not_known"] = ""
     says: str = ""
 
 
 def classify_gpu_use(facts: Iterable[Fact]) -> GpuUse:
-    """Classify GPU use from fresh facts of IDLE_CHECKS. No reading is not idle."""
+    """Classify fresh facts of IDLE_CHECKS. No reading is not idle."""
     known = [fact for fact in facts if not fact.stale]
     if using := [fact for fact in known if _shows_use(fact)]:
         return GpuUse("busy", f"{len({f.device for f in using})} of its GPUs are in use: {_format_use(using[0])}")

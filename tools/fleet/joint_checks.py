@@ -1,4 +1,4 @@
-"""Run a check on several hosts together: select participants, describe each to the check, and run its commands."""
+"""Run a check on several hosts together: choose participants, describe them, run commands."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -20,10 +20,7 @@ from tools.transport import Unreachable
 
 @dataclass(frozen=True, slots=True)
 class JointCheckContext:
-    """Fleet services for a joint check: `looked` runs a passive check now, `known` may use a cached answer, `commands`
-    runs a command
-    with more slots, `reader` turns output into facts.
-    """
+    """The fleet's services: `looked` runs a passive check now, `known` may use a cached answer."""
 
     looked: RunPassiveCheck
     known: RunPassiveCheck
@@ -42,9 +39,7 @@ async def run_joint_check(
     *,
     permitted: bool = False,
 ) -> list[CheckAnswer]:
-    """Run the check on the idle hosts, or on all if people permitted it. Every host gets an answer; facts are not dated
-    yet.
-    """
+    """Run on the idle hosts, or on all with people's permission. Every host gets an answer, not dated yet."""
     assert check.together is not None
     known = [host for host in hosts if host in inventory.hosts]
     async with reserve_idle_hosts(known, check, holds, None if permitted else hands.looked) as may:
@@ -74,7 +69,7 @@ def _build_single_answer(check: Check, host: str, fact: Fact, seconds: float) ->
 
 
 async def _build_participant(row: Host, hands: JointCheckContext, skus: Mapping[str, Sku]) -> CheckParticipant:
-    """Describe a host to the check. Only adapters with an active port are listed."""
+    """List only adapters with an active port."""
     sku = skus.get(row.sku)
     ports, _ = await hands.looked(row.name, "ibstat")
     up = sorted({fact.device for fact in ports if fact.key == "ib.state" and fact.device and fact.value == "Active"})
@@ -84,9 +79,7 @@ async def _build_participant(row: Host, hands: JointCheckContext, skus: Mapping[
 
 
 async def _find_leaf(host: str, hands: JointCheckContext) -> str:
-    """Return the leaf switch as the fabric reports it. A cached answer suffices: cabling does not change during an
-    incident.
-    """
+    """A cached answer suffices: cabling does not change during an incident."""
     facts, _ = await hands.known(host, "fabric")
     return next((str(fact.value) for fact in facts if fact.key == "fabric.leaf" and fact.value), "")
 

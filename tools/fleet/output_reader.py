@@ -1,6 +1,4 @@
-"""Turn command output into dated facts: store it as evidence, parse it with its check, and report trouble beside the
-facts.
-"""
+"""Turn command output into dated facts: store evidence, parse, report trouble."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +18,7 @@ MIN_THREAD_CHARS = 1 << 20  # longer texts are parsed in a thread, so that they 
 
 
 class OutputReader:
-    """Reads command output and stores it as one incident's evidence."""
+    """Reads output and stores it as one incident's evidence."""
 
     def __init__(self, evidence: EvidenceStore, incident: str) -> None:
         self._evidence, self._incident = evidence, incident
@@ -28,17 +26,13 @@ class OutputReader:
     async def read_command_facts(
         self, host: str, check: Check, command: Command, ran: CommandResult, now: datetime, boot_id: str = ""
     ) -> Sequence[Fact]:
-        """Return the facts of one command."""
         sha, facts = await self._read_command(check, command, ran)
         return [fact.locate(host, time=now, boot_id=fact.boot_id or boot_id, sha256=sha) for fact in facts]
 
     async def read_check_facts(
         self, host: str, check: Check, rans: Mapping[Command, CommandResult], now: datetime, boot_id: str
     ) -> list[Fact]:
-        """Return the facts of all commands of a check. If the stand-in of a truncated output was read, the truncated
-        output's OK facts are
-        kept, and the stand-in decides what is absent.
-        """
+        """Return the facts of all commands. Where a stand-in was read, it decides what a truncated output lacks."""
         said = {command: await self.read_command_facts(host, check, command, ran, now, boot_id) for command, ran in rans.items()}
         for command, stand_in in ((command, check.find_stand_in(command)) for command in rans):
             if stand_in and stand_in in rans and _stand_in_was_read(said[stand_in], command, stand_in, rans[stand_in]):
@@ -71,12 +65,12 @@ class OutputReader:
 
 
 async def _redact_output(text: str) -> RedactedText:
-    """Redact secrets before parsing: facts go into evidence, the store, a model and cards."""
+    """Redact before parsing: facts go into evidence, the store, a model and cards."""
     return await asyncio.to_thread(redact_once, text) if len(text) > MIN_THREAD_CHARS else redact_once(text)
 
 
 def _redact_trouble(trouble: Fact | None) -> Fact | None:
-    """Redact the trouble's line, which quotes the host."""
+    """The line quotes the host."""
     return replace(trouble, line=redact(trouble.line)) if trouble else None
 
 
@@ -85,9 +79,7 @@ async def _parse_output(check: Check, text: RedactedText) -> Sequence[Fact]:
 
 
 def _stand_in_was_read(facts: Sequence[Fact], command: Command, stand_in: Command, ran: CommandResult) -> bool:
-    """Return whether the stand-in was read. "Nothing found" counts only from the program that printed the truncated
-    output.
-    """
+    """An empty result counts only from the program that printed the truncated output."""
     nothing = not facts and bool(ran.stdout.strip()) and command.argv[0] == stand_in.argv[0]
     return nothing or any(fact.key for fact in facts)
 
@@ -99,9 +91,9 @@ def _find_digest(facts: Sequence[Fact]) -> str:
 def build_answer(
     host: str, check: Check, found: Sequence[Fact], now: datetime, known_boot: str, seconds: float, lacking: Fact | None = None
 ) -> CheckAnswer:
-    """Build the check's answer, dated by the boot id among its facts, else by `known_boot`. `lacking` is the fact that
-    no program of the
-    check is installed. A check without facts is unobserved.
+    """Build the answer, dated by the boot id in its facts, else by `known_boot`.
+
+    `lacking`: no program of the check is installed. A check without facts is unobserved.
     """
     facts = (
         check.settle(drop_duplicates(found)) if check.settle and not lacking else drop_duplicates([*found, *([lacking] if lacking else ())])
@@ -117,17 +109,16 @@ def build_answer(
 
 
 def is_unobserved_fact(fact: Fact) -> bool:
-    """Return whether the fact only says that there was nothing to look at: no tool, no device or no job log."""
+    """Return whether the fact only says that there was nothing to look at: no tool, device or job log."""
     return fact.key == "check.skipped" or (fact.key == "job.log" and fact.value is False)
 
 
 def find_boot_id(facts: Iterable[Fact]) -> str:
-    """Return the boot id among the facts, or ""."""
     return next((str(fact.value) for fact in facts if fact.key == "host.boot_id" and fact.value), "")
 
 
 def drop_duplicates(facts: Sequence[Fact]) -> list[Fact]:
-    """Drop repeated facts, which arise when several commands print the same."""
+    """Drop repeats, which arise when several commands print the same."""
     seen: dict[tuple[object, ...], Fact] = {}
     for fact in facts:
         attrs = repr(fact.attrs) if fact.attrs else ""
@@ -138,6 +129,6 @@ def drop_duplicates(facts: Sequence[Fact]) -> list[Fact]:
 def build_unobserved_answer(
     host: str, check: Check, status: Status, why: str, now: datetime, barrier: AccessBarrier = AccessBarrier.OTHER
 ) -> CheckAnswer:
-    """Return the answer for a host that could not be asked, with the barrier if it is known."""
+    """Return the answer for a host that could not be asked, with the barrier if known."""
     attrs = {} if barrier is AccessBarrier.OTHER else {"barrier": barrier.value}
     return CheckAnswer(host, check.id, (replace(build_unobserved_fact(check.id, status, why, host), time=now, attrs=attrs),), could_not=why)

@@ -1,4 +1,4 @@
-"""Reasons why a command's output is incomplete or missing: transport, sudo, a missing program or setting."""
+"""Why a command's output is incomplete or missing: transport, sudo, a missing program or setting."""
 
 import re
 
@@ -24,25 +24,23 @@ OLD_KIT_PATTERN = re.compile(r"rackmedic-look: no such question: this kit is ([0
 
 
 def build_no_target_fact(check: Check, setting: str) -> Fact:
-    """Return the fact that a query was skipped because the site configured no target. Neither healthy nor sick."""
+    """Return the fact that the site configured no target. Neither healthy nor sick."""
     return Fact(check.id, "check.no_target", setting, line=f"could not look: no target is set ({setting} in the inventory)")
 
 
 def build_truncated_fact(check: Check, command: Command, stand_in: Command) -> Fact:
-    """Return the fact that an output exceeded its cap and only its stand-in was read in full."""
+    """Return the fact that an output exceeded its cap and its stand-in was read instead."""
     line = f"{check.id}.{command.name} is longer than {check.cap} bytes: read were only {stand_in.only}; all else was left out"
     return Fact(check.id, "check.left_out", command.name, line=line)
 
 
 def is_incomplete(ran: CommandResult) -> bool:
-    """Return whether the output may stop anywhere: counts from half a table would be wrong."""
+    """Return whether the output may be cut: counts from half a table are wrong."""
     return ran.timed_out or ran.truncated or ran.exit_status is None
 
 
 def find_trouble(check: Check, command: Command, ran: CommandResult) -> Fact | None:
-    """Return why the answer cannot be trusted in full, or None. Non-zero exit statuses with output are left to the
-    parser.
-    """
+    """Return why the answer is not fully trusted, or None. Exit statuses with output are left to the parser."""
     name = f"{check.id}.{command.name}"
     if ran.timed_out:
         return build_unobserved_fact(check.id, Status.TIMEOUT, f"{name}: no answer within {check.timeout:g} s")
@@ -55,7 +53,7 @@ def find_trouble(check: Check, command: Command, ran: CommandResult) -> Fact | N
 
 
 def find_telling_line(complaint: str) -> str:
-    """Return the first refusal in a complaint, else its first line, without what ssh, sudo and the shell add."""
+    """Return the first refusal in a complaint, else its first line."""
     lines = [line.strip() for line in split_lines(clean_output(complaint)) if line.strip()]
     refusal = (line for line in lines if any(word in line.lower() for word in REFUSAL_TEXTS))
     return next(refusal, lines[0] if lines else "no reason given")[:200]

@@ -1,8 +1,7 @@
 """Adaptive host concurrency: few hosts at first, so that the first of a thousand finish within seconds, then more.
 
-Each finished host admits one more. Slow hosts leave the worker idle, so a timer admits further hosts; if a processor is
-the limit, running hosts
-finish before new ones start.
+Each finished host admits one more. A timer admits more while hosts are slow; if a processor is the limit, running hosts
+finish first.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ WIDEN_INTERVAL_SECONDS = 0.25  # waiting time after which one more host is admit
 
 
 class Ramp:
-    """FIFO slots whose number grows from `first` to `most`, by one for each finished host."""
+    """FIFO slots, from `first` up to `most`; each finished host adds one."""
 
     def __init__(self, most: int, first: int = INITIAL_WIDTH, every: float = WIDEN_INTERVAL_SECONDS) -> None:
         self._most, self._width, self._every = most, min(first, most), every
@@ -25,12 +24,10 @@ class Ramp:
 
     @property
     def width(self) -> int:
-        """The current number of slots."""
         return self._width
 
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for a slot and hold it."""
         if self._limiter.is_full:
             self._schedule_widening()
         await self._limiter.acquire()

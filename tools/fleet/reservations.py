@@ -1,4 +1,4 @@
-"""Reservations of a host's GPUs for a check: one holder per host, with expiry so that a dead holder loses it."""
+"""Reservations of a host's GPUs for a check: one holder per host, with expiry in case it dies."""
 
 import secrets
 import time
@@ -8,10 +8,10 @@ from typing import Protocol
 
 
 class GpuReservations(Protocol):
-    """Store of GPU reservations. A reservation expires after `seconds`."""
+    """A reservation expires after `seconds`."""
 
     async def reserve_host(self, host: str, seconds: float) -> str | None:
-        """Return a token, or None if the host is reserved."""
+        """Return a token; None if the host is reserved."""
         ...
 
     async def release_host(self, host: str, token: str) -> None:
@@ -21,7 +21,7 @@ class GpuReservations(Protocol):
 
 @dataclass(slots=True)
 class LocalGpuReservations:
-    """Reservations within one process."""
+    """For one process."""
 
     clock: Callable[[], float] = time.monotonic
     _held: dict[str, tuple[str, float]] = field(default_factory=dict)

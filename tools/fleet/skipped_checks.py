@@ -13,12 +13,11 @@ SkipReason = Literal["busy", "not_known", "no_tool"]
 
 
 def build_skipped_fact(check: Check, why: SkipReason, says: str) -> Fact:
-    """Return the fact that a check did not run."""
     return Fact(check.id, "check.skipped", why, line=says[:300], attrs={"text": check.tool} if why == "no_tool" else {})
 
 
 def find_missing_tool(check: Check, rans: Mapping[Command, CommandResult]) -> Fact | None:
-    """Return the fact that a required command is not installed and how to get it, or None."""
+    """Return the fact that a required command is not installed, with how to get it, or None."""
     for command, ran in rans.items():
         if not command.optional and is_missing_program(ran):
             return build_skipped_fact(check, "no_tool", f"{explain_not_started(command, ran)}; {check.id} needs {check.tool or 'it'}")
@@ -28,8 +27,7 @@ def find_missing_tool(check: Check, rans: Mapping[Command, CommandResult]) -> Fa
 def find_nothing_installed(check: Check, rans: Mapping[Command, CommandResult]) -> Fact | None:
     """Return the fact that no program of a passive check is installed, or None.
 
-    With `check.without`, the fact says that what only this program would know is absent. A missing required command is
-    reported elsewhere.
+    With `check.without`, what only such a program would know is absent.
     """
     if not rans or not all(command.optional and is_missing_program(ran) for command, ran in rans.items()):
         return None
@@ -59,16 +57,14 @@ NODE_KIT_PROGRAMS = ("rackmedic-look", "rackmedic-act")
 
 
 def is_missing_program(ran: CommandResult) -> bool:
-    """Return whether the command did not start because its program is missing: exit status 127, or a launcher's
-    message.
-    """
+    """Return whether the program is missing: exit status 127, or a launcher's message."""
     return ran.exit_status == 127 or (
         not ran.stdout.strip() and bool(_MISSING_PATTERN.search(_decode_stderr(ran)) or _BROKEN_PATTERN.search(_decode_stderr(ran)))
     )
 
 
 def explain_not_started(command: Command, ran: CommandResult) -> str:
-    """Return why the command did not start, naming the missing program."""
+    """Return why the command did not start, naming the program."""
     if broken := _BROKEN_PATTERN.search(_decode_stderr(ran)):
         return f"{_get_program_name(command.argv[0])} cannot be run: {broken[0].strip()}"[:300]
     named = _MISSING_PATTERN.search(_decode_stderr(ran))

@@ -1,4 +1,4 @@
-"""Host ranges such as `gpu-[001-004,7]` or `n1,n3`: expand with a cap, and fold. Pure."""
+"""Expand (with a cap) and fold host ranges such as `gpu-[001-004,7]`. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,11 +14,10 @@ class BadRange(ValueError):
 
 
 def expand_host_range(text: str) -> list[str]:
-    """Expand `gpu-[001-003],n5` to `gpu-001 gpu-002 gpu-003 n5`, in order, without repeats, keeping the first number's
-    width.
+    """Expand `gpu-[001-003],n5` to `gpu-001 gpu-002 gpu-003 n5`: ordered, unique, padded like the first number.
 
-    Raises BadRange for unbalanced brackets, descending ranges, differently padded ends, invalid host names, or more
-    than MAX_HOSTS.
+    Raises BadRange for unbalanced brackets, descending ranges, differently padded ends, invalid names or more than
+    MAX_HOSTS.
     """
     names: dict[str, None] = {}
     for part in _split_range(text):
@@ -74,7 +73,7 @@ def _expand_numbers(body: str, room: int) -> list[str]:
 
 
 def _split_name(name: str) -> tuple[str, str, str]:
-    """Return prefix, last number as written, and rest."""
+    """Return prefix, last number as written, rest."""
     match = re.fullmatch(r"(.*?)(\d{1,9})(\D*)", name)
     return (match.group(1), match.group(2), match.group(3)) if match else (name, "", "")
 
@@ -95,7 +94,7 @@ def _fold_one(prefix: str, found: list[str], rest: str) -> str:
 
 
 def _format_runs(numbers: Sequence[str]) -> str:
-    """Format `001 002 007` as `001-002,007`. A run ends where the number's width changes."""
+    """`001 002 007` → `001-002,007`."""
     runs: list[list[str]] = []
     for number in numbers:
         if runs and number == str(int(runs[-1][-1]) + 1).zfill(len(runs[-1][0])):

@@ -1,6 +1,4 @@
-"""The fleet's hosts, their connections, and the Slack channels about them. A host outside the inventory is never
-contacted.
-"""
+"""Hosts, their connections, and the Slack channels about them. A host outside the inventory is never contacted."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -69,7 +67,6 @@ class HostSettings(BaseModel):
         return value
 
     def merge_over(self, under: "HostSettings") -> "HostSettings":
-        """Return these settings where set, else those of `under`."""
         return HostSettings(**{**under.model_dump(), **self.model_dump(exclude_none=True)})
 
 
@@ -153,7 +150,6 @@ class Host(BaseModel):
 
     @property
     def slurm_name(self) -> str:
-        """The host's Slurm name; short unless `node` is set."""
         return self.node or self.name.partition(".")[0]
 
     @property
@@ -172,7 +168,7 @@ class Inventory(BaseModel):
     slurm: tuple[str, ...] = ()  # hosts where Slurm can be asked; "" is this machine
 
     def select_hosts(self, ranges: str) -> tuple[Host, ...]:
-        """Return the hosts of a range or of group names. Raises BadRange for unknown names."""
+        """Return the hosts of a range or of group names. Raises BadRange."""
         wanted: dict[str, None] = {}
         for name in expand_host_range(ranges):
             wanted.update(dict.fromkeys(self.groups.get(name, (name,))))
@@ -189,18 +185,18 @@ class Inventory(BaseModel):
 
     @property
     def workers(self) -> tuple[str, ...]:
-        """Hosts that run jobs: all but the controllers."""
+        """All hosts but controllers."""
         controllers = {host.controller for host in self.hosts.values()}
         return tuple(name for name in self.hosts if name not in controllers)
 
     def list_group_hosts(self, groups: Iterable[str]) -> tuple[str, ...]:
-        """Return the hosts of these groups, or of all if none is given."""
+        """Return the hosts of these groups; of all if none is given."""
         names = list(groups) or list(self.groups)
         return tuple(dict.fromkeys(host for group in names for host in self.groups.get(group, ())))
 
 
 def read_inventory(path: Path) -> Document:
-    """Read the inventory file. Raises BadInventory."""
+    """Read the file. Raises BadInventory."""
     problems = Problems()
     document = read_document(path, problems)
     if document is None or problems.found:
@@ -244,7 +240,7 @@ def _resolve_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], dict[st
 
 
 def _find_other_problems(raw: Any, wrong: Sequence[Loc]) -> list[Problem]:
-    """Return further problems, ignoring the unreadable fields; nothing if the rest does not validate."""
+    """Ignore unreadable fields; return nothing if the rest does not validate."""
     rest = deepcopy(raw)
     for loc in wrong:
         _remove_field(rest, loc)
@@ -292,7 +288,7 @@ def _find_unknown_hosts(known: Collection[str], file: _InventoryFile) -> Iterato
 
 
 def _iter_scheduled_hosts(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[ScheduledHost]:
-    """Skip resolving hosts if all use Slurm under their own names."""
+    """Skipped if all hosts use Slurm under their own names."""
     rows = (file.defaults, *file.groups.values(), *file.hosts.values())
     if any(row.scheduler for row in rows) or any(row.node for row in file.hosts.values()):
         hosts = (_resolve_host(name, groups, file) for name, groups in groups_of.items())
@@ -319,7 +315,7 @@ def _find_channel_problems(file: _InventoryFile) -> Iterator[Problem]:
 
 
 def _find_tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[Problem]:
-    """A host must belong to one tenant, or one tenant's secrets would reach another."""
+    """A host has one tenant, else one tenant's secrets would reach another."""
     for name, groups in groups_of.items():
         tenants = {tenant for group in groups if (tenant := file.groups[group].tenant)}
         if len(tenants) > 1:
@@ -327,7 +323,7 @@ def _find_tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _Invento
 
 
 def _resolve_host(name: str, groups: Sequence[str], file: _InventoryFile) -> Host:
-    """Merge the host's settings over its groups' (later wins) over the defaults."""
+    """Host settings override groups (the later wins), groups override defaults."""
     row, settings = file.hosts.get(name, HostRow()), file.defaults
     for layer in (*(file.groups[group] for group in groups), row):
         settings = HostSettings(**layer.model_dump(include=set(HostSettings.model_fields))).merge_over(settings)

@@ -1,8 +1,7 @@
-"""Find the hosts of a Slurm job. Read-only; used only if the inventory names a Slurm controller or source.
+"""Find the hosts of a Slurm job. Read-only; only if the inventory names a Slurm controller or source.
 
-"Unknown job" and "could not ask" are different answers. A job that the controller has forgotten (MinJobAge, 5 minutes
-by default) is looked
-up in the accounting, which a site may have switched off.
+"Unknown job" and "could not ask" are different answers. A job that the controller forgot (MinJobAge, 5 minutes by
+default) is looked up in the accounting, which a site may have switched off.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,9 +30,9 @@ NoHostsReason = Literal["", "nobody", "not_known", "accounting_off", "accounting
 
 @dataclass(frozen=True, slots=True)
 class JobLookup:
-    """Result of a lookup. `unknown`: every place answered and none knows the job. `could_not` says why a place could
-    not be asked. All empty
-    if there is no place to ask.
+    """`unknown`: every place answered and none knows the job. `could_not`: why a place could not be asked.
+
+    All empty if there is no place to ask.
     """
 
     job: SlurmJob | None = None
@@ -44,7 +43,7 @@ class JobLookup:
 
 @dataclass(frozen=True, slots=True)
 class JobHosts:
-    """A job's hosts, or the reason for having none."""
+    """A job's hosts, or why there are none."""
 
     hosts: tuple[str, ...] = ()
     why: NoHostsReason = ""
@@ -58,7 +57,7 @@ def allow_any_job(hosts: Sequence[str]) -> bool:
 
 
 class SlurmJobFinder:
-    """Asks each of the inventory's Slurm places until one knows the job."""
+    """Asks each Slurm place until one knows the job."""
 
     def __init__(self, transport: Transport, inventory: Inventory) -> None:
         self._transport, self._inventory = transport, inventory
@@ -66,8 +65,7 @@ class SlurmJobFinder:
     async def find_job(self, job: str, mine: JobFilter = allow_any_job) -> JobLookup:
         """Look up the job; never raises.
 
-        A job outside `mine` costs the same commands as an unknown one, so the response time does not reveal its
-        existence.
+        A job outside `mine` costs the same commands as an unknown one, so timing does not reveal it.
         """
         seen: list[JobLookup] = []
         for place in self._inventory.slurm:

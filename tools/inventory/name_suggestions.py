@@ -1,6 +1,6 @@
-"""Suggestions for unknown host names. Pure; a suggestion is never substituted for the name.
+"""Suggestions for unknown host names, never substituted for them. Pure.
 
-The caller passes only the hosts that it may reveal, so another tenant's host looks like a nonexistent one.
+The caller passes only hosts that it may reveal, so another tenant's host looks nonexistent.
 """
 
 import re
@@ -18,7 +18,7 @@ _SPAN_PATTERN = re.compile(r"(\d{1,6})-(\d{1,6})")
 
 @dataclass(frozen=True, slots=True)
 class UnknownName:
-    """An unknown name or range, suggested hosts (or one range), and why it cannot be parsed."""
+    """A name or range, suggestions, and why it cannot be parsed."""
 
     name: str
     nearest: tuple[str, ...] = ()
@@ -27,12 +27,12 @@ class UnknownName:
 
 
 def find_suggestions(names: Iterable[str], known: Collection[str], tenant: str = "") -> tuple[UnknownName, ...]:
-    """Return suggestions for names outside `known`, in order. `tenant`: `known` holds this tenant's hosts only."""
+    """Return suggestions for unknown names. With `tenant`, `known` holds only its hosts."""
     return tuple(replace(_build_unknown_name(name, known), tenant=tenant) for name in dict.fromkeys(names))
 
 
 def format_unknown_names(unknown: Sequence[UnknownName]) -> str:
-    """Return `not in the inventory: gpu-099 (did you mean gpu-019 or gpu-009?)` or `none of acme's hosts: …`, or ""."""
+    """Return `not in the inventory: gpu-099 (did you mean gpu-019?)` or `none of acme's hosts: …`, or ""."""
     tenant = next((row.tenant for row in unknown if row.tenant), "")
     where = f"none of {tenant}'s hosts" if tenant else "not in the inventory"
     absent = [_format_suggestion(row.name, row.nearest) for row in unknown if not row.why]
@@ -59,9 +59,7 @@ def _build_unknown_name(name: str, known: Collection[str]) -> UnknownName:
 
 
 def find_nearest_hosts(name: str, known: Collection[str]) -> tuple[str, ...]:
-    """Return at most MAX_SUGGESTIONS most similar hosts: by spelling of letters and number, then edit distance, then
-    number.
-    """
+    """Return at most MAX_SUGGESTIONS hosts: equal letters and number, else least edit distance, then number."""
     stem, number, digits = _split_name(name)
     found: list[tuple[int, int, str]] = []
     for host in known:
@@ -76,7 +74,7 @@ def find_nearest_hosts(name: str, known: Collection[str]) -> tuple[str, ...]:
 
 
 def _split_name(name: str) -> tuple[str, int, str]:
-    """Return letters without separators, the number (-1 if absent) and its digits, of the name's first label."""
+    """Return the first label's letters, number (-1 if absent) and digits."""
     short = name[:MAX_COMPARED_CHARS].lower().partition(".")[0]
     found = _NUMBER_PATTERN.match(short)
     stem, digits = (found[1], found[2]) if found else (short, "")
@@ -84,7 +82,7 @@ def _split_name(name: str) -> tuple[str, int, str]:
 
 
 def compute_edit_distance(one: str, other: str) -> int:
-    """Return the edit distance with adjacent swaps (optimal string alignment)."""
+    """Return the edit distance with adjacent swaps."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
@@ -99,7 +97,7 @@ def compute_edit_distance(one: str, other: str) -> int:
 
 
 def _repair_range(text: str, known: Collection[str]) -> tuple[str, ...]:
-    """Return the range with ends in order and equally padded, limited to known hosts."""
+    """Order and pad both ends; keep known hosts only."""
     try:
         names = expand_host_range(_SPAN_PATTERN.sub(lambda ends: _repair_span(ends[1], ends[2]), text))
     except BadRange:

@@ -1,4 +1,4 @@
-"""Validate the schedulers' node names: illegal names, and names shared by two hosts. Pure."""
+"""Validate schedulers' node names: illegal or shared by two hosts. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ NODE_NAME_RULES: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ScheduledHost:
-    """A host as its scheduler knows it. `named`: the inventory sets its node name."""
+    """`named`: the inventory sets the node name."""
 
     host: str
     group: str
@@ -27,7 +27,7 @@ class ScheduledHost:
 
 
 def find_scheduling_problems(hosts: Iterable[ScheduledHost]) -> Iterator[tuple[Loc, str]]:
-    """Yield problems. Two hosts with one node name are refused, because one would be drained for the other."""
+    """Two hosts with one node name are refused: one would be drained for the other."""
     rows = list(hosts)
     controllers = {row.controller for row in rows}
     told: set[str] = set()

@@ -1,5 +1,6 @@
-"""SKU profiles: expected values of a healthy machine model, with sources. An expectation that is not written down is
-None, never a guess.
+"""SKU profiles: expected values of a healthy machine model, with sources.
+
+What is not written down is None, never a guess.
 """
 
 import fnmatch
@@ -41,7 +42,7 @@ class Sku:
     accelerator: Accelerator | None = None  # its GPU as described by the site; None to use the catalogue's
 
     def get_expected(self, key: str, device: str | None) -> Value:
-        """Return the expected value, or None. A device's own row wins; null there disables the expectation."""
+        """Return the expected value or None. A device's own row wins; null there disables the expectation."""
         own = self.devices.get(device or "", {})
         return own[key] if key in own else self.expect.get(key)
 
@@ -50,9 +51,7 @@ class Sku:
 
 
 def load_skus(*dirs: Path) -> dict[str, Sku]:
-    """Load the built-in profiles, then those of `dirs`; later ones replace earlier ones by name. BadSku lists all
-    problems.
-    """
+    """Load built-in profiles, then those of `dirs`, which replace by name. BadSku lists all problems."""
     return dict(_load_built_in()) | _read_folders(dirs)
 
 
@@ -74,9 +73,9 @@ def _read_folders(dirs: Iterable[Path]) -> dict[str, Sku]:
 
 
 def guess_sku(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
-    """Return the profile that matches a host's product name, preferring a matching bus table, then the GPU count.
+    """Return the profile for a host's product name, preferring a matching bus table, then the GPU count.
 
-    A host with at most half or more than the profile's GPUs is a different machine, unless they sit at the profile's
+    A host with half the profile's GPUs or fewer, or with more, is a different machine, unless they sit at the profile's
     addresses.
     """
     known = list(facts)
@@ -95,7 +94,7 @@ def guess_sku(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
 
 
 def find_product(facts: Iterable[Fact]) -> str:
-    """Return the most common GPU product name of a host, or ""."""
+    """Return the host's most common GPU product name, or ""."""
     named = Counter(str(fact.value) for fact in facts if fact.key == "gpu.product" and fact.status is Status.OK)
     return named.most_common(1)[0][0] if named else ""
 
@@ -129,7 +128,7 @@ class _ExpectedModel(StrictModel):
 
     @property
     def typed(self) -> Value:
-        """The value; an int becomes a float for float keys."""
+        """An int becomes a float for float keys."""
         row = find_key(self.key)
         counts = isinstance(self.value, int) and not isinstance(self.value, bool)
         given: Value = float(self.value) if row and row.kind == "float" and counts else self.value

@@ -1,6 +1,7 @@
-"""The append-only, hash-chained audit log, written before each effect. Each head signs everything before it, so a
-changed, removed or
-re-ordered entry breaks the chain; a cut end shows against a head posted elsewhere.
+"""The append-only, hash-chained audit log, written before each effect.
+
+Each head signs everything before it, so a changed, removed or re-ordered entry breaks the chain. A cut end shows
+against a head posted elsewhere.
 """
 
 import json
@@ -23,9 +24,9 @@ STOP_EVENT = "stop"
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Result of a verification. `broken_at` is the index of the first entry that breaks the chain. `missing_heads` are
-    posted heads that the
-    chain never passes: its end was cut.
+    """`broken_at`: index of the first bad entry.
+
+    `missing_heads`: posted heads that the chain lacks, so its end was cut.
     """
 
     entries: int
@@ -45,17 +46,17 @@ def build_entry(event: str, approval: str, by: str, at: str, **more: Any) -> str
 
 
 def add_brakes_digest(line: str, digest: str) -> str:
-    """Return the line with the digest of the brakes in force after it."""
+    """Add the digest of the brakes in force after the line."""
     return json.dumps({**parse_line(line), "brakes": digest}, sort_keys=True, separators=(",", ":"))
 
 
 def get_brakes_digest(line: str) -> str:
-    """Return the brakes' digest of an entry, or "" for entries of earlier versions."""
+    """Return the digest, or "" for entries of earlier versions."""
     return str(parse_line(line).get("brakes") or "")
 
 
 def get_entry_time(line: str) -> datetime | None:
-    """Return the entry's time, or None if it has none with a time zone."""
+    """Return the entry's time, or None."""
     try:
         at = datetime.fromisoformat(str(parse_line(line).get("at")))
     except ValueError:
@@ -73,7 +74,7 @@ def find_signer(seal: Seal, head: str, line: str, said: str) -> str:
 
 
 async def iter_rows(redis: Redis, prefix: str, length: int) -> AsyncIterator[tuple[str, str]]:
-    """Yield the first `length` rows as (head after it, line), oldest first."""
+    """Yield (head after it, line), oldest first."""
     for start in range(0, length, PAGE_ENTRIES):
         async with translate_redis_errors():
             page = decode_texts(await redis.lrange(f"{prefix}audit", start, min(start + PAGE_ENTRIES, length) - 1))
@@ -100,7 +101,7 @@ async def is_begun_with(redis: Redis, prefix: str, seal: Seal) -> bool:
 
 
 async def find_newest_signer(redis: Redis, prefix: str, seal: Seal) -> str | None:
-    """Return the id of the key that signed the newest entry: "" if it is not ours, None for an empty chain."""
+    """Return the key id behind the newest entry: "" if not ours, None for an empty chain."""
     async with translate_redis_errors():
         newest = decode_texts(await redis.lrange(f"{prefix}audit", -2, -1))
     if not newest:
@@ -111,14 +112,13 @@ async def find_newest_signer(redis: Redis, prefix: str, seal: Seal) -> str | Non
 
 
 async def export_entries(redis: Redis, prefix: str) -> AsyncIterator[str]:
-    """Yield every entry as a JSON line with its head."""
     length, _ = await read_end(redis, prefix)
     async for head, line in iter_rows(redis, prefix, length):
         yield json.dumps({**parse_line(line), "head": head}, sort_keys=True)
 
 
 async def verify_chain(redis: Redis, prefix: str, seal: Seal, posted: Iterable[str] = ()) -> AuditReport:
-    """Walk the chain and compare its end with the stored head and the `posted` heads."""
+    """Walk the chain and compare its end with the stored head and `posted` heads."""
     length, stored = await read_end(redis, prefix)
     head, count, missing = "", 0, set(posted) - {""}
     age = {name: years for years, name in enumerate(seal.ids)}

@@ -1,4 +1,4 @@
-"""Limits on changes until a human has looked. The site sets the numbers; the Lua scripts enforce them at the claim."""
+"""Limits on changes until a human has looked. The Lua scripts enforce them at the claim."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -10,17 +10,15 @@ STOP_BRAKE, BREAKER_PREFIX = "stop", "breaker:"
 
 @dataclass(frozen=True, slots=True)
 class Brakes:
-    """Limits. Shares refer to a group's size, rounded down, with a floor.
+    """Limits. Shares are of a group's size, rounded down, with a floor.
 
-    blast_hosts, blast_seconds: distinct hosts that one incident may change within that time, so a wrong diagnosis stops
-    at four hosts.
+    blast_hosts, blast_seconds: distinct hosts that one incident may change within that time; a wrong diagnosis stops at
+    four.
     at_once: share of a group under change at the same time, at least one host. `unknown` actions count.
     window, window_seconds: share of a group changed within that time by all incidents, at least three hosts. One more
-    trips the group's
-      breaker until a human resets it: so many changes have a common cause.
-    beat_seconds: silence of a holder until others adopt its action. Replica clocks that differ by more make a living
-    holder look dead;
-      its action may then end as never begun, but cannot run twice.
+    trips the group's breaker until a human resets it, because so many changes have a common cause.
+    beat_seconds: silence of a holder until others adopt its action. With a larger clock difference a living holder
+    looks dead; its action may then end as never begun, but cannot run twice.
     """
 
     blast_hosts: int = 4
@@ -34,13 +32,13 @@ class Brakes:
         return max(1, int(self.at_once * group_size))
 
     def get_max_in_window(self, group_size: int) -> int:
-        """Return how many distinct hosts may change within the window before the breaker trips."""
+        """Return the distinct hosts that may change before the breaker trips."""
         return max(3, int(self.window * group_size))
 
 
 @dataclass(frozen=True, slots=True)
 class BrakeStatus:
-    """Current brakes. `stopped_by` is empty while the kill switch is off; `breakers` are groups with an open breaker."""
+    """`stopped_by` is empty while the kill switch is off; `breakers` are groups with an open breaker."""
 
     stopped_by: str
     why: str
@@ -50,7 +48,6 @@ class BrakeStatus:
 
     @property
     def stopped(self) -> str:
-        """Who stopped and why, or ""."""
         return f"{self.stopped_by}: {self.why}" if self.stopped_by else ""
 
 
@@ -58,8 +55,7 @@ class BrakeStatus:
 class BrakesInForce:
     """Kill switch, open breakers and claims holding hosts, as stored in Redis.
 
-    Each audit entry signs the digest of the brakes in force after it; a mismatch with the newest entry means a foreign
-    change.
+    Each audit entry signs their digest; a mismatch with the newest entry means a foreign change.
     """
 
     pulled: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""The claim, without which no remedy runs. Only the ledger issues claims."""
+"""The claim, without which no remedy runs. Only the ledger issues it."""
 
 from dataclasses import InitVar, dataclass
 from typing import NoReturn
@@ -12,7 +12,7 @@ _MINT = object()
 class Claim:
     """One worker's right to one action; `token` fences off earlier holders.
 
-    `may_start` is False for a claim adopted from a dead worker: it may only find out what happened.
+    Without `may_start` (adopted from a dead worker) it may only find out what happened.
     """
 
     action: Action
@@ -26,10 +26,10 @@ class Claim:
             raise TypeError("claims are issued by the ledger alone")
 
     def __reduce__(self) -> NoReturn:
-        """Refuse copying and pickling: a copy would outlive its fence."""
+        """A copy would outlive its fence."""
         raise TypeError("a claim cannot be copied or stored; ask the ledger again")
 
 
 def issue_claim(action: Action, token: int, worker: str, *, may_start: bool) -> Claim:
-    """Create a claim. Only `tools.ledger.ledger` may call this; a test enforces it."""
+    """For `tools.ledger.ledger` only; a test enforces it."""
     return Claim(action, token, worker, may_start, _MINT)

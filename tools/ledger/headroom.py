@@ -1,4 +1,4 @@
-"""Remaining headroom of the brakes per host group and per incident."""
+"""Remaining headroom of the brakes per group and incident."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ MAX_INCIDENTS = 50
 
 @dataclass(frozen=True, slots=True)
 class GroupHeadroom:
-    """Hosts of one group under change and changed within the window, each with its limit."""
+    """Hosts under change and changed within the window, each with its limit."""
 
     group: str
     busy: int
@@ -23,7 +23,7 @@ class GroupHeadroom:
 
 @dataclass(frozen=True, slots=True)
 class IncidentHeadroom:
-    """Hosts that an incident has changed within its blast window; `again` is when the first stops counting."""
+    """Hosts changed within the blast window; `again` is when the first stops counting."""
 
     incident: str
     changed: int
@@ -39,7 +39,7 @@ class BrakeHeadroom:
 
 
 async def compute_headroom(book: LedgerReader, groups: Mapping[str, Sequence[str]], incidents: Sequence[str]) -> BrakeHeadroom:
-    """Compute the headroom as the ledger counts it, for at most MAX_INCIDENTS incidents."""
+    """Compute as the ledger counts, for at most MAX_INCIDENTS incidents."""
     rows = [await _compute_group_headroom(book, group, len(hosts)) for group, hosts in groups.items() if hosts]
     used = [await _compute_incident_headroom(book, incident) for incident in incidents[:MAX_INCIDENTS]]
     return BrakeHeadroom(book.brakes, tuple(sorted(rows, key=lambda row: (-row.changed, -row.busy, row.group))), tuple(filter(None, used)))

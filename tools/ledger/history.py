@@ -14,7 +14,7 @@ MAX_READ_ENTRIES = 500_000  # newest first
 
 @dataclass(frozen=True, slots=True)
 class ActionEvent:
-    """One audit entry: the ledger's event name (`propose`, `vote_approve`, `claim`, `finish_done` …) and its author."""
+    """One entry: the ledger's event (`propose`, `vote_approve`, `claim`, `finish_done` …) and its author."""
 
     at: datetime
     event: str
@@ -24,14 +24,14 @@ class ActionEvent:
 
 @dataclass(frozen=True, slots=True)
 class ActionHistory:
-    """Events, oldest first. `whole`: the log was read back to the incident's start."""
+    """Oldest first. `whole`: read back to the incident's start."""
 
     events: tuple[ActionEvent, ...] = ()
     whole: bool = True
 
 
 async def read_action_history(redis: Redis, prefix: str, incident: str, since: datetime) -> ActionHistory:
-    """Read the events of an incident opened at `since`; older entries are not read."""
+    """Read the events of an incident opened at `since`."""
     found: list[ActionEvent] = []
     read, sought = 0, f'"incident":"{incident}"'
     async for page in _iter_pages_backward(redis, prefix):
@@ -46,7 +46,7 @@ async def read_action_history(redis: Redis, prefix: str, incident: str, since: d
 
 
 async def _iter_pages_backward(redis: Redis, prefix: str) -> AsyncIterator[list[str]]:
-    """Yield pages from the newest to the oldest, each oldest first. Concurrent appends do not shift indices."""
+    """Newest page first, each oldest first. Appends do not shift indices."""
     async with translate_redis_errors():
         end = int(await redis.llen(f"{prefix}audit"))
     while end > 0:

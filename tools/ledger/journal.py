@@ -1,9 +1,8 @@
-"""Run the Lua scripts against the current audit head and clock, and translate their answers.
+"""Run the Lua scripts on the current audit head and clock, and translate their answers.
 
-Time never runs backwards: every reader takes the later of its own clock and the shared high-water mark. The journal
-remembers the chain's
-length, so a Redis restored from an older copy is detected. Each entry signs the brakes in force, so a foreign release
-of a brake shows.
+Time never runs backwards: readers take the later of their clock and the shared high-water mark. The journal remembers
+the chain's length, so a Redis restored from an older copy is detected. Each entry signs the brakes in force, so a
+foreign release shows.
 """
 
 import asyncio
@@ -59,9 +58,7 @@ class ChainRewound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JournalHead:
-    """The head to build on and the current time. `altered`: the stored brakes differ from those that the newest entry
-    signs.
-    """
+    """Head to build on and current time. `altered`: the stored brakes are not those that the newest entry signs."""
 
     head: str
     now: datetime
@@ -75,7 +72,7 @@ class JournalHead:
 
 @dataclass(frozen=True, slots=True)
 class KeyParts:
-    """Ids and names from verified records, from which a script builds its keys."""
+    """Ids and names, from verified records, for a script's keys."""
 
     approval: str
     targets: str = ""
@@ -88,10 +85,7 @@ def build_key_parts(action: Action, group: str) -> KeyParts:
 
 
 class Journal:
-    """Reads the head and runs scripts. `anchor` receives each new chain length and head; `seen` is the last pair kept
-    before this
-    process started.
-    """
+    """`anchor` receives each new chain length and head; `seen` is the last pair kept before this process."""
 
     def __init__(
         self, redis: Redis, seal: Seal, clock: Clock, anchor: Callable[[int, str], None], prefix: str, seen: tuple[int, str] = (0, "")
@@ -103,10 +97,9 @@ class Journal:
     async def read_head(self, clock: ClockChoice = "the later", *, after_older: bool = False) -> JournalHead:
         """Read the current head.
 
-        Raises ChainRewound once when the chain lost its end, and ClockSkew when our clock is too far behind. `whatever`
-        never fails on time, because
-        a brake must work on any machine; `ours` uses our clock alone. `after_older` accepts a newest entry signed with
-        an earlier key (for rotation).
+        Raises ChainRewound once when the chain lost its end, ClockSkew when our clock is too far behind. `whatever`
+        never fails on time, because a brake must work on any machine; `ours` uses our clock alone. `after_older`
+        accepts an entry signed with an earlier key, for rotation.
         """
         length, seen_head = self._seen
         async with translate_redis_errors():
@@ -147,9 +140,9 @@ class Journal:
         return JournalHead(decode_text(head), max(own, mark), brakes, altered)
 
     def _get_newest_entry_time(self, head: str, newest: Sequence[str], after_older: bool) -> datetime:
-        """Return the signed time of the newest entry, so that resetting the stored clock does not help. Raises
-        TamperedRecord if the entry is
-        not signed with our keys, KeyChanging if with an earlier one.
+        """Return the newest entry's signed time, so that resetting the stored clock does not help.
+
+        Raises TamperedRecord for a foreign signature, KeyChanging for an earlier key.
         """
         if not newest and not head:
             return EPOCH
@@ -170,7 +163,7 @@ class Journal:
             self._seen = (length, head)
 
     async def run_script(self, script: str, look: JournalHead, parts: KeyParts, line: str, *rest: Any) -> str:
-        """Run a script once. `line` is the audit line, or "" for unaudited scripts."""
+        """Run a script once. `line` is "" for unaudited scripts."""
         line = line and audit.add_brakes_digest(line, _compute_brakes_digest(script, look, parts.approval, rest))
         head = audit.compute_next_head(self._seal, look.head, line) if line else ""
         fixed = (self._prefix, look.head, f"{head} {line}", head, to_milliseconds(look.now), parts.approval, secrets.token_hex(12))
@@ -185,13 +178,13 @@ class Journal:
 
 
 def _compute_brakes_digest(script: str, look: JournalHead, approval: str, rest: Sequence[Any]) -> str:
-    """Return the digest for the new entry. After a foreign change it stays ALTERED_BRAKES until a human resumes."""
+    """After a foreign change the digest stays ALTERED_BRAKES until a human resumes."""
     resumes = script == "switch" and rest[0] == STOP_BRAKE and not rest[1]
     return audit.ALTERED_BRAKES if look.altered and not resumes else _compute_brakes_after(script, look.brakes, approval, rest).digest
 
 
 def _compute_brakes_after(script: str, brakes: BrakesInForce, approval: str, rest: Sequence[Any]) -> BrakesInForce:
-    """Return the brakes after the script's success. It only succeeds on the head with which they were read."""
+    """Return the brakes after success, which requires the head with which they were read."""
     match script, *rest:
         case "claim", *_:
             return brakes.with_claim(approval)
@@ -211,7 +204,7 @@ def format_refusal(name: str, more: str = "") -> str:
 
 
 def parse_ledger_clock(stored: str) -> datetime:
-    """Return the stored high-water mark. Raises TamperedRecord."""
+    """Raises TamperedRecord."""
     try:
         return parse_time(stored) or EPOCH
     except ValueError as why:
@@ -219,7 +212,7 @@ def parse_ledger_clock(stored: str) -> datetime:
 
 
 async def retry_until_settled(attempt: Callable[[], Awaitable[str]]) -> str:
-    """Repeat `attempt` while it answers `retry`. Raises the named refusal; returns any other answer."""
+    """Repeat `attempt` while it answers `retry`. Raises the named refusal; returns other answers."""
     for tries in range(MAX_ATTEMPTS):
         word = await attempt()
         name, _, more = word.partition(" ")

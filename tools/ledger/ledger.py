@@ -1,8 +1,8 @@
-"""Approvals in Redis: propose, vote, claim, finish. Each transition is one atomic script that first appends to the
-audit chain.
+"""Approvals in Redis: propose, vote, claim, finish.
 
-Python verifies every signature and counts the votes; the script compares the same bytes, so nothing can change in
-between.
+Each transition is one atomic script that appends to the audit chain first.
+
+Python verifies signatures and counts votes; the script compares the same bytes, so nothing can change in between.
 """
 
 from collections.abc import Collection, Mapping
@@ -42,15 +42,14 @@ FINISH_TRANSITIONS: Final[Mapping[FinalState, Transition]] = {
 
 
 class Ledger(LedgerReader):
-    """All state changes of an action. Reading and the manual brakes are in LedgerReader."""
+    """All state changes of an action. Reads and manual brakes are in LedgerReader."""
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
     async def propose(self, action: Action, terms: ApprovalTerms, *, single: bool = False) -> ActionRecord:
-        """Propose an action. Proposing the same approval id again returns the stored record unchanged.
+        """Propose an action; a known approval id returns the stored record unchanged.
 
-        `single`: raise DuplicateAction if an action with the same effect is open or running, also for concurrent
-        proposals.
+        `single`: raise DuplicateAction if the same effect is open or running, also for concurrent proposals.
         """
         check_terms(action, terms)
         canonical, request = action.to_canonical_json(), terms.to_canonical_json()
@@ -74,9 +73,7 @@ class Ledger(LedgerReader):
         return found
 
     async def _find_duplicate(self, action: Action) -> str:
-        """Return an open, running or unknown action with the same effect, or "" (also if this action is stored
-        already).
-        """
+        """Return an open, running or unknown action with the same effect; "" if this one is stored already."""
         names = set[str]()
         for target in list_targets(action):
             async with translate_redis_errors():
@@ -98,7 +95,7 @@ class Ledger(LedgerReader):
     async def vote(
         self, approval: str, digest: str, voter: str, verdict: Literal["approve", "deny"], delivery: str, reason: str = ""
     ) -> ActionRecord:
-        """Count one vote. `voter` is the verified click's `TEAM:USER`, `delivery` its unique id. Raises Refused.
+        """Count one vote: `voter` is the verified click's `TEAM:USER`, `delivery` its unique id. Raises Refused.
 
         A denial ends the action, even from a previous approver.
         """
@@ -124,7 +121,7 @@ class Ledger(LedgerReader):
     # -- acting -----------------------------------------------------------------------------------------------------
 
     async def claim(self, approval: str, digest: str, worker: str, *, policy: str, catalogue: str, authorised: frozenset[str]) -> Claim:
-        """Claim the right to run the action, once. `authorised` are the current approvers. Raises Refused."""
+        """Claim the action, once. `authorised` are the current approvers. Raises Refused."""
         await self._require_permission_to_act()
         claimed: list[ActionRecord] = []
 
@@ -171,7 +168,7 @@ class Ledger(LedgerReader):
             raise record.NoQuorum(record.NoQuorum.__doc__)
 
     async def _check_brakes(self, seen: ActionRecord, brakes: BrakesInForce) -> None:
-        """Check the brakes that the audit log confirms; the script checks the stored ones again."""
+        """Check the brakes that the audit log confirms; the script checks the stored ones."""
         if STOP_BRAKE in brakes.pulled:
             raise record.KillSwitchOn(format_refusal("stopped", (await self.get_brake_status()).stopped))
         if f"{BREAKER_PREFIX}{seen.terms.group}" in brakes.pulled:
@@ -188,7 +185,7 @@ class Ledger(LedgerReader):
         return (brakes.blast_hosts, brakes.blast_seconds * 1000, *shares, brakes.window_seconds * 1000)
 
     async def list_covered(self, seen: ActionRecord) -> list[str]:
-        """List open approvals that this action makes unnecessary: covered remedies on a subset of its targets."""
+        """List open approvals made unnecessary: covered remedies on a subset of the targets."""
         ours, found = set(list_targets(seen.action)), set[str]()
         for target in sorted(ours) if seen.terms.covers else ():
             async with translate_redis_errors():
@@ -218,7 +215,7 @@ class Ledger(LedgerReader):
         await retry_until_settled(attempt)
 
     async def adopt(self, approval: str, worker: str) -> Claim | None:
-        """Take over from a worker without heartbeats, to find out what happened. Return None if it still sends them."""
+        """Take over from a silent worker to find out what happened; None if it still sends heartbeats."""
         seen = await self.get_record(approval)
         rest = (worker, self._brakes.beat_seconds * 1000)
         word = await retry_until_settled(partial(self._run_script, "adopt", seen, "adopt", worker, rest))
@@ -227,9 +224,9 @@ class Ledger(LedgerReader):
     async def finish(
         self, held: Claim, state: FinalState, *, exit_status: int | None = None, output: str = "", says: str = ""
     ) -> ActionRecord:
-        """Record the outcome. `output` is the digest of the stored output, `says` a sentence for the card.
+        """Record the outcome: `output` is a digest, `says` a sentence for the card. Raises LostClaim.
 
-        `unknown` keeps the targets locked until a human has looked. Raises LostClaim.
+        `unknown` keeps the targets locked until a human has looked.
         """
         seen = await self.get_record(held.action.approval)
         becomes, status, kept = (
@@ -245,7 +242,7 @@ class Ledger(LedgerReader):
         return await self.get_record(seen.approval)
 
     async def reconcile(self, approval: str, human: str, ran: bool, note: str) -> ActionRecord:
-        """Record a human's finding about an `unknown` action and release its targets."""
+        """Record a human's finding on an `unknown` action and release its targets."""
         seen = await self.get_record(approval)
         becomes = get_next_state(State.UNKNOWN, Transition.RECONCILE_RAN if ran else Transition.RECONCILE_NOT)
         assert becomes is not None
@@ -254,9 +251,7 @@ class Ledger(LedgerReader):
         return await self.get_record(approval)
 
     async def end_action(self, approval: str, event: Transition, by: str, says: str, *, replaced_by: str = "") -> ActionRecord:
-        """Expire (if late), supersede or revoke an action that has not started. Raises NotOpen. `replaced_by` is its
-        successor.
-        """
+        """Expire (if late), supersede or revoke an action that has not started. Raises NotOpen."""
         if event not in END_TRANSITIONS:
             raise ValueError(f"{event} does not end an action; {', '.join(sorted(END_TRANSITIONS))} do")
         said = redact_note(says)
@@ -277,7 +272,7 @@ class Ledger(LedgerReader):
         return await self.get_record(approval)
 
     async def record_outcome(self, approval: str, outcome: record.Outcome, by: str = "rackmedic") -> ActionRecord:
-        """Store the result of the proof or a later re-proof."""
+        """Store the result of the proof or re-proof."""
         seen = await self.get_record(approval)
         await retry_until_settled(partial(self._run_script, "outcome", seen, "outcome", by, (outcome,), outcome=outcome))
         return await self.get_record(approval)
@@ -285,9 +280,9 @@ class Ledger(LedgerReader):
     # -- the key ----------------------------------------------------------------------------------------------------
 
     async def rotate_key(self, who: str) -> tuple[str, ...]:
-        """Switch to the present key and supersede what waits under an earlier one, so that people approve it again.
-        Running actions end
-        normally. Safe to repeat after a crash.
+        """Switch to the present key and supersede what waits under an earlier one, to be approved again.
+
+        Running actions end normally. Safe to repeat after a crash.
         """
         await retry_until_settled(partial(self._record_key_change, who))
         ended = []
@@ -301,7 +296,7 @@ class Ledger(LedgerReader):
         return tuple(ended)
 
     async def _record_key_change(self, who: str) -> str:
-        """Append the present key's first entry. It signs the chain before it; no earlier key signs after it."""
+        """The present key's first entry signs the chain before it; no earlier key signs after it."""
         look = await self._journal.read_head(after_older=True)
         newest = await audit.find_newest_signer(self._redis, self._prefix, self._seal)
         if newest in (None, self._seal.current):
@@ -314,7 +309,7 @@ class Ledger(LedgerReader):
     async def rewind_clock(self, who: str) -> tuple[str, ...]:
         """Reset the ledger's clock to ours after a machine's clock ran ahead.
 
-        Supersedes waiting actions, whose deadlines came from the wrong time, and returns them to be proposed anew.
+        Supersedes and returns waiting actions, whose deadlines are wrong.
         """
         async with translate_redis_errors():
             waiting = decode_texts(await self._redis.zrange(f"{self._prefix}due", 0, -1))
@@ -345,7 +340,7 @@ def _check_vote(seen: ActionRecord, digest: str, voter: str, verdict: str) -> No
 
 
 def _compute_state_after_vote(seen: ActionRecord, vote: Vote) -> State:
-    """Return the state after this vote. Distinct voters count."""
+    """Distinct voters count."""
     if vote.verdict == "deny":
         return State.DENIED
     voters = find_approvers([*seen.votes, vote], seen.terms, seen.action)
@@ -353,12 +348,12 @@ def _compute_state_after_vote(seen: ActionRecord, vote: Vote) -> State:
 
 
 def _parse_claim(word: str, action: Action, worker: str, *, may_start: bool) -> Claim:
-    """Parse `ok LENGTH TOKEN` into a claim."""
+    """Parse `ok LENGTH TOKEN`."""
     if not word.startswith("ok "):
         raise Refused(f"the ledger answered {word!r}")
     return issue_claim(action, int(word.split()[2]), worker, may_start=may_start)
 
 
 def _get_output_digest(output: str) -> str:
-    """Return the output's digest. Anything else is hashed, so no output enters a record or the audit log."""
+    """Hash anything that is no digest: no output enters a record or the audit log."""
     return output if not output or record.is_digest(output) else record.compute_digest(output)

@@ -1,6 +1,4 @@
-"""Approval states according to the audit log. Stored rows are signed singly, so only the log tells whether a row is the
-newest.
-"""
+"""Approval states by the audit log. Rows are signed singly, so only the log tells whether a row is the newest."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -33,7 +31,7 @@ _STATES: Final[Mapping[str, State]] = {
 
 
 def get_states_after(line: str) -> dict[str, str]:
-    """Return the approvals that an entry changes, with their new states."""
+    """Return the approvals that an entry changes, with their states."""
     row = parse_line(line)
     event, approval, covered = str(row.get("event")), str(row.get("approval") or ""), row.get("supersedes")
     found = {str(one): State.SUPERSEDED.value for one in covered} if isinstance(covered, list) else {}
@@ -47,9 +45,9 @@ def get_states_after(line: str) -> dict[str, str]:
 
 
 class LoggedStates:
-    """The last logged state of each approval, read back from the signed end as far as needed, then followed.
+    """Last logged state of each approval, read back from the signed end as needed, then followed.
 
-    Each entry is verified against its predecessor, so none can be omitted, altered or moved.
+    Each entry is verified against its predecessor: none can be omitted, altered or moved.
     """
 
     def __init__(self, redis: Redis, seal: Seal, prefix: str) -> None:
@@ -63,9 +61,7 @@ class LoggedStates:
         self._newest = dict[str, str]()
 
     async def confirms_state(self, seen: ActionRecord) -> bool:
-        """Return whether the log agrees with a record. On a mismatch the caller must re-read: the record may just have
-        moved.
-        """
+        """Return whether the log agrees. On a mismatch the caller re-reads: the record may have moved."""
         await self._read_new_entries()
         since = seen.proposed_at - PROPOSAL_TIME_MARGIN
         while seen.approval not in self._newest and self._first > 0 and not (self._oldest and self._oldest < since):

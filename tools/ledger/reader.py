@@ -1,6 +1,4 @@
-"""The ledger's reads (every signature checked) and the brakes that people operate. State changes of actions are in
-`tools.ledger.ledger`.
-"""
+"""The ledger's verified reads and manual brakes. State changes of actions are in `tools.ledger.ledger`."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
@@ -40,12 +38,12 @@ BRAKES_CHANGED_TEXT = (
 
 
 def ignore_head(length: int, head: str) -> None:
-    """Discard audit heads, if they are logged nowhere."""
+    ...
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerKeyStatus:
-    """Key ids. `newest` signed the newest audit entry: None for an empty log, "" if no key of ours did."""
+    """`newest` is the key id behind the newest audit entry: None for an empty log, "" if not ours."""
 
     current: str
     older: tuple[str, ...]
@@ -55,18 +53,16 @@ class LedgerKeyStatus:
 
     @property
     def changing(self) -> bool:
-        """Whether a key change is incomplete."""
         return self.newest in self.older or bool(self.waiting)
 
 
 class LedgerReader:
-    """Reads records, the due index, the audit log and the brakes.
+    """Reads records, due index, audit log and brakes.
 
-    `distrust`: why no remedy may run on this store, or ""; a function is called at every claim. `anchor` receives the
-    audit chain's length and
-    head whenever it grows; `seen` is the last pair kept outside Redis: a chain without it was restored from an older
-    copy, and everything stops until
-    a human has looked. `older_keys`: keys of earlier records.
+    `distrust`: why no remedy may run on this store, or ""; a function is called at every claim. `anchor` receives each
+    new length and head of the audit chain; `seen` is the last pair kept outside Redis: a chain without it is an older
+    copy, and everything stops until a human has looked.
+    `older_keys`: keys of earlier records.
     """
 
     def __init__(
@@ -111,30 +107,28 @@ class LedgerReader:
         return sorted([await self.get_record(approval) for approval in ids], key=lambda row: (row.proposed_at, row.approval))
 
     async def list_due(self, limit: int = 100) -> list[str]:
-        """List approvals whose deadline to decide, to start or to send a heartbeat has passed."""
+        """List approvals past a deadline to decide, start or send a heartbeat."""
         async with translate_redis_errors():
             now = to_milliseconds(self._clock.now())
             return decode_texts(await self._redis.zrangebyscore(f"{self._prefix}due", "-inf", now, start=0, num=limit))
 
     async def verify_audit(self, posted: Iterable[str] = ()) -> audit.AuditReport:
-        """Verify the audit chain; `posted` are heads kept elsewhere."""
+        """Verify the chain; `posted` are heads kept elsewhere."""
         return await audit.verify_chain(self._redis, self._prefix, self._seal, posted)
 
     async def is_own_chain(self) -> bool:
-        """Return whether our keys signed the chain's first entry; True for an empty chain."""
+        """Return whether our keys signed the first entry; True for an empty chain."""
         return await audit.is_begun_with(self._redis, self._prefix, self._seal)
 
     async def get_key_state(self) -> Literal["ours", "earlier", "strange"]:
-        """Return whether the newest entry is signed with our key (or the log is empty), an earlier one, or an unknown
-        one.
-        """
+        """Return which key signed the newest entry; `ours` for an empty log."""
         newest = await audit.find_newest_signer(self._redis, self._prefix, self._seal)
         if newest == "":
             return "strange"
         return "ours" if newest in (None, self._seal.current) else "earlier"
 
     async def get_key_status(self) -> LedgerKeyStatus:
-        """Return the keys in use and the unfinished actions under earlier ones."""
+        """Return the keys and the unfinished actions under earlier ones."""
         newest = await audit.find_newest_signer(self._redis, self._prefix, self._seal)
         async with translate_redis_errors():
             names = decode_texts(await self._redis.zrange(f"{self._prefix}due", 0, -1))
@@ -156,24 +150,24 @@ class LedgerReader:
     # -- brakes -----------------------------------------------------------------------------------------------------
 
     async def stop(self, who: str, why: str) -> None:
-        """Pull the kill switch: no further claims. Running actions continue and are reported."""
+        """Pull the kill switch: no further claims. Running actions continue."""
         why = redact_note(why) or "no reason given"
         await self._set_brake("stop", who, "stop", f"{who}: {why}", why=why)
 
     async def has_altered_brakes(self) -> bool:
-        """Return whether the brakes were changed in Redis by another writer and no human has resumed since."""
+        """Return whether another writer changed the brakes and no human has resumed since."""
         return (await self._journal.read_head("whatever")).altered
 
     async def resume(self, who: str) -> None:
-        """Release the kill switch. The stored brakes count from now on; the human is expected to have checked them."""
+        """Release the kill switch. The stored brakes count from now on; the human has checked them."""
         await self._set_brake("resume", who, "stop", "")
 
     async def reset_breaker(self, group: str, who: str) -> None:
-        """Reset a group's breaker and its window after a human has looked."""
+        """Reset a group's breaker and window after a human has looked."""
         await self._set_brake("breaker_reset", who, f"breaker:{group}", "", group)
 
     async def record_continuation(self, incident: str, label: str, hosts: Sequence[str], who: str) -> None:
-        """Record, before it is proposed on more hosts, that a person continues a remediation that did not pass on some."""
+        """Record that a person continues a remediation that failed on some hosts, before proposing it on more."""
 
         async def attempt() -> str:
             look = await self._read_head()
@@ -183,7 +177,7 @@ class LedgerReader:
         await retry_until_settled(attempt)
 
     async def record_seen_in_service(self, incident: str, host: str, state: str) -> None:
-        """Record that a node we drained was returned by another party, before it leaves the list of drained nodes."""
+        """Record that another party returned a node we drained, before it leaves our list."""
 
         async def attempt() -> str:
             look = await self._read_head()
@@ -213,8 +207,8 @@ class LedgerReader:
     async def explain_held_back(self, seen: ActionRecord) -> str:
         """Return the refusal of the brake that would block this claim now, or "".
 
-        Advisory: the claim alone decides. It spares a waiting action the readings before a claim. Tripping the breaker
-        is left to the claim.
+        Advisory: the claim decides, and it alone trips the breaker. Spares a waiting action the readings before a
+        claim.
         """
         now, terms, hosts = await self.get_brake_status(), seen.terms, set(list_targets(seen.action))
         if now.stopped_by:
@@ -231,7 +225,7 @@ class LedgerReader:
         return format_refusal("fleet") if terms.changes and len(hosts | used.busy) > brakes.get_max_at_once(terms.group_size) else ""
 
     async def get_brake_usage(self, incident: str, group: str) -> BrakeUsage:
-        """Count usage of an incident's and a group's brakes as the claim script does."""
+        """Count as the claim script does."""
         async with translate_redis_errors():
             pipe = self._redis.pipeline(transaction=True)
             for name in (f"blast:{incident}", f"window:{group}", f"busy:{group}"):
@@ -247,7 +241,7 @@ class LedgerReader:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     async def _read_head(self, clock: ClockChoice = "the later") -> JournalHead:
-        """Read the head. If Redis lost acknowledged entries or another writer changed the brakes, pull the kill switch."""
+        """Pull the kill switch if Redis lost acknowledged entries or another writer changed the brakes."""
         try:
             look = await self._journal.read_head(clock)
         except ChainRewound as why:
@@ -263,9 +257,9 @@ class LedgerReader:
         return await self._journal.read_head(clock)
 
     async def _is_confirmed(self, seen: ActionRecord) -> bool:
-        """Return whether the audit log agrees with the record, False if it moved meanwhile.
+        """Return whether the audit log agrees; False if the record moved meanwhile.
 
-        Raises TamperedRecord if an older record replaced the newest; its signatures alone would still be valid.
+        Raises TamperedRecord if an older record replaced the newest: its signatures are still valid.
         """
         if await self._logged.confirms_state(seen):
             return True
@@ -290,7 +284,7 @@ def _filter_counting_hosts(rows: Iterable[tuple[Any, float]], lasts: timedelta, 
 
 
 def _parse_score_time(score: float) -> datetime:
-    """Convert a sorted set's score to a time. Raises TamperedRecord."""
+    """Raises TamperedRecord."""
     if not 0 <= score < MAX_SCORE:
         raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} ({score!r} is no moment)")
     return datetime.fromtimestamp(score / 1000, UTC)
@@ -305,5 +299,5 @@ def build_audit_line(event: str, action: Action, by: str, look: JournalHead, **m
 
 
 def redact_note(text: str) -> str:
-    """Redact and truncate text from people or tools for storage."""
+    """Redact and truncate people's or tools' text for storage."""
     return redact(text)[:MAX_NOTE_CHARS]

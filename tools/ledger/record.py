@@ -1,4 +1,4 @@
-"""The ledger's record of one action, and its refusals. The refusals' docstrings are shown to people."""
+"""Record of one action, and the ledger's refusals, whose docstrings are shown to people."""
 
 import hashlib
 import json
@@ -124,9 +124,7 @@ class Contention(Refused):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalTerms:
-    """Who may decide, and deadlines in seconds; frozen into the signed request. `approvers` are `TEAM:USER`; an empty
-    set admits no approver.
-    """
+    """Who may decide (`TEAM:USER`; empty admits no approver) and deadlines in seconds, frozen into the request."""
 
     approvers: frozenset[str]
     quorum: int
@@ -148,7 +146,7 @@ class ApprovalTerms:
 
     @classmethod
     def from_canonical_json(cls, text: str) -> "ApprovalTerms":
-        """Parse `to_canonical_json`. Raises TypeError for an unknown field: terms are never read in part."""
+        """Parse it back. TypeError for an unknown field: terms are never read in part."""
         row = json.loads(text)
         lists = {"sets": tuple(row["sets"]), "covers": tuple(row["covers"])}
         return cls(**{**row, **lists, "approvers": frozenset(row["approvers"])})
@@ -156,7 +154,7 @@ class ApprovalTerms:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One person's verdict on one digest. `delivery` is the click's id, by which a replay is recognised."""
+    """One person's verdict on one digest. `delivery` is the click's id and exposes a replay."""
 
     approval: str
     digest: str
@@ -224,7 +222,7 @@ class ActionRecord:
 
 @dataclass(frozen=True, slots=True)
 class VoteResult:
-    """The ledger's result for one vote of a multi-vote click. `seen` is the action, if it could be read."""
+    """Result of one vote of a multi-vote click. `seen` is the action, if readable."""
 
     approval: str
     seen: ActionRecord | None = None
@@ -236,12 +234,12 @@ _PERSON_PATTERN = re.compile(r"[^\s:,]+:[^\s:,]+")
 
 
 def list_targets(action: Action) -> tuple[str, ...]:
-    """Return the hosts that the action locks while it runs (`a,b,c` for several)."""
+    """Return the hosts locked while it runs (`a,b,c`)."""
     return tuple(dict.fromkeys(action.target.split(",")))
 
 
 def has_same_effect(one: Action, other: Action) -> bool:
-    """Return whether two actions do the same to the same target, regardless of incident and approval id."""
+    """Compare remedy, target and arguments, regardless of incident and approval id."""
     return (one.remedy, one.target, _get_effect_args(one)) == (other.remedy, other.target, _get_effect_args(other))
 
 
@@ -250,12 +248,12 @@ def _get_effect_args(action: Action) -> dict[str, str]:
 
 
 def list_requesters(action: Action) -> frozenset[str]:
-    """Return the requesters and editors (`TEAM:USER`, comma-separated). None of them may approve the action."""
+    """Return requesters and editors. None of them may approve."""
     return frozenset(filter(None, action.requested_by.split(",")))
 
 
 def check_terms(action: Action, terms: ApprovalTerms) -> None:
-    """Raise BadTerms unless the request is complete for the scripts. A person without a team would match no approver."""
+    """Raise BadTerms unless the request is complete. A person without a team would match no approver."""
     problems = [
         f"{who!r} must be TEAM:USER" for who in sorted(terms.approvers | list_requesters(action)) if not _PERSON_PATTERN.fullmatch(who)
     ]
@@ -270,9 +268,7 @@ def check_terms(action: Action, terms: ApprovalTerms) -> None:
 
 
 def find_approvers(votes: Sequence[Vote], terms: ApprovalTerms, action: Action, authorised: frozenset[str] | None = None) -> set[str]:
-    """Return the distinct people who approved this digest, are frozen approvers, are still authorised and did not
-    request it.
-    """
+    """Return distinct, frozen and still authorised approvers of this digest who did not request it."""
     counted = {
         vote.voter
         for vote in votes

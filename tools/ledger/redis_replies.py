@@ -1,4 +1,4 @@
-"""Decode Redis replies and translate Redis errors, so that no raw error reaches people."""
+"""Decode Redis replies; no raw Redis error reaches people."""
 
 import json
 import re
@@ -18,7 +18,7 @@ _FOREIGN_VALUE_PATTERN = re.compile(
 
 @asynccontextmanager
 async def translate_redis_errors() -> AsyncIterator[None]:
-    """Raise StoreDown for a failing Redis and TamperedRecord for a foreign value."""
+    """Raise StoreDown for a failing Redis, TamperedRecord for a foreign value."""
     try:
         yield
     except ResponseError as why:
@@ -42,7 +42,7 @@ def decode_hash(found: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def parse_line(line: str) -> dict[str, Any]:
-    """Parse an audit line. A line that is no JSON object is returned under `unreadable`."""
+    """A line that is no JSON object is returned under `unreadable`."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

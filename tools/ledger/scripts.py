@@ -1,10 +1,8 @@
-"""The ledger's Lua scripts. Each is one atomic transition: it checks everything, then writes, audit line first.
+"""The ledger's Lua scripts, each one atomic transition: check everything, then write, audit line first.
 
-Scripts trust what Python verified and passed; from Redis they read only mutable state: state, votes, token, locks and
-brakes. They never
-decode or encode JSON. Answers: `ok LENGTH [TOKEN]`, `retry` (state moved since Python read it), or a refusal's name. A
-script resent
-after a lost connection returns its first answer.
+They trust what Python verified; from Redis they read only mutable state: state, votes, token, locks and brakes. They
+never decode or encode JSON. Answers: `ok LENGTH [TOKEN]`, `retry` (state moved since Python read it), or a refusal's
+name. A script resent after a lost connection repeats its first answer.
 """
 
 from collections.abc import Mapping

@@ -1,13 +1,11 @@
-"""Signatures over stored records, and verified reading. A row not signed by us raises TamperedRecord.
+"""Signatures over stored records, and verified reading. A foreign row raises TamperedRecord.
 
-The key ring holds the present key and earlier ones; a signature names its key, or none if it predates the first change.
-Records of
-earlier keys stay readable, but only the present key's can be decided or started, so a leaked earlier key cannot forge a
-runnable action.
+A signature names its key, or none if it predates the first key change. Records of earlier keys stay readable, but only
+the present key's are decided or
+started: a leaked earlier key cannot forge a runnable action.
 
-Signed are the request (action, terms, times), each vote, and the approval with its start deadline. Mutable state
-(state, token, heartbeat) is
-not: changing it in Redis gains nothing against the signed parts and the host's own record.
+Signed are request (action, terms, times), each vote, and approval with start deadline. State, token and heartbeat are
+not: changing them gains nothing against the signed parts and the host's own record.
 """
 
 import hashlib
@@ -26,14 +24,12 @@ MIN_KEY_BYTES = 16
 
 
 def compute_key_id(key: bytes) -> str:
-    """Return the key's public id, which reveals nothing about the key."""
+    """Return the key's public id, which reveals nothing about it."""
     return hmac.new(key, b"the id of this ledger key", hashlib.sha256).hexdigest()[:8]
 
 
 class Seal:
-    """HMAC-SHA256 with the present key and `older` ones, newest first. Keys stay in Python: in Lua they would show in
-    MONITOR.
-    """
+    """HMAC-SHA256. `older` keys, newest first, only verify. Keys stay in Python: in Lua they would show in MONITOR."""
 
     def __init__(self, key: bytes, older: Sequence[bytes] = ()) -> None:
         keys = dict.fromkeys((key, *older))
@@ -44,11 +40,11 @@ class Seal:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Key ids, the present one first."""
+        """The present key first."""
         return tuple(self._keys)
 
     def sign(self, *parts: str) -> str:
-        """Sign the parts in order. Lengths are signed too, so parts cannot shift into each other."""
+        """Lengths are signed too, so parts cannot shift into each other."""
         mac = _compute_mac(self._keys[self.current], parts)
         return f"{self.current}.{mac}" if len(self._keys) > 1 else mac
 
@@ -59,7 +55,7 @@ class Seal:
         return next((name for name in asked if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts))), "")
 
     def verify(self, mac: str, *parts: str) -> str:
-        """Return the id of the signing key. Raises TamperedRecord."""
+        """Return the signing key's id. Raises TamperedRecord."""
         found = self.find_signer(mac, *parts)
         if not found:
             raise TamperedRecord(f"{TamperedRecord.__doc__}{self._explain_unknown_key(mac)}")
@@ -74,11 +70,11 @@ class Seal:
         return self.sign("request", action, terms, str(proposed_at), str(decide_by))
 
     def sign_approval(self, approval: str, digest: str, start_by: int) -> str:
-        """Sign the time until which an approved action may start."""
+        """Sign the start deadline of an approved action."""
         return self.sign("approved", approval, digest, str(start_by))
 
     def sign_vote(self, vote: Vote) -> str:
-        """Return the vote as stored: signature and JSON."""
+        """Return signature and JSON, as stored."""
         text = vote.to_canonical_json()
         return f"{self.sign('vote', text)} {text}"
 
@@ -96,7 +92,7 @@ def _is_same_mac(one: str, other: str) -> bool:
 
 
 def parse_record(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> ActionRecord:
-    """Build a record from its hash and votes, every signature checked. Raises TamperedRecord."""
+    """Build a record, every signature checked. Raises TamperedRecord."""
     try:
         return _parse_record_fields(approval, row, votes, seal)
     except (KeyError, ValueError, TypeError) as why:
@@ -140,9 +136,7 @@ def _parse_record_fields(approval: str, row: Mapping[str, str], votes: Mapping[s
 
 
 def parse_votes(rows: Mapping[str, str], seal: Seal) -> tuple[tuple[Vote, ...], set[str]]:
-    """Verify stored votes (`voter → mac canonical`) and return them with the signing keys. A vote filed under another
-    voter raises TamperedRecord.
-    """
+    """Return votes and their signing keys. A vote filed under another voter raises TamperedRecord."""
     votes, signed = [], set[str]()
     for voter, row in sorted(rows.items()):
         mac, _, text = row.partition(" ")
@@ -155,7 +149,7 @@ def parse_votes(rows: Mapping[str, str], seal: Seal) -> tuple[tuple[Vote, ...], 
 
 
 def join_votes(rows: Mapping[str, str]) -> str:
-    """Join votes, one per line, for the scripts. Sorted here, because Lua sorts by the server's locale."""
+    """One per line, for the scripts. Sorted here, because Lua sorts by the server's locale."""
     return "\n".join(f"{voter} {row}" for voter, row in sorted(rows.items()))
 
 
@@ -164,14 +158,12 @@ def to_milliseconds(at: datetime) -> int:
 
 
 def parse_time(stored: str | None) -> datetime | None:
-    """Parse a stored time in milliseconds. Raises ValueError."""
+    """Parse stored milliseconds. Raises ValueError."""
     return datetime.fromtimestamp(parse_digits(stored) / 1000, UTC) if stored else None
 
 
 def parse_digits(stored: str) -> int:
-    """Parse a number as the scripts write it: at most 13 digits, the length of a time in milliseconds. Raises
-    ValueError.
-    """
+    """Parse at most 13 digits, the length of a time in milliseconds. Raises ValueError."""
     if not re.fullmatch(r"[0-9]{1,13}", stored):
         raise ValueError(f"{stored[:40]!r} is no number of ours")
     return int(stored)

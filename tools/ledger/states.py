@@ -1,6 +1,6 @@
-"""State machine of an action. All transition rules are here; the scripts only compare and set.
+"""State machine of an action; scripts only compare and set.
 
-Terminal states have no exits: no path leads back to `approved`.
+Terminal states have no exits: nothing returns to `approved`.
 """
 
 from collections.abc import Mapping
@@ -55,5 +55,5 @@ TERMINAL_STATES: Final = frozenset(state for state, exits in TRANSITION_TABLE.it
 
 
 def get_next_state(state: State, event: Transition) -> State | None:
-    """Return the next state, or None if the transition is not allowed."""
+    """Return None if the transition is not allowed."""
     return TRANSITION_TABLE[state].get(event)

@@ -12,10 +12,9 @@ REMEDY_VARIANTS: Mapping[str, Remedy] = {way.id: way for row in REMEDIES.values(
 
 
 def get_scheduler_variant(remedy: Remedy, scheduler: str) -> Remedy:
-    """Return the row that runs under this scheduler."""
     return remedy.ways.get(scheduler, remedy)
 
 
 def get_executed_remedy(argv: Sequence[str], remedy: str) -> Remedy:
-    """Return the row that an action runs, whose id is `argv[0]`. KeyError if the catalogue no longer has it."""
+    """Return the row with the id `argv[0]`. KeyError if the catalogue no longer has it."""
     return REMEDY_VARIANTS[argv[0]] if argv and argv[0] in REMEDY_VARIANTS else REMEDIES[remedy]

@@ -1,6 +1,6 @@
-"""Conditions shared by several remedies. The kit reads node conditions under its lock just before the command;
-RackMedic reads controller
-conditions just before the claim.
+"""Shared conditions.
+
+The kit reads node conditions under its lock before the command; RackMedic the controller's before the claim.
 """
 
 from tools.action import Condition

@@ -1,4 +1,4 @@
-"""Kubernetes remedies: cordon, uncordon and evict. kubectl runs on the group's controller."""
+"""Kubernetes remedies, run by kubectl on the group's controller."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Remedies for a whole machine, lightest first, and the row that runs an exclusive check."""
+"""Remedies for a whole machine, lightest first, and the exclusive check."""
 
 from tools.remedies import scripts
 from tools.remedies.conditions import BMC_ANSWERS

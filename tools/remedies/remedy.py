@@ -1,7 +1,6 @@
-"""A remedy as one row: its change, its node kit command, its conditions and its proof. Every remedy needs approval.
+"""A remedy as one row: change, command, conditions and proof. Every remedy needs approval.
 
-Arguments are typed by kind. Python matches a value in full and the node kit checks it again byte by byte; both must
-accept it.
+Python matches an argument in full and the node kit checks it again byte by byte; both must accept it.
 """
 
 import re
@@ -14,10 +13,10 @@ from tools.action import Condition, Risk
 
 @dataclass(frozen=True, slots=True)
 class ArgumentKind:
-    """A type of argument. `pattern` is a Python regex for the full value. The other fields state the same for the kit:
-    at most `longest`
-    bytes, one POSIX `case` pattern of `admits` matches, none of `refuses` does. LC_ALL=C applies, so character classes
-    are byte classes.
+    """A type of argument. `pattern` is a Python regex for the full value.
+
+    The other fields state the same for the kit: at most `longest` bytes, a POSIX `case` pattern of `admits` matches,
+    none of `refuses`. LC_ALL=C applies, so character classes are byte classes.
     """
 
     pattern: str
@@ -75,7 +74,7 @@ class BadArgument(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """When the command counts as done: exit status 0, or a new boot id within `seconds` and the host answers again."""
+    """Done at exit status 0, or at a new boot id within `seconds`."""
 
     kind: Literal["exit_zero", "new_boot"] = "exit_zero"
     seconds: int = 120
@@ -83,23 +82,19 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One row. `args` maps names to kinds; words of `command` and of conditions may hold `{name}`.
+    """One row. `args` maps names to kinds; words of `command` and conditions may hold `{name}`.
 
-    `at`: where the kit runs it: on the target, via the group's controller, or nowhere (`fleet`: an exclusive check
-    under the claim).
-    `needs`: controller conditions that must hold where the site has a controller (`drained`).
-    `heavier`: the next step if the proof fails. `undo`: the remedy that reverts this one. `covers`: remedies that it
-    makes unnecessary.
-    `then`: the remedy that makes this one take effect; before it nothing changes visibly.
-    `harder`: arguments of the repeated remedy, if `heavier` is the row's own id.
+    `at`: the kit runs on the target, via the group's controller, or nowhere (`fleet`: an exclusive check).
+    `needs`: controller conditions, where the site has a controller (`drained`).
+    `heavier`: next step if the proof fails. `undo`: remedy that reverts this one. `covers`: remedies made unnecessary.
+    `then`: remedy that makes this one take effect. `harder`: arguments of the repetition, if `heavier` is the row
+    itself.
     `preview`: the kit's read-only function that lists what would be deleted, and its arguments.
-    `back`: how people can revert it if no remedy does.
-    `refusals`: text of the tool's own refusal → its meaning and what to do, for the card.
-    `outage`: what is unavailable for how long, and why. `waiting`: what continues until it is approved.
+    `back`: how people revert it if no remedy does. `refusals`: text of the tool's refusal → meaning and what to do.
+    `outage`: what is unavailable, how long, and why. `waiting`: what continues until approval.
     `names_jobs`: the card names the node's jobs and users.
-    `only`: the one scheduler that has this remedy. `ways`: rows with which other schedulers than Slurm do the same; the
-    kit and the action's
-    `argv` use that row's id, people and remediations use this row's id.
+    `only`: the one scheduler that has it. `ways`: rows for other schedulers than Slurm; the kit and `argv` use that
+    row's id, people and remediations this one's.
     """
 
     id: str
@@ -130,7 +125,7 @@ class Remedy:
 
 
 def check_args(remedy: Remedy, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the arguments in the row's order. BadArgument names every missing, extra or ill-formed one."""
+    """Return the arguments in row order. BadArgument names every missing, extra or ill-formed one."""
     problems = [f"{name}: not an argument of {remedy.id}" for name in given if name not in remedy.args]
     for name, kind in remedy.args.items():
         value = given.get(name, "")
@@ -142,5 +137,5 @@ def check_args(remedy: Remedy, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def fill_slots(word: str, values: Mapping[str, str]) -> str:
-    """Replace `{slot}`s in `word` by checked values, in one pass: a value that looks like a slot stays as it is."""
+    """Replace `{slot}`s by checked values in one pass: a value that looks like a slot stays."""
     return re.sub(r"{([a-z_]+)}", lambda slot: values[slot[1]], word)

@@ -1,4 +1,4 @@
-"""Slurm remedies: drain, resume and cancel, run via the group's controller. `ways` holds the Kubernetes variants."""
+"""Slurm remedies: drain, resume, cancel. `ways` holds the Kubernetes variants."""
 
 from tools.remedies import kubernetes
 from tools.remedies.conditions import DRAINED_BY_US, JOB_STILL_THERE, JOB_THERE, NODE_IN_SERVICE

@@ -1,6 +1,6 @@
-"""Shell scripts of remedies that need more than one command, as shown on the approval card and run by the kit.
+"""Shell scripts of remedies, as shown on the card and run by the kit.
 
-Values arrive as positional parameters only. The scripts contain no braces, so nothing in them looks like a slot.
+Values arrive as positional parameters only. No braces, so nothing looks like a slot.
 """
 
 RESET_CLOCKS = 'nvidia-smi -i "$1" -rgc && nvidia-smi -i "$1" -rac'

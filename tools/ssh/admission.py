@@ -1,8 +1,7 @@
 """Adaptive limit on connections or sessions being opened, like TCP congestion control.
 
-sshd drops new connections at random beyond MaxStartups and refuses sessions beyond MaxSessions. A drop halves the
-width, once for all
-attempts under way together; each success raises it a little. All users of one sshd or bastion share a limit.
+sshd drops connections at random beyond MaxStartups and refuses sessions beyond MaxSessions. A drop halves the width,
+once for all concurrent attempts; a success raises it a little. All users of an sshd or bastion share it.
 """
 
 import contextlib
@@ -14,17 +13,16 @@ from tools.limiter import Limiter
 
 @dataclass(slots=True)
 class Attempt:
-    """A connection or session being opened. The opener sets `dropped` if sshd dropped it."""
+    """One opening; its opener sets `dropped` if sshd dropped it."""
 
     epoch: int
     dropped: bool = False
 
 
 class AdmissionControl:
-    """FIFO slots with additive increase and multiplicative decrease, between 1 and `most`.
+    """FIFO slots between 1 and `most`: additive increase, multiplicative decrease.
 
-    `gain` is what one full width of successes adds. A fixed server limit is probed less often than a load-dependent
-    one.
+    `gain` is added per full width of successes: a fixed server limit is probed less often than a load-dependent one.
     """
 
     def __init__(self, most: int, gain: float = 1.0) -> None:
@@ -34,12 +32,11 @@ class AdmissionControl:
 
     @property
     def width(self) -> int:
-        """The current number of slots."""
         return max(1, int(self._width))
 
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[Attempt]:
-        """Wait for a slot; adapt the width to the attempt's outcome at exit."""
+        """Hold a slot; adapt the width to the outcome at exit."""
         await self._limiter.acquire()
         attempt = Attempt(self._epoch)
         try:

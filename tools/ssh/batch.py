@@ -1,10 +1,8 @@
-"""Several commands in one SSH session: build the shell script and split its output into answers. Pure.
+"""Several commands in one SSH session: build the script, split its output. Pure.
 
-Opening a session costs more than most commands. So one shell runs several in sequence, each with its own time limit,
-caps, exit status and
-stderr, as if it ran alone. A random number separates the answers. It travels over the shell's stdin, so no argument
-list or environment
-shows it, and no command's output can forge another's answer.
+Opening a session costs more than most commands. Each command keeps its own time limit, caps, exit status and stderr. A
+random number separates the answers. It travels over stdin, so no argument list or environment shows it, and no output
+can forge another's answer.
 """
 
 import secrets
@@ -38,7 +36,7 @@ BATCH_SCRIPT = (
 
 @dataclass(frozen=True)
 class BatchCommand:
-    """A command with its time limit in seconds and its output cap in bytes."""
+    """Time limit in seconds, output cap in bytes."""
 
     argv: tuple[str, ...]
     timeout: float
@@ -46,9 +44,7 @@ class BatchCommand:
 
     @cached_property
     def shell_word(self) -> str:
-        """The command as the script takes it, quoted for the account's shell. One byte beyond the cap reveals
-        truncation.
-        """
+        """Quoted for the account's shell. One byte beyond the cap reveals truncation."""
         return shlex.quote(shlex.join((str(self.cap + 1), f"{self.timeout:g}", *self.argv)))
 
     @property
@@ -58,7 +54,6 @@ class BatchCommand:
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
-    """Raw output of one command."""
 
     stdout: bytes
     stderr: bytes
@@ -66,7 +61,7 @@ class CommandOutput:
 
 
 def build_batch_command(asked: Sequence[BatchCommand]) -> str:
-    """Return the command line for sshd. Words are quoted for the account's shell, commands once more for the script."""
+    """Return sshd's command line: quoted for the account's shell, commands once more for the script."""
     return " ".join(("sh", "-c", shlex.quote(BATCH_SCRIPT), "sh", *(one.shell_word for one in asked)))
 
 
@@ -77,9 +72,7 @@ def create_delimiter() -> str:
 
 @dataclass(slots=True)
 class BatchOutputParser:
-    """Incremental parser of the session's output. `begun`: the script runs; earlier output of the login shell is
-    skipped.
-    """
+    """Incremental parser. `begun`: the script runs; earlier output of the login shell is skipped."""
 
     number: str
     begun: bool = False
@@ -87,7 +80,7 @@ class BatchOutputParser:
     _seen: int = 0
 
     def feed(self, data: bytes) -> Iterator[CommandOutput]:
-        """Yield each answer that is complete now."""
+        """Yield answers complete now."""
         self._rest += data
         if not self.begun and not self._find_start():
             return
@@ -100,7 +93,7 @@ class BatchOutputParser:
         self._seen = len(self._rest)
 
     def get_partial_output(self) -> bytes:
-        """Return what the current command has printed so far."""
+        """Return the current command's output so far."""
         return bytes(self._rest) if self.begun else b""
 
     def _find_start(self) -> bool:

@@ -1,7 +1,4 @@
-"""Batching of read-only commands: commands that wait for the same host share its sessions.
-
-Remedies never come this way; each has a session of its own (`tools.ssh.client.SshTransport.run`).
-"""
+"""Batching of read-only commands that wait for the same host. Remedies never come this way (`SshTransport.run`)."""
 
 import asyncio
 from collections import defaultdict
@@ -28,14 +25,14 @@ class _WaitingCommand:
 
 @dataclass(slots=True)
 class _HostQueue:
-    """Commands that wait for one host. `plain`: the account runs no script, so every command has a session of its own."""
+    """`plain`: the account runs no script, so each command has a session of its own."""
 
     waiting: list[_WaitingCommand] = field(default_factory=list)
     lanes: set[asyncio.Task[None]] = field(default_factory=set)
     plain: bool = False
 
     def take_batch(self, lanes: int) -> list[_WaitingCommand]:
-        """Take the next commands for a session, spread over the queue because neighbours often cost alike."""
+        """Spread over the queue, because neighbours often cost alike."""
         self.waiting = [one for one in self.waiting if not one.answer.done()]
         alone = next((one for one in self.waiting if self.plain or one.tries >= MAX_BATCH_TRIES or not one.asked.can_share_session), None)
         if alone:
@@ -47,14 +44,14 @@ class _HostQueue:
         return taken
 
     def requeue(self, left: Sequence[_WaitingCommand]) -> None:
-        """Put commands that a session did not reach back to the front."""
+        """Put unstarted commands back to the front."""
         for one in left:
             one.tries += 1
         self.waiting[:0] = left
 
 
 class BatchingSshTransport:
-    """`tools.transport.Transport` for read-only commands over a shared `ssh`, which its owner closes afterwards."""
+    """`Transport` for read-only commands over a shared `ssh`, which its owner closes."""
 
     clock = "real"
 
@@ -73,11 +70,9 @@ class BatchingSshTransport:
         return await one.answer
 
     def reached(self, host: str) -> bool:
-        """Return whether the host is connected."""
         return self._ssh.reached(host)
 
     async def aclose(self) -> None:
-        """Cancel waiting commands and running sessions."""
         lanes = [lane for queue in self._queues.values() for lane in queue.lanes]
         for one in (one for queue in self._queues.values() for one in queue.waiting):
             one.answer.cancel()
@@ -86,7 +81,6 @@ class BatchingSshTransport:
         await asyncio.gather(*lanes, return_exceptions=True)
 
     async def _run_lane(self, host: str, queue: _HostQueue) -> None:
-        """Run sessions one after another while commands wait."""
         for _ in range(EVENT_LOOP_TURNS):
             await asyncio.sleep(0)
         while taken := queue.take_batch(self._most):

@@ -1,9 +1,9 @@
-"""SSH client, the only opener of connections. Host keys are always verified, ~/.ssh/config and agents are ignored,
-every word is quoted once.
+"""SSH client, the only opener of connections.
 
-Adds to asyncssh: telling a lost connection from an ended command, output caps while reading, time limits that also end
-the remote process,
-and back-off when sshd drops connections (MaxStartups) or refuses sessions (MaxSessions).
+Verifies host keys always; ignores ~/.ssh/config and agents; quotes every word once.
+
+Adds to asyncssh: lost connections told from ended commands, output caps while reading, time limits that end the remote
+process too, and back-off when sshd drops connections (MaxStartups) or refuses sessions (MaxSessions).
 """
 
 import asyncio
@@ -60,14 +60,12 @@ BATCH_SESSION_OPTIONS: Mapping[str, Any] = {"stdin": asyncssh.PIPE}  # without e
 
 @dataclass(frozen=True, slots=True)
 class SshLimits:
-    """Limits that an operator may tune for the site's sshd and bastions.
+    """Limits to tune for the site's sshd and bastions.
 
-    `sessions`: concurrent commands per connection. OpenSSH's MaxSessions is 10 and a session is freed one loop turn
-    after its end, so
-    five ending plus five starting sessions stay within ten. A stricter sshd lowers the number.
-    `handshakes`, `per_bastion`: upper bounds for connections being opened, in total and per bastion (OpenSSH drops at
-    random from MaxStartups 10
-    on); drops lower them (`tools.ssh.admission`).
+    `sessions`: concurrent commands per connection. OpenSSH's MaxSessions is 10 and frees a session one loop turn late,
+    so five ending plus five starting stay within it; a stricter sshd lowers the number.
+    `handshakes`, `per_bastion`: connections being opened, in total and per bastion (OpenSSH drops at random from
+    MaxStartups 10 on); drops lower them.
     """
 
     sessions: int = 5
@@ -81,7 +79,7 @@ class SshLimits:
 
 
 class SshTransport:
-    """`tools.transport.Transport` over asyncssh, with one persistent connection per host."""
+    """`Transport` over asyncssh, one persistent connection per host."""
 
     clock = "real"
 
@@ -95,7 +93,6 @@ class SshTransport:
 
     @property
     def sessions(self) -> int:
-        """Concurrent commands per host."""
         return self._limits.sessions
 
     def reached(self, host: str) -> bool:
@@ -104,14 +101,14 @@ class SshTransport:
         return line is not None and line.connection is not None and not line.connection.is_closed()
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
-        """See `Transport.run`. A host outside the inventory is refused, not resolved."""
+        """A host outside the inventory is refused, not resolved."""
         command = build_remote_command(argv, timeout)
         return await self._run_in_session(host, command, lambda process: self._collect_output(process, timeout, cap))
 
     async def run_batch(self, host: str, asked: Sequence[BatchCommand], heard: CommandCallback) -> SessionEnd:
-        """Run read-only commands in sequence in one session and call `heard` as each ends, however it ended. Commands
-        without a call did
-        not begin. Raises Unreachable.
+        """Run read-only commands in one session; `heard` gets each result.
+
+        The others did not begin. Raises Unreachable.
         """
         number = create_delimiter()
 
@@ -124,7 +121,7 @@ class SshTransport:
     async def _run_in_session(
         self, host: str, command: str, watch: Callable[[RemoteProcess], Awaitable[T]], options: Mapping[str, Any] = SINGLE_SESSION_OPTIONS
     ) -> T:
-        """Open a session for the command, retrying refused ones, and return the result of `watch`."""
+        """Retry refused sessions."""
         row = self._inventory.hosts.get(host)
         if row is None:
             raise Unreachable(host, "not in the inventory", barrier=AccessBarrier.SITE)
@@ -144,7 +141,7 @@ class SshTransport:
         )
 
     async def aclose(self) -> None:
-        """Close every connection, bastions last."""
+        """Close bastions last."""
         await asyncio.gather(*(line.cancel_opening() for lines in (self._lines, self._bastions) for line in lines.values()))
         for lines in (self._lines, self._bastions):
             open_ones = [line.connection for line in lines.values() if line.connection is not None]
@@ -155,7 +152,7 @@ class SshTransport:
         self._bastions.clear()
 
     async def fingerprint(self, host: str) -> str:
-        """SHA-256 fingerprint of the host key that the connection was verified against."""
+        """Return the SHA-256 fingerprint of the verified host key."""
         row = self._inventory.hosts[host]
         line = self._get_host_connection(host)
         key = (await self._connect_host(row, line)).get_server_host_key()
@@ -174,7 +171,7 @@ class SshTransport:
         return await line.get_connection(dial)
 
     async def _connect_bastion_of(self, host: Host) -> Connection:
-        """Connect the bastion. Its failure is a SITE barrier, because it says nothing about the hosts behind it."""
+        """A failing bastion says nothing about the hosts behind it, hence SITE."""
         try:
             return await self._connect_bastion(host)
         except Unreachable as why:
@@ -192,7 +189,7 @@ class SshTransport:
         return await line.get_connection(dial)
 
     def _get_admission(self, host: Host) -> AdmissionControl:
-        """Return the limit shared by all hosts behind one bastion, else by all names of one sshd."""
+        """Shared by all hosts behind one bastion, else by all names of one sshd."""
         door = host.jump or f"{host.address}:{host.port}"
         most = self._limits.per_bastion if host.jump else self._limits.handshakes
         return self._admissions.setdefault(door, AdmissionControl(most))
@@ -200,7 +197,7 @@ class SshTransport:
     async def _open_connection(
         self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None, admission: AdmissionControl
     ) -> Connection:
-        """Connect. Retries early drops of sshd with growing, jittered pauses; does not retry refusals."""
+        """Retry sshd's early drops with growing, jittered pauses, but not refusals."""
         for attempt in range(1, self._limits.attempts + 1):
             async with admission.slot() as slot, self._handshakes:
                 try:
@@ -240,7 +237,7 @@ class SshTransport:
 
 
 async def _open_session(connection: Connection, host: str, command: str, options: Mapping[str, Any]) -> RemoteProcess | None:
-    """Start the command. Return None if sshd refused the session: nothing ran, so a retry is safe."""
+    """Return None if sshd refused the session: nothing ran, so a retry is safe."""
     try:
         return await connection.create_process(command, encoding=None, **options)
     except asyncssh.ChannelOpenError as why:
@@ -252,14 +249,12 @@ async def _open_session(connection: Connection, host: str, command: str, options
 
 
 def build_remote_command(argv: Sequence[str], limit: float) -> str:
-    """Return the command line for sshd: time limit, full PATH and the quoted argv."""
+    """Return sshd's command line: time limit, full PATH, quoted argv."""
     return shlex.join(("timeout", "-k", "2", f"{limit:g}", "sh", "-c", SET_PATH_SCRIPT, "sh", *argv))
 
 
 def _load_known_hosts(host: Host) -> asyncssh.SSHKnownHosts:
-    """Return the host's known_hosts, cached until the file changes: a thousand connections would else parse it a
-    thousand times.
-    """
+    """Cached until the file changes: a thousand connections would parse it a thousand times."""
     path = Path(host.known_hosts or Path.home() / ".ssh" / "known_hosts")
     try:
         about = path.stat()
@@ -300,7 +295,7 @@ async def _wait_closed(connection: Connection) -> None:
 
 
 def _explain_untrusted_key(name: str, address: str, port: int, options: Mapping[str, object], why: Exception) -> Unreachable:
-    """Tell an unlisted host key (an omission) from a changed one (possibly an attack)."""
+    """Tell an unlisted key (an omission) from a changed one (possibly an attack)."""
     known, called = options["known_hosts"], str(options["host_key_alias"] or address)
     assert isinstance(known, asyncssh.SSHKnownHosts)
     if any(known.match(called, address, port)):

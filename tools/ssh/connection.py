@@ -1,6 +1,4 @@
-"""One host's connection. Concurrent callers share one attempt and its outcome, so a dead host costs one wait, not one
-per command.
-"""
+"""One host's connection. Callers share one attempt and its outcome: a dead host costs one wait, not one per command."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -23,7 +21,6 @@ class HostConnection:
     connection: Connection | None = None
 
     async def get_connection(self, dial: Callable[[], Coroutine[Any, Any, Connection]]) -> Connection:
-        """Return the open connection, or open one with `dial`."""
         if self.connection is not None and not self.connection.is_closed():
             return self.connection
         if self.opening is None or self.opening.done():

@@ -1,4 +1,4 @@
-"""RackMedic's SSH key for the nodes: created once, readable by its owner only."""
+"""RackMedic's SSH key, created once, readable by its owner only."""
 
 import os
 from pathlib import Path
@@ -9,9 +9,7 @@ COMMENT = "rackmedic"
 
 
 def get_public_key_line(key: Path) -> str:
-    """Return the `authorized_keys` line of the private key at `key`; create an Ed25519 key if it is missing. Raises
-    OSError, ValueError.
-    """
+    """Return the `authorized_keys` line; create an Ed25519 key if missing. Raises OSError, ValueError."""
     if not key.exists():
         _create_key(key)
     try:

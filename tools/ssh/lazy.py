@@ -1,7 +1,4 @@
-"""SSH transport that imports asyncssh at the first command, in a thread.
-
-A front end rarely asks a host; until then it saves about 12 MiB of memory.
-"""
+"""SSH transport that imports asyncssh at the first command, in a thread. Saves a front end about 12 MiB until then."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LazySshTransport:
-    """Proxy of the `tools.ssh.client.SshTransport` that `build` creates once."""
+    """Proxy of the SshTransport that `build` creates once."""
 
     clock = "real"
 

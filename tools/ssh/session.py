@@ -24,15 +24,13 @@ MAX_NOISE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SessionEnd:
-    """How a batch session ended. `refused`: it exited before its script began."""
+    """`refused`: the session exited before its script began."""
 
     refused: bool = False
 
 
 async def read_capped(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[bytes, bool]:
-    """Return at most `cap` bytes and whether there was more. A lost connection ends the read; the missing exit status
-    shows it.
-    """
+    """Return at most `cap` bytes, and whether there was more. A lost connection ends the read without exit status."""
     parts: list[bytes] = []
     size = 0
     with contextlib.suppress(asyncssh.Error, OSError):
@@ -45,10 +43,7 @@ async def read_capped(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[byte
 async def collect_batch_output(
     process: RemoteProcess, answers: BatchOutputParser, asked: Sequence[BatchCommand], grace: float, heard: CommandCallback
 ) -> SessionEnd:
-    """Report each answer as it ends. If the session breaks off or a command exceeds its limit, the session ends with
-    that command;
-    later commands did not begin.
-    """
+    """Report each answer. A broken session or an overlong command ends it; later commands did not begin."""
     noise = asyncio.create_task(read_capped(process.stderr, MAX_NOISE_BYTES))
     listener = _BatchListener(answers, asked, heard)
     loop = asyncio.get_running_loop()
@@ -72,14 +67,13 @@ async def collect_batch_output(
 
 
 class _BatchListener:
-    """Tracks the current command and its start time."""
 
     def __init__(self, answers: BatchOutputParser, asked: Sequence[BatchCommand], heard: CommandCallback) -> None:
         self._answers, self._asked, self._heard = answers, asked, heard
         self.at, self._since = 0, monotonic()
 
     def feed(self, data: bytes) -> bool:
-        """Return whether a command ended with these bytes."""
+        """Return whether a command ended."""
         before = self.at
         for said in self._answers.feed(data):
             if self.at < len(self._asked):
@@ -87,7 +81,7 @@ class _BatchListener:
         return self.at > before
 
     def record_break_off(self, *, timed_out: bool) -> None:
-        """Report the current command without an exit status. Its end is unknown, so it must not be started again."""
+        """The current command's end is unknown, so it must not be started again."""
         cap, so_far = self._asked[self.at].cap, self._answers.get_partial_output()
         self._report_command(
             CommandResult(so_far[:cap], b"", None, monotonic() - self._since, truncated=len(so_far) > cap, timed_out=timed_out)
@@ -99,21 +93,21 @@ class _BatchListener:
 
 
 def _build_result(said: CommandOutput, asked: BatchCommand, seconds: float) -> CommandResult:
-    """A shell reports a killed command like one that `timeout` killed (137); only the elapsed time tells them apart."""
+    """A killed command and one that `timeout` killed both give 137; only elapsed time tells them apart."""
     cut, status = len(said.stdout) > asked.cap, said.exit_status
     late = status in TIMEOUT_STATUSES and (status == min(TIMEOUT_STATUSES) or seconds * 2 >= asked.timeout)
     return CommandResult(said.stdout[: asked.cap], said.stderr, None if cut else status, seconds, truncated=cut, timed_out=late)
 
 
 async def _read_block(stream: asyncssh.SSHReader[bytes]) -> bytes:
-    """Return the next bytes, or b"" at the end or on a lost connection."""
+    """Return b"" at the end or on a lost connection."""
     with contextlib.suppress(asyncssh.Error, OSError):
         return await stream.read(READ_BLOCK_BYTES)
     return b""
 
 
 async def end_process(process: RemoteProcess) -> None:
-    """Terminate the remote process, kill it after 1 s, then close the channel."""
+    """Terminate, kill after 1 s, close the channel."""
     with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
         process.terminate()
         try:
@@ -124,7 +118,7 @@ async def end_process(process: RemoteProcess) -> None:
 
 
 async def read_remaining_stderr(errors: asyncio.Task[tuple[bytes, bool]]) -> bytes:
-    """Return stderr after the command's end; wait at most 0.5 s for an open channel."""
+    """Wait at most 0.5 s for an open channel."""
     done, _ = await asyncio.wait({errors}, timeout=0.5)
     if not done:
         errors.cancel()

@@ -1,4 +1,4 @@
-"""Details of a job's error line beyond its class: memory owner, peer, collective."""
+"""Details of an error line beyond its class: memory owner, peer, collective."""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ NUMERIC_GROUPS = frozenset({"seq", "work", "enqueued", "completed", "timeout_ms"
 
 
 def build_error_attrs(cause: str, found: Mapping[str, Any], line: str) -> dict[str, Any]:
-    """Return the pattern's groups under plain names, numbers converted, plus attributes of the class."""
+    """Return the groups under plain names, numbers converted, plus the class's attributes."""
     attrs = {
         (plain := name.rstrip("234")): number if plain in NUMERIC_GROUPS and (number := parse_integer(given)) is not None else given
         for name, given in found.items()
@@ -46,7 +46,7 @@ def build_error_attrs(cause: str, found: Mapping[str, Any], line: str) -> dict[s
 
 
 def _find_signal(line: str) -> int | None:
-    """Return the fatal signal's number: from its name, its number, or an exit code above 128."""
+    """From its name, number, or an exit code above 128."""
     low = line.lower()
     for name, number in _SIGNAL_NUMBERS.items():
         if name in low:
@@ -58,9 +58,7 @@ def _find_signal(line: str) -> int | None:
 
 
 def _parse_memory(line: str) -> dict[str, Any]:
-    """Split memory use. PyTorch lists other processes only if visible; before 2.1 only totals, whose remainder is
-    foreign.
-    """
+    """PyTorch lists visible processes only; before 2.1 only totals, whose remainder is foreign."""
     others = [(_convert_to_gib(size, unit), int(pid)) for pid, size, unit in _OTHER_PATTERN.findall(line)]
     if others and not _OWN_PATTERN.search(line):
         others.remove(max(others))  # without a clause of its own the largest is this process

@@ -1,4 +1,4 @@
-"""Classify lines of a job's log: one row per sign; the first matching row wins.
+"""Classify lines of a job's log; the first matching row wins.
 
 Named groups become attributes. Needles are cheap necessary conditions; a row without a pattern matches on them alone.
 """
@@ -13,7 +13,7 @@ from kb.scan import Needles, zero_digits
 
 @dataclass(frozen=True, slots=True)
 class ErrorRule:
-    """`cause` is the error's class id."""
+    """`cause` is the class id."""
 
     cause: str
     needles: tuple[str, ...]
@@ -21,7 +21,7 @@ class ErrorRule:
     zeroed: tuple[str, ...] = ()  # the needles with digits replaced by zeros
 
     def match_line(self, line: str) -> Mapping[str, Any] | None:
-        """Return the error's attributes, or None."""
+        """Return the attributes, or None."""
         for needle in self.needles:
             if needle in line:
                 break
@@ -241,14 +241,14 @@ _ZEROED_NEEDLES = Needles(_RULE_PLACES)
 
 
 def list_eligible_rules(line: str) -> tuple[ErrorRule, ...]:
-    """Return the rows that may match a line with zeroed digits."""
+    """Rows that may match a line with zeroed digits."""
     return tuple(
         ERROR_RULES[place] for place in sorted({place for needle in _ZEROED_NEEDLES.find_in_line(line) for place in _RULE_PLACES[needle]})
     )
 
 
 def classify_line(line: str, rows: Iterable[ErrorRule] = ERROR_RULES) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the line's error class and attributes, or None. `rows` limits the candidates."""
+    """Return class and attributes, or None."""
     for row in rows:
         found = row.match_line(line)
         if found is not None:

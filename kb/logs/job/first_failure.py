@@ -1,4 +1,4 @@
-"""Find the first failure among all ranks' errors and its consequences."""
+"""Find the first failure among all ranks' errors, and its consequences."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _MAX_CLOCK_SKEW = timedelta(seconds=120)  # clock difference of two nodes within
 
 
 def mark_first_error(events: Sequence[LogEvent]) -> list[LogEvent]:
-    """Return the events with `first` (the cause) and `consequence` set."""
+    """Set `first` (the cause) and `consequence`."""
     events = _keep_outliers(events)
     events = [*events, *_find_desync(events)]
     first = _prefer_rank_error(_find_first(events), events)
@@ -22,7 +22,7 @@ def mark_first_error(events: Sequence[LogEvent]) -> list[LogEvent]:
 
 
 def _find_first(events: Sequence[LogEvent]) -> LogEvent | None:
-    """Earliest by time, then by order. A definite error beats a possible echo, unless the echo is dated earlier."""
+    """A definite error beats a possible echo, unless the echo is dated earlier."""
     errors = [event for event in events if event.value not in HINT_CAUSES]
     firm = [event for event in errors if event.value not in NON_FATAL_CAUSES and not event.attrs.get("warning")]
     own = _find_earliest([event for event in firm if event.value not in CONSEQUENCE_CAUSES | AMBIGUOUS_CAUSES])
@@ -34,7 +34,7 @@ def _find_first(events: Sequence[LogEvent]) -> LogEvent | None:
 
 
 def _prefer_rank_error(first: LogEvent | None, events: Sequence[LogEvent]) -> LogEvent | None:
-    """Prefer a rank's own report of the crash: the launcher's lacks the rank number."""
+    """The launcher's report lacks the rank number."""
     if first is None or first.value != "crash_signal" or first.attrs.get("rank") is not None:
         return first
     signal = first.attrs.get("signal")
@@ -63,7 +63,7 @@ def _is_before(one: datetime | None, other: datetime | None) -> bool:
 
 
 def _keep_outliers(events: Sequence[LogEvent]) -> list[LogEvent]:
-    """Of a flight recorder's list of all ranks keep the minority, with the others' operation."""
+    """A flight recorder lists all ranks: keep the minority, with the others' operation."""
     rows = [event for event in events if event.value == "collective_desync" and "op" in event.attrs and "others" not in event.attrs]
     usual = Counter(event.attrs["op"] for event in rows).most_common(1)
     if len(rows) < 2 or not usual:
@@ -77,7 +77,7 @@ def _keep_outliers(events: Sequence[LogEvent]) -> list[LogEvent]:
 
 
 def _find_desync(events: Sequence[LogEvent]) -> list[LogEvent]:
-    """Find the rank whose watchdog names another operation for the common sequence number."""
+    """The rank whose watchdog names another operation for the common sequence number."""
     if any(event.value == "collective_desync" for event in events):
         return []
     waits = [event for event in events if event.value == "nccl_timeout" and {"seq", "op"} <= event.attrs.keys()]

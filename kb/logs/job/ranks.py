@@ -31,7 +31,7 @@ def get_rank_from_path(path: str) -> str | None:
 
 
 def split_rank_tag(line: str) -> tuple[str | None, str]:
-    """Return the rank of the launcher's tag and the line without the tag."""
+    """Return the tag's rank and the line without it."""
     found = RANK_TAG_PATTERN.match(line)
     if not found:
         return None, line
@@ -39,12 +39,12 @@ def split_rank_tag(line: str) -> tuple[str | None, str]:
 
 
 def find_rank_in_message(line: str) -> str | None:
-    """Return the rank that the message names (`[Rank 2]`, `[PG 0 Rank 2]`), or None."""
+    """`[Rank 2]`, `[PG 0 Rank 2]`."""
     found = _INSIDE_PATTERN.search(line[:2000]) if "ank" in line else None
     return next((str(int(group)) for group in found.groups() if group), None) if found else None
 
 
 def find_nccl_device(line: str) -> str | None:
-    """Return the CUDA device of NCCL's tag, a last resort: it equals the rank only in single-node jobs."""
+    """A last resort: NCCL's tag has the CUDA device, the rank only in single-node jobs."""
     found = _NCCL_PATTERN.search(line[:400])
     return found[1] if found else None

@@ -27,14 +27,13 @@ _MAX_COUNTS = 64  # counts kept per report; the client groups ranks, so there ar
 
 
 class RasReader:
-    """Reads a report line by line."""
 
     def __init__(self) -> None:
         self._operation: str | None = None
         self._counts: list[tuple[int, int]] = []
 
     def read_line(self, line: str) -> Mapping[str, Any] | None:
-        """Return a lagging rank's attributes (op, rank, node, launched, others), or None."""
+        """Return a lagging rank's op, rank, node, launched and others, or None."""
         if different := _DIFFERENT_PATTERN.search(line):
             self._operation, self._counts = different[1], []
             return None

@@ -1,9 +1,7 @@
-"""Read a job's log into typed errors per rank. The log may hold one rank or many (`tail -v` headers, launcher tags),
-complete or cut.
+"""Read a job's log, of one rank or many (`tail -v` headers, launcher tags), into typed errors per rank.
 
-The earliest failing rank is the cause; later errors of others are marked as consequences. The tenant's processes write
-all of it: low trust,
-never the kernel.
+The earliest failing rank is the cause; others' later errors are consequences. The tenant's processes write all of it:
+low trust, never the kernel.
 """
 
 import re
@@ -50,9 +48,7 @@ MAX_LOST_ERRORS = 8192  # after so many uncounted errors, further lines are only
 
 @dataclass(frozen=True, slots=True)
 class JobLog:
-    """Errors, ranks, first failing rank, and NCCL versions with the ranks that print them. `left_out`: errors beyond
-    MAX_ERRORS.
-    """
+    """`versions`: NCCL version to the ranks that print it. `left_out`: errors beyond MAX_ERRORS."""
 
     events: tuple[LogEvent, ...]
     ranks: frozenset[str]
@@ -90,19 +86,18 @@ class JobLogReader:
 
     @property
     def is_waiting(self) -> bool:
-        """A traceback is open, so the next piece is needed in full."""
+        """A traceback is open: the next piece is needed in full."""
         return self._carry is not None
 
     def feed(self, text: str) -> None:
         self.read_piece(build_piece(text.encode("utf-8", "replace")), _find_wanted_lines(text))
 
     def read_piece(self, piece: LogPiece, wanted: list[int]) -> None:
-        """Read a piece. `wanted` are the numbers of possibly relevant lines."""
+        """`wanted`: numbers of possibly relevant lines."""
         self._ranks |= {str(int(rank)) for rank in set(_TAGGED_PATTERN.findall(piece.block))}
         self._read_lines(*self._resume_traceback(piece, wanted), final=False)
 
     def finish(self) -> JobLog:
-        """Return the result of everything read."""
         self._read_lines(*self._resume_traceback(build_piece(b""), []), final=True)
         for key, again in self._again.items():
             self._add_count(key, again.times)
@@ -114,7 +109,6 @@ class JobLogReader:
         )
 
     def _resume_traceback(self, piece: LogPiece, wanted: list[int]) -> tuple[LogPiece, list[int]]:
-        """Prepend the carried traceback and its context to the piece."""
         if self._carry is not None:
             shift = len(self._carry.kinds)
             piece, wanted = join_pieces(self._carry, piece), [*self._carried, *(number + shift for number in wanted)]
@@ -165,7 +159,7 @@ class JobLogReader:
             self._add_error(number, line, cause, build_error_attrs(cause, attrs, line))
 
     def _list_rules(self, line: str, kind: bytes | None = None) -> tuple[ErrorRule, ...]:
-        """Return the eligible rows, cached by line kind."""
+        """Cached by line kind."""
         kind = kind or line.encode("utf-8", "replace").translate(DIGITS_TO_ZERO)
         rows = self._eligible.get(kind)
         if rows is None:
@@ -175,7 +169,7 @@ class JobLogReader:
         return rows
 
     def _add_traceback(self, tail: tracebacks.Traceback, lines: tracebacks.RankedLines) -> None:
-        """Add one error per traceback: the first classified exception of its chain, else the last."""
+        """One error: the first classified exception of the chain, else the last."""
         if not tail.chain:
             return
         last = tail.chain[-1]
@@ -205,7 +199,7 @@ class JobLogReader:
     def _classify_message_below(
         self, last: tracebacks.RaisedException, tail: tracebacks.Traceback, lines: tracebacks.RankedLines
     ) -> tuple[str, dict[str, Any]] | None:
-        """Classify the message lines below a vague exception, up to the next log line."""
+        """Message lines below a vague exception, up to the next log line."""
         if last.type.rpartition(".")[2] not in _VAGUE_EXCEPTIONS:
             return None
         for at in tail.more[:6]:
@@ -257,7 +251,7 @@ class JobLogReader:
 
 
 class _PrecedingTimes:
-    """Finds the last time before an undated line in the same file. Queries ascend, so each line is read once."""
+    """Last time before an undated line in the same file. Queries ascend, so each line is read once."""
 
     def __init__(self, piece: LogPiece, now: datetime | None) -> None:
         self._piece, self._now = piece, now
@@ -266,7 +260,7 @@ class _PrecedingTimes:
         self._found: tuple[int, datetime] | None = None
 
     def find_time_before(self, number: int) -> datetime | None:
-        """Return the last time before the line, or None across a file header or beyond _CONTEXT_CHARS."""
+        """None across a file header or beyond _CONTEXT_CHARS."""
         asked, known, self._asked, self._found = self._asked, self._found, number, None
         for at, line in self._iter_backwards(number):
             if at < asked:
@@ -289,14 +283,13 @@ class _PrecedingTimes:
 
 
 def read_job_log(text: str, now: datetime | None = None) -> JobLog:
-    """Read a job's logs from one text; `tail -v` headers separate files."""
+    """`tail -v` headers separate files."""
     reader = JobLogReader(now)
     reader.feed(text)
     return reader.finish()
 
 
 def list_job_events(text: str, now: datetime | None = None) -> list[LogEvent]:
-    """Return only the errors."""
     return list(read_job_log(text, now).events)
 
 

@@ -30,7 +30,6 @@ _MAX_MESSAGE_LINES = 12  # message lines between an exception and a chained trac
 
 @dataclass(frozen=True, slots=True)
 class RaisedException:
-    """One exception; `Traceback.chain` lists the oldest first."""
 
     type: str
     detail: str
@@ -38,8 +37,9 @@ class RaisedException:
 
 @dataclass(slots=True)
 class Traceback:
-    """`start` is its first line number, `lines` all of its line numbers, `more` the message lines below the last
-    exception.
+    """`start`: first line number.
+
+    `lines`: all of them. `more`: message lines below the last exception. `chain`: oldest first.
 
     `complete` is False if the text ends inside it.
     """
@@ -56,7 +56,7 @@ class Traceback:
     _pending: list[int] = field(default_factory=list)
 
     def take_line(self, at: int, lines: "RankedLines") -> bool:
-        """Add a line of this rank. Return False past the end."""
+        """Return False past the end."""
         if self._inside and not self.prefix and lines.is_frame(at):
             self.lines.add(at)
             return True
@@ -69,13 +69,13 @@ class Traceback:
         return len(self._pending) < _MAX_MESSAGE_LINES
 
     def get_body(self, at: int, lines: "RankedLines") -> str:
-        """Return the line without tag and prefix."""
+        """Without tag and prefix."""
         body = lines.get_untagged_line(at)
         return body[len(self.prefix) :] if self.prefix and body.startswith(self.prefix) else body
 
     @property
     def _awaits_chained(self) -> bool:
-        """A chaining text was read; a further traceback follows."""
+        """A chaining text was read."""
         return bool(self._pending) and self._pending[-1] < 0
 
     def _take_frame(self, at: int, line: str, body: str) -> bool:
@@ -109,7 +109,7 @@ RankTags = dict[bytes, RankTag | None]
 
 
 class RankedLines:
-    """A piece's lines by rank, scanned on demand and once. `tags` caches line kinds."""
+    """A piece's lines by rank, scanned once and on demand. `tags` caches line kinds."""
 
     def __init__(self, piece: LogPiece, tags: RankTags) -> None:
         self._piece, self._known = piece, tags
@@ -124,22 +124,21 @@ class RankedLines:
         return self._piece.get_line(number)
 
     def is_frame(self, number: int) -> bool:
-        """Return whether a scanned line's kind marks it as a frame."""
+        """Whether a scanned line's kind marks a frame."""
         kind = self._piece.kinds[number]
         return tag[3] if (tag := self._known[kind]) else kind[:1] in _FRAME_BYTES
 
     def can_chain(self, number: int) -> bool:
-        """Return whether the line may start or announce a chained traceback."""
+        """Whether the line may start or announce a chained traceback."""
         kind = self._piece.kinds[number]
         return _START in kind or _ABOVE in kind
 
     def get_untagged_line(self, number: int) -> str:
-        """Return a scanned line without its tag."""
         line, tag = self._piece.get_line(number), self._known[self._piece.kinds[number]]
         return line[tag[2] :].removeprefix(" ") if tag else line
 
     def iter_lines_after(self, number: int, rank: str | None) -> Iterator[int | None]:
-        """Yield the rank's next line numbers in the same file, then None if the piece ends first."""
+        """Yield the rank's next lines in the same file, then None if the piece ends first."""
         if not self._first <= number < self._next:
             self._headers, self._ranks, self._first, self._next = [], {}, number, number
         place = number + 1
@@ -195,7 +194,7 @@ def _find_tag(kind: bytes) -> RankTag | None:
 
 
 def read_traceback(lines: RankedLines, number: int) -> Traceback:
-    """Read the traceback that starts at the line; skip other ranks' lines."""
+    """Skips other ranks' lines."""
     tag, bare = split_rank_tag(lines.get_line(number))
     tail = Traceback(number, tag, bare[: max(bare.find(TRACEBACK_START), 0)], {number})
     for found in lines.iter_lines_after(number, tag):

@@ -20,7 +20,7 @@ _CONSEQUENCE_SECONDS = 60.0
 
 
 def drop_repeated_kills(events: Iterable[LogEvent]) -> list[LogEvent]:
-    """Drop the kernel's second report of a kill: it logs a record (`oom-kill:constraint=…`) and a sentence."""
+    """The kernel reports a kill as a record (`oom-kill:constraint=…`) and a sentence; drop the second."""
     kept: list[LogEvent] = []
     seen: dict[object, datetime | None] = {}
     for event in events:
@@ -34,7 +34,7 @@ def drop_repeated_kills(events: Iterable[LogEvent]) -> list[LogEvent]:
 
 
 def mark_causes(events: Iterable[LogEvent]) -> list[LogEvent]:
-    """Set `sympathetic` to the earlier Xid (or `sxid`) from which an Xid or SXid follows."""
+    """Set `sympathetic` to the earlier Xid (or `sxid`) that caused an event."""
     recent: dict[object, list[LogEvent]] = {}
     marked = []
     for event in events:

@@ -1,8 +1,7 @@
-"""Kernel message rules: one row per message; the first matching row wins.
+"""Kernel message rules; the first matching row wins.
 
-Named groups become attributes (digits as numbers), except `value` and `device`. Patterns match from the message's first
-character and every
-repetition is bounded, so a hostile line costs no more than others.
+Named groups become attributes (digits as numbers), except `value` and `device`. Patterns start at the message's first
+character and every repetition is bounded, so a hostile line costs no more than others.
 """
 
 import re
@@ -15,7 +14,7 @@ BDF_GROUP = r"(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 
 @dataclass(frozen=True, slots=True)
 class MessageRule:
-    """`needle` is a cheap necessary condition. `value` is the event's value, unless a group provides it."""
+    """`needle` is a cheap necessary condition. `value` applies unless a group provides one."""
 
     kind: str
     value: str
@@ -166,7 +165,6 @@ _NEEDLES = Needles(NEEDLES)
 
 
 def list_eligible_rules(message: str) -> tuple[MessageRule, ...]:
-    """Return the rows whose needle occurs in the message, in order."""
     return tuple(
         MESSAGE_RULES[place] for place in sorted(place for needle in _NEEDLES.find_in_line(message) for place in _RULE_PLACES[needle])
     )

@@ -1,8 +1,7 @@
 """Read a kernel log into typed events: Xids, NVSwitch errors, kills, lockups, PCIe, InfiniBand, storage.
 
-Trust: a message must match from its first character, and the line's prefix must not name another writer. A process
-name, a user's `logger`
-line or a unit that prints `NVRM: Xid` is no event.
+Trust: a message matches from its first character, and only if the prefix names no other writer. A process name, a
+user's `logger` line or a unit that prints `NVRM: Xid` is no event.
 """
 
 import re
@@ -54,7 +53,7 @@ _SEVERITY_WORDS = {"Corrected": "corrected", "Correctable": "corrected"}
 
 @dataclass(slots=True)
 class _RepeatCount:
-    """Counts further repeats of an event: index of the last kept one, and time, count and line of later ones."""
+    """Repeats beyond MAX_SAME_EVENTS: index of the last kept event; time, count and line of later ones."""
 
     at: int
     time: datetime | None
@@ -64,7 +63,7 @@ class _RepeatCount:
 
 @dataclass(slots=True)
 class _LineEvent:
-    """A line's event without its time. `more` counts repeats beyond MAX_SAME_EVENTS."""
+    """A line's event without its time."""
 
     kind: str
     value: object
@@ -74,7 +73,7 @@ class _LineEvent:
 
 
 class KernelLogReader:
-    """Reads a kernel log in pieces of whole lines. `finish` returns events in log order."""
+    """Reads pieces of whole lines. `finish` returns events in log order."""
 
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now
@@ -97,7 +96,7 @@ class KernelLogReader:
         self._read_lines([line for _, line in cut_lines(text, list(_NEEDED_NEEDLES.find_in_text(text)))])
 
     def read_piece(self, piece: LogPiece, wanted: Sequence[int]) -> None:
-        """Read a piece. `wanted` are the numbers of possibly relevant lines."""
+        """`wanted`: numbers of possibly relevant lines."""
         block = piece.block
         booted = self._booted or b"Linux version " in block
         nvidia = self._nvidia or b"NVRM" in block or b"nvidia" in block
@@ -127,7 +126,7 @@ class KernelLogReader:
                 self._read_new_line(line, head)
 
     def finish(self) -> list[LogEvent]:
-        """Return all events; consequences carry their cause."""
+        """Consequences carry their cause."""
         self._store_counts()
         if self._booted and not self._nvidia:
             self._events.append(LogEvent("kernel.nvidia_absent", True))
@@ -188,7 +187,7 @@ class KernelLogReader:
         self._more, self._said = {}, {}
 
     def _read_driver_line(self, message: str, prefix: LinePrefix, line: str) -> bool:
-        """Read a line of the NVIDIA drivers. Return True if it is handled."""
+        """True if handled."""
         if seen := parse_xid(message):
             self._add_event("kernel.xid", seen.code, seen.device, prefix, line, seen.attrs)
             if decoded := parse_nvlink5(seen.code, str(seen.attrs.get("detail", ""))):
@@ -202,7 +201,7 @@ class KernelLogReader:
         )
 
     def _read_fallen_gpu(self, message: str, prefix: LinePrefix, line: str) -> bool:
-        """Newer drivers repeat Xid 79 without its number; a dead GPU at driver load is reported in two lines."""
+        """Newer drivers repeat Xid 79 without number; at driver load a dead GPU takes two lines."""
         if probed := _PROBED_PATTERN.match(message):
             self._probed = normalize_bdf(probed[1])
             return "fallen off" not in message
@@ -241,14 +240,14 @@ class KernelLogReader:
         return None
 
     def _name_aer(self, device: str, error: str) -> None:
-        """A PCIe error's name is on a separate line after its report."""
+        """The error's name is on its own line after the report."""
         at = self._aer.get(normalize_bdf(device) or "")
         if at is not None and "error" not in self._events[at].attrs:
             self._events[at] = replace(self._events[at], attrs={**self._events[at].attrs, "error": error})
 
 
 def list_kernel_events(text: str, now: datetime | None = None) -> list[LogEvent]:
-    """Return all events of a kernel log in any format of `kb.logs.timestamps`, in log order."""
+    """In log order, for any format of `kb.logs.timestamps`."""
     reader = KernelLogReader(now)
     reader.feed(text)
     return reader.finish()
@@ -259,7 +258,7 @@ def _is_driver_message(message: str, prefix: LinePrefix) -> bool:
 
 
 def is_known_message(message: str) -> bool:
-    """Return whether any rule recognises the message on its own."""
+    """Whether any rule recognises the message on its own."""
     if not _NEEDED_NEEDLES.find_in_line(message):
         return False
     if message.startswith("NVRM: ") and any(word in message for word in _NVRM_TEXTS):
@@ -268,7 +267,7 @@ def is_known_message(message: str) -> bool:
 
 
 def has_prefixes(text: str) -> bool:
-    """Return whether lines carry a writer or time; then a line without one continues the previous line."""
+    """If so, a line without prefix continues the previous one."""
     head = [line for line in text[:_HEAD_CHARS].split("\n", 41)[:40] if line.strip()]
     return any(split_prefix(line).found for line in head)
 

@@ -45,7 +45,7 @@ _SXID_LINK_PATTERN = re.compile(r"Link (\d{1,3})\b")
 
 
 class XidSighting(NamedTuple):
-    """One Xid or SXid: number, device and further attributes."""
+    """One Xid or SXid."""
 
     code: int
     device: str | None
@@ -53,7 +53,6 @@ class XidSighting(NamedTuple):
 
 
 def parse_xid(message: str) -> XidSighting | None:
-    """Return the Xid of a kernel message, or None."""
     head = _XID_PATTERN.match(message)
     if not head:
         return None
@@ -65,7 +64,7 @@ def parse_xid(message: str) -> XidSighting | None:
 
 
 def parse_sxid(message: str) -> XidSighting | None:
-    """Return the SXid of a kernel message, or None. Hex dump lines without severity and text are skipped."""
+    """Skips hex dump lines, which have no severity and text."""
     head = _SXID_PATTERN.match(message)
     if not head:
         return None
@@ -78,9 +77,7 @@ def parse_sxid(message: str) -> XidSighting | None:
 
 
 def parse_nvlink5(code: int, detail: str) -> tuple[str, Mapping[str, Any]] | None:
-    """Return unit and attributes of an NVLink5 error (Xid 144 to 150); `intrinfo` and `errorstatus` allow further
-    decoding.
-    """
+    """Return unit and attributes (Xid 144 to 150); `intrinfo` and `errorstatus` decode further."""
     found = _NVL5_PATTERN.search(detail) if code in NVLINK5_XIDS else None
     if not found:
         return None
@@ -105,7 +102,7 @@ def _parse_pid(text: str) -> tuple[int | None, str]:
 
 
 def _parse_process_name(text: str) -> tuple[str | None, str]:
-    """Split name and detail. A name may hold commas, so a known detail text ends it first."""
+    """A name may hold commas, so a known detail text ends it first."""
     found = _NAME_PATTERN.match(text)
     if not found:
         return None, text

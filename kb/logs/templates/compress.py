@@ -1,8 +1,7 @@
-"""Compress a log of any size into its events and at most sixty templates with counts, times and offsets.
+"""Compress a log of any size into events and at most sixty templates with counts, times and offsets.
 
-One pass over byte blocks. Digits become zeros and equal lines are counted with hash tables, so Python code runs once
-per *kind* of line.
-Events are extracted from the raw lines before masking.
+One pass over byte blocks. Digits become zeros and hash tables count equal lines, so Python code runs once per *kind* of
+line. Events are extracted before masking.
 """
 
 import itertools
@@ -37,7 +36,7 @@ _PEER_WORD = "peer"  # lines with it are never dropped: they say which rank coul
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """`offset` and `last_offset` are byte offsets of the first and last line; `example` is the first, redacted."""
+    """Byte offsets of the first and last line; `example` is the first, redacted."""
 
     text: str
     count: int
@@ -50,7 +49,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class CompressedLog:
-    """`dropped`: regular lines by rule; `left_out`: lines of templates beyond the limit. Nothing else is missing."""
+    """`dropped`: regular lines by rule; `left_out`: lines beyond the limit. Nothing else is missing."""
 
     templates: tuple[Template, ...]
     events: tuple[LogEvent, ...]
@@ -63,7 +62,7 @@ class CompressedLog:
 
 @dataclass(frozen=True, slots=True)
 class _LineKind:
-    """A line kind's template or dropping rule, and which readers need every such line.
+    """A line kind's template or dropping rule, and which readers need its lines.
 
     `numbers`: the job reader needs only lines with one of these, which zeroed digits hide.
     """
@@ -77,7 +76,6 @@ class _LineKind:
 
 
 def compress_log(source: Source, limit: int = 60, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> CompressedLog:
-    """Compress a text, bytes, an open file, or lines."""
     compressor = LogCompressor(rules, now)
     for block in _iter_blocks(source):
         compressor.feed(block)
@@ -85,7 +83,7 @@ def compress_log(source: Source, limit: int = 60, rules: Sequence[FilterRule] = 
 
 
 class LogCompressor:
-    """Compresses a log block by block; a block may end inside a line."""
+    """A block may end inside a line."""
 
     def __init__(self, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> None:
         self._rules, self._now = rules, now
@@ -139,7 +137,6 @@ class LogCompressor:
         self._done += len(block)
 
     def _list_new_kinds(self, counts: Mapping[bytes, int]) -> list[bytes]:
-        """Return unknown kinds of a block; forget other blocks' kinds beyond _MAX_LINE_KINDS."""
         fresh = [key for key in counts if key not in self._kinds]
         if len(self._kinds) + len(fresh) > _MAX_LINE_KINDS:
             self._kinds = {key: self._kinds[key] for key in counts if key in self._kinds}
@@ -147,7 +144,7 @@ class LogCompressor:
         return fresh
 
     def _learn_kinds(self, keys: Sequence[bytes]) -> None:
-        """Classify all new kinds of a block. Kinds that differ only in a hash or address share one shape."""
+        """Kinds that differ only in a hash or address share a shape."""
         shapes = b"\n".join(keys).decode("utf-8", "replace").split("\n")
         some = [at for at in find_hex_lines(keys) if len(shapes[at]) <= KEPT_LINE_BYTES]  # a long one may be cut in the middle of a hash
         for at, shape in zip(some, unify_hex("\n".join(shapes[at] for at in some)).split("\n"), strict=bool(some)):
@@ -191,7 +188,7 @@ class LogCompressor:
         return kind
 
     def _get_coarse_template(self, line: str) -> str:
-        """Beyond _MAX_TEMPLATES, group lines by their first words, finally all together."""
+        """Beyond _MAX_TEMPLATES, group by first words, finally all together."""
         words = " ".join(line[:_BRIEF_CHARS].split(" ", 2)[:2])
         if words not in self._beginnings:
             if len(self._beginnings) >= _MAX_TEMPLATES:
@@ -200,7 +197,7 @@ class LogCompressor:
         return self._beginnings[words]
 
     def _add_block_counts(self, piece: LogPiece, counts: Mapping[bytes, int], told: Sequence[int]) -> None:
-        """Add the block's counts and each template's first and last line. `told`: lines that no rule drops."""
+        """`told`: lines that no rule drops."""
         keys = piece.kinds
         last = dict(zip(map(keys.__getitem__, told), told, strict=True))
         seen: dict[str, list[int]] = {}
@@ -228,7 +225,7 @@ class LogCompressor:
             self._groups[text] = TemplateTally(text, count, start, end, first[:KEPT_LINE_BYTES], last[:KEPT_LINE_BYTES], fixed)
 
     def _extract_events(self, piece: LogPiece, told: Sequence[int], wanted: Mapping[bytes, _LineKind]) -> None:
-        """Pass raw lines to the event readers; Xids get their own templates."""
+        """Xids get templates of their own."""
         kernel = _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.kernel}, told)
         job = _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.job}, told)
         if exact := {key: kind.numbers for key, kind in wanted.items() if kind.numbers}:
@@ -251,7 +248,6 @@ class LogCompressor:
         )
 
     def _mask_cached(self, text: str) -> str:
-        """Mask a part of a line, cached across hashes and addresses."""
         known = self._parts.get(text) or self._parts.get(shape := unify_hex(text))
         if known is None:
             if len(self._parts) >= _MAX_TEMPLATES:

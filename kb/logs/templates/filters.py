@@ -1,6 +1,6 @@
-"""Filter rules for regular lines (start-up, progress, metrics, debugging), which need no template.
+"""Filter rules for regular lines (start-up, progress, metrics).
 
-Rules see the lower-case template. A template that matches TROUBLE_PATTERN is never dropped.
+They see the lower-case template; trouble is never dropped.
 """
 
 import re
@@ -15,7 +15,7 @@ TROUBLE_PATTERN = re.compile(  # of text in lower case
 
 @dataclass(frozen=True, slots=True)
 class FilterRule:
-    """`name` labels the count of dropped lines. If `needles` are given, a match must contain one."""
+    """`name` labels the dropped count. A match holds one of `needles`, if given."""
 
     name: str
     pattern: re.Pattern[str]
@@ -26,7 +26,6 @@ class FilterRule:
 
 
 def build_exact_rule(name: str, template: str) -> FilterRule:
-    """Return a rule that drops exactly this template."""
     lowered = template.lower()
     return FilterRule(name, re.compile(re.escape(lowered) + r"\Z"), (lowered,))
 
@@ -59,7 +58,7 @@ FILTERS: tuple[FilterRule, ...] = (
 
 
 def find_dropping_rule(template: str, rules: Sequence[FilterRule] = FILTERS) -> str | None:
-    """Return the name of the rule that drops the template, or None."""
+    """Return the rule's name; None to keep the template."""
     lowered = template.lower()
     if TROUBLE_PATTERN.search(lowered):
         return None

@@ -6,7 +6,7 @@ from kb.logs.templates.compress import Template
 
 
 def add_line_numbers(log: bytes, templates: Sequence[Template]) -> Iterator[tuple[Template, int, int]]:
-    """Return each template with its first and last line number (from 1), in one pass over the log."""
+    """Return templates with first and last line number, from 1, in one pass."""
     numbers: dict[int, int] = {}
     line, at = 1, 0
     for offset in sorted({offset for row in templates for offset in (row.offset, row.last_offset)}):

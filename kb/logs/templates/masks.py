@@ -1,7 +1,6 @@
-"""Mask the variable parts of lines, so that lines of one statement share a template. An Xid's number and device are
-never masked.
+"""Mask variable parts, so that lines of one statement share a template. An Xid's number and device are never masked.
 
-Input lines have zeroed digits (`kb.scan.zero_digits`).
+Lines arrive with zeroed digits (`kb.scan.zero_digits`).
 """
 
 import re
@@ -43,20 +42,19 @@ _HEX_RUN = b"0" * 8
 
 
 def find_hex_lines(lines: Sequence[bytes]) -> list[int]:
-    """Return which zeroed lines may hold a hash or address."""
+    """Lines that may hold a hash or address."""
     signs = b"\n".join(lines).translate(_HEX_TRANSLATION).split(b"\n")
     return [at for at, line in enumerate(signs) if _HEX_RUN in line or b"0x" in line]
 
 
 def unify_hex(text: str) -> str:
-    """Replace hashes and addresses by one value; the line keeps its template, and many lines become equal."""
+    """One value for all hashes and addresses: the template stays, many lines become equal."""
     if _MAYBE_UUID_PATTERN.search(text):
         text = _UUID_PATTERN.sub("aaaaaaa0-aaa0-aaa0-aaa0-aaaaaaaaaaa0", text)
     return _HEX_PATTERN.sub("aaaaaaa0", text)
 
 
 def mask_line(line: str) -> str:
-    """Return the template of a line with zeroed digits."""
     for needle, pattern, name in _MASKS:
         if needle in line:
             line = pattern.sub(name, line)
@@ -64,7 +62,7 @@ def mask_line(line: str) -> str:
 
 
 def mask_around_xid(line: str, masked: Callable[[str], str] = mask_line) -> str:
-    """Return the template of a raw line, keeping the Xid's device and number."""
+    """Takes a raw line; keeps the Xid's device and number."""
     found = XID_PATTERN.search(line)
     if not found:
         return masked(zero_digits(line))
@@ -72,5 +70,5 @@ def mask_around_xid(line: str, masked: Callable[[str], str] = mask_line) -> str:
 
 
 def build_template(line: str) -> str:
-    """Return the template of a raw line's first 400 characters."""
+    """Takes a raw line; reads 400 characters."""
     return mask_line(zero_digits(line)[:400])

@@ -1,4 +1,4 @@
-"""Reduce templates: merge similar ones, keep the most informative, count the rest."""
+"""Reduce templates: merge similar ones, keep the informative, count the rest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _MAX_COMPARED_TEMPLATES = 30  # per shape; further ones are not merged
 
 @dataclass(slots=True)
 class TemplateTally:
-    """A template being counted. `fixed` ones (Xids) are never merged."""
+    """`fixed` ones (Xids) are never merged."""
 
     text: str
     count: int
@@ -35,7 +35,7 @@ class TemplateTally:
 
 
 def select_templates(groups: Sequence[TemplateTally], limit: int) -> tuple[list[TemplateTally], int]:
-    """Return at most `limit` templates in order of first occurrence, and the line count of the others."""
+    """Return at most `limit` templates in order, and the others' line count."""
     kept = _merge_alike(groups) if len(groups) > limit else list(groups)
     size = max((group.last_offset for group in kept), default=0) + 1
     ranked = sorted(kept, key=lambda group: -score_template(group.text, group.count, group.last_offset / size, fixed=group.fixed))
@@ -44,7 +44,7 @@ def select_templates(groups: Sequence[TemplateTally], limit: int) -> tuple[list[
 
 
 def score_template(text: str, count: int, place: float, *, fixed: bool = False) -> float:
-    """Score a template: Xid, trouble word, rarity, lateness (`place`: 0 start to 1 end of the log)."""
+    """Favours Xids, trouble words, rarity, lateness (`place`: 0 to 1)."""
     return (8.0 if fixed else 0.0) + (5.0 if has_trouble_word(text) else 0.0) + 2.0 * place - log(1 + count)
 
 
@@ -73,7 +73,7 @@ def _merge_alike(groups: Sequence[TemplateTally]) -> list[TemplateTally]:
 
 
 def _find_common_words(one: list[str], other: list[str]) -> str | None:
-    """Return the shared words with `<*>` elsewhere, or None if too few are shared or a trouble word differs."""
+    """`<*>` where words differ; None if too few are shared or a trouble word differs."""
     differing = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
     if len(differing) > (1 - _MIN_SHARED_WORD_RATIO) * len(one) or any(
         TROUBLE_PATTERN.search(f"{one[at]} {other[at]}".lower()) for at in differing

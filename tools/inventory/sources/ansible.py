@@ -1,8 +1,7 @@
-"""Parse `ansible-inventory --list` (run here or saved in a file) into groups, hosts and connection settings. Pure.
+"""Parse `ansible-inventory --list`, run here or saved, into groups, hosts and connection settings. Pure.
 
-Ansible itself resolves ranges, children and variables, including group_vars/ and host_vars/. Only connection variables
-are read; the others,
-which may hold secrets, are dropped and never quoted.
+Ansible resolves ranges, children and variables. Only connection variables are read; the others may hold secrets and are
+never quoted.
 """
 
 import json
@@ -36,7 +35,7 @@ _JUMP_PATTERN = re.compile(r"(?:-J\s*|-o\s*[\"']?ProxyJump[= ])([A-Za-z0-9@._:-]
 
 
 def build_list_argv(inventory: Path, config: Path = EMPTY_CONFIG_PATH) -> tuple[str, ...]:
-    """Return the command for a whole inventory. Raises BadSource if the path could be read as a host list."""
+    """Return the command. Raises BadSource if the path could be read as a host list."""
     if "," in str(inventory):
         raise BadSource([f"{inventory}: a path with a comma is a list of hosts to Ansible"])
     settings = ("LC_ALL=C.UTF-8", f"ANSIBLE_CONFIG={config}", "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=True", "ANSIBLE_NOCOLOR=True")
@@ -44,7 +43,7 @@ def build_list_argv(inventory: Path, config: Path = EMPTY_CONFIG_PATH) -> tuple[
 
 
 def find_complaint(status: int, told: str) -> str:
-    """Return why Ansible gave no complete inventory, or "". Omits stderr lines that quote values."""
+    """Return why Ansible gave no complete inventory, or "", without stderr lines that quote values."""
     if status == 127:
         return "cannot be run here; install ansible-core, or save what `ansible-inventory --list` prints and name that file"
     lines = split_lines(told)
@@ -60,12 +59,11 @@ _ORIGIN_PATTERN = re.compile(r"Origin: (/[^\s:]{1,200}:\d+)(?::\d+)?")
 
 
 def is_saved_list(text: str) -> bool:
-    """Return whether the text is saved output of `ansible-inventory --list`."""
     return text.lstrip().startswith("{") and '"_meta"' in text
 
 
 def parse_list(text: str) -> SourceRows:
-    """Return hosts by group, including child groups' hosts. BadSource lists every problem by host and variable."""
+    """Return hosts by group, children included. BadSource lists every problem."""
     document = _parse_document(text)
     members = {name: list(dict.fromkeys(_iter_members(document, name, ()))) for name in document if name != "_meta"}
     variables = _get_mapping(_get_mapping(document, "_meta"), "hostvars")
@@ -115,7 +113,7 @@ def _iter_members(document: Mapping[str, Any], group: str, above: tuple[str, ...
 
 
 def _compute_depths(document: Mapping[str, Any]) -> dict[str, int]:
-    """Return each group's depth. The inventory file's settings for deeper groups win."""
+    """Settings of deeper groups win in the inventory file."""
     above = {name: list[str]() for name in document}
     for name in document.keys() - {ALL_GROUP}:
         for child in _list_names(document, name, "children"):

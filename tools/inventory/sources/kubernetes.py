@@ -21,7 +21,7 @@ ALL_NODES_GROUP = "kubernetes"
 
 
 def parse_nodes(text: str) -> SourceRows:
-    """Return GPU nodes with internal addresses, in one common group and in those of their labels. Raises BadSource."""
+    """Return GPU nodes with internal addresses, in one common group and in their labels' groups. Raises BadSource."""
     rows = SourceRows()
     problems = []
     for place, node in enumerate(_parse_items(text)):

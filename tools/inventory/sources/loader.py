@@ -1,11 +1,9 @@
-"""Load an inventory from a YAML file and its sources. Readers are pure; only this module fetches.
+"""Load an inventory from a YAML file and its sources. Only this module fetches; readers are pure.
 
-`sources:` in an inventory file, or a source in place of a file: `slurm:`, `slurm:LOGIN_HOST`, `slurm:FILE`,
-`kubernetes:`, `kubernetes:FILE`,
-`ansible:FILE`. An Ansible FILE is an inventory for `ansible-inventory --list`, or its saved output; only a file row may
-name an
-ansible.cfg: `{ansible: FILE, config: /etc/ansible/ansible.cfg}`. An unreadable source is refused as a whole, by field
-or line.
+Sources, in `sources:` or in place of a file: `slurm:`, `slurm:LOGIN_HOST`, `slurm:FILE`, `kubernetes:`,
+`kubernetes:FILE`, `ansible:FILE`. An Ansible FILE is an inventory or saved output of `ansible-inventory --list`; only a
+file row may name a config: `{ansible: FILE, config: /etc/ansible/ansible.cfg}`. An unreadable source is refused as a
+whole.
 """
 
 import asyncio
@@ -27,7 +25,7 @@ TransportFactory = Callable[[Inventory], Transport]
 
 
 async def open_inventory(where: Path, reach: TransportFactory) -> Inventory:
-    """Load an inventory from a file or a source. `reach` creates the transport to its hosts. Raises BadInventory."""
+    """Load a file or source. `reach` creates the transport to its hosts. Raises BadInventory."""
     kind, colon, rest = str(where).partition(":")
     if colon and kind in SOURCE_KINDS:
         return await _parse_with_sources({"sources": [{kind: rest}]}, str(where), reach, None)
@@ -65,7 +63,7 @@ def _locate_problem(problem: str, document: Document | None, *loc: str | int) ->
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One row of `sources:`. `where` is a file, a host, or "" for this machine; `config` an ansible.cfg or ""."""
+    """One row. `where`: file, host, or "" for this machine; `config`: ansible.cfg or ""."""
 
     kind: str
     where: str
@@ -73,7 +71,6 @@ class Source:
 
     @classmethod
     def parse(cls, row: Any) -> "Source":
-        """Parse a row. Raises BadSource."""
         kinds = [name for name in row if name in SOURCE_KINDS] if isinstance(row, dict) else []
         if len(kinds) != 1 or set(row) - {kinds[0], *(("config",) if kinds == ["ansible"] else ())}:
             raise BadSource([f"must be one of {', '.join(SOURCE_KINDS)} with a file, a host or nothing, not {row!r}"])
@@ -103,7 +100,7 @@ async def _read_ansible(source: Source) -> SourceRows:
 
 
 async def _read_slurm(host: str, own: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
-    """Ask for JSON, falling back to one line per node for Slurm versions without it."""
+    """Ask for JSON, else one line per node for a Slurm without it."""
     async with contextlib.AsyncExitStack() as stack:
         if host:
             transport = reach(_parse_own_hosts(host, own, name))
@@ -126,7 +123,6 @@ def _parse_own_hosts(host: str, own: dict[str, Any], name: str) -> Inventory:
 
 
 def _read_saved_or_build_argv(source: Source) -> tuple[str, tuple[str, ...]]:
-    """Return the saved output, else the command that lists the inventory. Raises BadSource."""
     file = Path(source.where).expanduser().absolute()
     config = Path(source.config).expanduser().absolute() if source.config else ansible.EMPTY_CONFIG_PATH
     try:

@@ -27,7 +27,7 @@ _NO_NODES = ("", "(null)", "None assigned", "n/a")
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """A Slurm job. `hosts` is empty while it waits. `environment`: Slurm variables that are equal on all ranks."""
+    """`hosts` is empty while it waits. `environment`: variables equal on all ranks."""
 
     id: str
     hosts: tuple[str, ...]
@@ -38,19 +38,19 @@ class SlurmJob:
 
 
 def build_job_argv(job: str) -> tuple[str, ...]:
-    """Return the query for a job. Raises BadSource for an invalid job id."""
+    """Return the query. Raises BadSource for an invalid job id."""
     if not re.fullmatch(r"\d{1,12}(?:_\d{1,6})?", job):
         raise BadSource([f"{job!r} is no Slurm job id"])
     return ("scontrol", "show", "job", job)
 
 
 def build_accounting_argv(job: str) -> tuple[str, ...]:
-    """Return the accounting query for any user's job (without `-a` a plain user sees only their own). Raises BadSource."""
+    """Return the query for any user's job (without `-a` a plain user sees only their own). Raises BadSource."""
     return ("sacct", "-n", "-P", "-X", "-a", "-j", build_job_argv(job)[-1], "-o", "JobID,State,NodeList")
 
 
 def parse_accounting(text: str) -> SlurmJob | None:
-    """Parse `4711|FAILED|gpu-[001-002]` rows, one per array task. Return None if there are none. Raises BadSource."""
+    """Parse `4711|FAILED|gpu-[001-002]`, one row per array task; None without rows. Raises BadSource."""
     rows = [parts for line in split_lines(text)[:MAX_TASKS] if len(parts := line.split("|")) == 3]
     if not rows:
         return None
@@ -63,7 +63,7 @@ def parse_accounting(text: str) -> SlurmJob | None:
 
 
 def parse_nodes(text: str, *, gpus_only: bool = True) -> SourceRows:
-    """Return hosts by partition, without GPU-less nodes if any node has GPUs. Raises BadSource."""
+    """Return hosts by partition, without GPU-less nodes if any has GPUs. Raises BadSource."""
     nodes = list(_iter_json_nodes(text) if text.lstrip().startswith("{") else _iter_plain_nodes(text))
     if not nodes:
         raise BadSource(["scontrol show node: no node in the output"])
@@ -117,7 +117,7 @@ def _iter_plain_nodes(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _iter_records(text: str, begins: str) -> Iterator[tuple[int, str]]:
-    """Yield records: one per line (`-o`), or several indented lines joined."""
+    """Yield one record per line (`-o`), or joined indented lines."""
     first, lines = 0, list[str]()
     for number, line in enumerate(split_lines(text), 1):
         if line.startswith(begins) and lines:
@@ -131,14 +131,14 @@ def _iter_records(text: str, begins: str) -> Iterator[tuple[int, str]]:
 
 
 def parse_fields(record: str) -> dict[str, str]:
-    """Split `A=1 Reason=two words B=3` into fields; a value ends at the next capitalised name."""
+    """Split `A=1 Reason=two words B=3`; a value ends at the next capitalised name."""
     marks = list(_FIELD_PATTERN.finditer(record))
     ends = [*(mark.start() for mark in marks), len(record)][1:]
     return {mark[1]: record[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)}
 
 
 def parse_job(text: str) -> SlurmJob:
-    """Parse `scontrol show job` in either format, merging array tasks and heterogeneous components. Raises BadSource."""
+    """Parse either format, merging array tasks and heterogeneous components. Raises BadSource."""
     rows = _parse_json_jobs(text) if text.lstrip().startswith("{") else _parse_plain_jobs(text)
     if not rows or not rows[0].get("JobId"):
         raise BadSource([f"scontrol show job: {(split_lines(text.strip()) or ['no output'])[0][:120]!r}"])
@@ -205,7 +205,7 @@ def _convert_json_job(job: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _format_number(value: Any, *, zero: bool = False) -> str:
-    """Accept `7` and newer releases' `{"set": true, "number": 7}`; "" if unset."""
+    """Accept `7` and newer releases' `{"set": true, "number": 7}`."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set") else None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) and (value or zero) else ""

@@ -1,4 +1,4 @@
-"""Common output of all inventory sources: groups and host settings as plain rows of an inventory file."""
+"""Common output of inventory sources, as rows of an inventory file."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class BadSource(ValueError):
 
 @dataclass(slots=True)
 class SourceRows:
-    """`groups` maps names to hosts in order; `hosts` holds single hosts' settings in inventory file fields."""
+    """`groups`: name to hosts in order; `hosts`: settings in inventory file fields."""
 
     groups: dict[str, list[str]] = field(default_factory=dict)
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -35,9 +35,7 @@ class SourceRows:
 
 
 def merge_rows(own: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the inventory file's own rows over those of its sources, field by field; a later source beats an earlier
-    one.
-    """
+    """Merge field by field: the file's own rows win, then the later source."""
     merged: dict[str, Any] = {}
     for layer in (*found, own):
         for part in ("groups", "hosts"):
