@@ -180,7 +180,7 @@ def fill_slots(
     words: str, value: object, device: str | None, unit: str, attrs: Mapping[str, Any] | None = None, expected: object = None,
     majority: object = None,
 ) -> str:  # fmt: skip
-    """Unknown values read `?`."""
+    """Fill a text's slots; unknown values read `?`."""
     word = value.replace("_", " ") if isinstance(value, str) else value
     known = {"value": value, "word": word, "device": device or "the host", "unit": unit, "expected": expected, "majority": majority}
 
@@ -197,7 +197,7 @@ def fill_slots(
 
 
 def is_readable_line(line: str) -> bool:
-    """Short, and no XML, /sys path, JSON, table row or kernel prefix."""
+    """Return whether a raw line is short, and no XML, /sys path, JSON, table row or kernel prefix."""
     row = line.strip()
     strange = ("</", "/>", "/sys/", '{"', '":', " ==(", "|", "kern  :", "  ")
     return (

@@ -56,7 +56,7 @@ def fold_text(text: str) -> FoldedText:
 
 
 def split_name(name: str) -> tuple[str, ...]:
-    """`Acme Corp.` and `acme-corp` give the same parts."""
+    """Return equal parts for `Acme Corp.` and `acme-corp`."""
     return tuple(filter(None, re.split(r"[\W_]+", fold_text(name).text)))
 
 
@@ -68,7 +68,7 @@ class NameMatcher:
     ordinary: Collection[str] = frozenset()
 
     def build_pattern(self) -> re.Pattern[str] | None:
-        """Longest first; None without names."""
+        """Match longest names first; None without names."""
         forms = {r"[\W_]{0,3}".join(map(re.escape, parts)) for name in self.known if (parts := split_name(name))}
         return re.compile("|".join(sorted(forms, key=lambda one: (-len(one), one)))) if forms else None
 

@@ -13,7 +13,7 @@ _DECIMAL_PATTERN = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
 
 
 def parse_integer(said: object) -> int | None:
-    """At most 18 ASCII digits, or a 64-bit int; else None."""
+    """Accept at most 18 ASCII digits, or a 64-bit int; else return None."""
     if isinstance(said, str):
         return int(said) if _WHOLE_PATTERN.fullmatch(said) else None
     return said if isinstance(said, int) and not isinstance(said, bool) and abs(said) <= MAX_INTEGER else None
@@ -27,13 +27,13 @@ def parse_bounded_count(said: object, most: int) -> int:
 
 
 def parse_seconds(said: object, most: float) -> float | None:
-    """A header's wait time, at most `most`; None for no number."""
+    """Parse a header's wait time, at most `most`; None for no number."""
     text = str(said) if isinstance(said, str | float) or parse_integer(said) is not None else ""
     return min(float(text), most) if _DECIMAL_PATTERN.fullmatch(text) else None
 
 
 def is_storable(said: object) -> bool:
-    """Rejects infinite, NaN and over-wide numbers."""
+    """Reject infinite, NaN and over-wide numbers."""
     if isinstance(said, float):
         return math.isfinite(said)
     return not isinstance(said, int) or abs(said) <= MAX_INTEGER

@@ -164,7 +164,7 @@ def _find_last_blank(text: str) -> int:
 
 
 def redact_to_line(text: str, most: int) -> RedactedText:
-    """Like `redact_start`, on one line; the joined lines are redacted again."""
+    """Do as `redact_start`, on one line; redact the joined lines again."""
     start = redact_start(text, 4 * most)
     line = " ".join(start.split())
     return RedactedText((redact_once(line) if "\n" in start.strip() else line)[:most])

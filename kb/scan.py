@@ -10,7 +10,7 @@ DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 
 
 def zero_digits(line: str) -> str:
-    """Lines that differ only in numbers become equal."""
+    """Zero digits, so that lines differing only in numbers become equal."""
     return line.encode("utf-8", "replace").translate(DIGITS_TO_ZERO).decode("utf-8", "replace")
 
 

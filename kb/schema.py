@@ -9,7 +9,7 @@ Loc = tuple[str | int, ...]  # path into a document: mapping keys and list indic
 
 
 def squash_blanks(text: str) -> str:
-    """Wrapping does not matter."""
+    """Collapse blanks, so that wrapping does not matter."""
     return " ".join(text.split())
 
 
@@ -31,7 +31,7 @@ def iter_complaints(why: ValidationError, model: type[BaseModel]) -> Iterator[tu
     """Yield place and sentence: `groups.train.port: port must be a whole number, not 'ssh'`."""
     for error in why.errors(include_url=False):
         if error["type"] == "too_short" and error["input"]:
-            continue  # pydantic counts what is left once it has refused the items
+            continue  # pydantic counts only the items that it accepted
         loc = tuple(step for step in error["loc"] if step != "[key]")
         about = loc[:-1] if error["type"] in _MAPPING_ERRORS else loc
         where = ".".join(map(str, about))

@@ -17,7 +17,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class FilePosition:
-    """Printed as `file:line`."""
+    """A position, printed as `file:line`."""
 
     file: Path
     line: int = 1
@@ -28,7 +28,7 @@ class FilePosition:
 
 @dataclass(slots=True)
 class Problems:
-    """Readers add and continue; the caller refuses once with all."""
+    """Problems so far: readers add and continue, the caller refuses once with all."""
 
     found: list[str] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ class Document:
     root: yaml.Node
 
     def find_position(self, *loc: str | int) -> FilePosition:
-        """A part's position (at its name), or its nearest enclosing part's."""
+        """Return a part's position (at its name), or its nearest enclosing part's."""
         node, line = self.root, self.root.start_mark.line
         for step in loc:
             found = _find_child(node, step)
@@ -147,7 +147,7 @@ def _iter_events(text: str) -> Iterator[yaml.Event]:
 
 
 def _build_marked_error(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
-    mark: Any = event.start_mark  # libyaml's own mark, which the stubs take for another
+    mark: Any = event.start_mark  # libyaml's own mark type, unknown to the stubs
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
@@ -157,7 +157,7 @@ _SCALAR_ERRORS = (ValueError, OverflowError, AttributeError, TypeError, LookupEr
 
 
 def load_plain(text: str) -> Any:
-    """Without line numbers. Raises YAMLError, also beyond the limits."""
+    """Load without line numbers. Raises YAMLError, also beyond the limits."""
     try:
         return yaml.load(_require_bounded(text), Loader=_LOADER)  # noqa: S506  # a safe loader, libyaml's where there is one
     except _SCALAR_ERRORS as why:
@@ -165,11 +165,11 @@ def load_plain(text: str) -> Any:
 
 
 def validate_document(document: Document, model: type[AnyModel], problems: Problems, context: Any = None) -> AnyModel | None:
-    """None with every problem noted."""
+    """Return None after noting every problem."""
     try:
         return model.model_validate(document.plain, context=context)
     except ValidationError as why:
-        for loc, what in islice(iter_complaints(why, model), MAX_REPORTED_PROBLEMS):  # finding a place costs as much as its mapping is long
+        for loc, what in islice(iter_complaints(why, model), MAX_REPORTED_PROBLEMS):  # finding a position is linear in its mapping
             problems.add(document.find_position(*loc), what)
         return None
 

@@ -54,12 +54,13 @@ class Accelerator:
 
 @cache
 def load_accelerators() -> dict[str, Accelerator]:
+    """Return every GPU by name."""
     return {row["name"]: _build_accelerator(row) for row in load_table("accelerators")}
 
 
 @lru_cache(maxsize=256)
 def find_accelerator(product: str) -> Accelerator | None:
-    """Find by nvidia-smi's product name."""
+    """Return the GPU with this nvidia-smi product name, or None."""
     return next((one for one in load_accelerators().values() if one.matches_product(product)), None)
 
 

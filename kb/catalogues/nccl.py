@@ -13,7 +13,7 @@ VersionNumbers = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class BadNcclRange:
-    """An inclusive range. `fixed`: first good version or ""; `where`: affected machines, "" for all."""
+    """One inclusive range of versions. `fixed`: first good one or ""; `where`: affected machines, "" for all."""
 
     first: VersionNumbers
     last: VersionNumbers
@@ -26,6 +26,7 @@ class BadNcclRange:
 
 @cache
 def load_bad_ranges() -> tuple[BadNcclRange, ...]:
+    """Return all known bad ranges."""
     return tuple(
         BadNcclRange(
             parse_version(row["first"]),
@@ -41,7 +42,7 @@ def load_bad_ranges() -> tuple[BadNcclRange, ...]:
 
 
 def parse_version(version: str) -> VersionNumbers:
-    """`2.27.7+cuda12.4` → (2, 27, 7); () for others."""
+    """Parse `2.27.7+cuda12.4` to (2, 27, 7); return () for others."""
     found = re.match(r"\d{1,4}(?:\.\d{1,4}){1,2}(?![\d.])", version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 

@@ -18,7 +18,7 @@ _SEVERITY_RANKS: Mapping[str, int] = {"fatal": 2, "link": 1, "nonfatal": 0}
 
 @dataclass(frozen=True, slots=True)
 class NvlinkError:
-    """`action` is immediate, `investigate` for later."""
+    """A decoded error. `action` is immediate, `investigate` for later."""
 
     xid: int
     unit: str

@@ -12,7 +12,7 @@ Fatal = Literal["always", "potentially", "no", "unstated"]
 
 @dataclass(frozen=True, slots=True)
 class SXid:
-    """`fatal` follows the fabric manager guide; the kernel message takes precedence."""
+    """One code. `fatal` follows the fabric manager guide; the kernel message takes precedence."""
 
     code: int
     name: str
@@ -23,6 +23,7 @@ class SXid:
 
 @cache
 def load_sxids() -> Mapping[int, SXid]:
+    """Return every code that the switch driver can print."""
     return {
         int(row["sxid"]): SXid(int(row["sxid"]), row["name"], row["unit"], row["meaning"], row["fatal"])  # type: ignore[arg-type]  # tested
         for row in load_table("sxid")
@@ -30,4 +31,5 @@ def load_sxids() -> Mapping[int, SXid]:
 
 
 def find_sxid(code: int) -> SXid | None:
+    """Return a code's row, or None."""
     return load_sxids().get(code)

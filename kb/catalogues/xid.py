@@ -18,7 +18,7 @@ MIN_REPEAT_OCCASIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """`immediate` and `investigate` are NVIDIA's action classes; `kind` is the subject."""
+    """One code. `immediate` and `investigate` are NVIDIA's action classes; `kind` is the subject."""
 
     code: int
     mnemonic: str
@@ -48,11 +48,12 @@ class Occurrence(Protocol):
 
 @cache
 def load_xids() -> Mapping[int, Xid]:
-    """Codes 1 to 172."""
+    """Return all codes, 1 to 172."""
     return {xid.code: xid for xid in map(_parse_row, load_table("xid"))}
 
 
 def find_xid(code: int) -> Xid | None:
+    """Return a code's row, or None."""
     return load_xids().get(code)
 
 

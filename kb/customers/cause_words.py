@@ -34,7 +34,7 @@ class BadWords(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CauseWords:
-    """`fix` is set if the customer can repair the cause."""
+    """Wording of one cause. `fix` is set if the customer can repair it."""
 
     title: str
     words: str
@@ -57,7 +57,7 @@ class _LanguageModel(StrictModel):
 
 @dataclass(frozen=True)
 class CustomerWords:
-    """`in_language[language][label]`."""
+    """Wording of all causes: `in_language[language][label]`."""
 
     taxonomy: Taxonomy
     in_language: Mapping[str, Mapping[str, _CauseModel]]
@@ -69,7 +69,7 @@ class CustomerWords:
         return (ENGLISH, *sorted(self.in_language))
 
     def get_cause_words(self, label: str, language: str = ENGLISH) -> CauseWords:
-        """Fall back to English. Raises KeyError."""
+        """Return a leaf's wording, in English as fallback. Raises KeyError."""
         leaf = self.taxonomy.get_leaf(label)
         said = self.in_language.get(language, {}).get(label)
         if said is None:
@@ -101,7 +101,7 @@ def _translate_comments(block: str, comments: Mapping[str, str]) -> str:
 
 
 def load_customer_words(taxonomy: Taxonomy, folder: Path = FOLDER) -> CustomerWords:
-    """BadWords lists all problems: unknown leaf or comment, missing words, invalid file."""
+    """Load every language. BadWords lists all problems: unknown leaf or comment, missing words, invalid file."""
     problems = Problems()
     languages: dict[str, Mapping[str, _CauseModel]] = {}
     comments: dict[str, Mapping[str, str]] = {}

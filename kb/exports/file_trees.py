@@ -20,12 +20,12 @@ class UnreadableExport(Exception):
 
 
 class FileTree(Protocol):
+    """Files by name."""
 
-    def iter_names(self) -> Iterator[str]:
-        ...
+    def iter_names(self) -> Iterator[str]: ...
 
     def open_file(self, name: str) -> IO[bytes]:
-        """Raises READ_ERRORS."""
+        """Open a file. Raises READ_ERRORS."""
         ...
 
 
@@ -55,6 +55,7 @@ class FolderTree:
 
 @dataclass(frozen=True, slots=True)
 class ZipTree:
+    """A zip archive."""
 
     path: Path
     zip: zipfile.ZipFile
@@ -67,7 +68,7 @@ class ZipTree:
 
 
 def open_file_tree(path: Path) -> FileTree:
-    """Raises UnreadableExport."""
+    """Open a folder, file or zip. Raises UnreadableExport."""
     if not path.exists():
         raise UnreadableExport(f"{path} is not there")
     if not path.is_dir() and not path.is_file():

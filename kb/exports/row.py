@@ -36,6 +36,7 @@ class NotAnIncident(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExportMessage:
+    """One message of a thread."""
 
     author: str
     text: str
@@ -73,7 +74,7 @@ class UnreadRow:
 
 
 def parse_export_row(given: Any, where: str, mapped: Mapping[str, str] | None = None) -> ExportRow:
-    """`where` replaces a missing id; `mapped` is foreign column → our field. Raises NotAnIncident."""
+    """Build a row. `where` replaces a missing id; `mapped` is foreign column → our field. Raises NotAnIncident."""
     if not isinstance(given, Mapping):
         raise NotAnIncident("is no mapping")
     found = _map_fields(given, mapped or {})
@@ -122,7 +123,7 @@ def _format_epoch_time(seconds: float) -> str:
 
 def _map_fields(given: Mapping[Any, Any], mapped: Mapping[str, str]) -> dict[str, Any]:
     inner = given.get("fields")
-    whole = {**given, **inner} if isinstance(inner, Mapping) else given  # Jira's
+    whole = {**given, **inner} if isinstance(inner, Mapping) else given  # Jira nests its fields
     named = {_NOT_A_NAME_PATTERN.sub("_", str(name).strip().lower()).strip("_"): value for name, value in reversed([*whole.items()])}
     found = {
         field: value
@@ -159,7 +160,7 @@ def _get_person_name(given: Any) -> str:
 
 def _extract_text(given: Any) -> str:
     whole = "".join(_iter_text_pieces(given, MAX_DEPTH))[:MAX_TEXT_CHARS].replace("\0", "")
-    return redact_once(whole.encode("utf-8", "replace").decode()).strip()  # half a pair of UTF-16 cannot be written again
+    return redact_once(whole.encode("utf-8", "replace").decode()).strip()  # a lone UTF-16 surrogate cannot be encoded
 
 
 def _iter_text_pieces(given: Any, deep: int) -> Iterator[str]:

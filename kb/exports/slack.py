@@ -13,6 +13,7 @@ _MIN_UNANSWERED_CHARS: Final = 80  # shorter unanswered messages are no reports
 
 
 def is_slack_export(names: frozenset[str]) -> bool:
+    """Return whether these are the files of a Slack export."""
     return any(name in names for name in SLACK_EXPORT_FILES) and any(name.count("/") == 1 and name.endswith(".json") for name in names)
 
 

@@ -45,7 +45,7 @@ def iter_lines(text: IO[str]) -> Iterator[tuple[int, str | None]]:
 
 
 class _ObjectSplitter:
-    """Finds the bounds of JSON objects in one pass."""
+    """One-pass finder of JSON objects' bounds."""
 
     def __init__(self, level: int) -> None:
         self.level, self.open, self.line = level, 0, 1
@@ -102,8 +102,9 @@ class _ObjectSplitter:
 
 
 def iter_json_values(text: IO[str]) -> Iterator[tuple[int, Any]]:
-    """Yield objects of an array, an enclosed array (`{"issues": […]}`) or a sequence, with line; ValueError for bad
-    ones.
+    """Yield objects with their line: of an array, an enclosed array (`{"issues": […]}`) or a sequence.
+
+    A bad object yields a ValueError.
     """
     first = text.read(CHUNK_CHARS)
     if (start := first.removeprefix("\ufeff").lstrip()) and start[0] not in "[{":

@@ -13,7 +13,7 @@ NO_WAIT: Final = timedelta()
 
 @dataclass(frozen=True, slots=True)
 class StepCondition:
-    """`any` or `none` of the key's facts satisfies the expression."""
+    """A condition: `any` or `none` of the key's facts satisfies the expression."""
 
     key: str
     quantifier: Literal["any", "none"]
@@ -25,7 +25,7 @@ class StepCondition:
 
 @dataclass(frozen=True, slots=True)
 class GuideStep:
-    """Exactly one of `look`, `wait`, `remedy` and `ask` is set."""
+    """One step. Exactly one of `look`, `wait`, `remedy` and `ask` is set."""
 
     id: str
     does: str = ""
@@ -54,7 +54,7 @@ class GuideStep:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """Each step comes after those that it waits for."""
+    """A guide; each step comes after those that it waits for."""
 
     id: str
     title: str
@@ -69,13 +69,13 @@ class Guide:
 
 
 def find_best_guide(guides: Mapping[str, Guide], symptoms: Collection[str], text: str) -> Guide | None:
-    """The first of equals; None without match."""
+    """Return the best match (the first of equals), or None."""
     fits = {guide.id: guide.score_match(symptoms, text) for guide in guides.values()}
     best = max(fits, key=lambda name: fits[name], default="")
     return guides[best] if best and fits[best] else None
 
 
 def slugify_guide_name(name: str) -> str:
-    """`the NCCL hang` → `nccl_hang`."""
+    """Turn `the NCCL hang` into `nccl_hang`."""
     words = "".join(char if char.isalnum() else " " for char in name.lower()).split()
     return "_".join(word for word in words if word not in ("the", "a", "an", "guide"))[:64]

@@ -20,18 +20,19 @@ class GuideContext(Protocol):
     def now(self) -> datetime: ...
 
     def is_condition_met(self, condition: StepCondition) -> bool | None:
-        """None if unobserved."""
+        """Return None if unobserved."""
         ...
 
     def get_look_status(self, step: GuideStep) -> "MarkReason":
-        """`next` if it should run."""
+        """Return a look's mark; `next` if it should run."""
         ...
 
     def get_remedy_status(self, step: GuideStep) -> "MarkReason":
-        """`people` if no finding calls for it."""
+        """Return a remedy's mark; `people` if no finding calls for it."""
         ...
 
     def get_wait_start(self, step: GuideStep) -> datetime | None:
+        """Return None before the start."""
         ...
 
 
@@ -45,7 +46,7 @@ class MarkReason:
 
 @dataclass(frozen=True, slots=True)
 class StepStatus:
-    """`due`: end of a wait."""
+    """One step of a run. `due`: end of a wait."""
 
     step: GuideStep
     mark: StepMark
@@ -54,7 +55,7 @@ class StepStatus:
 
 
 def compute_step_statuses(guide: Guide, ground: GuideContext) -> tuple[StepStatus, ...]:
-    """Steps marked `next` can run together."""
+    """Return every step's status. Steps marked `next` can run together."""
     found: dict[str, StepStatus] = {}
     for step in guide.steps:
         found[step.id] = _compute_step_status(step, found, ground)

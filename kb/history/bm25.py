@@ -18,6 +18,7 @@ def compute_term_weights(terms: Sequence[str], average: float) -> dict[str, floa
 
 @dataclass(frozen=True)
 class BM25Corpus:
+    """Texts by name, ready for ranking."""
 
     documents: Mapping[str, Mapping[str, float]]
     rarity: Mapping[str, float]

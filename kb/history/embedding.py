@@ -12,13 +12,14 @@ class EmbeddingUnavailable(Exception):
 
 
 class Embedder(Protocol):
+    """Converts texts to vectors."""
 
     def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
         """Return one vector per text, all of one length. Blocks. Raises EmbeddingUnavailable."""
 
 
 class BackoffEmbedder:
-    """Pauses an embedder after a failure. `trouble` says why."""
+    """An embedder that pauses after a failure. `trouble` says why."""
 
     def __init__(self, embedder: Embedder, clock: Callable[[], float] = time.monotonic) -> None:
         self._embedder, self._clock = embedder, clock
@@ -30,7 +31,7 @@ class BackoffEmbedder:
         return self._clock() >= self._until
 
     def embed_texts(self, texts: Sequence[str]) -> list[list[float]] | None:
-        """None during a pause or on failure."""
+        """Return vectors, or None during a pause or on failure."""
         if not self.is_ready:
             return None
         try:
@@ -41,4 +42,5 @@ class BackoffEmbedder:
         return found
 
     def back_off(self, why: str) -> None:
+        """Start a pause of RETRY_AFTER_SECONDS."""
         self._until, self.trouble = self._clock() + RETRY_AFTER_SECONDS, why

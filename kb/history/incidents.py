@@ -25,7 +25,7 @@ class BadSeeds(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PastIncident:
-    """Symptom, cause and deciding check."""
+    """A past incident: symptom, cause and deciding check."""
 
     id: str
     title: str
@@ -44,7 +44,7 @@ class PastIncident:
     trust: float = 1.0  # factor on its similarity, 0 to 1
 
     def can_serve_tenant(self, tenant: str | None) -> bool:
-        """None means operators."""
+        """Return whether this tenant's incidents may use it (None: operators)."""
         return tenant is None or (not self.inside and self.tenant in ("", tenant))
 
     @property
@@ -54,7 +54,7 @@ class PastIncident:
 
 
 def load_seeds(folder: Path = SEED_FOLDER, labels: Collection[str] | None = None) -> tuple[PastIncident, ...]:
-    """`labels`, if given, are the valid ones. Raises BadSeeds."""
+    """Load a folder's incidents. `labels`, if given, are the valid ones. Raises BadSeeds."""
     return _load_shipped() if folder == SEED_FOLDER and labels is None else _read_folder(folder, labels)
 
 

@@ -28,7 +28,7 @@ _TYPICAL_TERM_COUNT = 60.0  # terms of an average incident, for an empty index
 
 @dataclass(frozen=True, slots=True)
 class SimilarIncident:
-    """`score` is the similarity, 0 to 1."""
+    """A past incident and its similarity, 0 to 1."""
 
     incident: PastIncident
     score: float
@@ -73,7 +73,7 @@ class PastIncidentIndex:
         self._past = {incident.id: _redact_incident(incident) for incident in past}
         self._url, self._api_key, self._collection = url, api_key, collection
         self._embedder = BackoffEmbedder(embedder) if embedder else None
-        self._dense = 0  # numbers of a vector in the index; 0: words alone
+        self._dense = 0  # vector size of the index; 0: words only
         self._client: QdrantClient | None = None
         self._corpus = BM25Corpus.build({})
         self._lock = threading.Lock()
@@ -90,17 +90,18 @@ class PastIncidentIndex:
         return await asyncio.to_thread(self._run_locked, self._find_similar, text, k, tenant) or []
 
     async def add_incident(self, incident: PastIncident) -> None:
-        """Replaces a lesson with the same id."""
+        """Add a lesson, or replace it by id."""
         await asyncio.to_thread(self._run_locked, self._add_incident, incident)
 
     async def remove_incident(self, incident_id: str) -> None:
         await asyncio.to_thread(self._run_locked, self._remove_incident, incident_id)
 
     async def replace_lessons(self, lessons: Iterable[PastIncident]) -> bool:
-        """Shipped incidents stay. Return whether the index was updated."""
+        """Replace all lessons; shipped incidents stay. Return whether it succeeded."""
         return bool(await asyncio.to_thread(self._run_locked, self._replace_lessons, tuple(lessons)))
 
     async def close(self) -> None:
+        """Close the client, if it was opened."""
         await asyncio.to_thread(self._release_client)
 
     def _release_client(self) -> None:
@@ -150,7 +151,7 @@ class PastIncidentIndex:
             wanted = {_DENSE_VECTOR_NAME: models.VectorParams(size=self._dense, distance=models.Distance.COSINE)} if self._dense else {}
             sparse = {_SPARSE_VECTOR_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)}
             client.create_collection(self._collection, vectors_config=wanted, sparse_vectors_config=sparse)
-        if there and self._embedder and not dense:  # what stands there may have vectors, which another process made while they could be had
+        if there and self._embedder and not dense:  # keep points of another process: they may have vectors
             had = {point.id for point in client.retrieve(self._collection, [_build_point_id(one.id) for one in known], with_payload=False)}
             known = [one for one in known if _build_point_id(one.id) not in had]
         if known:
@@ -193,7 +194,7 @@ class PastIncidentIndex:
         if not terms or k < 1:
             return []
         words = models.SparseVector(indices=[hash_term(term) for term in terms], values=[1.0] * len(terms))
-        most = k + sum(bool(one.learnt) for one in self._past.values())  # any lesson may be none for this reader, or be trusted less
+        most = k + sum(bool(one.learnt) for one in self._past.values())  # lessons may be excluded for this tenant or ranked down
         found = self._fuse_rankings(client, words, text, max(most, _MIN_FUSED_RESULTS), tenant)
         if found is None:
             points = client.query_points(self._collection, query=words, using=_SPARSE_VECTOR_NAME, limit=most, with_payload=True).points
@@ -230,7 +231,7 @@ class PastIncidentIndex:
         fused = models.FusionQuery(fusion=models.Fusion.RRF)
         try:
             points = client.query_points(self._collection, prefetch=halves, query=fused, limit=most, with_payload=True).points
-        except (ApiException, ValueError) as why:  # another process made it anew, with vectors of another length or without
+        except (ApiException, ValueError) as why:  # another process rebuilt it with another vector size or none
             self._embedder.back_off(f"the index takes no such vectors: {' '.join(str(why).split())[:120]}")
             self._dense, self.trouble = 0, self._embedder.trouble
             return None

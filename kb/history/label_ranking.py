@@ -20,7 +20,7 @@ _DENIED_PATTERN = re.compile(r"\b(?:(?:no|not|never|nor|without)\s+(?:any\s+)?|n
 
 @dataclass(frozen=True)
 class LabelRanker:
-    """Keep one: building costs more than ranking."""
+    """A reusable ranker: building costs more than ranking."""
 
     leaves: tuple[Leaf, ...]
     labels: BM25Corpus  # by label: its own text and its past incidents'
@@ -36,7 +36,7 @@ class LabelRanker:
         return cls(leaves, _build_corpus(tuple((leaf.label, _build_label_text(leaf, told[leaf.label].values())) for leaf in leaves)), told)
 
     def without_incidents(self, past: Collection[str]) -> "LabelRanker":
-        """Copy without these past incidents; word rarities stay."""
+        """Return a copy without these past incidents; word rarities stay."""
         told, documents = dict(self.told), dict(self.labels.documents)
         for leaf in self.leaves:
             if told[leaf.label].keys() & set(past):
@@ -75,7 +75,7 @@ def count_phrases(leaf: Leaf, text: str) -> int:
 
 
 def count_separate_phrases(leaf: Leaf, text: str) -> int:
-    """Without phrases contained in another matching one."""
+    """Count phrases that are not part of another matching one."""
     said = [word for word in leaf.words if word in text and _contains_phrase(text, word)]
     return sum(not any(word != other and word in other for other in said) for word in said)
 

@@ -72,7 +72,7 @@ class Lesson(StrictModel):
         return join_texts((self.title, self.description, *self.symptoms, *self.signatures))
 
     def can_serve_tenant(self, tenant: str | None) -> bool:
-        """None means operators."""
+        """Return whether this tenant's incidents may use it (None: operators)."""
         return tenant is None or (not self.inside and self.tenant in ("", tenant))
 
     def to_past_incident(self, today: date) -> PastIncident:
@@ -100,7 +100,7 @@ def shorten_text(text: str, most: int) -> str:
 
 
 def compute_trust(lesson: Lesson, today: date) -> float:
-    """From 0 to 1. An error weighs as much as two confirmations; unconfirmed lessons fade."""
+    """Return trust, 0 to 1. An error weighs as much as two confirmations; unconfirmed lessons fade."""
     shown = (1 + len(lesson.right)) / (1 + len(lesson.right) + 2 * len(lesson.wrong))
     days = max(0, (today - (lesson.borne_out or lesson.settled or lesson.on)).days)
     faded_to: float = 0.5 ** (days / HALF_LIFE_DAYS)
@@ -108,7 +108,7 @@ def compute_trust(lesson: Lesson, today: date) -> float:
 
 
 def count_outcome(lesson: Lesson, incident: str, label: str, today: date) -> Lesson:
-    """Each incident counts once, by its last outcome."""
+    """Count an incident once, by its last outcome."""
     right = tuple(one for one in lesson.right if one != incident)
     wrong = tuple(one for one in lesson.wrong if one != incident)
     if label == lesson.label:
@@ -131,15 +131,17 @@ def accept_lesson(lesson: Lesson, by: str, today: date, twin: Lesson | None) -> 
 
 
 def count_seen_again(lesson: Lesson, times: int) -> Lesson:
+    """Count folded duplicates."""
     return lesson.model_copy(update={"seen": lesson.seen + times})
 
 
 def retire_lesson(lesson: Lesson, by: str, today: date) -> Lesson:
+    """Retire at a person's request."""
     return lesson.model_copy(update={"state": "retired", "by": by, "settled": today})
 
 
 def restore_lesson(lesson: Lesson, by: str, today: date) -> Lesson:
-    """Clears its errors and restarts its age."""
+    """Accept again; clear its errors and restart its age."""
     return lesson.model_copy(update={"state": "accepted", "by": by, "settled": today, "wrong": (), "borne_out": None})
 
 
@@ -160,12 +162,13 @@ def _compute_word_overlap(one: str, other: str) -> float:
 
 
 def retire_if_faded(lesson: Lesson, today: date) -> Lesson:
+    """Retire below MIN_TRUST."""
     gone = lesson.state == "accepted" and compute_trust(lesson, today) < MIN_TRUST
     return lesson.model_copy(update={"state": "retired", "settled": today, "by": ""}) if gone else lesson
 
 
 def build_lesson_rows(lessons: Iterable[Lesson]) -> list[dict[str, Any]]:
-    """Accepted ones, by id."""
+    """Return accepted lessons as rows, by id."""
     kept = sorted((one for one in lessons if one.state == "accepted"), key=lambda one: one.id)
     return [one.model_dump(mode="json", exclude_defaults=True, exclude={"by"}) for one in kept]
 

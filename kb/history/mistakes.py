@@ -17,7 +17,7 @@ LEADING_CAUSES, NOTE_WEIGHT = 3, 0.5
 
 @dataclass(frozen=True, slots=True)
 class MistakeNote:
-    """`saved`: incidents in which it would have helped. `detours`: those in which the blamed cause was right."""
+    """A note. `saved`: incidents in which it would have helped; `detours`: the blamed cause was right."""
 
     blamed: str
     was: str
@@ -55,7 +55,7 @@ def compute_note_weights(priors: Mapping[str, float], notes: Sequence[MistakeNot
 
 @dataclass(slots=True)
 class MistakeNotes:
-    """The owner of the lessons updates them."""
+    """The current notes, updated by the owner of the lessons."""
 
     lessons: tuple[Lesson, ...] = field(default=())
 
@@ -63,6 +63,7 @@ class MistakeNotes:
         self.lessons = tuple(lessons)
 
     def list_notes(self, reader: str | None) -> tuple[MistakeNote, ...]:
+        """Return the notes for this tenant (None: operators)."""
         return find_mistakes(self.lessons, reader)
 
 

@@ -115,7 +115,7 @@ def _drop_if_healthy(clause: re.Match[str]) -> str:
 
 
 def extract_terms(text: str) -> list[str]:
-    """In order, with repeats."""
+    """Return the terms in order, with repeats."""
     words = _WORD_PATTERN.findall(_COMPOUND_PATTERN.sub(_name_compound, text[:_MAX_READ_CHARS].lower()))
     found: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
@@ -129,11 +129,12 @@ def extract_terms(text: str) -> list[str]:
 
 
 def hash_term(term: str) -> int:
-    """Same on every machine; index of the sparse vector."""
+    """Return a machine-independent index for the sparse vector."""
     return zlib.crc32(term.encode())
 
 
 def join_texts(parts: Iterable[str]) -> str:
+    """Join non-empty texts by line."""
     return "\n".join(part for part in parts if part)
 
 

@@ -28,7 +28,7 @@ class BadPages(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SitePage:
-    """`id` is the file name without extension."""
+    """One page. `id` is the file name without extension."""
 
     id: str
     title: str

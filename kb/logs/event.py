@@ -11,7 +11,7 @@ IDENTITY_ATTRS = ("pid", "name", "gpc", "tpc", "link", "recovery", "severity", "
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """`kind` is a `kb.fact_keys` key; `device` as in the line (PCI addresses full, lower case)."""
+    """One event. `kind` is a `kb.fact_keys` key; `device` as in the line (PCI addresses full, lower case)."""
 
     kind: str
     value: Any

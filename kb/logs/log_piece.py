@@ -11,14 +11,14 @@ _MAX_BYTES_PER_CHAR = 4  # of UTF-8
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """`sizes`: bytes of preceding lines without line ends, per line and at the end."""
+    """Lines. `sizes`: bytes of preceding lines without line ends, per line and at the end."""
 
     block: bytes
     kinds: list[bytes]
     sizes: list[int]
 
     def get_start(self, number: int) -> int:
-        """In bytes."""
+        """Return the byte offset."""
         return self.sizes[number] + number
 
     def get_raw_line(self, number: int, most: int) -> bytes:
@@ -26,11 +26,11 @@ class LogPiece:
         return self.block[start : min(self.sizes[number + 1] + number, start + most)]
 
     def get_line(self, number: int, most: int = MAX_LINE_CHARS) -> str:
-        """Without trailing carriage return."""
+        """Decode without trailing carriage return."""
         return self.get_raw_line(number, most * _MAX_BYTES_PER_CHAR).decode("utf-8", "replace")[:most].rstrip("\r")
 
     def get_lines(self, numbers: Sequence[int]) -> list[str]:
-        """Decoded at once."""
+        """Decode many lines at once."""
         block, sizes = self.block, self.sizes
         raw = [block[sizes[number] + number : sizes[number + 1] + number] for number in numbers]
         text = b"\n".join(raw)
@@ -39,7 +39,7 @@ class LogPiece:
         return text.decode("utf-8", "replace").split("\n")
 
     def count_chars(self, first: int, until: int) -> int:
-        """Between two line starts."""
+        """Count characters between two line starts."""
         return len(self.block[self.get_start(first) : self.get_start(until)].decode("utf-8", "replace"))
 
     def get_rest(self, number: int, before: int = 0) -> tuple["LogPiece", int]:
@@ -52,7 +52,7 @@ class LogPiece:
 
 
 def build_piece(block: bytes) -> LogPiece:
-    """The last line may lack its end."""
+    """Build from whole lines; the last may lack its end."""
     kinds = block.translate(DIGITS_TO_ZERO).split(b"\n")
     if not kinds[-1]:
         kinds.pop()
@@ -60,7 +60,7 @@ def build_piece(block: bytes) -> LogPiece:
 
 
 def join_pieces(first: LogPiece, then: LogPiece) -> LogPiece:
-    """The first must end with a line end."""
+    """Join two; the first must end with a line end."""
     if not first.kinds or not then.kinds:
         return first if first.kinds else then
     shift = first.sizes[-1]

@@ -14,6 +14,7 @@ MONTH_NUMBERS = {name: number for number, name in enumerate(_MONTH.split("|"), 1
 
 
 class LinePrefix(NamedTuple):
+    """A line's prefix, and its message."""
 
     time: datetime | None
     boot_id: str
@@ -60,13 +61,13 @@ def split_head(line: str) -> LineHead | None:
 
 
 def read_head_time(line: str, head: LineHead, now: datetime | None = None) -> LinePrefix:
-    """Only the time is filled where the head has a date."""
+    """Return the prefix, only its time where the head has a date."""
     time = _parse_time(line, now)[0] if head[0] in _DATED_HEADS else None
     return LinePrefix(time, "", "", found=True) if time else split_prefix(line, now)
 
 
 def split_prefix(line: str, now: datetime | None = None) -> LinePrefix:
-    """`now` resolves a missing year."""
+    """Split one line. `now` resolves a missing year."""
     if line.startswith("{"):
         return _parse_json_line(line)
     line = _WEEKDAY_PATTERN.sub("", line, count=1) if line[:1] in "MTWFS" else line
@@ -145,7 +146,7 @@ def _decode_message(message: object) -> str:
 
 
 def build_time(day: str, clock: str, fraction: str | None = None, zone: str | None = None) -> datetime | None:
-    """None if invalid."""
+    """Return None if invalid."""
     zone = "+00:00" if zone in (None, "", "Z", "UTC") else zone
     if zone and ":" not in zone:
         zone = f"{zone[:3]}:{zone[3:]}"
@@ -156,7 +157,7 @@ def build_time(day: str, clock: str, fraction: str | None = None, zone: str | No
 
 
 def build_time_without_year(month: int, day: int, clock: str, fraction: str | None, now: datetime | None) -> datetime | None:
-    """At most a day ahead of now."""
+    """Return the latest such date at most a day ahead of now."""
     now = now or datetime.now(UTC)
     for year in (now.year + 1, now.year, now.year - 1):
         time = build_time(f"{year}-{month:02}-{day:02}", clock, fraction)
@@ -166,7 +167,7 @@ def build_time_without_year(month: int, day: int, clock: str, fraction: str | No
 
 
 def find_time(line: str, now: datetime | None = None) -> datetime | None:
-    """Near the start of a job's log line."""
+    """Find a time near the start of a job's log line."""
     head = line[:160]
     if found := _SOMEWHERE_PATTERN.search(head):
         return build_time(f"{found[1]}-{found[2]}-{found[3]}", found[4], found[5], found[6])

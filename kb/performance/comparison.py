@@ -16,7 +16,7 @@ Verdict = Literal["as expected", "slow", "fast"]
 
 @dataclass(frozen=True, slots=True)
 class TimeComparison:
-    """`speeds`: per resource, the share of its speed that alone would explain the observation."""
+    """A comparison. `speeds`: per resource, the share of its speed that alone would explain the time."""
 
     expected: ExpectedTime
     seen: float
@@ -30,7 +30,7 @@ class TimeComparison:
         return self.expected.seconds / self.seen
 
     def format_sentence(self) -> str:
-        """`23.1 s, where 12 s is expected (10.1 s to 14 s): slow, 0.52 of the expected speed; suspect …`."""
+        """Format as `23.1 s, where 12 s is expected (10.1 s to 14 s): slow, 0.52 of the expected speed; …`."""
         want = self.expected
         told = f"{format_duration(self.seen)}, where {format_duration(want.seconds)} is expected ({format_duration(want.least)} to {format_duration(want.most)})"
         if self.verdict != "slow":

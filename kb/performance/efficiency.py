@@ -49,11 +49,12 @@ STEP_NVLINK, STEP_NETWORK = 3.4e-6, 14e-6
 
 
 def get_product_efficiency(precision: Precision) -> Efficiency:
+    """Return the efficiency in a single product."""
     return PRODUCTS_8 if precision == "fp8" else PRODUCTS
 
 
 def get_training_efficiency(gpu: Accelerator, precision: Precision) -> Efficiency:
-    """For GPUs without published results, the widest known range."""
+    """Return the widest known range for GPUs without published results."""
     known = TRAINING.get((gpu.arch, precision))
     if known is not None:
         return known

@@ -27,12 +27,12 @@ class JobAmounts:
 
 
 def compute_peer_bytes(size: float, ranks: int) -> float:
-    """2(n-1)/n of `size` per rank, as nccl-tests counts bus bandwidth."""
+    """Return 2(n-1)/n of `size`, the bytes per rank by which nccl-tests counts bus bandwidth."""
     return 2 * (ranks - 1) / ranks * size
 
 
 def compute_job_amounts(shape: JobShape, gpu: Accelerator) -> JobAmounts:
-    """Groups within one NVLink domain use NVLink, others the adapters."""
+    """Compute all amounts. Groups within one NVLink domain use NVLink, others the adapters."""
     near, far = _compute_port_bytes(shape, gpu)
     return JobAmounts(
         model_flops=compute_model_flops(shape) / shape.gpus,
@@ -45,7 +45,7 @@ def compute_job_amounts(shape: JobShape, gpu: Accelerator) -> JobAmounts:
 
 
 def compute_model_flops(shape: JobShape) -> float:
-    """Without recomputation."""
+    """Compute FLOPs without recomputation."""
     return 6.0 * shape.tokens * (shape.params + shape.depth * shape.width * shape.sequence)
 
 

@@ -15,17 +15,17 @@ class BadQuantity(ValueError):
 
 
 def parse_count(text: str) -> float:
-    """`70B`, `7.5 b`, `1300`."""
+    """Parse `70B`, `7.5 b` or `1300`."""
     return _parse_quantity(text, _COUNT_UNITS, "70B or 1.3T")
 
 
 def parse_bytes(text: str) -> float:
-    """`8G`, `512MiB`; powers of two, as in nccl-tests."""
+    """Parse `8G` or `512MiB`, in powers of two as in nccl-tests."""
     return _parse_quantity(re.sub(r"(?i)([kmgt])i?b$", r"\1", text.strip()[:_MAX_CHARS]), _BYTE_UNITS, "8G or 512M")
 
 
 def parse_seconds(text: str) -> float:
-    """`12.3s`, `350ms`, `2min`."""
+    """Parse `12.3s`, `350ms` or `2min`."""
     return _parse_quantity(text, _SECOND_UNITS, "12.3s or 350ms")
 
 

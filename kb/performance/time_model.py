@@ -31,7 +31,7 @@ class TimePart:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTime:
-    """`work` divided by seconds is a rate in `unit`."""
+    """A time and its interval. `work` divided by seconds is a rate in `unit`."""
 
     says: str
     gpu: str
@@ -59,7 +59,7 @@ class ExpectedTime:
 
 
 def compute_expected_time(shape: Workload, gpu: Accelerator, mhz: float | None = None) -> ExpectedTime:
-    """At an SM clock, by default the usual one. Raises BadWorkload."""
+    """Compute at an SM clock, by default the usual one. Raises BadWorkload."""
     match shape:
         case JobShape():
             return _model_job(shape, gpu, mhz)
@@ -99,7 +99,7 @@ def _build_expected(
 
 
 def get_peak_at_clock(gpu: Accelerator, precision: Precision, mhz: float | None) -> float:
-    """FLOP/s. Raises BadWorkload."""
+    """Return FLOP/s. Raises BadWorkload."""
     peak = gpu.get_peak_flops(precision)
     if peak is None:
         raise BadWorkload(
@@ -166,7 +166,7 @@ def _build_network_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> li
     rate = shape.network or gpu.network * gpu.node
     if not rate:
         raise BadWorkload("network", f"servers with {gpu.title} differ: say what the adapters of one reach together")
-    sent = moved / 2 if servers == 2 and gpu.in_switch else moved  # of two servers each sends its own sum once
+    sent = moved / 2 if servers == 2 and gpu.in_switch else moved  # each of two servers sends its sum once
     return [_build_part("network", sent, rate, efficiency.NETWORK, beside=True, delay=2 * (servers - 1) * efficiency.STEP_NETWORK)]
 
 

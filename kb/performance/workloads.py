@@ -99,7 +99,7 @@ class JobShape:
 
 @dataclass(frozen=True, slots=True)
 class AllReduce:
-    """`network` overrides the total bytes/s of a server's adapters."""
+    """An all-reduce. `network` overrides the total bytes/s of a server's adapters."""
 
     size: float
     gpus: int
@@ -138,7 +138,7 @@ COPY_KINDS: tuple[CopyKind, ...] = ("host", "peer", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One-way: host to GPU, GPU to GPU, or within a GPU's memory (read and write)."""
+    """A one-way copy: host to GPU, GPU to GPU, or within a GPU's memory (read and write)."""
 
     size: float
     kind: CopyKind = "host"

@@ -30,7 +30,7 @@ _WRITTEN_SIGNS = ("%3d", "%3D", "%3a", "%3A", "%22", "&quot;", "&#3", "&#x2", "&
 
 
 def may_hide(text: str) -> bool:
-    """Cheap for plain ASCII."""
+    """Return whether a disguise is possible. Cheap for plain ASCII."""
     return _has_written_signs(text) or _has_displayed_disguise(text)
 
 

@@ -18,7 +18,7 @@ def has_escapes(text: str) -> bool:
 
 
 def unescape_once(text: str) -> str:
-    """Fast, without positions."""
+    """Decode one level, fast and without positions."""
     if _BACKSLASH_MARK in text:
         return _unescape_with_places(text)[0]
     text = text.replace("\\\\", _BACKSLASH_MARK)

@@ -23,7 +23,7 @@ MIN_DISTINCT_CHARS, MIN_CHARS_PER_CASE, MIN_CHANGES = 26, 9, 20
 
 
 def may_be_key_body(masked: str) -> bool:
-    """Cheap for others."""
+    """Test a masked line. Cheap for other lines."""
     said = masked[-100:].rstrip(_TRAILING_CHARS)
     if len(said) < 64 or " " in said[-64:] or not (said[-1].isalnum() or said[-1] in "+/"):
         return False

@@ -358,7 +358,7 @@ _ENDINGS = ("_key=", "_pat=", "_pass=", "_pwd=", "_pw=", "_auth=", "_creds=", "_
 
 @dataclass(frozen=True, slots=True)
 class SecretRule:
-    """The lower-case line holds one of `needles`, and one of `also`, if given."""
+    """A pattern, tried if the lower-case line holds one of `needles`, and of `also`, if given."""
 
     needles: tuple[str, ...]
     pattern: re.Pattern[str]

@@ -24,7 +24,7 @@ _MIN_FULL_LINE_CHARS = 40  # full key lines have at least 64; shorter ones are t
 
 
 def redact_private_keys(lines: list[str]) -> None:
-    """Also behind a common prefix, or cut short."""
+    """Redact private keys, also behind a common prefix or cut short."""
     for at in [at for at, line in enumerate(lines) if _BEGIN_PATTERN.search(line)]:
         first = _find_first_body_line(lines, at)
         for inside in range(first, min(first + MAX_BLOCK_LINES, len(lines))):
@@ -53,7 +53,7 @@ _ITS_VALUE_PATTERN = re.compile(
 
 
 def may_spread(lowered: str) -> bool:
-    """Whether a masked line may concern others."""
+    """Return whether a masked line may concern others."""
     return (
         _may_name(lowered)
         or lowered.rstrip()[-1:] in _CONTINUATION_CHARS

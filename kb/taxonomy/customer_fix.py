@@ -22,7 +22,7 @@ _SAFE_PATTERN = re.compile(r"[A-Za-z0-9_.,:=^-]{1,64}")
 
 @dataclass(frozen=True)
 class CustomerFix:
-    """`paste`: blocks in order of preference; the last has no slots."""
+    """A repair. `paste`: blocks in order of preference; the last has no slots."""
 
     change: str
     paste: tuple[str, ...]

@@ -29,7 +29,7 @@ class BadExpression(ValueError):
 
 
 class Expression:
-    """`troubles` counts evaluation errors by message."""
+    """A compiled expression. `troubles` counts evaluation errors by message."""
 
     __slots__ = ("_attrs", "_kept", "_names", "_program", "mentions", "source", "troubles", "values")
 
@@ -49,7 +49,7 @@ class Expression:
         _refuse_unknown("function", {name for name in self._program.functions() if name.isidentifier() and name[0] not in "_@"}, _FUNCTIONS)
 
     def is_true_for(self, variables: Mapping[str, Any]) -> bool:
-        """False on errors."""
+        """Return False on errors."""
         names = self._names
         asked = repr(
             self._read_variable(names[0], variables) if len(names) == 1 else [self._read_variable(name, variables) for name in names]
@@ -80,7 +80,7 @@ class Expression:
 
 
 def find_possible_values(source: str) -> frozenset[bool | int | str] | None:
-    """The only values for which it can hold; None for any."""
+    """Return the only values for which it can hold; None for any."""
     begins = _BEGINS_PATTERN.match(source)
     rest = _QUOTED_PATTERN.sub("", source)
     while (outer := _NESTED_PATTERN.sub("", rest)) != rest:

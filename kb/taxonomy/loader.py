@@ -48,7 +48,7 @@ def load_taxonomy(*dirs: Path) -> Taxonomy:
 
 @dataclass(frozen=True, slots=True)
 class _FoundLeaf:
-    """None if its file was refused, so that references still resolve."""
+    """A leaf; None if its file was refused, so that references still resolve."""
 
     leaf: Leaf | None
     where: FilePosition

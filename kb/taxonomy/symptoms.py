@@ -282,12 +282,13 @@ SYMPTOM_BY_SIGNATURE: Mapping[str, str] = {signature: symptom for symptom, names
 
 
 def find_symptoms(prose: str) -> tuple[str, ...]:
-    """Most specific first."""
+    """Return the classes, most specific first."""
     text = prose.lower()
     return tuple(symptom for symptom, pattern in SYMPTOM_PATTERNS.items() if _is_mentioned(pattern, text))
 
 
 def map_signatures_to_symptoms(signatures: Iterable[str]) -> tuple[str, ...]:
+    """Return the classes of error signatures."""
     return tuple(dict.fromkeys(SYMPTOM_BY_SIGNATURE[name] for name in signatures if name in SYMPTOM_BY_SIGNATURE))
 
 

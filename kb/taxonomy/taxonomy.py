@@ -56,7 +56,7 @@ class FactLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """Matching facts of `key` shift the leaf by `weight` (log-odds, negative = against).
+    """Evidence: matching facts of `key` shift the leaf by `weight` (log-odds, negative = against).
 
     `decisive` evidence is specific enough to confirm the leaf.
     """
@@ -77,7 +77,7 @@ class Clue:
         return row is not None and row.text
 
     def matches(self, fact: FactLike, expected: Any = None, majority: Any = None) -> bool:
-        """Facts from before the last boot match only if `when` reads `stale`."""
+        """Match a fact; one from before the last boot only if `when` reads `stale`."""
         if fact.key != self.key or fact.status != "ok" or (fact.stale and "stale" not in self.expression.mentions):
             return False
         return self.expression.is_true_for(
@@ -93,7 +93,7 @@ class Clue:
         )
 
     def format_sentence(self, fact: FactLike, expected: Any = None, majority: Any = None) -> str:
-        """Missing attributes read `?`."""
+        """Fill `says`; missing attributes read `?`."""
         return fill_slots(self.says, fact.value, fact.device, fact.unit, fact.attrs, expected, majority)
 
 
@@ -141,7 +141,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Taxonomy:
-    """Leaves by label, and titles of branches (`GPU`, `GPU.MEMORY`)."""
+    """All leaves by label, and titles of branches (`GPU`, `GPU.MEMORY`)."""
 
     leaves: Mapping[str, Leaf]
     branches: Mapping[str, str]
@@ -150,13 +150,13 @@ class Taxonomy:
         return self.leaves[label]
 
     def list_children(self, path: str) -> list[str]:
-        """Categories under "", then branches, then leaves."""
+        """List categories under "", then branches, then leaves."""
         depth = path.count(".") + 2 if path else 1
         prefix = f"{path}." if path else ""
         return list(dict.fromkeys(".".join(label.split(".")[:depth]) for label in self.leaves if label.startswith(prefix)))
 
     def get_title(self, path: str) -> str:
-        """Of a category, branch or leaf, else the path."""
+        """Return the title of a category, branch or leaf, else the path."""
         leaf = self.leaves.get(path)
         return leaf.title if leaf else self.branches.get(path, path)
 

@@ -150,6 +150,7 @@ def compute_catalogue_hash() -> str:
 
 
 def hash_catalogue(remedies: Mapping[str, Remedy], kinds: Mapping[str, ArgumentKind]) -> str:
+    """Hash the given tables and the kit script."""
     tables = {
         "remedies": [asdict(remedy) for remedy in remedies.values()],
         "kinds": {name: asdict(kind) for name, kind in kinds.items()},

@@ -44,6 +44,7 @@ def is_condition_met(condition: Condition, printed: str) -> bool:
 
 
 async def read_condition(condition: Condition, host: str, transport: Transport) -> ConditionResult:
+    """Read one condition on `host`."""
     name, *words = condition.argv
     argv = tuple(word.format(*words) for word in PLAIN_READS[name]) if name in PLAIN_READS else condition.argv
     try:

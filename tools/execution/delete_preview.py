@@ -11,7 +11,7 @@ from tools.nodekit.generate import LOOK_COMMAND
 from tools.remedies import REMEDIES
 from tools.transport import Transport, Unreachable
 
-QUERY_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 9.5, 80 * 1024  # 100 lines of a kit, each with at most 600 characters of a path
+QUERY_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 9.5, 80 * 1024  # the kit prints 100 lines with paths of at most 600 characters
 MAX_LISTED_FILES = 100
 _END_PATTERN, _TOTAL_PATTERN = re.compile(r"end ([0-9]{1,3})"), re.compile(r"total ([0-9]{1,12}) ([0-9]{1,18})")
 _OPENS_PATTERN = re.compile(r"opens ([0-9]{1,3})")
@@ -67,7 +67,7 @@ def parse_delete_preview(text: str) -> DeletePreview | None:
     files = [_FILE_PATTERN.fullmatch(line) for line in lines[3 if opens else 2 :]]
     if end is None or total is None or len(files) > MAX_LISTED_FILES or not all(files):
         return None
-    looked = opens is not None and int(opens[1]) < 124  # timeout(1) ends with 124 or more
+    looked = opens is not None and int(opens[1]) < 124  # timeout(1) exits with 124 or more
     largest = tuple(
         OldFile(row[5], int(row[3]), row[4], int(row[2]), True if row[1] == "open" else False if looked else None) for row in files if row
     )

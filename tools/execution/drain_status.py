@@ -38,6 +38,7 @@ DRAIN_CONDITIONS: Mapping[str, DrainConditions] = {
 
 
 def get_drain_conditions(target: Host) -> DrainConditions:
+    """Return the queries for the target's scheduler."""
     return DRAIN_CONDITIONS.get(target.scheduler, DRAIN_CONDITIONS["slurm"])
 
 

@@ -93,6 +93,7 @@ def _is_sudo_refusal(ran: CommandResult) -> bool:
 
 
 async def read_kit_state(host: str, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitState:
+    """Ask for the kit's version."""
     try:
         ran = await transport.run(host, (*kit, "version"), timeout=KIT_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
     except Unreachable as why:

@@ -49,7 +49,7 @@ ContactCallback = Callable[[Action, datetime | None], Awaitable[None]]
 
 
 async def ignore_contact_change(action: Action, since: datetime | None) -> None:
-    ...
+    """Do nothing."""
 
 
 async def start_action(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitAnswer:
@@ -168,7 +168,7 @@ class _ContactMonitor:
 
 @dataclass(slots=True)
 class _ActionWatch:
-    """Interprets the kit's answers. `began` stays True even if the host loses its record."""
+    """State of one action. `began` stays True even if the host loses its record."""
 
     action: Action
     remedy: Remedy
@@ -202,8 +202,9 @@ class _ActionWatch:
         return _build_result_by_status(self.remedy, said) if hopeless else None
 
     async def _handle_never_started(self, said: KitAnswer) -> ExecutionResult | None:
-        """No record means never begun, if the host still runs the approved boot: a diskless host loses records with a
-        boot.
+        """No record means never begun, if the host still runs the approved boot.
+
+        A diskless host loses its records with a boot.
         """
         boot = await self._read_boot_id()
         if not boot:

@@ -19,7 +19,7 @@ class _CachedAnswer:
 
 @dataclass(slots=True)
 class _HostCache:
-    """`generation` tells answers begun before a change of the host from later ones."""
+    """One host's cache. `generation` tells answers begun before a change of the host from later ones."""
 
     boot_id: str = ""
     generation: int = 0
@@ -27,7 +27,7 @@ class _HostCache:
 
 
 class AnswerCache:
-    """`lifetime` bounds the re-use of a passive answer on the same boot."""
+    """Cached answers. `lifetime` bounds their re-use on the same boot."""
 
     def __init__(self, clock: Clock, lifetime: timedelta) -> None:
         self._clock, self._lifetime = clock, lifetime

@@ -14,7 +14,7 @@ DEFAULT_GPU_COUNT = 8  # for hosts whose SKU is unknown
 
 
 class CommandRunner:
-    """Runs commands; passive ones through `looks`, which may batch them. Raises Unreachable and BadSlot."""
+    """Runner of commands; passive ones go through `looks`, which may batch. Raises Unreachable and BadSlot."""
 
     def __init__(self, transport: Transport, looks: Transport, skus: Mapping[str, Sku]) -> None:
         self._transport, self._looks, self._skus = transport, looks, skus

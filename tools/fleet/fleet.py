@@ -43,8 +43,10 @@ class FleetRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckLimits:
-    """Limits in seconds: per command of a passive check, and until an unconnected host is given up once all others have
-    answered.
+    """Limits in seconds.
+
+    `command_seconds`: per command of a passive check. `silent_seconds`: until an unconnected host is given up once all
+    others have answered.
     """
 
     command_seconds: float = 30.0
@@ -55,7 +57,7 @@ class CheckLimits:
 
 
 class Fleet:
-    """Runs checks through a transport.
+    """The runner of checks.
 
     `lifetime`: re-use of a passive answer on the same boot. `lanes`: concurrent commands per host, for the makespan.
     `looks`: separate transport for passive checks. `limits`: bounds on waiting.
@@ -287,7 +289,7 @@ class Fleet:
         seconds = sum(ran.seconds for ran in rans.values())
         if check.exclusive and (absent := find_missing_tool(check, rans)):
             return CheckAnswer(host.name, check.id, (absent.locate(host.name, time=now),), seconds, absent.line)
-        # What finds out the boot dates by it itself; all else is of the boot known so far. A second copy of each would cost as much again.
+        # The check that reads the boot id dates its facts itself; all others belong to the known boot. Dating here saves a second copy of each.
         boot = "" if "host.boot_id" in check.establishes else self._memory.get_boot_id(host.name)
         found = [build_no_target_fact(check, name) for name in self._commands.list_missing_targets(host, check)]
         found += await OutputReader(self._evidence, request.incident).read_check_facts(host.name, check, rans, now, boot)

@@ -14,7 +14,7 @@ UNUSABLE_GPU_ERRORS = frozenset({"driver_not_loaded", "no_devices"})  # nvidia-s
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """`why` is "" if the GPUs are idle, else why a check may not run; `says` is the sentence."""
+    """Use of a host's GPUs. `why` is "" if idle, else why a check may not run; `says` is the sentence."""
 
     why: Literal["", "busy", "not_known"] = ""
     says: str = ""

@@ -18,7 +18,7 @@ MIN_THREAD_CHARS = 1 << 20  # longer texts are parsed in a thread, so that they 
 
 
 class OutputReader:
-    """Reads output and stores it as one incident's evidence."""
+    """Reader of output, which it stores as one incident's evidence."""
 
     def __init__(self, evidence: EvidenceStore, incident: str) -> None:
         self._evidence, self._incident = evidence, incident
@@ -114,6 +114,7 @@ def is_unobserved_fact(fact: Fact) -> bool:
 
 
 def find_boot_id(facts: Iterable[Fact]) -> str:
+    """Return the boot id among the facts, or ""."""
     return next((str(fact.value) for fact in facts if fact.key == "host.boot_id" and fact.value), "")
 
 

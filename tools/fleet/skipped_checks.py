@@ -13,6 +13,7 @@ SkipReason = Literal["busy", "not_known", "no_tool"]
 
 
 def build_skipped_fact(check: Check, why: SkipReason, says: str) -> Fact:
+    """Return the fact that a check did not run."""
     return Fact(check.id, "check.skipped", why, line=says[:300], attrs={"text": check.tool} if why == "no_tool" else {})
 
 

@@ -9,6 +9,7 @@ ALIAS_PATTERN = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
 
 
 class HostAlias(NamedTuple):
+    """A host and its tenant's name for it."""
 
     host: str
     alias: str

@@ -79,7 +79,7 @@ def _split_name(name: str) -> tuple[str, str, str]:
 
 
 def fold_host_names(names: Iterable[str]) -> str:
-    """Inverse of `expand_host_range`: `gpu-001 gpu-002 n5` → `gpu-[001-002],n5`."""
+    """Fold `gpu-001 gpu-002 n5` to `gpu-[001-002],n5`."""
     numbers: dict[tuple[str, str, bool], list[str]] = {}
     for name in sorted(set(names)):
         prefix, digits, rest = _split_name(name)

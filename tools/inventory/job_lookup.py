@@ -30,9 +30,9 @@ NoHostsReason = Literal["", "nobody", "not_known", "accounting_off", "accounting
 
 @dataclass(frozen=True, slots=True)
 class JobLookup:
-    """`unknown`: every place answered and none knows the job. `could_not`: why a place could not be asked.
+    """Result of a lookup, all empty if there is no place to ask.
 
-    All empty if there is no place to ask.
+    `unknown`: every place answered and none knows the job. `could_not`: why a place could not be asked.
     """
 
     job: SlurmJob | None = None
@@ -53,11 +53,12 @@ JobFilter = Callable[[Sequence[str]], bool]  # whether the caller may see a job 
 
 
 def allow_any_job(hosts: Sequence[str]) -> bool:
+    """Accept every job."""
     return True
 
 
 class SlurmJobFinder:
-    """Asks each Slurm place until one knows the job."""
+    """Lookup over all Slurm places, until one knows the job."""
 
     def __init__(self, transport: Transport, inventory: Inventory) -> None:
         self._transport, self._inventory = transport, inventory
@@ -79,6 +80,7 @@ class SlurmJobFinder:
         return JobLookup(unknown=unknown, accounting=_pick_least_certain(seen) if unknown else "", could_not=troubles)
 
     async def find_job_hosts(self, job: str, mine: JobFilter = allow_any_job) -> JobHosts:
+        """Return the job's hosts, or why there are none."""
         seen = await self.find_job(job, mine)
         if seen.job:
             return JobHosts(seen.job.hosts, "" if seen.job.hosts else "no_hosts")

@@ -16,7 +16,7 @@ NODE_NAME_RULES: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ScheduledHost:
-    """`named`: the inventory sets the node name."""
+    """A host as scheduled. `named`: the inventory sets its node name."""
 
     host: str
     group: str
@@ -27,7 +27,7 @@ class ScheduledHost:
 
 
 def find_scheduling_problems(hosts: Iterable[ScheduledHost]) -> Iterator[tuple[Loc, str]]:
-    """Two hosts with one node name are refused: one would be drained for the other."""
+    """Refuse two hosts with one node name: one would be drained for the other."""
     rows = list(hosts)
     controllers = {row.controller for row in rows}
     told: set[str] = set()

@@ -24,9 +24,9 @@ STOP_EVENT = "stop"
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """`broken_at`: index of the first bad entry.
+    """Result of a verification.
 
-    `missing_heads`: posted heads that the chain lacks, so its end was cut.
+    `broken_at`: index of the first bad entry. `missing_heads`: posted heads that the chain lacks, so its end was cut.
     """
 
     entries: int
@@ -65,6 +65,7 @@ def get_entry_time(line: str) -> datetime | None:
 
 
 def compute_next_head(seal: Seal, head: str, line: str) -> str:
+    """Return the head after `line`."""
     return seal.sign("audit", head, line)
 
 
@@ -112,6 +113,7 @@ async def find_newest_signer(redis: Redis, prefix: str, seal: Seal) -> str | Non
 
 
 async def export_entries(redis: Redis, prefix: str) -> AsyncIterator[str]:
+    """Yield entries as JSON lines with their heads."""
     length, _ = await read_end(redis, prefix)
     async for head, line in iter_rows(redis, prefix, length):
         yield json.dumps({**parse_line(line), "head": head}, sort_keys=True)

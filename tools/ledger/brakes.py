@@ -12,13 +12,15 @@ STOP_BRAKE, BREAKER_PREFIX = "stop", "breaker:"
 class Brakes:
     """Limits. Shares are of a group's size, rounded down, with a floor.
 
-    blast_hosts, blast_seconds: distinct hosts that one incident may change within that time; a wrong diagnosis stops at
+    blast_hosts, blast_seconds: distinct hosts that one incident may change in that time; a wrong diagnosis stops at
     four.
     at_once: share of a group under change at the same time, at least one host. `unknown` actions count.
-    window, window_seconds: share of a group changed within that time by all incidents, at least three hosts. One more
-    trips the group's breaker until a human resets it, because so many changes have a common cause.
-    beat_seconds: silence of a holder until others adopt its action. With a larger clock difference a living holder
-    looks dead; its action may then end as never begun, but cannot run twice.
+    window, window_seconds: share of a group changed in that time by all incidents, at least three hosts.
+    beat_seconds: silence of a holder until others adopt its action.
+
+    One host beyond the window trips the group's breaker until a human resets it: that many changes have a common cause.
+    With clocks further apart than `beat_seconds` a living holder looks dead; its action may then end as never begun,
+    but cannot run twice.
     """
 
     blast_hosts: int = 4
@@ -38,7 +40,7 @@ class Brakes:
 
 @dataclass(frozen=True, slots=True)
 class BrakeStatus:
-    """`stopped_by` is empty while the kill switch is off; `breakers` are groups with an open breaker."""
+    """The brakes now. `stopped_by` is empty while the kill switch is off; `breakers`: groups with an open one."""
 
     stopped_by: str
     why: str

@@ -31,5 +31,5 @@ class Claim:
 
 
 def issue_claim(action: Action, token: int, worker: str, *, may_start: bool) -> Claim:
-    """For `tools.ledger.ledger` only; a test enforces it."""
+    """Issue a claim, for `tools.ledger.ledger` only; a test enforces it."""
     return Claim(action, token, worker, may_start, _MINT)

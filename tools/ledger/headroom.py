@@ -32,6 +32,7 @@ class IncidentHeadroom:
 
 @dataclass(frozen=True, slots=True)
 class BrakeHeadroom:
+    """Headroom of groups and incidents."""
 
     brakes: Brakes
     groups: tuple[GroupHeadroom, ...] = ()  # groups with hosts, busiest first

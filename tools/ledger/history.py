@@ -24,7 +24,7 @@ class ActionEvent:
 
 @dataclass(frozen=True, slots=True)
 class ActionHistory:
-    """Oldest first. `whole`: read back to the incident's start."""
+    """Events, oldest first. `whole`: read back to the incident's start."""
 
     events: tuple[ActionEvent, ...] = ()
     whole: bool = True

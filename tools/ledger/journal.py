@@ -81,11 +81,12 @@ class KeyParts:
 
 
 def build_key_parts(action: Action, group: str) -> KeyParts:
+    """Return the parts for an action's keys."""
     return KeyParts(action.approval, " ".join(list_targets(action)), group, action.incident)
 
 
 class Journal:
-    """`anchor` receives each new chain length and head; `seen` is the last pair kept before this process."""
+    """The journal. `anchor` receives each new chain length and head; `seen` is the last pair of an earlier process."""
 
     def __init__(
         self, redis: Redis, seal: Seal, clock: Clock, anchor: Callable[[int, str], None], prefix: str, seen: tuple[int, str] = (0, "")
@@ -199,12 +200,13 @@ def _compute_brakes_after(script: str, brakes: BrakesInForce, approval: str, res
 
 
 def format_refusal(name: str, more: str = "") -> str:
+    """Return the refusal's text."""
     detail = f" {REFUSAL_DETAILS[name].format(more)}" if more and name in REFUSAL_DETAILS else ""
     return f"{REFUSAL_TYPES[name].__doc__}{detail}"
 
 
 def parse_ledger_clock(stored: str) -> datetime:
-    """Raises TamperedRecord."""
+    """Parse the stored high-water mark. Raises TamperedRecord."""
     try:
         return parse_time(stored) or EPOCH
     except ValueError as why:
@@ -220,6 +222,6 @@ async def retry_until_settled(attempt: Callable[[], Awaitable[str]]) -> str:
             raise REFUSAL_TYPES[name](format_refusal(name, more))
         if word != "retry":
             return word
-        # Jitter keeps replicas from meeting again; it is no secret.
+        # Jitter keeps replicas from colliding again; it is no secret.
         await asyncio.sleep(random.uniform(0, 0.002 * min(tries + 1, 20)))  # noqa: S311
     raise record.Contention(record.Contention.__doc__)

@@ -44,7 +44,7 @@ FINISH_TRANSITIONS: Final[Mapping[FinalState, Transition]] = {
 class Ledger(LedgerReader):
     """All state changes of an action. Reads and manual brakes are in LedgerReader."""
 
-    # -- asking -----------------------------------------------------------------------------------------------------
+    # -- deciding ---------------------------------------------------------------------------------------------------
 
     async def propose(self, action: Action, terms: ApprovalTerms, *, single: bool = False) -> ActionRecord:
         """Propose an action; a known approval id returns the stored record unchanged.
@@ -88,7 +88,7 @@ class Ledger(LedgerReader):
         try:
             other = await self.get_record(approval)
         except record.TamperedRecord:
-            return False  # nothing will ever run on it
+            return False  # nothing runs on a tampered record
         living = other.state in {State.EXECUTING, State.UNKNOWN} or (other.state in OPEN_STATES and not other.old_key)
         return living and has_same_effect(other.action, action)
 
@@ -174,7 +174,7 @@ class Ledger(LedgerReader):
         if f"{BREAKER_PREFIX}{seen.terms.group}" in brakes.pulled:
             raise record.BreakerOpen(record.BreakerOpen.__doc__)
         for approval in sorted(brakes.held - {seen.approval}):
-            with suppress(record.NotFound, record.TamperedRecord):  # the lock on its hosts is what is left
+            with suppress(record.NotFound, record.TamperedRecord):  # the lock on its hosts still protects them
                 other = await self.get_record(approval)
                 if set(list_targets(other.action)) & set(list_targets(seen.action)):
                     raise record.TargetBusy(format_refusal("busy", approval))
@@ -197,7 +197,7 @@ class Ledger(LedgerReader):
         try:
             other = await self.get_record(approval)
         except record.TamperedRecord:
-            return False  # nothing will ever run on it, and it must not keep the host from being mended
+            return False  # nothing runs on a tampered record, and it must not block a repair of the host
         return other.state in OPEN_STATES and other.action.remedy in covers and ours.issuperset(list_targets(other.action))
 
     async def _trip_breaker(self, seen: ActionRecord, worker: str) -> None:
@@ -287,7 +287,7 @@ class Ledger(LedgerReader):
         await retry_until_settled(partial(self._record_key_change, who))
         ended = []
         for approval in (await self.get_key_status()).waiting:
-            with suppress(record.NotOpen):  # somebody was quicker
+            with suppress(record.NotOpen):  # it started or ended meanwhile
                 ended.append(
                     (
                         await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed anew")
@@ -321,7 +321,7 @@ class Ledger(LedgerReader):
         await retry_until_settled(attempt)
         ended = list[str]()
         for approval in waiting:
-            with suppress(record.NotOpen, record.TamperedRecord):  # it began meanwhile, or it can never run
+            with suppress(record.NotOpen, record.TamperedRecord):  # it started meanwhile, or can never run
                 if (await self.get_record(approval)).state in OPEN_STATES:
                     await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
                     ended.append(approval)

@@ -56,7 +56,7 @@ class LoggedStates:
 
     def _reset(self) -> None:
         self._first = self._end = 0
-        self._before = self._head = ""  # heads: of the entry before the first that is known, and of the newest
+        self._before = self._head = ""  # heads: before the first known entry, and of the newest
         self._oldest: datetime | None = None
         self._newest = dict[str, str]()
 
@@ -75,9 +75,9 @@ class LoggedStates:
             begun = self._end
             rows = await self._read_rows(begun - 1, begun - 1 + audit.PAGE_ENTRIES)
             if begun != self._end:
-                continue  # another caller was quicker
+                continue  # a concurrent caller read on
             if not rows or rows[0][0] != self._head:
-                self._reset()  # another log: whether it went back in time is for the journal to say
+                self._reset()  # another log; the journal detects a rewind
                 break
             for head, line in rows[1:]:
                 self._check_signature(self._head, head, line)
@@ -93,7 +93,7 @@ class LoggedStates:
             pipe.llen(f"{self._prefix}audit")
             pipe.lindex(f"{self._prefix}audit", -1)
             length, row = await pipe.execute()
-        if not self._end:  # no other caller was quicker
+        if not self._end:  # no concurrent caller set it
             self._first = self._end = int(length)
             self._before = self._head = decode_text(row).partition(" ")[0]
 

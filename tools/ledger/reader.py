@@ -38,12 +38,12 @@ BRAKES_CHANGED_TEXT = (
 
 
 def ignore_head(length: int, head: str) -> None:
-    ...
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerKeyStatus:
-    """`newest` is the key id behind the newest audit entry: None for an empty log, "" if not ours."""
+    """The keys. `newest` signed the newest audit entry: None for an empty log, "" if not ours."""
 
     current: str
     older: tuple[str, ...]
@@ -57,7 +57,7 @@ class LedgerKeyStatus:
 
 
 class LedgerReader:
-    """Reads records, due index, audit log and brakes.
+    """The ledger's reads: records, due index, audit log and brakes.
 
     `distrust`: why no remedy may run on this store, or ""; a function is called at every claim. `anchor` receives each
     new length and head of the audit chain; `seen` is the last pair kept outside Redis: a chain without it is an older
@@ -87,7 +87,7 @@ class LedgerReader:
     def brakes(self) -> Brakes:
         return self._brakes
 
-    # -- looking ----------------------------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------------------------
 
     async def get_record(self, approval: str) -> ActionRecord:
         """Return one action, every signature checked. Raises NotFound, TamperedRecord."""
@@ -135,7 +135,7 @@ class LedgerReader:
             names += decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held")))
         waiting, running = list[str](), list[str]()
         for approval in sorted(set(names)):
-            with suppress(record.NotFound, record.TamperedRecord):  # nothing will ever run on it
+            with suppress(record.NotFound, record.TamperedRecord):  # nothing runs on a tampered record
                 seen = await self.get_record(approval)
                 if seen.old_key and seen.state not in TERMINAL_STATES:
                     (waiting if seen.state in OPEN_STATES else running).append(approval)
@@ -195,6 +195,7 @@ class LedgerReader:
         await retry_until_settled(attempt)
 
     async def get_brake_status(self) -> BrakeStatus:
+        """Return kill switch, breakers, and running or unknown actions."""
         async with translate_redis_errors():
             brakes = decode_hash(await cast(Any, self._redis.hgetall(f"{self._prefix}brakes")))
             held = sorted(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
@@ -238,7 +239,7 @@ class LedgerReader:
             frozenset(decode_text(host) for host, _ in busy),
         )
 
-    # -- inside -----------------------------------------------------------------------------------------------------
+    # -- private ----------------------------------------------------------------------------------------------------
 
     async def _read_head(self, clock: ClockChoice = "the later") -> JournalHead:
         """Pull the kill switch if Redis lost acknowledged entries or another writer changed the brakes."""
@@ -291,10 +292,12 @@ def _parse_score_time(score: float) -> datetime:
 
 
 def get_key_parts(seen: ActionRecord) -> KeyParts:
+    """Return the parts for a record's keys."""
     return build_key_parts(seen.action, seen.terms.group)
 
 
 def build_audit_line(event: str, action: Action, by: str, look: JournalHead, **more: Any) -> str:
+    """Return an audit line about an action."""
     return audit.build_entry(event, action.approval, by, look.at, incident=action.incident, **more)
 
 

@@ -279,8 +279,10 @@ def find_approvers(votes: Sequence[Vote], terms: ApprovalTerms, action: Action, 
 
 
 def is_digest(text: str) -> bool:
+    """Return whether it is a hexadecimal SHA-256."""
     return bool(re.fullmatch(r"[0-9a-f]{64}", text))
 
 
 def compute_digest(text: str) -> str:
+    """Return the hexadecimal SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -30,19 +30,22 @@ async def translate_redis_errors() -> AsyncIterator[None]:
 
 
 def decode_text(value: Any) -> str:
+    """Return a reply as text, "" for None."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
 def decode_texts(values: Any) -> list[str]:
+    """Return replies as text."""
     return [decode_text(value) for value in values]
 
 
 def decode_hash(found: Mapping[Any, Any]) -> dict[str, str]:
+    """Return a hash as text."""
     return {decode_text(name): decode_text(value) for name, value in found.items()}
 
 
 def parse_line(line: str) -> dict[str, Any]:
-    """A line that is no JSON object is returned under `unreadable`."""
+    """Parse an audit line. One that is no JSON object is returned under `unreadable`."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

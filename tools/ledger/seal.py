@@ -29,7 +29,10 @@ def compute_key_id(key: bytes) -> str:
 
 
 class Seal:
-    """HMAC-SHA256. `older` keys, newest first, only verify. Keys stay in Python: in Lua they would show in MONITOR."""
+    """HMAC-SHA256 signer.
+
+    `older` keys, newest first, only verify. Keys stay in Python: in Lua they would show in MONITOR.
+    """
 
     def __init__(self, key: bytes, older: Sequence[bytes] = ()) -> None:
         keys = dict.fromkeys((key, *older))
@@ -44,7 +47,7 @@ class Seal:
         return tuple(self._keys)
 
     def sign(self, *parts: str) -> str:
-        """Lengths are signed too, so parts cannot shift into each other."""
+        """Sign parts and their lengths, so that parts cannot shift into each other."""
         mac = _compute_mac(self._keys[self.current], parts)
         return f"{self.current}.{mac}" if len(self._keys) > 1 else mac
 
@@ -149,11 +152,12 @@ def parse_votes(rows: Mapping[str, str], seal: Seal) -> tuple[tuple[Vote, ...], 
 
 
 def join_votes(rows: Mapping[str, str]) -> str:
-    """One per line, for the scripts. Sorted here, because Lua sorts by the server's locale."""
+    """Join votes by line for the scripts. Sorts here, because Lua sorts by the server's locale."""
     return "\n".join(f"{voter} {row}" for voter, row in sorted(rows.items()))
 
 
 def to_milliseconds(at: datetime) -> int:
+    """Convert to the stored form."""
     return round(at.timestamp() * 1000)
 
 

@@ -12,6 +12,7 @@ REMEDY_VARIANTS: Mapping[str, Remedy] = {way.id: way for row in REMEDIES.values(
 
 
 def get_scheduler_variant(remedy: Remedy, scheduler: str) -> Remedy:
+    """Return the row for this scheduler."""
     return remedy.ways.get(scheduler, remedy)
 
 

@@ -74,7 +74,7 @@ class BadArgument(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Done at exit status 0, or at a new boot id within `seconds`."""
+    """When the command is done: at exit status 0, or at a new boot id within `seconds`."""
 
     kind: Literal["exit_zero", "new_boot"] = "exit_zero"
     seconds: int = 120
@@ -87,14 +87,15 @@ class Remedy:
     `at`: the kit runs on the target, via the group's controller, or nowhere (`fleet`: an exclusive check).
     `needs`: controller conditions, where the site has a controller (`drained`).
     `heavier`: next step if the proof fails. `undo`: remedy that reverts this one. `covers`: remedies made unnecessary.
-    `then`: remedy that makes this one take effect. `harder`: arguments of the repetition, if `heavier` is the row
-    itself.
+    `then`: remedy that makes this one take effect.
+    `harder`: arguments of the repetition, if `heavier` is the row itself.
     `preview`: the kit's read-only function that lists what would be deleted, and its arguments.
     `back`: how people revert it if no remedy does. `refusals`: text of the tool's refusal → meaning and what to do.
     `outage`: what is unavailable, how long, and why. `waiting`: what continues until approval.
     `names_jobs`: the card names the node's jobs and users.
-    `only`: the one scheduler that has it. `ways`: rows for other schedulers than Slurm; the kit and `argv` use that
-    row's id, people and remediations this one's.
+    `only`: the one scheduler that has it. `ways`: rows for other schedulers than Slurm.
+
+    The kit and `argv` use a way's own id, people and remediations this row's id.
     """
 
     id: str

@@ -36,7 +36,7 @@ BATCH_SCRIPT = (
 
 @dataclass(frozen=True)
 class BatchCommand:
-    """Time limit in seconds, output cap in bytes."""
+    """A command, its time limit in seconds and output cap in bytes."""
 
     argv: tuple[str, ...]
     timeout: float
@@ -54,6 +54,7 @@ class BatchCommand:
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
+    """Raw output of one command."""
 
     stdout: bytes
     stderr: bytes

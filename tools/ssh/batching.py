@@ -17,7 +17,6 @@ MAX_BATCH_TRIES = 2  # sessions that may break off before a command begins; then
 
 @dataclass(eq=False, slots=True)
 class _WaitingCommand:
-
     asked: BatchCommand
     answer: asyncio.Future[CommandResult]
     tries: int = 0
@@ -25,7 +24,7 @@ class _WaitingCommand:
 
 @dataclass(slots=True)
 class _HostQueue:
-    """`plain`: the account runs no script, so each command has a session of its own."""
+    """One host's queue. `plain`: the account runs no script, so each command has a session of its own."""
 
     waiting: list[_WaitingCommand] = field(default_factory=list)
     lanes: set[asyncio.Task[None]] = field(default_factory=set)
@@ -103,9 +102,7 @@ class BatchingSshTransport:
                 heard(0, await self._ssh.run(host, alone.asked.argv, timeout=alone.asked.timeout, cap=alone.asked.cap))
                 return
             ended = await self._ssh.run_batch(host, [one.asked for one in taken], heard)
-        except (
-            Exception
-        ) as why:  # whatever it is, it is for those who asked; a host that lets nobody in is not tried again for those who wait
+        except Exception as why:  # callers get any exception; an unreachable host is not retried for queued commands
             queued = queue.waiting if isinstance(why, Unreachable) else []
             queue.waiting = [one for one in queue.waiting if one not in queued]
             for one in (*taken, *queued):

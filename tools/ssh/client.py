@@ -45,7 +45,7 @@ PREFERRED_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 # Refusals until the caller gets an error. Each refusal lowers the concurrency, so it soon is not the cause.
 MAX_SESSION_REFUSALS = 10
 
-MAX_HANDSHAKES = 50  # SSH connections that are being opened at once
+MAX_HANDSHAKES = 50  # connections being opened at once
 
 SESSION_GAIN = 0.1  # MaxSessions is fixed, so a wider limit is probed after tens of commands, not after a few.
 
@@ -101,14 +101,14 @@ class SshTransport:
         return line is not None and line.connection is not None and not line.connection.is_closed()
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
-        """A host outside the inventory is refused, not resolved."""
+        """Run one command. A host outside the inventory is refused, not resolved."""
         command = build_remote_command(argv, timeout)
         return await self._run_in_session(host, command, lambda process: self._collect_output(process, timeout, cap))
 
     async def run_batch(self, host: str, asked: Sequence[BatchCommand], heard: CommandCallback) -> SessionEnd:
-        """Run read-only commands in one session; `heard` gets each result.
+        """Run read-only commands in one session. Raises Unreachable.
 
-        The others did not begin. Raises Unreachable.
+        Each command's result goes to the callback; commands without a result did not begin.
         """
         number = create_delimiter()
 
@@ -141,7 +141,7 @@ class SshTransport:
         )
 
     async def aclose(self) -> None:
-        """Close bastions last."""
+        """Close every connection, bastions last."""
         await asyncio.gather(*(line.cancel_opening() for lines in (self._lines, self._bastions) for line in lines.values()))
         for lines in (self._lines, self._bastions):
             open_ones = [line.connection for line in lines.values() if line.connection is not None]
@@ -189,7 +189,7 @@ class SshTransport:
         return await line.get_connection(dial)
 
     def _get_admission(self, host: Host) -> AdmissionControl:
-        """Shared by all hosts behind one bastion, else by all names of one sshd."""
+        """Return the limit of the bastion, else of the sshd, shared by all its names."""
         door = host.jump or f"{host.address}:{host.port}"
         most = self._limits.per_bastion if host.jump else self._limits.handshakes
         return self._admissions.setdefault(door, AdmissionControl(most))

@@ -21,6 +21,7 @@ class HostConnection:
     connection: Connection | None = None
 
     async def get_connection(self, dial: Callable[[], Coroutine[Any, Any, Connection]]) -> Connection:
+        """Return the open connection, or open one with `dial`."""
         if self.connection is not None and not self.connection.is_closed():
             return self.connection
         if self.opening is None or self.opening.done():

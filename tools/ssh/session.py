@@ -24,7 +24,7 @@ MAX_NOISE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SessionEnd:
-    """`refused`: the session exited before its script began."""
+    """How a session ended. `refused`: before its script began."""
 
     refused: bool = False
 
@@ -67,7 +67,6 @@ async def collect_batch_output(
 
 
 class _BatchListener:
-
     def __init__(self, answers: BatchOutputParser, asked: Sequence[BatchCommand], heard: CommandCallback) -> None:
         self._answers, self._asked, self._heard = answers, asked, heard
         self.at, self._since = 0, monotonic()

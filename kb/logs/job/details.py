@@ -61,7 +61,7 @@ def _parse_memory(line: str) -> dict[str, Any]:
     """PyTorch lists visible processes only; before 2.1 only totals, whose remainder is foreign."""
     others = [(_convert_to_gib(size, unit), int(pid)) for pid, size, unit in _OTHER_PATTERN.findall(line)]
     if others and not _OWN_PATTERN.search(line):
-        others.remove(max(others))  # without a clause of its own the largest is this process
+        others.remove(max(others))  # without a "this process" clause the largest is this process
     other, pid = max(others, default=(0.0, 0))
     other = max(other, 0.0 if others or _OWN_PATTERN.search(line) else _compute_unaccounted_gib(line))
     attrs: dict[str, Any] = {"own": other < _MAX_FOREIGN_GIB}

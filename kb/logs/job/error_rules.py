@@ -13,7 +13,7 @@ from kb.scan import Needles, zero_digits
 
 @dataclass(frozen=True, slots=True)
 class ErrorRule:
-    """`cause` is the class id."""
+    """One row. `cause` is the class id."""
 
     cause: str
     needles: tuple[str, ...]
@@ -58,7 +58,7 @@ ERROR_RULES = (
     _build_rule("time_limit", "DUE TO TIME LIMIT", "due to time limit", "TIMEOUT ***", "time limit exhausted"),
     _build_rule("cancelled", "CANCELLED AT", "CANCELLED by", "CANCELLED BY",
          pattern=r"\*\*\* (?P<what>JOB|STEP) .{1,160}CANCELLED AT [\dT:-]{10,20}(?: \*\*\*|$)|CANCELLED [bB][yY] (?P<uid>\d{1,10})\b"),
-    # storage before NCCL: a full disk speaks in many voices
+    # storage before NCCL: a full disk also causes NCCL errors
     _build_rule("nccl_shm_failed", "posix_fallocate failed", "failed to extend /dev/shm", "shm/nccl-", "shared memory segment /dev/shm",
          pattern=r"fallocate failed|failed to extend|Error while (?:creating|attaching)|No space left"),
     _build_rule("dataloader_shm", "insufficient shared memory", "unable to open shared memory object", "unable to write to file </torch_",
@@ -101,7 +101,7 @@ ERROR_RULES = (
     _build_rule("cudnn_failed", "CUDNN_STATUS_EXECUTION_FAILED", "CUDNN_STATUS_INTERNAL_ERROR",
          pattern=r"(?P<status>CUDNN_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)\w{0,40})"),
     _build_rule("cudnn_not_initialized", "CUDNN_STATUS_", "cuDNN version incompatibility", "cuDNN error", pattern=r"(?P<status>CUDNN_STATUS_\w{1,60})|cuDNN "),
-    # a cuBLAS error may hide behind an OOM line above it; it has its own class because G03 looks like this
+    # a cuBLAS error may follow an OOM line; it has its own class because G03 looks like this
     _build_rule("cublas_failed", "CUBLAS_STATUS_", pattern=r"(?P<status>CUBLAS_STATUS_(?!SUCCESS)\w{1,60})"),
     # NCCL and the process group
     _build_rule("collective_desync", "mismatch between collectives", "is running collective: CollectiveFingerPrint", "ollective sequence number",
@@ -198,7 +198,7 @@ ERROR_RULES = (
          pattern=r"[Gg]rad(?:ient)?[_ -]?[Nn]orm[\"' ]{0,3}[ \t:=]{1,4}"
                  r"(?P<norm>inf|nan|\d{4,}(?:\.\d+)?(?:e[+-]?\d+)?|\d(?:\.\d+)?e\+?0?[3-9]\b|\d(?:\.\d+)?e\+?[1-9]\d)|"
                  r"(?i:gradients? norm explo)"),
-    # how processes end; last, because every launcher says it after the cause
+    # exits of processes; last, because launchers report them after the cause
     _build_rule("host_killed", "Killed", "SIGKILL", "xitcode", "xit code", "XIT CODE", "xit status", "xit_code", "xitCode", "xited with", "ignal 9", "ignal: 9",
          "ignal: K", "SIGNAL: 9",
          pattern=rf"^(?:.{{0,80}}[\s:])?Killed\b(?! process)|SIGKILL|{_EXIT}(?:-9|137)\b|(?i:\bsignal[ :=(]{{1,3}})(?:9\b|Killed)"),
@@ -241,7 +241,7 @@ _ZEROED_NEEDLES = Needles(_RULE_PLACES)
 
 
 def list_eligible_rules(line: str) -> tuple[ErrorRule, ...]:
-    """Rows that may match a line with zeroed digits."""
+    """Return rows that may match a line with zeroed digits."""
     return tuple(
         ERROR_RULES[place] for place in sorted({place for needle in _ZEROED_NEEDLES.find_in_line(line) for place in _RULE_PLACES[needle]})
     )

@@ -25,7 +25,7 @@ def parse_file_header(line: str) -> str | None:
 
 
 def get_rank_from_path(path: str) -> str | None:
-    """`/logs/4711/rank_8.log` → 8; torchrun's `attempt_0/5/stderr.log` → 5."""
+    """Return 8 for `/logs/4711/rank_8.log`, 5 for torchrun's `attempt_0/5/stderr.log`."""
     found = _FILE_PATTERN.search(path)
     return next((group for group in found.groups() if group is not None), None) if found else None
 
@@ -39,12 +39,12 @@ def split_rank_tag(line: str) -> tuple[str | None, str]:
 
 
 def find_rank_in_message(line: str) -> str | None:
-    """`[Rank 2]`, `[PG 0 Rank 2]`."""
+    """Find the rank in `[Rank 2]` or `[PG 0 Rank 2]`."""
     found = _INSIDE_PATTERN.search(line[:2000]) if "ank" in line else None
     return next((str(int(group)) for group in found.groups() if group), None) if found else None
 
 
 def find_nccl_device(line: str) -> str | None:
-    """A last resort: NCCL's tag has the CUDA device, the rank only in single-node jobs."""
+    """Return the CUDA device of NCCL's tag, a last resort: it is the rank only in single-node jobs."""
     found = _NCCL_PATTERN.search(line[:400])
     return found[1] if found else None

@@ -27,6 +27,7 @@ _MAX_COUNTS = 64  # counts kept per report; the client groups ranks, so there ar
 
 
 class RasReader:
+    """Line by line reader of a report."""
 
     def __init__(self) -> None:
         self._operation: str | None = None

@@ -43,12 +43,12 @@ _TAGGED_PATTERN = re.compile(rb"\[rank(\d{1,6})\]")
 _CAUSES_BY_EXCEPTION = {"FileNotFoundError": "file_not_found", "PermissionError": "permission_denied"}
 
 
-MAX_LOST_ERRORS = 8192  # after so many uncounted errors, further lines are only counted: this is no job's log
+MAX_LOST_ERRORS = 8192  # left-out errors after which lines are only counted: this is no job's log
 
 
 @dataclass(frozen=True, slots=True)
 class JobLog:
-    """`versions`: NCCL version to the ranks that print it. `left_out`: errors beyond MAX_ERRORS."""
+    """A log's result. `versions`: NCCL version to its ranks. `left_out`: errors beyond MAX_ERRORS."""
 
     events: tuple[LogEvent, ...]
     ranks: frozenset[str]
@@ -66,7 +66,7 @@ class _RepeatCount:
 
 
 class JobLogReader:
-    """Reads logs in pieces of whole lines."""
+    """Reader of logs in pieces of whole lines."""
 
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now
@@ -93,11 +93,12 @@ class JobLogReader:
         self.read_piece(build_piece(text.encode("utf-8", "replace")), _find_wanted_lines(text))
 
     def read_piece(self, piece: LogPiece, wanted: list[int]) -> None:
-        """`wanted`: numbers of possibly relevant lines."""
+        """Read a piece. `wanted`: numbers of possibly relevant lines."""
         self._ranks |= {str(int(rank)) for rank in set(_TAGGED_PATTERN.findall(piece.block))}
         self._read_lines(*self._resume_traceback(piece, wanted), final=False)
 
     def finish(self) -> JobLog:
+        """Return the result."""
         self._read_lines(*self._resume_traceback(build_piece(b""), []), final=True)
         for key, again in self._again.items():
             self._add_count(key, again.times)
@@ -255,9 +256,8 @@ class _PrecedingTimes:
 
     def __init__(self, piece: LogPiece, now: datetime | None) -> None:
         self._piece, self._now = piece, now
-        self._asked = 0
-        """Up to this line it was looked at for the last question, and what was found: in which line, and which time."""
-        self._found: tuple[int, datetime] | None = None
+        self._asked = 0  # line of the last query
+        self._found: tuple[int, datetime] | None = None  # its result: line and time
 
     def find_time_before(self, number: int) -> datetime | None:
         """None across a file header or beyond _CONTEXT_CHARS."""
@@ -283,13 +283,14 @@ class _PrecedingTimes:
 
 
 def read_job_log(text: str, now: datetime | None = None) -> JobLog:
-    """`tail -v` headers separate files."""
+    """Read logs as one text; `tail -v` headers separate files."""
     reader = JobLogReader(now)
     reader.feed(text)
     return reader.finish()
 
 
 def list_job_events(text: str, now: datetime | None = None) -> list[LogEvent]:
+    """Return only the errors."""
     return list(read_job_log(text, now).events)
 
 

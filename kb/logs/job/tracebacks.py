@@ -30,6 +30,7 @@ _MAX_MESSAGE_LINES = 12  # message lines between an exception and a chained trac
 
 @dataclass(frozen=True, slots=True)
 class RaisedException:
+    """One exception."""
 
     type: str
     detail: str
@@ -37,9 +38,7 @@ class RaisedException:
 
 @dataclass(slots=True)
 class Traceback:
-    """`start`: first line number.
-
-    `lines`: all of them. `more`: message lines below the last exception. `chain`: oldest first.
+    """A traceback. `lines`: its line numbers; `more`: message lines below the last exception; `chain`: oldest first.
 
     `complete` is False if the text ends inside it.
     """
@@ -69,7 +68,7 @@ class Traceback:
         return len(self._pending) < _MAX_MESSAGE_LINES
 
     def get_body(self, at: int, lines: "RankedLines") -> str:
-        """Without tag and prefix."""
+        """Strip tag and prefix."""
         body = lines.get_untagged_line(at)
         return body[len(self.prefix) :] if self.prefix and body.startswith(self.prefix) else body
 
@@ -117,23 +116,23 @@ class RankedLines:
         self._headers: list[int] = []
         self._ranks: dict[str, list[int]] = {}
         self._names: dict[bytes, str] = {}
-        self._first = self._next = 0
-        """Numbers of the first line that was looked at, and of the first behind it that was not."""
+        self._first = self._next = 0  # first scanned line, and first line after it that was not
 
     def get_line(self, number: int) -> str:
         return self._piece.get_line(number)
 
     def is_frame(self, number: int) -> bool:
-        """Whether a scanned line's kind marks a frame."""
+        """Return whether a scanned line's kind marks a frame."""
         kind = self._piece.kinds[number]
         return tag[3] if (tag := self._known[kind]) else kind[:1] in _FRAME_BYTES
 
     def can_chain(self, number: int) -> bool:
-        """Whether the line may start or announce a chained traceback."""
+        """Return whether the line may start or announce a chained traceback."""
         kind = self._piece.kinds[number]
         return _START in kind or _ABOVE in kind
 
     def get_untagged_line(self, number: int) -> str:
+        """Strip a scanned line's tag."""
         line, tag = self._piece.get_line(number), self._known[self._piece.kinds[number]]
         return line[tag[2] :].removeprefix(" ") if tag else line
 
@@ -194,7 +193,7 @@ def _find_tag(kind: bytes) -> RankTag | None:
 
 
 def read_traceback(lines: RankedLines, number: int) -> Traceback:
-    """Skips other ranks' lines."""
+    """Read the traceback at this line, skipping other ranks' lines."""
     tag, bare = split_rank_tag(lines.get_line(number))
     tail = Traceback(number, tag, bare[: max(bare.find(TRACEBACK_START), 0)], {number})
     for found in lines.iter_lines_after(number, tag):

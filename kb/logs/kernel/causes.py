@@ -20,7 +20,7 @@ _CONSEQUENCE_SECONDS = 60.0
 
 
 def drop_repeated_kills(events: Iterable[LogEvent]) -> list[LogEvent]:
-    """The kernel reports a kill as a record (`oom-kill:constraint=…`) and a sentence; drop the second."""
+    """Drop the sentence after the kernel's record of the same kill (`oom-kill:constraint=…`)."""
     kept: list[LogEvent] = []
     seen: dict[object, datetime | None] = {}
     for event in events:

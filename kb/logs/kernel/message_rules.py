@@ -14,7 +14,7 @@ BDF_GROUP = r"(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 
 @dataclass(frozen=True, slots=True)
 class MessageRule:
-    """`needle` is a cheap necessary condition. `value` applies unless a group provides one."""
+    """One row. `needle` is a cheap necessary condition; `value` applies unless a group provides one."""
 
     kind: str
     value: str
@@ -165,6 +165,7 @@ _NEEDLES = Needles(NEEDLES)
 
 
 def list_eligible_rules(message: str) -> tuple[MessageRule, ...]:
+    """Return rows whose needle occurs, in order."""
     return tuple(
         MESSAGE_RULES[place] for place in sorted(place for needle in _NEEDLES.find_in_line(message) for place in _RULE_PLACES[needle])
     )

@@ -45,7 +45,7 @@ _NEEDED_NEEDLES = Needles(NEEDED_TEXTS)
 
 _HEAD_CHARS = 16_384  # examined to see whether lines have prefixes
 MAX_EVENT_KINDS = 4096  # distinct events by kind, value and device; further ones are counted
-MAX_LOST_EVENTS = 8192  # after so many, further lines are only counted: this is no machine's log
+MAX_LOST_EVENTS = 8192  # left-out events after which lines are only counted: this is no machine's log
 MAX_SAME_EVENTS = 1024  # events kept per kind, value and device; later ones are counted on the last
 
 _SEVERITY_WORDS = {"Corrected": "corrected", "Correctable": "corrected"}
@@ -73,7 +73,7 @@ class _LineEvent:
 
 
 class KernelLogReader:
-    """Reads pieces of whole lines. `finish` returns events in log order."""
+    """Reader of pieces of whole lines."""
 
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now
@@ -83,20 +83,17 @@ class KernelLogReader:
         self._probed: str | None = None
         self._aer: dict[str, int] = {}
         self._booted = self._nvidia = False
-        self._alike: dict[tuple[object, ...], int] = {}
-        """How often each was seen."""
+        self._alike: dict[tuple[object, ...], int] = {}  # occurrences of each event
         self._more: dict[tuple[object, ...], _RepeatCount] = {}
-        self._said: dict[LineHead, _LineEvent] = {}
-        """What lines said, by what stands behind their time: a line that is known need not be read again, and not at all to be counted."""
-        self.left_out = 0
-        """Events that were not kept."""
+        self._said: dict[LineHead, _LineEvent] = {}  # parsed lines without their time; a known one is not parsed again
+        self.left_out = 0  # events that were not kept
 
     def feed(self, text: str) -> None:
         self._note_log_properties(text[:_HEAD_CHARS], booted="Linux version " in text, nvidia="NVRM" in text or "nvidia" in text)
         self._read_lines([line for _, line in cut_lines(text, list(_NEEDED_NEEDLES.find_in_text(text)))])
 
     def read_piece(self, piece: LogPiece, wanted: Sequence[int]) -> None:
-        """`wanted`: numbers of possibly relevant lines."""
+        """Read a piece. `wanted`: numbers of possibly relevant lines."""
         block = piece.block
         booted = self._booted or b"Linux version " in block
         nvidia = self._nvidia or b"NVRM" in block or b"nvidia" in block
@@ -126,7 +123,7 @@ class KernelLogReader:
                 self._read_new_line(line, head)
 
     def finish(self) -> list[LogEvent]:
-        """Consequences carry their cause."""
+        """Return events in log order; consequences carry their cause."""
         self._store_counts()
         if self._booted and not self._nvidia:
             self._events.append(LogEvent("kernel.nvidia_absent", True))
@@ -135,7 +132,7 @@ class KernelLogReader:
     def _read_new_line(self, line: str, head: LineHead | None) -> None:
         prefix = split_prefix(line, self._now)
         if not prefix.found and self._prefixed:
-            return  # the continuation of a message above, whatever it says
+            return  # the continuation of a previous message
         message = prefix.message.partition("\n")[0]
         driver = _is_driver_message(message, prefix)
         if driver and self._read_driver_line(message, prefix, line):
@@ -247,7 +244,7 @@ class KernelLogReader:
 
 
 def list_kernel_events(text: str, now: datetime | None = None) -> list[LogEvent]:
-    """In log order, for any format of `kb.logs.timestamps`."""
+    """Return events in log order, for any format of `kb.logs.timestamps`."""
     reader = KernelLogReader(now)
     reader.feed(text)
     return reader.finish()
@@ -258,7 +255,7 @@ def _is_driver_message(message: str, prefix: LinePrefix) -> bool:
 
 
 def is_known_message(message: str) -> bool:
-    """Whether any rule recognises the message on its own."""
+    """Return whether any rule recognises the message on its own."""
     if not _NEEDED_NEEDLES.find_in_line(message):
         return False
     if message.startswith("NVRM: ") and any(word in message for word in _NVRM_TEXTS):
@@ -267,7 +264,7 @@ def is_known_message(message: str) -> bool:
 
 
 def has_prefixes(text: str) -> bool:
-    """If so, a line without prefix continues the previous one."""
+    """Return whether lines have prefixes; then one without continues the previous line."""
     head = [line for line in text[:_HEAD_CHARS].split("\n", 41)[:40] if line.strip()]
     return any(split_prefix(line).found for line in head)
 

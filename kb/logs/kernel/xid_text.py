@@ -53,6 +53,7 @@ class XidSighting(NamedTuple):
 
 
 def parse_xid(message: str) -> XidSighting | None:
+    """Parse an Xid, or return None."""
     head = _XID_PATTERN.match(message)
     if not head:
         return None
@@ -64,7 +65,7 @@ def parse_xid(message: str) -> XidSighting | None:
 
 
 def parse_sxid(message: str) -> XidSighting | None:
-    """Skips hex dump lines, which have no severity and text."""
+    """Parse an SXid. Skip hex dump lines, which have no severity and text."""
     head = _SXID_PATTERN.match(message)
     if not head:
         return None

@@ -36,7 +36,7 @@ _PEER_WORD = "peer"  # lines with it are never dropped: they say which rank coul
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Byte offsets of the first and last line; `example` is the first, redacted."""
+    """A template with byte offsets of its first and last line; `example` is the first, redacted."""
 
     text: str
     count: int
@@ -49,7 +49,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class CompressedLog:
-    """`dropped`: regular lines by rule; `left_out`: lines beyond the limit. Nothing else is missing."""
+    """The result. `dropped`: regular lines by rule; `left_out`: lines beyond the limit; nothing else is missing."""
 
     templates: tuple[Template, ...]
     events: tuple[LogEvent, ...]
@@ -76,6 +76,7 @@ class _LineKind:
 
 
 def compress_log(source: Source, limit: int = 60, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> CompressedLog:
+    """Compress a text, bytes, an open file, or lines."""
     compressor = LogCompressor(rules, now)
     for block in _iter_blocks(source):
         compressor.feed(block)
@@ -83,7 +84,7 @@ def compress_log(source: Source, limit: int = 60, rules: Sequence[FilterRule] = 
 
 
 class LogCompressor:
-    """A block may end inside a line."""
+    """Compressor of blocks, which may end inside a line."""
 
     def __init__(self, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> None:
         self._rules, self._now = rules, now
@@ -121,7 +122,7 @@ class LogCompressor:
 
     def _count_lines(self, block: bytes) -> None:
         if b"\r" in block:
-            block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")  # progress bars draw over one line; lengths stay
+            block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")  # progress bars overwrite one line; offsets stay valid
         piece = build_piece(block)
         counts = Counter(piece.kinds)
         counts.pop(b"", None)
@@ -146,7 +147,7 @@ class LogCompressor:
     def _learn_kinds(self, keys: Sequence[bytes]) -> None:
         """Kinds that differ only in a hash or address share a shape."""
         shapes = b"\n".join(keys).decode("utf-8", "replace").split("\n")
-        some = [at for at in find_hex_lines(keys) if len(shapes[at]) <= KEPT_LINE_BYTES]  # a long one may be cut in the middle of a hash
+        some = [at for at in find_hex_lines(keys) if len(shapes[at]) <= KEPT_LINE_BYTES]  # a longer line may be cut inside a hash
         for at, shape in zip(some, unify_hex("\n".join(shapes[at] for at in some)).split("\n"), strict=bool(some)):
             shapes[at] = shape
         self._learn_shapes([shape for shape in dict.fromkeys(shapes) if shape not in self._shapes])
@@ -172,7 +173,7 @@ class LogCompressor:
 
     def _classify_line(self, line: str, kernel: bool = False, job: bool = False, numbers: tuple[bytes, ...] = ()) -> _LineKind:
         if "Xid (" in line:
-            return _LineKind("", None, True, job, True, numbers)  # shown to the reader whatever it is: it must get a template of its own
+            return _LineKind("", None, True, job, True, numbers)  # every Xid line is read, and gets a template of its own
         if len(self._templates) >= _MAX_TEMPLATES:
             return self._intern_kind(self._get_coarse_template(line), None, kernel, job, numbers)
         template = mask_line(line[:KEPT_LINE_BYTES])

@@ -15,7 +15,7 @@ TROUBLE_PATTERN = re.compile(  # of text in lower case
 
 @dataclass(frozen=True, slots=True)
 class FilterRule:
-    """`name` labels the dropped count. A match holds one of `needles`, if given."""
+    """One rule. `name` labels the dropped count; a match holds one of `needles`, if given."""
 
     name: str
     pattern: re.Pattern[str]
@@ -26,6 +26,7 @@ class FilterRule:
 
 
 def build_exact_rule(name: str, template: str) -> FilterRule:
+    """Return a rule that drops exactly this template."""
     lowered = template.lower()
     return FilterRule(name, re.compile(re.escape(lowered) + r"\Z"), (lowered,))
 

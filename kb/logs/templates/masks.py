@@ -42,19 +42,20 @@ _HEX_RUN = b"0" * 8
 
 
 def find_hex_lines(lines: Sequence[bytes]) -> list[int]:
-    """Lines that may hold a hash or address."""
+    """Return lines that may hold a hash or address."""
     signs = b"\n".join(lines).translate(_HEX_TRANSLATION).split(b"\n")
     return [at for at, line in enumerate(signs) if _HEX_RUN in line or b"0x" in line]
 
 
 def unify_hex(text: str) -> str:
-    """One value for all hashes and addresses: the template stays, many lines become equal."""
+    """Replace hashes and addresses by one value: the template stays, many lines become equal."""
     if _MAYBE_UUID_PATTERN.search(text):
         text = _UUID_PATTERN.sub("aaaaaaa0-aaa0-aaa0-aaa0-aaaaaaaaaaa0", text)
     return _HEX_PATTERN.sub("aaaaaaa0", text)
 
 
 def mask_line(line: str) -> str:
+    """Return the template of a line with zeroed digits."""
     for needle, pattern, name in _MASKS:
         if needle in line:
             line = pattern.sub(name, line)
@@ -62,7 +63,7 @@ def mask_line(line: str) -> str:
 
 
 def mask_around_xid(line: str, masked: Callable[[str], str] = mask_line) -> str:
-    """Takes a raw line; keeps the Xid's device and number."""
+    """Return a raw line's template, keeping the Xid's device and number."""
     found = XID_PATTERN.search(line)
     if not found:
         return masked(zero_digits(line))
@@ -70,5 +71,5 @@ def mask_around_xid(line: str, masked: Callable[[str], str] = mask_line) -> str:
 
 
 def build_template(line: str) -> str:
-    """Takes a raw line; reads 400 characters."""
+    """Return the template of a raw line's first 400 characters."""
     return mask_line(zero_digits(line)[:400])

@@ -13,7 +13,7 @@ _MAX_COMPARED_TEMPLATES = 30  # per shape; further ones are not merged
 
 @dataclass(slots=True)
 class TemplateTally:
-    """`fixed` ones (Xids) are never merged."""
+    """A template being counted. `fixed` ones (Xids) are never merged."""
 
     text: str
     count: int
@@ -44,11 +44,12 @@ def select_templates(groups: Sequence[TemplateTally], limit: int) -> tuple[list[
 
 
 def score_template(text: str, count: int, place: float, *, fixed: bool = False) -> float:
-    """Favours Xids, trouble words, rarity, lateness (`place`: 0 to 1)."""
+    """Score by Xid, trouble word, rarity and lateness (`place`: 0 to 1)."""
     return (8.0 if fixed else 0.0) + (5.0 if has_trouble_word(text) else 0.0) + 2.0 * place - log(1 + count)
 
 
 def has_trouble_word(text: str) -> bool:
+    """Return whether a template matches TROUBLE_PATTERN."""
     return TROUBLE_PATTERN.search(text.lower()) is not None
 
 

@@ -59,6 +59,7 @@ _ORIGIN_PATTERN = re.compile(r"Origin: (/[^\s:]{1,200}:\d+)(?::\d+)?")
 
 
 def is_saved_list(text: str) -> bool:
+    """Return whether the text is saved output of `ansible-inventory --list`."""
     return text.lstrip().startswith("{") and '"_meta"' in text
 
 

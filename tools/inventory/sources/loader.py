@@ -71,6 +71,7 @@ class Source:
 
     @classmethod
     def parse(cls, row: Any) -> "Source":
+        """Parse a row. Raises BadSource."""
         kinds = [name for name in row if name in SOURCE_KINDS] if isinstance(row, dict) else []
         if len(kinds) != 1 or set(row) - {kinds[0], *(("config",) if kinds == ["ansible"] else ())}:
             raise BadSource([f"must be one of {', '.join(SOURCE_KINDS)} with a file, a host or nothing, not {row!r}"])

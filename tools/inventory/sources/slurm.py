@@ -27,7 +27,7 @@ _NO_NODES = ("", "(null)", "None assigned", "n/a")
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """`hosts` is empty while it waits. `environment`: variables equal on all ranks."""
+    """A Slurm job. `hosts` is empty while it waits; `environment`: variables equal on all ranks."""
 
     id: str
     hosts: tuple[str, ...]

@@ -19,7 +19,7 @@ class BadSource(ValueError):
 
 @dataclass(slots=True)
 class SourceRows:
-    """`groups`: name to hosts in order; `hosts`: settings in inventory file fields."""
+    """One source's rows: `groups` maps names to hosts in order, `hosts` to inventory file fields."""
 
     groups: dict[str, list[str]] = field(default_factory=dict)
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
