@@ -30,7 +30,7 @@ class GuideStep:
     id: str
     does: str = ""
     after: tuple[str, ...] = ()  # preceding steps; steps with equal ones run in parallel
-    when: tuple[StepCondition, ...] = ()  # all must hold; an unobserved one skips the step
+    when: tuple[StepCondition, ...] = ()  # all must hold; not taken if one is unobserved
     look: tuple[str, ...] = ()
     approve: bool = False  # its exclusive checks need approval, one card per check
     wait: timedelta = NO_WAIT

@@ -289,7 +289,8 @@ class Fleet:
         seconds = sum(ran.seconds for ran in rans.values())
         if check.exclusive and (absent := find_missing_tool(check, rans)):
             return CheckAnswer(host.name, check.id, (absent.locate(host.name, time=now),), seconds, absent.line)
-        # The check that reads the boot id dates its facts itself; all others belong to the known boot. Dating here saves a second copy of each.
+        # The check that reads the boot id dates its own facts; all others belong to the known boot.
+        # Dating them here saves a second copy of each.
         boot = "" if "host.boot_id" in check.establishes else self._memory.get_boot_id(host.name)
         found = [build_no_target_fact(check, name) for name in self._commands.list_missing_targets(host, check)]
         found += await OutputReader(self._evidence, request.incident).read_check_facts(host.name, check, rans, now, boot)

@@ -17,8 +17,9 @@ if [ "$status" -ne 0 ] && chronyc burst 4/4; then sleep 10; fi; exit $status"""
 # Folders from which old files may be deleted. No logs (evidence), no homes, no container engine data.
 CLEANED_FOLDERS = ("/tmp", "/var/tmp", "/var/crash", "/var/lib/systemd/coredump")  # noqa: S108  # nothing is written there
 
-# find follows no links and stays on one file system; a missing folder is reported and is no failure. -ls lists each
-# deleted file and escapes blanks and line ends, so no file name can look like a tool's refusal.
+# find follows no links, descends through open directories and stays on one file system; a missing folder is reported
+# and is no failure. -ls lists each deleted file and escapes blanks and line ends, so no file name can look like a
+# tool's refusal.
 CLEANUP = """minutes=$((60 * $1)); shift
 find "$@" -xdev -type f -mmin "+$minutes" ! -path "*/systemd-private-*" -delete -ls
 df --output=pcent,ipcent /"""
