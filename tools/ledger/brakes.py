@@ -12,8 +12,7 @@ STOP_BRAKE, BREAKER_PREFIX = "stop", "breaker:"
 class Brakes:
     """Limits. Shares are of a group's size, rounded down, with a floor.
 
-    blast_hosts, blast_seconds: distinct hosts that one incident may change in that time; a wrong diagnosis stops at
-    four.
+    blast_hosts, blast_seconds: distinct hosts that one incident may change in that time, so a wrong diagnosis stops.
     at_once: share of a group under change at the same time, at least one host. `unknown` actions count.
     window, window_seconds: share of a group changed in that time by all incidents, at least three hosts.
     beat_seconds: silence of a holder until others adopt its action.

@@ -1,8 +1,7 @@
 """Signatures over stored records, and verified reading. A foreign row raises TamperedRecord.
 
 A signature names its key, or none if it predates the first key change. Records of earlier keys stay readable, but only
-the present key's are decided or
-started: a leaked earlier key cannot forge a runnable action.
+the present key's are decided or started: a leaked earlier key cannot forge a runnable action.
 
 Signed are request (action, terms, times), each vote, and approval with start deadline. State, token and heartbeat are
 not: changing them gains nothing against the signed parts and the host's own record.

@@ -1,9 +1,7 @@
 """Grammar of `NVRM: Xid (…)` and `nvidia-nvswitchN: SXid (…)` messages of all driver branches.
 
-    NVRM: Xid (PCI:0000:9b:00): 119, pid=2024380, name=nvidia-smi, Timeout after 6s of waiting for RPC response from
-        GPU4 GSP! …
-    NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid='<unknown>', name=<unknown>, Contained: CE User Channel (0x9). RST: No,
-        D-RST: No
+    NVRM: Xid (PCI:0000:9b:00): 119, pid=2024380, name=nvidia-smi, Timeout after 6s of waiting for RPC response from GPU4 GSP! …
+    NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid='<unknown>', name=<unknown>, Contained: CE User Channel (0x9). RST: No, D-RST: No
 
 Messages match from their first character, so a process name can alter the detail but never forge an event.
 """

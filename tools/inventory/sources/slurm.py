@@ -1,7 +1,6 @@
 """Parse `scontrol show node` and `scontrol show job`, as JSON or text. Pure.
 
-NodeName=gpu-001 NodeAddr=10.0.0.1 NodeHostName=gpu-001 Gres=gpu:h100:8 State=IDLE+DRAIN Partitions=train,all Reason=Xid
-79 [root@…]
+NodeName=gpu-001 NodeAddr=10.0.0.1 NodeHostName=gpu-001 Gres=gpu:h100:8 State=IDLE+DRAIN Partitions=train,all Reason=Xid 79 [root@…]
 JobId=4711 JobName=train … NumTasks=16 … NodeList=gpu-[001-002] … StdOut=/shared/logs/4711.out
 """
 
