@@ -1,6 +1,6 @@
-"""The vocabulary of facts: every key a parser may emit and a taxonomy expression may read.
+"""Vocabulary of facts: every key that a parser may emit and a taxonomy expression may read.
 
-One row a key. Parsers and taxonomy are both checked against this table, so a typo cannot become a silent "healthy".
+Both are checked against this table, so a typo cannot become a silent "healthy".
 """
 
 from dataclasses import dataclass
@@ -12,24 +12,22 @@ KeyScope = Literal["host", "gpu", "link", "hca", "bridge", "service", "module", 
 
 @dataclass(frozen=True, slots=True)
 class FactKey:
-    """`name` is dotted; a name that ends in `.*` admits any last part (job environment variables)."""
+    """A name ending in `.*` admits any last part (job environment variables)."""
 
     name: str
     kind: ValueKind
     scope: KeyScope
     unit: str
     means: str
-    text: bool = False
-    """True where a tenant can write the value (log text, process names, environment): low trust."""
+    text: bool = False  # a tenant can write the value (log text, process names, environment): low trust
 
     @property
     def is_quantity(self) -> bool:
-        """Whether it is measured or counted, so that more and less of it mean anything. A code or the number of a link is a name."""
+        """Codes and link numbers are identifiers."""
         return self.kind in ("int", "float") and self.name not in IDENTIFIER_KEYS
 
 
-IDENTIFIER_KEYS = frozenset({"kernel.xid", "nvlink.worst_link", "kernel.sxid"})
-"""Whole numbers that name something."""
+IDENTIFIER_KEYS = frozenset({"kernel.xid", "nvlink.worst_link", "kernel.sxid"})  # integers that identify something
 
 
 def _parse_keys(text: str) -> tuple[FactKey, ...]:
@@ -338,7 +336,7 @@ KEYS_BY_NAME = {key.name: key for key in KEYS}
 
 
 def find_key(name: str) -> FactKey | None:
-    """The row that admits `name`, or None."""
+    """Return the row that admits `name`, or None."""
     if name in KEYS_BY_NAME:
         return KEYS_BY_NAME[name]
     return KEYS_BY_NAME.get(name.rpartition(".")[0] + ".*")

@@ -1,7 +1,6 @@
-"""A fact in a line that people can read, made of its values: one row a key, beside the vocabulary of `kb.fact_keys`.
+"""Readable text of facts, by key (see `kb.fact_keys`).
 
-What a host printed (XML, a path below /sys, comma-separated cells) stays the evidence; this is what it says. A clue of the taxonomy says
-what its fact means for one cause, with the same slots; these rows accuse nobody.
+The host's raw output stays the evidence. Unlike taxonomy clues, these rows only describe a fact and imply no cause.
 """
 
 import re
@@ -10,13 +9,12 @@ from typing import Any
 
 from kb.fact_keys import find_key
 
-MAX_READABLE_CHARS = 120
-"""Characters that people read as one line."""
+MAX_READABLE_CHARS = 120  # of a line that people can read
 
 SLOT_PATTERN, ATTRS_PATTERN = re.compile(r"{([a-z_.]+)}"), re.compile(r"{attrs\.([a-z_.]+)}")
+# Further slots: `attrs.NAME`, unformatted. `word` is an identifier such as `cable_unplugged` with blanks; `size` is
+# bytes in a readable unit.
 SLOTS = ("value", "word", "size", "device", "unit", "expected", "majority")
-"""Beside these `attrs.NAME`, which are numbers and names as they are. `word` is a value of ours, `cable_unplugged`, as words; `size` bytes in a
-unit that people use."""
 
 
 def _parse_rows(text: str) -> Mapping[str, tuple[str, ...]]:
@@ -166,7 +164,7 @@ FACT_TEXTS = _parse_rows("""
 def format_fact(
     key: str, value: object, device: str | None = None, unit: str = "", attrs: Mapping[str, Any] | None = None, line: str = ""
 ) -> str:
-    """The fact in words: its row, else the line that shows it where people can read that, else what its key means."""
+    """Use its row, else its readable source line, else its key's meaning."""
     has = attrs or {}
     row = next((row for row in FACT_TEXTS.get(key, ()) if all(name in has for name in ATTRS_PATTERN.findall(row))), None)
     if row is not None:
@@ -182,7 +180,7 @@ def fill_slots(
     words: str, value: object, device: str | None, unit: str, attrs: Mapping[str, Any] | None = None, expected: object = None,
     majority: object = None,
 ) -> str:  # fmt: skip
-    """A text with its slots filled; what is not known reads `?`."""
+    """Fill a text's slots; unknown values read `?`."""
     word = value.replace("_", " ") if isinstance(value, str) else value
     known = {"value": value, "word": word, "device": device or "the host", "unit": unit, "expected": expected, "majority": majority}
 
@@ -199,7 +197,7 @@ def fill_slots(
 
 
 def is_readable_line(line: str) -> bool:
-    """Whether people can read the line as it was printed: short, and no XML, path below /sys, JSON, row of cells or kernel's prefix."""
+    """Return whether a raw line is short, and no XML, /sys path, JSON, table row or kernel prefix."""
     row = line.strip()
     strange = ("</", "/>", "/sys/", '{"', '":', " ==(", "|", "kern  :", "  ")
     return (
@@ -208,7 +206,6 @@ def is_readable_line(line: str) -> bool:
 
 
 def _format_value(value: object) -> str:
-    """As people write it: `300` for 300.0, `12,345`, yes and no, a list's parts one after the other."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -219,7 +216,6 @@ def _format_value(value: object) -> str:
 
 
 def _format_bytes(value: object) -> str:
-    """Bytes in a unit that people use."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "?"
     amount, units = float(value), ["bytes", "KiB", "MiB", "GiB", "TiB"]

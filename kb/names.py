@@ -1,4 +1,4 @@
-"""A name as people write it: other letters that look alike, accents, what is not visible, and other signs between its parts. Pure."""
+"""Match names as people write them: look-alike letters, accents, invisible characters, separators. Pure."""
 
 import re
 import unicodedata
@@ -6,9 +6,9 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+# A name up to this length, or one that is an ordinary word, matches inside a word only at a case change or a digit:
+# `IBMcluster`, never `sap` in `sapphire`.
 MAX_SHORT_NAME_CHARS = 3
-"""A name of no more letters, or that is itself a word of everybody's, is found within another word only where case or a digit sets it off:
-`IBMcluster`, never `sap` in `sapphire`."""
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Mn", "Me"})
 _LOOKALIKES = str.maketrans("аеорсухіјѕԁһкмтвнгαεορτυνικχß", "aeopcyxijsdhkmtbhraeoptuvikxs")
 _KEPT_WHITESPACE = "\n\t"
@@ -17,14 +17,13 @@ _LETTERS_PATTERN = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class FoldedText:
-    """A text as it is compared, and where each of its characters stands in the text as written. `cased` is the same before its case is folded."""
+    """A folded text with original positions. `cased` keeps case."""
 
     text: str
     cased: str
     at: Sequence[int]
 
     def get_original_span(self, start: int, end: int) -> tuple[int, int]:
-        """Where in the text as written a part of the folded one stands."""
         return self.at[start], self.at[end - 1] + 1 if end > start else self.at[start]
 
 
@@ -44,7 +43,7 @@ def _fold_char(char: str) -> str:
 
 
 def fold_text(text: str) -> FoldedText:
-    """As a reader sees it: look-alikes as the letters that they look like, every dash as the one on keyboards, nothing that is not visible."""
+    """Fold look-alike letters and dashes; drop invisible characters."""
     if text.isascii() and text.isprintable():
         return FoldedText(text.lower(), text, range(len(text)))
     cased, at = [], []
@@ -57,24 +56,24 @@ def fold_text(text: str) -> FoldedText:
 
 
 def split_name(name: str) -> tuple[str, ...]:
-    """The parts of a name, as they are compared: `Acme Corp.` and `acme-corp` have the same."""
+    """Return equal parts for `Acme Corp.` and `acme-corp`."""
     return tuple(filter(None, re.split(r"[\W_]+", fold_text(name).text)))
 
 
 @dataclass(frozen=True, slots=True)
 class NameMatcher:
-    """Names to look for, and the words that are everybody's although they hold one."""
+    """Names to find, and ordinary words that contain one."""
 
     known: Collection[str]
     ordinary: Collection[str] = frozenset()
 
     def build_pattern(self) -> re.Pattern[str] | None:
-        """All of them, the longest first; None for none."""
+        """Match longest names first; None without names."""
         forms = {r"[\W_]{0,3}".join(map(re.escape, parts)) for name in self.known if (parts := split_name(name))}
         return re.compile("|".join(sorted(forms, key=lambda one: (-len(one), one)))) if forms else None
 
     def iter_places(self, said: FoldedText, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-        """Start and end, in the folded text, of each name that stands for itself or within a word that is nobody's."""
+        """Yield folded spans, standalone or inside a word that is not ordinary."""
         at, words = 0, [found.span() for found in _LETTERS_PATTERN.finditer(said.text)]
         while found := pattern.search(said.text, at):
             start, end = found.span()
@@ -97,5 +96,5 @@ class NameMatcher:
 
 
 def _is_case_change(cased: str, at: int) -> bool:
-    """Whether the case changes there: `trainIBM`, `IBMcluster`."""
+    """`trainIBM`, `IBMcluster`."""
     return cased[at - 1].isupper() != cased[at].isupper()

@@ -1,4 +1,4 @@
-"""PCI addresses in one spelling: `0000:9b:00.0`, whatever the driver or tool printed."""
+"""PCI addresses in one spelling: `0000:9b:00.0`."""
 
 import re
 
@@ -6,7 +6,7 @@ _BDF_PATTERN = re.compile(r"(?:PCI:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f
 
 
 def normalize_bdf(text: str) -> str | None:
-    """`0000:9B:00`, `PCI:0000:9b:00`, `9b:00.0` or `00000000:9B:00.0` as `0000:9b:00.0`; None where there is no whole address."""
+    """Convert `9B:00`, `PCI:0000:9b:00`, `9b:00.0` or `00000000:9B:00.0` to `0000:9b:00.0`; else None."""
     found = _BDF_PATTERN.fullmatch(text.strip())
     if not found:
         return None

@@ -1,7 +1,7 @@
-"""The one choke point for secrets: everything that is stored, shown, sent to a model or logged has passed `redact`.
+"""The single choke point for secrets: what is stored, shown, logged or sent to a model passes `redact`.
 
-It takes out what opens a door (tokens, keys, passwords) and keeps what names a thing (PCI addresses, UUIDs, GUIDs, digests, hosts, IPs).
-Every pattern is bounded, so the cost is linear in the text; redacting twice changes nothing.
+Removes what grants access (tokens, keys, passwords); keeps identifiers (PCI addresses, UUIDs, digests, hosts, IPs).
+Every pattern is bounded: cost is linear in the text. Redacting twice changes nothing.
 """
 
 import json
@@ -41,14 +41,13 @@ _PLAIN_PATTERN = re.compile(
 )
 
 
+# names the place of a secret, not the secret
 _FILE_NAME_PATTERN = re.compile(r"""[_-]?(?:file|path)\\{0,6}["'`*]{0,3}[ \t]{0,8}(?:=|:)[ \t]{0,8}$""", re.IGNORECASE)
-"""A name that says where the secret lies, which is none."""
-MIN_PIN_DIGITS = 4
-"""Digits of a password that has nothing else; fewer are a count."""
+MIN_PIN_DIGITS = 4  # of an all-digit password; fewer are a count
 
 
 def _redact_value(found: re.Match[str]) -> str:
-    """The value gone, its quotes kept; a value that is plainly no secret (a number, a flag, a placeholder) stays."""
+    """Keep quotes, and obvious non-secrets: numbers, flags, placeholders."""
     head, value = found["head"], found["value"]
     opening = re.match(r"""\\*["']?""", value)
     quote = opening[0] if opening else ""
@@ -65,16 +64,15 @@ def _redact_value(found: re.Match[str]) -> str:
 
 
 _ALL_RULES: tuple[SecretRule, ...] = (*SECRET_RULES, *(SecretRule(needles, form) for needles, form in TOKEN_FORMS))
+# Lower-cases and merges digits, so lines that differ only in numbers share one needle search.
 _MASK_TABLE = bytes(ord("0") if chr(code).isdigit() else ord(chr(code).lower()) for code in range(128)).ljust(256, b"?")
-"""In lower case, and every digit alike: lines that differ in their numbers alone (times, counters, addresses) are one to whoever looks for a
-needle."""
 
 
 _LOWER_TABLE = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
 def _lower_ascii(text: str) -> str:
-    """In lower case and in ASCII, every character at the place that it had: needles are ASCII, and one byte a character is searched fastest."""
+    """Same length. Needles are ASCII, and one byte per character is searched fastest."""
     lower = text.lower()
     lower = lower if len(lower) == len(text) else text.translate(_LOWER_TABLE)
     return lower if lower.isascii() else lower.encode("ascii", "replace").decode("ascii")
@@ -85,8 +83,7 @@ def _mask_text(text: str) -> str:
 
 
 def _map_needles_to_rules(rules: range) -> dict[str, list[int]]:
-    """Needle, its digits masked → the rules that may apply to a line with it. A line that holds `--token` holds `token`: the shorter needle
-    finds it as well."""
+    """The shorter needle covers a longer one that contains it."""
     every = {number: [_mask_text(needle) for needle in _ALL_RULES[number].needles] for number in rules}
     masked = dict.fromkeys(needle for needles in every.values() for needle in needles)
     short = [needle for needle in masked if not any(other in needle for other in masked if other != needle)]
@@ -98,12 +95,12 @@ _NEEDLES = Needles(_RULES_BY_NEEDLE)
 _MASKED_NEEDLES = tuple(tuple(map(_mask_text, rule.needles)) for rule in _ALL_RULES)
 _RULES_WITH_DIGITS = frozenset(number for number, rule in enumerate(_ALL_RULES) if any(map(str.isdigit, "".join(rule.needles))))
 _RULES_WITH_VALUE = frozenset(number for number, rule in enumerate(_ALL_RULES) if "value" in rule.pattern.groupindex)
+# non-alphanumeric characters separate words
 _WORD_TABLE = bytes(code if chr(code).isalnum() and code < 128 else ord(" ") for code in range(256))
-"""What is no letter and no digit parts words."""
 
 
 def _map_beginnings_to_forms(rules: range) -> dict[str, list[tuple[str, int]]]:
-    """How a word begins, three characters at most → the needles that begin so, and their rules; "" → those that may stand anywhere."""
+    """First three characters → needles and rules; "" for those found anywhere."""
     found: dict[str, list[tuple[str, int]]] = {}
     for number in rules:
         for needle in _ALL_RULES[number].needles:
@@ -114,21 +111,19 @@ def _map_beginnings_to_forms(rules: range) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
-KEY_BODY_RULE = -1
-"""In place of a rule's number: the line looks like one of a key's, whatever it holds."""
+KEY_BODY_RULE = -1  # pseudo rule number: the line looks like part of a key
 _FORMS_BY_BEGINNING = _map_beginnings_to_forms(range(len(SECRET_RULES), len(_ALL_RULES)))
+# Minimum run of every recognisable token. Lines without such a run, which are most, skip the token search.
 MIN_TOKEN_CHARS = 20
-"""Characters without a blank or a slash in every token that tells itself by its form: most lines have no such word, and are not searched for any."""
 _TOKEN_TABLE = bytes(
     ord("a") if chr(code).isalnum() or chr(code) in "_-." else code if chr(code) == "\n" else ord(" ") for code in range(128)
 ).ljust(256)
-BLOCK_CHARS = 4 << 20
-"""Characters that are searched at a time, up to the next end of a line."""
+BLOCK_CHARS = 4 << 20  # searched at a time, up to the next line end
 _MAX_ROUNDS = 6
 
 
 def redact(text: str) -> str:
-    """The text without its secrets."""
+    """Return the text without its secrets."""
     for _ in range(_MAX_ROUNDS):
         before, plain = text, _redact_over_lines(text)
         text = "".join(_redact_until_stable(plain[start:end]) for start, end in _iter_blocks(plain))
@@ -138,23 +133,25 @@ def redact(text: str) -> str:
 
 
 class RedactedText(str):
-    """Text that has passed `redact`: what is made of it holds no secret either, and it need not be searched again. `cleaned` alone makes it."""
+    """Text that passed `redact`; its parts need no second search."""
 
     __slots__ = ()
 
 
 def redact_once(text: str) -> RedactedText:
-    """The text without its secrets, searched once however many doors it passes."""
+    """Redact, unless it is RedactedText already."""
     return text if isinstance(text, RedactedText) else RedactedText(redact(text))
 
 
-LOOKAHEAD_CHARS = 4096
-"""Characters that are read beyond what is kept: more than any secret that a bound could cut in two."""
+LOOKAHEAD_CHARS = 4096  # read beyond what is kept; longer than any secret that the limit could cut
 
 
 def redact_start(text: str, most: int) -> RedactedText:
-    """As much of the text without its secrets as `most` characters. It is cleaned before it is cut: half a secret is known to no rule. Of a text
-    that is too long to be read whole, the last word that was read goes, for it may be half of one."""
+    """Return at most `most` redacted characters.
+
+    Redacts before cutting, because no rule recognises half a secret; for that reason the last word of an incomplete
+    read is dropped.
+    """
     read = text[: 4 * most + LOOKAHEAD_CHARS]
     clean = redact_once(read)
     if len(read) < len(text):
@@ -167,14 +164,14 @@ def _find_last_blank(text: str) -> int:
 
 
 def redact_to_line(text: str, most: int) -> RedactedText:
-    """The same on one line. Its lines are joined once they are clean, and what they say together is looked at again."""
+    """Do as `redact_start`, on one line; redact the joined lines again."""
     start = redact_start(text, 4 * most)
     line = " ".join(start.split())
     return RedactedText((redact_once(line) if "\n" in start.strip() else line)[:most])
 
 
 def redact_data(value: Any, but: Collection[str] = ()) -> Any:
-    """Plain data with every text in it clean, except what stands under the names `but`: ids that whoever reads them compares."""
+    """Redact every text in plain data, except under names in `but`: ids that are compared."""
     if isinstance(value, str):
         return redact_once(value)
     if isinstance(value, Mapping):
@@ -183,7 +180,7 @@ def redact_data(value: Any, but: Collection[str] = ()) -> Any:
 
 
 def redact_stored_data(value: Any) -> Any:
-    """Plain data as it may be stored: the very same where no text in it holds a secret, which is seen in one search of all of them."""
+    """Return the same object if one search of all texts finds no secret."""
     said = "\n\n\n".join(dict.fromkeys(_iter_texts(value)))
     return value if not said or redact(said) == said else _redact_texts(value)
 
@@ -209,7 +206,7 @@ def _redact_texts(value: Any) -> Any:
 
 
 def _redact_over_lines(text: str) -> str:
-    """Without what goes over several lines, or hides in numbers."""
+    """Multi-line keys, and byte arrays."""
     if "PRIVATE KEY" in text or "Private-Lines: " in text:
         text = _PEM_PATTERN.sub(lambda found: f"[redacted {found['what'].lower()}]", _redact_private_keys(text))
     return _BYTES_PATTERN.sub(_redact_byte_array, text) if '"MESSAGE"' in text else text
@@ -222,7 +219,7 @@ def _redact_private_keys(text: str) -> str:
 
 
 def _iter_blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Whole lines, some megabytes at a time: a large log is not split into lines all at once."""
+    """Whole lines: a large log is not split at once."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + BLOCK_CHARS) + 1 or len(text)
@@ -231,8 +228,7 @@ def _iter_blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _redact_until_stable(text: str) -> str:
-    """A block without its secrets. Taking one out may bring another within a pattern's bounds: what changed is looked at again, with the lines
-    from which it can be reached; a second look is rare, a third unheard of."""
+    """Repeat around changed lines: a removal may bring another secret within a pattern's bounds."""
     clean = _redact_block(text)
     if clean == text:
         return text
@@ -254,13 +250,13 @@ def _list_changed_lines(before: Sequence[str], after: Sequence[str]) -> list[int
 
 
 def _redact_block(text: str) -> str:
-    """What is disguised, what is written plainly, and then what texts within the text hold: what a quote ends is known before it is read as one."""
+    """Plain secrets before escaped ones: a quote's end must be known before it is unescaped."""
     text = _redact_disguised(text)
     return _redact_escaped(text) if has_escapes(text) else text
 
 
 def _redact_escaped(text: str) -> str:
-    """Without the secrets of texts within the text. Few lines with escapes hold any: all are asked together first."""
+    """Few lines hold secrets, so all are checked together first."""
     lines = text.split("\n")
     some = [at for at, line in enumerate(lines) if has_escapes(line)]
     said = "\n".join(lines[at] for at in some)
@@ -278,7 +274,6 @@ def _redact_escaped(text: str) -> str:
 
 
 def _redact_inner_text(text: str) -> str:
-    """What an escaped text holds, without its secrets."""
     return _redact_disguised(_redact_over_lines(text))
 
 
@@ -289,7 +284,6 @@ def _redact_disguised(text: str) -> str:
 
 
 def _redact_lines(lines: list[str], some: Sequence[int]) -> None:
-    """The same for some of the lines, in place."""
     for at in some:
         if may_hide(lines[at]):
             lines[at] = redact_disguised(lines[at], _redact_plain)
@@ -305,8 +299,7 @@ def _redact_lines(lines: list[str], some: Sequence[int]) -> None:
 
 
 def _redact_plain(text: str) -> str:
-    """Machines print the same lines over and over, and nearly all of them hold no needle: what to do is settled once for all lines that differ
-    in their numbers alone."""
+    """One plan per masked line: machines repeat lines that differ only in numbers."""
     masked = _mask_text(text).split("\n")
     plans = _build_plans(masked)
     if not plans:
@@ -325,8 +318,10 @@ def _redact_plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _LinePlan:
-    """What may find something in a line: these rules, and `spread` if one of them holds. Of the `exact` ones it is to be seen first whether
-    they hold, for their needles have digits; `sure` where another does. `body`: it looks like a line of a key."""
+    """Rules for a line. `spreads`: it may affect other lines. `body`: it looks like part of a key.
+
+    `exact` rules have digits in their needles, so the raw line decides; `sure`: another rule's needle is present.
+    """
 
     rules: tuple[int, ...]
     exact: tuple[int, ...]
@@ -349,7 +344,6 @@ def _apply_plan(plan: _LinePlan, lines: list[str], at: int, masked: str) -> None
 
 
 def _build_plans(masked: Iterable[str]) -> dict[str, _LinePlan]:
-    """What to do with each masked line that may hold a secret."""
     plans = {}
     for line, numbers in _find_suspect_lines("\n".join(dict.fromkeys(masked))).items():
         plan = _build_plan(line, numbers)
@@ -373,13 +367,13 @@ def _may_apply(masked: str, rule: SecretRule) -> bool:
 
 @lru_cache(4096)
 def _list_rules_for(needles: frozenset[str]) -> tuple[Sequence[int], Sequence[int]]:
-    """The rules that have one of these needles, and those that have a longer one, which is still to be looked for."""
+    """Return sure rules, and those with a longer needle still to be checked."""
     sure = {number for needle in needles for number in _RULES_BY_NEEDLE[needle] if needle in _MASKED_NEEDLES[number]}
     return tuple(sure), tuple({number for needle in needles for number in _RULES_BY_NEEDLE[needle]} - sure)
 
 
 def _find_suspect_lines(masked: str) -> dict[str, set[int]]:
-    """Masked lines that may hold a secret, and the numbers of the rules that may find it."""
+    """Masked lines with candidate rules."""
     found: dict[str, set[int]] = {}
     for (start, end), needles in _NEEDLES.find_in_text(masked).items():
         sure, maybe = _list_rules_for(frozenset(needles))
@@ -395,14 +389,13 @@ def _find_suspect_lines(masked: str) -> dict[str, set[int]]:
 
 
 def _iter_forms_in(long: str) -> Iterator[tuple[str, int]]:
-    """Needles of tokens that are there. A hundred are not searched for where no word begins as they do."""
+    """Search only needles that match a word's beginning."""
     begin = {word[:3].decode() for word in set(long.encode().translate(_WORD_TABLE).split())}
     for head in (*(_FORMS_BY_BEGINNING.keys() & begin), ""):
         yield from (row for row in _FORMS_BY_BEGINNING[head] if row[0] in long)
 
 
 def _iter_lines_with(text: str, needle: str) -> Iterator[str]:
-    """Every line that holds it, once."""
     at = text.find(needle)
     while at >= 0:
         end = text.find("\n", at)
@@ -412,7 +405,7 @@ def _iter_lines_with(text: str, needle: str) -> Iterator[str]:
 
 
 def _select_lines_with_long_words(masked: str) -> str:
-    """The lines that have a word long enough to be a token."""
+    """Lines with a word long enough for a token."""
     words, run = masked.encode().translate(_TOKEN_TABLE), b"a" * MIN_TOKEN_CHARS
     lines, at = [], words.find(run)
     while at >= 0:
@@ -431,7 +424,7 @@ def _holds_needle(line: str, needles: tuple[str, ...]) -> bool:
 
 
 def _may_assign(masked: str, needles: tuple[str, ...]) -> bool:
-    """Whether something may be assigned to a secret's name: only the parts of the line around a needle that a sign follows are looked at."""
+    """Check only around needles followed by a sign."""
     sign = max(masked.rfind("="), masked.rfind(":")) + 1
     for needle in needles:
         at = masked.find(needle, 0, sign)
@@ -445,7 +438,7 @@ def _may_assign(masked: str, needles: tuple[str, ...]) -> bool:
 
 
 def _redact_byte_array(found: re.Match[str]) -> str:
-    """journald writes an unclean message as an array of bytes: a secret may hide there, so it is read before it is kept."""
+    """journald encodes an unclean message as bytes, which could hide a secret."""
     numbers = [int(number) for number in found[2].split(",") if number.strip().isdigit()]
     said = bytes(number for number in numbers if number < 256).decode("utf-8", "replace")
     clean = redact(said)
@@ -453,17 +446,15 @@ def _redact_byte_array(found: re.Match[str]) -> str:
 
 
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# look like a space
 BLANK_CHARS = frozenset("\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000")
-"""What looks like a space and is none."""
 _INVISIBLE_CHARS = BLANK_CHARS | frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
-_VARIATION_RANGES = ((0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
-"""Variation selectors: whole texts have been smuggled past readers in them."""
+_VARIATION_RANGES = ((0xFE00, 0xFE0F), (0xE0100, 0xE01EF))  # variation selectors, which can smuggle whole texts
 _ODD_PATTERN = re.compile(r"[^\x20-\x7e\n\t]")
 
 
 def show_invisible(text: str) -> str:
-    """Control, bidi, zero-width and blank look-alike characters become their code, `‹U+202E›`, so that text shows what it holds; new lines
-    and tabs stay."""
+    """Show control, bidi, zero-width and blank characters as `‹U+202E›`. New lines and tabs stay."""
     return _ODD_PATTERN.sub(_spell_char, text)
 
 

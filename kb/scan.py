@@ -1,23 +1,25 @@
-"""Finding the few interesting lines of a large text: substring searches only, each line visited once, a monster line cut."""
+"""Find the few interesting lines of a large text by substring search."""
 
 from collections.abc import Iterable, Sequence
 
 from ahocorasick_rs import AhoCorasick
 
-MAX_LINE_CHARS = 16_384
-"""Characters of a line that are looked at: a tenant can print a line of any length."""
+MAX_LINE_CHARS = 16_384  # read per line: a tenant can print a line of any length
 
 DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 
 
 def zero_digits(line: str) -> str:
-    """Every digit a zero: lines that differ in their numbers alone become one."""
+    """Zero digits, so that lines differing only in numbers become equal."""
     return line.encode("utf-8", "replace").translate(DIGITS_TO_ZERO).decode("utf-8", "replace")
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines as a shell, awk and the node kit see them: a new line ends one, and nothing else does. `str.splitlines` would also end one at
-    a form feed, U+0085 or U+2028, which anybody may put into the name of a process: what follows would pose as a line about somebody else."""
+    r"""Split at `\n` only, like a shell, awk and the node kit.
+
+    `str.splitlines` also splits at form feed, U+0085 or U+2028, which any user can put into a process name to forge a
+    line.
+    """
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -28,18 +30,17 @@ Span = tuple[int, int]
 
 
 class Needles:
-    """Words to look for, all of them in one pass over a text, however many there are. None holds the end of a line."""
+    """Multi-needle search in one pass. No needle holds a line end."""
 
     def __init__(self, needles: Iterable[str]) -> None:
         self._needles = tuple(dict.fromkeys(needles))
         self._search = AhoCorasick(self._needles)
 
     def find_in_line(self, line: str) -> set[str]:
-        """Those that the line holds."""
         return {self._needles[which] for which, _, _ in self._search.find_matches_as_indexes(line, overlapping=True)}
 
     def find_in_text(self, text: str) -> dict[Span, set[str]]:
-        """Start and end of every line that holds any, in order, and those that it holds."""
+        """Return spans of lines with a match, in order, and their needles."""
         lines: dict[Span, set[str]] = {}
         end = -1
         for which, at, until in self._search.find_matches_as_indexes(text, overlapping=True):  # by where they end
@@ -52,5 +53,5 @@ class Needles:
 
 
 def cut_lines(text: str, spans: Sequence[Span]) -> list[tuple[int, str]]:
-    """The lines themselves with their starts, without a carriage return at the end, cut at LONGEST."""
+    """Cut at MAX_LINE_CHARS, without trailing carriage return."""
     return [(start, text[start : min(end, start + MAX_LINE_CHARS)].rstrip("\r")) for start, end in spans]

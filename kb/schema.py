@@ -1,16 +1,15 @@
-"""Shapes of data that people write, as pydantic models; what does not fit is told in words for who wrote it. Pure."""
+"""Base of pydantic models for files that people write, with readable messages. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
-Loc = tuple[str | int, ...]
-"""The way from a document's top to a part of it: names of mappings and numbers of lists."""
+Loc = tuple[str | int, ...]  # path into a document: mapping keys and list indices
 
 
 def squash_blanks(text: str) -> str:
-    """One line, single blanks: what prose in a file is read as, however it was wrapped."""
+    """Collapse blanks, so that wrapping does not matter."""
     return " ".join(text.split())
 
 
@@ -25,15 +24,14 @@ class StrictModel(BaseModel):
     """A mapping of a file: these fields and no others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    removed_fields: ClassVar[Mapping[str, str]] = {}
-    """Fields that existed once: what to write or do instead."""
+    removed_fields: ClassVar[Mapping[str, str]] = {}  # former fields, and what to write instead
 
 
 def iter_complaints(why: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Loc, str]]:
-    """What a validation found, as place and sentence: `groups.train.port: port must be a whole number, not 'ssh'`."""
+    """Yield place and sentence: `groups.train.port: port must be a whole number, not 'ssh'`."""
     for error in why.errors(include_url=False):
         if error["type"] == "too_short" and error["input"]:
-            continue  # pydantic counts what is left once it has refused the items
+            continue  # pydantic counts only the items that it accepted
         loc = tuple(step for step in error["loc"] if step != "[key]")
         about = loc[:-1] if error["type"] in _MAPPING_ERRORS else loc
         where = ".".join(map(str, about))
@@ -41,8 +39,7 @@ def iter_complaints(why: ValidationError, model: type[BaseModel]) -> Iterator[tu
             yield loc, f"{where}: {said}" if where else said
 
 
-_MAPPING_ERRORS = ("missing", "extra_forbidden")
-"""Problems of a mapping, though their place is that of a field."""
+_MAPPING_ERRORS = ("missing", "extra_forbidden")  # problems of the mapping although pydantic reports a field
 _KIND_TEXTS = {
     "string_type": "text",
     "float_type": "a number",
@@ -83,7 +80,6 @@ def _format_sentence(kind: str, loc: Loc, error: Any, model: type[BaseModel]) ->
 
 
 def _find_model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
-    """The model of the mapping at a place."""
     for step in loc:
         inside = model.model_fields.get(step) if isinstance(step, str) else None
         model = (_find_model_in(inside.annotation) if inside else None) or model
@@ -95,7 +91,6 @@ def _format_fields(model: type[BaseModel]) -> str:
 
 
 def _find_model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model that a field, or a list or mapping, is made of."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for part in get_args(annotation) if (found := _find_model_in(part))), None)

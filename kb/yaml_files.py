@@ -1,8 +1,4 @@
-"""YAML files read into pydantic models. All problems of a file are told at once, each with its file and line, in words for who wrote it.
-
-A model says the shape, a validator of a type what one field can say for itself; what needs its neighbours is noted by the reader, with the
-place of what it is about.
-"""
+"""Read YAML files into pydantic models; reports all problems of a file at once, with file and line."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,7 +17,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class FilePosition:
-    """Where something stands. Reads `file:line`."""
+    """A position, printed as `file:line`."""
 
     file: Path
     line: int = 1
@@ -32,7 +28,7 @@ class FilePosition:
 
 @dataclass(slots=True)
 class Problems:
-    """What is wrong with the files read so far. Readers note and go on; the caller refuses once, with everything."""
+    """Problems so far: readers add and continue, the caller refuses once with all."""
 
     found: list[str] = field(default_factory=list)
 
@@ -42,14 +38,14 @@ class Problems:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One file: its plain value, and the places of what is in it."""
+    """A file's plain value and positions."""
 
     file: Path
     plain: Any
     root: yaml.Node
 
     def find_position(self, *loc: str | int) -> FilePosition:
-        """Where a part stands, a named one at its name; for what is not there, the nearest thing around it."""
+        """Return a part's position (at its name), or its nearest enclosing part's."""
         node, line = self.root, self.root.start_mark.line
         for step in loc:
             found = _find_child(node, step)
@@ -59,7 +55,7 @@ class Document:
         return FilePosition(self.file, line + 1)
 
     def note_taken_ids(self, rows: str, taken: set[str], problems: Problems, says: str) -> None:
-        """Notes each row of a list whose `id` is taken already, also of a file that is refused; the ids of the others are taken now."""
+        """Note rows whose `id` is taken, even in a refused file."""
         given = self.plain.get(rows) if isinstance(self.plain, dict) else None
         for at, row in enumerate(given if isinstance(given, list) else []):
             name = row.get("id") if isinstance(row, dict) else None
@@ -69,13 +65,14 @@ class Document:
 
 
 def list_yaml_files(folder: Path) -> list[Path]:
-    """The YAML files of a folder, in the order of their names."""
     return sorted(folder.glob("*.y*ml"))
 
 
 def read_document(path: Path, problems: Problems, only: Callable[[str], str] = str) -> Document | None:
-    """The document of a file, or None with the reason noted. Names that stand twice and values that are not plain data are noted too. `only`
-    makes YAML of what the file holds, each line where it stood."""
+    """Read a file, or note why not.
+
+    Notes duplicate names and odd values. `only` extracts YAML, keeping line numbers.
+    """
     try:
         root = yaml.compose(_require_bounded(only(path.read_text(encoding="utf-8"))), Loader=_LOADER)
         if root is not None:
@@ -94,22 +91,18 @@ def read_document(path: Path, problems: Problems, only: Callable[[str], str] = s
     return None
 
 
-MAX_DEPTH = 64
-"""Levels that may lie in each other. Measured: libyaml's composer ends the whole process somewhere above 20,000."""
+MAX_DEPTH = 64  # nesting levels; libyaml's composer crashes the process somewhere above 20,000 (measured)
 
 
-MAX_REPORTED_PROBLEMS = 200
-"""Problems of one file that are told; the rest is told once these are mended."""
-MAX_ALIAS_VALUES = 200_000
-"""Values that aliases may stand for, counted as often as they are repeated: nine lines of nine aliases each stand for a milliard."""
+MAX_REPORTED_PROBLEMS = 200  # per file; further ones appear once these are fixed
+MAX_ALIAS_VALUES = 200_000  # values after alias expansion: nine lines of nine aliases each expand to a billion
 
-MAX_VALUES = 100_000
-"""Names and values that a file may write down. Measured: 400,000 took fifteen seconds to become values with their lines."""
+MAX_VALUES = 100_000  # names and values per file; 400,000 took 15 s to convert with line numbers (measured)
 
 
 @dataclass(slots=True)
 class _ContainerSize:
-    """What has been read of one container: its values, with what aliases repeat, and the levels below it."""
+    """Values (aliases expanded) and depth of one container."""
 
     anchor: str | None = None
     values: int = 1
@@ -121,7 +114,7 @@ class _ContainerSize:
 
 
 def _require_bounded(text: str) -> str:
-    """The same text. Raises YAMLError at the line where it is nested too deeply, holds too much, or where its aliases repeat too much."""
+    """Raises YAMLError where it is too deep, too large, or aliases expand too far."""
     open_, known, repeated = [_ContainerSize()], dict[str, _ContainerSize](), 0
     for event in _iter_events(text):
         levels = len(open_) - 1
@@ -154,16 +147,17 @@ def _iter_events(text: str) -> Iterator[yaml.Event]:
 
 
 def _build_marked_error(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
-    mark: Any = event.start_mark  # libyaml's own mark, which the stubs take for another
+    mark: Any = event.start_mark  # libyaml's own mark type, unknown to the stubs
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
+# raised by PyYAML's constructors besides YAMLError: `2026-13-45`, `!!timestamp no`, `!!bool 7`, a number of 5,000
+# digits
 _SCALAR_ERRORS = (ValueError, OverflowError, AttributeError, TypeError, LookupError)
-"""What PyYAML's own constructors raise beside YAMLError: `2026-13-45`, `!!timestamp no`, `!!bool 7`, a number of five thousand digits."""
 
 
 def load_plain(text: str) -> Any:
-    """What a text says, where nobody needs to know which line said it. Raises YAMLError, also for what is too deep or repeats too much."""
+    """Load without line numbers. Raises YAMLError, also beyond the limits."""
     try:
         return yaml.load(_require_bounded(text), Loader=_LOADER)  # noqa: S506  # a safe loader, libyaml's where there is one
     except _SCALAR_ERRORS as why:
@@ -171,17 +165,17 @@ def load_plain(text: str) -> Any:
 
 
 def validate_document(document: Document, model: type[AnyModel], problems: Problems, context: Any = None) -> AnyModel | None:
-    """A document as `model`, or None with every reason noted."""
+    """Return None after noting every problem."""
     try:
         return model.model_validate(document.plain, context=context)
     except ValidationError as why:
-        for loc, what in islice(iter_complaints(why, model), MAX_REPORTED_PROBLEMS):  # finding a place costs as much as its mapping is long
+        for loc, what in islice(iter_complaints(why, model), MAX_REPORTED_PROBLEMS):  # finding a position is linear in its mapping
             problems.add(document.find_position(*loc), what)
         return None
 
 
 def _find_child(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
-    """The line and the node of one step down. Of a name that stands twice the last; a merged-in name where it was written."""
+    """The last of duplicate names; merged names where they are written."""
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return node.value[step].start_mark.line, node.value[step]
     if not isinstance(node, yaml.MappingNode):
@@ -198,13 +192,12 @@ _CONTAINERS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
 def _list_merged_nodes(node: yaml.MappingNode) -> list[yaml.Node]:
-    """What `<<:` brings into a mapping."""
     merged = [value for key, value in node.value if key.tag == _MERGE]
     return [base for value in merged for base in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
 
 
 class _PlainConverter:
-    """Turns the YAML nodes of one file into plain values, noting what is none."""
+    """Converts YAML nodes to plain values; notes others."""
 
     def __init__(self, path: Path, problems: Problems) -> None:
         self._path, self._problems, self._scalars = path, problems, yaml.SafeLoader("")
@@ -212,7 +205,6 @@ class _PlainConverter:
         self._open: set[int] = set()
 
     def convert(self, node: yaml.Node) -> Any:
-        """The value of a node; an alias has the value of its anchor."""
         if isinstance(node, yaml.ScalarNode):
             return node.value if node.tag == _STR else self._convert_scalar(node)
         if id(node) in self._open:

@@ -1,6 +1,6 @@
-"""GPUs as their vendors describe them: what each computes, reads and moves a second at best, and at which clock. Pure look-ups over a table.
+"""Vendors' peak rates and clocks of GPUs.
 
-Rates of matrix products are dense ones, links count one direction. What a vendor does not state, or a GPU does not have, is None or zero, never a guess.
+Matrix rates are dense, link rates one-way; None or zero if unstated. Pure.
 """
 
 import fnmatch
@@ -16,10 +16,10 @@ PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp8", "tf32")
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """One GPU in the server that it is mostly sold in.
+    """One GPU in its most common server. Rates are FLOP/s and bytes/s.
 
-    Rates are FLOP/s and bytes/s. `node` GPUs are in a server and `domain` joined by NVLink, with or without switches that add up `in_switch`;
-    `network` is the part of a GPU in its server's adapters, 0 where servers differ. Peaks hold at `rated_mhz`; `max_mhz` is the highest SM clock.
+    `node`: GPUs per server. `domain`: GPUs joined by NVLink, `in_switch`: by reducing switches. `network`: a GPU's part
+    of the adapters, 0 if servers differ. Peaks hold at `rated_mhz`; `max_mhz` is the highest SM clock.
     """
 
     name: str
@@ -41,27 +41,26 @@ class Accelerator:
     clock_source: str
 
     def get_peak_flops(self, precision: Precision) -> float | None:
-        """Dense FLOP/s of matrix products, None where it has no such unit."""
+        """Return dense matrix FLOP/s; None without that precision."""
         return dict(self.flops).get(precision)
 
     def get_clock_share(self, mhz: float | None) -> float:
-        """The part of its peak that a GPU has at an SM clock; no clock above the rated one is relied on."""
+        """Return the share of peak at an SM clock, at most 1."""
         return 1.0 if mhz is None else min(1.0, max(mhz, 1.0) / self.rated_mhz)
 
     def matches_product(self, product: str) -> bool:
-        """Whether nvidia-smi's product name is one of it."""
         return any(fnmatch.fnmatch(product.lower(), pattern.lower()) for pattern in self.products)
 
 
 @cache
 def load_accelerators() -> dict[str, Accelerator]:
-    """Every GPU by its name."""
+    """Return every GPU by name."""
     return {row["name"]: _build_accelerator(row) for row in load_table("accelerators")}
 
 
 @lru_cache(maxsize=256)
 def find_accelerator(product: str) -> Accelerator | None:
-    """The GPU that nvidia-smi calls so."""
+    """Return the GPU with this nvidia-smi product name, or None."""
     return next((one for one in load_accelerators().values() if one.matches_product(product)), None)
 
 

@@ -1,4 +1,4 @@
-"""NCCL versions that are known to be bad, with who says so. Pure look-ups; a version that is not in the table is not thereby good."""
+"""NCCL versions known to be bad, with sources. Others are not thereby good. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ VersionNumbers = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class BadNcclRange:
-    """One range of versions, both ends in it. `fixed`: the first good one, "" when unknown; `where`: on what machines, "" for all."""
+    """One inclusive range of versions. `fixed`: first good one or ""; `where`: affected machines, "" for all."""
 
     first: VersionNumbers
     last: VersionNumbers
@@ -26,7 +26,7 @@ class BadNcclRange:
 
 @cache
 def load_bad_ranges() -> tuple[BadNcclRange, ...]:
-    """Every range."""
+    """Return all known bad ranges."""
     return tuple(
         BadNcclRange(
             parse_version(row["first"]),
@@ -42,12 +42,12 @@ def load_bad_ranges() -> tuple[BadNcclRange, ...]:
 
 
 def parse_version(version: str) -> VersionNumbers:
-    """2.27.7 of `2.27.7+cuda12.4`; nothing of what is no version."""
+    """Parse `2.27.7+cuda12.4` to (2, 27, 7); return () for others."""
     found = re.match(r"\d{1,4}(?:\.\d{1,4}){1,2}(?![\d.])", version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 def find_known_bad(version: str) -> tuple[BadNcclRange, ...]:
-    """What is known against a version; nothing where it has fewer than three parts."""
+    """Return known problems; none for a version of fewer than three parts."""
     asked = parse_version(version)
     return tuple(row for row in load_bad_ranges() if len(asked) == 3 and row.first <= asked <= row.last)

@@ -1,7 +1,7 @@
-"""Decodes NVLink 5 errors (Blackwell, Xid 144 to 150): which unit, how bad, what to do. Pure.
+"""Decode NVLink 5 errors (Blackwell, Xid 144 to 150). Pure.
 
-The message's first hex word (intrInfo) selects unit and reason by a bit pattern that changed with driver branch R575, the second
-(errorStatus) the error.
+The first hex word (intrInfo) selects unit and reason by bits that changed with driver branch R575; the second
+(errorStatus) is the error.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ _SEVERITY_RANKS: Mapping[str, int] = {"fatal": 2, "link": 1, "nonfatal": 0}
 
 @dataclass(frozen=True, slots=True)
 class NvlinkError:
-    """`action` is for now, `investigate` for later."""
+    """A decoded error. `action` is immediate, `investigate` for later."""
 
     xid: int
     unit: str
@@ -39,9 +39,9 @@ class _TableRow:
 
 
 def decode_nvlink_error(xid: int, intrinfo: int | str, errorstatus: int | str, driver: str = "") -> NvlinkError | None:
-    """What an error means, or None where the table does not say. Of several errors reported at once the worst.
+    """Return the decoded error, the most severe of simultaneous ones, or None.
 
-    Words may be numbers or hex text. `driver` (`570.86.15`) selects the layout; without it the newer one is tried first.
+    Words are numbers or hex text. `driver` (`570.86.15`) selects the layout; without it the newer one is tried first.
     """
     try:
         words = _parse_hex(intrinfo), _parse_hex(errorstatus)
@@ -83,7 +83,7 @@ def _matches_bits(pattern: str, word: int) -> bool:
 
 
 def _matches_status(wanted: tuple[int, ...], status: int) -> bool:
-    """An empty column fits anything. One-bit errors may be reported together; numbers must be equal."""
+    """Empty matches anything. Single-bit errors may be combined; numbers must be equal."""
     return not wanted or any(status == want or (_is_one_bit(want) and status & want) for want in wanted)
 
 

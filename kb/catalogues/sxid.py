@@ -1,4 +1,4 @@
-"""SXid: error numbers of the NVSwitches up to Hopper. Pure look-ups."""
+"""SXid error codes of NVSwitches up to Hopper. Pure look-ups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Fatal = Literal["always", "potentially", "no", "unstated"]
 
 @dataclass(frozen=True, slots=True)
 class SXid:
-    """One code. `fatal` is what the fabric manager guide says; the kernel's own word in the message counts for more."""
+    """One code. `fatal` follows the fabric manager guide; the kernel message takes precedence."""
 
     code: int
     name: str
@@ -23,7 +23,7 @@ class SXid:
 
 @cache
 def load_sxids() -> Mapping[int, SXid]:
-    """Every code that the switch driver can print."""
+    """Return every code that the switch driver can print."""
     return {
         int(row["sxid"]): SXid(int(row["sxid"]), row["name"], row["unit"], row["meaning"], row["fatal"])  # type: ignore[arg-type]  # tested
         for row in load_table("sxid")
@@ -31,5 +31,5 @@ def load_sxids() -> Mapping[int, SXid]:
 
 
 def find_sxid(code: int) -> SXid | None:
-    """What a code means, or None where the catalogue does not know it."""
+    """Return a code's row, or None."""
     return load_sxids().get(code)

@@ -1,4 +1,4 @@
-"""Xid: the driver's error numbers. What each means, what to do, and what it says when one keeps coming. Pure look-ups and rules."""
+"""Xid codes: meaning, action, and what repeats imply. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +11,14 @@ from kb.catalogues.table import load_table
 Critical = Literal["yes", "watch", "no"]
 Repeat = Literal["same_tpc", "same_gpu", "scattered"]
 
-SAME_OCCASION_SECONDS = 60.0
-"""Errors this close in time belong to one occasion."""
+SAME_OCCASION_SECONDS = 60.0  # errors this close in time count as one occasion
+# occasions of Xid 13 or 31 needed before their pattern counts; one crash prints dozens of lines and is one occasion
 MIN_REPEAT_OCCASIONS = 3
-"""Occasions on which Xid 13 or 31 must come before its pattern says anything. One crash prints dozens of lines: that is one occasion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """One code. `immediate` and `investigate` name NVIDIA's action classes; `kind` what it is about."""
+    """One code. `immediate` and `investigate` are NVIDIA's action classes; `kind` is the subject."""
 
     code: int
     mnemonic: str
@@ -31,7 +30,7 @@ class Xid:
 
 
 class Occurrence(Protocol):
-    """An Xid event in a kernel log (kb.logs.event.LogEvent has it)."""
+    """An Xid event, as kb.logs.event.LogEvent."""
 
     @property
     def kind(self) -> str: ...
@@ -49,19 +48,19 @@ class Occurrence(Protocol):
 
 @cache
 def load_xids() -> Mapping[int, Xid]:
-    """Every code, 1 to 172."""
+    """Return all codes, 1 to 172."""
     return {xid.code: xid for xid in map(_parse_row, load_table("xid"))}
 
 
 def find_xid(code: int) -> Xid | None:
-    """What a code means, or None where the catalogue does not know it."""
+    """Return a code's row, or None."""
     return load_xids().get(code)
 
 
 def classify_repeats(events: Iterable[Occurrence], codes: Sequence[int] = (13, 31)) -> dict[str, Repeat]:
-    """Device → how its application-looking errors repeat, for devices with enough of them.
+    """Classify how application-like errors repeat, per device with enough occasions.
 
-    The same GPC and TPC on every occasion is hardware. One GPU only makes hardware likely; several GPUs make the program likely.
+    The same GPC and TPC each time means hardware. One GPU makes hardware likely, several the program.
     """
     by_device: dict[str, list[Occurrence]] = {}
     for event in events:
@@ -90,7 +89,7 @@ def _parse_row(row: Mapping[str, str]) -> Xid:
 
 
 def _count_occasions(events: Sequence[Occurrence]) -> int:
-    """How often it happened: processes that met it, or moments more than TOGETHER_S apart. Where neither is known each event is one."""
+    """Count processes or moments more than SAME_OCCASION_SECONDS apart; without either, single events."""
     pids = {pid for event in events for pid in (event.attrs.get("pids") or [event.attrs.get("pid")]) if pid is not None}
     spans = sorted(span for event in events if (span := _get_time_span(event)))
     if not pids and not spans:
@@ -105,7 +104,7 @@ def _count_occasions(events: Sequence[Occurrence]) -> int:
 
 
 def _get_time_span(event: Occurrence) -> tuple[datetime, datetime, int] | None:
-    """First and last time of an event that stands for several, and how many."""
+    """Return first time, last time and count."""
     first, last = event.attrs.get("first"), event.attrs.get("last")
     if isinstance(first, str) and isinstance(last, str):
         return datetime.fromisoformat(first), datetime.fromisoformat(last), int(event.attrs.get("count", 1))
@@ -113,7 +112,7 @@ def _get_time_span(event: Occurrence) -> tuple[datetime, datetime, int] | None:
 
 
 def _is_one_place(events: Sequence[Occurrence]) -> bool:
-    """Whether every exception that names a place names the same, on enough occasions."""
+    """All located exceptions name one GPC and TPC, often enough."""
     placed = [event for event in events if event.attrs.get("gpc") is not None and event.attrs.get("tpc") is not None]
     places = {(event.attrs["gpc"], event.attrs["tpc"], event.attrs.get("mig")) for event in placed}
     several = any("migs" in event.attrs for event in placed)  # each MIG instance counts its own GPCs
@@ -121,6 +120,6 @@ def _is_one_place(events: Sequence[Occurrence]) -> bool:
 
 
 def _has_dominant_device(times: Mapping[str, int]) -> bool:
-    """Whether one device has nearly all of them: a stray error elsewhere does not acquit it."""
+    """A stray error elsewhere does not clear the device."""
     most = max(times.values())
     return most >= MIN_REPEAT_OCCASIONS and most >= 0.75 * sum(times.values())

@@ -1,6 +1,6 @@
-"""The words for one cause in one language. English stands with the leaves of the taxonomy, other languages in a file each beside this one.
+"""Customer wording of causes:
 
-A leaf of a site's own has its English everywhere: better the wrong language than none.
+English in the taxonomy's leaves, other languages here. A site's own leaf stays English.
 """
 
 import re
@@ -20,8 +20,7 @@ FOLDER = Path(__file__).parent
 ENGLISH = "en"
 _PART_PATTERN = re.compile(r", (?=your|Ihre?\b)")
 _PROMISE_PATTERN = re.compile(r"\b(?:(?:is|are) (?:being|taken|replaced|restarted)|will be|wird|werden)\b")
-_MUST_PATTERN = re.compile(r"\b(?:muss|müssen|sollten?)\b")
-"""Needs to be done, and nobody says that it is."""
+_MUST_PATTERN = re.compile(r"\b(?:muss|müssen|sollten?)\b")  # says what needs to be done, not that the provider does it
 _COMMENT_PATTERN = re.compile(r"(?<!\S)# ([^#\s][^#\n]*)$")
 
 
@@ -35,7 +34,7 @@ class BadWords(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CauseWords:
-    """What a customer reads about one cause. `fix` is there where the cause is theirs to mend."""
+    """Wording of one cause. `fix` is set if the customer can repair it."""
 
     title: str
     words: str
@@ -51,19 +50,18 @@ class _CauseModel(StrictModel):
 
 class _LanguageModel(StrictModel):
     language: Annotated[Text, Field(pattern=r"^[a-z]{2}$")]
+    # translations of comments in paste blocks, by the English text
     comments: dict[str, Text] = Field(default_factory=dict)
-    """What the comments in blocks to paste say, by their English."""
     causes: dict[str, _CauseModel]
 
 
 @dataclass(frozen=True)
 class CustomerWords:
-    """All causes in all languages: `in_language[language][label]`."""
+    """Wording of all causes: `in_language[language][label]`."""
 
     taxonomy: Taxonomy
     in_language: Mapping[str, Mapping[str, _CauseModel]]
-    comments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Language → a comment of a block in English → the same."""
+    comments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # language → English comment → translation
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -71,7 +69,7 @@ class CustomerWords:
         return (ENGLISH, *sorted(self.in_language))
 
     def get_cause_words(self, label: str, language: str = ENGLISH) -> CauseWords:
-        """The words for a leaf, in English where that language has none. Raises KeyError for what is no leaf."""
+        """Return a leaf's wording, in English as fallback. Raises KeyError."""
         leaf = self.taxonomy.get_leaf(label)
         said = self.in_language.get(language, {}).get(label)
         if said is None:
@@ -84,7 +82,7 @@ class CustomerWords:
 
 
 def remove_promises(words: str) -> str:
-    """Return the words without what the provider does about the cause, for the time before anybody approved that. The first clause stays."""
+    """Remove what the provider does, for use before approval. The first clause stays."""
     first, *rest = words.removesuffix(".").split("; ")
     kept = [first]
     for clause in rest:
@@ -94,17 +92,16 @@ def remove_promises(words: str) -> str:
 
 
 def extract_comments(block: str) -> list[str]:
-    """What stands behind the last `# ` of each line, for whoever reads it."""
+    """Return the text behind the last `# ` of each line."""
     return [found[1] for line in block.split("\n") if (found := _COMMENT_PATTERN.search(line))]
 
 
 def _translate_comments(block: str, comments: Mapping[str, str]) -> str:
-    """The block with its comments in another language; what runs stays as it is."""
     return "\n".join(_COMMENT_PATTERN.sub(lambda found: f"# {comments.get(found[1], found[1])}", line) for line in block.split("\n"))
 
 
 def load_customer_words(taxonomy: Taxonomy, folder: Path = FOLDER) -> CustomerWords:
-    """Every language of the folder. Raises BadWords with all problems: an unknown leaf or comment, a missing word, no shape of a file."""
+    """Load every language. BadWords lists all problems: unknown leaf or comment, missing words, invalid file."""
     problems = Problems()
     languages: dict[str, Mapping[str, _CauseModel]] = {}
     comments: dict[str, Mapping[str, str]] = {}

@@ -1,4 +1,4 @@
-"""The files of a folder or of an archive, by name, each opened as bytes. Links are not followed, and an archive says beforehand how much it holds."""
+"""Files of a folder or zip, opened as bytes. Links are not followed; archive sizes are checked first."""
 
 import os
 import zipfile
@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
+# files per tree; unpacked bytes per archive; compression ratio per file
 MAX_FILES, MAX_UNPACKED_BYTES, MAX_COMPRESSION_RATIO = 100_000, 8 << 30, 200
-"""Files of a tree; bytes that an archive may unpack to; how often larger than packed one of its files may be."""
-UNCHECKED_RATIO_BYTES: Final = 64 << 20
-"""Bytes up to which it does not matter how well a file is packed."""
+UNCHECKED_RATIO_BYTES: Final = 64 << 20  # smaller files may have any ratio
+# RuntimeError: a password is needed; NotImplementedError: unknown compression
 READ_ERRORS: Final = (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
-"""What reading such a file may raise: RuntimeError for one with a password, NotImplementedError for a packing nobody knows."""
 
 
 class UnreadableExport(Exception):
@@ -23,18 +22,16 @@ class UnreadableExport(Exception):
 class FileTree(Protocol):
     """Files by name."""
 
-    def iter_names(self) -> Iterator[str]:
-        """In the order of their names."""
-        ...
+    def iter_names(self) -> Iterator[str]: ...
 
     def open_file(self, name: str) -> IO[bytes]:
-        """One of them. Raises one of UNREADABLE."""
+        """Open a file. Raises READ_ERRORS."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FolderTree:
-    """A folder, or one file of it."""
+    """A folder or a single file."""
 
     path: Path
 
@@ -58,7 +55,7 @@ class FolderTree:
 
 @dataclass(frozen=True, slots=True)
 class ZipTree:
-    """A zip."""
+    """A zip archive."""
 
     path: Path
     zip: zipfile.ZipFile
@@ -71,7 +68,7 @@ class ZipTree:
 
 
 def open_file_tree(path: Path) -> FileTree:
-    """What lies at a path. Raises NoExport."""
+    """Open a folder, file or zip. Raises UnreadableExport."""
     if not path.exists():
         raise UnreadableExport(f"{path} is not there")
     if not path.is_dir() and not path.is_file():

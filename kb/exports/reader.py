@@ -1,4 +1,4 @@
-"""`rows_of`: every past incident and guide of an export, whatever wrote it, one by one."""
+"""Read every past incident and guide of an export."""
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
@@ -15,12 +15,14 @@ from kb.redact import redact_once
 from kb.yaml_files import load_plain
 
 NumberedValues = Iterator[tuple[int, Any]]
-MAX_PAGE_CHARS: Final = 1 << 20
-"""Characters of a guide or of a file of YAML that are read."""
+MAX_PAGE_CHARS: Final = 1 << 20  # of a Markdown guide or YAML file that are read
 
 
 def iter_export_rows(path: Path, mapped: Mapping[str, str] | None = None) -> Iterator[ExportRow | UnreadRow]:
-    """Of a file, a folder or a zip, in the order of names and lines; UnreadRow for what is none. Never holds a file whole. Raises NoExport."""
+    """Yield rows of a file, folder or zip in order; UnreadRow for the rest.
+
+    Streams large files. Raises UnreadableExport.
+    """
     tree = open_file_tree(path)
     names = [*tree.iter_names()]
     if is_slack_export(frozenset(names)):
@@ -59,14 +61,14 @@ def _read_json(text: IO[str]) -> NumberedValues:
 
 
 def _read_jsonl(text: IO[str]) -> NumberedValues:
-    """A line each, so that a broken one takes no other with it."""
+    """A broken line affects no other."""
     for number, line in iter_lines(text):
         if line is None or line.strip():
             yield number, parse_json_value(line)
 
 
 def _read_csv(text: IO[str]) -> NumberedValues:
-    """Columns that stand twice (Jira's comments) are one list. A row with fewer columns than named is told: half a file ends in one."""
+    """Repeated columns (Jira's comments) become a list. Short rows are reported: a truncated file ends in one."""
     lines = (line for _, line in iter_lines(text) if line is not None)
     first = next(lines, "")
     parts = max(",;\t", key=first.count)
@@ -104,7 +106,7 @@ def _read_markdown(text: IO[str]) -> NumberedValues:
 
 
 def _read_yaml(text: IO[str]) -> NumberedValues:
-    """Our own files: one incident, or `incidents:` with a list of them."""
+    """One incident, or `incidents:` with a list."""
     try:
         found = load_plain(text.read(MAX_PAGE_CHARS))
     except yaml.YAMLError as why:
@@ -115,6 +117,7 @@ def _read_yaml(text: IO[str]) -> NumberedValues:
         yield 1, one
 
 
+# reader by file extension; yields each value with its line
 FILE_READERS: Final[Mapping[str, Callable[[IO[str]], NumberedValues]]] = {
     ".jsonl": _read_jsonl,
     ".ndjson": _read_jsonl,
@@ -126,4 +129,3 @@ FILE_READERS: Final[Mapping[str, Callable[[IO[str]], NumberedValues]]] = {
     ".yaml": _read_yaml,
     ".yml": _read_yaml,
 }
-"""A file's ending → its reader, which gives each value with its line."""

@@ -1,7 +1,4 @@
-"""One past incident or guide as a file of somebody else tells it, from a mapping of any of the shapes that we know. Pure.
-
-GitHub, Jira and ServiceNow call the same things by other names: a table says which, and `--map` adds to it.
-"""
+"""One past incident or guide from a foreign mapping: GitHub, Jira, ServiceNow, extended by `--map`. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,10 +8,10 @@ from typing import Any, Final
 
 from kb.redact import redact_once
 
+# characters of a text, messages of a thread, nesting of a formatted text
 MAX_TEXT_CHARS, MAX_MESSAGES, MAX_DEPTH = 20_000, 200, 16
-"""Characters of a text, messages of a thread and levels of a formatted text that are kept."""
-MAX_NAME_CHARS: Final = 300
-"""Characters of a name, a title or an address."""
+MAX_NAME_CHARS: Final = 300  # of a name, title or URL
+# our field → foreign names, most reliable first
 FIELD_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("id", "key", "issue_key", "number", "sys_id", "incident"),
     "title": ("title", "summary", "short_description", "subject", "problemkey"),
@@ -28,7 +25,6 @@ FIELD_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "check": ("deciding_check", "check", "function"),
     "label": ("label",),
 }
-"""What we call it → what others do, the surest first."""
 _NOT_A_NAME_PATTERN = re.compile(r"[^a-z0-9]+")
 _PERSON_FIELDS: Final = ("login", "displayname", "real_name", "name", "id")
 _JIRA_NOTE_PATTERN = re.compile(r"(?P<time>[^;\n]{4,40});(?P<author>[^;\n]{1,80});(?P<text>.*)", re.DOTALL)
@@ -40,7 +36,7 @@ class NotAnIncident(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExportMessage:
-    """A message of a thread."""
+    """One message of a thread."""
 
     author: str
     text: str
@@ -48,30 +44,27 @@ class ExportMessage:
 
 @dataclass(frozen=True, slots=True)
 class ExportRow:
-    """What somebody reported and what was said about it. Without secrets."""
+    """A report and its discussion, redacted."""
 
     id: str
     title: str
     messages: tuple[ExportMessage, ...]
-    time: str = ""
-    """As ISO in UTC; empty where nothing says it."""
+    time: str = ""  # ISO, UTC; empty if unknown
     url: str = ""
     root_cause: str = ""
     resolution: str = ""
     check: str = ""
     label: str = ""
-    guide: bool = False
-    """It tells how to do something, and of no incident."""
+    guide: bool = False  # a how-to, not an incident
 
     @property
     def text(self) -> str:
-        """All that was said."""
         return "\n".join(filter(None, (self.title, *(one.text for one in self.messages), self.root_cause, self.resolution)))
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadRow:
-    """A place of a file that is no incident, and why."""
+    """A place that is no incident, and why."""
 
     where: str
     why: str
@@ -81,7 +74,7 @@ class UnreadRow:
 
 
 def parse_export_row(given: Any, where: str, mapped: Mapping[str, str] | None = None) -> ExportRow:
-    """`where`: its name where it has no id. `mapped`: their column → our field. Raises NotARow."""
+    """Build a row. `where` replaces a missing id; `mapped` is foreign column → our field. Raises NotAnIncident."""
     if not isinstance(given, Mapping):
         raise NotAnIncident("is no mapping")
     found = _map_fields(given, mapped or {})
@@ -106,7 +99,7 @@ def parse_export_row(given: Any, where: str, mapped: Mapping[str, str] | None = 
 
 
 def format_iso_time(given: Any) -> str:
-    """A time in any of the ways that exports write it (ISO, seconds since 1970, ServiceNow's and Jira's), in UTC; empty for what is none."""
+    """Convert known exports' times (ISO, epoch, ServiceNow, Jira) to ISO in UTC, or ""."""
     if isinstance(given, int | float) and not isinstance(given, bool):
         return _format_epoch_time(given)
     text = str(given or "").strip()[:40]
@@ -130,7 +123,7 @@ def _format_epoch_time(seconds: float) -> str:
 
 def _map_fields(given: Mapping[Any, Any], mapped: Mapping[str, str]) -> dict[str, Any]:
     inner = given.get("fields")
-    whole = {**given, **inner} if isinstance(inner, Mapping) else given  # Jira's
+    whole = {**given, **inner} if isinstance(inner, Mapping) else given  # Jira nests its fields
     named = {_NOT_A_NAME_PATTERN.sub("_", str(name).strip().lower()).strip("_"): value for name, value in reversed([*whole.items()])}
     found = {
         field: value
@@ -167,11 +160,11 @@ def _get_person_name(given: Any) -> str:
 
 def _extract_text(given: Any) -> str:
     whole = "".join(_iter_text_pieces(given, MAX_DEPTH))[:MAX_TEXT_CHARS].replace("\0", "")
-    return redact_once(whole.encode("utf-8", "replace").decode()).strip()  # half a pair of UTF-16 cannot be written again
+    return redact_once(whole.encode("utf-8", "replace").decode()).strip()  # a lone UTF-16 surrogate cannot be encoded
 
 
 def _iter_text_pieces(given: Any, deep: int) -> Iterator[str]:
-    """Of text as such, or of Atlassian's document format: what its nodes say."""
+    """Plain text, or Atlassian document nodes."""
     if isinstance(given, str | int | float) and not isinstance(given, bool):
         yield str(given)[:MAX_TEXT_CHARS]
     elif isinstance(given, Mapping) and deep:

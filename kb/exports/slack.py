@@ -1,4 +1,4 @@
-"""A Slack export: a folder a channel, in it a file a day. Each thread with an answer is an incident; messages of programs tell of none alone."""
+"""Slack exports: a folder per channel, a file per day. An answered or long message is an incident."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
@@ -8,19 +8,17 @@ from kb.exports.file_trees import READ_ERRORS, FileTree
 from kb.exports.row import MAX_MESSAGES, ExportRow, UnreadRow, parse_export_row
 from kb.exports.streams import iter_json_values, open_text
 
-SLACK_EXPORT_FILES: Final = ("channels.json", "users.json")
-"""Files at the top that only such an export has."""
-_MIN_UNANSWERED_CHARS: Final = 80
-"""Characters under which a message that nobody answered is no report."""
+SLACK_EXPORT_FILES: Final = ("channels.json", "users.json")  # top-level files of a Slack export
+_MIN_UNANSWERED_CHARS: Final = 80  # shorter unanswered messages are no reports
 
 
 def is_slack_export(names: frozenset[str]) -> bool:
-    """Whether the files are those of such an export."""
+    """Return whether these are the files of a Slack export."""
     return any(name in names for name in SLACK_EXPORT_FILES) and any(name.count("/") == 1 and name.endswith(".json") for name in names)
 
 
 def iter_slack_rows(tree: FileTree, begins: Callable[[str], str]) -> Iterator[ExportRow | UnreadRow]:
-    """Every thread, channel by channel. `begins` makes of a file's name where a row stands."""
+    """Yield every thread. `begins` converts a file name to a location for people."""
     names = [name for name in tree.iter_names() if name.count("/") == 1 and name.endswith(".json")]
     people = _read_people(tree)
     for channel, days in groupby(names, lambda name: name.partition("/")[0]):

@@ -1,4 +1,4 @@
-"""Bytes of unknown encoding as text, and the values of a JSON document one by one, so that no file is ever held whole."""
+"""Decode unknown encodings and stream JSON values, without holding a whole file."""
 
 import codecs
 import io
@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import IO, Any, Final
 
-MAX_ROW_CHARS: Final = 8 << 20
-"""Characters of one row. What is longer is skipped and told."""
+MAX_ROW_CHARS: Final = 8 << 20  # longer rows are skipped and reported
 CHUNK_CHARS: Final = 1 << 18
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _TELLING_PATTERN = re.compile(r'["{}\[\]]')
@@ -16,7 +15,6 @@ _STRING_ENDS_PATTERN = re.compile(r'["\\]')
 
 
 def _decode_as_latin1(why: UnicodeError) -> tuple[str, int]:
-    """What is not UTF-8 was written by a system of Western Europe: each such byte stands for its letter there."""
     if isinstance(why, UnicodeDecodeError):
         return bytes(why.object[why.start : why.end]).decode("latin-1"), why.end
     raise why
@@ -26,7 +24,7 @@ codecs.register_error("rackmedic_latin", _decode_as_latin1)
 
 
 def open_text(raw: IO[bytes]) -> io.TextIOWrapper:
-    """By its mark, else UTF-8, in which bytes that are none are read as Latin-1."""
+    """Decode by BOM, else UTF-8 with Latin-1 for invalid bytes."""
     held = io.BufferedReader(raw) if isinstance(raw, io.RawIOBase) else raw
     start = held.peek(4)[:4] if isinstance(held, io.BufferedReader) else b""
     encoding = next((name for mark, name in _BOMS if start.startswith(mark)), "utf-8")
@@ -35,7 +33,7 @@ def open_text(raw: IO[bytes]) -> io.TextIOWrapper:
 
 
 def iter_lines(text: IO[str]) -> Iterator[tuple[int, str | None]]:
-    """Every line with its number; None for one that is longer than a row may be."""
+    """Yield numbered lines; None for one longer than MAX_ROW_CHARS."""
     number = 0
     while line := text.readline(MAX_ROW_CHARS):
         number += 1
@@ -47,7 +45,7 @@ def iter_lines(text: IO[str]) -> Iterator[tuple[int, str | None]]:
 
 
 class _ObjectSplitter:
-    """Finds where an object begins and ends, seeing each character once."""
+    """One-pass finder of JSON objects' bounds."""
 
     def __init__(self, level: int) -> None:
         self.level, self.open, self.line = level, 0, 1
@@ -58,7 +56,7 @@ class _ObjectSplitter:
         self.began = 1
 
     def feed(self, chunk: str) -> Iterator[tuple[int, str | None]]:
-        """Objects that ended within this piece: the line on which each began and its text, None for one that is too long."""
+        """Yield first line and text of each complete object; None if too long."""
         at = counted = 0
         for place, sign in self._iter_brackets(chunk):
             if sign in "{[":
@@ -84,7 +82,7 @@ class _ObjectSplitter:
             self._held.clear()
 
     def _iter_brackets(self, chunk: str) -> Iterator[tuple[int, str]]:
-        """Brackets that stand in no string."""
+        """Outside strings."""
         at = 0
         if self.escaped and chunk:
             at, self.escaped = 1, False
@@ -100,13 +98,14 @@ class _ObjectSplitter:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the document ended in the middle of an object."""
         return self._inside
 
 
 def iter_json_values(text: IO[str]) -> Iterator[tuple[int, Any]]:
-    """The objects of an array, of the array that a first object holds (`{"issues": […]}`), or one after the other, each with the line on which it
-    begins; ValueError as the value of one that cannot be read."""
+    """Yield objects with their line: of an array, an enclosed array (`{"issues": […]}`) or a sequence.
+
+    A bad object yields a ValueError.
+    """
     first = text.read(CHUNK_CHARS)
     if (start := first.removeprefix("\ufeff").lstrip()) and start[0] not in "[{":
         yield 1, ValueError(f"it is not JSON: it begins with {start[:20]!r}")
@@ -124,8 +123,8 @@ def iter_json_values(text: IO[str]) -> Iterator[tuple[int, Any]]:
 _ENVELOPE_PATTERN = re.compile(
     r'\s*\{(?:\s*"[^"\\]{0,60}"\s*:\s*(?:"[^"\\]{0,300}"|[-\d.eE+]{1,30}|true|false|null)\s*,){0,20}\s*"(?P<name>[^"\\]{1,60})"\s*:\s*\['
 )
+# names of the enclosed array in exports
 ENVELOPE_NAMES: Final = frozenset({"issues", "items", "result", "results", "records", "incidents", "data", "rows", "values"})
-"""What exports call the list of all that they tell."""
 
 
 def _get_object_level(start: str) -> int:
@@ -137,7 +136,7 @@ def _get_object_level(start: str) -> int:
 
 
 def parse_json_value(found: str | None) -> Any:
-    """What a piece of JSON says, ValueError where it cannot be read; None is one that was too long."""
+    """Return the value or a ValueError; None means too long."""
     if found is None:
         return ValueError(f"it is longer than {MAX_ROW_CHARS >> 20} MiB")
     try:

@@ -1,4 +1,4 @@
-"""One guide as a plan: steps that look, wait, change something or ask people, which of them go first, and under which condition each is taken."""
+"""A guide as a plan of steps: look, wait, remedy or ask."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ NO_WAIT: Final = timedelta()
 
 @dataclass(frozen=True, slots=True)
 class StepCondition:
-    """One thing that must be so for a step: `any` fact of the key for which the expression holds, or `none`."""
+    """A condition: `any` or `none` of the key's facts satisfies the expression."""
 
     key: str
     quantifier: Literal["any", "none"]
@@ -29,17 +29,13 @@ class GuideStep:
 
     id: str
     does: str = ""
-    after: tuple[str, ...] = ()
-    """Steps that come first; those with the same ones go side by side."""
-    when: tuple[StepCondition, ...] = ()
-    """All of them must be so; where one could not be looked at the step is not taken."""
+    after: tuple[str, ...] = ()  # preceding steps; steps with equal ones run in parallel
+    when: tuple[StepCondition, ...] = ()  # all must hold; not taken if one is unobserved
     look: tuple[str, ...] = ()
-    approve: bool = False
-    """Its looks need GPUs for themselves: they are put up for decision, one card a look."""
+    approve: bool = False  # its exclusive checks need approval, one card per check
     wait: timedelta = NO_WAIT
     remedy: str = ""
-    ask: str = ""
-    """What is left to people, in a sentence."""
+    ask: str = ""  # sentence for people
 
     @property
     def kind(self) -> StepKind:
@@ -47,7 +43,6 @@ class GuideStep:
 
     @property
     def says(self) -> str:
-        """What it is about, in a line."""
         plain = {
             "look": f"look with {', '.join(self.look)}",
             "wait": f"wait {self.wait.total_seconds():.0f} s",
@@ -59,30 +54,28 @@ class GuideStep:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A guide whose steps stand in an order in which each comes after those it waits for."""
+    """A guide; each step comes after those that it waits for."""
 
     id: str
     title: str
     steps: tuple[GuideStep, ...]
-    symptoms: tuple[str, ...] = ()
-    """Classes of symptoms for which it is meant."""
-    words: tuple[str, ...] = ()
-    """Phrases, in lower case, by which people speak of what it is for."""
+    symptoms: tuple[str, ...] = ()  # symptom classes that it covers
+    words: tuple[str, ...] = ()  # lower-case phrases that select it
 
     def score_match(self, symptoms: Collection[str], text: str) -> int:
-        """How much of what was reported it is meant for; 0 where it is not."""
+        """Return how well it matches the report; 0 for no match."""
         told = f" {' '.join(text.lower().split())} "
         return len(set(self.symptoms) & set(symptoms)) + sum(word in told for word in self.words)
 
 
 def find_best_guide(guides: Mapping[str, Guide], symptoms: Collection[str], text: str) -> Guide | None:
-    """The guide that fits best what was reported; of two alike the first."""
+    """Return the best match (the first of equals), or None."""
     fits = {guide.id: guide.score_match(symptoms, text) for guide in guides.values()}
     best = max(fits, key=lambda name: fits[name], default="")
     return guides[best] if best and fits[best] else None
 
 
 def slugify_guide_name(name: str) -> str:
-    """`the NCCL hang` → `nccl_hang`, as guides are called."""
+    """Turn `the NCCL hang` into `nccl_hang`."""
     words = "".join(char if char.isalnum() else " " for char in name.lower()).split()
     return "_".join(word for word in words if word not in ("the", "a", "an", "guide"))[:64]

@@ -1,4 +1,7 @@
-"""Guides from YAML, or from Markdown with the same YAML between fences; held against the catalogues. Everything wrong is refused together."""
+"""Load guides from YAML or Markdown with fenced YAML, and check them against the catalogues.
+
+Reports all problems at once.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +23,7 @@ from kb.yaml_files import Document, FilePosition, Problems, list_yaml_files, rea
 
 BUILT_IN: Final = Path(__file__).parent
 MAX_GUIDES, MAX_STEPS, MAX_LOOKS_PER_STEP, MAX_TEXT_CHARS = 64, 24, 12, 200
-MAX_LOOK_DEPTH: Final = 6
-"""Looks that may have to come one after the other: a turn has room for so many waves."""
+MAX_LOOK_DEPTH: Final = 6  # checks in sequence; bounded by the waves of a turn
 MAX_WAIT: Final = timedelta(hours=1)
 FENCE_OPENING, FENCE_CLOSING = "```guide", "```"
 _WAIT_PATTERN = re.compile(r"(\d{1,5}) ?(s|min|h)")
@@ -38,7 +40,7 @@ class BadGuides(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GuideVocabulary:
-    """What a guide may be made of. `checks`: each with the keys that it establishes."""
+    """Permitted parts; `checks` maps checks to the keys that they establish."""
 
     checks: Mapping[str, tuple[str, ...]]
     exclusive: frozenset[str]
@@ -46,7 +48,7 @@ class GuideVocabulary:
 
 
 def load_guides(*folders: Path, parts: GuideVocabulary) -> Mapping[str, Guide]:
-    """Our guides and those of the folders, by id; a site's own of the same id takes ours' place. Raises BadGuides."""
+    """Return guides by id; a site's guide replaces a built-in one. Raises BadGuides."""
     problems = Problems()
     ours = _load_folder(BUILT_IN, parts, problems)
     own = {name: guide for folder in folders for name, guide in _load_folder(folder, parts, problems).items()}
@@ -78,7 +80,7 @@ def _load_folder(folder: Path, parts: GuideVocabulary, problems: Problems) -> di
 
 
 def _has_plan(path: Path) -> bool:
-    """Whether there is one, or the file cannot be read, which is told when it is."""
+    """True for an unreadable file, which is reported later."""
     try:
         return any(_extract_fenced(path.read_text(encoding="utf-8", errors="replace")).split("\n"))
     except OSError:
@@ -86,7 +88,7 @@ def _has_plan(path: Path) -> bool:
 
 
 def _extract_fenced(given: str) -> str:
-    """What stands between the fences, each line where it stood; all else is blank."""
+    """Blank all else, keeping line numbers."""
     inside, kept = False, []
     for line in given.split("\n"):
         if inside and line.rstrip() == FENCE_CLOSING:
@@ -97,7 +99,6 @@ def _extract_fenced(given: str) -> str:
 
 
 def _build_guide(row: "_GuideModel", at: int, document: Document, parts: GuideVocabulary, problems: Problems) -> Guide:
-    """The guide, its steps in an order in which each comes after those it waits for. What it gets wrong is noted at its place."""
     steps = [_build_step(one, row.steps[n - 1].id if n else "") for n, one in enumerate(row.steps)]
     for n, step in enumerate(steps):
         for field, why in _find_step_problems(step, steps, n, parts):
@@ -118,13 +119,13 @@ def _build_guide(row: "_GuideModel", at: int, document: Document, parts: GuideVo
 
 
 def _build_step(row: "_StepModel", above: str) -> GuideStep:
-    """Without `after` a step follows the one above it."""
+    """Without `after`, a step follows the one above."""
     after = row.after if row.after is not None else ((above,) if above else ())
     return GuideStep(row.id, row.does, after, row.when, row.look, row.approve, row.wait, row.remedy, row.ask)
 
 
 def _find_step_problems(step: GuideStep, steps: Sequence[GuideStep], at: int, parts: GuideVocabulary) -> Iterable[tuple[str, str]]:
-    """(field, reason) pairs."""
+    """Yield (field, reason) pairs."""
     names = [one.id for one in steps]
     if step.id in names[:at]:
         yield "id", "there is a step of this id already"
@@ -142,7 +143,7 @@ def _find_step_problems(step: GuideStep, steps: Sequence[GuideStep], at: int, pa
 
 
 def _order_steps(steps: Sequence[GuideStep]) -> list[GuideStep] | None:
-    """As they stand, but each after those it waits for; None where they go in a circle."""
+    """Dependency order, otherwise as written; None for a cycle."""
     waits = {step.id: [name for name in step.after if any(name == one.id for one in steps)] for step in steps}
     try:
         TopologicalSorter(waits).prepare()
@@ -157,7 +158,6 @@ def _order_steps(steps: Sequence[GuideStep]) -> list[GuideStep] | None:
 
 
 def _compute_look_depth(ordered: Sequence[GuideStep]) -> int:
-    """Looks on the longest way through."""
     deep: dict[str, int] = {}
     for step in ordered:
         deep[step.id] = max((deep.get(name, 0) for name in step.after), default=0) + bool(step.look and not step.approve)
@@ -167,7 +167,7 @@ def _compute_look_depth(ordered: Sequence[GuideStep]) -> int:
 def _find_unobservable_conditions(
     steps: Sequence[GuideStep], ordered: Sequence[GuideStep], parts: GuideVocabulary
 ) -> Iterable[tuple[int, str, str]]:
-    """Conditions on facts that no step before looks for: nobody could ever tell whether they are so."""
+    """Conditions on facts that no earlier step establishes."""
     told: dict[str, set[str]] = {}
     for step in ordered:
         before = {key for name in step.after for key in told.get(name, ())}
@@ -246,7 +246,6 @@ class _ConditionModel(StrictModel):
 
     @property
     def condition(self) -> StepCondition:
-        """As the walk asks it."""
         if self.any is not None:
             return StepCondition(self.key, "any", self.any)
         assert self.none is not None
@@ -272,7 +271,6 @@ class _StepModel(StrictModel):
 
     @property
     def when(self) -> tuple[StepCondition, ...]:
-        """Its conditions."""
         return tuple(row.condition for row in self.conditions)
 
 
@@ -284,7 +282,6 @@ class _GuideModel(StrictModel):
     steps: Annotated[tuple[_StepModel, ...], Field(min_length=1, max_length=MAX_STEPS)]
 
     def build_guide(self, steps: Sequence[GuideStep]) -> Guide:
-        """The guide with these steps."""
         return Guide(self.id, self.title, tuple(steps), self.symptoms, self.words)
 
 

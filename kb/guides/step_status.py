@@ -1,4 +1,4 @@
-"""Where a run of a guide stands: the mark of each step and what comes next, by what its ground knows. Pure; the ground has the clock."""
+"""Each step's mark in a guide's run, computed from a GuideContext, which has the clock. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,38 +6,39 @@ from typing import Final, Literal, Protocol
 
 from kb.guides.guide import Guide, GuideStep, StepCondition
 
+# taken; condition false; condition unobserved; waiting for time or a decision; ready now; blocked by earlier steps;
+# left to people
 StepMark = Literal["done", "skipped", "unsure", "waiting", "next", "later", "people"]
-"""Taken; not needed, for a condition is not so; could not tell; waits for time or for a decision; its turn now; its turn later; left to people."""
+# marks that unblock later steps
 SETTLED_MARKS: Final[frozenset[StepMark]] = frozenset({"done", "skipped", "unsure", "people"})
-"""Marks after which the steps behind it have their turn."""
 
 
 class GuideContext(Protocol):
-    """What a walk asks about the world."""
+    """Read access to the incident's state."""
 
     @property
     def now(self) -> datetime: ...
 
     def is_condition_met(self, condition: StepCondition) -> bool | None:
-        """None where nobody could look."""
+        """Return None if unobserved."""
         ...
 
     def get_look_status(self, step: GuideStep) -> "MarkReason":
-        """How a look of a guide stands: `next` where it is to be taken."""
+        """Return a look's mark; `next` if it should run."""
         ...
 
     def get_remedy_status(self, step: GuideStep) -> "MarkReason":
-        """How a change stands: `people` where nothing found asks for it."""
+        """Return a remedy's mark; `people` if no finding calls for it."""
         ...
 
     def get_wait_start(self, step: GuideStep) -> datetime | None:
-        """Since when a wait runs; None where it has not begun."""
+        """Return None before the start."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MarkReason:
-    """A mark, and why or what was seen, in words."""
+    """A mark and its reason."""
 
     mark: StepMark
     says: str = ""
@@ -45,7 +46,7 @@ class MarkReason:
 
 @dataclass(frozen=True, slots=True)
 class StepStatus:
-    """One step of a run. `due`: when a wait is over."""
+    """One step of a run. `due`: end of a wait."""
 
     step: GuideStep
     mark: StepMark
@@ -54,7 +55,7 @@ class StepStatus:
 
 
 def compute_step_statuses(guide: Guide, ground: GuideContext) -> tuple[StepStatus, ...]:
-    """Every step, in the guide's order. Those marked `next` are one wave: they wait for nothing and for none of each other."""
+    """Return every step's status. Steps marked `next` can run together."""
     found: dict[str, StepStatus] = {}
     for step in guide.steps:
         found[step.id] = _compute_step_status(step, found, ground)
@@ -83,7 +84,7 @@ def _compute_step_status(step: GuideStep, before: dict[str, StepStatus], ground:
 
 
 def _compute_wait_status(step: GuideStep, ground: GuideContext) -> StepStatus:
-    """A wait begins when its turn comes; nobody sleeps through it."""
+    """A wait starts at its turn; no process sleeps for it."""
     due = (ground.get_wait_start(step) or ground.now) + step.wait
     left = (due - ground.now).total_seconds()
     if left > 0:

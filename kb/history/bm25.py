@@ -1,4 +1,4 @@
-"""BM25 over a small set of texts. Pure Python: some hundred texts are ranked in about a millisecond."""
+"""BM25 over a small set of texts. Pure Python: a few hundred texts rank in about a millisecond."""
 
 import math
 from collections import Counter
@@ -7,19 +7,18 @@ from dataclasses import dataclass
 
 from kb.history.search_terms import extract_terms
 
-TERM_SATURATION, LENGTH_NORMALIZATION = 2.0, 0.6
-"""k1 and b: how fast a repeated term stops counting, and how much long texts are held back."""
+TERM_SATURATION, LENGTH_NORMALIZATION = 2.0, 0.6  # k1: saturation of repeated terms; b: penalty for long texts
 
 
 def compute_term_weights(terms: Sequence[str], average: float) -> dict[str, float]:
-    """The part of BM25 that belongs to a document: its saturated term counts."""
+    """Return saturated term counts."""
     held = TERM_SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * len(terms) / max(average, 1.0))
     return {term: count * (TERM_SATURATION + 1) / (count + held) for term, count in Counter(terms).items()}
 
 
 @dataclass(frozen=True)
 class BM25Corpus:
-    """Texts by name, ready to be ranked."""
+    """Texts by name, ready for ranking."""
 
     documents: Mapping[str, Mapping[str, float]]
     rarity: Mapping[str, float]
@@ -34,7 +33,7 @@ class BM25Corpus:
         return cls({name: compute_term_weights(words, average) for name, words in terms.items()}, rarity, average)
 
     def score_documents(self, text: str) -> dict[str, float]:
-        """Name → score, for every text that shares a term with the query."""
+        """Score texts that share a term with the query."""
         query = set(extract_terms(text)) & self.rarity.keys()
         found = {
             name: sum(self.rarity[term] * weights[term] for term in query if term in weights) for name, weights in self.documents.items()
@@ -42,11 +41,10 @@ class BM25Corpus:
         return {name: score for name, score in found.items() if score > 0}
 
     def compute_similarity(self, text: str, other: str) -> float:
-        """How much two texts are alike by their rare terms, 0 to 1."""
+        """Return rarity-weighted similarity, 0 to 1."""
         return self.compute_term_similarity(frozenset(extract_terms(text)), frozenset(extract_terms(other)))
 
     def compute_term_similarity(self, mine: frozenset[str], theirs: frozenset[str]) -> float:
-        """The same of their terms."""
         unknown = math.log(1 + (len(self.documents) + 0.5) / 0.5)
 
         def size(terms: frozenset[str]) -> float:

@@ -1,11 +1,10 @@
-"""The dense half of looking for past incidents: vectors by whatever makes them, kept as long as that answers, left out for a while where it does not."""
+"""Dense vectors for searching past incidents, from an external embedder."""
 
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-RETRY_AFTER_SECONDS: Final = 60.0
-"""Seconds for which words alone answer after the maker of vectors failed."""
+RETRY_AFTER_SECONDS: Final = 60.0  # after a failure of the embedder; meanwhile words alone rank
 
 
 class EmbeddingUnavailable(Exception):
@@ -13,14 +12,14 @@ class EmbeddingUnavailable(Exception):
 
 
 class Embedder(Protocol):
-    """Makes vectors of texts."""
+    """Converts texts to vectors."""
 
     def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
-        """One for each, of one length, in order. It blocks. Raises NoVectors."""
+        """Return one vector per text, all of one length. Blocks. Raises EmbeddingUnavailable."""
 
 
 class BackoffEmbedder:
-    """An embedder that is left alone for a while after it failed. `trouble` says why; empty where it answers."""
+    """An embedder that pauses after a failure. `trouble` says why."""
 
     def __init__(self, embedder: Embedder, clock: Callable[[], float] = time.monotonic) -> None:
         self._embedder, self._clock = embedder, clock
@@ -29,11 +28,10 @@ class BackoffEmbedder:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it may be asked now."""
         return self._clock() >= self._until
 
     def embed_texts(self, texts: Sequence[str]) -> list[list[float]] | None:
-        """None where there are none now."""
+        """Return vectors, or None during a pause or on failure."""
         if not self.is_ready:
             return None
         try:
@@ -44,5 +42,5 @@ class BackoffEmbedder:
         return found
 
     def back_off(self, why: str) -> None:
-        """Leave it alone for a while: what it answered is of no use."""
+        """Start a pause of RETRY_AFTER_SECONDS."""
         self._until, self.trouble = self._clock() + RETRY_AFTER_SECONDS, why

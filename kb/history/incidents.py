@@ -1,4 +1,4 @@
-"""Past incidents as people recorded them: the seed files, later the accepted lessons. The files are the truth, any index is rebuilt from them."""
+"""Past incidents from seed files and accepted lessons. Files are authoritative; indexes are rebuilt."""
 
 import functools
 from collections.abc import Collection
@@ -25,7 +25,7 @@ class BadSeeds(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PastIncident:
-    """What was seen, what it was, and which look settled it."""
+    """A past incident: symptom, cause and deciding check."""
 
     id: str
     title: str
@@ -35,38 +35,31 @@ class PastIncident:
     resolution: str
     deciding_check: str = ""
     source_url: str = ""
-    year: int = 0
-    """In which it was told; 0 where that is not known."""
+    year: int = 0  # of the source; 0 if unknown
     hosts: tuple[str, ...] = ()
-    learnt: str = ""
-    """The incident of this site that taught it; empty where it came with us."""
-    on: str = ""
-    """When that was, as a date."""
-    tenant: str = ""
-    """Whom alone it serves beside our own people; empty: anybody."""
-    inside: bool = False
-    """It serves our own people alone."""
-    trust: float = 1.0
-    """What its likeness counts for, from 0 to 1."""
+    learnt: str = ""  # this site's incident that taught it; empty for a shipped one
+    on: str = ""  # date of that incident
+    tenant: str = ""  # serves this tenant and operators only; empty: all
+    inside: bool = False  # serves operators only
+    trust: float = 1.0  # factor on its similarity, 0 to 1
 
     def can_serve_tenant(self, tenant: str | None) -> bool:
-        """Whether it may be used for an incident of this customer; of nobody's (None), of our own."""
+        """Return whether this tenant's incidents may use it (None: operators)."""
         return tenant is None or (not self.inside and self.tenant in ("", tenant))
 
     @property
     def text(self) -> str:
-        """What a new ticket is compared with: the symptom counts twice, the answer once."""
+        """The title counts twice."""
         return join_texts((self.title, self.description, self.title, self.root_cause))
 
 
 def load_seeds(folder: Path = SEED_FOLDER, labels: Collection[str] | None = None) -> tuple[PastIncident, ...]:
-    """Every incident of a folder. `labels`: the labels that exist, when they are to be checked. Raises BadSeeds."""
+    """Load a folder's incidents. `labels`, if given, are the valid ones. Raises BadSeeds."""
     return _load_shipped() if folder == SEED_FOLDER and labels is None else _read_folder(folder, labels)
 
 
 @functools.cache
 def _load_shipped() -> tuple[PastIncident, ...]:
-    """Read the shipped incidents, once per process: they do not change while it runs."""
     return _read_folder(SEED_FOLDER, None)
 
 
@@ -109,7 +102,6 @@ class _IncidentModel(StrictModel):
 
     @property
     def incident(self) -> PastIncident:
-        """As it is kept."""
         return PastIncident(**self.model_dump())
 
 

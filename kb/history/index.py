@@ -1,8 +1,7 @@
-"""Incidents like this one, from the past. The index is built at start from what the files and accepted lessons say.
+"""Search index of past incidents and lessons.
 
-BM25 over words, computed here, so nothing is downloaded. Qdrant is the index where a server is named by `url`, and, embedded in memory, where an
-embedder gives dense vectors, whose ranks it fuses with those of the words (RRF); its client takes 45 MiB and seconds to import, so without
-either the words are ranked here. The client blocks, so every call runs in a thread, one at a time.
+By default BM25 here. Qdrant serves a server `url`, or in memory an embedder, whose ranks are fused with BM25's (RRF).
+Its client takes 45 MiB and seconds to import, so only then. It blocks, so calls run in a thread, one at a time.
 """
 
 import asyncio
@@ -23,15 +22,13 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 _SPARSE_VECTOR_NAME, _DENSE_VECTOR_NAME = "bm25", "dense"
-_MIN_FUSED_RESULTS = 20
-"""Of each half that are fused."""
-_TYPICAL_TERM_COUNT = 60.0
-"""Terms of an average incident, where there is none yet to average over."""
+_MIN_FUSED_RESULTS = 20  # results per ranking that are fused
+_TYPICAL_TERM_COUNT = 60.0  # terms of an average incident, for an empty index
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarIncident:
-    """A past incident and how much alike it is, 0 to 1."""
+    """A past incident and its similarity, 0 to 1."""
 
     incident: PastIncident
     score: float
@@ -58,12 +55,10 @@ class SimilarIncident:
 
 
 class PastIncidentIndex:
-    """Past incidents, searchable. The index is built at the first question (or by `start`).
+    """Searchable past incidents, indexed at the first query or by `build_index`.
 
-    Words say how much alike two incidents are, also where vectors order them: a score means the same with an embedder and without one, and what
-    shares no word with a report is claimed nowhere, however near its vector, and what is most alike by words is always among the answers.
-
-    `trouble` says why the last question could not be answered; an answer without matches leaves it empty.
+    Scores measure words, with or without vectors. An incident without shared words is never returned; the best by words
+    always is. `trouble` says why the last query failed.
     """
 
     def __init__(
@@ -78,7 +73,7 @@ class PastIncidentIndex:
         self._past = {incident.id: _redact_incident(incident) for incident in past}
         self._url, self._api_key, self._collection = url, api_key, collection
         self._embedder = BackoffEmbedder(embedder) if embedder else None
-        self._dense = 0  # numbers of a vector in the index; 0: words alone
+        self._dense = 0  # vector size of the index; 0: words only
         self._client: QdrantClient | None = None
         self._corpus = BM25Corpus.build({})
         self._lock = threading.Lock()
@@ -88,28 +83,25 @@ class PastIncidentIndex:
         return len(self._past)
 
     async def build_index(self) -> None:
-        """Build the index now."""
         await asyncio.to_thread(self._run_locked, self._open_client if self._uses_qdrant else self._get_corpus)
 
     async def find_similar(self, text: str, k: int = 2, tenant: str | None = None) -> list[SimilarIncident]:
-        """The `k` most similar incidents that serve this customer (None: our own people), best first; none when nothing is alike or the index
-        cannot be asked (`trouble`)."""
+        """Return the `k` most similar incidents for this tenant (None: operators), best first; none on failure."""
         return await asyncio.to_thread(self._run_locked, self._find_similar, text, k, tenant) or []
 
     async def add_incident(self, incident: PastIncident) -> None:
-        """Take a lesson in (again with the same id: in its new words)."""
+        """Add a lesson, or replace it by id."""
         await asyncio.to_thread(self._run_locked, self._add_incident, incident)
 
     async def remove_incident(self, incident_id: str) -> None:
-        """Forget a lesson that misled."""
         await asyncio.to_thread(self._run_locked, self._remove_incident, incident_id)
 
     async def replace_lessons(self, lessons: Iterable[PastIncident]) -> bool:
-        """Have these lessons, and no others beside what everybody knows; whether the index has them."""
+        """Replace all lessons; shipped incidents stay. Return whether it succeeded."""
         return bool(await asyncio.to_thread(self._run_locked, self._replace_lessons, tuple(lessons)))
 
     async def close(self) -> None:
-        """Let go of the index; where it was never asked, there is none, and its client is not even imported."""
+        """Close the client, if it was opened."""
         await asyncio.to_thread(self._release_client)
 
     def _release_client(self) -> None:
@@ -132,7 +124,6 @@ class PastIncidentIndex:
                 return None
 
     def _get_corpus(self) -> BM25Corpus:
-        """The words of all incidents, counted at the first question."""
         if len(self._corpus.documents) != len(self._past):
             self._rebuild_corpus()
         return self._corpus
@@ -144,7 +135,7 @@ class PastIncidentIndex:
         return self._client
 
     def _rebuild_collection(self, client: "QdrantClient") -> None:
-        """Also where the collection there has another shape than is wanted now."""
+        """Recreate it if its vectors have another size."""
         from qdrant_client import models
 
         self._rebuild_corpus()
@@ -160,14 +151,14 @@ class PastIncidentIndex:
             wanted = {_DENSE_VECTOR_NAME: models.VectorParams(size=self._dense, distance=models.Distance.COSINE)} if self._dense else {}
             sparse = {_SPARSE_VECTOR_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)}
             client.create_collection(self._collection, vectors_config=wanted, sparse_vectors_config=sparse)
-        if there and self._embedder and not dense:  # what stands there may have vectors, which another process made while they could be had
+        if there and self._embedder and not dense:  # keep points of another process: they may have vectors
             had = {point.id for point in client.retrieve(self._collection, [_build_point_id(one.id) for one in known], with_payload=False)}
             known = [one for one in known if _build_point_id(one.id) not in had]
         if known:
             client.upsert(self._collection, self._build_points(known, dense), wait=True)
 
     def _embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
-        """Empty where there are none now. Where there are none that fit the index, that is built anew after a rest."""
+        """[] if unavailable. On another vector length, back off and rebuild later."""
         if self._embedder is None or not texts:
             return []
         found = self._embedder.embed_texts(texts) or []
@@ -183,7 +174,6 @@ class PastIncidentIndex:
         self._corpus = BM25Corpus.build({incident.id: incident.text for incident in self._past.values()})
 
     def _build_points(self, incidents: Sequence[PastIncident], dense: Sequence[list[float]]) -> list[Any]:
-        """`dense`: a vector for each, or none."""
         return [self._build_point(one, dense[at] if dense else None) for at, one in enumerate(incidents)]
 
     def _build_point(self, incident: PastIncident, dense: list[float] | None) -> Any:
@@ -204,7 +194,7 @@ class PastIncidentIndex:
         if not terms or k < 1:
             return []
         words = models.SparseVector(indices=[hash_term(term) for term in terms], values=[1.0] * len(terms))
-        most = k + sum(bool(one.learnt) for one in self._past.values())  # any lesson may be none for this reader, or be trusted less
+        most = k + sum(bool(one.learnt) for one in self._past.values())  # lessons may be excluded for this tenant or ranked down
         found = self._fuse_rankings(client, words, text, max(most, _MIN_FUSED_RESULTS), tenant)
         if found is None:
             points = client.query_points(self._collection, query=words, using=_SPARSE_VECTOR_NAME, limit=most, with_payload=True).points
@@ -219,7 +209,7 @@ class PastIncidentIndex:
         return sorted(self._build_similar((self._past[name] for name in best), text, tenant), key=lambda one: -one.score)[:k]
 
     def _build_similar(self, incidents: Iterable[PastIncident], text: str, tenant: str | None) -> list[SimilarIncident]:
-        """Those that serve this reader, with how much alike their words are, by what they are trusted."""
+        """Similarity times trust, for this tenant."""
         return [
             SimilarIncident(one, self._corpus.compute_similarity(text, one.text) * one.trust)
             for one in incidents
@@ -227,7 +217,7 @@ class PastIncidentIndex:
         ]
 
     def _fuse_rankings(self, client: "QdrantClient", words: Any, text: str, most: int, tenant: str | None) -> list[SimilarIncident] | None:
-        """Those that words and vectors find, by both ranks and trust; None where there are no vectors now."""
+        """None without vectors."""
         from qdrant_client import models
         from qdrant_client.http.exceptions import ApiException
 
@@ -241,7 +231,7 @@ class PastIncidentIndex:
         fused = models.FusionQuery(fusion=models.Fusion.RRF)
         try:
             points = client.query_points(self._collection, prefetch=halves, query=fused, limit=most, with_payload=True).points
-        except (ApiException, ValueError) as why:  # another process made it anew, with vectors of another length or without
+        except (ApiException, ValueError) as why:  # another process rebuilt it with another vector size or none
             self._embedder.back_off(f"the index takes no such vectors: {' '.join(str(why).split())[:120]}")
             self._dense, self.trouble = 0, self._embedder.trouble
             return None
@@ -250,12 +240,11 @@ class PastIncidentIndex:
         return sorted(served, key=lambda one: -place[one.incident.id] * one.incident.trust)
 
     def _load_similar(self, points: Iterable[Any], text: str, tenant: str | None) -> list[SimilarIncident]:
-        """Those that serve this reader, with how much alike their words are, by what they are trusted."""
         rows = [_parse_incident(point.payload or {}) for point in points if point.score > 0]
         return self._build_similar((one for one in map(self._replace_by_known, rows) if one is not None), text, tenant)
 
     def _reopen_client(self) -> "QdrantClient":
-        """The index; with vectors, where there were none for want of an answer and it may be asked again."""
+        """Add vectors once the embedder is ready again."""
         client = self._open_client()
         if self._embedder and not self._dense:
             self.trouble = self._embedder.trouble
@@ -264,7 +253,7 @@ class PastIncidentIndex:
         return client
 
     def _replace_by_known(self, row: PastIncident) -> PastIncident | None:
-        """A lesson counts as this process has it: a server may still hold one that is retired."""
+        """A server may still hold a retired lesson."""
         return self._past.get(row.id) if row.learnt else row
 
     def _add_incident(self, incident: PastIncident) -> None:
@@ -281,7 +270,7 @@ class PastIncidentIndex:
         self._rebuild_corpus()
 
     def _replace_lessons(self, lessons: Sequence[PastIncident]) -> bool:
-        """What came with us is never put out of its place by a lesson of the same name."""
+        """A lesson never replaces a shipped incident."""
         now = {one.id: _redact_incident(one) for one in lessons if one.id not in self._past or self._past[one.id].learnt}
         gone = [one.id for one in self._past.values() if one.learnt and one.id not in now]
         new = [one for one in now.values() if self._past.get(one.id) != one]
@@ -296,7 +285,6 @@ class PastIncidentIndex:
         return True
 
     def _upsert_points(self, client: "QdrantClient", new: Sequence[PastIncident]) -> None:
-        """Where there is no vector for one now, words alone find it."""
         dense = self._embed_texts([one.text for one in new]) if self._dense else []
         client.upsert(self._collection, self._build_points(new, dense), wait=True)
 
@@ -307,7 +295,6 @@ class PastIncidentIndex:
 
 
 def _list_index_errors(in_qdrant: bool) -> tuple[type[Exception], ...]:
-    """What says that the index cannot be asked."""
     if not in_qdrant:
         return (OSError,)
     from qdrant_client.http.exceptions import ApiException
@@ -322,14 +309,13 @@ def _connect_qdrant(url: str, api_key: str) -> "QdrantClient":
 
 
 def _get_vector_size(collection: Any) -> int:
-    """Numbers of a dense vector of a collection; 0 where it has none."""
     vectors = collection.config.params.vectors
     dense = vectors.get(_DENSE_VECTOR_NAME) if isinstance(vectors, dict) else None
     return int(dense.size) if dense else 0
 
 
 def _redact_incident(incident: PastIncident) -> PastIncident:
-    """As it may leave for a server: people wrote it, and may have pasted anything."""
+    """People may have pasted secrets, and this may go to a server."""
     words: dict[str, Any] = {
         name: redact_once(value) for name, value in asdict(incident).items() if isinstance(value, str) and name != "id"
     }

@@ -1,7 +1,4 @@
-"""Which label a text sounds like, without looking at anything: the words of each leaf and of its past incidents, by BM25. Pure and fast.
-
-Words are a hint and never evidence: what comes out orders hypotheses and confirms none.
-"""
+"""Rank labels by a text's words, with BM25 over leaves and past incidents. Orders hypotheses, never evidence. Pure."""
 
 import math
 import re
@@ -14,24 +11,20 @@ from kb.history.incidents import PastIncident
 from kb.history.search_terms import extract_terms, join_texts, strip_boilerplate
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
 
-PROBABILITY_SHARPNESS = 0.3
-"""How fast probability falls with a worse score."""
+PROBABILITY_SHARPNESS = 0.3  # how fast probability falls with a lower score
+# bound on the score of a leaf's phrases; phrases for half of it; score of a matching symptom class
 MAX_PHRASE_SCORE, HALF_SCORE_PHRASES, SYMPTOM_SCORE = 11.0, 1.5, 1.5
-"""What all whole phrases of a leaf together may add to a score, how many add half of that, and what a symptom class of the ticket adds."""
-MAX_WHOLE_WORD_CHARS = 6
-"""Letters up to which a phrase counts as a whole word alone."""
+MAX_WHOLE_WORD_CHARS = 6  # shorter phrases match whole words only
 _DENIED_PATTERN = re.compile(r"\b(?:(?:no|not|never|nor|without)\s+(?:any\s+)?|non[ -]?)$")
 
 
 @dataclass(frozen=True)
 class LabelRanker:
-    """Ready to rank. Build one and keep it: building costs more than ranking."""
+    """A reusable ranker: building costs more than ranking."""
 
     leaves: tuple[Leaf, ...]
-    labels: BM25Corpus
-    """By label: its own text, and what was told of its past incidents."""
-    told: Mapping[str, Mapping[str, str]]
-    """Label → past incident → its text."""
+    labels: BM25Corpus  # by label: its own text and its past incidents'
+    told: Mapping[str, Mapping[str, str]]  # label → past incident → text
 
     @classmethod
     def build(cls, taxonomy: Taxonomy, past: Iterable[PastIncident] = ()) -> "LabelRanker":
@@ -43,7 +36,7 @@ class LabelRanker:
         return cls(leaves, _build_corpus(tuple((leaf.label, _build_label_text(leaf, told[leaf.label].values())) for leaf in leaves)), told)
 
     def without_incidents(self, past: Collection[str]) -> "LabelRanker":
-        """The same, ignorant of these past incidents; how rare a word is stays as it was."""
+        """Return a copy without these past incidents; word rarities stay."""
         told, documents = dict(self.told), dict(self.labels.documents)
         for leaf in self.leaves:
             if told[leaf.label].keys() & set(past):
@@ -54,7 +47,7 @@ class LabelRanker:
         return replace(self, told=told, labels=replace(self.labels, documents=documents))
 
     def rank_labels(self, text: str, symptoms: Collection[str] = (), most: int = 10) -> list[tuple[str, float]]:
-        """Labels and their probabilities among all labels, best first. Nothing in common with any label gives an empty list."""
+        """Return labels with probabilities, best first; none without a common word."""
         scores = self._compute_scores(text, symptoms)
         if not scores:
             return []
@@ -77,18 +70,18 @@ class LabelRanker:
 
 
 def count_phrases(leaf: Leaf, text: str) -> int:
-    """Return how many of a leaf's phrases stand in a text in lower case and are not denied there."""
+    """Count the leaf's phrases in a lower-case text, without negated ones."""
     return sum(_contains_phrase(text, word) for word in leaf.words if word in text)
 
 
 def count_separate_phrases(leaf: Leaf, text: str) -> int:
-    """Return `count_phrases` without phrases that are part of another one that is said."""
+    """Count phrases that are not part of another matching one."""
     said = [word for word in leaf.words if word in text and _contains_phrase(text, word)]
     return sum(not any(word != other and word in other for other in said) for word in said)
 
 
 def _contains_phrase(text: str, word: str) -> bool:
-    """Whether a phrase stands there and is not denied, a short one as a word of its own: `ray` is not in `array`, nor `ost` in `host`."""
+    """Short phrases match whole words: `ray` not in `array`, `ost` not in `host`."""
     at = text.find(word)
     while at >= 0:
         end = at + len(word)
@@ -101,7 +94,7 @@ def _contains_phrase(text: str, word: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _build_corpus(texts: tuple[tuple[str, str], ...]) -> BM25Corpus:
-    """Ready to be ranked. Texts change with the taxonomy, and that hardly ever: each turn of an incident asks for the same ones."""
+    """Cached: each turn asks for the same texts."""
     return BM25Corpus.build(dict(texts))
 
 

@@ -1,7 +1,6 @@
-"""What people had to correct more than once, as short notes made of accepted lessons: what was blamed, what it was, and the look that told. Pure.
+"""Repeated misdiagnoses, from accepted lessons: blamed cause, real cause, deciding check. Pure.
 
-A note holds ids alone, no word of anybody, and its sentence is ours. It makes the true cause a little likelier where the blamed one leads by words, so that
-it is looked for earlier; like a lesson it proves nothing.
+Notes hold ids, no people's text. One raises the real cause's prior where the blamed one leads; it proves nothing.
 """
 
 from collections import Counter
@@ -11,16 +10,14 @@ from typing import Final
 
 from kb.history.lessons import Lesson
 
-MIN_INCIDENTS: Final = 2
-"""Incidents that make a note; one mistake is an accident."""
+MIN_INCIDENTS: Final = 2  # needed for a note; one mistake is an accident
+# top causes considered, and the weight of a note: half of a past incident with the same words
 LEADING_CAUSES, NOTE_WEIGHT = 3, 0.5
-"""Causes that count as leading, and what a note adds to the one that it tells of: half of what a past incident in the same words would."""
 
 
 @dataclass(frozen=True, slots=True)
 class MistakeNote:
-    """`saved`: incidents in which it would have pointed right. `detours`: those in which what was blamed was it, and in which it would have cost a
-    look."""
+    """A note. `saved`: incidents in which it would have helped; `detours`: the blamed cause was right."""
 
     blamed: str
     was: str
@@ -30,11 +27,9 @@ class MistakeNote:
 
     @property
     def is_useful(self) -> bool:
-        """Whether past incidents are answered better with it."""
         return self.saved > self.detours
 
     def format_sentence(self, titles: Mapping[str, str]) -> str:
-        """For people."""
         look = f" `{self.look}` told." if self.look else ""
         return (
             f"Before blaming “{titles.get(self.blamed, self.blamed)}”: {self.saved} times it was “{titles.get(self.was, self.was)}”.{look}"
@@ -42,8 +37,7 @@ class MistakeNote:
 
 
 def find_mistakes(lessons: Iterable[Lesson], reader: str | None = None) -> tuple[MistakeNote, ...]:
-    """Of the accepted lessons that serve this customer (None: our own people), what was seen most first. The same lesson counts as often as it was
-    seen."""
+    """Return notes for this tenant (None: operators), most frequent first. Lessons count `seen` times."""
     known = [one for one in lessons if one.state == "accepted" and one.label and one.can_serve_tenant(reader)]
     pairs: dict[tuple[str, str], list[Lesson]] = {}
     for lesson in known:
@@ -54,23 +48,22 @@ def find_mistakes(lessons: Iterable[Lesson], reader: str | None = None) -> tuple
 
 
 def compute_note_weights(priors: Mapping[str, float], notes: Sequence[MistakeNote], labels: Collection[str]) -> dict[str, float]:
-    """What notes add to causes, where the ones that they warn of lead."""
+    """Add where a useful note's blamed cause leads."""
     leading = sorted(priors, key=lambda label: (-priors[label], label))[:LEADING_CAUSES]
     return {note.was: NOTE_WEIGHT for note in notes if note.is_useful and note.blamed in leading and note.was in labels}
 
 
 @dataclass(slots=True)
 class MistakeNotes:
-    """The notes as they are now; whoever follows the lessons tells it."""
+    """The current notes, updated by the owner of the lessons."""
 
     lessons: tuple[Lesson, ...] = field(default=())
 
     def set_lessons(self, lessons: Iterable[Lesson]) -> None:
-        """These lessons, and no others."""
         self.lessons = tuple(lessons)
 
     def list_notes(self, reader: str | None) -> tuple[MistakeNote, ...]:
-        """Those that may be used for this reader."""
+        """Return the notes for this tenant (None: operators)."""
         return find_mistakes(self.lessons, reader)
 
 

@@ -1,6 +1,6 @@
-"""Text to search terms: lower case, no filler, light endings cut, numbers kept with the word before them (`xid 79` → `xid79`).
+"""Search terms: lower case, no filler, light stems, numbers joined with the word before (`xid 79` → `xid79`).
 
-Different words of one meaning become one term, so that a report that says `card` or `hung` finds what says `GPU` or `hang`.
+Synonyms share a term: `card` or `hung` finds `GPU` or `hang`.
 """
 
 import re
@@ -9,18 +9,17 @@ from collections.abc import Iterable, Mapping
 
 _WORD_PATTERN = re.compile(r"[a-z0-9_]+")
 _MAX_READ_CHARS = 20_000
-"""Characters of a text that are worth reading for words."""
-MIN_TELLING_WORDS = 2
-"""Words that must be left of a text."""
+MIN_TELLING_WORDS = 2  # words that must remain of a text
 _FILLER_TEXT = """
 a also an and any anyone are as at be but by can could did do does for from had has have he hello help hi i if in into is it its just me my
 of on or our please she should so some than that the their them then there these they this to up us was we were what when which while who
 why will with would you your
 """
 _FILLER_WORDS = frozenset(_FILLER_TEXT.split())
+# ending, replacement, minimum word length
 _ENDINGS = (("ies", "y", 5), ("sses", "ss", 6), ("ing", "", 6), ("ed", "", 5), ("s", "", 4))
-"""Ending, what takes its place, and how long a word must be."""
 
+# spelling variants and phrases that become one word
 _COMPOUNDS: Mapping[str, str] = {
     "allreduce": r"all[ _-]?reduce\w*",
     "allgather": r"all[ _-]?gather\w*",
@@ -44,7 +43,6 @@ _COMPOUNDS: Mapping[str, str] = {
     "deviceside": r"device[ -]?side",
     "hang": r"dead[ -]?lock\w*|stands? still|stood still|never returns?|blocks? for ?ever",
 }
-"""What is written in several ways, or in several words, as one word."""
 _COMPOUND_PATTERN = re.compile("|".join(f"(?P<{term}>{pattern})" for term, pattern in _COMPOUNDS.items()))
 _SYNONYM_TEXTS = {
     "bandwidth": "algbw busbw throughput",
@@ -61,9 +59,10 @@ _SYNONYM_TEXTS = {
     "restart": "reboot",
     "slow": "degrad degrade slower slowly sluggish",
 }
+# stemmed word → representative term
 _SYNONYMS = {word: term for term, words in _SYNONYM_TEXTS.items() for word in words.split()}
-"""Words as they are after their endings are cut, and the one that stands for them."""
 
+# boilerplate of tools, independent of the cause: advice, table heads, normal startup lines
 _ALWAYS_PRINTED = (
     r"for debugging\W+consider passing \w+=1",
     r"compile with \W?torch_use_cuda_dsa[^\n.]{0,300}",
@@ -92,19 +91,18 @@ _ALWAYS_PRINTED = (
     r"no running processes found",
     r"check dcgm and system\b[^\n]{0,300}?rerun diagnostics",
 )
-"""What tools print whatever the cause is: advice, the heads of tables, and what stands in the log of every healthy start."""
 _ALWAYS_PATTERN = re.compile("|".join(_ALWAYS_PRINTED), re.IGNORECASE | re.MULTILINE)
 _CLAUSE_PATTERN = re.compile(r"[^\n,;]+")
+# ends a clause that reports health: `Remapping Failure Occurred : No`, `Inforom Pass`, `ECC errors: 0`
 _WELL_PATTERN = re.compile(
     r"(?::[ \t]{1,9}(?:No|NO|N/A|OK|Not Active|None)|\bP(?:ass|ASS)(?:ed|ED)?(?: \([^)]{0,60}\))?|"
     r"(?i:\b(?:errors?|ecc|retired|remapped|pending|uncorr\w{0,20}|corr\w{0,20}|crc|replays?)\b[^.]{0,30}[:= ][ \t]?0))[ \t.]{0,9}$"
 )
-"""How a clause ends that a tool names only to say that it is well: `Remapping Failure Occurred : No`, `Inforom Pass`, `ECC errors: 0`."""
 _NONE_OF_PATTERN = re.compile(r"\bno (?:new |more )?(?:xids?|ecc|ooms?|nvlink|thermal|mce|link)\b[^\n.,;]{0,15}", re.IGNORECASE)
 
 
 def strip_boilerplate(text: str) -> str:
-    """A text without what says nothing about its cause. Where nothing else is in it: nothing if it says that all is well, else all of it."""
+    """Remove what is independent of the cause. If too little remains: "" for a healthy report, else all of it."""
     printed = _ALWAYS_PATTERN.sub(" ", text[:_MAX_READ_CHARS])
     told = _NONE_OF_PATTERN.sub(" ", _CLAUSE_PATTERN.sub(_drop_if_healthy, printed)) + text[_MAX_READ_CHARS:]
     if len(told.split()) > MIN_TELLING_WORDS:
@@ -117,7 +115,7 @@ def _drop_if_healthy(clause: re.Match[str]) -> str:
 
 
 def extract_terms(text: str) -> list[str]:
-    """The terms of a text in order, repeats included."""
+    """Return the terms in order, with repeats."""
     words = _WORD_PATTERN.findall(_COMPOUND_PATTERN.sub(_name_compound, text[:_MAX_READ_CHARS].lower()))
     found: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
@@ -131,12 +129,12 @@ def extract_terms(text: str) -> list[str]:
 
 
 def hash_term(term: str) -> int:
-    """A number for a term that is the same on every machine: what a sparse vector is indexed by."""
+    """Return a machine-independent index for the sparse vector."""
     return zlib.crc32(term.encode())
 
 
 def join_texts(parts: Iterable[str]) -> str:
-    """Several texts as one."""
+    """Join non-empty texts by line."""
     return "\n".join(part for part in parts if part)
 
 

@@ -1,6 +1,6 @@
-"""A site's pages: short facts about its own machines, as Markdown, found by label, host group, SKU and words.
+"""A site's Markdown pages about its machines, found by label, group, SKU and words.
 
-A page may begin with a few lines between `---`: `title`, `labels`, `groups`, `skus`, `source`. The rest is text, which is what people read.
+Front matter: `title`, `labels`, `groups`, `skus`, `source`.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,8 +12,7 @@ from kb.redact import redact_once
 from kb.scan import split_lines
 from kb.yaml_files import FilePosition, Problems
 
-MAX_PAGE_BYTES: Final = 64 * 1024
-"""Bytes of a page; what is longer is a handbook, and nobody reads that at 3 a.m."""
+MAX_PAGE_BYTES: Final = 64 * 1024  # longer pages are handbooks, which an on-call engineer does not read at 3 a.m.
 FRONT_MATTER_FENCE: Final = "---"
 LIST_FIELDS: Final = ("labels", "groups", "skus")
 FRONT_MATTER_FIELDS: Final = ("title", "source", *LIST_FIELDS)
@@ -29,7 +28,7 @@ class BadPages(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SitePage:
-    """One page. `id` is its file's name without the ending."""
+    """One page. `id` is the file name without extension."""
 
     id: str
     title: str
@@ -41,7 +40,7 @@ class SitePage:
 
 
 def load_pages(folder: Path, labels: Collection[str] | None = None) -> tuple[SitePage, ...]:
-    """Every `*.md` of a folder, without secrets. `labels`: the labels that exist, where they are to be checked. Raises BadPages."""
+    """Load a folder's `*.md`, redacted. `labels`, if given, are the valid ones. Raises BadPages."""
     problems = Problems()
     pages = [_read_page(path, labels, problems) for path in sorted(folder.glob("*.md"))]
     if problems.found:
@@ -73,7 +72,6 @@ def _read_page(path: Path, labels: Collection[str] | None, problems: Problems) -
 
 
 def _split_front_matter(lines: list[str]) -> tuple[list[str], list[str]]:
-    """What stands between the fences at the very beginning, and the rest."""
     if not lines or lines[0].strip() != FRONT_MATTER_FENCE:
         return [], lines
     end = next((at for at, line in enumerate(lines[1:], 1) if line.strip() == FRONT_MATTER_FENCE), 0)

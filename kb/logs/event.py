@@ -1,17 +1,17 @@
-"""Event: one typed thing a log line says. Extracted before any compression, so that no number is masked away."""
+"""Typed events of log lines, extracted before masking."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+# attributes that keep events of equal kind, value and device apart when folding
 IDENTITY_ATTRS = ("pid", "name", "gpc", "tpc", "link", "recovery", "severity", "rank", "file", "process", "type")
-"""Attributes that tell two events of one kind, value and device apart when they are folded."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """`kind` is a key of `kb.fact_keys`; `device` what the line calls it (PCI addresses in full, lower case); `line` as it was read."""
+    """One event. `kind` is a `kb.fact_keys` key; `device` as in the line (PCI addresses full, lower case)."""
 
     kind: str
     value: Any
@@ -23,11 +23,10 @@ class LogEvent:
 
 
 def fold_events(events: Iterable[LogEvent]) -> list[LogEvent]:
-    """Repeats of one event as one, in order of first sight: `count`, `first` and `last` (ISO times) join its attributes."""
+    """Merge repeats in order, adding `count`, `first` and `last` (ISO times)."""
     kept = list(events)
     groups: dict[tuple[object, ...], list[LogEvent]] = {}
-    names: dict[int, str] = {}
-    """Events of one message share their attributes: what tells them apart is spelled once."""
+    names: dict[int, str] = {}  # events of one message share their attrs object, so its identity is formatted once
     for event in kept:
         name = names.get(id(event.attrs))
         if name is None:

@@ -1,5 +1,4 @@
-"""Whole lines of a log as they were read, each with its kind: its digits zeros. Where a line stands is told by its number, and only the lines
-that somebody looks at become text."""
+"""Whole log lines as bytes, each with its kind (digits zeroed), decoded only on demand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,33 +6,31 @@ from itertools import accumulate
 
 from kb.scan import DIGITS_TO_ZERO, MAX_LINE_CHARS
 
-_MAX_BYTES_PER_CHAR = 4
-"""A character takes as many at most."""
+_MAX_BYTES_PER_CHAR = 4  # of UTF-8
 
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """`sizes`: of all lines before each, ends of lines apart, and of all of them last."""
+    """Lines. `sizes`: bytes of preceding lines without line ends, per line and at the end."""
 
     block: bytes
     kinds: list[bytes]
     sizes: list[int]
 
     def get_start(self, number: int) -> int:
-        """Where the line begins, in bytes."""
+        """Return the byte offset."""
         return self.sizes[number] + number
 
     def get_raw_line(self, number: int, most: int) -> bytes:
-        """The line, `most` bytes of it."""
         start = self.sizes[number] + number
         return self.block[start : min(self.sizes[number + 1] + number, start + most)]
 
     def get_line(self, number: int, most: int = MAX_LINE_CHARS) -> str:
-        """The line as text, `most` characters of it, without a carriage return at its end."""
+        """Decode without trailing carriage return."""
         return self.get_raw_line(number, most * _MAX_BYTES_PER_CHAR).decode("utf-8", "replace")[:most].rstrip("\r")
 
     def get_lines(self, numbers: Sequence[int]) -> list[str]:
-        """Many lines, each as `line` gives it: they become text at once."""
+        """Decode many lines at once."""
         block, sizes = self.block, self.sizes
         raw = [block[sizes[number] + number : sizes[number + 1] + number] for number in numbers]
         text = b"\n".join(raw)
@@ -42,11 +39,11 @@ class LogPiece:
         return text.decode("utf-8", "replace").split("\n")
 
     def count_chars(self, first: int, until: int) -> int:
-        """Characters from where one line begins to where another does."""
+        """Count characters between two line starts."""
         return len(self.block[self.get_start(first) : self.get_start(until)].decode("utf-8", "replace"))
 
     def get_rest(self, number: int, before: int = 0) -> tuple["LogPiece", int]:
-        """The lines from that one on, with so many characters before it, and how many lines are gone."""
+        """Return the lines from `number` on with `before` characters of context, and how many were dropped."""
         floor, first = self.get_start(number) - before * _MAX_BYTES_PER_CHAR, number
         while first and self.get_start(first) > floor:
             first -= 1
@@ -55,7 +52,7 @@ class LogPiece:
 
 
 def build_piece(block: bytes) -> LogPiece:
-    """A block of whole lines; its last may lack its end."""
+    """Build from whole lines; the last may lack its end."""
     kinds = block.translate(DIGITS_TO_ZERO).split(b"\n")
     if not kinds[-1]:
         kinds.pop()
@@ -63,7 +60,7 @@ def build_piece(block: bytes) -> LogPiece:
 
 
 def join_pieces(first: LogPiece, then: LogPiece) -> LogPiece:
-    """Both as one. The first ends with a line's end."""
+    """Join two; the first must end with a line end."""
     if not first.kinds or not then.kinds:
         return first if first.kinds else then
     shift = first.sizes[-1]

@@ -1,7 +1,7 @@
-"""The prefix of a log line: when it was written, in which boot, and by whom. Every format of dmesg, journalctl, syslog and /dev/kmsg.
+"""Parse line prefixes (time, boot, writer) of dmesg, journalctl, syslog and /dev/kmsg.
 
-A line without a zone is taken as UTC, one without a year as the latest such day that is not in the future.
-`source` is how a kernel line is told from a process that prints like one: `kernel`, a program's name, or empty where the format does not say.
+UTC without a zone; without a year, the latest date not in the future. `source` tells the kernel from a process that
+imitates it: `kernel`, a program's name, or empty if the format does not say.
 """
 
 import json
@@ -14,15 +14,14 @@ MONTH_NUMBERS = {name: number for number, name in enumerate(_MONTH.split("|"), 1
 
 
 class LinePrefix(NamedTuple):
-    """What precedes a message, and the message."""
+    """A line's prefix, and its message."""
 
     time: datetime | None
     boot_id: str
     message: str
     source: str = ""
     uptime: float | None = None
-    found: bool = False
-    """False when the line carries no prefix at all: a bare line, or the continuation of one above."""
+    found: bool = False  # False for a line without prefix, possibly a continuation
 
 
 _KMSG_PATTERN = re.compile(r"(\d{1,5}),\d+,(\d{1,18}),[^;,]*(?:,[^;]*)?;")
@@ -36,41 +35,39 @@ _SYSLOG_PATTERN = re.compile(rf"({_MONTH}) +(\d{{1,2}}) (\d\d:\d\d:\d\d)(?:\.(\d
 _WEEKDAY_PATTERN = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?=\d{4}-\d\d-\d\d )")
 _WRITER_PATTERN = re.compile(r"([^\s:\[\]]{1,255}) ([^\s:\[\]]{1,128})(?:\[\d+\])?: ")
 _KERNEL_PATTERN = re.compile(r"(?:[^\s:\[\]]{1,255} )?kernel: ")
-_MAX_KERNEL_PREFIX_CHARS = 264
-"""Where `kernel: ` ends at the latest, behind a host's name."""
+_MAX_KERNEL_PREFIX_CHARS = 264  # latest end of `kernel: ` behind a host name
 _GLOG_PATTERN = re.compile(r"\[?[EWIF](\d{1,2})(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?")
 _SOMEWHERE_PATTERN = re.compile(r"(?<![\d-])(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z\b|UTC\b|[+-]\d\d:?\d\d)?")
 _DAY = r"(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 _TO_END = r"(?:[.,][0-9]{1,9})? ?(?:Z\b|UTC\b|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9]|(?! ?[+-]\d\d:?\d\d))\]?:?\s+"
+# Common heads with valid dates and hours only, so that `split_prefix` treats all heads of one kind alike.
 _HEAD_PATTERN = re.compile(
     rf"(?P<ring>\[(?!0000)[0-9]{{4}}-{_DAY}[T ]{_CLOCK}{_TO_END}|(?!0000)[0-9]{{4}}-{_DAY}[T ]{_CLOCK}(?=,){_TO_END})"
     rf"|(?P<iso>(?!0000)[0-9]{{4}}-{_DAY}[T ]{_CLOCK}{_TO_END})"
     rf"|(?P<uptime>\[ *[0-9]{{1,10}}\.[0-9]{{1,9}}(?:\] *\[ *[TC][0-9]+)?\]:? ?)"
     rf"|(?P<syslog>(?:{_MONTH}) +[0-9]{{1,2}} {_CLOCK}(?:\.[0-9]{{1,9}})? (?![0-9]{{4}}\b))"
 )
-"""The heads of most lines, and of valid days and hours alone: whatever one such head precedes, `split` reads it as behind any other of its kind."""
 
 
 LineHead = tuple[str, str]
-_DATED_HEADS = ("ring", "iso")
-"""Heads that name a day of a year and an hour."""
+_DATED_HEADS = ("ring", "iso")  # with full date and time
 
 
 def split_head(line: str) -> LineHead | None:
-    """The kind of a line's head and what stands behind it. Lines alike in both differ in their time alone."""
+    """Return head kind and rest; lines equal in both differ only in time."""
     found = _HEAD_PATTERN.match(line)
     return (found.lastgroup or "", line[found.end() :]) if found else None
 
 
 def read_head_time(line: str, head: LineHead, now: datetime | None = None) -> LinePrefix:
-    """The prefix of a line with that head, where no more of it is asked for than when it was written."""
+    """Return the prefix, only its time where the head has a date."""
     time = _parse_time(line, now)[0] if head[0] in _DATED_HEADS else None
     return LinePrefix(time, "", "", found=True) if time else split_prefix(line, now)
 
 
 def split_prefix(line: str, now: datetime | None = None) -> LinePrefix:
-    """The prefix of one line. `now` settles the year where the format has none (default: the clock)."""
+    """Split one line. `now` resolves a missing year."""
     if line.startswith("{"):
         return _parse_json_line(line)
     line = _WEEKDAY_PATTERN.sub("", line, count=1) if line[:1] in "MTWFS" else line
@@ -92,7 +89,7 @@ def _split_facility(line: str) -> tuple[str, str, bool]:
 
 
 def _parse_time(line: str, now: datetime | None) -> tuple[datetime | None, int, bool]:
-    """The time, where the message begins, and whether the format is dmesg's own (which names no host and no program)."""
+    """Return time, end, and whether it is dmesg's own format (no host and program)."""
     if iso := _ISO_PATTERN.match(line):
         time = build_time(iso[1], iso[3], iso[5], iso[6])
         return time, iso.end() if time else 0, iso[4] == "," or line.startswith("[")
@@ -140,7 +137,7 @@ def _find_json_writer(row: dict[str, Any]) -> str:
 
 
 def _decode_message(message: object) -> str:
-    """journald writes a MESSAGE that is not clean text as an array of bytes, and repeats of the field as an array of strings."""
+    """journald encodes unclean text as an array of bytes, repeated fields as an array of strings."""
     if isinstance(message, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in message):
         return bytes(message).decode("utf-8", "replace")
     if isinstance(message, list):
@@ -149,7 +146,7 @@ def _decode_message(message: object) -> str:
 
 
 def build_time(day: str, clock: str, fraction: str | None = None, zone: str | None = None) -> datetime | None:
-    """A time with its zone; None when there is no such day or hour."""
+    """Return None if invalid."""
     zone = "+00:00" if zone in (None, "", "Z", "UTC") else zone
     if zone and ":" not in zone:
         zone = f"{zone[:3]}:{zone[3:]}"
@@ -160,7 +157,7 @@ def build_time(day: str, clock: str, fraction: str | None = None, zone: str | No
 
 
 def build_time_without_year(month: int, day: int, clock: str, fraction: str | None, now: datetime | None) -> datetime | None:
-    """The latest such day that is not more than a day ahead of now."""
+    """Return the latest such date at most a day ahead of now."""
     now = now or datetime.now(UTC)
     for year in (now.year + 1, now.year, now.year - 1):
         time = build_time(f"{year}-{month:02}-{day:02}", clock, fraction)
@@ -170,7 +167,7 @@ def build_time_without_year(month: int, day: int, clock: str, fraction: str | No
 
 
 def find_time(line: str, now: datetime | None = None) -> datetime | None:
-    """A time written near the start of a job's log line, whatever stands before it."""
+    """Find a time near the start of a job's log line."""
     head = line[:160]
     if found := _SOMEWHERE_PATTERN.search(head):
         return build_time(f"{found[1]}-{found[2]}-{found[3]}", found[4], found[5], found[6])

@@ -1,4 +1,4 @@
-"""Expected against seen: how much slower, what measured peers say, and which resource would explain it. Pure."""
+"""Compare observed with expected time, and find the resource that explains it. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,18 +8,15 @@ from typing import Literal
 from kb.performance.quantities import format_duration
 from kb.performance.time_model import ExpectedTime, Resource
 
-MIN_PEERS = 3
-"""Measured ones it takes before their middle is worth more than the model."""
-MIN_PEER_SPREAD = 0.1
-"""The least part by which healthy peers are taken to differ."""
-MIN_LIKELY_SPEED = 0.02
-"""Parts of its speed below which a resource does not work slowly but not at all."""
+MIN_PEERS = 3  # measured peers needed before their median replaces the model
+MIN_PEER_SPREAD = 0.1  # minimum relative spread of healthy peers
+MIN_LIKELY_SPEED = 0.02  # share of its speed below which a resource is not slow but broken
 Verdict = Literal["as expected", "slow", "fast"]
 
 
 @dataclass(frozen=True, slots=True)
 class TimeComparison:
-    """What was seen beside what is expected. `speeds`: for each resource, at which part of its usual speed it alone would explain the time seen."""
+    """A comparison. `speeds`: per resource, the share of its speed that alone would explain the time."""
 
     expected: ExpectedTime
     seen: float
@@ -30,11 +27,10 @@ class TimeComparison:
 
     @property
     def ratio(self) -> float:
-        """The part of the expected speed that was seen."""
         return self.expected.seconds / self.seen
 
     def format_sentence(self) -> str:
-        """`23.1 s, where 12 s is expected (10.1 s to 14 s): slow, 0.52 of the expected speed; suspect compute: …`."""
+        """Format as `23.1 s, where 12 s is expected (10.1 s to 14 s): slow, 0.52 of the expected speed; …`."""
         want = self.expected
         told = f"{format_duration(self.seen)}, where {format_duration(want.seconds)} is expected ({format_duration(want.least)} to {format_duration(want.most)})"
         if self.verdict != "slow":
@@ -43,7 +39,7 @@ class TimeComparison:
 
 
 def compare_time(usual: ExpectedTime, seen: float, at_clock: ExpectedTime | None = None, mhz: float | None = None) -> TimeComparison:
-    """Whether a time is within the interval, and whom to suspect where it is longer. `at_clock` is what is expected at the SM clock `mhz` that was seen."""
+    """Name a suspect for a long time. `at_clock` is the expectation at the observed SM clock `mhz`."""
     if seen < usual.least:
         return TimeComparison(usual, seen, "fast")
     if seen <= usual.most:
@@ -67,7 +63,7 @@ def _format_explanation(at_clock: ExpectedTime, seen: float) -> str:
 
 
 def adjust_to_peers(model: ExpectedTime, times: Sequence[float]) -> ExpectedTime:
-    """The same by what peers took, whatever the model says of them: their middle, and around it what healthy ones differ by."""
+    """Replace the time by the peers' median, the interval by their robust spread."""
     if len(times) < MIN_PEERS:
         return model
     middle = median(times)
@@ -79,7 +75,7 @@ def adjust_to_peers(model: ExpectedTime, times: Sequence[float]) -> ExpectedTime
 
 
 def _compute_explaining_speed(usual: ExpectedTime, resource: Resource, seen: float) -> float | None:
-    """The part of its speed at which one resource alone makes the whole as long as seen; None where it works too little for that."""
+    """Share of speed at which this resource alone explains `seen`; None if it cannot."""
     part = next(one for one in usual.parts if one.resource == resource)
     others = sum(one.seconds for one in usual.parts if not one.beside and one is not part)
     room = seen / usual.stretch - (0.0 if part.beside else others)

@@ -1,7 +1,7 @@
-"""What part of a vendor's peak is reached where all is well: a centre and a range for each resource, with who says so.
+"""Share of a vendor's peak that healthy machines reach: centre, range and source per resource.
 
-Four centres are fitted to published rows of single servers (the matrix units in training); those of single products are the middle of one table. All others
-were stated by others about the resource itself. docs/performance.md holds the model to what was published, and marks every row that gave it a constant.
+Four centres (training) are fitted to published single-server results; single products use the middle of a table; the
+others are published statements. docs/performance.md validates the model and marks the rows used.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from kb.catalogues.accelerators import Accelerator, Precision
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """A part of a peak, between the least and the most that is seen on healthy machines."""
+    """A share of peak and its range on healthy machines."""
 
     centre: float
     least: float
@@ -34,6 +34,7 @@ PEER       = Efficiency(0.79, 0.74, 0.84, "copies between GPUs, 0.78 and 0.76 of
 
 _MPT = "https://github.com/mosaicml/llm-foundry/tree/main/scripts/train/benchmarking"
 _BRIDGE = "https://docs.nvidia.com/nemo/megatron-bridge/latest/performance-summary-archive.html"
+# Matrix units within a training step; memory traffic, pipeline bubble and ports are modelled separately.
 TRAINING = {
     ("ampere", "bf16"):    Efficiency(0.687, 0.45, 0.82, f"fitted: the middle of 7, 13 and 30 B at 2,048 tokens on 8 A100: {_MPT}"),
     ("hopper", "bf16"):    Efficiency(0.513, 0.42, 0.62, f"fitted: the middle of 7, 13 and 30 B at 2,048 tokens on 8 H100: {_MPT}"),
@@ -41,19 +42,19 @@ TRAINING = {
     ("blackwell", "fp8"):  Efficiency(0.413, 0.33, 0.51, f"fitted: Llama 3 8B on 8 B200, release 25.11: {_BRIDGE}"),
 }
 # fmt: on
-"""Of the matrix units within a step of training, beside the traffic of memory, the bubble of a pipeline and the ports, which are counted apart."""
 
+# Seconds per ring step over NVLink and over a network: https://github.com/NVIDIA/nccl, its tuning table (simple
+# protocol).
 STEP_NVLINK, STEP_NETWORK = 3.4e-6, 14e-6
-"""Seconds that one step of a ring takes over NVLink and over a network: https://github.com/NVIDIA/nccl, its tuning table (simple protocol)."""
 
 
 def get_product_efficiency(precision: Precision) -> Efficiency:
-    """Of the matrix units in a product by itself."""
+    """Return the efficiency in a single product."""
     return PRODUCTS_8 if precision == "fp8" else PRODUCTS
 
 
 def get_training_efficiency(gpu: Accelerator, precision: Precision) -> Efficiency:
-    """Of the matrix units in training; of GPUs of which nothing was published, the widest range of those of which something was."""
+    """Return the widest known range for GPUs without published results."""
     known = TRAINING.get((gpu.arch, precision))
     if known is not None:
         return known

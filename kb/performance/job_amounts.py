@@ -1,7 +1,7 @@
-"""What a step of training computes, reads and moves: counted from its shape alone, with nothing fitted.
+"""Operations and bytes of a training step, from its shape, without fitted constants.
 
-Products take 6 operations a parameter and token, attention 6 x layers x hidden x sequence a token (half of all pairs, for a token sees none after it).
-Activations are counted as 34 bytes a token, layer and unit of width, each written and read on the way there and back (arXiv 2205.05198).
+Products: 6 operations per parameter and token; attention: 6 x layers x hidden x sequence per token (causal).
+Activations: 34 bytes per token, layer and unit of width, written and read in both passes (arXiv 2205.05198).
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from kb.catalogues.accelerators import Accelerator
 from kb.performance.workloads import JobShape
 
-BYTES_PER_WEIGHT = 2.0
-"""Bytes of a weight, a gradient or an activation as they are moved."""
+BYTES_PER_WEIGHT = 2.0  # also per gradient and activation, as moved
 ACTIVATION_BYTES, ACTIVATION_PASSES = 34.0, 4.0
-OPTIMIZER_BYTES = 30.0
-"""Bytes read and written a parameter by one update of Adam in single precision."""
+OPTIMIZER_BYTES = 30.0  # read and written per parameter by one Adam update in single precision
 
 
 @dataclass(frozen=True, slots=True)
 class JobAmounts:
-    """Of one GPU in one step: operations that the model needs and that are done, bytes of memory, seconds x bytes/s of each kind of port."""
+    """Per GPU and step: FLOPs needed and executed, bytes of memory and past each kind of port."""
 
     model_flops: float
     flops: float
@@ -29,12 +27,12 @@ class JobAmounts:
 
 
 def compute_peer_bytes(size: float, ranks: int) -> float:
-    """Bytes that an all-reduce moves past each rank: 2(n-1)/n of them, by which nccl-tests count bus bandwidth."""
+    """Return 2(n-1)/n of `size`, the bytes per rank by which nccl-tests counts bus bandwidth."""
     return 2 * (ranks - 1) / ranks * size
 
 
 def compute_job_amounts(shape: JobShape, gpu: Accelerator) -> JobAmounts:
-    """All of it. A group of GPUs that fits into the reach of NVLink moves over it, any other over the adapters."""
+    """Compute all amounts. Groups within one NVLink domain use NVLink, others the adapters."""
     near, far = _compute_port_bytes(shape, gpu)
     return JobAmounts(
         model_flops=compute_model_flops(shape) / shape.gpus,
@@ -47,12 +45,12 @@ def compute_job_amounts(shape: JobShape, gpu: Accelerator) -> JobAmounts:
 
 
 def compute_model_flops(shape: JobShape) -> float:
-    """Of the whole step, without what is computed twice."""
+    """Compute FLOPs without recomputation."""
     return 6.0 * shape.tokens * (shape.params + shape.depth * shape.width * shape.sequence)
 
 
 def _get_recompute_factor(shape: JobShape) -> float:
-    """How much more is done where activations are computed again: all of the way there, or the attention of it."""
+    """Recompute the full forward pass, or its attention."""
     if shape.recompute == "full":
         return 4 / 3
     attention = shape.depth * shape.width * shape.sequence
@@ -68,12 +66,12 @@ def _compute_memory_bytes(shape: JobShape) -> float:
 
 
 def _count_all_reduces(shape: JobShape) -> int:
-    """All-reduces of tensor parallelism in a step: two a layer there, two back, two more where it is computed again."""
+    """Two per layer and pass, two more with full recomputation."""
     return (6 if shape.recompute == "full" else 4) * -(-shape.depth // shape.pipeline) * shape.micros if shape.tensor > 1 else 0
 
 
 def _compute_port_bytes(shape: JobShape, gpu: Accelerator) -> tuple[float, float]:
-    """Bytes past one GPU over NVLink and over the adapters."""
+    """Past one GPU, over NVLink and adapters."""
     moved = {"nvlink": 0.0, "network": 0.0}
     activation = BYTES_PER_WEIGHT * shape.sequence / shape.context * shape.micro * shape.width
 
@@ -90,7 +88,7 @@ def _compute_port_bytes(shape: JobShape, gpu: Accelerator) -> tuple[float, float
 
 
 def _compute_gradient_bytes(shape: JobShape) -> float:
-    """Bytes of the model's part that data parallelism moves: summed once; wholly sharded weights are gathered for each micro batch as well."""
+    """One sum; fully sharded weights are also gathered per micro batch."""
     held = BYTES_PER_WEIGHT * shape.params / (shape.tensor * shape.pipeline)
     if shape.sharding == "full":
         return (2 * shape.micros + 1) * (shape.data - 1) / shape.data * held
@@ -98,7 +96,7 @@ def _compute_gradient_bytes(shape: JobShape) -> float:
 
 
 def _count_sharing_gpus(shape: JobShape, gpu: Accelerator) -> int:
-    """GPUs of a server that sum the same part: each sends its share of it over an adapter of its own."""
+    """GPUs of a server that sum the same part, each over its own adapter."""
     if shape.gpus <= gpu.domain:
         return 1
     return max(1, min(gpu.node // (shape.tensor * shape.context), shape.data))

@@ -1,4 +1,4 @@
-"""Amounts as people write them: 70B parameters, 8G of bytes, 350ms. What is none is refused with an example, never guessed."""
+"""Parse and format amounts: 70B, 8G, 350ms. Invalid text is refused with an example."""
 
 import math
 import re
@@ -15,17 +15,17 @@ class BadQuantity(ValueError):
 
 
 def parse_count(text: str) -> float:
-    """70B, 7.5 b, 1300: a number of things."""
+    """Parse `70B`, `7.5 b` or `1300`."""
     return _parse_quantity(text, _COUNT_UNITS, "70B or 1.3T")
 
 
 def parse_bytes(text: str) -> float:
-    """8G, 512MiB, 1073741824: bytes in powers of two, as nccl-tests counts them."""
+    """Parse `8G` or `512MiB`, in powers of two as in nccl-tests."""
     return _parse_quantity(re.sub(r"(?i)([kmgt])i?b$", r"\1", text.strip()[:_MAX_CHARS]), _BYTE_UNITS, "8G or 512M")
 
 
 def parse_seconds(text: str) -> float:
-    """12.3s, 350ms, 2min: a time."""
+    """Parse `12.3s`, `350ms` or `2min`."""
     return _parse_quantity(text, _SECOND_UNITS, "12.3s or 350ms")
 
 

@@ -1,7 +1,7 @@
-"""The time that a shape takes, from what it computes, reads and moves, and how these overlap.
+"""Expected time of a workload from operations, bytes and their overlap.
 
-In a task of several resources matrix units and memory work one after the other, and ports beside both: so says section 4.2.2 of arXiv 2411.05349, and so
-it is added up here. The interval spans what healthy machines reach of each peak; at its upper end ports hide behind nothing.
+Matrix units and memory work in sequence, ports in parallel with both (arXiv 2411.05349, section 4.2.2). The interval
+spans healthy machines; at its upper end ports overlap with nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +16,11 @@ from kb.performance.workloads import AllReduce, BadWorkload, Copy, Gemm, JobShap
 
 Resource = Literal["compute", "memory", "nvlink", "network", "host link"]
 BYTES_PER_NUMBER: dict[Precision, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "tf32": 4.0}
-"""Bytes of a number of each precision."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimePart:
-    """The time one resource works, at the centre and at both ends of its range. `beside`: it works beside the others."""
+    """One resource's time and range. `beside`: parallel with the others."""
 
     resource: Resource
     seconds: float
@@ -32,7 +31,7 @@ class TimePart:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTime:
-    """A time with its interval, its parts, and `work` in `unit` x s: divided by a time it is a rate that people compare."""
+    """A time and its interval. `work` divided by seconds is a rate in `unit`."""
 
     says: str
     gpu: str
@@ -42,10 +41,8 @@ class ExpectedTime:
     parts: tuple[TimePart, ...]
     work: float
     unit: str
-    stretch: float = 1.0
-    """By how much the whole is longer for a pipeline that fills and drains."""
-    peers: int = 0
-    """How many measured ones the time comes from; 0 where it comes from peaks and efficiencies."""
+    stretch: float = 1.0  # factor for filling and draining the pipeline
+    peers: int = 0  # measured peers behind the time; 0 if modelled
 
     @property
     def rate(self) -> float:
@@ -53,7 +50,7 @@ class ExpectedTime:
 
     @property
     def bound(self) -> Resource:
-        """What would have to be faster for the whole to be."""
+        """The limiting resource."""
         inside, ports = [part for part in self.parts if not part.beside], [part for part in self.parts if part.beside]
         longest = max(ports, key=lambda part: part.seconds, default=None)
         if longest is not None and longest.seconds > sum(part.seconds for part in inside):
@@ -62,7 +59,7 @@ class ExpectedTime:
 
 
 def compute_expected_time(shape: Workload, gpu: Accelerator, mhz: float | None = None) -> ExpectedTime:
-    """How long it takes on such GPUs, at an SM clock or at the usual one. BadShape where they cannot do it."""
+    """Compute at an SM clock, by default the usual one. Raises BadWorkload."""
     match shape:
         case JobShape():
             return _model_job(shape, gpu, mhz)
@@ -76,7 +73,7 @@ def compute_expected_time(shape: Workload, gpu: Accelerator, mhz: float | None =
 
 
 def compute_overlapped_time(parts: Sequence[TimePart], stretch: float = 1.0) -> tuple[float, float, float]:
-    """The whole at the centre and at both ends of the interval. Where there are ports alone they work at the same time at any end."""
+    """Return centre and both ends. Ports alone always overlap."""
     inside, ports = [part for part in parts if not part.beside], [part for part in parts if part.beside]
 
     def hidden(of: Callable[[TimePart], float]) -> float:
@@ -102,7 +99,7 @@ def _build_expected(
 
 
 def get_peak_at_clock(gpu: Accelerator, precision: Precision, mhz: float | None) -> float:
-    """FLOP/s of its matrix units at a clock."""
+    """Return FLOP/s. Raises BadWorkload."""
     peak = gpu.get_peak_flops(precision)
     if peak is None:
         raise BadWorkload(
@@ -112,7 +109,7 @@ def get_peak_at_clock(gpu: Accelerator, precision: Precision, mhz: float | None)
 
 
 def _model_gemm(shape: Gemm, gpu: Accelerator, mhz: float | None) -> ExpectedTime:
-    """A task of one resource, the one that it needs more of: within one product its operands come while others are multiplied."""
+    """Loads overlap with computation: the slower resource counts."""
     operations = 2.0 * shape.m * shape.n * shape.k
     moved = BYTES_PER_NUMBER[shape.precision] * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
     parts = [
@@ -146,7 +143,7 @@ def _model_all_reduce(shape: AllReduce, gpu: Accelerator) -> ExpectedTime:
 
 
 def _build_ring_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> list[TimePart]:
-    """NVLinks and adapters work at the same time: the slower is the time of both."""
+    """NVLinks and adapters overlap: the slower counts."""
     here = min(shape.gpus, gpu.domain)
     delay = 2 * (here - 1) * efficiency.STEP_NVLINK
     reached = efficiency.IN_SWITCH if gpu.in_switch else efficiency.RING
@@ -169,7 +166,7 @@ def _build_network_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> li
     rate = shape.network or gpu.network * gpu.node
     if not rate:
         raise BadWorkload("network", f"servers with {gpu.title} differ: say what the adapters of one reach together")
-    sent = moved / 2 if servers == 2 and gpu.in_switch else moved  # of two servers each sends its own sum once
+    sent = moved / 2 if servers == 2 and gpu.in_switch else moved  # each of two servers sends its sum once
     return [_build_part("network", sent, rate, efficiency.NETWORK, beside=True, delay=2 * (servers - 1) * efficiency.STEP_NETWORK)]
 
 

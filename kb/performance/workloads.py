@@ -1,4 +1,4 @@
-"""What may be asked about: a step of training, an all-reduce, a matrix product, a copy. Each refuses what cannot be, by the name of its field."""
+"""Workloads: training step, all-reduce, product, copy. Each rejects invalid values by field name."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,10 +10,9 @@ Recompute = Literal["none", "selective", "full"]
 Sharding = Literal["none", "optimizer", "full"]
 RECOMPUTE_KINDS: tuple[Recompute, ...] = ("none", "selective", "full")
 SHARDING_KINDS: tuple[Sharding, ...] = ("none", "optimizer", "full")
+# Typical hidden size per layer of dense transformers: 8,192 in 80 layers, 16,384 in 126, 4,096 in 32.
 HIDDEN_PER_LAYER = 128
-"""Hidden size per layer of dense transformers, about: 8,192 in 80 layers, 16,384 in 126, 4,096 in 32."""
-MAX_COUNT = 1 << 24
-"""GPUs, layers or sequences beyond which a number is a slip."""
+MAX_COUNT = 1 << 24  # GPUs, layers or sequences; more is a typing error
 
 
 class BadWorkload(ValueError):
@@ -26,9 +25,9 @@ class BadWorkload(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class JobShape:
-    """One step of training a dense transformer. `batch` is in sequences, over all GPUs; what data parallelism is left follows from the rest.
+    """One training step of a dense transformer. `batch` counts sequences over all GPUs.
 
-    `layers` and `hidden` are estimated from `params` where they are 0. `interleave` is how many pieces of the model a stage of the pipeline holds.
+    `layers` and `hidden` are estimated if 0. `interleave`: model chunks per pipeline stage.
     """
 
     params: float
@@ -63,17 +62,17 @@ class JobShape:
 
     @property
     def model_gpus(self) -> int:
-        """GPUs that hold the model once."""
+        """GPUs per model replica."""
         return self.tensor * self.pipeline * self.context
 
     @property
     def data(self) -> int:
-        """How many times the model is held."""
+        """Model replicas."""
         return self.gpus // self.model_gpus
 
     @property
     def micros(self) -> int:
-        """Micro batches that pass a pipeline in a step."""
+        """Micro batches per pipeline and step."""
         return self.batch // (self.data * self.micro)
 
     @property
@@ -82,7 +81,7 @@ class JobShape:
 
     @property
     def width(self) -> float:
-        """The hidden size: as said, or of a model of so many parameters (12 x layers x hidden²)."""
+        """Hidden size, given or from `params` (12 x layers x hidden²)."""
         return float(self.hidden) if self.hidden else (HIDDEN_PER_LAYER * self.params / 12) ** (1 / 3)
 
     @property
@@ -90,7 +89,6 @@ class JobShape:
         return self.layers or max(1, round(self.params / (12 * self.width**2)))
 
     def describe(self) -> str:
-        """`a step of 70 B parameters: 1,024 sequences of 8,192 on 64 GPUs (tensor 8, pipeline 4, data 2)`."""
         parts = (("tensor", self.tensor), ("pipeline", self.pipeline), ("context", self.context), ("data", self.data))
         split = ", ".join(f"{name} {n}" for name, n in parts if n > 1 or name == "data")
         return (
@@ -101,7 +99,7 @@ class JobShape:
 
 @dataclass(frozen=True, slots=True)
 class AllReduce:
-    """A sum of so many bytes over so many GPUs. `network` is bytes/s of all adapters of a server together, where they are not the usual ones."""
+    """An all-reduce. `network` overrides the total bytes/s of a server's adapters."""
 
     size: float
     gpus: int
@@ -140,7 +138,7 @@ COPY_KINDS: tuple[CopyKind, ...] = ("host", "peer", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """So many bytes in one direction: between host and GPU, between two GPUs over NVLink, or read and written within a GPU's memory."""
+    """A one-way copy: host to GPU, GPU to GPU, or within a GPU's memory (read and write)."""
 
     size: float
     kind: CopyKind = "host"

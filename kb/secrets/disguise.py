@@ -1,4 +1,4 @@
-"""Characters that hide a secret from a reader of patterns and not from people: of no width, of a terminal's colours, of another alphabet."""
+"""Characters that hide a secret from patterns, not from people: zero-width, terminal colours, look-alikes."""
 
 import re
 import unicodedata
@@ -7,17 +7,16 @@ from collections.abc import Callable, Sequence
 _CYRILLIC = dict(zip("асԁеһіјкӏморԛѕтуԝхАВЕІЈКМНОРЅТУХ", "acdehijklmopqstywxABEIJKMHOPSTYX", strict=True))
 _GREEK = dict(zip("αικνορτυ", "aikvoptu", strict=True))
 _LOOKALIKES = _CYRILLIC | _GREEK
-PASSWORD_WORDS = ("пароль", "парола", "密码", "密碼", "口令", "パスワード", "비밀번호", "contraseña")
-"""What other languages call a password."""
+PASSWORD_WORDS = ("пароль", "парола", "密码", "密碼", "口令", "パスワード", "비밀번호", "contraseña")  # "password" in other languages
 
 _CONTROL = "\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f"
 _CONTROLS = bytes([*range(9), 11, 12, *range(14, 27), *range(28, 32), 127])
 _BLANK = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _NO_WIDTH = f"{_CONTROL}\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
 _ESCAPE = r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e|#033|\^\[)\[[\d;]{0,20}[A-Za-z]|\x1b\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)"
+# URL, HTML and JSON spellings of the signs between a name and its value
 _SPELLED_SIGNS = {"%3d": "=", "%3a": ":", "%22": '"', "%27": "'", "%26": "&", "&quot;": '"', "&#34;": '"', "&#x22;": '"', "&apos;": "'", "&#39;": "'", "&#x27;": "'",
           "\\u003d": "=", "\\u003a": ":", "\\u0022": '"', "\\u0027": "'", "\\u0026": "&"}  # fmt: skip
-"""How a URL, a page and JSON spell the signs that part a name from its value."""
 _PIECE_PATTERN = re.compile(
     rf"(?=[^ -\"$'-\[\]_-~\t\n\r]|contraseñ)(?:(?P<word>{'|'.join(PASSWORD_WORDS)})|(?P<gone>{_ESCAPE}|[{_NO_WIDTH}]|\\u200[bcdBCD]|\\ufeff)"
     rf"|(?P<wide>[\uff01-\uff5e\U0001d400-\U0001d7ff])"
@@ -31,19 +30,19 @@ _WRITTEN_SIGNS = ("%3d", "%3D", "%3a", "%3A", "%22", "&quot;", "&#3", "&#x2", "&
 
 
 def may_hide(text: str) -> bool:
-    """Whether anything in it could be a disguise. Cheap for what is plain ASCII."""
+    """Return whether a disguise is possible. Cheap for plain ASCII."""
     return _has_written_signs(text) or _has_displayed_disguise(text)
 
 
 def select_hiding_test(block: str) -> Callable[[str], bool] | None:
-    """What tells of a line of the block whether it may hide something, the cheapest that does; None where no line of it can."""
+    """Return the cheapest sufficient per-line test; None if no line can hide anything."""
     if _has_written_signs(block):
         return may_hide
     return _has_displayed_disguise if _has_displayed_disguise(block) else None
 
 
 def _has_written_signs(text: str) -> bool:
-    """Signs that are spelled, or characters that no terminal shows."""
+    """Spelled signs, or characters that terminals do not show."""
     if ("%3" in text or "%2" in text or "&" in text) and any(sign in text for sign in _WRITTEN_SIGNS):
         return True
     if text.isprintable():
@@ -59,7 +58,7 @@ def _has_displayed_disguise(text: str) -> bool:
 
 
 def redact_disguised(line: str, clean: Callable[[str], str]) -> str:
-    """The line without the secrets that `clean` finds once the disguise is off; as it was where it finds none."""
+    """Redact what `clean` finds in the undisguised line."""
     plain, places = _read_plainly(line)
     if plain == line:
         return line
@@ -71,9 +70,11 @@ _GONE_PATTERN = re.compile(r"\[redacted[^\]\n]{0,60}\]")
 
 
 def apply_redactions(line: str, plain: str, places: Sequence[int], said: str) -> str:
-    """The line without what is gone from its plain reading, all else as it is written there. `places`: where in the line each character of
-    `plain` stands, and its end. What stays of `said` stands in `plain` in the same order: wherever a part of it is found first, what is
-    left says nothing that `said` does not."""
+    """Transfer redactions from the plain reading to the line.
+
+    `places` maps `plain`'s characters and end to the line. Kept parts of `said` occur in `plain` in order; the first
+    occurrence is safe, because the result never shows more than `said`.
+    """
     kept, marks = _GONE_PATTERN.split(said), _GONE_PATTERN.findall(said)
     parts: list[str] = []
     at = 0
@@ -88,7 +89,7 @@ def apply_redactions(line: str, plain: str, places: Sequence[int], said: str) ->
 
 
 def _replace_changed_part(line: str, plain: str, places: Sequence[int], said: str) -> str:
-    """The same where more changed than what is gone: whatever lies between the first and the last change is as it reads."""
+    """If more changed: replace all between the first and last change by its plain reading."""
     same = min(len(plain), len(said))
     head = next((at for at in range(same) if plain[at] != said[at]), same)
     tail = next((at for at in range(same - head) if plain[-1 - at] != said[-1 - at]), same - head)
@@ -97,7 +98,7 @@ def _replace_changed_part(line: str, plain: str, places: Sequence[int], said: st
 
 
 def _read_plainly(line: str) -> tuple[str, list[int]]:
-    """As it reads, and for each of its characters (and its end) where it stands in the line."""
+    """Return the undisguised line and each character's position."""
     parts: list[str] = []
     places: list[int] = []
     at = 0

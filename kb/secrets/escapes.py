@@ -1,4 +1,4 @@
-"""Text within text: JSON in JSON, strings of programs, logs that quote logs. It is read as it was meant, one level of escapes after the other."""
+"""Secrets in escaped texts, such as JSON in JSON, decoded level by level."""
 
 import re
 from array import array
@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kb.secrets.disguise import apply_redactions
 
-MAX_ESCAPE_LEVELS = 4
-"""Texts within each other that are read: JSON in JSON in JSON, and the log that quotes it."""
+MAX_ESCAPE_LEVELS = 4  # JSON in JSON in JSON, quoted by a log
 _ESCAPED_PATTERN = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _ESCAPE_MEANINGS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _CODED_PATTERN = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
@@ -19,7 +18,7 @@ def has_escapes(text: str) -> bool:
 
 
 def unescape_once(text: str) -> str:
-    """The text with one level of its escapes read, quickly: for whoever asks whether there is anything in it."""
+    """Decode one level, fast and without positions."""
     if _BACKSLASH_MARK in text:
         return _unescape_with_places(text)[0]
     text = text.replace("\\\\", _BACKSLASH_MARK)
@@ -31,7 +30,7 @@ def unescape_once(text: str) -> str:
 
 
 def redact_escaped(line: str, clean: Callable[[str], str]) -> str:
-    """The line without the secrets that `clean` finds at any level of its escapes; all else is as it was written."""
+    """Redact what `clean` finds at any level; keep all else as written."""
     level, depth, plain = 0, 0, line
     places: Sequence[int] = range(len(line) + 1)
     while level < MAX_ESCAPE_LEVELS:
@@ -53,7 +52,6 @@ def redact_escaped(line: str, clean: Callable[[str], str]) -> str:
 
 
 def _unescape_with_places(text: str) -> tuple[str, Sequence[int]]:
-    """One level read, and for each character of it (and its end) where it stands in the text."""
     parts: list[str] = []
     places = array("q")
     at = 0

@@ -1,30 +1,29 @@
-"""Lines of a key in PEM that nothing names: what a log cut off, or what was pasted without its first line. They are told by their size and by how
-little they are like words, numbers or digests. Lines that a header calls public stay.
+"""Lines of a PEM key without header, recognised by length and randomness. Lines under a public header stay.
 
-Takes the lines and changes them in place; each is looked at a bounded number of times."""
+Changes lines in place; each is read a bounded number of times.
+"""
 
 import re
 from collections.abc import Sequence
 
 from kb.secrets.spread import REDACTED
 
-KEY_LINE_SIZES = frozenset({64, 70, 76})
-"""Characters of a whole line: PEM, OpenSSH's own, MIME."""
+KEY_LINE_SIZES = frozenset({64, 70, 76})  # full line lengths of PEM, OpenSSH and MIME
 _TRAILING_CHARS = "\"',;)]} \t\r\\="
 _PARTS_PATTERN = re.compile(r"[\s\"'|>\]\[({]")
 _WORD_PATTERN = re.compile(r"[A-Za-z0-9+/]+")
 _CHANGES_PATTERN = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]")
 _HEX_CHARS = frozenset("0123456789abcdefABCDEF")
 _PUBLIC_PATTERN = re.compile(r"-{4,5} ?BEGIN (?![^-]{0,40}PRIVATE)[A-Z0-9 ]{1,60}-{4,5}")
+# lines from a header to the first body line; minimum length of a key's last line
 MAX_HEADER_DISTANCE, MIN_LAST_LINE_CHARS = 6, 8
-"""Lines between a header and the first line below it; characters of a key's last line."""
+# Of a line of random base64: distinct characters, letters of each case, and changes of character class. All of 100,000
+# random lines have more; paths, digests and identifiers have fewer.
 MIN_DISTINCT_CHARS, MIN_CHARS_PER_CASE, MIN_CHANGES = 26, 9, 20
-"""Of a line of random base64: different characters, letters of either case at least, and places where one kind of character follows another. Of 100,000
-random lines all have more; paths, digests and identifiers have fewer."""
 
 
 def may_be_key_body(masked: str) -> bool:
-    """Whether a line in lower case, its digits alike, may be one of a key's. Cheap for what is not."""
+    """Test a masked line. Cheap for other lines."""
     said = masked[-100:].rstrip(_TRAILING_CHARS)
     if len(said) < 64 or " " in said[-64:] or not (said[-1].isalnum() or said[-1] in "+/"):
         return False
@@ -32,7 +31,7 @@ def may_be_key_body(masked: str) -> bool:
 
 
 def redact_key_bodies(lines: list[str], some: Sequence[int]) -> None:
-    """Take out the keys that these lines are part of."""
+    """Redact the keys that these lines belong to."""
     done = -1
     for at in some:
         if at <= done or not _is_random(_find_base64_word(lines[at])):
@@ -58,7 +57,7 @@ def _redact_span(lines: list[str], first: int, last: int) -> None:
 
 
 def _find_base64_word(line: str) -> str:
-    """The last word of the line where it is base64 alone, else nothing."""
+    """The last word if pure base64, else ""."""
     said = _PARTS_PATTERN.split(line[-120:].rstrip(_TRAILING_CHARS))[-1]
     return said if _WORD_PATTERN.fullmatch(said) else ""
 
@@ -73,7 +72,6 @@ def _has_key_shape(line: str) -> bool:
 
 
 def _is_alone_on_line(line: str) -> bool:
-    """Whether nothing else stands on the line."""
     return len(line.strip(" \t\r\"',+;\\=")) in KEY_LINE_SIZES
 
 
@@ -88,5 +86,5 @@ def _is_mixed(word: str) -> bool:
 
 
 def _has_public_header(lines: Sequence[str], first: int) -> bool:
-    """Whether a header above says that anybody may read it: a certificate, a public key, a signature."""
+    """A certificate, public key or signature."""
     return any(_PUBLIC_PATTERN.search(line[-200:]) for line in lines[max(0, first - MAX_HEADER_DISTANCE) : first])

@@ -1,6 +1,8 @@
-"""Secrets that stand in one line beside something that says so: a name and a sign, a header, a URL, a command's option, a sentence.
+"""Secrets marked by context in one line: assignment, header, URL, option, sentence.
 
-Every pattern has a `head`, which stays, and a `value`. All are bounded. A rule is tried only on lines that hold one of its needles."""
+Patterns have a `head`, which stays, and a `value`; all are bounded. A rule is tried only on lines with one of its
+needles.
+"""
 
 import re
 from dataclasses import dataclass
@@ -22,24 +24,21 @@ ASSIGNED_PATTERN = re.compile(
     rf"""[ \t]{{0,40}}`?(?:!(?:vault|secret|unsafe|encrypted|!str|!binary)[ \t]{{1,4}})?){VALUE_REGEX}""",
     re.IGNORECASE,
 )
+# prefilter on a lower-case line without the value: most lines with `token` assign nothing
 MAYBE_ASSIGNED_PATTERN = re.compile(rf"""{_NAMES}[\w-]{{0,40}}\\{{0,6}}["'`*]{{0,3}}\]?[ \t]{{0,40}}[=:]""")
-"""The same over a line in lower case and without its value: most lines that say `token` assign nothing."""
+# fast prefilter from the needle to the sign
 SIGN_FOLLOWS_PATTERN = re.compile(r"""[\w-]{0,96}\\{0,6}["'`*]{0,3}\]?[ \t]{0,40}[=:]""")
-"""What follows wherever a needle stands in such a name, the needle itself with it: quickly told, and mostly not so."""
+# unambiguous password names, for which all-digit values count as secrets too
 PASSWORD_NAME_PATTERN = re.compile(
     r"(?:^|[^A-Za-z])(?:password|passwd|passphrase|passwort|kennwort)\\{0,6}[\"'`*]{0,3}\]?[ \t]{0,40}(?:=>|:=|={1,2}|:)[*`]{0,3}[ \t]{0,40}`?$",
     re.IGNORECASE,
 )
-"""A name that can be nothing but a password's: there digits alone are one too, where elsewhere they are a count."""
-MAX_PREFIX_CHARS = 16
-"""Characters of a name before its needle: `encryption_` of `encryption_key`."""
-MAX_NAME_CHARS = 132
-"""Characters from where such a name begins to its sign, at most."""
+MAX_PREFIX_CHARS = 16  # of a name before its needle: `encryption_` of `encryption_key`
+MAX_NAME_CHARS = 132  # from a name's beginning to its sign
 SECRET_NAME_NEEDLES = ("pass", "pw", "psk", "sig=", "kennwort", "woord", "secret", "credential", "contrasena", "art-api", "key", "token", "signature", "sas",
          "dockerconfigjson")  # fmt: skip
 
-_APART = r"""(?:[ \t]{1,4}|["'],[ \t]{0,4})"""
-"""What parts two words of a command: blanks, or in a list the quotes and the comma."""
+_APART = r"""(?:[ \t]{1,4}|["'],[ \t]{0,4})"""  # separates words of a command: blanks, or quotes and comma in a list
 _FLAG_PATTERN = re.compile(
     rf"(?P<head>(?<![\w-])--?(?:[\w-]{{0,40}}[-_])?(?:password|passwd|passphrase|pass|[a-z]{{0,8}}(?:storepass|keypass)|requirepass|token|secret|api[-_]?key|wandb[-_]key|"
     rf"(?:secret|access|private)[-_]key){_APART})(?!-){_WORD}",
@@ -88,7 +87,7 @@ _XML_NAMED_PATTERN = re.compile(
 
 
 def _build_option_pattern(commands: str, option: str) -> re.Pattern[str]:
-    """The value of an option, of those commands alone: `-p` means something else to most."""
+    """For these commands only: `-p` has other meanings elsewhere."""
     return re.compile(rf"""(?P<head>\b(?:{commands})\b[^\n|]{{0,300}}?(?<=[\s"'])(?:{option})){_WORD}""")
 
 
@@ -127,11 +126,11 @@ _USER_PATTERN = re.compile(
 _SET_PATTERN = re.compile(
     r"(?P<head>(?:secret_access_key|api[-_]?key|secret[-_]key)[ \t]{1,4})(?P<value>[A-Za-z0-9+/=_-]{16,4096})(?![\w:=])", re.IGNORECASE
 )
+# programs that read a secret from stdin
 _READS_IT = (
     r"(?:password-stdin|passwd|sudo[ \t]-[A-Za-z]{0,4}S|kinit|kadmin|ktutil|cryptsetup|smbpasswd|pdbedit|realm[ \t]join|net[ \t]ads[ \t]join|--with-token|"
     r"vault[ \t]login|ipmitool|gpg\b[^\n]{0,80}--passphrase-fd|openssl\b[^\n]{0,80}stdin|(?:huggingface-cli|hf|wandb|ngc|az|op)[ \t][^\n|]{0,40}\blogin)"
 )
-"""Programs that read a secret from what is piped into them."""
 _ECHO_PATTERN = re.compile(
     rf"""(?P<head>\b(?:echo|printf)[ \t]{{1,4}}(?:-[neE]{{1,3}}[ \t]{{1,4}})?(?:["']?%s(?:\\n)?["']?[ \t]{{1,4}})?){_WORD}"""
     rf"""(?=[ \t]{{0,4}}\|[^\n]{{0,80}}{_READS_IT})"""
@@ -139,8 +138,8 @@ _ECHO_PATTERN = re.compile(
 _HERE_PATTERN = re.compile(rf"(?P<head>(?<!\w){_READS_IT}[^\n]{{0,200}}?<<<[ \t]{{0,4}}){_WORD}")
 
 _MIXED = r"""(?=[^\s"'`]{0,80}\d)(?=[^\s"'`]{0,80}[A-Za-z])"""
+# a sign inside a word, unlike words of a sentence
 _SIGNED = r"""(?=[^\s"'`]{1,80}[!@#$%^&*+~?][^\s"'`.,;:!?])(?=[^\s"'`]{0,80}[A-Za-z])"""
-"""A sign within a word, which no word of a sentence has."""
 _CALLED_SO = r"(?:password|passwd|passphrase|passcode|pw|pwd|passwort|kennwort|wachtwoord|mot[ \t]de[ \t]passe|contrasena|senha)"
 _SAID_PATTERN = re.compile(
     rf"""(?P<head>\b{_CALLED_SO}(?:[ \t]{{1,2}}(?:is|was|ist|lautet))?[ \t]{{1,4}}(?:["'`*]{{0,3}}))(?!\[)"""
@@ -149,13 +148,13 @@ _SAID_PATTERN = re.compile(
 )
 _IS = r"(?:is|was|are|be|remains|becomes|ist|war|lautet|heißt|heisst|est|es|era|é|è)"
 _IS_UNSPACED = "[是为為는은は]"
+# sentences that name the password's target: `the password on that node is …`, `das Passwort von gpu-017 lautet …`
 _SAID_OF_PATTERN = re.compile(
     rf"""(?P<head>(?<![A-Za-z0-9_]){_CALLED_SO}(?:[ \t]{{1,2}}[\w./@'’()-]{{1,40}}){{0,8}}?(?:[ \t]{{1,2}}{_IS}|[ \t]{{0,2}}{_IS_UNSPACED})"""
     rf"""(?:[ \t]{{1,2}}(?:now|still|currently|again|jetzt|noch|nun)|:)?"""
     rf"""(?:[ \t]{{1,4}}|(?<=[是为為는은は])[ \t]{{0,4}})["'`*]{{0,3}})(?!\[)(?P<value>(?:{_MIXED}|{_SIGNED})[^\s"'`,;:()<>=]{{6,200}})""",
     re.IGNORECASE,
 )
-"""A sentence that says of what it is the password: `the password on that node is …`, `das Passwort von gpu-017 lautet …`."""
 _AS_PASSWORD_PATTERN = re.compile(
     rf"""(?P<head>(?:^|[\s"'`(:]))(?P<value>{_MIXED}[^\s"'`,;:()<>=]{{6,80}})(?=["'`]{{0,2}}[ \t](?:is|as|ist|als|comme|como)[ \t]"""
     rf"""(?:(?:the|a|my|our|its|new|das|dem|mein|unser|neues?|root|admin|bmc|ipmi|sudo|user|ldap|wifi)[ \t]){{0,3}}{_CALLED_SO}(?![\w-]))""",
@@ -166,12 +165,12 @@ _PROMPT_PATTERN = re.compile(
     rf"""[ \t]{{0,2}}:[ \t]{{1,4}})(?!\[)(?P<value>(?:{_MIXED}|{_SIGNED})[^\s"'`,;()<>=]{{6,200}})(?=[ \t\r]*$)""",
     re.IGNORECASE,
 )
+# prompts with the current value in brackets: `AWS Secret Access Key [None]: …`
 _BRACKETED_PATTERN = re.compile(
     rf"""(?P<head>\b(?:{_CALLED_SO}|passcode|secret|token|key)[ \t]?(?:\[[^\]\n]{{0,80}}\]|\([^)\n]{{0,80}}\))"""
     rf"""[ \t]{{0,2}}[:=][ \t]{{1,4}})(?!\[)(?P<value>{_MIXED}(?![\d.,]{{1,12}}[A-Za-z/%]{{1,8}}(?:[\s,;]|$))[^\s"'`,;()<>]{{6,400}})""",
     re.IGNORECASE,
 )
-"""As programs ask for it, what is known already in brackets: `AWS Secret Access Key [None]: …`."""
 _SPACED_PATTERN = re.compile(
     r"""(?P<head>\b(?:api|access|secret|account|signing|encryption|session|auth|bearer|security|license|licence|product|service|personal|deploy|"""
     r"""private|unseal|recovery|master|shared|pre-?shared|root)[ \t](?:access[ \t])?(?:key|token|secret)"""
@@ -249,12 +248,12 @@ _USER_COLON_PATTERN = re.compile(
     rf"""(?!\[)(?P<value>(?:{_MIXED}|{_SIGNED})[^\s"'`,;()<>]{{6,200}})""",
     re.IGNORECASE,
 )
+# password words of other languages
 _ELSEWHERE_PATTERN = re.compile(
     rf"""(?P<head>(?<![\w-])(?:mdp|clave|senha|has[łl]o|heslo|lozinka|salasana|jelszó)["']?[ \t]{{0,8}}[:=]{{1,2}}[ \t]{{0,4}}["'`]?)"""
     rf"""(?!\[)(?P<value>(?:{_MIXED}|{_SIGNED})[^\s"'`,;()<>]{{6,200}})""",
     re.IGNORECASE,
 )
-"""A password by its name in other languages."""
 _LABELLED_PATTERN = re.compile(
     rf"""(?P<head>[\[("'](?:{_CALLED_SO}|token|secret|api[_-]?key)[\])"'][ \t,:]{{1,4}}["'`]?)(?!\[)(?P<value>{_MIXED}[^\s"'`,;:()<>=]{{6,400}})""",
     re.IGNORECASE,
@@ -271,6 +270,7 @@ _RDP_PATTERN = re.compile(
 _PERCENT_PATTERN = re.compile(
     r"""(?P<head>\b(?:winexe|rpcclient|smbget|wmic|net|nmblookup)\b[^\n]{0,200}?(?:-U|--user)[ \t=]{0,4}["']?[^\s%"']{1,80}%)(?P<value>[^\s"']{1,200})"""
 )
+# settings of switches and routers
 _SWITCH_PATTERN = re.compile(
     r"""(?P<head>\b(?:enable secret|username \S{1,60}(?: privilege \d{1,2})? (?:secret|password)|(?:tacacs|radius)-server[^\n]{0,80}? key|"""
     r"""snmp-server user[^\n]{0,120}? """
@@ -278,7 +278,6 @@ _SWITCH_PATTERN = re.compile(
     r"""(?!\[|\d[ \t])(?P<value>[^\s"']{6,200})""",
     re.IGNORECASE,
 )
-"""Settings of switches and routers."""
 _KV_PUT_PATTERN = re.compile(
     r"""(?P<head>\b(?:vault[ \t]kv[ \t](?:put|patch)|vault[ \t]write)\b[^\n|]{0,300}?[ \t][\w.-]{1,80}=)(?!\[redacted|@)(?P<value>[^\s"']{1,400})"""
 )
@@ -288,15 +287,15 @@ _SQLCMD = _build_option_pattern("sqlcmd|bcp|osql|isql|psexec(?:64)?|paexec", rf"
 
 
 def _build_mixed_lookahead(ends: str) -> str:
-    """Before a value that ends at any of these: a digit and a letter in it."""
+    """Require a digit and a letter before `ends`."""
     return rf"(?=[^{ends}]{{0,80}}\d)(?=[^{ends}]{{0,80}}[A-Za-z])"
 
 
 _IN_CELL = _build_mixed_lookahead(r"\s|│┃")
 _SHORT = _build_mixed_lookahead(r"\s\"'`,;:()<>=/")
+# needles of `_CALLED`; not `token` alone, which training logs repeat in every line
 _NAMED = ("password", "passwd", "passphrase", "secret_key", "secretkey", "api_key", "apikey", "access_key", "accesskey", "_token", "_secret",
           "_pass", "_pwd")  # fmt: skip
-"""What `_CALLED` needs: more than `token` alone, which logs of training say in every line."""
 _CALLED = r"[\w.-]{0,40}(?:password|passwd|passphrase|secret_?key|api_?key|access_?key|_(?:token|secret|pass|pwd))"
 _CELL_PATTERN = re.compile(
     rf"""(?P<head>[|│┃][ \t]{{0,40}}{_CALLED}[ \t]{{0,40}}[|│┃][ \t]{{0,40}})(?P<value>{_IN_CELL}[^\s|│┃]{{6,400}})(?=[ \t]{{0,200}}[|│┃])""",
@@ -335,6 +334,7 @@ _VERBS = (
     *(f" {verb} " for verb in ("is", "was", "are", "be", "remains", "becomes", "ist", "war", "lautet", "heisst", "est", "es", "era")),
     *(f" {verb}: " for verb in ("is", "was", "ist", "lautet", "est", "es")),
 )
+# One rule per name, because most lines with one hold no other.
 _PROMPT_NAMES = (
     "password",
     "passwd",
@@ -349,7 +349,6 @@ _PROMPT_NAMES = (
     "token",
     "key",
 )
-"""Names that a program asks for, with what it knows in brackets. One rule each: most lines that hold one hold no other."""
 _LOGIN_NAMES = tuple(
     f"{name}{sign}" for name in ("root", "admin", "istrator", "ubuntu", "userid", "operator", "cumulus") for sign in ("/", " /")
 )
@@ -359,7 +358,7 @@ _ENDINGS = ("_key=", "_pat=", "_pass=", "_pwd=", "_pw=", "_auth=", "_creds=", "_
 
 @dataclass(frozen=True, slots=True)
 class SecretRule:
-    """`needles`: any of them in the line, in lower case. `also`: one of these as well, if there are any."""
+    """A pattern, tried if the lower-case line holds one of `needles`, and of `also`, if given."""
 
     needles: tuple[str, ...]
     pattern: re.Pattern[str]

@@ -1,17 +1,15 @@
-"""Secrets that are spread over several lines: keys in PEM behind a log's prefix, a name and its value, YAML that goes on below its name.
+"""Secrets over several lines: prefixed PEM keys, name and value pairs, YAML blocks.
 
-Takes the lines and changes them in place; each line is looked at a bounded number of times."""
+Changes lines in place; each is read a bounded number of times.
+"""
 
 import re
 from collections.abc import Iterator
 
 REDACTED = "[redacted]"
-MAX_BLOCK_LINES = 400
-"""Lines of one key or one block."""
-MAX_MANIFEST_DISTANCE = 60
-"""Lines from the kind of a manifest to its data."""
-MAX_REACH_LINES = MAX_BLOCK_LINES + MAX_MANIFEST_DISTANCE
-"""Lines from one that says something to the farthest that is read for it."""
+MAX_BLOCK_LINES = 400  # of one key or block
+MAX_MANIFEST_DISTANCE = 60  # from a manifest's kind to its data
+MAX_REACH_LINES = MAX_BLOCK_LINES + MAX_MANIFEST_DISTANCE  # from a line to the farthest one read because of it
 _CONTINUATION_CHARS = frozenset(":|>-+")
 _DIGIT_PATTERN = re.compile(r"\d")
 
@@ -20,15 +18,13 @@ _BODY_PATTERN = re.compile(
     r"""(?P<head>(?:^|.{0,400}?[^A-Za-z0-9+/=]))(?P<value>[A-Za-z0-9+/]{1,80}={0,2})(?:(?:\\r)?\\n)?["']?[ \t]{0,4}[,+;\\]?\s*$"""
 )
 _ABOVE_PATTERN = re.compile(r"(?:^|[^\w-])(?:Proc-Type|DEK-Info|Comment|Version|Hash|Charset): .{0,120}$")
-_MAX_HEADER_LINES = 8
-"""Lines between where a key begins and its first: what it is encrypted with, and a line that is empty but for its prefix."""
+_MAX_HEADER_LINES = 8  # between a key's BEGIN and its body: encryption headers and a blank line behind the prefix
 _KEY_END_TEXTS = ("-----END", "Private-MAC")
-_MIN_FULL_LINE_CHARS = 40
-"""A whole line of a key has 64 characters or more; what is shorter is its last."""
+_MIN_FULL_LINE_CHARS = 40  # full key lines have at least 64; shorter ones are the last
 
 
 def redact_private_keys(lines: list[str]) -> None:
-    """Private keys whose every line stands behind the same prefix, or that a log cut short."""
+    """Redact private keys, also behind a common prefix or cut short."""
     for at in [at for at, line in enumerate(lines) if _BEGIN_PATTERN.search(line)]:
         first = _find_first_body_line(lines, at)
         for inside in range(first, min(first + MAX_BLOCK_LINES, len(lines))):
@@ -40,7 +36,6 @@ def redact_private_keys(lines: list[str]) -> None:
 
 
 def _find_first_body_line(lines: list[str], at: int) -> int:
-    """The first line of the key that begins there which may be of its body."""
     prefix = lines[at].find("-----BEGIN")
     for inside in range(at + 1, min(at + 1 + _MAX_HEADER_LINES, len(lines))):
         if not (_ABOVE_PATTERN.search(lines[inside][:400]) or (prefix >= 0 and len(lines[inside].rstrip()) <= prefix)):
@@ -58,7 +53,7 @@ _ITS_VALUE_PATTERN = re.compile(
 
 
 def may_spread(lowered: str) -> bool:
-    """Whether a line may say something of others, which no digit in it decides."""
+    """Return whether a masked line may concern others."""
     return (
         _may_name(lowered)
         or lowered.rstrip()[-1:] in _CONTINUATION_CHARS
@@ -69,7 +64,7 @@ def may_spread(lowered: str) -> bool:
 
 
 def redact_spread(lines: list[str], at: int, lowered: str) -> None:
-    """What belongs to a line that names a secret; `lowered` is that line as it was, in lower case, whichever digits there are."""
+    """Redact lines that belong to one naming a secret; `lowered` is its original masked text."""
     if _may_name(lowered):
         _redact_name_value_pair(lines, at)
     if lowered.rstrip()[-1:] in _CONTINUATION_CHARS:
@@ -89,7 +84,7 @@ def _may_name(lowered: str) -> bool:
 
 
 def _redact_name_value_pair(lines: list[str], at: int) -> None:
-    """`name: DB_PASSWORD` and its `value:`, in one line or in the next or the one before, as containers and manifests list their environment."""
+    """`name: DB_PASSWORD` with `value:` in the same or an adjacent line, as in container environments."""
     if not _NAME_PATTERN.search(lines[at]):
         return
     for where in (at, at + 1, at + 2, at - 1) if "valueFrom" in "".join(lines[at + 1 : at + 2]) else (at, at + 1, at - 1):
@@ -113,17 +108,17 @@ _OPENS_PATTERN = re.compile(
 _ITEM_PATTERN = re.compile(r"""^(?P<indent>[ \t]*)(?P<dash>-[ \t]+)?(?P<value>["']?[^\s:"']{6,4096}["']?)[ \t\r]*$""")
 
 _FOLD_CHARS = frozenset("|>+-")
+# a name and value below `credentials:`; harmless names and numbers with units are excluded
 _MEMBER_PATTERN = re.compile(
     r"""^(?P<indent>[ \t]*)(?P<dash>-[ \t]+)?(?![\w.-]{0,60}(?:name|user|type|id|path|file|url|host|ref|key|version|time|date|at|count|limit|mode))"""
     r"""["']?[\w.-]{1,60}["']?:[ \t]+(?P<value>["']?(?=[^\s"']{0,80}\d)(?=[^\s"']{0,80}[A-Za-z])(?!\d[\d.]{0,12}[A-Za-z%]{1,4}["']?[ \t\r]*$)"""
     r"""[^\s:/\[{"'$*&!<(][^\s:/"'<(]{5,4096}["']?)[ \t\r]*$""",
     re.IGNORECASE,
 )
-"""A name and its value below `credentials:`; names that say what it is not, and numbers with their unit, are none."""
 
 
 def _redact_yaml_below(lines: list[str], at: int) -> None:
-    """What YAML puts below a secret's name: a block, a folded text, a list."""
+    """A block, folded text or list."""
     if not (opened := _OPENS_PATTERN.match(lines[at])):
         return
     any_text = lines[at].rstrip()[-1:] in _FOLD_CHARS
@@ -149,7 +144,7 @@ _MAX_USERS = 20
 
 
 def _redact_password_below(lines: list[str], at: int) -> None:
-    """A password that stands alone below the words that announce it."""
+    """Alone on a line below its announcement."""
     if not _ASKS_PATTERN.search(lines[at][-200:]):
         return
     for inside in range(at + 1, min(at + 3, len(lines))):
@@ -160,7 +155,6 @@ def _redact_password_below(lines: list[str], at: int) -> None:
 
 
 def _redact_cloud_init_users(lines: list[str], at: int) -> None:
-    """The users of cloud-init, each with a password."""
     if not _USERS_PATTERN.match(lines[at]):
         return
     for inside in range(at + 1, min(at + 1 + _MAX_USERS, len(lines))):
@@ -176,7 +170,7 @@ _SENT_PATTERN = re.compile(
 
 
 def _redact_expect_answer(lines: list[str], at: int) -> None:
-    """What a script for expect answers where a password is asked for."""
+    """Sent to a password prompt."""
     for inside in range(at + 1, min(at + 4, len(lines))):
         if "send" not in lines[inside]:
             continue
@@ -201,7 +195,7 @@ def _redact_entry(found: re.Match[str]) -> str:
 
 
 def _redact_secret_manifest(lines: list[str], at: int) -> None:
-    """A Secret of Kubernetes: all that it holds, whatever its name. `data` may stand before its `kind`, in the same document."""
+    """`data` may precede `kind`."""
     for start, indent in _iter_data_starts(lines, at):
         for inside in range(start + 1, min(start + 1 + MAX_BLOCK_LINES, len(lines))):
             found = _ENTRY_PATTERN.match(lines[inside])

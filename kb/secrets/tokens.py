@@ -1,7 +1,8 @@
-"""Secrets that tell themselves by their form: a prefix that its issuer chose, and length. The forms are those that the issuers publish."""
+"""Secrets with a form published by their issuer: prefix and length."""
 
 import re
 
+# lower-case needles, one of which the line must hold → pattern
 _FORM_TEXTS: dict[tuple[str, ...], str] = {
     ("xox", "xapp-"): r"\bxox[a-z]{1,2}(?:\.xox[a-z])?-[A-Za-z0-9-]{8,}|\bxapp-\d-[A-Za-z0-9-]{10,}",
     ("webhook.office.com",): r"(?<=webhook\.office\.com/)webhookb2/[A-Za-z0-9/@-]{10,}",
@@ -107,9 +108,8 @@ _FORM_TEXTS: dict[tuple[str, ...], str] = {
         r"(?<![\w.-])(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){5,6}[A-Za-z0-9]{0,4}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"
     ),
 }
-"""What a line must hold, in lower case, of any of them → the form."""
 
 TOKEN_FORMS = tuple((needles, re.compile(form)) for needles, form in _FORM_TEXTS.items())
 
+# may occur inside a word; the others start at a word or with a sign
 INNER_NEEDLES = ("webhook.office.com", "_gitlab_session", "q~")
-"""Needles that may stand within a word; every other one begins where a word does, or with a sign."""

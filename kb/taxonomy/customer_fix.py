@@ -1,7 +1,7 @@
-"""What a customer changes where a cause is theirs: the change in words, a block to paste, and how to see that it worked. Pure.
+"""The customer's repair of a cause that they own: change, block to paste, how to verify. Pure.
 
-Blocks are the catalogue's own text. What is filled into one comes from the site's profile or was read of the machine's own driver, never from
-what a job printed: a customer pastes it into a shell.
+Customers paste into a shell, so blocks come from the catalogue, and values from the site's profile or the machine's
+driver, never from a job's output.
 """
 
 import re
@@ -14,23 +14,22 @@ from pydantic import AfterValidator, Field
 from kb.fact_text import SLOT_PATTERN
 from kb.schema import StrictModel, Text
 
+# the profile's expected value; the installed driver; the newest CUDA that it supports
 BLOCK_SLOTS = ("expected", "driver", "cuda")
-"""Slots of a block: what the site's profile expects; the driver that runs on the machines, and the newest CUDA that it takes."""
-MAX_BLOCK_LINES, MAX_LINE_CHARS = 8, 140
-"""Lines, and characters of one, that a thread shows without a scroll bar."""
+MAX_BLOCK_LINES, MAX_LINE_CHARS = 8, 140  # what a thread shows without a scroll bar
 _SAFE_PATTERN = re.compile(r"[A-Za-z0-9_.,:=^-]{1,64}")
 
 
 @dataclass(frozen=True)
 class CustomerFix:
-    """`paste` are blocks in the order to try: the first whose slots are all known is shown, and the last has none."""
+    """A repair. `paste`: blocks in order of preference; the last has no slots."""
 
     change: str
     paste: tuple[str, ...]
     works: str
 
     def choose_block(self, known: Mapping[str, str]) -> str:
-        """The block to paste. A value that a shell could read as more than a word counts as unknown."""
+        """Return the first block with known slots. A value that a shell could expand counts as unknown."""
         safe = {slot: value for slot, value in known.items() if slot in BLOCK_SLOTS and _SAFE_PATTERN.fullmatch(value)}
         return next(filled for text in self.paste if (filled := _fill_block(text, safe)) is not None)
 
@@ -71,5 +70,4 @@ class CustomerFixRow(StrictModel):
 
     @property
     def fix(self) -> CustomerFix:
-        """As the cards know it."""
         return CustomerFix(self.change, self.paste, self.works)

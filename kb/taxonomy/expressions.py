@@ -1,4 +1,4 @@
-"""Expressions over one fact, in CEL. Compiled once; an error while evaluating means "does not match" and is kept, never raised."""
+"""CEL expressions over one fact. An evaluation error means "no match" and is counted, never raised."""
 
 import re
 from collections import Counter
@@ -11,12 +11,12 @@ VARIABLES = frozenset({"value", "device", "attrs", "stale", "expected", "majorit
 _FUNCTIONS = frozenset({"size", "matches", "contains", "startsWith", "endsWith", "int", "double", "string", "type", "min", "max"})
 
 
+# cached answers per expression, and their key length: a fleet repeats the same values
 MAX_KEPT_ANSWERS, MAX_KEPT_KEY_CHARS = 128, 400
-"""Answers that an expression keeps, and the length of what it keeps them by: a fleet asks the same of the same values all day."""
 
 
+# attributes read by name; "" if read otherwise, possibly all
 _ATTRS_PATTERN = re.compile(r"\battrs\b(?:\.([A-Za-z_][A-Za-z0-9_]*))?")
-"""The attributes that an expression reads by name; "" where it reads them in another way, which may be all of them."""
 
 _LITERAL = r"(?:-?\d{1,9}|true|false|'[^'\\]{0,80}')"
 _BEGINS_PATTERN = re.compile(rf"\s*value (?:== (?P<one>{_LITERAL})|in \[(?P<some>{_LITERAL}(?:, {_LITERAL})*)\])\s*(?:$|&&)")
@@ -29,7 +29,7 @@ class BadExpression(ValueError):
 
 
 class Expression:
-    """A compiled expression. `troubles` counts what went wrong while evaluating, by message, for whoever debugs a taxonomy."""
+    """A compiled expression. `troubles` counts evaluation errors by message."""
 
     __slots__ = ("_attrs", "_kept", "_names", "_program", "mentions", "source", "troubles", "values")
 
@@ -49,7 +49,7 @@ class Expression:
         _refuse_unknown("function", {name for name in self._program.functions() if name.isidentifier() and name[0] not in "_@"}, _FUNCTIONS)
 
     def is_true_for(self, variables: Mapping[str, Any]) -> bool:
-        """True only where the expression evaluates to true."""
+        """Return False on errors."""
         names = self._names
         asked = repr(
             self._read_variable(names[0], variables) if len(names) == 1 else [self._read_variable(name, variables) for name in names]
@@ -67,7 +67,7 @@ class Expression:
         return held
 
     def _read_variable(self, name: str, variables: Mapping[str, Any]) -> Any:
-        """A variable, or what is read of it: most attributes of a fact are its own, and few expressions ask for them."""
+        """Of `attrs` only those in use, so that cached answers match more often."""
         given = variables.get(name, ...)
         if name != "attrs" or self._attrs is None or not isinstance(given, dict):
             return given
@@ -80,8 +80,7 @@ class Expression:
 
 
 def find_possible_values(source: str) -> frozenset[bool | int | str] | None:
-    """The only values for which an expression may hold, where it begins with them and asks for more only beside that; None where it may hold
-    for any."""
+    """Return the only values for which it can hold; None for any."""
     begins = _BEGINS_PATTERN.match(source)
     rest = _QUOTED_PATTERN.sub("", source)
     while (outer := _NESTED_PATTERN.sub("", rest)) != rest:

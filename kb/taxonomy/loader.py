@@ -1,4 +1,4 @@
-"""Reads taxonomy files. Everything that is wrong with them is found in one pass and refused together."""
+"""Load taxonomy files; reports all problems at once."""
 
 import functools
 import re
@@ -20,10 +20,9 @@ from kb.yaml_files import Document, FilePosition, Problems, list_yaml_files, rea
 BUILT_IN_FOLDER = Path(__file__).parent
 
 _STEP = r"[a-z][a-z0-9_]*(?:\([A-Za-z0-9_.,:= -]*\))?"
+# calibration limits: a decisive clue must lift any leaf to 0.95, and without clues a leaf must stay near zero
 _MIN_SHARE, _MAX_SHARE = 0.002, 0.05
-"""Shares outside would break the calibration: a decisive clue must lift any leaf to 0.95 and no clue must leave it near zero."""
-_MIN_DECISIVE_WEIGHT = 4.0
-"""Evidence lighter than this is not specific enough to confirm anything."""
+_MIN_DECISIVE_WEIGHT = 4.0  # lighter evidence is not specific enough to confirm
 
 
 class BadTaxonomy(Exception):
@@ -35,7 +34,7 @@ class BadTaxonomy(Exception):
 
 
 def load_taxonomy(*dirs: Path) -> Taxonomy:
-    """The built-in leaves with those of `dirs` added, later directories overriding leaves of the same label. Raises BadTaxonomy."""
+    """Return built-in leaves and those of `dirs`, which override by label. Raises BadTaxonomy."""
     problems = Problems()
     built_in, titles = _load_built_in()
     leaves, branches = dict(built_in), dict(titles)
@@ -49,7 +48,7 @@ def load_taxonomy(*dirs: Path) -> Taxonomy:
 
 @dataclass(frozen=True, slots=True)
 class _FoundLeaf:
-    """A leaf and where it stands; None for one of a file that is refused, which other leaves may name all the same."""
+    """A leaf; None if its file was refused, so that references still resolve."""
 
     leaf: Leaf | None
     where: FilePosition
@@ -57,7 +56,6 @@ class _FoundLeaf:
 
 @functools.cache
 def _load_built_in() -> tuple[Mapping[str, _FoundLeaf], Mapping[str, str]]:
-    """Read the shipped leaves and branch titles, once per process: they do not change while it runs."""
     problems, branches = Problems(), dict(CATEGORIES)
     leaves = _load_folder(BUILT_IN_FOLDER, branches, problems)
     if problems.found:
@@ -87,7 +85,6 @@ def _build_leaves(document: Document, file: "_TaxonomyFileModel", branches: dict
 
 
 def _list_refused_leaves(document: Document) -> dict[str, _FoundLeaf]:
-    """The leaves that a refused file has by name."""
     plain = document.plain if isinstance(document.plain, dict) else {}
     names = plain.get("leaves") if isinstance(plain.get("leaves"), dict) else {}
     return {f"{plain.get('category')}.{name}": _FoundLeaf(None, document.find_position("leaves", name)) for name in names or {}}
@@ -104,7 +101,6 @@ def _cross_check(leaves: Mapping[str, _FoundLeaf], branches: Mapping[str, str], 
 
 
 def _build_pattern_validator(shape: str, says: Callable[[str], str]) -> AfterValidator:
-    """Text of a shape; `says` makes the sentence about one that has another."""
 
     def check(text: str) -> str:
         if not re.fullmatch(shape, text):
@@ -185,7 +181,6 @@ class _ClueModel(StrictModel):
 
     @property
     def clue(self) -> Clue:
-        """As the engine weighs it."""
         return Clue(self.id, self.key, self.when.source, self.weight, self.says, self.when, self.decisive, self.same_host)
 
 
@@ -213,10 +208,10 @@ _BranchName = Annotated[
 _NotEmpty = Field(min_length=1)
 
 
+# fields of causes that a check can decide
 _DIAGNOSED_FIELDS = frozenset(
     {"evidence", "checks", "confirms", "remedies", "suppresses", "customer_words", "customer_fix", "min_hosts", "transient"}
 )
-"""What only a cause has that a look can decide."""
 
 
 class _LeafModel(StrictModel):
@@ -251,7 +246,6 @@ class _LeafModel(StrictModel):
         return self
 
     def build_leaf(self, label: str) -> Leaf:
-        """As the engine knows it."""
         given = {name: getattr(self, name) for name in type(self).model_fields if name not in ("evidence", "customer_fix")}
         fix = self.customer_fix.fix if self.customer_fix else None
         return Leaf(label=label, evidence=tuple(row.clue for row in self.evidence), customer_fix=fix, **given)

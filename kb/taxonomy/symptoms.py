@@ -1,6 +1,6 @@
-"""What a report complains about: everyday words and error signatures → the sixteen symptom classes. Pure tables.
+"""Map words and error signatures of a report to sixteen symptom classes.
 
-Words are looked for in lower case; one that is denied ("no OOM", "isn't hanging") does not count.
+Negated words ("no OOM") do not count. Pure.
 """
 
 import re
@@ -282,13 +282,13 @@ SYMPTOM_BY_SIGNATURE: Mapping[str, str] = {signature: symptom for symptom, names
 
 
 def find_symptoms(prose: str) -> tuple[str, ...]:
-    """The classes that a person's words name, most specific first."""
+    """Return the classes, most specific first."""
     text = prose.lower()
     return tuple(symptom for symptom, pattern in SYMPTOM_PATTERNS.items() if _is_mentioned(pattern, text))
 
 
 def map_signatures_to_symptoms(signatures: Iterable[str]) -> tuple[str, ...]:
-    """The classes that error signatures stand for."""
+    """Return the classes of error signatures."""
     return tuple(dict.fromkeys(SYMPTOM_BY_SIGNATURE[name] for name in signatures if name in SYMPTOM_BY_SIGNATURE))
 
 

@@ -1,7 +1,7 @@
-"""What can be wrong with a GPU cluster: three levels, and for each leaf the evidence for and against it as log-odds over single facts.
+"""Taxonomy of root causes: three levels, and per leaf evidence as log-odds over single facts.
 
-The built-in files and a site's own are read by the same loader; a file with any problem is refused with all of its problems.
-A leaf's score is its prior plus the weights of the clues that match: no clue stays far below zero, one decisive clue reaches 0.95.
+A leaf's score is its prior plus the weights of matching clues: without clues far below zero, with one decisive clue
+0.95. A file with any problem is refused with all of them.
 """
 
 import math
@@ -26,17 +26,17 @@ CATEGORIES: Mapping[str, str] = {
     "USER": "The user's code, data and settings",
     "OTHER": "Site, scheduler and outside services",
 }
+# symptom classes of reports
 SYMPTOMS = frozenset(
     {
         *("cuda_error", "cuda_oom", "conn_refused", "ecc_text", "hang", "ib_err12", "init_fail", "invalid_ordinal", "killed"),
         *("loss_nan", "nccl_timeout", "no_device", "py_exception", "slow", "unreachable", "vague"),
     }
 )
-"""What a reporter can complain about: the classes a ticket is sorted into."""
 
 
 class FactLike(Protocol):
-    """What a clue reads of a fact (tools.fact.Fact has it)."""
+    """What clues read of tools.fact.Fact."""
 
     @property
     def key(self) -> str: ...
@@ -56,9 +56,9 @@ class FactLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """One piece of evidence: facts of `key` for which `when` holds move the leaf by `weight` (log-odds, negative = against).
+    """Evidence: matching facts of `key` shift the leaf by `weight` (log-odds, negative = against).
 
-    `decisive` marks evidence so specific that it may confirm the leaf; the others only make it more or less likely.
+    `decisive` evidence is specific enough to confirm the leaf.
     """
 
     id: str
@@ -68,17 +68,16 @@ class Clue:
     says: str
     expression: Expression = field(repr=False, compare=False)
     decisive: bool = False
-    same_host: bool = False
-    """Contradicts a job's log only on a host where that log was read. Facts of other hosts say nothing about it."""
+    same_host: bool = False  # contradicts a job's log only on the host of that log
 
     @property
     def low_trust(self) -> bool:
-        """True where a tenant can write what the clue reads."""
+        """Whether a tenant can write what the clue reads."""
         row = fact_keys.find_key(self.key)
         return row is not None and row.text
 
     def matches(self, fact: FactLike, expected: Any = None, majority: Any = None) -> bool:
-        """Whether this fact is this clue. A fact from before the last boot never is, unless `when` asks about `stale`."""
+        """Match a fact; one from before the last boot only if `when` reads `stale`."""
         if fact.key != self.key or fact.status != "ok" or (fact.stale and "stale" not in self.expression.mentions):
             return False
         return self.expression.is_true_for(
@@ -94,18 +93,17 @@ class Clue:
         )
 
     def format_sentence(self, fact: FactLike, expected: Any = None, majority: Any = None) -> str:
-        """`says` with the fact filled in; an attribute the fact lacks reads `?`."""
+        """Fill `says`; missing attributes read `?`."""
         return fill_slots(self.says, fact.value, fact.device, fact.unit, fact.attrs, expected, majority)
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One root cause. `share` is how often it is the cause of an incident, `share_from` who says so.
+    """One root cause. `share`: frequency among incidents, by `share_from`.
 
-    `checks` can look for it passively, `confirms` are exclusive tests. `remedies` is a ladder: plans in the order to try,
-    steps of a plan joined by ` > `. `suppresses` names leaves whose evidence this one explains away.
-    `min_hosts` is how many hosts must show it before it may be confirmed: causes above the node show on several at once.
-    `transient` ended with the job that it ended: the same job may be started again as it is.
+    `checks` are passive, `confirms` exclusive. `remedies`: remediations in order, steps joined by ` > `. `suppresses`:
+    leaves whose evidence this explains. `min_hosts` must show it, because causes above the node show on several.
+    `transient`: the job may be restarted unchanged.
     """
 
     label: str
@@ -127,16 +125,13 @@ class Leaf:
     sources: tuple[str, ...]
     min_hosts: int = 1
     transient: bool = False
-    customer_fix: CustomerFix | None = None
-    """Every leaf of ours that the customer owns, and that a look decides, has one."""
-    plain: str = ""
-    """The title in plain words, where the title is a term of the field. Reports are matched with these words."""
-    only_words: bool = False
-    """No check shows it: people name it, and texts and past incidents are filed under it. It is never diagnosed."""
+    customer_fix: CustomerFix | None = None  # set for every built-in leaf that customers own and a check can decide
+    plain: str = ""  # the title without jargon; reports are matched with it
+    only_words: bool = False  # no check shows it: used to file texts and past incidents, never diagnosed
 
     @property
     def prior(self) -> float:
-        """Log-odds before any evidence."""
+        """Log-odds without evidence."""
         return math.log(self.share / (1 - self.share))
 
     @property
@@ -146,7 +141,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Taxonomy:
-    """All leaves by label, and the titles of the branches above them (`GPU`, `GPU.MEMORY`)."""
+    """All leaves by label, and titles of branches (`GPU`, `GPU.MEMORY`)."""
 
     leaves: Mapping[str, Leaf]
     branches: Mapping[str, str]
@@ -155,27 +150,24 @@ class Taxonomy:
         return self.leaves[label]
 
     def list_children(self, path: str) -> list[str]:
-        """The next level under a path: categories under "", then branches, then leaves; nothing under a leaf."""
+        """List categories under "", then branches, then leaves."""
         depth = path.count(".") + 2 if path else 1
         prefix = f"{path}." if path else ""
         return list(dict.fromkeys(".".join(label.split(".")[:depth]) for label in self.leaves if label.startswith(prefix)))
 
     def get_title(self, path: str) -> str:
-        """What people read for a category, a branch or a leaf; the path itself where there is no better."""
+        """Return the title of a category, branch or leaf, else the path."""
         leaf = self.leaves.get(path)
         return leaf.title if leaf else self.branches.get(path, path)
 
     @property
     def titles(self) -> dict[str, str]:
-        """What people read for every path that has a title."""
         return {**self.branches, **{label: leaf.title for label, leaf in self.leaves.items()}}
 
     def list_clues(self, key: str) -> tuple[tuple[Leaf, Clue], ...]:
-        """Every clue that reads a key, with its leaf."""
         return self._by_key.get(key, ())
 
     def without_labels(self, *labels: str) -> "Taxonomy":
-        """The same taxonomy, ignorant of some leaves."""
         kept = {label: leaf for label, leaf in self.leaves.items() if label not in labels}
         trimmed = {
             label: replace(leaf, suppresses=tuple(other for other in leaf.suppresses if other in kept)) for label, leaf in kept.items()
@@ -184,7 +176,7 @@ class Taxonomy:
 
     @cached_property
     def decidable(self) -> "Taxonomy":
-        """The leaves that a look can decide: all that is diagnosed. Titles of the others are known still."""
+        """Leaves that can be diagnosed; the others remain as titles."""
         kept = {label: leaf for label, leaf in self.leaves.items() if not leaf.only_words}
         return Taxonomy(kept, {**self.branches, **{label: leaf.title for label, leaf in self.leaves.items() if leaf.only_words}})
 

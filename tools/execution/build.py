@@ -1,4 +1,4 @@
-"""A remedy's row and checked values → an action. Pure: the words that will run, the conditions and the digest follow from the arguments alone."""
+"""Build an action from a remedy row and checked values. Pure."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ class NoController(BadArgument):
 
 @dataclass(frozen=True, slots=True)
 class HostIdentity:
-    """What is known of the host an action would run on, at the time of proposing: it is part of the digest."""
+    """The host's identity at proposal time, part of the digest."""
 
     boot_id: str
     host_key: str = ""
@@ -30,7 +30,7 @@ class HostIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """What is to be done: by which incident, for which label, to whom. `requested_by` is empty when RackMedic itself proposes."""
+    """One requested change. `requested_by` is empty if RackMedic proposes it."""
 
     remedy: str
     args: Mapping[str, str]
@@ -38,14 +38,13 @@ class ActionRequest:
     label: str = ""
     devices: tuple[str, ...] = ()
     requested_by: str = ""
+    # the quorum was relaxed because the target is drained, so it must still be drained at the start
     needs_drained: bool = False
-    """The quorum was relaxed because the target is drained: then it must still be when the action starts."""
-    fault: FaultCondition | None = None
-    """What it is for, where that must still be there when the action starts."""
+    fault: FaultCondition | None = None  # the fault that must still be present at the start
 
 
 def find_execution_host(remedy: Remedy, target: Host, hosts: Mapping[str, Host]) -> Host:
-    """The host on which the kit runs. NoController where there is none to run it on."""
+    """Return the host on which the node kit runs. Raises NoController."""
     if remedy.at != "controller":
         return target
     controller = hosts.get(target.controller)
@@ -61,7 +60,7 @@ def find_execution_host(remedy: Remedy, target: Host, hosts: Mapping[str, Host])
 def build_action(
     wanted: ActionRequest, target: Host, via: Host, seen: HostIdentity, *, policy: str, catalogue: str, approval: str = ""
 ) -> Action:
-    """The action, whole. BadArgument for values that do not fit; KeyError for an unknown remedy is a bug of the caller."""
+    """Return the complete action. Raises BadArgument; KeyError for an unknown remedy is the caller's bug."""
     row = REMEDIES[wanted.remedy]
     remedy = get_scheduler_variant(row, target.scheduler)
     approval = approval or new_approval_id()
@@ -94,7 +93,7 @@ def build_action(
 
 
 def _build_implied_args(remedy: Remedy, wanted: ActionRequest, target: Host, approval: str) -> dict[str, str]:
-    """Arguments that follow from the action itself. BadArgument when `node` is asked for but is not the target: one would approve another host."""
+    """Refuse a `node` other than the target: the approver would approve another host."""
     node = wanted.args.get("node", target.name)
     if "node" in remedy.args and node not in (target.name, target.node_name):
         raise BadArgument(f"node={node[:80]!r}: must be the target, {target.name}")
@@ -102,7 +101,10 @@ def _build_implied_args(remedy: Remedy, wanted: ActionRequest, target: Host, app
 
 
 def build_check_action(wanted: ActionRequest, targets: Sequence[str], *, policy: str, catalogue: str) -> Action:
-    """An exclusive check on a set of hosts: it runs through the fleet under the claim, so it has no boot id and no kit call."""
+    """Return the action for an exclusive check on several hosts.
+
+    It runs through the fleet, without boot id and kit call.
+    """
     remedy = REMEDIES["run_check"]
     args = check_args(remedy, wanted.args)
     if args["check"] not in CHECKS or not CHECKS[args["check"]].exclusive:
@@ -127,7 +129,7 @@ def build_check_action(wanted: ActionRequest, targets: Sequence[str], *, policy:
 
 
 def build_conditions(remedy: Remedy, target: Host, *, needs_drained: bool = False) -> tuple[Condition, ...]:
-    """The row's own conditions, and that the node is drained where the remedy needs it and there is a controller to ask."""
+    """Return the row's conditions, and the drain conditions where needed. Raises NoController."""
     if needs_drained and not target.controller:
         raise NoController(f"nobody can say that {target.name} is drained; set `controller:` for group {target.group!r} in the inventory")
     drained = needs_drained or ("drained" in remedy.needs and bool(target.controller))
@@ -140,13 +142,15 @@ def _format_exclusive_checks() -> str:
 
 @cache
 def compute_catalogue_hash() -> str:
-    """Changes when any row, any kind of argument or the kit's script does: an action approved under another catalogue does not run.
-    Hashed once a process: the tables are constants, and a plan of sixty actions asks sixty times."""
+    """Return a hash of remedy rows, argument kinds and kit script.
+
+    An action approved under another catalogue does not run.
+    """
     return hash_catalogue(REMEDIES, ARGUMENT_KINDS)
 
 
 def hash_catalogue(remedies: Mapping[str, Remedy], kinds: Mapping[str, ArgumentKind]) -> str:
-    """The same of any tables."""
+    """Hash the given tables and the kit script."""
     tables = {
         "remedies": [asdict(remedy) for remedy in remedies.values()],
         "kinds": {name: asdict(kind) for name, kind in kinds.items()},

@@ -1,6 +1,6 @@
-"""What the cancelling of a job would end, read before anybody decides: how many tasks in which states, whose, and on which hosts.
+"""Preview of a job cancellation: tasks by state, owners and hosts.
 
-`4711` of an array or a job of several parts is all of its tasks; Slurm is asked on the controller and nothing is changed.
+A job id includes all tasks of its array or heterogeneous job.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ SQUEUE_COMMAND = ("squeue", "-h", "-r", "-j", "{job}", "-o", "%i|%T|%u|%N")
 
 @dataclass(frozen=True, slots=True)
 class CancelPreview:
-    """What would end. `states` counts the tasks by state; `why` says why it could not be read."""
+    """The tasks that would end, counted by state. `why` says why they could not be read."""
 
     states: Mapping[str, int] = field(default_factory=dict)
     owners: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class CancelPreview:
 
 
 async def preview_cancel(action: Action, transport: Transport) -> CancelPreview | None:
-    """What this action would end if it began now; None where it cancels nothing."""
+    """Return what the action would end now; None for other remedies."""
     if action.remedy != "cancel_job":
         return None
     argv = tuple(word.format(job=action.args["job"]) for word in SQUEUE_COMMAND)
@@ -44,7 +44,7 @@ async def preview_cancel(action: Action, transport: Transport) -> CancelPreview 
 
 
 def parse_cancel_preview(text: str) -> CancelPreview:
-    """`4711_3|RUNNING|alice|gpu-[001-002]`, a row for each task or part."""
+    """Parse squeue rows such as `4711_3|RUNNING|alice|gpu-[001-002]`, one per task."""
     rows = [parts for line in split_lines(text)[:MAX_TASKS] if len(parts := line.strip().split("|")) == 4]
     try:
         hosts = tuple(dict.fromkeys(host for *_, nodes in rows if nodes for host in expand_host_range(nodes)))

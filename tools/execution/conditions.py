@@ -1,6 +1,6 @@
-"""Conditions, read from outside: those of the controller just before a claim, those of the node for a dry run. Reading changes nothing.
+"""Read conditions: the controller's just before a claim, the node's for a dry run. Changes nothing.
 
-The kit reads a node's conditions again under its lock, so what is seen here promises nothing; it saves people from approving the impossible.
+Advisory for node conditions: the kit reads them again under its lock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,18 +17,19 @@ from tools.transport import CommandResult, Transport, Unreachable
 READ_TIMEOUT_SECONDS = 15.0
 MAX_OUTPUT_BYTES = 256 * 1024
 
+# Read-only command for each function of the acting script. `{0}` is the argument, which was validated when the action
+# was built.
 PLAIN_READS: Mapping[str, tuple[str, ...]] = {
     "@proc_start": ("cat", "/proc/{0}/stat"),
     "@module_loaded": ("cat", "/proc/modules"),
     "@module_users": ("cat", "/proc/modules"),
     "@container_gpus": (*LOOK_COMMAND, "docker.devices"),
 }
-"""What answers a function of the acting script without it. `{0}` is the function's argument, which was matched when the action was built."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionResult:
-    """One condition as it is now. `ok` is None where it could not be looked at; `saw` is what was printed, or why nothing was."""
+    """One condition now. `ok` is None if unobserved; `saw` is the output, or why there is none."""
 
     says: str
     ok: bool | None
@@ -37,7 +38,7 @@ class ConditionResult:
 
 
 def is_condition_met(condition: Condition, printed: str) -> bool:
-    """Whether this output fulfils the condition. Slurm prints a line for each partition of a node: all of them must fulfil it."""
+    """Return whether the output matches. Slurm prints one line per partition of a node; every line must match."""
     lines = set(printed.split("\n")) if condition.kind == "controller" else {printed}
     return all(any(fnmatchcase(line.strip(), pattern) for pattern in condition.expects.split("|")) for line in lines)
 
@@ -60,36 +61,35 @@ async def read_condition(condition: Condition, host: str, transport: Transport) 
 
 
 def _format_printed(condition: Condition, printed: str) -> str:
-    """What a scheduler says of each partition alike is shown once, and without the blanks that make columns of it."""
     return "\n".join(dict.fromkeys(" ".join(line.split()) for line in split_lines(printed))) if condition.kind == "controller" else printed
 
 
 async def read_process_start(pid: str, host: str, transport: Transport) -> ConditionResult:
-    """When a process of that number started: `saw` is its start in ticks since boot, or `gone`; `ok` is None where it could not be read."""
+    """Read a process's start: `saw` is in clock ticks since boot, or `gone`."""
     return await read_condition(Condition("node", "the process lives", ("@proc_start", pid), "*"), host, transport)
 
 
 def is_job_forgotten(seen: ConditionResult) -> bool:
-    """Whether squeue does not know the job any more: Slurm forgets one some minutes after it ended (MinJobAge), and then fails."""
+    """Return whether squeue no longer knows the job: it fails some minutes after the job's end (MinJobAge)."""
     return seen.ok is None and "Invalid job id" in seen.saw
 
 
 def fill_condition(condition: Condition, values: Mapping[str, str]) -> Condition:
-    """With its slots replaced by checked values."""
+    """Replace the slots by checked values."""
     return replace(
         condition, argv=tuple(fill_slots(word, values) for word in condition.argv), expects=fill_slots(condition.expects, values)
     )
 
 
 async def find_unmet_conditions(action: Action, transport: Transport, *, controller: str = "") -> list[ConditionResult]:
-    """The controller's conditions that do not hold now, or could not be looked at. Read just before the claim; any of them ends the action."""
+    """Return the controller's unmet or unobserved conditions. Any of them ends the action before its claim."""
     asked = [condition for condition in action.conditions if condition.kind == "controller"]
     seen = [await read_condition(condition, controller or action.via, transport) for condition in asked]
     return [one for one in seen if one.ok is not True]
 
 
 def _emulate_kit_function(name: str, words: Sequence[str], ran: CommandResult, complaint: str) -> str | None:
-    """What the kit's function would print; None where these reads cannot tell."""
+    """Return what the kit's function would print; None if unknown."""
     if name == "@proc_start":
         return _parse_process_start(ran, complaint)
     return _KIT_FUNCTION_PARSERS[name](words[0], ran.text) if ran.exit_status == 0 else None
@@ -112,7 +112,7 @@ def _parse_module_users(module: str, text: str) -> str | None:
 
 
 def _parse_container_gpus(container: str, text: str) -> str | None:
-    """Of a container that is not among those that were asked nothing is known."""
+    """Nothing is known about a container that was not asked."""
     said = next((words for name, words, _ in split_container_answers(text) if name == container), None)
     return "lost" if said and "Failed to initialize NVML: Unknown Error" in said else said
 

@@ -1,7 +1,6 @@
-"""What a remedy would delete, read before anybody decides: how many files, how much, and the largest of them with owner, age and
-whether a process has them open.
+"""Preview of a deletion: file count, size, and the largest files with owner, age and open state.
 
-The node kit finds them with the tests of the remedy itself; nothing that a ticket or a log says gets into the question.
+The node kit applies the remedy's own tests. No text from a ticket or log enters the query.
 """
 
 import re
@@ -12,7 +11,7 @@ from tools.nodekit.generate import LOOK_COMMAND
 from tools.remedies import REMEDIES
 from tools.transport import Transport, Unreachable
 
-QUERY_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 9.5, 80 * 1024  # 100 lines of a kit, each with at most 600 characters of a path
+QUERY_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 9.5, 80 * 1024  # the kit prints 100 lines with paths of at most 600 characters
 MAX_LISTED_FILES = 100
 _END_PATTERN, _TOTAL_PATTERN = re.compile(r"end ([0-9]{1,3})"), re.compile(r"total ([0-9]{1,12}) ([0-9]{1,18})")
 _OPENS_PATTERN = re.compile(r"opens ([0-9]{1,3})")
@@ -21,8 +20,7 @@ _FILE_PATTERN = re.compile(r"(file|open) ([0-9]{1,9}) ([0-9]{1,18}) ([^ ]{1,64})
 
 @dataclass(frozen=True, slots=True)
 class OldFile:
-    """One file that would go. `size` in bytes on the disk, `minutes` since its last write. `open`: whether a process has it open; None where
-    that was not read."""
+    """A file to delete: `size` in bytes on disk, `minutes` since its last write, `open` None if unobserved."""
 
     path: str
     size: int
@@ -33,7 +31,7 @@ class OldFile:
 
 @dataclass(frozen=True, slots=True)
 class DeletePreview:
-    """What would go. `why` says why it could not be read; `whole` is False where time ran out, and there may be more."""
+    """The files to delete. `why` says why they could not be read; `whole` is False after a timeout."""
 
     files: int = 0
     size: int = 0
@@ -43,7 +41,7 @@ class DeletePreview:
 
 
 async def preview_delete(action: Action, transport: Transport) -> DeletePreview | None:
-    """What this action would delete if it began now; None where it deletes nothing."""
+    """Return what the action would delete now; None for a remedy without preview."""
     remedy = REMEDIES.get(action.remedy)
     if remedy is None or not remedy.preview:
         return None
@@ -62,14 +60,14 @@ async def preview_delete(action: Action, transport: Transport) -> DeletePreview 
 
 
 def parse_delete_preview(text: str) -> DeletePreview | None:
-    """Read the kit's answer. Return None for another shape. An older kit does not say what is open."""
+    """Parse the kit's answer; None for an unknown format. Older kits do not report open files."""
     lines = text.removesuffix("\n").split("\n")
     end, total = _END_PATTERN.fullmatch(lines[0]), _TOTAL_PATTERN.fullmatch(lines[1]) if len(lines) > 1 else None
     opens = _OPENS_PATTERN.fullmatch(lines[2]) if len(lines) > 2 else None
     files = [_FILE_PATTERN.fullmatch(line) for line in lines[3 if opens else 2 :]]
     if end is None or total is None or len(files) > MAX_LISTED_FILES or not all(files):
         return None
-    looked = opens is not None and int(opens[1]) < 124  # timeout(1) ends with 124 or more
+    looked = opens is not None and int(opens[1]) < 124  # timeout(1) exits with 124 or more
     largest = tuple(
         OldFile(row[5], int(row[3]), row[4], int(row[2]), True if row[1] == "open" else False if looked else None) for row in files if row
     )

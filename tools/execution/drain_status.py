@@ -1,4 +1,4 @@
-"""Where a node stands with its scheduler: out of service and empty, back, and by whose word. Slurm says it in one line, Kubernetes in two."""
+"""A node's drain status with its scheduler, and who drained it. Slurm needs one query, Kubernetes two."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +10,9 @@ from tools.inventory.inventory import Host
 from tools.remedies.conditions import DRAINED_BY_US, KUBE_CORDONED, KUBE_EMPTY, KUBE_MARK
 from tools.transport import Transport
 
+# Slurm drains a node that registers with less than slurm.conf says, for example after a reboot that a GPU did not
+# survive. Its state is then `inval` with or without a running job (22.05), so StateComplete is read too. Each column
+# needs a width, because -O truncates at 20 characters.
 SLURM_DRAINED = Condition(
     "controller",
     "the node is drained and runs no job",
@@ -18,13 +21,11 @@ SLURM_DRAINED = Condition(
     "|inval* down+drain+invalid_reg|inval* down+drain+invalid_reg+not_responding",
     id="drained",
 )
-"""Slurm drains by itself a node that registers with less than slurm.conf says (after a reboot that a GPU did not survive, say), and calls it
-`inval` then, whether a job runs there or not (22.05): only the whole state tells. Each has its own width, for -O cuts at 20 by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainConditions:
-    """What one scheduler is asked of a node. `drained`: all must hold; `reason`: what prints by whose word it is out of service."""
+    """A scheduler's queries: all of `drained` must hold; `reason` prints who drained the node."""
 
     drained: tuple[Condition, ...]
     reason: Condition
@@ -37,12 +38,12 @@ DRAIN_CONDITIONS: Mapping[str, DrainConditions] = {
 
 
 def get_drain_conditions(target: Host) -> DrainConditions:
-    """Of the scheduler that the target has."""
+    """Return the queries for the target's scheduler."""
     return DRAIN_CONDITIONS.get(target.scheduler, DRAIN_CONDITIONS["slurm"])
 
 
 async def read_drain_status(target: Host, transport: Transport) -> ConditionResult:
-    """Whether a scheduler has the host out of service and without jobs. `saw` is the state in the scheduler's word."""
+    """Return whether the host is drained and empty. `saw` is the scheduler's state name."""
     seen = ConditionResult("", None, "")
     for condition in get_drain_conditions(target).drained:
         seen = await read_condition(_fill_for_host(condition, target), target.controller, transport)
@@ -52,8 +53,7 @@ async def read_drain_status(target: Host, transport: Transport) -> ConditionResu
 
 
 def format_drain_status(seen: ConditionResult) -> str:
-    """What is said of a node that should be drained and empty, and of one that is: a word of Slurm's, with the whole state where that hides
-    something; of Kubernetes whether it is cordoned, and which pods are left."""
+    """Return Slurm's state (complete for `inval`), or Kubernetes' cordon and remaining pods."""
     if seen.says == SLURM_DRAINED.says:
         return "\n".join(dict.fromkeys(_format_slurm_state(line.split()) for line in split_lines(seen.saw) if line.strip()))
     if seen.says == KUBE_CORDONED.says:
@@ -70,7 +70,7 @@ def _format_slurm_state(row: Sequence[str]) -> str:
 
 
 async def read_drain_reason(target: Host, transport: Transport) -> str:
-    """The reason that a scheduler gives for the host's state; empty where it gives none or cannot be asked."""
+    """Return the scheduler's reason for the host's state, or ""."""
     seen = await read_condition(_fill_for_host(get_drain_conditions(target).reason, target), target.controller, transport)
     return seen.saw.split("\n", 1)[0].strip() if seen.ok is not None else ""
 

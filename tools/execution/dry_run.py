@@ -1,6 +1,4 @@
-"""What an action would meet if it began now, for the card and for `rackmedic dry-run`. Reads only and promises nothing: everything is read
-again at the start.
-"""
+"""Dry run of an action, for the card and `rackmedic dry-run`. Advisory: everything is read again at the start."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,12 +10,11 @@ from tools.execution.kit import KitState, get_current_kit_version, read_kit_stat
 from tools.inventory.inventory import Inventory
 from tools.transport import Transport
 
-DRY_RUN_TIMEOUT_SECONDS = 10.0
-"""No card is kept waiting longer for a host that does not answer."""
+DRY_RUN_TIMEOUT_SECONDS = 10.0  # longest that a card waits for a host
 
 
 async def dry_run(action: Action, transport: Transport, inventory: Inventory) -> Sequence[ConditionResult]:
-    """`preview` within the time that a card can wait; what has not answered by then could not be looked at."""
+    """Run `preview_conditions` within the card's time limit; on timeout all conditions are unobserved."""
     target = inventory.hosts.get(action.target)
     try:
         async with asyncio.timeout(DRY_RUN_TIMEOUT_SECONDS):
@@ -27,8 +24,9 @@ async def dry_run(action: Action, transport: Transport, inventory: Inventory) ->
 
 
 async def preview_conditions(action: Action, transport: Transport, *, controller: str = "") -> list[ConditionResult]:
-    """Every condition of the action as it is now; before them whether the host still runs the boot that was looked at, and what is wrong
-    with its node kit where something is. `controller` is where Slurm is asked; without one it is asked via the action's own host.
+    """Return the boot check, node kit problems and every condition as they are now.
+
+    Without `controller`, Slurm is asked via the action's own host.
     """
     if not action.boot_id:
         return list(await asyncio.gather(*(_read_action_condition(one, action, transport, controller) for one in action.conditions)))
@@ -50,7 +48,7 @@ def _build_boot_condition(action: Action) -> Condition:
 
 
 def _list_kit_problems(kit: KitState) -> list[ConditionResult]:
-    """An older kit may refuse the action, or do it as it was done then; without one nothing runs. A host that cannot be asked says so already."""
+    """An unreachable host already shows in the other results."""
     if kit.state == "older":
         return [ConditionResult("its node kit is this RackMedic's", False, f"version {kit.version}, not {get_current_kit_version()}")]
     return [ConditionResult("its node kit can be used", False, kit.says)] if kit.state == "missing" else []

@@ -1,4 +1,4 @@
-"""Which machine answers: the host key that it showed, and the boot that it runs. A change of either is another machine than the one looked at."""
+"""Identity of a machine: host key and boot id. A change of either means another machine than the one diagnosed."""
 
 import re
 from typing import Protocol, runtime_checkable
@@ -12,21 +12,21 @@ _BOOT_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 @runtime_checkable
 class HostKeyTransport(Protocol):
-    """A transport that can say which host key it verified."""
+    """A transport that knows which host key it verified."""
 
     async def fingerprint(self, host: str) -> str: ...
 
 
 async def read_host_key_fingerprint(host: str, transport: Transport) -> str:
-    """Of the key the host showed; empty where the transport knows no keys."""
+    """Return the host key's fingerprint, or "" if the transport knows no keys."""
     return await transport.fingerprint(host) if isinstance(transport, HostKeyTransport) else ""
 
 
 async def read_boot_id(host: str, transport: Transport, *, seconds: float = READ_TIMEOUT_SECONDS) -> str:
-    """The host's boot id now. Unreachable where it does not tell."""
+    """Return the current boot id. Raises Unreachable."""
     ran = await transport.run(host, BOOT_ID, timeout=seconds, cap=MAX_READ_BYTES)
     boot = ran.text.strip()
-    if boot and not _BOOT_ID_PATTERN.fullmatch(boot):  # it goes into the action and its record: a host writes no more there than an id
+    if boot and not _BOOT_ID_PATTERN.fullmatch(boot):  # it enters the action and its record, so a host may only write an id
         raise Unreachable(host, "what it printed as its boot id is none")
     if ran.exit_status != 0 or not boot:
         raise Unreachable(host, f"its boot id cannot be read: {ran.stderr.decode('utf-8', 'replace').strip()[:200] or 'no answer'}")

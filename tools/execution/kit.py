@@ -1,4 +1,4 @@
-"""The node kit as seen from here: how it is asked, what its answers mean, whether a host has one and of which version."""
+"""Client of the node kit: commands, answers and version."""
 
 import re
 import shlex
@@ -12,8 +12,7 @@ from tools.nodekit.generate import ACT_COMMAND, compute_kit_version
 from tools.remedies import REMEDIES
 from tools.transport import CommandResult, Transport, Unreachable
 
-KIT_TIMEOUT_SECONDS = 45.0
-"""Longer than the kit takes to give up on its conditions."""
+KIT_TIMEOUT_SECONDS = 45.0  # longer than the kit's own limit for reading conditions
 MAX_OUTPUT_BYTES = 128 * 1024
 
 KitWord = Literal["started", "running", "done", "lost", "never", "refused", "absent", "unclear"]
@@ -22,8 +21,10 @@ KNOWN_KIT_WORDS: frozenset[str] = frozenset({"started", "running", "done", "lost
 
 @dataclass(frozen=True, slots=True)
 class KitAnswer:
-    """One answer of the kit. `absent`: the host has no kit or lets us not use it, so nothing ran. `unclear` is everything else: no session,
-    a lost connection, an answer of another shape. `says` tells which."""
+    """One answer of the kit; `says` gives details.
+
+    `absent`: no kit or no access to it, so nothing ran. `unclear`: no session, a lost connection or an unknown format.
+    """
 
     word: KitWord
     exit_status: int | None = None
@@ -33,14 +34,14 @@ class KitAnswer:
 
 @dataclass(frozen=True, slots=True)
 class KitState:
-    """Whether a host can run remedies: only where its kit is `current`. `unknown`: it could not be asked."""
+    """A host's kit. Only a `current` one runs remedies; `unknown`: it could not be asked."""
 
     state: Literal["current", "older", "missing", "unknown"]
     version: str = ""
     says: str = ""
 
     def explain_unusable(self, action: Action) -> str:
-        """For the card: why RackMedic cannot run it, and the command for a human. Empty where it can."""
+        """Return why RackMedic cannot run the action, and the command for a human; empty if it can."""
         why = {
             "current": "",
             "older": f"The node kit on {action.via} is version {self.version}, not {get_current_kit_version()}: upgrade it with `rackmedic node-kit`.",
@@ -51,7 +52,7 @@ class KitState:
 
 
 async def ask_kit(host: str, words: tuple[str, ...], transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitAnswer:
-    """One question to `rackmedic-act` and its answer. Never raises for what the host or the network does."""
+    """Send one command to `rackmedic-act`. Never raises for host or network failures."""
     try:
         ran = await transport.run(host, (*kit, *words), timeout=KIT_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
     except Unreachable as why:
@@ -60,7 +61,7 @@ async def ask_kit(host: str, words: tuple[str, ...], transport: Transport, kit: 
 
 
 def parse_kit_answer(ran: CommandResult) -> KitAnswer:
-    """The kit's answer; anything that is not exactly one is `unclear`, and sudo's or the shell's refusal is `absent`."""
+    """Parse the kit's answer. A refusal by sudo or the shell is `absent`, anything malformed `unclear`."""
     first, _, rest = ran.text.partition("\n")
     word, _, more = first.partition(" ")
     whole = ran.exit_status is not None and not ran.timed_out
@@ -75,7 +76,6 @@ def parse_kit_answer(ran: CommandResult) -> KitAnswer:
 
 
 def _explain_kit_reason(says: str) -> str:
-    """The kit's reason; one that only a kit of another time gives is explained."""
     if old := re.fullmatch(r"no such remedy in kit ([0-9a-f]{12})", says):
         return (
             f"the node kit there is version {old[1]}, not {get_current_kit_version()}, and has no such remedy: nothing was started; "
@@ -85,7 +85,7 @@ def _explain_kit_reason(says: str) -> str:
 
 
 def _is_sudo_refusal(ran: CommandResult) -> bool:
-    """Whether sudo (or the shell before it) ended this, so that the kit was never reached."""
+    """Return whether sudo or the shell refused, so the kit did not run."""
     lines = split_lines(ran.stderr.decode("utf-8", "replace"))
     return ran.exit_status in (126, 127) or (
         ran.exit_status == 1 and any(re.match(r"sudo: |Sorry, user |\S+ is not in the sudoers", x) for x in lines)
@@ -93,7 +93,7 @@ def _is_sudo_refusal(ran: CommandResult) -> bool:
 
 
 async def read_kit_state(host: str, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitState:
-    """Which kit the host has, if any."""
+    """Ask for the kit's version."""
     try:
         ran = await transport.run(host, (*kit, "version"), timeout=KIT_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
     except Unreachable as why:
@@ -106,5 +106,5 @@ async def read_kit_state(host: str, transport: Transport, kit: tuple[str, ...] =
 
 
 def get_current_kit_version() -> str:
-    """The version of the kit that `rackmedic node-kit` writes today."""
+    """Return the version that `rackmedic node-kit` writes."""
     return compute_kit_version(CHECKS, REMEDIES)

@@ -1,4 +1,4 @@
-"""Ask the scheduler which jobs run on the nodes that an action disturbs, and whose they are, before people decide. Nothing is changed."""
+"""Read which jobs and users an action would disturb, before approval. Read-only."""
 
 import asyncio
 import re
@@ -22,7 +22,7 @@ _POD_PATTERN = re.compile(r"(\S{1,200}) +(\S{1,253}) +(\S{1,253})")
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """A Slurm job with its user, or a pod with its namespace."""
+    """A Slurm job and its user, or a pod and its namespace."""
 
     job: str
     user: str
@@ -30,14 +30,14 @@ class RunningJob:
 
 @dataclass(frozen=True, slots=True)
 class NodeJobs:
-    """The jobs on the nodes of an action. `why` says why a node could not be asked; then `jobs` may not be all."""
+    """The jobs on the action's nodes; incomplete if `why` names a failure."""
 
     jobs: tuple[RunningJob, ...] = ()
     why: str = ""
 
 
 async def read_node_jobs(action: Action, inventory: Inventory, transport: Transport) -> NodeJobs | None:
-    """Return the jobs on the action's nodes as they are now; None for an action that disturbs no job of its node."""
+    """Return the jobs on the action's nodes; None for a remedy that disturbs no jobs."""
     remedy = REMEDIES.get(action.remedy)
     if remedy is None or not remedy.names_jobs:
         return None
@@ -69,7 +69,7 @@ def _build_job_query(host: Host) -> tuple[str, ...]:
 
 
 def _parse_slurm_jobs(text: str) -> NodeJobs:
-    """`4711|RUNNING|alice`, a line for each job."""
+    """Parse `4711|RUNNING|alice`."""
     rows = [_SLURM_JOB_PATTERN.fullmatch(line.strip()) for line in split_lines(text) if line.strip()]
     if not all(rows):
         return NodeJobs(why="squeue: an answer of another shape")
@@ -77,7 +77,7 @@ def _parse_slurm_jobs(text: str) -> NodeJobs:
 
 
 def _parse_pods(text: str) -> NodeJobs:
-    """`Job  training  bert-0`, a line for each pod: its owner's kind, its namespace, its name. Pods that stay on a node do not count."""
+    """Parse `Job  training  bert-0` (owner kind, namespace, pod). DaemonSet and static pods do not count."""
     rows = [_POD_PATTERN.fullmatch(line.strip()) for line in split_lines(text) if line.strip()]
     if not all(rows):
         return NodeJobs(why="kubectl: an answer of another shape")

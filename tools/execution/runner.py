@@ -1,7 +1,7 @@
-"""The one module that runs remedies. It takes a claim and nothing else, and asks the node kit; what happened is what the kit says.
+"""The only module that runs remedies: it needs a claim and drives the node kit, whose answers are authoritative.
 
-A lost connection neither stops nor hides the effect: after any doubt the digest is settled, and only a host that cannot answer, or that
-contradicts itself, leaves an action `unknown` for a human. Nothing is ever started twice or retried.
+A lost connection neither stops nor hides the effect; in doubt the digest is settled. An action stays `unknown`, for a
+human, only if the host does not answer or contradicts itself. Nothing is started twice or retried.
 """
 
 import asyncio
@@ -22,18 +22,17 @@ from tools.transport import Transport, Unreachable
 
 CANNOT_RUN_STATUSES = (126, 127)
 TIMEOUT_STATUSES = (124, 137)
-BOOT_POLL_TIMEOUT_SECONDS = 10.0
-"""A host on its way down is asked often, so that nobody waits long for one answer."""
+BOOT_POLL_TIMEOUT_SECONDS = 10.0  # short, because a rebooting host is polled often
 
+# time without a kit answer after which contact counts as lost; reported within a minute, heartbeats included
 CONTACT_LOST_AFTER = timedelta(seconds=40)
-"""Without an answer of the host's kit for so long, contact counts as lost; it is said within a minute, beats included."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """How an action ended, as far as anybody can know. `unknown` keeps the target locked until a human looked."""
+    """The known outcome. `unknown` keeps the target locked until a human has looked."""
 
     state: Literal["done", "failed", "unknown"]
     exit_status: int | None = None
@@ -41,21 +40,23 @@ class ExecutionResult:
     says: str = ""
 
 
+# Renews the claim in the ledger. Raises LostClaim if this worker no longer holds it.
 HeartbeatCallback = Callable[[Claim], Awaitable[None]]
-"""Tells the ledger that the holder lives; raises LostClaim when it is not the holder any more."""
 
 
+# Receives the time since when the host has not answered, or None once it answers again. Must not raise.
 ContactCallback = Callable[[Action, datetime | None], Awaitable[None]]
-"""Hears since when the host has not answered, and None once it answers again. Must not raise."""
 
 
 async def ignore_contact_change(action: Action, since: datetime | None) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 async def start_action(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitAnswer:
-    """Begin the action, unless its digest began before. Only a claim that may start gets this far, only to the host key approved, and only
-    where the kit says that it is of this catalogue: another one would run what the remedy was then."""
+    """Start the action unless its digest was started before. Raises PermissionError if the claim may only settle.
+
+    Requires the approved host key and a kit of this catalogue: an older kit would run an older command.
+    """
     if not claim.may_start:
         raise PermissionError("an adopted claim may only settle")
     action = claim.action
@@ -73,7 +74,7 @@ async def start_action(claim: Claim, transport: Transport, kit: tuple[str, ...] 
 
 
 def _reject_foreign_kit(action: Action, there: KitState) -> KitAnswer:
-    """The answer of a kit that is not known to be ours. One that did not say what it is is settled, so that the digest can never start."""
+    """In doubt (`unclear`) the caller settles the digest, so that it can never start."""
     match there.state:
         case "older":
             why = "nothing was started, for an older kit may do another thing than what was approved."
@@ -85,7 +86,7 @@ def _reject_foreign_kit(action: Action, there: KitState) -> KitAnswer:
 
 
 async def settle_action(action: Action, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitAnswer:
-    """What became of the digest; one that the host does not know can never start afterwards."""
+    """Ask what became of the digest. One that the host does not know can never start afterwards."""
     return await ask_kit(action.via, ("settle", action.digest), transport, kit)
 
 
@@ -100,7 +101,10 @@ async def run_action(
     beat_seconds: float = 10.0,
     contact: ContactCallback = ignore_contact_change,
 ) -> ExecutionResult:
-    """Start (where the claim may), then poll until it is settled or its time is over. LostClaim passes through: stop at once."""
+    """Start (if the claim may) and poll until the end or the deadline.
+
+    On LostClaim, which passes through, stop at once.
+    """
     action, remedy = claim.action, get_executed_remedy(claim.action.argv, claim.action.remedy)
     deadline = clock.now() + timedelta(seconds=action.limit_seconds + remedy.completion.seconds + 60)
     watch, line = _ActionWatch(action, remedy, transport), _ContactMonitor(action, clock, contact, clock.now(), lost=not claim.may_start)
@@ -125,7 +129,7 @@ async def run_action(
 
 
 async def _await_with_heartbeat(work: Coroutine[Any, Any, T], claim: Claim, beat: HeartbeatCallback, every: float) -> T:
-    """Wait for an answer and say meanwhile that we live: a host that takes its time must not cost us the claim."""
+    """Send heartbeats while waiting: a slow host must not cost the claim."""
     task = asyncio.create_task(work)
     try:
         while not (await asyncio.wait({task}, timeout=every))[0]:
@@ -139,7 +143,7 @@ async def _await_with_heartbeat(work: Coroutine[Any, Any, T], claim: Claim, beat
 
 @dataclass(slots=True)
 class _ContactMonitor:
-    """Since when the host's kit has given no clear answer. `lost`: whether that was told, by us or by the worker before us."""
+    """Since when the kit has given no clear answer. `lost`: reported, by this worker or the previous one."""
 
     action: Action
     clock: Clock
@@ -148,7 +152,6 @@ class _ContactMonitor:
     lost: bool = False
 
     async def record_answer(self, said: KitAnswer) -> None:
-        """Take an answer."""
         if said.word == "unclear":
             await self.report_lost_contact()
             return
@@ -158,7 +161,6 @@ class _ContactMonitor:
             await self.contact(self.action, None)
 
     async def report_lost_contact(self) -> None:
-        """Tell once that contact is lost, where it is."""
         if not self.lost and self.clock.now() - self.since >= CONTACT_LOST_AFTER:
             self.lost = True
             await self.contact(self.action, self.since)
@@ -166,7 +168,7 @@ class _ContactMonitor:
 
 @dataclass(slots=True)
 class _ActionWatch:
-    """What the answers so far say about one action. `began` is kept: a host that forgets cannot take it back."""
+    """State of one action. `began` stays True even if the host loses its record."""
 
     action: Action
     remedy: Remedy
@@ -175,7 +177,7 @@ class _ActionWatch:
     same_boot: bool | None = None
 
     async def classify_answer(self, said: KitAnswer) -> ExecutionResult | None:
-        """Whether this answer ends it; None means: ask again."""
+        """Return the result if this answer ends the action; None to poll again."""
         self.began = self.began or said.word in ("started", "running", "done", "lost")
         match said.word:
             case "done" | "lost" if self.remedy.completion.kind == "new_boot":
@@ -192,7 +194,7 @@ class _ActionWatch:
                 return None
 
     async def _check_reboot(self, said: KitAnswer) -> ExecutionResult | None:
-        """A reboot is done when the host answers with another boot id; a command that could not run, or was refused, ends it before."""
+        """Done with a new boot id; ends early if the command could not run or was refused."""
         boot = await self._read_boot_id()
         if boot and not self.same_boot:
             return ExecutionResult("done", 0, said.output, f"it came back with boot id {boot}")
@@ -200,7 +202,10 @@ class _ActionWatch:
         return _build_result_by_status(self.remedy, said) if hopeless else None
 
     async def _handle_never_started(self, said: KitAnswer) -> ExecutionResult | None:
-        """No record: it never began, if the host's memory reaches back to the approval. A host may lose it with a boot (no disk of its own)."""
+        """No record means never begun, if the host still runs the approved boot.
+
+        A diskless host loses its records with a boot.
+        """
         boot = await self._read_boot_id()
         if not boot:
             return None
@@ -215,7 +220,6 @@ class _ActionWatch:
         return ExecutionResult("failed", says="it never began, and can never begin now")
 
     def build_timeout_result(self, said: KitAnswer) -> ExecutionResult:
-        """The time is over."""
         if self.remedy.completion.kind == "new_boot" and said.word == "done" and self.same_boot:
             late = f"the host still runs the same boot {self.remedy.completion.seconds} seconds after the command"
             return ExecutionResult("failed", said.exit_status, said.output, late)
@@ -224,7 +228,7 @@ class _ActionWatch:
         )
 
     async def _read_boot_id(self) -> str:
-        """The boot id that the host answers with, empty where it does not; whether it is the approved one is noted."""
+        """Return "" if the host does not answer. Sets `same_boot`."""
         self.same_boot = None
         try:
             boot = await read_boot_id(self.action.via, self.transport, seconds=BOOT_POLL_TIMEOUT_SECONDS)
@@ -243,5 +247,5 @@ def _build_result_by_status(remedy: Remedy, said: KitAnswer) -> ExecutionResult:
 
 
 def explain_refusal(remedy: Remedy, output: str) -> str:
-    """What the tool's own refusal means and what to do; empty when the output holds none that we know."""
+    """Return the meaning of a known refusal in the output and what to do, or ""."""
     return next((meaning for words, meaning in remedy.refusals.items() if words.lower() in output.lower()), "")

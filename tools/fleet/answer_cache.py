@@ -1,4 +1,4 @@
-"""What the fleet remembers of hosts between looks: the boot they named last, and answers that may be used again for a while."""
+"""Per-host cache of boot ids and passive answers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -8,8 +8,7 @@ from tools.clock import Clock
 from tools.fact import Fact
 from tools.fleet.answers import CheckAnswer
 
-NAMING_KEYS = ("gpu.bdf", "ib.bdf")
-"""Facts that say what a host calls its devices."""
+NAMING_KEYS = ("gpu.bdf", "ib.bdf")  # facts that name a host's devices
 
 
 @dataclass(slots=True)
@@ -20,7 +19,7 @@ class _CachedAnswer:
 
 @dataclass(slots=True)
 class _HostCache:
-    """`generation` tells an answer begun before the host was changed from one begun after."""
+    """One host's cache. `generation` tells answers begun before a change of the host from later ones."""
 
     boot_id: str = ""
     generation: int = 0
@@ -28,56 +27,53 @@ class _HostCache:
 
 
 class AnswerCache:
-    """Of every host that was asked. `lifetime`: how long a passive answer may be used again on the same boot."""
+    """Cached answers. `lifetime` bounds their re-use on the same boot."""
 
     def __init__(self, clock: Clock, lifetime: timedelta) -> None:
         self._clock, self._lifetime = clock, lifetime
         self._hosts: dict[str, _HostCache] = {}
 
     def get_answer(self, host: str, check: str) -> CheckAnswer | None:
-        """The answer as it was kept, if it still counts; it costs nothing."""
+        """Return the cached answer with zero cost, or None."""
         kept = self._get_host(host).kept.get(check)
         return replace(kept.answer, cached=True, seconds=0.0) if kept and kept.until > self._clock.now() else None
 
     def get_generation(self, host: str) -> int:
-        """To be handed to `keep` with an answer that is begun now."""
+        """Return the generation to pass to `put_answer`."""
         return self._get_host(host).generation
 
     def put_answer(self, answer: CheckAnswer, generation: int) -> None:
-        """Keep an answer, unless the host was changed while it was had."""
+        """Store an answer, unless the host was changed meanwhile."""
         row = self._get_host(answer.host)
         if row.generation == generation:
             row.kept[answer.check] = _CachedAnswer(answer, self._clock.now() + self._lifetime)
 
     def list_naming_facts(self, host: str) -> list[Fact]:
-        """What the host's kept answers say of the names of its devices."""
         kept = self._get_host(host).kept.values()
         return [fact for row in kept for fact in row.answer.facts if fact.key in NAMING_KEYS]
 
     def get_boot_id(self, host: str) -> str:
-        """The boot id that the host named last, "" when it never did."""
         return self._get_host(host).boot_id
 
     def set_boot_id(self, host: str, boot_id: str) -> None:
-        """A new boot id makes everything kept from the boot before worthless."""
+        """Record the boot id; a new boot drops the old answers."""
         row = self._get_host(host)
         if row.boot_id and row.boot_id != boot_id:
             row.kept.clear()
         row.boot_id = boot_id
 
     def forget_host(self, host: str) -> None:
-        """Something changed on the host: nothing kept of it counts any more, nor what is being asked now."""
+        """Drop the host's answers, also of running checks."""
         row = self._get_host(host)
         row.kept.clear()
         row.generation += 1
 
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
-        """What these hosts answered before then does not count any more."""
+        """Drop these hosts' answers older than `since`."""
         for row in (self._hosts[host] for host in hosts if host in self._hosts):
             row.kept = {check: kept for check, kept in row.kept.items() if kept.until - self._lifetime >= since}
 
     def drop_expired(self) -> None:
-        """What nobody may use again is not held."""
         now = self._clock.now()
         for row in self._hosts.values():
             row.kept = {check: kept for check, kept in row.kept.items() if kept.until > now}

@@ -1,4 +1,4 @@
-"""What the fleet is asked and what it answers: one check on one host, and all answers of one look with what they cost."""
+"""The fleet's requests and answers, with their cost."""
 
 import heapq
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tools.fact import Fact
 
+# concurrent checks per host, both for execution and for the makespan (`tools.ssh.client.SshLimits.sessions`)
 DEFAULT_LANES = 5
-"""Checks at once on one host where nobody says otherwise, for the makespan as for the real thing (`tools.ssh.client.SshLimits.sessions`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswer:
-    """What one check found on one host. `build_unobserved_answer` says in words why it could not look; empty when it did."""
+    """One check's facts on one host. `could_not`: why it was unobserved, or ""."""
 
     host: str
     check: str
@@ -32,7 +32,7 @@ class CheckAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FleetAnswers:
-    """All answers of one `look`, and what they cost. Cached answers cost nothing."""
+    """All answers of one `run_checks` and their cost. Cached answers cost nothing."""
 
     answers: tuple[CheckAnswer, ...] = ()
     check_seconds: float = 0.0
@@ -41,21 +41,20 @@ class FleetAnswers:
 
     @property
     def facts(self) -> list[Fact]:
-        """Every fact, blind ones included."""
         return [fact for answer in self.answers for fact in answer.facts]
 
     @property
     def checks(self) -> int:
-        """Checks that really ran."""
+        """Checks that ran, without cached ones."""
         return sum(not answer.cached for answer in self.answers)
 
 
+# called with each answer as it arrives; may be a coroutine function
 AnswerCallback = Callable[[CheckAnswer], Awaitable[None] | None]
-"""Told of each answer as it comes; may be a coroutine function."""
 
 
 def compute_makespan(seconds: Sequence[float], lanes: int = DEFAULT_LANES) -> float:
-    """How long these take on `lanes` lanes, longest first."""
+    """Return the time for these durations on `lanes` lanes, longest first."""
     busy = [0.0] * lanes
     for length in sorted(seconds, reverse=True):
         heapq.heapreplace(busy, busy[0] + length)

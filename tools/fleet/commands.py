@@ -1,5 +1,4 @@
-"""How a check's commands are put to a host: the inventory's values filled in, what needs root through the node kit, and what stands in
-for an output that was longer than its cap."""
+"""Run a check's commands on a host: fill in inventory values, use the node kit for root, re-ask truncated output."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,24 +10,21 @@ from tools.inventory.sku import Sku
 from tools.nodekit.generate import LOOK_COMMAND
 from tools.transport import CommandResult, Transport, Unreachable
 
-DEFAULT_GPU_COUNT = 8
-"""Where nobody wrote down how many a host has."""
+DEFAULT_GPU_COUNT = 8  # for hosts whose SKU is unknown
 
 
 class CommandRunner:
-    """Puts commands to hosts of the inventory; passive ones by way of `looks`, which may run them one after another. Raises Unreachable and
-    BadSlot."""
+    """Runner of commands; passive ones go through `looks`, which may batch. Raises Unreachable and BadSlot."""
 
     def __init__(self, transport: Transport, looks: Transport, skus: Mapping[str, Sku]) -> None:
         self._transport, self._looks, self._skus = transport, looks, skus
 
     def get_gpu_count(self, host: Host) -> int:
-        """How many GPUs the host should have."""
+        """Return the expected GPU count."""
         sku = self._skus.get(host.sku)
         return sku.gpus if sku else DEFAULT_GPU_COUNT
 
     def build_slots(self, host: Host) -> dict[str, str]:
-        """What the inventory fills in."""
         return {
             "object_store": host.object_store,
             "tracker": host.tracker,
@@ -41,17 +37,17 @@ class CommandRunner:
         }
 
     def list_commands(self, host: Host, check: Check) -> list[Command]:
-        """What is asked of this host: of commands for one scheduler those of its own. Where none is named, Slurm is looked for."""
+        """Return the commands for this host's scheduler, Slurm by default."""
         own = "kubernetes" if host.scheduler == "kubernetes" else "slurm"
         return [command for command in check.asked if command.scheduler in ("", own)]
 
     def list_missing_targets(self, host: Host, check: Check) -> list[str]:
-        """The settings that commands of the check need and the site has not made: those commands are not asked."""
+        """Return the settings that the site lacks; commands that need them are not run."""
         slots = self.build_slots(host)
         return [name for command in self.list_commands(host, check) if (name := command.find_missing_target(slots))]
 
     async def run(self, host: Host, check: Check, command: Command, more: Mapping[str, str] | None = None) -> CommandResult:
-        """One command. `more` slots never win over the inventory's."""
+        """Run one command. `more` slots never override the inventory's."""
         slots = {**(more or {}), **self.build_slots(host)}
         argv = (*LOOK_COMMAND, f"{check.id}.{command.name}") if command.privileged and host.kit else command.fill_argv(slots)
         way = self._transport if check.exclusive else self._looks
@@ -60,14 +56,14 @@ class CommandRunner:
         return await way.run(host.name, argv, timeout=check.timeout, cap=check.cap)
 
     async def _run_on_controller(self, host: Host, check: Check, argv: tuple[str, ...], way: Transport) -> CommandResult:
-        """Asked where kubectl is. A controller that does not answer says nothing of the host, and not that this is away."""
+        """Run where kubectl is. An unreachable controller says nothing about the host."""
         try:
             return await way.run(host.controller, argv, timeout=check.timeout, cap=check.cap)
         except Unreachable as why:
             return CommandResult(b"", format_unasked_controller(host.controller, why.why).encode(), 1)
 
     async def run_all(self, host: Host, check: Check) -> dict[Command, CommandResult]:
-        """Every command of the check that can be asked, at once where they do not disturb each other; then what stands in for those cut."""
+        """Run the check's commands, concurrently unless exclusive, then the stand-ins of truncated outputs."""
         slots = self.build_slots(host)
         asked = [command for command in self.list_commands(host, check) if not command.find_missing_target(slots)]
         if check.exclusive or len(asked) == 1:

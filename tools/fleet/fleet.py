@@ -1,4 +1,4 @@
-"""Many checks on many hosts at once. Trouble becomes a fact, never an exception and never "healthy"; answers are kept for a while and shared."""
+"""Run many checks on many hosts. Trouble becomes a fact, never an exception and never "healthy". Answers are cached."""
 
 import asyncio
 import inspect
@@ -27,39 +27,41 @@ from tools.inventory.inventory import Host, Inventory
 from tools.inventory.sku import Sku
 from tools.transport import AccessBarrier, CommandResult, Transport, Unreachable
 
-MAX_FINISHED_HOSTS = 16
-"""Hosts whose answers may wait for whoever reads them."""
+MAX_FINISHED_HOSTS = 16  # hosts whose answers may wait for the consumer of `stream_host_answers`
 
 
 @dataclass(frozen=True, slots=True)
 class FleetRequest:
-    """For whom hosts are looked at, and how: `fresh` takes no answer kept from before, `permitted` people allow GPUs in use to be used."""
+    """Options of one run. `permitted`: people allow exclusive checks on GPUs in use."""
 
     incident: str
     seen: AnswerCallback | None = None
     fresh: bool = False
     permitted: bool = False
-    heard: set[str] = field(default_factory=set)
-    """Hosts that have answered anything."""
+    heard: set[str] = field(default_factory=set)  # hosts that have answered at least one check
 
 
 @dataclass(frozen=True, slots=True)
 class CheckLimits:
-    """Seconds that one command of a passive check may take at most, and after which a host that has not let us in is given up for this look
-    where all others have answered."""
+    """Limits in seconds.
+
+    `command_seconds`: per command of a passive check. `silent_seconds`: until an unconnected host is given up once all
+    others have answered.
+    """
 
     command_seconds: float = 30.0
     silent_seconds: float = 5.0
 
     def apply_to(self, check: Check) -> Check:
-        """The check, its commands within the limit where it only looks."""
         return check if check.exclusive or check.timeout <= self.command_seconds else replace(check, timeout=self.command_seconds)
 
 
 class Fleet:
-    """Runs checks through a transport. `lifetime`: how long a passive answer may be re-used on the same boot of a host; `lanes`: commands
-    that the transport runs at once on one host, for the makespan; `looks`: the way of passive checks, where they have one of their own;
-    `limits`: how long looking waits."""
+    """The runner of checks.
+
+    `lifetime`: re-use of a passive answer on the same boot. `lanes`: concurrent commands per host, for the makespan.
+    `looks`: separate transport for passive checks. `limits`: bounds on waiting.
+    """
 
     def __init__(
         self,
@@ -87,20 +89,19 @@ class Fleet:
 
     @property
     def checks(self) -> Mapping[str, Check]:
-        """The catalogue it runs."""
         return self._checks
 
     @property
     def clock(self) -> str:
-        """`virtual` where the transport's seconds are not real ones."""
+        """`virtual` if the transport's seconds are simulated."""
         return str(getattr(self._transport, "clock", "real"))
 
     def forget_host(self, host: str) -> None:
-        """Something changed on the host: nothing kept of it counts any more."""
+        """Drop the answers of a host that was changed."""
         self._memory.forget_host(host)
 
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
-        """Somebody reports something of these hosts: what was answered before then does not show it."""
+        """Drop answers older than `since`, when people report a change on these hosts."""
         self._memory.invalidate_before(hosts, since)
 
     async def run_checks(
@@ -112,7 +113,7 @@ class Fleet:
         fresh: bool = False,
         permitted: bool = False,
     ) -> FleetAnswers:
-        """Ask everything, hosts in parallel, `seen` called as each answer comes. `fresh` ignores answers kept from before.
+        """Run all checks, hosts in parallel, and call `seen` with each answer.
 
         Exclusive checks run on idle GPUs only, unless people `permitted` them on GPUs in use.
         """
@@ -126,8 +127,7 @@ class Fleet:
         return self._build_fleet_answers(tuple(answers))
 
     async def _ask_all_hosts(self, request: FleetRequest, by_host: Mapping[str, list[Check]]) -> list[CheckAnswer]:
-        """What every host answers. One that has not let us in yet is not waited for any longer once all others are done and its time is over;
-        whatever was begun on a host is."""
+        """Give up unconnected hosts after `silent_seconds` once all others are done; connected hosts run to their end."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + self._limits.silent_seconds
         asking = {asyncio.create_task(self._ask_host(request, host, checks)): host for host, checks in by_host.items()}
@@ -146,7 +146,7 @@ class Fleet:
             await asyncio.gather(*asking, return_exceptions=True)
 
     def _are_unreached(self, hosts: Iterable[str]) -> bool:
-        """Whether none of these hosts has let us in; never where the transport cannot tell."""
+        """False if the transport cannot tell."""
         reached: Callable[[str], bool] = getattr(self._looks, "reached", lambda host: True)
         return not any(map(reached, hosts))
 
@@ -163,8 +163,11 @@ class Fleet:
         ]
 
     async def stream_host_answers(self, incident: str, asks: Sequence[CheckRequest]) -> AsyncGenerator[tuple[CheckAnswer, ...]]:
-        """All answers of one host after another, as hosts finish, devices named. Nothing is kept, so a large fleet costs no memory:
-        a host is asked only when somebody takes the answers of those before it."""
+        """Yield all answers of one host at a time as hosts finish, devices named.
+
+        Memory stays bounded for a large fleet: nothing is cached, and a host is asked only as the consumer takes
+        earlier answers.
+        """
         room = asyncio.Semaphore(self._most_hosts + MAX_FINISHED_HOSTS)
         finished: asyncio.Queue[asyncio.Task[list[CheckAnswer]]] = asyncio.Queue()
         request = FleetRequest(incident, fresh=True)
@@ -196,7 +199,7 @@ class Fleet:
         return by_host
 
     async def _ask_host(self, request: FleetRequest, host: str, checks: list[Check]) -> list[CheckAnswer]:
-        """Passive checks at once, exclusive ones one after another."""
+        """Run passive checks concurrently, then exclusive ones one after another."""
         async with self._hosts_at_once.slot():
             passive = [check for check in checks if not check.exclusive]
             answers = list(await asyncio.gather(*(self._run_and_report(request, host, check) for check in passive)))
@@ -211,7 +214,6 @@ class Fleet:
         return await _report_answer(answer, request)
 
     async def _run_exclusive(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
-        """An exclusive check of one host."""
         async with reserve_idle_hosts(
             (host,), check, self._holds, None if request.permitted else self._build_passive_runner(request)
         ) as may:
@@ -222,7 +224,6 @@ class Fleet:
             return replace(answer, seconds=answer.seconds + spent)
 
     async def _run_joint(self, request: FleetRequest, check: Check, hosts: Sequence[str]) -> list[CheckAnswer]:
-        """A check of several hosts together."""
         now, reader = self._clock.now(), OutputReader(self._evidence, request.incident)
         hands = JointCheckContext(
             self._build_passive_runner(request), self._build_passive_runner(request, fresh=False), self._commands, reader
@@ -240,7 +241,6 @@ class Fleet:
         return CheckAnswer(host, check.id, (fact.locate(host, time=self._clock.now()),), seconds, fact.line)
 
     def _build_passive_runner(self, request: FleetRequest, *, fresh: bool = True) -> RunPassiveCheck:
-        """Passive checks for those who must know first; asked anew unless told otherwise."""
         own = replace(request, fresh=fresh)
 
         async def looked(host: str, name: str) -> tuple[Sequence[Fact], float]:
@@ -252,7 +252,7 @@ class Fleet:
         return looked
 
     def _name_devices(self, host: str, answers: list[CheckAnswer]) -> list[CheckAnswer]:
-        """PCI addresses become gpuN and mlx5_N, by what nvidia-smi and ls said of this host now or lately, else by its SKU's bus table."""
+        """Rename PCI addresses to gpuN and mlx5_N by this host's facts, new or cached, else by its SKU's bus table."""
         row = self._inventory.hosts.get(host)
         sku = self._skus.get(row.sku) if row else None
         kept = self._memory.list_naming_facts(host)
@@ -264,7 +264,6 @@ class Fleet:
         return named
 
     async def _get_or_run(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
-        """The answer as it is kept, or had now."""
         if not request.fresh and (kept := self._memory.get_answer(host, check.id)):
             return kept
         generation = self._memory.get_generation(host)
@@ -290,7 +289,8 @@ class Fleet:
         seconds = sum(ran.seconds for ran in rans.values())
         if check.exclusive and (absent := find_missing_tool(check, rans)):
             return CheckAnswer(host.name, check.id, (absent.locate(host.name, time=now),), seconds, absent.line)
-        # What finds out the boot dates by it itself; all else is of the boot known so far. A second copy of each would cost as much again.
+        # The check that reads the boot id dates its own facts; all others belong to the known boot.
+        # Dating them here saves a second copy of each.
         boot = "" if "host.boot_id" in check.establishes else self._memory.get_boot_id(host.name)
         found = [build_no_target_fact(check, name) for name in self._commands.list_missing_targets(host, check)]
         found += await OutputReader(self._evidence, request.incident).read_check_facts(host.name, check, rans, now, boot)

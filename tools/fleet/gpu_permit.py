@@ -1,8 +1,8 @@
-"""Checks that need GPUs for themselves: when one may run, and what is said when it may not.
+"""Permission to run checks that need GPUs for themselves.
 
-It runs by itself only where a look of this moment shows every GPU idle, and nobody else's check holds the host. What cannot be seen
-counts as busy. Each ends with its time limit, and with it whatever it started: the remote `timeout -k` signals its own process group,
-nothing else on the host is touched.
+Without people's permission, every GPU must be idle in a fresh reading and no other check may hold the host. Unobserved
+counts as busy. The time limit also ends what a check started: the remote `timeout -k` signals its own process group
+only.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ SPARE_SECONDS = 60.0
 
 @asynccontextmanager
 async def reserve_hosts(hosts: Iterable[str], check: Check, holds: GpuReservations) -> AsyncIterator[Mapping[str, GpuUse]]:
-    """Hold every host that is free for as long as the check may take; of the others, why not. All are given back, whatever happens."""
+    """Reserve every free host for the check's longest run time and yield each host's use. Always releases."""
     uses: dict[str, GpuUse] = {}
     seconds = check.timeout * max(len(check.commands), 1) * (8 if check.together else 1) + SPARE_SECONDS
     async with AsyncExitStack() as stack:
@@ -36,7 +36,7 @@ async def reserve_hosts(hosts: Iterable[str], check: Check, holds: GpuReservatio
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Who may run a check now, and who may not and why. `seconds` were spent on finding out."""
+    """Each host's GPU use and the seconds spent on reading it."""
 
     uses: Mapping[str, GpuUse]
     seconds: Mapping[str, float]
@@ -46,15 +46,15 @@ class Permit:
         return tuple(host for host, use in self.uses.items() if not use.why)
 
 
+# runs a passive check on a host and returns its facts and its seconds
 RunPassiveCheck = Callable[[str, str], Awaitable[tuple[Sequence[Fact], float]]]
-"""A passive check of a host, asked now: its facts and its seconds."""
 
 
 @asynccontextmanager
 async def reserve_idle_hosts(
     hosts: Iterable[str], check: Check, holds: GpuReservations, looked: RunPassiveCheck | None
 ) -> AsyncIterator[Permit]:
-    """Hold the hosts and look whether they are idle; `looked` None where people have permitted it on GPUs in use."""
+    """Reserve the hosts and read whether they are idle. `looked` is None with people's permission."""
     async with reserve_hosts(hosts, check, holds) as uses:
         spent: dict[str, float] = {}
         if looked:

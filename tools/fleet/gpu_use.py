@@ -1,4 +1,4 @@
-"""Whether anybody uses the GPUs of a host, from what two passive checks of this moment show. What cannot be seen counts as busy."""
+"""Whether a host's GPUs are in use, from two fresh passive checks. Unobserved counts as busy."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,24 +6,22 @@ from typing import Literal
 
 from tools.fact import Fact, Status
 
-IDLE_CHECKS = ("smi", "procs")
-"""The passive checks that show whether GPUs are used."""
+IDLE_CHECKS = ("smi", "procs")  # passive checks that show GPU use
+# upper bounds for an idle GPU: utilisation in per cent, and memory in MiB (the driver reserves some)
 MAX_IDLE_UTIL_PERCENT, MAX_IDLE_MIB = 5, 1024
-"""What a GPU nobody uses may show: per cent, and MiB the driver keeps for itself."""
-UNUSABLE_GPU_ERRORS = frozenset({"driver_not_loaded", "no_devices"})
-"""Answers of nvidia-smi that leave no GPU anybody could be using."""
+UNUSABLE_GPU_ERRORS = frozenset({"driver_not_loaded", "no_devices"})  # nvidia-smi errors that leave no usable GPU
 
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """Whether the GPUs of a host are used: "" when they are idle, else why a check may not run, and the sentence."""
+    """Use of a host's GPUs. `why` is "" if idle, else why a check may not run; `says` is the sentence."""
 
     why: Literal["", "busy", "not_known"] = ""
     says: str = ""
 
 
 def classify_gpu_use(facts: Iterable[Fact]) -> GpuUse:
-    """From fresh facts of LOOKS. Reading nothing is not idle."""
+    """Classify fresh facts of IDLE_CHECKS. No reading is not idle."""
     known = [fact for fact in facts if not fact.stale]
     if using := [fact for fact in known if _shows_use(fact)]:
         return GpuUse("busy", f"{len({f.device for f in using})} of its GPUs are in use: {_format_use(using[0])}")

@@ -1,4 +1,4 @@
-"""A check of several hosts together: who may take part, what each is told, and how a command of it is run. What it means is the check's own."""
+"""Run a check on several hosts together: choose participants, describe them, run commands."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +20,7 @@ from tools.transport import Unreachable
 
 @dataclass(frozen=True, slots=True)
 class JointCheckContext:
-    """What the fleet lends: `looked` asks a passive check now, `known` takes an answer that was had before where there is a fresh enough one,
-    `commands` runs a command with more slots, `reader` makes facts of what it printed."""
+    """The fleet's services: `looked` runs a passive check now, `known` may use a cached answer."""
 
     looked: RunPassiveCheck
     known: RunPassiveCheck
@@ -40,7 +39,7 @@ async def run_joint_check(
     *,
     permitted: bool = False,
 ) -> list[CheckAnswer]:
-    """Run it on those hosts that are idle, or on all where people have permitted it. Every host is answered for; facts are not dated yet."""
+    """Run on the idle hosts, or on all with people's permission. Every host gets an answer, not dated yet."""
     assert check.together is not None
     known = [host for host in hosts if host in inventory.hosts]
     async with reserve_idle_hosts(known, check, holds, None if permitted else hands.looked) as may:
@@ -50,7 +49,6 @@ async def run_joint_check(
 
 
 def _build_answer(check: Check, host: str, may: Permit, joint: JointResult) -> CheckAnswer:
-    """What came of it for one host."""
     spent = may.seconds.get(host, 0.0)
     if host not in may.uses:
         return _build_single_answer(check, host, build_unobserved_fact(check.id, Status.UNREACHABLE, "not in the inventory"), 0.0)
@@ -71,7 +69,7 @@ def _build_single_answer(check: Check, host: str, fact: Fact, seconds: float) ->
 
 
 async def _build_participant(row: Host, hands: JointCheckContext, skus: Mapping[str, Sku]) -> CheckParticipant:
-    """A host as the check sees it. Adapters are those whose port is up now."""
+    """List only adapters with an active port."""
     sku = skus.get(row.sku)
     ports, _ = await hands.looked(row.name, "ibstat")
     up = sorted({fact.device for fact in ports if fact.key == "ib.state" and fact.device and fact.value == "Active"})
@@ -81,7 +79,7 @@ async def _build_participant(row: Host, hands: JointCheckContext, skus: Mapping[
 
 
 async def _find_leaf(host: str, hands: JointCheckContext) -> str:
-    """The leaf switch that the fabric itself names, where the inventory does not; it does not move while an incident lasts."""
+    """A cached answer suffices: cabling does not change during an incident."""
     facts, _ = await hands.known(host, "fabric")
     return next((str(fact.value) for fact in facts if fact.key == "fabric.leaf" and fact.value), "")
 

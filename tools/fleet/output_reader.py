@@ -1,4 +1,4 @@
-"""From what commands printed to dated facts: outputs kept as evidence, read by their check, and trouble told beside what was read."""
+"""Turn command output into dated facts: store evidence, parse, report trouble."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,12 +14,11 @@ from tools.fleet.output_trouble import build_truncated_fact, find_trouble, is_in
 from tools.fleet.skipped_checks import is_missing_program
 from tools.transport import AccessBarrier, CommandResult
 
-MIN_THREAD_CHARS = 1 << 20
-"""Characters whose reading takes long enough for others to notice."""
+MIN_THREAD_CHARS = 1 << 20  # longer texts are parsed in a thread, so that they do not block the event loop
 
 
 class OutputReader:
-    """Reads outputs for one incident, whose evidence they become."""
+    """Reader of output, which it stores as one incident's evidence."""
 
     def __init__(self, evidence: EvidenceStore, incident: str) -> None:
         self._evidence, self._incident = evidence, incident
@@ -27,15 +26,13 @@ class OutputReader:
     async def read_command_facts(
         self, host: str, check: Check, command: Command, ran: CommandResult, now: datetime, boot_id: str = ""
     ) -> Sequence[Fact]:
-        """What one command said."""
         sha, facts = await self._read_command(check, command, ran)
         return [fact.locate(host, time=now, boot_id=fact.boot_id or boot_id, sha256=sha) for fact in facts]
 
     async def read_check_facts(
         self, host: str, check: Check, rans: Mapping[Command, CommandResult], now: datetime, boot_id: str
     ) -> list[Fact]:
-        """What all commands of a check said. Where the stand-in of a cut output was read, that speaks for the whole: of the cut one remains
-        what it holds, and not what it lacks."""
+        """Return the facts of all commands. Where a stand-in was read, it decides what a truncated output lacks."""
         said = {command: await self.read_command_facts(host, check, command, ran, now, boot_id) for command, ran in rans.items()}
         for command, stand_in in ((command, check.find_stand_in(command)) for command in rans):
             if stand_in and stand_in in rans and _stand_in_was_read(said[stand_in], command, stand_in, rans[stand_in]):
@@ -68,22 +65,21 @@ class OutputReader:
 
 
 async def _redact_output(text: str) -> RedactedText:
-    """Without secrets before anything is made of it: facts go into evidence, to the store, to a model and onto cards."""
+    """Redact before parsing: facts go into evidence, the store, a model and cards."""
     return await asyncio.to_thread(redact_once, text) if len(text) > MIN_THREAD_CHARS else redact_once(text)
 
 
 def _redact_trouble(trouble: Fact | None) -> Fact | None:
-    """Trouble quotes what a host complained of."""
+    """The line quotes the host."""
     return replace(trouble, line=redact(trouble.line)) if trouble else None
 
 
 async def _parse_output(check: Check, text: RedactedText) -> Sequence[Fact]:
-    """What the check's formats make of it; of a long text apart from the loop, which others wait for."""
     return await asyncio.to_thread(check.parse_output, text) if len(text) > MIN_THREAD_CHARS else check.parse_output(text)
 
 
 def _stand_in_was_read(facts: Sequence[Fact], command: Command, stand_in: Command, ran: CommandResult) -> bool:
-    """Whether a stand-in said something. That there is nothing is believed of the program which printed the cut output: it has the log."""
+    """An empty result counts only from the program that printed the truncated output."""
     nothing = not facts and bool(ran.stdout.strip()) and command.argv[0] == stand_in.argv[0]
     return nothing or any(fact.key for fact in facts)
 
@@ -95,8 +91,10 @@ def _find_digest(facts: Sequence[Fact]) -> str:
 def build_answer(
     host: str, check: Check, found: Sequence[Fact], now: datetime, known_boot: str, seconds: float, lacking: Fact | None = None
 ) -> CheckAnswer:
-    """The answer that all facts of a check make together, dated by the boot that they name, else by the one known so far. `lacking`: that
-    none of its programs is there. A check that established nothing could not look."""
+    """Build the answer, dated by the boot id in its facts, else by `known_boot`.
+
+    `lacking`: no program of the check is installed. A check without facts is unobserved.
+    """
     facts = (
         check.settle(drop_duplicates(found)) if check.settle and not lacking else drop_duplicates([*found, *([lacking] if lacking else ())])
     )
@@ -111,17 +109,17 @@ def build_answer(
 
 
 def is_unobserved_fact(fact: Fact) -> bool:
-    """Whether a fact only says that there was nothing to look at or nobody to ask: no tool, no device, no log of a job."""
+    """Return whether the fact only says that there was nothing to look at: no tool, device or job log."""
     return fact.key == "check.skipped" or (fact.key == "job.log" and fact.value is False)
 
 
 def find_boot_id(facts: Iterable[Fact]) -> str:
-    """The boot id that stands among the facts, or ""."""
+    """Return the boot id among the facts, or ""."""
     return next((str(fact.value) for fact in facts if fact.key == "host.boot_id" and fact.value), "")
 
 
 def drop_duplicates(facts: Sequence[Fact]) -> list[Fact]:
-    """Without the repeats that come of several commands printing the same thing."""
+    """Drop repeats, which arise when several commands print the same."""
     seen: dict[tuple[object, ...], Fact] = {}
     for fact in facts:
         attrs = repr(fact.attrs) if fact.attrs else ""
@@ -132,6 +130,6 @@ def drop_duplicates(facts: Sequence[Fact]) -> list[Fact]:
 def build_unobserved_answer(
     host: str, check: Check, status: Status, why: str, now: datetime, barrier: AccessBarrier = AccessBarrier.OTHER
 ) -> CheckAnswer:
-    """The answer of a host that could not be asked. What kept us out is told where it is known."""
+    """Return the answer for a host that could not be asked, with the barrier if known."""
     attrs = {} if barrier is AccessBarrier.OTHER else {"barrier": barrier.value}
     return CheckAnswer(host, check.id, (replace(build_unobserved_fact(check.id, status, why, host), time=now, attrs=attrs),), could_not=why)

@@ -1,4 +1,4 @@
-"""Why the answer of a command cannot be trusted whole, or was not had: what the transport, sudo, a missing program or setting left behind."""
+"""Why a command's output is incomplete or missing: transport, sudo, a missing program or setting."""
 
 import re
 
@@ -19,28 +19,28 @@ REFUSAL_TEXTS = (
 )
 
 
+# the node kit's answer to a query that is newer than the kit
 OLD_KIT_PATTERN = re.compile(r"rackmedic-look: no such question: this kit is ([0-9a-f]{12})")
-"""What the node kit says of a question that came into the catalogue after it was installed."""
 
 
 def build_no_target_fact(check: Check, setting: str) -> Fact:
-    """The fact that a question was not asked because the site names nobody to ask. Neither healthy nor sick."""
+    """Return the fact that the site configured no target. Neither healthy nor sick."""
     return Fact(check.id, "check.no_target", setting, line=f"could not look: no target is set ({setting} in the inventory)")
 
 
 def build_truncated_fact(check: Check, command: Command, stand_in: Command) -> Fact:
-    """The fact that an output was longer than its cap and what matters of it was read whole: what else it said nobody has looked at."""
+    """Return the fact that an output exceeded its cap and its stand-in was read instead."""
     line = f"{check.id}.{command.name} is longer than {check.cap} bytes: read were only {stand_in.only}; all else was left out"
     return Fact(check.id, "check.left_out", command.name, line=line)
 
 
 def is_incomplete(ran: CommandResult) -> bool:
-    """Whether the output may end anywhere: half a table counts wrong."""
+    """Return whether the output may be cut: counts from half a table are wrong."""
     return ran.timed_out or ran.truncated or ran.exit_status is None
 
 
 def find_trouble(check: Check, command: Command, ran: CommandResult) -> Fact | None:
-    """Why a command's answer cannot be trusted whole; None when it can. Exit statuses of tools that print their error are the parser's business."""
+    """Return why the answer is not fully trusted, or None. Exit statuses with output are left to the parser."""
     name = f"{check.id}.{command.name}"
     if ran.timed_out:
         return build_unobserved_fact(check.id, Status.TIMEOUT, f"{name}: no answer within {check.timeout:g} s")
@@ -53,7 +53,7 @@ def find_trouble(check: Check, command: Command, ran: CommandResult) -> Fact | N
 
 
 def find_telling_line(complaint: str) -> str:
-    """The first line of a complaint that says why: a refusal where one stands there, and never what ssh, sudo and the shell say around it."""
+    """Return the first refusal in a complaint, else its first line."""
     lines = [line.strip() for line in split_lines(clean_output(complaint)) if line.strip()]
     refusal = (line for line in lines if any(word in line.lower() for word in REFUSAL_TEXTS))
     return next(refusal, lines[0] if lines else "no reason given")[:200]

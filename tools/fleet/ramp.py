@@ -1,7 +1,7 @@
-"""How many hosts are asked at once: few at first, so that the first of a thousand are whole in seconds, then as many as end in the time.
+"""Adaptive host concurrency: few hosts at first, so that the first of a thousand finish within seconds, then more.
 
-Hosts that are slow to answer leave us idle, and more are asked beside them; where our own processor or theirs is the limit, hosts that
-are under way end before more are begun.
+Each finished host admits one more. A timer admits more while hosts are slow; if a processor is the limit, running hosts
+finish first.
 """
 
 import asyncio
@@ -11,12 +11,11 @@ from collections.abc import AsyncIterator
 from tools.limiter import Limiter
 
 INITIAL_WIDTH = 32
-WIDEN_INTERVAL_SECONDS = 0.25
-"""Seconds of waiting after which one more is let in beside those under way."""
+WIDEN_INTERVAL_SECONDS = 0.25  # waiting time after which one more host is admitted
 
 
 class Ramp:
-    """First come, first served, between `first` and `most` at once: each that ends makes room for one more than before."""
+    """FIFO slots, from `first` up to `most`; each finished host adds one."""
 
     def __init__(self, most: int, first: int = INITIAL_WIDTH, every: float = WIDEN_INTERVAL_SECONDS) -> None:
         self._most, self._width, self._every = most, min(first, most), every
@@ -25,12 +24,10 @@ class Ramp:
 
     @property
     def width(self) -> int:
-        """How many may be under way now."""
         return self._width
 
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for a turn, and have it."""
         if self._limiter.is_full:
             self._schedule_widening()
         await self._limiter.acquire()

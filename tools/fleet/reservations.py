@@ -1,4 +1,4 @@
-"""Who holds a host for a check that needs its GPUs: one holder a host, and a holder that dies loses it by itself."""
+"""Reservations of a host's GPUs for a check: one holder per host, with expiry in case it dies."""
 
 import secrets
 import time
@@ -8,14 +8,14 @@ from typing import Protocol
 
 
 class GpuReservations(Protocol):
-    """Who holds a host for a check. A holder that dies loses it after `seconds`."""
+    """A reservation expires after `seconds`."""
 
     async def reserve_host(self, host: str, seconds: float) -> str | None:
-        """A token, or None while somebody else holds the host."""
+        """Return a token; None if the host is reserved."""
         ...
 
     async def release_host(self, host: str, token: str) -> None:
-        """Give it back; a token that is not the holder's any more changes nothing."""
+        """Release the host; a stale token changes nothing."""
         ...
 
 

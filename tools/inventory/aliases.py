@@ -1,4 +1,4 @@
-"""What tenants call their hosts: a name of its own for each, or a report of theirs would be read as one about another host. Pure."""
+"""Tenants' own host names, unique per tenant, else a report would be about another host. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
@@ -9,7 +9,7 @@ ALIAS_PATTERN = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
 
 
 class HostAlias(NamedTuple):
-    """A host that its tenant calls otherwise."""
+    """A host and its tenant's name for it."""
 
     host: str
     alias: str
@@ -17,7 +17,7 @@ class HostAlias(NamedTuple):
 
 
 def find_alias_problems(rows: Iterable[HostAlias], hosts: Collection[str]) -> Iterator[tuple[Loc, str]]:
-    """Two tenants may have the same name for hosts of theirs, since neither hears of the other's."""
+    """Yield conflicts. Two tenants may use the same alias, since neither sees the other's."""
     names = {spelling for host in hosts for spelling in _list_spellings(host)}
     taken: dict[tuple[str, str], str] = {}
     for row in rows:
@@ -38,5 +38,4 @@ def _list_alias_keys(row: HostAlias) -> list[tuple[str, str]]:
 
 
 def _list_spellings(name: str) -> set[str]:
-    """As people write it: in any case, with its domain or without."""
     return {name.lower(), name.lower().partition(".")[0]}

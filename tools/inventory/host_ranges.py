@@ -1,12 +1,12 @@
-"""Host ranges as operators write them: `gpu-[001-004,7]`, `n1,n3`, folded back for reading. Pure; caps what a range may expand to."""
+"""Expand (with a cap) and fold host ranges such as `gpu-[001-004,7]`. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
 from itertools import product
 
 MAX_HOSTS = 20_000
+# never starts with a dash, so a name cannot be read as an option
 HOST_NAME_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-"""What a host name may look like: it never starts with a dash, so it can never be read as an option."""
 
 
 class BadRange(ValueError):
@@ -14,10 +14,10 @@ class BadRange(ValueError):
 
 
 def expand_host_range(text: str) -> list[str]:
-    """`gpu-[001-003],n5` → `gpu-001 gpu-002 gpu-003 n5`, in order, without repeats. Width of the first number is kept.
+    """Expand `gpu-[001-003],n5` to `gpu-001 gpu-002 gpu-003 n5`: ordered, unique, padded like the first number.
 
-    Raises BadRange for unbalanced brackets, descending ranges, ends that are padded to different widths, names that are no host names, or
-    more than MOST hosts.
+    Raises BadRange for unbalanced brackets, descending ranges, differently padded ends, invalid names or more than
+    MAX_HOSTS.
     """
     names: dict[str, None] = {}
     for part in _split_range(text):
@@ -29,7 +29,6 @@ def expand_host_range(text: str) -> list[str]:
 
 
 def _split_range(text: str) -> list[str]:
-    """Commas and blanks outside brackets separate names."""
     parts, depth, word = [], 0, ""
     for char in text:
         depth += {"[": 1, "]": -1}.get(char, 0)
@@ -74,13 +73,13 @@ def _expand_numbers(body: str, room: int) -> list[str]:
 
 
 def _split_name(name: str) -> tuple[str, str, str]:
-    """Prefix, last number as written, rest; no number leaves the name whole."""
+    """Return prefix, last number as written, rest."""
     match = re.fullmatch(r"(.*?)(\d{1,9})(\D*)", name)
     return (match.group(1), match.group(2), match.group(3)) if match else (name, "", "")
 
 
 def fold_host_names(names: Iterable[str]) -> str:
-    """The inverse of `expand` for reading: `gpu-001 gpu-002 n5` → `gpu-[001-002],n5`."""
+    """Fold `gpu-001 gpu-002 n5` to `gpu-[001-002],n5`."""
     numbers: dict[tuple[str, str, bool], list[str]] = {}
     for name in sorted(set(names)):
         prefix, digits, rest = _split_name(name)
@@ -95,7 +94,7 @@ def _fold_one(prefix: str, found: list[str], rest: str) -> str:
 
 
 def _format_runs(numbers: Sequence[str]) -> str:
-    """`001 002 007` → `001-002,007`. A run goes on only while the first number's width does."""
+    """`001 002 007` → `001-002,007`."""
     runs: list[list[str]] = []
     for number in numbers:
         if runs and number == str(int(runs[-1][-1]) + 1).zfill(len(runs[-1][0])):

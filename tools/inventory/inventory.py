@@ -1,4 +1,4 @@
-"""Which hosts there are, how they are reached, and which Slack channels speak of them. A name that is not in here is never contacted."""
+"""Hosts, their connections, and the Slack channels about them. A host outside the inventory is never contacted."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,27 +37,20 @@ class HostSettings(BaseModel):
     key: str | None = None
     certificate: str | None = None
     known_hosts: str | None = None
-    jump: str | None = None
-    """`[user@]host[:port]` of a bastion; its host key is verified with the same known_hosts."""
+    jump: str | None = None  # bastion as `[user@]host[:port]`; verified with the same known_hosts
     kit: bool | None = None
     job_logs: str | None = None
     nccl_tests: str | None = None
     gpu_burn: str | None = None
-    leaf: str | None = None
-    """The leaf switch its adapters hang on, where that is known: tells a slow switch from a slow node."""
-    rack: str | None = None
-    """The rack it stands in, where that is known: hosts of one rack share its air and its power."""
-    launcher: Literal["mpi", "srun", "torchrun"] | None = None
-    """How a test over several hosts is started."""
+    leaf: str | None = None  # leaf switch, if known: tells a slow switch from a slow node
+    rack: str | None = None  # if known; hosts of a rack share cooling and power
+    launcher: Literal["mpi", "srun", "torchrun"] | None = None  # starts tests over several hosts
     sku: str | None = None
-    object_store: str | None = None
-    """The address of the object store that jobs read; asked for headers only. Unset: it is not looked at."""
-    tracker: str | None = None
-    """The address of the experiment tracker that jobs report to; the same."""
+    object_store: str | None = None  # URL of the jobs' object store; only headers are requested
+    tracker: str | None = None  # URL of the jobs' experiment tracker; only headers are requested
+    # inventory host that runs the scheduler's commands; without it nothing is drained, evicted or cancelled
     controller: str | None = None
-    """The host (of this inventory) on which the scheduler's commands run; without one nothing is drained, evicted or cancelled."""
-    scheduler: Scheduler | None = None
-    """Whose commands those are; Slurm's where nothing is said. `none`: nobody schedules these hosts, whatever `defaults` say."""
+    scheduler: Scheduler | None = None  # Slurm by default; `none` overrides `defaults` for unscheduled hosts
 
     @field_validator("job_logs", "nccl_tests", "gpu_burn")
     @classmethod
@@ -74,7 +67,6 @@ class HostSettings(BaseModel):
         return value
 
     def merge_over(self, under: "HostSettings") -> "HostSettings":
-        """These settings where set, `under` elsewhere."""
         return HostSettings(**{**under.model_dump(), **self.model_dump(exclude_none=True)})
 
 
@@ -83,10 +75,9 @@ class HostRow(HostSettings):
 
     address: str | None = None
     host_key_alias: str | None = None
-    node: str | None = None
-    """What its scheduler calls it, where that is not its name here."""
+    node: str | None = None  # the scheduler's name for it, if different
+    # the tenant's name for it, shown to the tenant and also understood there
     alias: str | None = Field(default=None, pattern=ALIAS_PATTERN)
-    """What its tenant calls it; shown on their side instead of its name here, and understood there beside it."""
 
 
 class GroupRow(HostSettings):
@@ -107,12 +98,9 @@ class ChannelRow(BaseModel):
     groups: tuple[str, ...] = ()
     tenant: str = ""
     internal: str = ""
-    approvers: str = ""
-    """Slack user-group id that approval cards mention."""
-    language: str = Field(default="en", pattern=r"^[a-z]{2}$")
-    """In which a tenant is answered."""
-    mention_only: bool = False
-    """Nothing is answered there but what mentions us: for a channel where people talk much among themselves."""
+    approvers: str = ""  # Slack user-group id that approval cards mention
+    language: str = Field(default="en", pattern=r"^[a-z]{2}$")  # of answers to the tenant
+    mention_only: bool = False  # answer mentions only, for channels with much unrelated talk
 
 
 class _InventoryFile(BaseModel):
@@ -158,17 +146,14 @@ class Host(BaseModel):
 
     @property
     def node_name(self) -> str:
-        """What its scheduler calls it."""
         return self.node or self.name
 
     @property
     def slurm_name(self) -> str:
-        """What Slurm calls it."""
         return self.node or self.name.partition(".")[0]
 
     @property
     def name_for_tenant(self) -> str:
-        """What its tenant calls it."""
         return self.alias or self.name
 
 
@@ -180,11 +165,10 @@ class Inventory(BaseModel):
     hosts: Mapping[str, Host]
     groups: Mapping[str, tuple[str, ...]]
     channels: tuple[ChannelRow, ...] = ()
-    slurm: tuple[str, ...] = ()
-    """Where Slurm can be asked: names of hosts, "" for the machine RackMedic runs on."""
+    slurm: tuple[str, ...] = ()  # hosts where Slurm can be asked; "" is this machine
 
     def select_hosts(self, ranges: str) -> tuple[Host, ...]:
-        """Hosts of a range or of group names; BadRange names what is not in the inventory."""
+        """Return the hosts of a range or of group names. Raises BadRange."""
         wanted: dict[str, None] = {}
         for name in expand_host_range(ranges):
             wanted.update(dict.fromkeys(self.groups.get(name, (name,))))
@@ -194,25 +178,25 @@ class Inventory(BaseModel):
         return tuple(self.hosts[name] for name in wanted)
 
     def list_domains(self, names: Iterable[str]) -> frozenset[str]:
-        """The domains that these hosts have by name or address, as `dc1.example`; none where all are short names or numbers."""
+        """Return the domains (`dc1.example`) in these hosts' names and addresses."""
         written = [text.lower() for name in names for text in (name, self.hosts[name].address)]
         found = {text.partition(".")[2] for text in written}
         return frozenset(domain for domain in found if domain and not domain.rpartition(".")[2].isdigit())
 
     @property
     def workers(self) -> tuple[str, ...]:
-        """Hosts that jobs run on: all but the schedulers' controllers."""
+        """All hosts but controllers."""
         controllers = {host.controller for host in self.hosts.values()}
         return tuple(name for name in self.hosts if name not in controllers)
 
     def list_group_hosts(self, groups: Iterable[str]) -> tuple[str, ...]:
-        """Names of the hosts of these groups; of all groups when none is named."""
+        """Return the hosts of these groups; of all if none is given."""
         names = list(groups) or list(self.groups)
         return tuple(dict.fromkeys(host for group in names for host in self.groups.get(group, ())))
 
 
 def read_inventory(path: Path) -> Document:
-    """The file's document. Raises BadInventory."""
+    """Read the file. Raises BadInventory."""
     problems = Problems()
     document = read_document(path, problems)
     if document is None or problems.found:
@@ -221,7 +205,7 @@ def read_inventory(path: Path) -> Document:
 
 
 def parse_inventory(raw: Any, source: str = "inventory", document: Document | None = None) -> Inventory:
-    """The inventory of plain data. `document`: the file it is from, whole or in part; then problems name its lines. Raises BadInventory."""
+    """Build the inventory from plain data. With `document`, problems name its lines. Raises BadInventory."""
 
     def refuse(problems: Iterable[tuple[Loc, str]]) -> BadInventory:
         return BadInventory(source, [f"{document.find_position(*loc)}: {what}" if document else what for loc, what in problems])
@@ -239,12 +223,11 @@ def parse_inventory(raw: Any, source: str = "inventory", document: Document | No
     return Inventory(hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels, slurm=tuple(asked))
 
 
-Problem = tuple[Loc, str]
-"""What is wrong, and the field that it is about."""
+Problem = tuple[Loc, str]  # location of the field, and the message
 
 
 def _resolve_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], dict[str, list[str]], list[Problem]]:
-    """Hosts by group and groups by host, and what is wrong between rows that are well by themselves."""
+    """Return hosts by group, groups by host, and problems across rows."""
     members, problems = _expand_groups(file)
     groups_of: dict[str, list[str]] = {}
     for group, names in members.items():
@@ -257,7 +240,7 @@ def _resolve_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], dict[st
 
 
 def _find_other_problems(raw: Any, wrong: Sequence[Loc]) -> list[Problem]:
-    """What else is wrong, with the fields left out that cannot be read; nothing where there is too little left to tell."""
+    """Ignore unreadable fields; return nothing if the rest does not validate."""
     rest = deepcopy(raw)
     for loc in wrong:
         _remove_field(rest, loc)
@@ -269,7 +252,6 @@ def _find_other_problems(raw: Any, wrong: Sequence[Loc]) -> list[Problem]:
 
 
 def _remove_field(rest: Any, loc: Loc) -> None:
-    """Take one field out of plain data."""
     for part in loc[:-1]:
         if isinstance(rest, dict):
             rest = rest.get(part)
@@ -294,7 +276,6 @@ def _expand_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], list[Pro
 
 
 def _find_unknown_hosts(known: Collection[str], file: _InventoryFile) -> Iterator[Problem]:
-    """Rows of hosts that no group has, and controllers that are none of the hosts."""
     for name in file.hosts:
         if name not in known:
             yield ("hosts", name), f"hosts.{name}: is in no group"
@@ -307,7 +288,7 @@ def _find_unknown_hosts(known: Collection[str], file: _InventoryFile) -> Iterato
 
 
 def _iter_scheduled_hosts(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[ScheduledHost]:
-    """Where all is Slurm's and by its own name, there is nothing to look at."""
+    """Skipped if all hosts use Slurm under their own names."""
     rows = (file.defaults, *file.groups.values(), *file.hosts.values())
     if any(row.scheduler for row in rows) or any(row.node for row in file.hosts.values()):
         hosts = (_resolve_host(name, groups, file) for name, groups in groups_of.items())
@@ -334,7 +315,7 @@ def _find_channel_problems(file: _InventoryFile) -> Iterator[Problem]:
 
 
 def _find_tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[Problem]:
-    """A host belongs to one tenant, or secrets of one would be shown to another."""
+    """A host has one tenant, else one tenant's secrets would reach another."""
     for name, groups in groups_of.items():
         tenants = {tenant for group in groups if (tenant := file.groups[group].tenant)}
         if len(tenants) > 1:
@@ -342,7 +323,7 @@ def _find_tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _Invento
 
 
 def _resolve_host(name: str, groups: Sequence[str], file: _InventoryFile) -> Host:
-    """Its own settings, over those of its groups (the later one wins), over the defaults."""
+    """Host settings override groups (the later wins), groups override defaults."""
     row, settings = file.hosts.get(name, HostRow()), file.defaults
     for layer in (*(file.groups[group] for group in groups), row):
         settings = HostSettings(**layer.model_dump(include=set(HostSettings.model_fields))).merge_over(settings)

@@ -1,7 +1,7 @@
-"""Which hosts a scheduler's job runs or ran on. Asked only where the inventory names a Slurm controller or source; looks, never changes.
+"""Find the hosts of a Slurm job. Read-only; only if the inventory names a Slurm controller or source.
 
-What Slurm does not know and what it could not be asked are different answers. A job that the controller has forgotten (MinJobAge, 5 minutes
-unless set) is looked for in the accounting, which a site may have switched off.
+"Unknown job" and "could not ask" are different answers. A job that the controller forgot (MinJobAge, 5 minutes by
+default) is looked up in the accounting, which a site may have switched off.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,17 +22,18 @@ from tools.inventory.sources.slurm import (
 from tools.inventory.sources.source_rows import BadSource
 from tools.transport import Transport
 
-Accounting = Literal["", "asked", "off", "could_not"]
-"""What the accounting answered of a job that the controller does not know."""
+Accounting = Literal["", "asked", "off", "could_not"]  # the accounting's answer about a job unknown to the controller
+# why a job has no hosts: no scheduler; unknown to Slurm and its accounting; unknown to Slurm, with accounting off or
+# not answering; Slurm not answering; job not started; all hosts outside the caller's scope
 NoHostsReason = Literal["", "nobody", "not_known", "accounting_off", "accounting_silent", "could_not", "no_hosts", "other_hosts"]
-"""Why no host of a job is known: there is no scheduler; Slurm and its accounting know no such job; Slurm does not, and its accounting is off, or
-could not be asked; Slurm could not be asked; the job waits or never began; all its hosts are others than may be spoken of."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobLookup:
-    """`job` where a controller or the accounting knew it. `unknown`: every one was asked and none does. `build_unobserved_answer`: why one could not be
-    asked, in words. Nothing of these where nobody can be asked."""
+    """Result of a lookup, all empty if there is no place to ask.
+
+    `unknown`: every place answered and none knows the job. `could_not`: why a place could not be asked.
+    """
 
     job: SlurmJob | None = None
     unknown: bool = False
@@ -42,30 +43,31 @@ class JobLookup:
 
 @dataclass(frozen=True, slots=True)
 class JobHosts:
-    """The hosts of a job; without any, why."""
+    """A job's hosts, or why there are none."""
 
     hosts: tuple[str, ...] = ()
     why: NoHostsReason = ""
 
 
-JobFilter = Callable[[Sequence[str]], bool]
-"""Whether a job on these hosts may be spoken of."""
+JobFilter = Callable[[Sequence[str]], bool]  # whether the caller may see a job on these hosts
 
 
 def allow_any_job(hosts: Sequence[str]) -> bool:
-    """Every job may."""
+    """Accept every job."""
     return True
 
 
 class SlurmJobFinder:
-    """Asks every place of the inventory where Slurm's commands run, until one knows the job."""
+    """Lookup over all Slurm places, until one knows the job."""
 
     def __init__(self, transport: Transport, inventory: Inventory) -> None:
         self._transport, self._inventory = transport, inventory
 
     async def find_job(self, job: str, mine: JobFilter = allow_any_job) -> JobLookup:
-        """The job; trouble is a value. One that is not `mine` by its hosts is looked for with the very commands that look for one that nobody
-        knows, so that how long it takes does not say that it is there."""
+        """Look up the job; never raises.
+
+        A job outside `mine` costs the same commands as an unknown one, so timing does not reveal it.
+        """
         seen: list[JobLookup] = []
         for place in self._inventory.slurm:
             seen.append(await self._find_job_at(place, job, mine))
@@ -78,7 +80,7 @@ class SlurmJobFinder:
         return JobLookup(unknown=unknown, accounting=_pick_least_certain(seen) if unknown else "", could_not=troubles)
 
     async def find_job_hosts(self, job: str, mine: JobFilter = allow_any_job) -> JobHosts:
-        """Where it runs or ran."""
+        """Return the job's hosts, or why there are none."""
         seen = await self.find_job(job, mine)
         if seen.job:
             return JobHosts(seen.job.hosts, "" if seen.job.hosts else "no_hosts")
@@ -101,7 +103,6 @@ class SlurmJobFinder:
         return await self._find_in_accounting(place, job)
 
     async def _find_in_accounting(self, place: str, job: str) -> JobLookup:
-        """What became of a job that the controller does not know."""
         try:
             text = await self._run_query(place, build_accounting_argv(job))
             found = parse_accounting(text)
@@ -123,6 +124,5 @@ def _build_unobserved_lookup(why: BadSource) -> JobLookup:
 
 
 def _pick_least_certain(seen: Sequence[JobLookup]) -> Accounting:
-    """Of several places the answer that leaves most open."""
     order: tuple[Accounting, ...] = ("could_not", "off", "asked")
     return next((answer for answer in order if any(row.accounting == answer for row in seen)), "")

@@ -1,6 +1,6 @@
-"""Names that no host has: which of the known hosts may have been meant, and how that is said. Pure; nothing is ever taken for another name.
+"""Suggestions for unknown host names, never substituted for them. Pure.
 
-Whoever asks gives the hosts that may be spoken of, so that a host of somebody else reads like one that does not exist.
+The caller passes only hosts that it may reveal, so another tenant's host looks nonexistent.
 """
 
 import re
@@ -9,35 +9,30 @@ from dataclasses import dataclass, replace
 
 from tools.inventory.host_ranges import BadRange, expand_host_range, fold_host_names
 
-MAX_SUGGESTIONS, MAX_LISTED_NAMES = 3, 8
-"""Hosts offered for one name, and names said before the rest is counted."""
+MAX_SUGGESTIONS, MAX_LISTED_NAMES = 3, 8  # suggestions per name, and names listed before the rest is counted
 MAX_COMPARED_CHARS = 64
-"""Characters of a name that are compared."""
-MAX_EDIT_DISTANCE = 2
-"""Slips of the finger beyond which two names are not alike."""
+MAX_EDIT_DISTANCE = 2  # typing errors up to which names count as similar
 _NUMBER_PATTERN = re.compile(r"(.*?)(\d{1,9})$")
 _SPAN_PATTERN = re.compile(r"(\d{1,6})-(\d{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownName:
-    """A name or range as it was written, hosts (or one range) that may be meant, and why it cannot even be read, if so."""
+    """A name or range, suggestions, and why it cannot be parsed."""
 
     name: str
     nearest: tuple[str, ...] = ()
     why: str = ""
-    tenant: str = ""
-    """Whose hosts alone it was looked for among: it may be another's, which is then not said."""
+    tenant: str = ""  # the tenant whose hosts were searched; the name may be another tenant's, which is not revealed
 
 
 def find_suggestions(names: Iterable[str], known: Collection[str], tenant: str = "") -> tuple[UnknownName, ...]:
-    """What is said of names that are not among the known hosts, in their order. `tenant`: the known ones are those of one tenant."""
+    """Return suggestions for unknown names. With `tenant`, `known` holds only its hosts."""
     return tuple(replace(_build_unknown_name(name, known), tenant=tenant) for name in dict.fromkeys(names))
 
 
 def format_unknown_names(unknown: Sequence[UnknownName]) -> str:
-    """`not in the inventory: gpu-099 (did you mean gpu-019 or gpu-009?)`, or `none of acme's hosts: …`: the same sentence wherever it is refused;
-    empty without any."""
+    """Return `not in the inventory: gpu-099 (did you mean gpu-019?)` or `none of acme's hosts: …`, or ""."""
     tenant = next((row.tenant for row in unknown if row.tenant), "")
     where = f"none of {tenant}'s hosts" if tenant else "not in the inventory"
     absent = [_format_suggestion(row.name, row.nearest) for row in unknown if not row.why]
@@ -64,7 +59,7 @@ def _build_unknown_name(name: str, known: Collection[str]) -> UnknownName:
 
 
 def find_nearest_hosts(name: str, known: Collection[str]) -> tuple[str, ...]:
-    """The known hosts most like it, at most MOST: letters and number spelt otherwise, else the fewest slips, then the closest number."""
+    """Return at most MAX_SUGGESTIONS hosts: equal letters and number, else least edit distance, then number."""
     stem, number, digits = _split_name(name)
     found: list[tuple[int, int, str]] = []
     for host in known:
@@ -79,7 +74,7 @@ def find_nearest_hosts(name: str, known: Collection[str]) -> tuple[str, ...]:
 
 
 def _split_name(name: str) -> tuple[str, int, str]:
-    """Letters without separators, the number, and its digits as written; -1 where there is none. A full name counts by its first label."""
+    """Return the first label's letters, number (-1 if absent) and digits."""
     short = name[:MAX_COMPARED_CHARS].lower().partition(".")[0]
     found = _NUMBER_PATTERN.match(short)
     stem, digits = (found[1], found[2]) if found else (short, "")
@@ -87,7 +82,7 @@ def _split_name(name: str) -> tuple[str, int, str]:
 
 
 def compute_edit_distance(one: str, other: str) -> int:
-    """Letters to add, leave out, change, or swap with their neighbour, to make one of the other."""
+    """Return the edit distance with adjacent swaps."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
@@ -102,7 +97,7 @@ def compute_edit_distance(one: str, other: str) -> int:
 
 
 def _repair_range(text: str, known: Collection[str]) -> tuple[str, ...]:
-    """The range with both ends as wide as the first, lowest first, as far as its hosts are known."""
+    """Order and pad both ends; keep known hosts only."""
     try:
         names = expand_host_range(_SPAN_PATTERN.sub(lambda ends: _repair_span(ends[1], ends[2]), text))
     except BadRange:

@@ -1,4 +1,4 @@
-"""What each scheduler calls the hosts, and what is wrong with that: a name that it cannot have, or one that two hosts share. Pure."""
+"""Validate schedulers' node names: illegal or shared by two hosts. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from kb.schema import Loc
 from tools.checks.check import SLOT_PATTERNS
 
+# pattern and its description for people
 NODE_NAME_RULES: Mapping[str, tuple[str, str]] = {
     "slurm": (SLOT_PATTERNS["node"], "a NodeName of Slurm: letters, digits, '_' and '-'"),
     "kubernetes": (SLOT_PATTERNS["kube_node"], "a node name of Kubernetes: small letters, digits, '.' and '-'"),
 }
-"""What a node may be called, and how that is said."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledHost:
-    """A host as its scheduler has it. `named`: its row gives it a name of its own there."""
+    """A host as scheduled. `named`: the inventory sets its node name."""
 
     host: str
     group: str
@@ -27,7 +27,7 @@ class ScheduledHost:
 
 
 def find_scheduling_problems(hosts: Iterable[ScheduledHost]) -> Iterator[tuple[Loc, str]]:
-    """One of two hosts that are one node would be drained for the other."""
+    """Refuse two hosts with one node name: one would be drained for the other."""
     rows = list(hosts)
     controllers = {row.controller for row in rows}
     told: set[str] = set()

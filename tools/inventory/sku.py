@@ -1,4 +1,7 @@
-"""SKU profiles: what a healthy machine of one model shows. Data with sources; an expectation nobody wrote down is None, never a guess."""
+"""SKU profiles: expected values of a healthy machine model, with sources.
+
+What is not written down is None, never a guess.
+"""
 
 import fnmatch
 import functools
@@ -26,7 +29,7 @@ class BadSku(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Sku:
-    """One model of machine. `bus` lists the GPUs' addresses in order, gpu0 first; empty where machines differ."""
+    """One machine model. `bus` lists GPU addresses, gpu0 first; empty if machines differ."""
 
     name: str
     title: str
@@ -36,27 +39,24 @@ class Sku:
     expect: Mapping[str, Value] = field(default_factory=dict)
     devices: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
-    accelerator: Accelerator | None = None
-    """Its GPU as the site describes it; None where the catalogue does."""
+    accelerator: Accelerator | None = None  # its GPU as described by the site; None to use the catalogue's
 
     def get_expected(self, key: str, device: str | None) -> Value:
-        """What `key` should be on `device`, or None where nothing is expected. A device's own row wins, a null there silences."""
+        """Return the expected value or None. A device's own row wins; null there disables the expectation."""
         own = self.devices.get(device or "", {})
         return own[key] if key in own else self.expect.get(key)
 
     def matches_product(self, product: str) -> bool:
-        """Whether nvidia-smi's product name is one of this SKU's."""
         return any(fnmatch.fnmatch(product.lower(), pattern.lower()) for pattern in self.products)
 
 
 def load_skus(*dirs: Path) -> dict[str, Sku]:
-    """The built-in profiles, then those of `dirs`; a later one of the same name replaces. BadSku tells all problems at once."""
+    """Load built-in profiles, then those of `dirs`, which replace by name. BadSku lists all problems."""
     return dict(_load_built_in()) | _read_folders(dirs)
 
 
 @functools.cache
 def _load_built_in() -> Mapping[str, Sku]:
-    """Read the shipped profiles, once per process: they do not change while it runs."""
     return _read_folders((BUILT_IN_PROFILES,))
 
 
@@ -73,9 +73,10 @@ def _read_folders(dirs: Iterable[Path]) -> dict[str, Sku]:
 
 
 def guess_sku(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
-    """The profile that fits one host's product name, preferring the right bus table, then the right GPU count.
+    """Return the profile for a host's product name, preferring a matching bus table, then the GPU count.
 
-    A host that shows half the GPUs or fewer, or more, is another machine with the same GPUs, unless they sit where the profile's do.
+    A host with half the profile's GPUs or fewer, or with more, is a different machine, unless they sit at the profile's
+    addresses.
     """
     known = list(facts)
     products = Counter(str(f.value) for f in known if f.key == "gpu.product" and f.status is Status.OK)
@@ -93,7 +94,7 @@ def guess_sku(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
 
 
 def find_product(facts: Iterable[Fact]) -> str:
-    """What most GPUs of one host call themselves, "" when none said."""
+    """Return the host's most common GPU product name, or ""."""
     named = Counter(str(fact.value) for fact in facts if fact.key == "gpu.product" and fact.status is Status.OK)
     return named.most_common(1)[0][0] if named else ""
 
@@ -127,7 +128,7 @@ class _ExpectedModel(StrictModel):
 
     @property
     def typed(self) -> Value:
-        """The value; a whole number written for a key that counts in fractions becomes one."""
+        """An int becomes a float for float keys."""
         row = find_key(self.key)
         counts = isinstance(self.value, int) and not isinstance(self.value, bool)
         given: Value = float(self.value) if row and row.kind == "float" and counts else self.value
@@ -166,7 +167,6 @@ class _PerformanceModel(StrictModel):
         return self
 
     def build_accelerator(self, name: str, title: str, products: tuple[str, ...], gpus: int) -> Accelerator:
-        """The same as a row of the catalogue."""
         rates = {precision: getattr(self, precision) for precision in PRECISIONS}
         return Accelerator(
             name, self.arch, title, products, tuple((precision, rate * 1e12) for precision, rate in rates.items() if rate), self.memory * 1e9,
@@ -187,7 +187,6 @@ class _ProfileModel(StrictModel):
 
     @property
     def sku(self) -> Sku:
-        """The profile as facts are held against it."""
         return Sku(
             name=self.name,
             title=self.title,

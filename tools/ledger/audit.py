@@ -1,5 +1,8 @@
-"""The audit log: append-only, chained, written before the effect. Each head signs everything before it, so a changed, removed or
-re-ordered entry breaks the chain; a cut end shows against any head that was posted elsewhere."""
+"""The append-only, hash-chained audit log, written before each effect.
+
+Each head signs everything before it, so a changed, removed or re-ordered entry breaks the chain. A cut end shows
+against a head posted elsewhere.
+"""
 
 import json
 from collections.abc import AsyncIterator, Iterable
@@ -13,16 +16,18 @@ from tools.ledger.redis_replies import decode_text, decode_texts, parse_line, tr
 from tools.ledger.seal import Seal
 
 PAGE_ENTRIES = 1000
-ALTERED_BRAKES = "altered"
-"""What stands in the place of the brakes' digest where they were changed by somebody else."""
+ALTERED_BRAKES = "altered"  # replaces the brakes' digest after a foreign change of the brakes
+# the only event that an earlier key may sign after a key change: a process that was not restarted may still pull the
+# kill switch
 STOP_EVENT = "stop"
-"""All that an earlier key may still sign after a later one: whoever was not restarted may pull the kill switch, which starts nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What verification found. `broken_at` is the first entry (from 0) that the chain does not lead to.
-    `missing_heads` are heads posted elsewhere that the chain never passes through: its end was cut."""
+    """Result of a verification.
+
+    `broken_at`: index of the first bad entry. `missing_heads`: posted heads that the chain lacks, so its end was cut.
+    """
 
     entries: int
     head: str
@@ -32,27 +37,26 @@ class AuditReport:
 
     @property
     def good(self) -> bool:
-        """True when nothing was altered, removed or cut, as far as the given heads can tell."""
         return self.intact and not self.missing_heads
 
 
 def build_entry(event: str, approval: str, by: str, at: str, **more: Any) -> str:
-    """One audit line: what is about to happen to which action, by whom. Never a secret, never an output."""
+    """Return one audit line. Callers pass no secrets and no outputs."""
     return json.dumps({"event": event, "approval": approval, "by": by, "at": at, **more}, sort_keys=True, separators=(",", ":"))
 
 
 def add_brakes_digest(line: str, digest: str) -> str:
-    """The line, with the digest of the brakes that are in force after it."""
+    """Add the digest of the brakes in force after the line."""
     return json.dumps({**parse_line(line), "brakes": digest}, sort_keys=True, separators=(",", ":"))
 
 
 def get_brakes_digest(line: str) -> str:
-    """The digest of the brakes in force after an entry; empty where the entry says none, as those of earlier versions."""
+    """Return the digest, or "" for entries of earlier versions."""
     return str(parse_line(line).get("brakes") or "")
 
 
 def get_entry_time(line: str) -> datetime | None:
-    """When an entry was written, as it says itself; None where it does not."""
+    """Return the entry's time, or None."""
     try:
         at = datetime.fromisoformat(str(parse_line(line).get("at")))
     except ValueError:
@@ -61,17 +65,17 @@ def get_entry_time(line: str) -> datetime | None:
 
 
 def compute_next_head(seal: Seal, head: str, line: str) -> str:
-    """The head after `line`."""
+    """Return the head after `line`."""
     return seal.sign("audit", head, line)
 
 
 def find_signer(seal: Seal, head: str, line: str, said: str) -> str:
-    """The id of the key with which `line` was signed after `head`; empty where none of ours says so."""
+    """Return the id of our key that signed `line` after `head`, or ""."""
     return seal.find_signer(said, "audit", head, line)
 
 
 async def iter_rows(redis: Redis, prefix: str, length: int) -> AsyncIterator[tuple[str, str]]:
-    """The first `length` rows, oldest first, as (head after it, line)."""
+    """Yield (head after it, line), oldest first."""
     for start in range(0, length, PAGE_ENTRIES):
         async with translate_redis_errors():
             page = decode_texts(await redis.lrange(f"{prefix}audit", start, min(start + PAGE_ENTRIES, length) - 1))
@@ -81,7 +85,7 @@ async def iter_rows(redis: Redis, prefix: str, length: int) -> AsyncIterator[tup
 
 
 async def read_end(redis: Redis, prefix: str) -> tuple[int, str]:
-    """Length and head at one moment: others may append while we walk."""
+    """Read length and head atomically."""
     async with translate_redis_errors():
         pipe = redis.pipeline(transaction=True)
         pipe.llen(f"{prefix}audit")
@@ -91,14 +95,14 @@ async def read_end(redis: Redis, prefix: str) -> tuple[int, str]:
 
 
 async def is_begun_with(redis: Redis, prefix: str, seal: Seal) -> bool:
-    """Whether the chain's first entry is signed with one of these keys; true of an empty chain."""
+    """Return whether one of these keys signed the first entry; True for an empty chain."""
     async for said, line in iter_rows(redis, prefix, min(1, (await read_end(redis, prefix))[0])):
         return bool(find_signer(seal, "", line, said))
     return True
 
 
 async def find_newest_signer(redis: Redis, prefix: str, seal: Seal) -> str | None:
-    """The id of the key that the newest entry is signed with; empty where it is none of ours, None of an empty chain."""
+    """Return the key id behind the newest entry: "" if not ours, None for an empty chain."""
     async with translate_redis_errors():
         newest = decode_texts(await redis.lrange(f"{prefix}audit", -2, -1))
     if not newest:
@@ -109,14 +113,14 @@ async def find_newest_signer(redis: Redis, prefix: str, seal: Seal) -> str | Non
 
 
 async def export_entries(redis: Redis, prefix: str) -> AsyncIterator[str]:
-    """Every entry as one JSON line, its head added."""
+    """Yield entries as JSON lines with their heads."""
     length, _ = await read_end(redis, prefix)
     async for head, line in iter_rows(redis, prefix, length):
         yield json.dumps({**parse_line(line), "head": head}, sort_keys=True)
 
 
 async def verify_chain(redis: Redis, prefix: str, seal: Seal, posted: Iterable[str] = ()) -> AuditReport:
-    """Walk the chain and compare its end with the stored head and with heads that were posted elsewhere."""
+    """Walk the chain and compare its end with the stored head and `posted` heads."""
     length, stored = await read_end(redis, prefix)
     head, count, missing = "", 0, set(posted) - {""}
     age = {name: years for years, name in enumerate(seal.ids)}

@@ -1,4 +1,4 @@
-"""A claim: the only thing that lets a remedy run. Nothing outside the ledger can make one."""
+"""The claim, without which no remedy runs. Only the ledger issues it."""
 
 from dataclasses import InitVar, dataclass
 from typing import NoReturn
@@ -10,9 +10,9 @@ _MINT = object()
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Held by one worker for one action; `token` fences everybody who held it before.
+    """One worker's right to one action; `token` fences off earlier holders.
 
-    `may_start` is false for a claim adopted from a dead worker: it may only find out what happened, never begin.
+    Without `may_start` (adopted from a dead worker) it may only find out what happened.
     """
 
     action: Action
@@ -26,10 +26,10 @@ class Claim:
             raise TypeError("claims are issued by the ledger alone")
 
     def __reduce__(self) -> NoReturn:
-        """A copy, or a claim that waited in a file, would outlive its fence."""
+        """A copy would outlive its fence."""
         raise TypeError("a claim cannot be copied or stored; ask the ledger again")
 
 
 def issue_claim(action: Action, token: int, worker: str, *, may_start: bool) -> Claim:
-    """For `tools.ledger.ledger` only; a test holds the rest of the product off this function."""
+    """Issue a claim, for `tools.ledger.ledger` only; a test enforces it."""
     return Claim(action, token, worker, may_start, _MINT)

@@ -1,4 +1,4 @@
-"""How much the brakes leave at this moment: of each group of hosts, and of each incident that has used up some of its hour."""
+"""Remaining headroom of the brakes per group and incident."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ MAX_INCIDENTS = 50
 
 @dataclass(frozen=True, slots=True)
 class GroupHeadroom:
-    """Hosts of one group: under change now, and changed within the window, each with the most that may be."""
+    """Hosts under change and changed within the window, each with its limit."""
 
     group: str
     busy: int
@@ -23,7 +23,7 @@ class GroupHeadroom:
 
 @dataclass(frozen=True, slots=True)
 class IncidentHeadroom:
-    """Hosts that one incident has changed within its hour, and when the first of them counts no more."""
+    """Hosts changed within the blast window; `again` is when the first stops counting."""
 
     incident: str
     changed: int
@@ -32,17 +32,15 @@ class IncidentHeadroom:
 
 @dataclass(frozen=True, slots=True)
 class BrakeHeadroom:
-    """What is left."""
+    """Headroom of groups and incidents."""
 
     brakes: Brakes
-    groups: tuple[GroupHeadroom, ...] = ()
-    """Those with hosts, the busiest first."""
-    incidents: tuple[IncidentHeadroom, ...] = ()
-    """Those that have used some."""
+    groups: tuple[GroupHeadroom, ...] = ()  # groups with hosts, busiest first
+    incidents: tuple[IncidentHeadroom, ...] = ()  # incidents that have changed hosts
 
 
 async def compute_headroom(book: LedgerReader, groups: Mapping[str, Sequence[str]], incidents: Sequence[str]) -> BrakeHeadroom:
-    """As the ledger would count it. Of a great many incidents, the oldest."""
+    """Compute as the ledger counts, for at most MAX_INCIDENTS incidents."""
     rows = [await _compute_group_headroom(book, group, len(hosts)) for group, hosts in groups.items() if hosts]
     used = [await _compute_incident_headroom(book, incident) for incident in incidents[:MAX_INCIDENTS]]
     return BrakeHeadroom(book.brakes, tuple(sorted(rows, key=lambda row: (-row.changed, -row.busy, row.group))), tuple(filter(None, used)))

@@ -1,5 +1,4 @@
-"""When what happened to an incident's actions, from the audit log: moments that their records do not hold. As the log has it: whether that was
-altered, `audit.verify` says."""
+"""Timeline of an incident's actions from the audit log, unverified (see `audit.verify_chain`)."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -10,13 +9,12 @@ from redis.asyncio import Redis
 from tools.ledger.audit import PAGE_ENTRIES, get_entry_time
 from tools.ledger.redis_replies import decode_texts, parse_line, translate_redis_errors
 
-MAX_READ_ENTRIES = 500_000
-"""Entries that are read, the newest first."""
+MAX_READ_ENTRIES = 500_000  # newest first
 
 
 @dataclass(frozen=True, slots=True)
 class ActionEvent:
-    """One entry: `event` is the ledger's own word (`propose`, `vote_approve`, `claim`, `finish_done` …), `by` who made it so."""
+    """One entry: the ledger's event (`propose`, `vote_approve`, `claim`, `finish_done` …) and its author."""
 
     at: datetime
     event: str
@@ -26,14 +24,14 @@ class ActionEvent:
 
 @dataclass(frozen=True, slots=True)
 class ActionHistory:
-    """Oldest first. `whole`: the log was read back to where the incident began."""
+    """Events, oldest first. `whole`: read back to the incident's start."""
 
     events: tuple[ActionEvent, ...] = ()
     whole: bool = True
 
 
 async def read_action_history(redis: Redis, prefix: str, incident: str, since: datetime) -> ActionHistory:
-    """Of the actions of an incident that was opened at `since`; older entries are not read."""
+    """Read the events of an incident opened at `since`."""
     found: list[ActionEvent] = []
     read, sought = 0, f'"incident":"{incident}"'
     async for page in _iter_pages_backward(redis, prefix):
@@ -48,7 +46,7 @@ async def read_action_history(redis: Redis, prefix: str, incident: str, since: d
 
 
 async def _iter_pages_backward(redis: Redis, prefix: str) -> AsyncIterator[list[str]]:
-    """Pages of lines, the newest page first, each oldest first. Who appends meanwhile moves nothing: the log only grows at its end."""
+    """Newest page first, each oldest first. Appends do not shift indices."""
     async with translate_redis_errors():
         end = int(await redis.llen(f"{prefix}audit"))
     while end > 0:
@@ -61,7 +59,6 @@ async def _iter_pages_backward(redis: Redis, prefix: str) -> AsyncIterator[list[
 
 
 def _parse_event(line: str, incident: str) -> ActionEvent | None:
-    """An entry about an action of the incident; None of what only names it, or cannot be read."""
     row, at = parse_line(line), get_entry_time(line)
     approval = str(row.get("approval") or "")
     if at is None or not approval or row.get("incident") != incident:

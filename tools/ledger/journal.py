@@ -1,8 +1,8 @@
-"""Running the scripts: which audit head and which moment they build on, and what their answers mean.
+"""Run the Lua scripts on the current audit head and clock, and translate their answers.
 
-Time never runs backwards here: every reader takes the later of its own clock and the high-water mark of all. And a journal remembers
-how far the audit chain had come: a Redis that suddenly holds less went back in time. Each entry signs which brakes are in force after it, so
-that a brake released in Redis by anybody else shows.
+Time never runs backwards: readers take the later of their clock and the shared high-water mark. The journal remembers
+the chain's length, so a Redis restored from an older copy is detected. Each entry signs the brakes in force, so a
+foreign release shows.
 """
 
 import asyncio
@@ -58,8 +58,7 @@ class ChainRewound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JournalHead:
-    """Where the journal stands: the head to build on and the moment that counts. `altered`: the stored brakes are not those that the newest
-    entry signs."""
+    """Head to build on and current time. `altered`: the stored brakes are not those that the newest entry signs."""
 
     head: str
     now: datetime
@@ -68,13 +67,12 @@ class JournalHead:
 
     @property
     def at(self) -> str:
-        """The moment, as audit lines write it."""
         return self.now.isoformat()
 
 
 @dataclass(frozen=True, slots=True)
 class KeyParts:
-    """What a script works on, from verified records: the ids and names in its keys."""
+    """Ids and names, from verified records, for a script's keys."""
 
     approval: str
     targets: str = ""
@@ -83,12 +81,12 @@ class KeyParts:
 
 
 def build_key_parts(action: Action, group: str) -> KeyParts:
-    """What the keys of an action's record are made of."""
+    """Return the parts for an action's keys."""
     return KeyParts(action.approval, " ".join(list_targets(action)), group, action.incident)
 
 
 class Journal:
-    """`anchor` gets every new audit head and the chain's length with it; `seen` is the last that was kept so, from before this process."""
+    """The journal. `anchor` receives each new chain length and head; `seen` is the last pair of an earlier process."""
 
     def __init__(
         self, redis: Redis, seal: Seal, clock: Clock, anchor: Callable[[int, str], None], prefix: str, seen: tuple[int, str] = (0, "")
@@ -98,9 +96,12 @@ class Journal:
         self._seen = seen
 
     async def read_head(self, clock: ClockChoice = "the later", *, after_older: bool = False) -> JournalHead:
-        """Where things stand now, by the later of our clock and the high-water mark. Rewound, once, when the chain lost its end;
-        ClockSkew when our clock cannot be trusted (`whatever`: never; a brake must work on any machine). `ours`: our clock alone.
-        `after_older`: also where the newest entry is signed with an earlier key, for whoever changes it."""
+        """Read the current head.
+
+        Raises ChainRewound once when the chain lost its end, ClockSkew when our clock is too far behind. `whatever`
+        never fails on time, because a brake must work on any machine; `ours` uses our clock alone. `after_older`
+        accepts an entry signed with an earlier key, for rotation.
+        """
         length, seen_head = self._seen
         async with translate_redis_errors():
             pipe = self._redis.pipeline(transaction=True)
@@ -140,8 +141,10 @@ class Journal:
         return JournalHead(decode_text(head), max(own, mark), brakes, altered)
 
     def _get_newest_entry_time(self, head: str, newest: Sequence[str], after_older: bool) -> datetime:
-        """The moment of the newest entry, which signs it: whoever sets the stored clock back cannot set this one back with it.
-        Tampered where the entry is not signed with a key of ours, KeyChanging where it is with an earlier one."""
+        """Return the newest entry's signed time, so that resetting the stored clock does not help.
+
+        Raises TamperedRecord for a foreign signature, KeyChanging for an earlier key.
+        """
         if not newest and not head:
             return EPOCH
         before = newest[0].partition(" ")[0] if len(newest) > 1 else ""
@@ -161,7 +164,7 @@ class Journal:
             self._seen = (length, head)
 
     async def run_script(self, script: str, look: JournalHead, parts: KeyParts, line: str, *rest: Any) -> str:
-        """One attempt. `line` is the audit line, empty for what is not audited."""
+        """Run a script once. `line` is "" for unaudited scripts."""
         line = line and audit.add_brakes_digest(line, _compute_brakes_digest(script, look, parts.approval, rest))
         head = audit.compute_next_head(self._seal, look.head, line) if line else ""
         fixed = (self._prefix, look.head, f"{head} {line}", head, to_milliseconds(look.now), parts.approval, secrets.token_hex(12))
@@ -176,13 +179,13 @@ class Journal:
 
 
 def _compute_brakes_digest(script: str, look: JournalHead, approval: str, rest: Sequence[Any]) -> str:
-    """What an entry says of the brakes. Brakes that somebody else changed stay so until a human resumes: no other entry signs them as ours."""
+    """After a foreign change the digest stays ALTERED_BRAKES until a human resumes."""
     resumes = script == "switch" and rest[0] == STOP_BRAKE and not rest[1]
     return audit.ALTERED_BRAKES if look.altered and not resumes else _compute_brakes_after(script, look.brakes, approval, rest).digest
 
 
 def _compute_brakes_after(script: str, brakes: BrakesInForce, approval: str, rest: Sequence[Any]) -> BrakesInForce:
-    """The brakes as they are once a script has succeeded. The script succeeds only on the head that they were read with."""
+    """Return the brakes after success, which requires the head with which they were read."""
     match script, *rest:
         case "claim", *_:
             return brakes.with_claim(approval)
@@ -197,13 +200,13 @@ def _compute_brakes_after(script: str, brakes: BrakesInForce, approval: str, res
 
 
 def format_refusal(name: str, more: str = "") -> str:
-    """What a refusal by this name says."""
+    """Return the refusal's text."""
     detail = f" {REFUSAL_DETAILS[name].format(more)}" if more and name in REFUSAL_DETAILS else ""
     return f"{REFUSAL_TYPES[name].__doc__}{detail}"
 
 
 def parse_ledger_clock(stored: str) -> datetime:
-    """The stored high-water mark. Tampered where it is no moment."""
+    """Parse the stored high-water mark. Raises TamperedRecord."""
     try:
         return parse_time(stored) or EPOCH
     except ValueError as why:
@@ -211,7 +214,7 @@ def parse_ledger_clock(stored: str) -> datetime:
 
 
 async def retry_until_settled(attempt: Callable[[], Awaitable[str]]) -> str:
-    """Attempt until nothing moved in between. Raises the refusal that the answer names; any other answer is for the caller."""
+    """Repeat `attempt` while it answers `retry`. Raises the named refusal; returns other answers."""
     for tries in range(MAX_ATTEMPTS):
         word = await attempt()
         name, _, more = word.partition(" ")
@@ -219,6 +222,6 @@ async def retry_until_settled(attempt: Callable[[], Awaitable[str]]) -> str:
             raise REFUSAL_TYPES[name](format_refusal(name, more))
         if word != "retry":
             return word
-        # Jitter keeps replicas from meeting again; it is no secret.
+        # Jitter keeps replicas from colliding again; it is no secret.
         await asyncio.sleep(random.uniform(0, 0.002 * min(tries + 1, 20)))  # noqa: S311
     raise record.Contention(record.Contention.__doc__)

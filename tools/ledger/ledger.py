@@ -1,7 +1,8 @@
-"""Approvals in Redis: propose, vote, claim, finish. Each transition is one atomic script that first appends to the audit chain.
+"""Approvals in Redis: propose, vote, claim, finish.
 
-Python verifies every signature and counts the votes; the script then compares the very bytes that were verified, so nothing can
-change between looking and setting.
+Each transition is one atomic script that appends to the audit chain first.
+
+Python verifies signatures and counts votes; the script compares the same bytes, so nothing can change in between.
 """
 
 from collections.abc import Collection, Mapping
@@ -41,14 +42,14 @@ FINISH_TRANSITIONS: Final[Mapping[FinalState, Transition]] = {
 
 
 class Ledger(LedgerReader):
-    """Every change of an action's state. Reading, and the brakes that a human pulls, are the Book's."""
+    """All state changes of an action. Reads and manual brakes are in LedgerReader."""
 
-    # -- asking -----------------------------------------------------------------------------------------------------
+    # -- deciding ---------------------------------------------------------------------------------------------------
 
     async def propose(self, action: Action, terms: ApprovalTerms, *, single: bool = False) -> ActionRecord:
-        """Put an action up for decision. Proposing the same approval id again returns what is there, unchanged.
+        """Propose an action; a known approval id returns the stored record unchanged.
 
-        `single`: Twin where the same, of whichever incident, is open or runs. Two at once make one, for each builds on the other's entry.
+        `single`: raise DuplicateAction if the same effect is open or running, also for concurrent proposals.
         """
         check_terms(action, terms)
         canonical, request = action.to_canonical_json(), terms.to_canonical_json()
@@ -72,7 +73,7 @@ class Ledger(LedgerReader):
         return found
 
     async def _find_duplicate(self, action: Action) -> str:
-        """An action that is open, runs or is in doubt and would do the same; none once this one is there itself."""
+        """Return an open, running or unknown action with the same effect; "" if this one is stored already."""
         names = set[str]()
         for target in list_targets(action):
             async with translate_redis_errors():
@@ -87,16 +88,16 @@ class Ledger(LedgerReader):
         try:
             other = await self.get_record(approval)
         except record.TamperedRecord:
-            return False  # nothing will ever run on it
+            return False  # nothing runs on a tampered record
         living = other.state in {State.EXECUTING, State.UNKNOWN} or (other.state in OPEN_STATES and not other.old_key)
         return living and has_same_effect(other.action, action)
 
     async def vote(
         self, approval: str, digest: str, voter: str, verdict: Literal["approve", "deny"], delivery: str, reason: str = ""
     ) -> ActionRecord:
-        """Count one person's word. `voter` is `TEAM:USER` of the verified click, `delivery` its unique id. Raises a Refused.
+        """Count one vote: `voter` is the verified click's `TEAM:USER`, `delivery` its unique id. Raises Refused.
 
-        A denial ends it, also from somebody who approved before.
+        A denial ends the action, even from a previous approver.
         """
         said = redact_note(reason)
 
@@ -120,7 +121,7 @@ class Ledger(LedgerReader):
     # -- acting -----------------------------------------------------------------------------------------------------
 
     async def claim(self, approval: str, digest: str, worker: str, *, policy: str, catalogue: str, authorised: frozenset[str]) -> Claim:
-        """The right to run the action, once. `authorised` are those who may approve it as of now. Raises a Refused."""
+        """Claim the action, once. `authorised` are the current approvers. Raises Refused."""
         await self._require_permission_to_act()
         claimed: list[ActionRecord] = []
 
@@ -167,13 +168,13 @@ class Ledger(LedgerReader):
             raise record.NoQuorum(record.NoQuorum.__doc__)
 
     async def _check_brakes(self, seen: ActionRecord, brakes: BrakesInForce) -> None:
-        """By the brakes that the audit log confirms, whatever lies in their keys by now; the script asks those again."""
+        """Check the brakes that the audit log confirms; the script checks the stored ones."""
         if STOP_BRAKE in brakes.pulled:
             raise record.KillSwitchOn(format_refusal("stopped", (await self.get_brake_status()).stopped))
         if f"{BREAKER_PREFIX}{seen.terms.group}" in brakes.pulled:
             raise record.BreakerOpen(record.BreakerOpen.__doc__)
         for approval in sorted(brakes.held - {seen.approval}):
-            with suppress(record.NotFound, record.TamperedRecord):  # the lock on its hosts is what is left
+            with suppress(record.NotFound, record.TamperedRecord):  # the lock on its hosts still protects them
                 other = await self.get_record(approval)
                 if set(list_targets(other.action)) & set(list_targets(seen.action)):
                     raise record.TargetBusy(format_refusal("busy", approval))
@@ -184,7 +185,7 @@ class Ledger(LedgerReader):
         return (brakes.blast_hosts, brakes.blast_seconds * 1000, *shares, brakes.window_seconds * 1000)
 
     async def list_covered(self, seen: ActionRecord) -> list[str]:
-        """Open approvals that this action makes needless: a lighter remedy on targets that are all ours."""
+        """List open approvals made unnecessary: covered remedies on a subset of the targets."""
         ours, found = set(list_targets(seen.action)), set[str]()
         for target in sorted(ours) if seen.terms.covers else ():
             async with translate_redis_errors():
@@ -196,7 +197,7 @@ class Ledger(LedgerReader):
         try:
             other = await self.get_record(approval)
         except record.TamperedRecord:
-            return False  # nothing will ever run on it, and it must not keep the host from being mended
+            return False  # nothing runs on a tampered record, and it must not block a repair of the host
         return other.state in OPEN_STATES and other.action.remedy in covers and ours.issuperset(list_targets(other.action))
 
     async def _trip_breaker(self, seen: ActionRecord, worker: str) -> None:
@@ -205,7 +206,7 @@ class Ledger(LedgerReader):
         raise record.BreakerOpen(record.BreakerOpen.__doc__)
 
     async def send_heartbeat(self, claim: Claim) -> None:
-        """Say that the holder lives. LostClaim when it is no longer the holder."""
+        """Renew the claim. Raises LostClaim."""
 
         async def attempt() -> str:
             rest = (claim.token, self._brakes.beat_seconds * 1000)
@@ -214,7 +215,7 @@ class Ledger(LedgerReader):
         await retry_until_settled(attempt)
 
     async def adopt(self, approval: str, worker: str) -> Claim | None:
-        """Take over from a worker that stopped beating, to find out what happened; None while it still beats."""
+        """Take over from a silent worker to find out what happened; None if it still sends heartbeats."""
         seen = await self.get_record(approval)
         rest = (worker, self._brakes.beat_seconds * 1000)
         word = await retry_until_settled(partial(self._run_script, "adopt", seen, "adopt", worker, rest))
@@ -223,9 +224,9 @@ class Ledger(LedgerReader):
     async def finish(
         self, held: Claim, state: FinalState, *, exit_status: int | None = None, output: str = "", says: str = ""
     ) -> ActionRecord:
-        """Write down how it ended. `output` is the digest of the stored output; `says` a sentence for the card.
+        """Record the outcome: `output` is a digest, `says` a sentence for the card. Raises LostClaim.
 
-        `unknown` keeps the target locked until a human looked. LostClaim when somebody else holds it.
+        `unknown` keeps the targets locked until a human has looked.
         """
         seen = await self.get_record(held.action.approval)
         becomes, status, kept = (
@@ -241,7 +242,7 @@ class Ledger(LedgerReader):
         return await self.get_record(seen.approval)
 
     async def reconcile(self, approval: str, human: str, ran: bool, note: str) -> ActionRecord:
-        """A human looked at the host and says what happened to an `unknown` action. Audited; releases the target."""
+        """Record a human's finding on an `unknown` action and release its targets."""
         seen = await self.get_record(approval)
         becomes = get_next_state(State.UNKNOWN, Transition.RECONCILE_RAN if ran else Transition.RECONCILE_NOT)
         assert becomes is not None
@@ -250,10 +251,7 @@ class Ledger(LedgerReader):
         return await self.get_record(approval)
 
     async def end_action(self, approval: str, event: Transition, by: str, says: str, *, replaced_by: str = "") -> ActionRecord:
-        """Expire (once it is late), supersede or revoke what has not begun. NotOpen when it has begun or ended.
-
-        `replaced_by` is the action that stands in its place from now on.
-        """
+        """Expire (if late), supersede or revoke an action that has not started. Raises NotOpen."""
         if event not in END_TRANSITIONS:
             raise ValueError(f"{event} does not end an action; {', '.join(sorted(END_TRANSITIONS))} do")
         said = redact_note(says)
@@ -274,7 +272,7 @@ class Ledger(LedgerReader):
         return await self.get_record(approval)
 
     async def record_outcome(self, approval: str, outcome: record.Outcome, by: str = "rackmedic") -> ActionRecord:
-        """Keep what the proof (or the later re-proof) found."""
+        """Store the result of the proof or re-proof."""
         seen = await self.get_record(approval)
         await retry_until_settled(partial(self._run_script, "outcome", seen, "outcome", by, (outcome,), outcome=outcome))
         return await self.get_record(approval)
@@ -282,12 +280,14 @@ class Ledger(LedgerReader):
     # -- the key ----------------------------------------------------------------------------------------------------
 
     async def rotate_key(self, who: str) -> tuple[str, ...]:
-        """From now on the present key signs, and no other. What waits under an earlier key is superseded, to be proposed anew: what people
-        approved must be approved again. What runs ends as it would have. Whoever dies on the way is followed by whoever calls this again."""
+        """Switch to the present key and supersede what waits under an earlier one, to be approved again.
+
+        Running actions end normally. Safe to repeat after a crash.
+        """
         await retry_until_settled(partial(self._record_key_change, who))
         ended = []
         for approval in (await self.get_key_status()).waiting:
-            with suppress(record.NotOpen):  # somebody was quicker
+            with suppress(record.NotOpen):  # it started or ended meanwhile
                 ended.append(
                     (
                         await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed anew")
@@ -296,7 +296,7 @@ class Ledger(LedgerReader):
         return tuple(ended)
 
     async def _record_key_change(self, who: str) -> str:
-        """The first entry of the present key: it signs the whole chain before it, and no earlier key signs anything after it."""
+        """The present key's first entry signs the chain before it; no earlier key signs after it."""
         look = await self._journal.read_head(after_older=True)
         newest = await audit.find_newest_signer(self._redis, self._prefix, self._seal)
         if newest in (None, self._seal.current):
@@ -307,9 +307,9 @@ class Ledger(LedgerReader):
     # -- brakes -----------------------------------------------------------------------------------------------------
 
     async def rewind_clock(self, who: str) -> tuple[str, ...]:
-        """Take the ledger's clock back to ours, after a machine whose clock ran ahead was mended.
+        """Reset the ledger's clock to ours after a machine's clock ran ahead.
 
-        What waits for a decision is superseded, as its deadlines came from the wrong time: which, to be proposed anew.
+        Supersedes and returns waiting actions, whose deadlines are wrong.
         """
         async with translate_redis_errors():
             waiting = decode_texts(await self._redis.zrange(f"{self._prefix}due", 0, -1))
@@ -321,7 +321,7 @@ class Ledger(LedgerReader):
         await retry_until_settled(attempt)
         ended = list[str]()
         for approval in waiting:
-            with suppress(record.NotOpen, record.TamperedRecord):  # it began meanwhile, or it can never run
+            with suppress(record.NotOpen, record.TamperedRecord):  # it started meanwhile, or can never run
                 if (await self.get_record(approval)).state in OPEN_STATES:
                     await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
                     ended.append(approval)
@@ -340,7 +340,7 @@ def _check_vote(seen: ActionRecord, digest: str, voter: str, verdict: str) -> No
 
 
 def _compute_state_after_vote(seen: ActionRecord, vote: Vote) -> State:
-    """The state after this vote, by the table. Distinct voters count, so the same person twice is one."""
+    """Distinct voters count."""
     if vote.verdict == "deny":
         return State.DENIED
     voters = find_approvers([*seen.votes, vote], seen.terms, seen.action)
@@ -348,12 +348,12 @@ def _compute_state_after_vote(seen: ActionRecord, vote: Vote) -> State:
 
 
 def _parse_claim(word: str, action: Action, worker: str, *, may_start: bool) -> Claim:
-    """The claim that an `ok LENGTH TOKEN` grants."""
+    """Parse `ok LENGTH TOKEN`."""
     if not word.startswith("ok "):
         raise Refused(f"the ledger answered {word!r}")
     return issue_claim(action, int(word.split()[2]), worker, may_start=may_start)
 
 
 def _get_output_digest(output: str) -> str:
-    """The digest of a stored output; anything else is hashed, so that an output never gets into a record or the audit log."""
+    """Hash anything that is no digest: no output enters a record or the audit log."""
     return output if not output or record.is_digest(output) else record.compute_digest(output)

@@ -1,5 +1,4 @@
-"""What the audit log says of each approval. Stored rows are signed one by one, so that an older row of ours is as genuine as the newest: which of
-them is the newest, the log alone tells."""
+"""Approval states by the audit log. Rows are signed singly, so only the log tells whether a row is the newest."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -13,11 +12,10 @@ from tools.ledger.redis_replies import decode_text, decode_texts, parse_line, tr
 from tools.ledger.seal import Seal
 from tools.ledger.states import State
 
-MAX_KEPT_ENTRIES = 20_000
-"""Entries that are kept in memory by what they said; those before them are read again where somebody asks."""
+MAX_KEPT_ENTRIES = 20_000  # entries kept in memory; older ones are read again on demand
 PAGE_ENTRIES = 200
+# records round to milliseconds, so a proposal's entry may seem earlier than its record
 PROPOSAL_TIME_MARGIN = timedelta(seconds=1)
-"""How much earlier than its record, which counts in milliseconds, a proposal's entry may seem."""
 
 _STATES: Final[Mapping[str, State]] = {
     "propose": State.PENDING,
@@ -33,7 +31,7 @@ _STATES: Final[Mapping[str, State]] = {
 
 
 def get_states_after(line: str) -> dict[str, str]:
-    """The approvals that an entry changes, with the state that each has after it."""
+    """Return the approvals that an entry changes, with their states."""
     row = parse_line(line)
     event, approval, covered = str(row.get("event")), str(row.get("approval") or ""), row.get("supersedes")
     found = {str(one): State.SUPERSEDED.value for one in covered} if isinstance(covered, list) else {}
@@ -47,9 +45,10 @@ def get_states_after(line: str) -> dict[str, str]:
 
 
 class LoggedStates:
-    """The state that the log last gave to each approval: read from the signed end of the log as far back as asked, then followed as it grows.
+    """Last logged state of each approval, read back from the signed end as needed, then followed.
 
-    Entries are read in pairs, each signed after the one before it, so none can be left out, altered or put elsewhere."""
+    Each entry is verified against its predecessor: none can be omitted, altered or moved.
+    """
 
     def __init__(self, redis: Redis, seal: Seal, prefix: str) -> None:
         self._redis, self._seal, self._prefix = redis, seal, prefix
@@ -57,12 +56,12 @@ class LoggedStates:
 
     def _reset(self) -> None:
         self._first = self._end = 0
-        self._before = self._head = ""  # heads: of the entry before the first that is known, and of the newest
+        self._before = self._head = ""  # heads: before the first known entry, and of the newest
         self._oldest: datetime | None = None
         self._newest = dict[str, str]()
 
     async def confirms_state(self, seen: ActionRecord) -> bool:
-        """Whether the log gives the state that a record has. The caller looks again before it calls that tampered: it may just have moved."""
+        """Return whether the log agrees. On a mismatch the caller re-reads: the record may have moved."""
         await self._read_new_entries()
         since = seen.proposed_at - PROPOSAL_TIME_MARGIN
         while seen.approval not in self._newest and self._first > 0 and not (self._oldest and self._oldest < since):
@@ -70,16 +69,15 @@ class LoggedStates:
         return self._newest.get(seen.approval) == seen.state
 
     async def _read_new_entries(self) -> None:
-        """Everything that was appended since."""
         if self._end - self._first > MAX_KEPT_ENTRIES:
             self._reset()
         while self._end:
             begun = self._end
             rows = await self._read_rows(begun - 1, begun - 1 + audit.PAGE_ENTRIES)
             if begun != self._end:
-                continue  # another caller was quicker
+                continue  # a concurrent caller read on
             if not rows or rows[0][0] != self._head:
-                self._reset()  # another log: whether it went back in time is for the journal to say
+                self._reset()  # another log; the journal detects a rewind
                 break
             for head, line in rows[1:]:
                 self._check_signature(self._head, head, line)
@@ -90,18 +88,16 @@ class LoggedStates:
         await self._start_at_newest()
 
     async def _start_at_newest(self) -> None:
-        """Begin behind the newest entry: what is before it is read back."""
         async with translate_redis_errors():
             pipe = self._redis.pipeline(transaction=True)
             pipe.llen(f"{self._prefix}audit")
             pipe.lindex(f"{self._prefix}audit", -1)
             length, row = await pipe.execute()
-        if not self._end:  # no other caller was quicker
+        if not self._end:  # no concurrent caller set it
             self._first = self._end = int(length)
             self._before = self._head = decode_text(row).partition(" ")[0]
 
     async def _read_earlier_page(self) -> None:
-        """One page before the first that is known."""
         first, start = self._first, max(0, self._first - PAGE_ENTRIES)
         rows = await self._read_rows(max(0, start - 1), first - 1)
         if first != self._first:

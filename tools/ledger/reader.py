@@ -1,6 +1,4 @@
-"""The ledger as it is read, and its brakes as people pull them: records with every signature checked, the due index, the audit log,
-kill switch and breakers. What changes the state of an action is in `tools.ledger.ledger`.
-"""
+"""The ledger's verified reads and manual brakes. State changes of actions are in `tools.ledger.ledger`."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
@@ -40,31 +38,32 @@ BRAKES_CHANGED_TEXT = (
 
 
 def ignore_head(length: int, head: str) -> None:
-    """Where no log is kept of audit heads."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerKeyStatus:
-    """The ledger's keys by their ids. `newest` signed the newest entry of the audit log: None where there is none, empty where no key of ours did."""
+    """The keys. `newest` signed the newest audit entry: None for an empty log, "" if not ours."""
 
     current: str
     older: tuple[str, ...]
     newest: str | None
-    waiting: tuple[str, ...]
-    """Approvals signed with an earlier key that wait for a decision or a start: nobody can decide them."""
-    running: tuple[str, ...]
-    """Those that run or are in doubt: they end under the key that they began with."""
+    waiting: tuple[str, ...]  # open approvals signed with an earlier key; they cannot be decided
+    running: tuple[str, ...]  # running or unknown actions under an earlier key; they end under it
 
     @property
     def changing(self) -> bool:
-        """Whether a change of the key was begun and is not through."""
         return self.newest in self.older or bool(self.waiting)
 
 
 class LedgerReader:
-    """`distrust` says why no remedy may run on this store (it forgets), empty when it may; a function is asked at every claim.
-    `anchor` gets the length and the head of the audit chain whenever it grows; `seen` is what was kept of it outside Redis: a chain that does not
-    hold that any more was restored from an older copy, and everything stops until a human looked. `load_older_keys`: with which earlier records are signed."""
+    """The ledger's reads: records, due index, audit log and brakes.
+
+    `distrust`: why no remedy may run on this store, or ""; a function is called at every claim. `anchor` receives each
+    new length and head of the audit chain; `seen` is the last pair kept outside Redis: a chain without it is an older
+    copy, and everything stops until a human has looked.
+    `older_keys`: keys of earlier records.
+    """
 
     def __init__(
         self,
@@ -86,13 +85,12 @@ class LedgerReader:
 
     @property
     def brakes(self) -> Brakes:
-        """How much may be changed before somebody has to look."""
         return self._brakes
 
-    # -- looking ----------------------------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------------------------
 
     async def get_record(self, approval: str) -> ActionRecord:
-        """One action, every signature checked. NotFound; Tampered when the store was written by somebody else."""
+        """Return one action, every signature checked. Raises NotFound, TamperedRecord."""
         async with translate_redis_errors():
             pipe = self._redis.pipeline(transaction=True)
             pipe.hgetall(f"{self._prefix}apr:{approval}")
@@ -103,76 +101,73 @@ class LedgerReader:
         return parse_record(approval, decode_hash(found), decode_hash(votes), self._seal)
 
     async def list_incident_records(self, incident: str) -> list[ActionRecord]:
-        """Every action of an incident, oldest first."""
+        """List an incident's actions, oldest first."""
         async with translate_redis_errors():
             ids = decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}of:{incident}")))
         return sorted([await self.get_record(approval) for approval in ids], key=lambda row: (row.proposed_at, row.approval))
 
     async def list_due(self, limit: int = 100) -> list[str]:
-        """Approvals whose time to decide, to start or to beat has come."""
+        """List approvals past a deadline to decide, start or send a heartbeat."""
         async with translate_redis_errors():
             now = to_milliseconds(self._clock.now())
             return decode_texts(await self._redis.zrangebyscore(f"{self._prefix}due", "-inf", now, start=0, num=limit))
 
     async def verify_audit(self, posted: Iterable[str] = ()) -> audit.AuditReport:
-        """Walk the audit chain; `posted` are heads that were kept elsewhere."""
+        """Verify the chain; `posted` are heads kept elsewhere."""
         return await audit.verify_chain(self._redis, self._prefix, self._seal, posted)
 
     async def is_own_chain(self) -> bool:
-        """Whether the audit chain was begun with a key of ours, or is yet to begin."""
+        """Return whether our keys signed the first entry; True for an empty chain."""
         return await audit.is_begun_with(self._redis, self._prefix, self._seal)
 
     async def get_key_state(self) -> Literal["ours", "earlier", "strange"]:
-        """Which key signed the newest entry: ours, which also an empty log goes by; an earlier one, so that ours is yet to be brought in; or none
-        that we have."""
+        """Return which key signed the newest entry; `ours` for an empty log."""
         newest = await audit.find_newest_signer(self._redis, self._prefix, self._seal)
         if newest == "":
             return "strange"
         return "ours" if newest in (None, self._seal.current) else "earlier"
 
     async def get_key_status(self) -> LedgerKeyStatus:
-        """Which keys sign here, and what is not over and signed with an earlier one."""
+        """Return the keys and the unfinished actions under earlier ones."""
         newest = await audit.find_newest_signer(self._redis, self._prefix, self._seal)
         async with translate_redis_errors():
             names = decode_texts(await self._redis.zrange(f"{self._prefix}due", 0, -1))
             names += decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held")))
         waiting, running = list[str](), list[str]()
         for approval in sorted(set(names)):
-            with suppress(record.NotFound, record.TamperedRecord):  # nothing will ever run on it
+            with suppress(record.NotFound, record.TamperedRecord):  # nothing runs on a tampered record
                 seen = await self.get_record(approval)
                 if seen.old_key and seen.state not in TERMINAL_STATES:
                     (waiting if seen.state in OPEN_STATES else running).append(approval)
         return LedgerKeyStatus(self._seal.current, self._seal.ids[1:], newest, tuple(waiting), tuple(running))
 
     def export_audit(self) -> AsyncIterator[str]:
-        """Audit entries as JSON lines, oldest first."""
         return audit.export_entries(self._redis, self._prefix)
 
     async def get_history(self, incident: str, since: datetime) -> ActionHistory:
-        """When what happened to the actions of an incident that was opened at `since`."""
         return await read_action_history(self._redis, self._prefix, incident, since)
 
     # -- brakes -----------------------------------------------------------------------------------------------------
 
     async def stop(self, who: str, why: str) -> None:
-        """The kill switch: from now on no claim is given. What runs goes on and is reported."""
+        """Pull the kill switch: no further claims. Running actions continue."""
         why = redact_note(why) or "no reason given"
         await self._set_brake("stop", who, "stop", f"{who}: {why}", why=why)
 
     async def has_altered_brakes(self) -> bool:
-        """Whether somebody else changed the brakes in Redis, and no human resumed since."""
+        """Return whether another writer changed the brakes and no human has resumed since."""
         return (await self._journal.read_head("whatever")).altered
 
     async def resume(self, who: str) -> None:
-        """Take the kill switch off. The brakes count from now on as they are: whoever resumes has looked."""
+        """Release the kill switch. The stored brakes count from now on; the human has checked them."""
         await self._set_brake("resume", who, "stop", "")
 
     async def reset_breaker(self, group: str, who: str) -> None:
-        """A human looked at the group and lets changes go on. The window is counted anew."""
+        """Reset a group's breaker and window after a human has looked."""
         await self._set_brake("breaker_reset", who, f"breaker:{group}", "", group)
 
     async def record_continuation(self, incident: str, label: str, hosts: Sequence[str], who: str) -> None:
-        """Somebody looked at the hosts on which a fix did not pass, and wants it put up on more: written down, before it is."""
+        """Record that a person continues a remediation that failed on some hosts, before proposing it on more."""
 
         async def attempt() -> str:
             look = await self._read_head()
@@ -182,7 +177,7 @@ class LedgerReader:
         await retry_until_settled(attempt)
 
     async def record_seen_in_service(self, incident: str, host: str, state: str) -> None:
-        """A node that we held was returned by somebody else: written down, before it is listed as held no more."""
+        """Record that another party returned a node we drained, before it leaves our list."""
 
         async def attempt() -> str:
             look = await self._read_head()
@@ -200,7 +195,7 @@ class LedgerReader:
         await retry_until_settled(attempt)
 
     async def get_brake_status(self) -> BrakeStatus:
-        """Kill switch, breakers, and what runs or is in doubt."""
+        """Return kill switch, breakers, and running or unknown actions."""
         async with translate_redis_errors():
             brakes = decode_hash(await cast(Any, self._redis.hgetall(f"{self._prefix}brakes")))
             held = sorted(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
@@ -211,8 +206,11 @@ class LedgerReader:
         return BrakeStatus(who, why, tuple(breakers), executing, unknown)
 
     async def explain_held_back(self, seen: ActionRecord) -> str:
-        """Which brake would keep this action from its claim now, in the words of the refusal; empty where none would. The claim alone decides:
-        this spares whoever waits for a brake the questions that are asked on the way to a claim. What trips the breaker is left to the claim."""
+        """Return the refusal of the brake that would block this claim now, or "".
+
+        Advisory: the claim decides, and it alone trips the breaker. Spares a waiting action the readings before a
+        claim.
+        """
         now, terms, hosts = await self.get_brake_status(), seen.terms, set(list_targets(seen.action))
         if now.stopped_by:
             return format_refusal("stopped", now.stopped)
@@ -228,7 +226,7 @@ class LedgerReader:
         return format_refusal("fleet") if terms.changes and len(hosts | used.busy) > brakes.get_max_at_once(terms.group_size) else ""
 
     async def get_brake_usage(self, incident: str, group: str) -> BrakeUsage:
-        """What counts now against the brakes of an incident and of a group, as the claim script would count it."""
+        """Count as the claim script does."""
         async with translate_redis_errors():
             pipe = self._redis.pipeline(transaction=True)
             for name in (f"blast:{incident}", f"window:{group}", f"busy:{group}"):
@@ -241,11 +239,10 @@ class LedgerReader:
             frozenset(decode_text(host) for host, _ in busy),
         )
 
-    # -- inside -----------------------------------------------------------------------------------------------------
+    # -- private ----------------------------------------------------------------------------------------------------
 
     async def _read_head(self, clock: ClockChoice = "the later") -> JournalHead:
-        """Where the journal stands. When Redis lost what it had acknowledged, or somebody else changed the brakes in it, everything stops until a
-        human looked."""
+        """Pull the kill switch if Redis lost acknowledged entries or another writer changed the brakes."""
         try:
             look = await self._journal.read_head(clock)
         except ChainRewound as why:
@@ -261,8 +258,10 @@ class LedgerReader:
         return await self._journal.read_head(clock)
 
     async def _is_confirmed(self, seen: ActionRecord) -> bool:
-        """Whether the audit log says of an action what its record says; False where it moved meanwhile. Tampered where an older record was put in
-        the place of the newest: its signatures are as good as they ever were."""
+        """Return whether the audit log agrees; False if the record moved meanwhile.
+
+        Raises TamperedRecord if an older record replaced the newest: its signatures are still valid.
+        """
         if await self._logged.confirms_state(seen):
             return True
         before = (await self._read_head()).head
@@ -281,28 +280,27 @@ class LedgerReader:
 
 
 def _filter_counting_hosts(rows: Iterable[tuple[Any, float]], lasts: timedelta, now: datetime) -> dict[str, datetime]:
-    """Hosts that still count, and until when."""
     moments = {decode_text(host): _parse_score_time(score) for host, score in rows}
     return {host: at + lasts for host, at in moments.items() if at + lasts > now}
 
 
 def _parse_score_time(score: float) -> datetime:
-    """A moment in a sorted set. Tampered where it is none."""
+    """Raises TamperedRecord."""
     if not 0 <= score < MAX_SCORE:
         raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} ({score!r} is no moment)")
     return datetime.fromtimestamp(score / 1000, UTC)
 
 
 def get_key_parts(seen: ActionRecord) -> KeyParts:
-    """What a verified record's keys are made of."""
+    """Return the parts for a record's keys."""
     return build_key_parts(seen.action, seen.terms.group)
 
 
 def build_audit_line(event: str, action: Action, by: str, look: JournalHead, **more: Any) -> str:
-    """An audit line about an action."""
+    """Return an audit line about an action."""
     return audit.build_entry(event, action.approval, by, look.at, incident=action.incident, **more)
 
 
 def redact_note(text: str) -> str:
-    """What people or tools said, as it may be kept: without secrets, and not endless."""
+    """Redact and truncate people's or tools' text for storage."""
     return redact(text)[:MAX_NOTE_CHARS]

@@ -1,4 +1,4 @@
-"""What the ledger keeps of one action, and the refusals it answers with. Refusals' docstrings are what people are told."""
+"""Record of one action, and the ledger's refusals, whose docstrings are shown to people."""
 
 import hashlib
 import json
@@ -124,7 +124,7 @@ class Contention(Refused):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalTerms:
-    """Who may decide and until when, frozen into the request. `approvers` are `TEAM:USER`; an empty set means nobody."""
+    """Who may decide (`TEAM:USER`; empty admits no approver) and deadlines in seconds, frozen into the request."""
 
     approvers: frozenset[str]
     quorum: int
@@ -132,23 +132,21 @@ class ApprovalTerms:
     group_size: int = 1
     decide_seconds: int = 900
     start_seconds: int = 300
+    # remedies on the same target that this one makes unnecessary (a reboot covers a GPU reset)
     covers: tuple[str, ...] = ()
-    """Remedies on the same target that this one makes needless (a reboot covers a GPU reset)."""
+    # False for an exclusive check: it locks its targets and obeys the kill switch, but uses no blast radius
     changes: bool = True
-    """False for what only looks (an exclusive check): it holds its targets and obeys the kill switch, but uses up no blast radius."""
 
-    turn: int = 0
-    """The turn of its incident that it is of: once that has ended without wanting it, it is taken back."""
-    sets: tuple[str, ...] = ()
-    """The approver sets of the policy that `approvers` came from; empty where the channel's own approve."""
+    turn: int = 0  # the incident's turn; the action is withdrawn once that turn ends without it
+    sets: tuple[str, ...] = ()  # the policy's approver sets behind `approvers`; empty if the channel's own approve
 
     def to_canonical_json(self) -> str:
-        """One line of JSON: what is signed together with the action."""
+        """Return the JSON line that is signed with the action."""
         return json.dumps(asdict(self) | {"approvers": sorted(self.approvers)}, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_canonical_json(cls, text: str) -> "ApprovalTerms":
-        """The inverse of `canonical`. TypeError for a field that Terms do not have: nothing is decided by terms that are read in part."""
+        """Parse it back. TypeError for an unknown field: terms are never read in part."""
         row = json.loads(text)
         lists = {"sets": tuple(row["sets"]), "covers": tuple(row["covers"])}
         return cls(**{**row, **lists, "approvers": frozenset(row["approvers"])})
@@ -156,7 +154,7 @@ class ApprovalTerms:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One person's word on one digest. `delivery` is the click's own id: a replayed click has the same."""
+    """One person's verdict on one digest. `delivery` is the click's id and exposes a replay."""
 
     approval: str
     digest: str
@@ -167,13 +165,12 @@ class Vote:
     reason: str = ""
 
     def to_canonical_json(self) -> str:
-        """One line of JSON: what is signed."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class ActionRecord:
-    """One action as the ledger knows it, signatures checked."""
+    """One action as stored, signatures checked."""
 
     action: Action
     terms: ApprovalTerms
@@ -189,35 +186,29 @@ class ActionRecord:
     output: str = ""
     says: str = ""
     outcome: Outcome = ""
-    ended_by: str = ""
-    """Who ended it, for people to read: a person, RackMedic, or the action that covers it."""
-    replaced_by: str = ""
-    """The action that an edit put in its place."""
-    covered_by: str = ""
-    """The action whose start made it needless."""
+    ended_by: str = ""  # for people: a person, RackMedic, or the covering action
+    replaced_by: str = ""  # the edited action that replaced it
+    covered_by: str = ""  # the action whose start made it unnecessary
+    # signed or voted on with an earlier key: readable, can be ended, never decided or started
     old_key: bool = field(default=False, compare=False)
-    """Signed, or voted on, with an earlier key of the ledger: it can be read and ended, and is never decided or started."""
     mac: str = field(default="", repr=False, compare=False)
+    # votes as stored, for the script's comparison with the verified bytes
     raw_votes: str = field(default="", repr=False, compare=False)
-    """The votes as stored: what a script compares with what was verified."""
 
     @property
     def approval(self) -> str:
-        """The action's approval id."""
         return self.action.approval
 
     @property
     def digest(self) -> str:
-        """The digest people voted on."""
         return self.action.digest
 
     @property
     def approvals(self) -> int:
-        """How many distinct people approved."""
         return len({vote.voter for vote in self.votes if vote.verdict == "approve"})
 
     def get_due_time(self) -> datetime | None:
-        """When somebody must look at it again, whatever happens."""
+        """Return the next deadline in this state, or None."""
         match self.state:
             case State.PENDING:
                 return self.decide_by
@@ -231,7 +222,7 @@ class ActionRecord:
 
 @dataclass(frozen=True, slots=True)
 class VoteResult:
-    """One vote among several of one click: what the ledger made of it. `seen` is the action as far as it could be read."""
+    """Result of one vote of a multi-vote click. `seen` is the action, if readable."""
 
     approval: str
     seen: ActionRecord | None = None
@@ -243,12 +234,12 @@ _PERSON_PATTERN = re.compile(r"[^\s:,]+:[^\s:,]+")
 
 
 def list_targets(action: Action) -> tuple[str, ...]:
-    """The hosts an action holds while it runs: its target, or every host of a set (`a,b,c`)."""
+    """Return the hosts locked while it runs (`a,b,c`)."""
     return tuple(dict.fromkeys(action.target.split(",")))
 
 
 def has_same_effect(one: Action, other: Action) -> bool:
-    """Whether two actions would do the same to the same target; whose they are and what they are called makes no difference."""
+    """Compare remedy, target and arguments, regardless of incident and approval id."""
     return (one.remedy, one.target, _get_effect_args(one)) == (other.remedy, other.target, _get_effect_args(other))
 
 
@@ -257,12 +248,12 @@ def _get_effect_args(action: Action) -> dict[str, str]:
 
 
 def list_requesters(action: Action) -> frozenset[str]:
-    """Who asked for the action or edited it, as `TEAM:USER`, several separated by commas. None of them may approve it."""
+    """Return requesters and editors. None of them may approve."""
     return frozenset(filter(None, action.requested_by.split(",")))
 
 
 def check_terms(action: Action, terms: ApprovalTerms) -> None:
-    """BadTerms unless the request says everything that the scripts rely on. A person without a team would match nobody."""
+    """Raise BadTerms unless the request is complete. A person without a team would match no approver."""
     problems = [
         f"{who!r} must be TEAM:USER" for who in sorted(terms.approvers | list_requesters(action)) if not _PERSON_PATTERN.fullmatch(who)
     ]
@@ -277,7 +268,7 @@ def check_terms(action: Action, terms: ApprovalTerms) -> None:
 
 
 def find_approvers(votes: Sequence[Vote], terms: ApprovalTerms, action: Action, authorised: frozenset[str] | None = None) -> set[str]:
-    """Distinct people who approved this digest, are among the frozen approvers, are still authorised, and did not ask for it."""
+    """Return distinct, frozen and still authorised approvers of this digest who did not request it."""
     counted = {
         vote.voter
         for vote in votes
@@ -288,10 +279,10 @@ def find_approvers(votes: Sequence[Vote], terms: ApprovalTerms, action: Action, 
 
 
 def is_digest(text: str) -> bool:
-    """Whether it is a SHA-256 in hexadecimal."""
+    """Return whether it is a hexadecimal SHA-256."""
     return bool(re.fullmatch(r"[0-9a-f]{64}", text))
 
 
 def compute_digest(text: str) -> str:
-    """SHA-256 in hexadecimal."""
+    """Return the hexadecimal SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()

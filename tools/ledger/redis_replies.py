@@ -1,4 +1,4 @@
-"""Reading from Redis: bytes to text, and no raw Redis error ever reaches people."""
+"""Decode Redis replies; no raw Redis error reaches people."""
 
 import json
 import re
@@ -10,15 +10,15 @@ from redis.exceptions import RedisError, ResponseError
 
 from tools.ledger.record import StoreDown, TamperedRecord
 
+# errors that only a value of another writer can cause
 _FOREIGN_VALUE_PATTERN = re.compile(
     r"WRONGTYPE|attempt to (?:compare|perform arithmetic|concatenate|index)|not a (?:valid )?(?:float|integer)"
 )
-"""What Redis says of a value that only somebody else can have put there."""
 
 
 @asynccontextmanager
 async def translate_redis_errors() -> AsyncIterator[None]:
-    """StoreDown for whatever keeps Redis from answering; Tampered where what lies there is none of what we write."""
+    """Raise StoreDown for a failing Redis, TamperedRecord for a foreign value."""
     try:
         yield
     except ResponseError as why:
@@ -30,22 +30,22 @@ async def translate_redis_errors() -> AsyncIterator[None]:
 
 
 def decode_text(value: Any) -> str:
-    """A reply as text, empty where there is none."""
+    """Return a reply as text, "" for None."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
 def decode_texts(values: Any) -> list[str]:
-    """A list of replies as text."""
+    """Return replies as text."""
     return [decode_text(value) for value in values]
 
 
 def decode_hash(found: Mapping[Any, Any]) -> dict[str, str]:
-    """A hash as text."""
+    """Return a hash as text."""
     return {decode_text(name): decode_text(value) for name, value in found.items()}
 
 
 def parse_line(line: str) -> dict[str, Any]:
-    """An audit line as a mapping; one that is no JSON any more is shown as it lies there."""
+    """Parse an audit line. One that is no JSON object is returned under `unreadable`."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

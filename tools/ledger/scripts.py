@@ -1,8 +1,8 @@
-"""The ledger's Lua: each script is one atomic transition. It checks everything first and then writes, the audit line before the rest.
+"""The ledger's Lua scripts, each one atomic transition: check everything, then write, audit line first.
 
-Scripts trust what Python verified and handed over; from Redis they read only what moves: state, votes, token, locks and brakes.
-They never decode or re-encode JSON. The answer is `ok LENGTH [TOKEN]`, `retry` (something moved since Python looked: look again),
-or the name of a refusal. A script that a lost connection made the client send twice answers the second time as it did the first.
+They trust what Python verified; from Redis they read only mutable state: state, votes, token, locks and brakes. They
+never decode or encode JSON. Answers: `ok LENGTH [TOKEN]`, `retry` (state moved since Python read it), or a refusal's
+name. A script resent after a lost connection repeats its first answer.
 """
 
 from collections.abc import Mapping

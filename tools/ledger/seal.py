@@ -1,11 +1,10 @@
-"""Signatures over what is stored, and reading it back: a row that we did not write so is Tampered.
+"""Signatures over stored records, and verified reading. A foreign row raises TamperedRecord.
 
-A ledger's key can be changed. Then the ring holds the key that signs and the earlier ones, and a signature says which key made it; one that says
-nothing is of the time before the first change. What an earlier key signed can be read for ever, and whatever is still to be decided or started
-must be signed with the present one: who has an earlier key can make up nothing that runs.
+A signature names its key, or none if it predates the first key change. Records of earlier keys stay readable, but only
+the present key's are decided or started: a leaked earlier key cannot forge a runnable action.
 
-Signed are the request (action, terms, clocks), each vote and the approval with its start clock. What moves by itself (state, token,
-heartbeat) is not: a writer of Redis can set it, and gains nothing by it that the signed parts and the host's own record do not refuse.
+Signed are request (action, terms, times), each vote, and approval with start deadline. State, token and heartbeat are
+not: changing them gains nothing against the signed parts and the host's own record.
 """
 
 import hashlib
@@ -24,13 +23,15 @@ MIN_KEY_BYTES = 16
 
 
 def compute_key_id(key: bytes) -> str:
-    """What a key is called in signatures, settings and answers. It tells nothing of the key."""
+    """Return the key's public id, which reveals nothing about it."""
     return hmac.new(key, b"the id of this ledger key", hashlib.sha256).hexdigest()[:8]
 
 
 class Seal:
-    """HMAC-SHA256 with the key from settings, and with `older` ones where it was changed, the newest first. Keys live in Python only: inside
-    Lua one would show in MONITOR."""
+    """HMAC-SHA256 signer.
+
+    `older` keys, newest first, only verify. Keys stay in Python: in Lua they would show in MONITOR.
+    """
 
     def __init__(self, key: bytes, older: Sequence[bytes] = ()) -> None:
         keys = dict.fromkeys((key, *older))
@@ -41,22 +42,22 @@ class Seal:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The keys by their ids, the present one first."""
+        """The present key first."""
         return tuple(self._keys)
 
     def sign(self, *parts: str) -> str:
-        """The signature of these parts, in order; lengths are signed too, so parts cannot be shifted into each other."""
+        """Sign parts and their lengths, so that parts cannot shift into each other."""
         mac = _compute_mac(self._keys[self.current], parts)
         return f"{self.current}.{mac}" if len(self._keys) > 1 else mac
 
     def find_signer(self, mac: str, *parts: str) -> str:
-        """The id of the key that signed `parts` so; empty where none of ours did."""
+        """Return the id of the key that signed `parts`, or ""."""
         said, dot, bare = mac.rpartition(".")
         asked = [said] if dot else list(self._keys)
         return next((name for name in asked if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts))), "")
 
     def verify(self, mac: str, *parts: str) -> str:
-        """Tampered unless `mac` signs `parts`; the id of the key that it was signed with."""
+        """Return the signing key's id. Raises TamperedRecord."""
         found = self.find_signer(mac, *parts)
         if not found:
             raise TamperedRecord(f"{TamperedRecord.__doc__}{self._explain_unknown_key(mac)}")
@@ -68,15 +69,14 @@ class Seal:
         return f" It says that it was signed with the key {name}, which this process does not have: {RESTART_HINT}" if strange else ""
 
     def sign_request(self, action: str, terms: str, proposed_at: int, decide_by: int) -> str:
-        """Over what was put up for decision."""
         return self.sign("request", action, terms, str(proposed_at), str(decide_by))
 
     def sign_approval(self, approval: str, digest: str, start_by: int) -> str:
-        """Over the moment until which an approved action may start."""
+        """Sign the start deadline of an approved action."""
         return self.sign("approved", approval, digest, str(start_by))
 
     def sign_vote(self, vote: Vote) -> str:
-        """A vote as stored: its signature and itself."""
+        """Return signature and JSON, as stored."""
         text = vote.to_canonical_json()
         return f"{self.sign('vote', text)} {text}"
 
@@ -94,7 +94,7 @@ def _is_same_mac(one: str, other: str) -> bool:
 
 
 def parse_record(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> ActionRecord:
-    """A record from its hash and its votes, every signature checked."""
+    """Build a record, every signature checked. Raises TamperedRecord."""
     try:
         return _parse_record_fields(approval, row, votes, seal)
     except (KeyError, ValueError, TypeError) as why:
@@ -138,8 +138,7 @@ def _parse_record_fields(approval: str, row: Mapping[str, str], votes: Mapping[s
 
 
 def parse_votes(rows: Mapping[str, str], seal: Seal) -> tuple[tuple[Vote, ...], set[str]]:
-    """Votes as stored, `voter → mac canonical`, each checked, and with which keys they are signed; one filed under another voter's name is
-    Tampered."""
+    """Return votes and their signing keys. A vote filed under another voter raises TamperedRecord."""
     votes, signed = [], set[str]()
     for voter, row in sorted(rows.items()):
         mac, _, text = row.partition(" ")
@@ -152,22 +151,22 @@ def parse_votes(rows: Mapping[str, str], seal: Seal) -> tuple[tuple[Vote, ...], 
 
 
 def join_votes(rows: Mapping[str, str]) -> str:
-    """All votes, one a line: the scripts look each of them up. Nothing is sorted there, for Lua sorts by the server's locale."""
+    """Join votes by line for the scripts. Sorts here, because Lua sorts by the server's locale."""
     return "\n".join(f"{voter} {row}" for voter, row in sorted(rows.items()))
 
 
 def to_milliseconds(at: datetime) -> int:
-    """A time as stored."""
+    """Convert to the stored form."""
     return round(at.timestamp() * 1000)
 
 
 def parse_time(stored: str | None) -> datetime | None:
-    """A stored time, None where there is none. ValueError where it is none that we write."""
+    """Parse stored milliseconds. Raises ValueError."""
     return datetime.fromtimestamp(parse_digits(stored) / 1000, UTC) if stored else None
 
 
 def parse_digits(stored: str) -> int:
-    """A number as the scripts write it: plain digits, and no more of them than a time in milliseconds has. ValueError for any other."""
+    """Parse at most 13 digits, the length of a time in milliseconds. Raises ValueError."""
     if not re.fullmatch(r"[0-9]{1,13}", stored):
         raise ValueError(f"{stored[:40]!r} is no number of ours")
     return int(stored)

@@ -1,6 +1,6 @@
-"""The life of an action, as a table. Everything that affects transitions lives here; the scripts only compare and set.
+"""State machine of an action; scripts only compare and set.
 
-Terminal states lead nowhere: there is no path back to `approved`.
+Terminal states have no exits: nothing returns to `approved`.
 """
 
 from collections.abc import Mapping
@@ -55,5 +55,5 @@ TERMINAL_STATES: Final = frozenset(state for state, exits in TRANSITION_TABLE.it
 
 
 def get_next_state(state: State, event: Transition) -> State | None:
-    """Where `event` leads from `state`; None where it is not allowed."""
+    """Return None if the transition is not allowed."""
     return TRANSITION_TABLE[state].get(event)

@@ -7,15 +7,15 @@ from tools.remedies.remedy import Remedy
 
 REMEDIES: Mapping[str, Remedy] = {row.id: row for row in (*scheduler.ROWS, *kubernetes.ROWS, *gpu.ROWS, *software.ROWS, *machine.ROWS)}
 
+# Rows for other schedulers, by their own ids. The node kit holds them beside the main rows.
 REMEDY_VARIANTS: Mapping[str, Remedy] = {way.id: way for row in REMEDIES.values() for way in row.ways.values()}
-"""How another scheduler does what a row says, by their own ids: the node kit has them beside the rows."""
 
 
 def get_scheduler_variant(remedy: Remedy, scheduler: str) -> Remedy:
-    """The row that is carried out where this scheduler is asked."""
+    """Return the row for this scheduler."""
     return remedy.ways.get(scheduler, remedy)
 
 
 def get_executed_remedy(argv: Sequence[str], remedy: str) -> Remedy:
-    """The row that an action is carried out by: its own id stands first in `argv`. KeyError for one that the catalogue has no more."""
+    """Return the row with the id `argv[0]`. KeyError if the catalogue no longer has it."""
     return REMEDY_VARIANTS[argv[0]] if argv and argv[0] in REMEDY_VARIANTS else REMEDIES[remedy]

@@ -1,4 +1,4 @@
-"""What is done to GPUs, least disruptive first."""
+"""Remedies for GPUs, least disruptive first."""
 
 from collections.abc import Mapping
 

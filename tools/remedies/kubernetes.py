@@ -1,4 +1,4 @@
-"""What Kubernetes does: take a node out of service and back, move its pods away. Carried out by kubectl on the group's controller."""
+"""Kubernetes remedies, run by kubectl on the group's controller."""
 
 from collections.abc import Mapping
 
@@ -7,6 +7,7 @@ from tools.remedies.conditions import KUBE_IN_SERVICE, KUBE_OURS, KUBE_STILL_IN_
 from tools.remedies.remedy import Remedy
 
 MISSING_RIGHT_HINT = "the kubeconfig of root on the controller lacks that right: apply the role `rackmedic-acts` (docs/rollout.md)"
+# kubectl refusals common to all commands (1.20 to 1.32)
 COMMON_REFUSALS: Mapping[str, str] = {
     "(NotFound)": "Kubernetes does not know this node by that name: compare `kubectl get nodes` with `node:` in the inventory",
     "(Forbidden)": MISSING_RIGHT_HINT,
@@ -15,7 +16,6 @@ COMMON_REFUSALS: Mapping[str, str] = {
     "The connection to the server": "the API server cannot be reached from the controller: look there with `kubectl get --raw /readyz`",
     "kubectl: not found": "kubectl is not installed on the controller",
 }
-"""What kubectl says whatever it was asked (1.20 to 1.32)."""
 
 CORDON = Remedy(
     id="cordon_node",

@@ -1,14 +1,14 @@
-"""What is done to a whole machine, lightest first, and the one row that runs a check instead of changing anything."""
+"""Remedies for a whole machine, lightest first, and the exclusive check."""
 
 from tools.remedies import scripts
 from tools.remedies.conditions import BMC_ANSWERS
 from tools.remedies.remedy import Completion, Remedy
 
+# remedies that a reboot makes unnecessary
 COVERED_BY_REBOOT = (
     "gpu_reset", "reload_driver", "restart_fabricmanager", "restart_service", "reset_clocks", "modprobe_peermem", "power_limit_default",
     "compute_mode_default", "kill_gpu_process",
 )  # fmt: skip
-"""What a boot makes needless."""
 
 ROWS: tuple[Remedy, ...] = (
     Remedy(

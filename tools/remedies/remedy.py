@@ -1,6 +1,6 @@
-"""A remedy is one row: what it changes, how it is asked of the node kit, what must be true, what proves it. Every remedy needs approval.
+"""A remedy as one row: change, command, conditions and proof. Every remedy needs approval.
 
-Arguments are typed by kind. A kind is matched whole in Python and again, byte by byte, by the kit on the node; both must admit a value.
+Python matches an argument in full and the node kit checks it again byte by byte; both must accept it.
 """
 
 import re
@@ -13,8 +13,11 @@ from tools.action import Condition, Risk
 
 @dataclass(frozen=True, slots=True)
 class ArgumentKind:
-    """A type of argument. `pattern` is a Python regex matched whole; the other fields say the same to the kit: at most `longest` bytes,
-    one of the POSIX `case` patterns `admits` must match, none of `refuses` may. They are read under LC_ALL=C: a class is a class of bytes."""
+    """A type of argument. `pattern` is a Python regex for the full value.
+
+    The other fields state the same for the kit: at most `longest` bytes, a POSIX `case` pattern of `admits` matches,
+    none of `refuses`. LC_ALL=C applies, so character classes are byte classes.
+    """
 
     pattern: str
     says: str
@@ -27,8 +30,8 @@ _HEX, _DIGIT = "[0-9a-f]", "[0-9]"
 _BDF = f"{_HEX * 4}:{_HEX * 2}:{_HEX * 2}.[0-7]"
 _WATTS = tuple(f"[1-9]{_DIGIT * more}{rest}" for more in (1, 2, 3) for rest in ("", f".{_DIGIT}", f".{_DIGIT * 2}"))
 HOURS_CASE_PATTERNS = ("2[4-9]", f"[3-9]{_DIGIT}", f"[1-9]{_DIGIT * 2}")
+# Services that may be restarted. Not openibd (it carries our own connection), not slurmd (the scheduler decides).
 RESTARTABLE_SERVICES = ("docker", "nvidia-persistenced", "nvidia-dcgm")
-"""What may be restarted by name. Not openibd (it takes the network down that we come by), not slurmd (the scheduler's to decide)."""
 
 ARGUMENT_KINDS: Mapping[str, ArgumentKind] = {
     "bdf": ArgumentKind(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", "a PCI address such as 0000:9b:00.0", 12, (_BDF,)),
@@ -71,7 +74,7 @@ class BadArgument(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """When the command counts as done: its exit status was 0, or the boot id changed within `seconds` and the host answers again."""
+    """When the command is done: at exit status 0, or at a new boot id within `seconds`."""
 
     kind: Literal["exit_zero", "new_boot"] = "exit_zero"
     seconds: int = 120
@@ -79,20 +82,20 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One row. `args` are name → kind; words of `command` and of conditions may hold `{name}`.
+    """One row. `args` maps names to kinds; words of `command` and conditions may hold `{name}`.
 
-    `at`: where the kit runs it: on the target, via the group's controller, or nowhere (`fleet`: an exclusive check under the claim).
-    `needs`: controller readings that must hold where the site has a controller (`drained`).
-    `heavier` is the next rung when the proof fails; `undo` the remedy that takes it back; `covers` what it makes needless.
-    `then`: the remedy from which on it counts; until that is done nothing looks different.
-    `harder`: with which arguments it follows itself, where `heavier` is the row's own id.
-    `preview`: what the kit's looking half is asked before people decide: a function of the kit that says what would go, and its words.
-    `back`: for people, how to take it back where no remedy does.
-    `refusals`: words of the real tool's own refusal → what it means and what to do, for the card.
-    `outage`: what is unavailable for how long, with the reason. `waiting`: what goes on as long as nobody approves it.
-    `names_jobs`: the card names the jobs and users that the scheduler has on the node.
-    `only`: the one scheduler that knows it. `ways`: how another scheduler than Slurm does the same, as a row of its own; the kit and the
-    action's `argv` know it by that row's id, people and ladders by this one's.
+    `at`: the kit runs on the target, via the group's controller, or nowhere (`fleet`: an exclusive check).
+    `needs`: controller conditions, where the site has a controller (`drained`).
+    `heavier`: next step if the proof fails. `undo`: remedy that reverts this one. `covers`: remedies made unnecessary.
+    `then`: remedy that makes this one take effect.
+    `harder`: arguments of the repetition, if `heavier` is the row itself.
+    `preview`: the kit's read-only function that lists what would be deleted, and its arguments.
+    `back`: how people revert it if no remedy does. `refusals`: text of the tool's refusal → meaning and what to do.
+    `outage`: what is unavailable, how long, and why. `waiting`: what continues until approval.
+    `names_jobs`: the card names the node's jobs and users.
+    `only`: the one scheduler that has it. `ways`: rows for other schedulers than Slurm.
+
+    The kit and `argv` use a way's own id, people and remediations this row's id.
     """
 
     id: str
@@ -123,7 +126,7 @@ class Remedy:
 
 
 def check_args(remedy: Remedy, given: Mapping[str, str]) -> dict[str, str]:
-    """The arguments in the row's order. BadArgument names every missing, extra or ill-formed one."""
+    """Return the arguments in row order. BadArgument names every missing, extra or ill-formed one."""
     problems = [f"{name}: not an argument of {remedy.id}" for name in given if name not in remedy.args]
     for name, kind in remedy.args.items():
         value = given.get(name, "")
@@ -135,5 +138,5 @@ def check_args(remedy: Remedy, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def fill_slots(word: str, values: Mapping[str, str]) -> str:
-    """`word` with its `{slot}`s replaced by checked values, once: a value that looks like a slot stays as it is."""
+    """Replace `{slot}`s by checked values in one pass: a value that looks like a slot stays."""
     return re.sub(r"{([a-z_]+)}", lambda slot: values[slot[1]], word)

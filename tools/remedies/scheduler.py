@@ -1,5 +1,4 @@
-"""What Slurm does: take a node out of service and back, end a job. Carried out via the group's controller. Where Kubernetes is asked for the
-same, it goes its own way."""
+"""Slurm remedies: drain, resume, cancel. `ways` holds the Kubernetes variants."""
 
 from tools.remedies import kubernetes
 from tools.remedies.conditions import DRAINED_BY_US, JOB_STILL_THERE, JOB_THERE, NODE_IN_SERVICE

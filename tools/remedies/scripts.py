@@ -1,28 +1,30 @@
-"""Commands that take more than one tool, as the sh text that stands on the approval card and in the kit.
+"""Shell scripts of remedies, as shown on the card and run by the kit.
 
-Values reach them as positional parameters only. They use braces nowhere, so that nothing in them looks like a slot of a row.
+Values arrive as positional parameters only. No braces, so nothing looks like a slot.
 """
 
 RESET_CLOCKS = 'nvidia-smi -i "$1" -rgc && nvidia-smi -i "$1" -rac'
 
+# Instances must go first, because they keep MIG on. The first two commands fail harmlessly if there are none.
 MIG_OFF = 'nvidia-smi mig -i "$1" -dci; nvidia-smi mig -i "$1" -dgi; nvidia-smi -i "$1" -mig 0'
-"""Instances first, for they keep the mode; where there are none, those two say so and that is no failure."""
 
+# A freshly started daemon has no time source yet, hence waitsync. Debian's unit is `chrony`. After a failed step
+# chronyd reports offset 0 until the next measurement (4.3), which would look like success; hence burst and sleep.
 STEP_CLOCK = """unit=chronyd; systemctl cat chronyd.service > /dev/null 2>&1 || unit=chrony
 systemctl start "$unit.service" && chronyc waitsync 6 0 0 5; chronyc makestep; status=$?
 if [ "$status" -ne 0 ] && chronyc burst 4/4; then sleep 10; fi; exit $status"""
-"""A daemon that has just started has no source yet, and would have nothing to step to. Debian calls the unit `chrony`. After a step that
-failed chronyd says 0 until it has measured again (4.3), and whoever looked then would take that for success."""
 
+# Folders from which old files may be deleted. No logs (evidence), no homes, no container engine data.
 CLEANED_FOLDERS = ("/tmp", "/var/tmp", "/var/crash", "/var/lib/systemd/coredump")  # noqa: S108  # nothing is written there
-"""Where old files may go. No logs (they are evidence), no homes, nothing of a container engine."""
 
+# find follows no links, descends through open directories and stays on one file system; a missing folder is reported
+# and is no failure. -ls lists each deleted file and escapes blanks and line ends, so no file name can look like a
+# tool's refusal.
 CLEANUP = """minutes=$((60 * $1)); shift
 find "$@" -xdev -type f -mmin "+$minutes" ! -path "*/systemd-private-*" -delete -ls
 df --output=pcent,ipcent /"""
-"""find follows no link, goes by open directories and never leaves a file system; a folder that a node lacks is said and is no failure.
-Each deleted file is listed by -ls, which escapes blanks and line ends: no file name reads like a tool's refusal."""
 
+# On any failure, unloaded modules are loaded again and stopped services started again.
 RELOAD_DRIVER = """stopped="" unloaded="" status=0
 for unit in nvidia-dcgm nvidia-persistenced nvidia-fabricmanager; do
   if systemctl is-active --quiet "$unit.service"; then systemctl stop "$unit.service" && stopped="$unit.service $stopped"; fi
@@ -35,15 +37,16 @@ done
 for module in $unloaded; do modprobe "$module" || status=1; done
 for unit in $stopped; do systemctl start "$unit" || status=1; done
 exit $status"""
-"""Whatever goes wrong half-way, what was unloaded is loaded again and what was stopped is started again."""
 
+# Builds the driver for the running kernel, then restarts what failed at boot without it: other modules and services.
 REBUILD_DRIVER = """dkms autoinstall && modprobe nvidia && modprobe nvidia-uvm || exit
 systemctl restart systemd-modules-load.service
 for unit in nvidia-fabricmanager nvidia-persistenced; do
   if systemctl is-enabled --quiet "$unit.service"; then systemctl restart "$unit.service" || exit; fi
 done"""
-"""The driver for the running kernel, then what failed at boot without it: the other modules, and the services."""
 
+# The mark comes first: without it a cordoned node would have no known owner. If the node was already cordoned, that
+# cordon is not ours and the mark is removed.
 CORDON = """kubectl annotate node "$1" "rackmedic/drained=rackmedic:$2" --overwrite || exit
 said=$(kubectl cordon "$1" 2>&1); status=$?; printf "%s\\n" "$said"
 case $status$said in
@@ -51,14 +54,13 @@ case $status$said in
   0*) exit 0 ;;
 esac
 kubectl annotate node "$1" rackmedic/drained-; exit $status"""
-"""The mark first: a node that is out of service without one would be nobody's. Where somebody was quicker, the cordon is theirs, and the mark goes."""
 
 UNCORDON = 'kubectl uncordon "$1" && kubectl annotate node "$1" rackmedic/drained-'
 
+# Without --force and --delete-emptydir-data: if a pod would not be restarted or keeps data on the node, kubectl names
+# it and evicts no pod. A disruption budget that delayed an eviction is no refusal.
 EVICT = """said=$(kubectl drain "$1" --ignore-daemonsets --timeout=540s 2>&1); status=$?
 case $status in 0) said=$(printf "%s\\n" "$said" | grep -v "will retry") ;; esac
 printf "%s\\n" "$said"; exit $status"""
-"""No --force and nothing of emptyDir: pods that nobody would start again, or that keep data on the node, are named and stay, and then no pod goes.
-A disruption budget that refused for a while and then let it pass is no refusal."""
 
 POWER_CYCLE = "sync; ipmitool chassis power cycle"

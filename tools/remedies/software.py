@@ -1,4 +1,4 @@
-"""What is done to the software of a node, least disruptive first."""
+"""Remedies for a node's software, least disruptive first."""
 
 from collections.abc import Mapping
 

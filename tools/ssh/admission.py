@@ -1,8 +1,7 @@
-"""How much may be under way at once through one door: learnt, as TCP learns a link's width.
+"""Adaptive limit on connections or sessions being opened, like TCP congestion control.
 
-A door is a bastion or an sshd where connections are opened (sshd drops them at random past MaxStartups), and a connection where sessions are
-(sshd refuses them past MaxSessions). Every drop halves the number, once for all that were under way together; every success widens it a
-little. All who go through a door share what was learnt.
+sshd drops connections at random beyond MaxStartups and refuses sessions beyond MaxSessions. A drop halves the width,
+once for all concurrent attempts; a success raises it a little. All users of an sshd or bastion share it.
 """
 
 import contextlib
@@ -14,16 +13,16 @@ from tools.limiter import Limiter
 
 @dataclass(slots=True)
 class Attempt:
-    """One connection or session being opened; `dropped` is set by whoever opens it when sshd dropped it."""
+    """One opening; its opener sets `dropped` if sshd dropped it."""
 
     epoch: int
     dropped: bool = False
 
 
 class AdmissionControl:
-    """Additive increase, multiplicative decrease, between 1 and `most`. First come, first served.
+    """FIFO slots between 1 and `most`: additive increase, multiplicative decrease.
 
-    `gain`: what a whole width of successes adds to it. A bound that never moves is tried less often than one that follows the load.
+    `gain` is added per full width of successes: a fixed server limit is probed less often than a load-dependent one.
     """
 
     def __init__(self, most: int, gain: float = 1.0) -> None:
@@ -33,12 +32,11 @@ class AdmissionControl:
 
     @property
     def width(self) -> int:
-        """How many may be under way now."""
         return max(1, int(self._width))
 
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[Attempt]:
-        """Wait for a turn; what happened to the connection is learnt at the end."""
+        """Hold a slot; adapt the width to the outcome at exit."""
         await self._limiter.acquire()
         attempt = Attempt(self._epoch)
         try:

@@ -1,9 +1,8 @@
-"""Several commands in one session: what sshd is given, and what comes back, cut into answers again. Pure.
+"""Several commands in one SSH session: build the script, split its output. Pure.
 
-Opening a session costs both sides more than most commands do. So one shell runs several, one after another, each with its own time
-limit, caps, exit status and error stream, exactly as it would alone. What separates the answers is a number made up for this session
-alone. It travels over the shell's input, so that no argument list or environment of the node shows it, and nothing that a command prints
-can pose as another one's answer.
+Opening a session costs more than most commands. Each command keeps its own time limit, caps, exit status and stderr. A
+random number separates the answers. It travels over stdin, so no argument list or environment shows it, and no output
+can forge another's answer.
 """
 
 import secrets
@@ -12,12 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-MAX_STDERR_BYTES = 64 * 1024
-"""Bytes of a command's error stream that are kept: the last ones."""
+MAX_STDERR_BYTES = 64 * 1024  # kept per command; the last ones
+# for a command in a shared session: the account's shell gets all as one word, limited to 128 KiB by Linux
 MAX_SHARED_COMMAND_CHARS = 4 * 1024
-"""Characters of a command that shares a session. The shell of the account gets all of them as one word, of which Linux takes 128 KiB."""
 
 # fmt: off
+# Reads the delimiter and prints it. Then, per command, prints: stdout, a delimiter line, stderr, the delimiter with the
+# exit status, and the delimiter with a full stop. On a node that lacks a tool the script prints nothing and the
+# commands run in their own sessions. If the reader is gone, the script ends after the current command, because not
+# every sshd forwards signals.
 BATCH_SCRIPT = (
     'export LC_ALL=C PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; '
     'unset n c t e line; '
@@ -29,15 +31,12 @@ BATCH_SCRIPT = (
     'printf "%s\\n" "$n"; '
     'for line do eval "look $line"; done'
 ).replace("__ERRORS__", str(MAX_STDERR_BYTES))
-"""Reads the number, says it, then for each command: what it printed, a line of the number, its error stream and the number with its exit
-status, and a line of the number with a full stop. A node that lacks a tool says nothing, and is asked in sessions of their own. Where nobody
-listens any more it ends behind the command at work: sshd hands on no signal on every system."""
 # fmt: on
 
 
 @dataclass(frozen=True)
 class BatchCommand:
-    """A command: what it may take, and what of its output is kept."""
+    """A command, its time limit in seconds and output cap in bytes."""
 
     argv: tuple[str, ...]
     timeout: float
@@ -45,18 +44,17 @@ class BatchCommand:
 
     @cached_property
     def shell_word(self) -> str:
-        """As the script takes it, quoted for the shell of the account. One byte more than the cap tells that there was more."""
+        """Quoted for the account's shell. One byte beyond the cap reveals truncation."""
         return shlex.quote(shlex.join((str(self.cap + 1), f"{self.timeout:g}", *self.argv)))
 
     @property
     def can_share_session(self) -> bool:
-        """Whether it is short enough to share a session."""
         return len(self.shell_word) <= MAX_SHARED_COMMAND_CHARS
 
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
-    """What one command left behind."""
+    """Raw output of one command."""
 
     stdout: bytes
     stderr: bytes
@@ -64,18 +62,18 @@ class CommandOutput:
 
 
 def build_batch_command(asked: Sequence[BatchCommand]) -> str:
-    """The one line that sshd gets; every word quoted for the shell of the account, each command's once more for the script."""
+    """Return sshd's command line: quoted for the account's shell, commands once more for the script."""
     return " ".join(("sh", "-c", shlex.quote(BATCH_SCRIPT), "sh", *(one.shell_word for one in asked)))
 
 
 def create_delimiter() -> str:
-    """What nobody can have printed before."""
+    """Return an unguessable delimiter."""
     return secrets.token_hex(16)
 
 
 @dataclass(slots=True)
 class BatchOutputParser:
-    """Cuts the session's output into answers as it comes. `begun`: the script runs; what the account's own shell prints before is passed over."""
+    """Incremental parser. `begun`: the script runs; earlier output of the login shell is skipped."""
 
     number: str
     begun: bool = False
@@ -83,7 +81,7 @@ class BatchOutputParser:
     _seen: int = 0
 
     def feed(self, data: bytes) -> Iterator[CommandOutput]:
-        """Whatever is whole now."""
+        """Yield answers complete now."""
         self._rest += data
         if not self.begun and not self._find_start():
             return
@@ -96,7 +94,7 @@ class BatchOutputParser:
         self._seen = len(self._rest)
 
     def get_partial_output(self) -> bytes:
-        """What the command at work has printed so far."""
+        """Return the current command's output so far."""
         return bytes(self._rest) if self.begun else b""
 
     def _find_start(self) -> bool:
@@ -109,7 +107,6 @@ class BatchOutputParser:
 
 
 def _parse_answer(whole: bytes, number: str) -> CommandOutput:
-    """One answer: its output, the number, its error stream, the number and its exit status."""
     out, _, behind = whole.partition(f"\n{number}\n".encode())
     err, _, status = behind.rpartition(f"\n{number} ".encode())
     return CommandOutput(out, err, int(status) if status.isdigit() and len(status) <= 3 else None)

@@ -1,7 +1,4 @@
-"""Commands that only look, as many at once as a whole diagnosis asks: those that wait for the same host share its sessions.
-
-Nothing that changes a host comes this way: a remedy has a session of its own (`tools.ssh.client.SshTransport.run`).
-"""
+"""Batching of read-only commands that wait for the same host. Remedies never come this way (`SshTransport.run`)."""
 
 import asyncio
 from collections import defaultdict
@@ -12,18 +9,14 @@ from tools.ssh.batch import BatchCommand
 from tools.ssh.client import SshTransport
 from tools.transport import CommandResult, Unreachable
 
+# commands per session: opening one costs more than most commands, but a slow command delays those behind it
 MIN_BATCH_COMMANDS, MAX_BATCH_COMMANDS = 6, 12
-"""Commands of one session, where there are as many: opening one costs more than most commands, and one that is slow holds up those behind it."""
-EVENT_LOOP_TURNS = 3
-"""Turns of the event loop that all who ask at once need to get here."""
-MAX_BATCH_TRIES = 2
-"""Sessions that may break off before a command has begun; then it gets one of its own, which says what is wrong."""
+EVENT_LOOP_TURNS = 3  # turns that concurrent callers need to queue their commands
+MAX_BATCH_TRIES = 2  # sessions that may break off before a command begins; then it runs alone, which shows the error
 
 
 @dataclass(eq=False, slots=True)
 class _WaitingCommand:
-    """A command that somebody waits for."""
-
     asked: BatchCommand
     answer: asyncio.Future[CommandResult]
     tries: int = 0
@@ -31,14 +24,14 @@ class _WaitingCommand:
 
 @dataclass(slots=True)
 class _HostQueue:
-    """What waits for one host. `plain`: its account runs no script, so every command has a session of its own."""
+    """One host's queue. `plain`: the account runs no script, so each command has a session of its own."""
 
     waiting: list[_WaitingCommand] = field(default_factory=list)
     lanes: set[asyncio.Task[None]] = field(default_factory=set)
     plain: bool = False
 
     def take_batch(self, lanes: int) -> list[_WaitingCommand]:
-        """The next ones for a session. They are taken from all over the queue, since neighbours are often alike in what they cost."""
+        """Spread over the queue, because neighbours often cost alike."""
         self.waiting = [one for one in self.waiting if not one.answer.done()]
         alone = next((one for one in self.waiting if self.plain or one.tries >= MAX_BATCH_TRIES or not one.asked.can_share_session), None)
         if alone:
@@ -50,14 +43,14 @@ class _HostQueue:
         return taken
 
     def requeue(self, left: Sequence[_WaitingCommand]) -> None:
-        """What a session did not come to waits again, in front."""
+        """Put unstarted commands back to the front."""
         for one in left:
             one.tries += 1
         self.waiting[:0] = left
 
 
 class BatchingSshTransport:
-    """`tools.transport.Transport` for looking: over `ssh`, whose connections and sessions it shares; whoever opened that closes it, last."""
+    """`Transport` for read-only commands over a shared `ssh`, which its owner closes."""
 
     clock = "real"
 
@@ -66,7 +59,6 @@ class BatchingSshTransport:
         self._queues: defaultdict[str, _HostQueue] = defaultdict(_HostQueue)
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
-        """See `Transport.run`."""
         queue = self._queues[host]
         one = _WaitingCommand(BatchCommand(tuple(argv), timeout, cap), asyncio.get_running_loop().create_future())
         queue.waiting.append(one)
@@ -77,11 +69,9 @@ class BatchingSshTransport:
         return await one.answer
 
     def reached(self, host: str) -> bool:
-        """Whether the host has let us in."""
         return self._ssh.reached(host)
 
     async def aclose(self) -> None:
-        """Begin nothing more."""
         lanes = [lane for queue in self._queues.values() for lane in queue.lanes]
         for one in (one for queue in self._queues.values() for one in queue.waiting):
             one.answer.cancel()
@@ -90,7 +80,6 @@ class BatchingSshTransport:
         await asyncio.gather(*lanes, return_exceptions=True)
 
     async def _run_lane(self, host: str, queue: _HostQueue) -> None:
-        """One session after another, while anything waits."""
         for _ in range(EVENT_LOOP_TURNS):
             await asyncio.sleep(0)
         while taken := queue.take_batch(self._most):
@@ -113,9 +102,7 @@ class BatchingSshTransport:
                 heard(0, await self._ssh.run(host, alone.asked.argv, timeout=alone.asked.timeout, cap=alone.asked.cap))
                 return
             ended = await self._ssh.run_batch(host, [one.asked for one in taken], heard)
-        except (
-            Exception
-        ) as why:  # whatever it is, it is for those who asked; a host that lets nobody in is not tried again for those who wait
+        except Exception as why:  # callers get any exception; an unreachable host is not retried for queued commands
             queued = queue.waiting if isinstance(why, Unreachable) else []
             queue.waiting = [one for one in queue.waiting if one not in queued]
             for one in (*taken, *queued):
@@ -127,7 +114,7 @@ class BatchingSshTransport:
 
 
 def _cancel_when_unwanted(taken: Sequence[_WaitingCommand], session: asyncio.Task[None]) -> None:
-    """A session goes on only while somebody waits for what it has still to say."""
+    """Cancel the session once all callers have left."""
 
     def leave(answer: asyncio.Future[CommandResult]) -> None:
         if answer.cancelled() and all(one.answer.done() for one in taken):

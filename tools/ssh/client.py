@@ -1,8 +1,9 @@
-"""The only opener of connections. Host keys are always verified, nothing is read from ~/.ssh/config or an agent, and every word of an argv is quoted once.
+"""SSH client, the only opener of connections.
 
-What asyncssh does not do by itself is done here: a lost connection is told from an ended command, output is capped while it is read,
-a time limit ends the remote process too, and sshd's random early drops (MaxStartups) and refused sessions (MaxSessions) are answered by
-backing off.
+Verifies host keys always; ignores ~/.ssh/config and agents; quotes every word once.
+
+Adds to asyncssh: lost connections told from ended commands, output caps while reading, time limits that end the remote
+process too, and back-off when sshd drops connections (MaxStartups) or refuses sessions (MaxSessions).
 """
 
 import asyncio
@@ -38,36 +39,33 @@ from tools.transport import AccessBarrier, CommandResult, Unreachable
 
 T = TypeVar("T")
 
+# Tried first, before asyncssh's defaults: ChaCha20-Poly1305 costs asyncssh three times the CPU per packet of AES-GCM.
 PREFERRED_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
-"""Asked for first, the rest as asyncssh has it: ChaCha20-Poly1305 costs asyncssh three times the CPU of a packet sealed by AES-GCM."""
 
+# Refusals until the caller gets an error. Each refusal lowers the concurrency, so it soon is not the cause.
 MAX_SESSION_REFUSALS = 10
-"""How often a session may be refused before that is told. Each time fewer are asked for at once, so it is not their number for long."""
 
-MAX_HANDSHAKES = 50  # SSH connections that are being opened at once
+MAX_HANDSHAKES = 50  # connections being opened at once
 
-SESSION_GAIN = 0.1
-"""MaxSessions does not move: one more than sshd allowed is tried again after some tens of commands, not after a few."""
+SESSION_GAIN = 0.1  # MaxSessions is fixed, so a wider limit is probed after tens of commands, not after a few.
 
+# Prefix of every command, for any account shell. Debian's sshd sets no sbin, where ibstat, modinfo and dkms are. The
+# site's own PATH comes first.
 SET_PATH_SCRIPT = 'export PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; exec "$@"'
-"""Put before every argv, as the shell of the account may be any: Debian's sshd gives no sbin, where ibstat, modinfo and dkms live. What a site
-put on the account's own PATH comes first."""
 
 
 SINGLE_SESSION_OPTIONS: Mapping[str, Any] = {"stdin": asyncssh.DEVNULL, "env": {"LC_ALL": "C"}}
-BATCH_SESSION_OPTIONS: Mapping[str, Any] = {"stdin": asyncssh.PIPE}
-"""How sessions are opened: of one command, and of the script of several, which sets its own language."""
+BATCH_SESSION_OPTIONS: Mapping[str, Any] = {"stdin": asyncssh.PIPE}  # without env: the batch script sets LC_ALL itself
 
 
 @dataclass(frozen=True, slots=True)
 class SshLimits:
-    """Numbers an operator may have to change for their sshd and bastions.
+    """Limits to tune for the site's sshd and bastions.
 
-    `sessions`: commands at once on one connection. OpenSSH's MaxSessions is 10, and it frees a session only in the turn of its loop after
-    the one in which that ended: with five, five that end and the five that follow are still no more than ten. An sshd that allows fewer
-    is met with fewer.
-    `handshakes`: connections being opened at once, in all and `per_bastion` (OpenSSH drops at random from MaxStartups 10 on); both are
-    upper bounds, and where an sshd drops connections fewer are opened (`tools.ssh.admission`).
+    `sessions`: concurrent commands per connection. OpenSSH's MaxSessions is 10 and frees a session one loop turn late,
+    so five ending plus five starting stay within it; a stricter sshd lowers the number.
+    `handshakes`, `per_bastion`: connections being opened, in total and per bastion (OpenSSH drops at random from
+    MaxStartups 10 on); drops lower them.
     """
 
     sessions: int = 5
@@ -81,7 +79,7 @@ class SshLimits:
 
 
 class SshTransport:
-    """`tools.transport.Transport` over asyncssh: one connection a host, kept and re-used."""
+    """`Transport` over asyncssh, one persistent connection per host."""
 
     clock = "real"
 
@@ -95,22 +93,23 @@ class SshTransport:
 
     @property
     def sessions(self) -> int:
-        """How many commands may run at once on a host."""
         return self._limits.sessions
 
     def reached(self, host: str) -> bool:
-        """Whether there is a connection to the host."""
+        """Return whether the host is connected."""
         line = self._lines.get(host)
         return line is not None and line.connection is not None and not line.connection.is_closed()
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
-        """See `Transport.run`. BadRange-proof: a host that is not in the inventory is refused, not resolved."""
+        """Run one command. A host outside the inventory is refused, not resolved."""
         command = build_remote_command(argv, timeout)
         return await self._run_in_session(host, command, lambda process: self._collect_output(process, timeout, cap))
 
     async def run_batch(self, host: str, asked: Sequence[BatchCommand], heard: CommandCallback) -> SessionEnd:
-        """Several that only look, one after another in one session; `heard` is told of each as it ends, however that came. Those that it is
-        not told of were not begun. Raises Unreachable."""
+        """Run read-only commands in one session. Raises Unreachable.
+
+        Each command's result goes to the callback; commands without a result did not begin.
+        """
         number = create_delimiter()
 
         async def listen(process: RemoteProcess) -> SessionEnd:
@@ -122,7 +121,7 @@ class SshTransport:
     async def _run_in_session(
         self, host: str, command: str, watch: Callable[[RemoteProcess], Awaitable[T]], options: Mapping[str, Any] = SINGLE_SESSION_OPTIONS
     ) -> T:
-        """What `watch` makes of a command, once a session for it could be had."""
+        """Retry refused sessions."""
         row = self._inventory.hosts.get(host)
         if row is None:
             raise Unreachable(host, "not in the inventory", barrier=AccessBarrier.SITE)
@@ -153,7 +152,7 @@ class SshTransport:
         self._bastions.clear()
 
     async def fingerprint(self, host: str) -> str:
-        """SHA-256 fingerprint of the host key that the connection was verified against."""
+        """Return the SHA-256 fingerprint of the verified host key."""
         row = self._inventory.hosts[host]
         line = self._get_host_connection(host)
         key = (await self._connect_host(row, line)).get_server_host_key()
@@ -172,7 +171,7 @@ class SshTransport:
         return await line.get_connection(dial)
 
     async def _connect_bastion_of(self, host: Host) -> Connection:
-        """The bastion; that it lets nobody through says nothing of the hosts behind it."""
+        """A failing bastion says nothing about the hosts behind it, hence SITE."""
         try:
             return await self._connect_bastion(host)
         except Unreachable as why:
@@ -190,7 +189,7 @@ class SshTransport:
         return await line.get_connection(dial)
 
     def _get_admission(self, host: Host) -> AdmissionControl:
-        """Shared by all hosts behind one bastion, else by all names of one sshd."""
+        """Return the limit of the bastion, else of the sshd, shared by all its names."""
         door = host.jump or f"{host.address}:{host.port}"
         most = self._limits.per_bastion if host.jump else self._limits.handshakes
         return self._admissions.setdefault(door, AdmissionControl(most))
@@ -198,7 +197,7 @@ class SshTransport:
     async def _open_connection(
         self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None, admission: AdmissionControl
     ) -> Connection:
-        """Connect; sshd's early drops are retried more slowly, with growing, jittered pauses; refusals are not."""
+        """Retry sshd's early drops with growing, jittered pauses, but not refusals."""
         for attempt in range(1, self._limits.attempts + 1):
             async with admission.slot() as slot, self._handshakes:
                 try:
@@ -238,7 +237,7 @@ class SshTransport:
 
 
 async def _open_session(connection: Connection, host: str, command: str, options: Mapping[str, Any]) -> RemoteProcess | None:
-    """The command begun; None where sshd opened no session for it, so that nothing has run and it may be tried again."""
+    """Return None if sshd refused the session: nothing ran, so a retry is safe."""
     try:
         return await connection.create_process(command, encoding=None, **options)
     except asyncssh.ChannelOpenError as why:
@@ -250,12 +249,12 @@ async def _open_session(connection: Connection, host: str, command: str, options
 
 
 def build_remote_command(argv: Sequence[str], limit: float) -> str:
-    """The one line sshd gets: a remote time limit and a whole PATH around the argv, every word quoted."""
+    """Return sshd's command line: time limit, full PATH, quoted argv."""
     return shlex.join(("timeout", "-k", "2", f"{limit:g}", "sh", "-c", SET_PATH_SCRIPT, "sh", *argv))
 
 
 def _load_known_hosts(host: Host) -> asyncssh.SSHKnownHosts:
-    """The host keys of its file, read again only when that has changed: else a thousand connections would read a thousand keys each."""
+    """Cached until the file changes: a thousand connections would parse it a thousand times."""
     path = Path(host.known_hosts or Path.home() / ".ssh" / "known_hosts")
     try:
         about = path.stat()
@@ -290,13 +289,13 @@ def _build_options(host: Host, limits: SshLimits) -> dict[str, object]:
 
 
 async def _wait_closed(connection: Connection) -> None:
-    """A peer that does not answer is not waited for."""
+    """Wait at most 2 s: the peer may not answer."""
     with contextlib.suppress(Exception):
         await asyncio.wait_for(connection.wait_closed(), 2)
 
 
 def _explain_untrusted_key(name: str, address: str, port: int, options: Mapping[str, object], why: Exception) -> Unreachable:
-    """Whether known_hosts has no key of this host, or another than it shows: the one is an omission, the other may be an attack."""
+    """Tell an unlisted key (an omission) from a changed one (possibly an attack)."""
     known, called = options["known_hosts"], str(options["host_key_alias"] or address)
     assert isinstance(known, asyncssh.SSHKnownHosts)
     if any(known.match(called, address, port)):

@@ -1,4 +1,4 @@
-"""One host's connection. All who need it opened share one attempt and how that ended, so a dead host costs one wait, not one a command."""
+"""One host's connection. Callers share one attempt and its outcome: a dead host costs one wait, not one per command."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -14,14 +14,14 @@ Connection = asyncssh.SSHClientConnection
 
 @dataclass(slots=True)
 class HostConnection:
-    """A connection that may have to be opened, and the slots of its sessions."""
+    """A connection, opened on demand, and its session slots."""
 
     sessions: AdmissionControl
     opening: asyncio.Task[Connection] | None = None
     connection: Connection | None = None
 
     async def get_connection(self, dial: Callable[[], Coroutine[Any, Any, Connection]]) -> Connection:
-        """The connection as it is, or as `dial` makes it."""
+        """Return the open connection, or open one with `dial`."""
         if self.connection is not None and not self.connection.is_closed():
             return self.connection
         if self.opening is None or self.opening.done():
@@ -30,7 +30,6 @@ class HostConnection:
         return await asyncio.shield(self.opening)
 
     async def cancel_opening(self) -> None:
-        """Open nothing more."""
         if self.opening is not None:
             self.opening.cancel()
             await asyncio.gather(self.opening, return_exceptions=True)

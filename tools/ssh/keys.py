@@ -1,4 +1,4 @@
-"""The key that RackMedic shows to the nodes: made once, private to whoever runs it."""
+"""RackMedic's SSH key, created once, readable by its owner only."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ COMMENT = "rackmedic"
 
 
 def get_public_key_line(key: Path) -> str:
-    """What stands in `authorized_keys` for the private key at `key`; a new Ed25519 key where there is none. Raises OSError, ValueError."""
+    """Return the `authorized_keys` line; create an Ed25519 key if missing. Raises OSError, ValueError."""
     if not key.exists():
         _create_key(key)
     try:

@@ -1,7 +1,4 @@
-"""SSH for a process that seldom asks a host: the library that speaks it is imported at the first command, apart from the loop.
-
-A front end looks at a host only when somebody decides something there; until then it is spared some twelve MiB.
-"""
+"""SSH transport that imports asyncssh at the first command, in a thread. Saves a front end about 12 MiB until then."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LazySshTransport:
-    """`tools.ssh.client.SshTransport` as `build` makes it, once."""
+    """Proxy of the SshTransport that `build` creates once."""
 
     clock = "real"
 
@@ -23,15 +20,12 @@ class LazySshTransport:
         self._building: asyncio.Task[SshTransport] | None = None
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
-        """See `Transport.run`."""
         return await (await self._get_transport()).run(host, argv, timeout=timeout, cap=cap)
 
     async def fingerprint(self, host: str) -> str:
-        """See `SshTransport.fingerprint`."""
         return await (await self._get_transport()).fingerprint(host)
 
     async def aclose(self) -> None:
-        """Close what was opened."""
         if self._building is not None:
             await (await self._get_transport()).aclose()
 

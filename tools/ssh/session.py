@@ -1,4 +1,4 @@
-"""Reading what a session says, within limits: of time, of bytes, and of a peer that is gone."""
+"""Read an SSH session's output within limits of time and bytes, tolerating a lost peer."""
 
 import asyncio
 import contextlib
@@ -12,26 +12,25 @@ from tools.ssh.batch import BatchCommand, BatchOutputParser, CommandOutput
 from tools.transport import CommandResult
 
 RemoteProcess = asyncssh.SSHClientProcess[bytes]
-CommandCallback = Callable[[int, CommandResult], None]
-"""Told of each command of a session as it ends, by its place."""
+CommandCallback = Callable[[int, CommandResult], None]  # called with each command's index and result as it ends
 
+# exit statuses of coreutils' `timeout -k`: limit reached (124), or killed (128+9)
 TIMEOUT_STATUSES = frozenset({124, 137})
-"""What coreutils' `timeout -k` exits with when the limit ended the command (124) or the kill was needed (128+9)."""
 
 READ_BLOCK_BYTES = 64 * 1024
+# bytes of the session's own stderr that are read; a noisier shell blocks until its time limit
 MAX_NOISE_BYTES = 1 << 20
-"""Bytes beside the answers that are read at all; a shell that says more is left to wait, until its time is up."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEnd:
-    """How a session of several commands ended. `refused`: by itself, before its script began."""
+    """How a session ended. `refused`: before its script began."""
 
     refused: bool = False
 
 
 async def read_capped(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[bytes, bool]:
-    """At most `cap` bytes, and whether there was more. A connection lost on the way ends the reading; the missing exit status tells of it."""
+    """Return at most `cap` bytes, and whether there was more. A lost connection ends the read without exit status."""
     parts: list[bytes] = []
     size = 0
     with contextlib.suppress(asyncssh.Error, OSError):
@@ -44,8 +43,7 @@ async def read_capped(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[byte
 async def collect_batch_output(
     process: RemoteProcess, answers: BatchOutputParser, asked: Sequence[BatchCommand], grace: float, heard: CommandCallback
 ) -> SessionEnd:
-    """Each answer as it ends. A session that breaks off, or whose command does not keep its limit, ends with that command; those after it
-    were not begun."""
+    """Report each answer. A broken session or an overlong command ends it; later commands did not begin."""
     noise = asyncio.create_task(read_capped(process.stderr, MAX_NOISE_BYTES))
     listener = _BatchListener(answers, asked, heard)
     loop = asyncio.get_running_loop()
@@ -69,14 +67,12 @@ async def collect_batch_output(
 
 
 class _BatchListener:
-    """Which command is at work, and since when."""
-
     def __init__(self, answers: BatchOutputParser, asked: Sequence[BatchCommand], heard: CommandCallback) -> None:
         self._answers, self._asked, self._heard = answers, asked, heard
         self.at, self._since = 0, monotonic()
 
     def feed(self, data: bytes) -> bool:
-        """Whether a command ended with these bytes."""
+        """Return whether a command ended."""
         before = self.at
         for said in self._answers.feed(data):
             if self.at < len(self._asked):
@@ -84,7 +80,7 @@ class _BatchListener:
         return self.at > before
 
     def record_break_off(self, *, timed_out: bool) -> None:
-        """Nobody knows how the command at work ended, so it is not begun again."""
+        """The current command's end is unknown, so it must not be started again."""
         cap, so_far = self._asked[self.at].cap, self._answers.get_partial_output()
         self._report_command(
             CommandResult(so_far[:cap], b"", None, monotonic() - self._since, truncated=len(so_far) > cap, timed_out=timed_out)
@@ -96,21 +92,21 @@ class _BatchListener:
 
 
 def _build_result(said: CommandOutput, asked: BatchCommand, seconds: float) -> CommandResult:
-    """A shell says of a command that was killed what it says of one that `timeout` had to kill; only the time tells them apart."""
+    """A killed command and one that `timeout` killed both give 137; only elapsed time tells them apart."""
     cut, status = len(said.stdout) > asked.cap, said.exit_status
     late = status in TIMEOUT_STATUSES and (status == min(TIMEOUT_STATUSES) or seconds * 2 >= asked.timeout)
     return CommandResult(said.stdout[: asked.cap], said.stderr, None if cut else status, seconds, truncated=cut, timed_out=late)
 
 
 async def _read_block(stream: asyncssh.SSHReader[bytes]) -> bytes:
-    """What comes next; nothing at the end, however that came."""
+    """Return b"" at the end or on a lost connection."""
     with contextlib.suppress(asyncssh.Error, OSError):
         return await stream.read(READ_BLOCK_BYTES)
     return b""
 
 
 async def end_process(process: RemoteProcess) -> None:
-    """Ask the remote process to stop, then make it, then let the channel go."""
+    """Terminate, kill after 1 s, close the channel."""
     with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
         process.terminate()
         try:
@@ -121,7 +117,7 @@ async def end_process(process: RemoteProcess) -> None:
 
 
 async def read_remaining_stderr(errors: asyncio.Task[tuple[bytes, bool]]) -> bytes:
-    """What stderr held once the command is over; a channel that stays open is not waited for."""
+    """Wait at most 0.5 s for an open channel."""
     done, _ = await asyncio.wait({errors}, timeout=0.5)
     if not done:
         errors.cancel()

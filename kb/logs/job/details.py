@@ -1,4 +1,4 @@
-"""What an error line carries beyond its class: whose memory it was, which peer, which collective."""
+"""Details of an error line beyond its class: memory owner, peer, collective."""
 
 import re
 from collections.abc import Mapping
@@ -12,13 +12,14 @@ _TOTAL_PATTERN = re.compile(r"total capacity of ([\d.]{1,9}) GiB|([\d.]{1,9}) Gi
 _FREE_PATTERN = re.compile(r"(?:of which )?([\d.]{1,9}) ([GM])iB (?:is )?free")
 _RESERVED_PATTERN = re.compile(r"([\d.]{1,9}) ([GM])iB reserved in total")
 _GPU_PATTERN = re.compile(r"\bGPU (\d{1,2})\b")
+# memory of other processes below which they are not the reason (contexts of other ranks, monitoring)
 _MAX_FOREIGN_GIB = 4.0
-"""GiB that another process may hold without being the reason (contexts of other ranks, monitoring)."""
 _SIGNAL_NUMBERS = {
     "segmentation fault": 11, "sigsegv": 11, "address not mapped": 11, "bus error": 7, "sigbus": 7, "illegal instruction": 4, "sigill": 4,
     "floating point exception": 8, "floating-point exception": 8, "sigfpe": 8, "sigsys": 31,
 }  # fmt: skip
 _NUMBER_PATTERN = re.compile(r"(?:signal|code|status|exited with)(?: number)?[ :=(]{0,8}(?:is |was |of )?(-?\d{1,3})\b")
+# glibc's messages about corrupted memory, followed by an abort
 _HEAP_ERROR_TEXTS = (
     "stack smashing",
     "double free",
@@ -28,12 +29,11 @@ _HEAP_ERROR_TEXTS = (
     "malloc_consolidate",
     "munmap_chunk",
 )
-"""How glibc says that a program damaged its own memory; it then aborts."""
 NUMERIC_GROUPS = frozenset({"seq", "work", "enqueued", "completed", "timeout_ms", "status", "vendor_err", "joined", "expected", "port"})
 
 
 def build_error_attrs(cause: str, found: Mapping[str, Any], line: str) -> dict[str, Any]:
-    """The pattern's groups under their plain names, numbers as numbers, and what the class adds."""
+    """Return the groups under plain names, numbers converted, plus the class's attributes."""
     attrs = {
         (plain := name.rstrip("234")): number if plain in NUMERIC_GROUPS and (number := parse_integer(given)) is not None else given
         for name, given in found.items()
@@ -46,7 +46,7 @@ def build_error_attrs(cause: str, found: Mapping[str, Any], line: str) -> dict[s
 
 
 def _find_signal(line: str) -> int | None:
-    """The number of the signal that ended a program: by its name, its number, or 128 and more as an exit code."""
+    """From its name, number, or an exit code above 128."""
     low = line.lower()
     for name, number in _SIGNAL_NUMBERS.items():
         if name in low:
@@ -58,10 +58,10 @@ def _find_signal(line: str) -> int | None:
 
 
 def _parse_memory(line: str) -> dict[str, Any]:
-    """PyTorch names the other processes only where it can see them; before 2.1 it gives totals, and what is missing is somebody else's."""
+    """PyTorch lists visible processes only; before 2.1 only totals, whose remainder is foreign."""
     others = [(_convert_to_gib(size, unit), int(pid)) for pid, size, unit in _OTHER_PATTERN.findall(line)]
     if others and not _OWN_PATTERN.search(line):
-        others.remove(max(others))  # without a clause of its own the largest is this process
+        others.remove(max(others))  # without a "this process" clause the largest is this process
     other, pid = max(others, default=(0.0, 0))
     other = max(other, 0.0 if others or _OWN_PATTERN.search(line) else _compute_unaccounted_gib(line))
     attrs: dict[str, Any] = {"own": other < _MAX_FOREIGN_GIB}

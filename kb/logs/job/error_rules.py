@@ -1,6 +1,6 @@
-"""Which line of a job's log is which error: one row a sign, the first that matches has the line.
+"""Classify lines of a job's log; the first matching row wins.
 
-Named groups become attributes. A row's needles are cheap necessary conditions; a row without a pattern is its needles alone.
+Named groups become attributes. Needles are cheap necessary conditions; a row without a pattern matches on them alone.
 """
 
 import re
@@ -13,16 +13,15 @@ from kb.scan import Needles, zero_digits
 
 @dataclass(frozen=True, slots=True)
 class ErrorRule:
-    """`cause` is the class id of the error."""
+    """One row. `cause` is the class id."""
 
     cause: str
     needles: tuple[str, ...]
     pattern: re.Pattern[str] | None = None
-    zeroed: tuple[str, ...] = ()
-    """The needles as they stand in a line whose digits are zeros."""
+    zeroed: tuple[str, ...] = ()  # the needles with digits replaced by zeros
 
     def match_line(self, line: str) -> Mapping[str, Any] | None:
-        """The attributes of the error, or None when the line is not this one."""
+        """Return the attributes, or None."""
         for needle in self.needles:
             if needle in line:
                 break
@@ -41,10 +40,8 @@ def _build_rule(cause: str, *needles: str, pattern: str = "") -> ErrorRule:
 _PEER = r"(?P<peer>[\w.:\[\]-]{1,80}?(?:<\d{1,5}>)?)"
 _EXIT = r"(?i:\bexit ?_?(?:code|status) {0,4}(?:[:=]|is|was|of)? {0,3}\(?|exited with (?:exit )?(?:code |status )?)"
 _CRASH = r"Segmentation fault|Bus error|Illegal instruction|Floating[ -]point exception"
-_CRASHING = r"(?:4|5|7|8|11|31)"
-"""Numbers of the signals by which a program that is broken ends: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS."""
-_EXITS = r"(?:132|133|135|136|139|159)"
-"""The same as the exit code of a shell: 128 and the signal."""
+_CRASHING = r"(?:4|5|7|8|11|31)"  # SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS
+_EXITS = r"(?:132|133|135|136|139|159)"  # the same as shell exit codes: 128 plus the signal
 _COLLECTIVE = r"(?:SeqNum=(?P<seq>\d{1,12}), )?OpType=(?P<op>\w{1,40})"
 
 ERROR_RULES = (
@@ -61,7 +58,7 @@ ERROR_RULES = (
     _build_rule("time_limit", "DUE TO TIME LIMIT", "due to time limit", "TIMEOUT ***", "time limit exhausted"),
     _build_rule("cancelled", "CANCELLED AT", "CANCELLED by", "CANCELLED BY",
          pattern=r"\*\*\* (?P<what>JOB|STEP) .{1,160}CANCELLED AT [\dT:-]{10,20}(?: \*\*\*|$)|CANCELLED [bB][yY] (?P<uid>\d{1,10})\b"),
-    # storage before NCCL: a full disk speaks in many voices
+    # storage before NCCL: a full disk also causes NCCL errors
     _build_rule("nccl_shm_failed", "posix_fallocate failed", "failed to extend /dev/shm", "shm/nccl-", "shared memory segment /dev/shm",
          pattern=r"fallocate failed|failed to extend|Error while (?:creating|attaching)|No space left"),
     _build_rule("dataloader_shm", "insufficient shared memory", "unable to open shared memory object", "unable to write to file </torch_",
@@ -104,7 +101,7 @@ ERROR_RULES = (
     _build_rule("cudnn_failed", "CUDNN_STATUS_EXECUTION_FAILED", "CUDNN_STATUS_INTERNAL_ERROR",
          pattern=r"(?P<status>CUDNN_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)\w{0,40})"),
     _build_rule("cudnn_not_initialized", "CUDNN_STATUS_", "cuDNN version incompatibility", "cuDNN error", pattern=r"(?P<status>CUDNN_STATUS_\w{1,60})|cuDNN "),
-    # a cuBLAS error may hide behind an OOM line above it; it has its own class because G03 looks like this
+    # a cuBLAS error may follow an OOM line; it has its own class because G03 looks like this
     _build_rule("cublas_failed", "CUBLAS_STATUS_", pattern=r"(?P<status>CUBLAS_STATUS_(?!SUCCESS)\w{1,60})"),
     # NCCL and the process group
     _build_rule("collective_desync", "mismatch between collectives", "is running collective: CollectiveFingerPrint", "ollective sequence number",
@@ -201,7 +198,7 @@ ERROR_RULES = (
          pattern=r"[Gg]rad(?:ient)?[_ -]?[Nn]orm[\"' ]{0,3}[ \t:=]{1,4}"
                  r"(?P<norm>inf|nan|\d{4,}(?:\.\d+)?(?:e[+-]?\d+)?|\d(?:\.\d+)?e\+?0?[3-9]\b|\d(?:\.\d+)?e\+?[1-9]\d)|"
                  r"(?i:gradients? norm explo)"),
-    # how processes end; last, because every launcher says it after the cause
+    # exits of processes; last, because launchers report them after the cause
     _build_rule("host_killed", "Killed", "SIGKILL", "xitcode", "xit code", "XIT CODE", "xit status", "xit_code", "xitCode", "xited with", "ignal 9", "ignal: 9",
          "ignal: K", "SIGNAL: 9",
          pattern=rf"^(?:.{{0,80}}[\s:])?Killed\b(?! process)|SIGKILL|{_EXIT}(?:-9|137)\b|(?i:\bsignal[ :=(]{{1,3}})(?:9\b|Killed)"),
@@ -223,19 +220,18 @@ ERROR_RULES = (
          pattern=rf"SIGTERM|(?i:signal)[ :=(]{{1,3}}15\b|SignalException|{_EXIT}(?:-15|143)\b|^(?:.{{0,40}}[:\s])?Terminated$"),
 )  # fmt: skip
 
+# prefilter, because every metrics line names a gradient norm
 EXPLODING_GRADIENT_PATTERN = re.compile(
     r"[Gg]rad(?:ient)?[_ -]?[Nn]orm[\"' ]{0,3}[ \t:=]{1,4}(?:inf|nan|NaN|\d{4}|\d(?:\.\d{1,16})?e\+)|[Gg]radients? (?:norm )?explo|[Ee]xploding grad"
 )
-"""Every line of metrics names a gradient norm: only these are worth a look."""
 NEEDLES = tuple(dict.fromkeys(needle for row in ERROR_RULES for needle in row.needles if needle != "grad"))
+# printed by other ranks after one has failed; an error of its own if alone
 CONSEQUENCE_CAUSES = frozenset({"nccl_timeout", "nccl_remote_exited", "sigterm", "aborted", "cancelled"})
-"""What the other ranks say once one has failed. Alone, each of them is an error of its own."""
+# a cause unless another rank failed before
 AMBIGUOUS_CAUSES = frozenset({"nccl_ib_error", "rendezvous_timeout", "nccl_connection_refused", "host_killed", "nccl_init_failed"})
-"""A cause, unless another rank failed before."""
+# worth reporting, but the run continues
 NON_FATAL_CAUSES = frozenset({"loss_nan", "grad_explodes", "storage_throttled"})
-"""Worth knowing; the run goes on."""
-HINT_CAUSES = frozenset({"nccl_net_socket", "nccl_gdr_disabled"})
-"""What NCCL chose: evidence, but nobody failed."""
+HINT_CAUSES = frozenset({"nccl_net_socket", "nccl_gdr_disabled"})  # NCCL's choices: evidence without a failure
 
 
 _RULE_PLACES = {
@@ -245,14 +241,14 @@ _ZEROED_NEEDLES = Needles(_RULE_PLACES)
 
 
 def list_eligible_rules(line: str) -> tuple[ErrorRule, ...]:
-    """The rows that may have a line whose digits are zeros, and every other line that becomes the same."""
+    """Return rows that may match a line with zeroed digits."""
     return tuple(
         ERROR_RULES[place] for place in sorted({place for needle in _ZEROED_NEEDLES.find_in_line(line) for place in _RULE_PLACES[needle]})
     )
 
 
 def classify_line(line: str, rows: Iterable[ErrorRule] = ERROR_RULES) -> tuple[str, Mapping[str, Any]] | None:
-    """The class of an error line and what it carries, or None. `rows`: those that may have it, where they are known."""
+    """Return class and attributes, or None."""
     for row in rows:
         found = row.match_line(line)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Who failed first: of all ranks' errors, which is the cause and which are its echoes."""
+"""Find the first failure among all ranks' errors, and its consequences."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,12 +8,11 @@ from datetime import datetime, timedelta
 from kb.logs.event import LogEvent
 from kb.logs.job.error_rules import AMBIGUOUS_CAUSES, CONSEQUENCE_CAUSES, HINT_CAUSES, NON_FATAL_CAUSES
 
-_MAX_CLOCK_SKEW = timedelta(seconds=120)
-"""Clocks of two nodes may differ this much before their order says anything."""
+_MAX_CLOCK_SKEW = timedelta(seconds=120)  # clock difference of two nodes within which their order means nothing
 
 
 def mark_first_error(events: Sequence[LogEvent]) -> list[LogEvent]:
-    """The events, each with `first` (it is the cause) and `consequence` (it follows from the first)."""
+    """Set `first` (the cause) and `consequence`."""
     events = _keep_outliers(events)
     events = [*events, *_find_desync(events)]
     first = _prefer_rank_error(_find_first(events), events)
@@ -23,7 +22,7 @@ def mark_first_error(events: Sequence[LogEvent]) -> list[LogEvent]:
 
 
 def _find_first(events: Sequence[LogEvent]) -> LogEvent | None:
-    """By time, then by order. An error of its own beats one that may be an echo, unless the clock says that the echo came first."""
+    """A definite error beats a possible echo, unless the echo is dated earlier."""
     errors = [event for event in events if event.value not in HINT_CAUSES]
     firm = [event for event in errors if event.value not in NON_FATAL_CAUSES and not event.attrs.get("warning")]
     own = _find_earliest([event for event in firm if event.value not in CONSEQUENCE_CAUSES | AMBIGUOUS_CAUSES])
@@ -35,7 +34,7 @@ def _find_first(events: Sequence[LogEvent]) -> LogEvent | None:
 
 
 def _prefer_rank_error(first: LogEvent | None, events: Sequence[LogEvent]) -> LogEvent | None:
-    """A launcher says how a rank ended without its number, and has the time that the rank's own word lacks: that word then is the cause."""
+    """The launcher's report lacks the rank number."""
     if first is None or first.value != "crash_signal" or first.attrs.get("rank") is not None:
         return first
     signal = first.attrs.get("signal")
@@ -64,7 +63,7 @@ def _is_before(one: datetime | None, other: datetime | None) -> bool:
 
 
 def _keep_outliers(events: Sequence[LogEvent]) -> list[LogEvent]:
-    """A flight recorder lists what every rank was doing: only the ranks in the minority say something, and what the others did."""
+    """A flight recorder lists all ranks: keep the minority, with the others' operation."""
     rows = [event for event in events if event.value == "collective_desync" and "op" in event.attrs and "others" not in event.attrs]
     usual = Counter(event.attrs["op"] for event in rows).most_common(1)
     if len(rows) < 2 or not usual:
@@ -78,7 +77,7 @@ def _keep_outliers(events: Sequence[LogEvent]) -> list[LogEvent]:
 
 
 def _find_desync(events: Sequence[LogEvent]) -> list[LogEvent]:
-    """Watchdogs that name the same sequence number but not the same operation: the rank in the minority left the common path."""
+    """The rank whose watchdog names another operation for the common sequence number."""
     if any(event.value == "collective_desync" for event in events):
         return []
     waits = [event for event in events if event.value == "nccl_timeout" and {"seq", "op"} <= event.attrs.keys()]

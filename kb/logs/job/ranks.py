@@ -1,12 +1,12 @@
-"""Which rank wrote a job's log line: from the line's own tag, or from the name of its file."""
+"""Find a log line's rank from its tag or its file name."""
 
 import re
 
+# Launchers' line tags. Exactly one group matches, and no digit value matters, so zeroed lines match alike.
 RANK_TAG_PATTERN = re.compile(
     r"\s{0,8}(?:\[rank ?(\d{1,6})\]:?|\[Rank (\d{1,6})\]:?|\[default(\d{1,4})\]:|\[\d{1,4},(\d{1,6})\](?:<std(?:err|out)>)?:|"
     r"\[(\d{1,6})\]:? |Rank (\d{1,6})\]?:|rank ?(\d{1,6}):|(\d{1,5}): (?=\S))"
 )
-"""What a launcher puts before a rank's lines. One group is set, and nothing depends on which digits there are."""
 _INSIDE_PATTERN = re.compile(
     r"(?:\[PG [^\]]{0,60}Rank (\d{1,6})\]|\[[Rr]ank (\d{1,6})\]|\bGlobal rank (\d{1,6})\b|\b[Rr]ank[ =:]{1,2}(\d{1,6})\b(?! and\b))"
 )
@@ -19,19 +19,19 @@ _FILE_PATTERN = re.compile(
 
 
 def parse_file_header(line: str) -> str | None:
-    """The path in a `tail -v` header, or None."""
+    """Return the path of a `tail -v` header, or None."""
     found = _HEADER_PATTERN.match(line) if line.startswith("==> ") else None
     return found[1] if found else None
 
 
 def get_rank_from_path(path: str) -> str | None:
-    """`/logs/4711/rank_8.log` → 8; torchrun's `attempt_0/5/stderr.log` → 5."""
+    """Return 8 for `/logs/4711/rank_8.log`, 5 for torchrun's `attempt_0/5/stderr.log`."""
     found = _FILE_PATTERN.search(path)
     return next((group for group in found.groups() if group is not None), None) if found else None
 
 
 def split_rank_tag(line: str) -> tuple[str | None, str]:
-    """The rank a launcher put before the line, and the line without its tag."""
+    """Return the tag's rank and the line without it."""
     found = RANK_TAG_PATTERN.match(line)
     if not found:
         return None, line
@@ -39,12 +39,12 @@ def split_rank_tag(line: str) -> tuple[str | None, str]:
 
 
 def find_rank_in_message(line: str) -> str | None:
-    """A rank that the message itself names (`[Rank 2]`, `[PG 0 Rank 2]`)."""
+    """Find the rank in `[Rank 2]` or `[PG 0 Rank 2]`."""
     found = _INSIDE_PATTERN.search(line[:2000]) if "ank" in line else None
     return next((str(int(group)) for group in found.groups() if group), None) if found else None
 
 
 def find_nccl_device(line: str) -> str | None:
-    """NCCL's own tag names the process's CUDA device: the rank only where a node runs the whole job and nothing better is known."""
+    """Return the CUDA device of NCCL's tag, a last resort: it is the rank only in single-node jobs."""
     found = _NCCL_PATTERN.search(line[:400])
     return found[1] if found else None

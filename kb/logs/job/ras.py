@@ -1,4 +1,4 @@
-"""NCCL's RAS client: which ranks of a communicator are behind the others. Its report has several lines; each rank's comes last.
+"""Reader for NCCL's RAS client: ranks that lag behind in their communicator. A report has several lines, ranks last.
 
 Communicator ranks have different AllReduce operation counts
 15 ranks have launched up to operation 8812
@@ -23,19 +23,18 @@ _RANK_PATTERN = re.compile(
     r"Rank (\d{1,7})(?: has (?:launched up to operation (\d{1,18})|(not) launched any operations))? -- "
     r"(?:GPU \S{1,20} managed by process \d{1,10} on node (?P<node>[\w.:\[\]-]{1,80})|\[process information not found\])"
 )
-_MAX_COUNTS = 64
-"""Counts of one report that are kept; the client groups ranks, so there are few."""
+_MAX_COUNTS = 64  # counts kept per report; the client groups ranks, so there are few
 
 
 class RasReader:
-    """Reads the lines of a report in their order."""
+    """Line by line reader of a report."""
 
     def __init__(self) -> None:
         self._operation: str | None = None
         self._counts: list[tuple[int, int]] = []
 
     def read_line(self, line: str) -> Mapping[str, Any] | None:
-        """Return what a rank that is behind carries: op, rank, node, launched, and what the others launched. None for every other line."""
+        """Return a lagging rank's op, rank, node, launched and others, or None."""
         if different := _DIFFERENT_PATTERN.search(line):
             self._operation, self._counts = different[1], []
             return None

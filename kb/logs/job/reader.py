@@ -1,7 +1,7 @@
-"""A job's log → typed errors of its ranks. The log may hold one rank, or many (`tail -v` headers, launcher tags), in whole or cut.
+"""Read a job's log, of one rank or many (`tail -v` headers, launcher tags), into typed errors per rank.
 
-The earliest failing rank is the cause; what the others print when it is gone is marked as a consequence. Everything here is written by the
-tenant's processes: low trust, never the kernel.
+The earliest failing rank is the cause; others' later errors are consequences. The tenant's processes write all of it:
+low trust, never the kernel.
 """
 
 import re
@@ -23,37 +23,32 @@ from kb.scan import DIGITS_TO_ZERO, MAX_LINE_CHARS, Needles
 
 NEEDED_TEXTS = ("==> ", "Traceback (most", "NCCL version ", *ras.NEEDLES, *NEEDLES)
 _NEEDED_NEEDLES = Needles(NEEDED_TEXTS)
+# launchers' reports that another process failed
 _LAUNCHER_EXCEPTIONS = frozenset(
     {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SystemExit", "KeyboardInterrupt"}
 )
-"""A launcher's report that somebody else failed."""
+# their reason may be in the lines below
 _VAGUE_EXCEPTIONS = frozenset(
     {"RuntimeError", "DistBackendError", "OSError", "AcceleratorError", "DistStoreError", "XlaRuntimeError", "InternalError"}
 )
-"""Exceptions whose first line may leave the reason to the lines below."""
-_MAX_LINE_KINDS = 1024
-"""Kinds of line of which it is remembered what they may be."""
-_CONTEXT_CHARS = 8192
-"""Characters before a line that are searched for the time it was written."""
+_MAX_LINE_KINDS = 1024  # cached line kinds
+_CONTEXT_CHARS = 8192  # searched before a line for its time
 _WHOLE = 1 << 24
-_MAX_CARRIED_BYTES = 1 << 20
-"""Bytes of an open traceback, and what came in between, that wait for what follows."""
+_MAX_CARRIED_BYTES = 1 << 20  # of an open traceback that wait for the next piece
 _MAX_TAGS = 100_000
+# distinct errors by rank, file and type; further ones are counted. A log can print any number of ranks.
 MAX_ERRORS = 4096
-"""Errors of a log that are told apart, by rank, file and type; of more only the number is kept. Anybody can print any number of ranks."""
 _VERSION_PATTERN = re.compile(r"NCCL version (\d[\w.]{2,20}(?:\+cuda[\d.]{2,8})?)")
 _TAGGED_PATTERN = re.compile(rb"\[rank(\d{1,6})\]")
 _CAUSES_BY_EXCEPTION = {"FileNotFoundError": "file_not_found", "PermissionError": "permission_denied"}
 
 
-MAX_LOST_ERRORS = 8192
-"""Errors left out after which the lines that follow are only counted: such a log is no job's."""
+MAX_LOST_ERRORS = 8192  # left-out errors after which lines are only counted: this is no job's log
 
 
 @dataclass(frozen=True, slots=True)
 class JobLog:
-    """What a job's logs say: errors, the ranks seen, the rank that failed first, and the NCCL versions in use with the ranks that print them.
-    `left_out`: errors beyond the most that are told apart."""
+    """A log's result. `versions`: NCCL version to its ranks. `left_out`: errors beyond MAX_ERRORS."""
 
     events: tuple[LogEvent, ...]
     ranks: frozenset[str]
@@ -64,14 +59,14 @@ class JobLog:
 
 @dataclass(slots=True)
 class _RepeatCount:
-    """Which attributes an error had when it came last, and how often it came with the same ones since."""
+    """Attribute names of an error's last occurrence, and its count since then."""
 
     names: tuple[str, ...]
     times: int = 1
 
 
 class JobLogReader:
-    """Reads logs piece by piece, each piece of whole lines."""
+    """Reader of logs in pieces of whole lines."""
 
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now
@@ -91,20 +86,19 @@ class JobLogReader:
 
     @property
     def is_waiting(self) -> bool:
-        """A traceback is open: the next piece is needed whole, whatever it holds."""
+        """A traceback is open: the next piece is needed in full."""
         return self._carry is not None
 
     def feed(self, text: str) -> None:
-        """Lines as text."""
         self.read_piece(build_piece(text.encode("utf-8", "replace")), _find_wanted_lines(text))
 
     def read_piece(self, piece: LogPiece, wanted: list[int]) -> None:
-        """`wanted`: the numbers of the lines that hold something."""
+        """Read a piece. `wanted`: numbers of possibly relevant lines."""
         self._ranks |= {str(int(rank)) for rank in set(_TAGGED_PATTERN.findall(piece.block))}
         self._read_lines(*self._resume_traceback(piece, wanted), final=False)
 
     def finish(self) -> JobLog:
-        """Everything read so far."""
+        """Return the result."""
         self._read_lines(*self._resume_traceback(build_piece(b""), []), final=True)
         for key, again in self._again.items():
             self._add_count(key, again.times)
@@ -116,7 +110,6 @@ class JobLogReader:
         )
 
     def _resume_traceback(self, piece: LogPiece, wanted: list[int]) -> tuple[LogPiece, list[int]]:
-        """The open traceback, the lines before it that date it, and what came after; of these only what was not read yet counts."""
         if self._carry is not None:
             shift = len(self._carry.kinds)
             piece, wanted = join_pieces(self._carry, piece), [*self._carried, *(number + shift for number in wanted)]
@@ -167,7 +160,7 @@ class JobLogReader:
             self._add_error(number, line, cause, build_error_attrs(cause, attrs, line))
 
     def _list_rules(self, line: str, kind: bytes | None = None) -> tuple[ErrorRule, ...]:
-        """The rows that may have it, looked for once a kind of line. `kind`: that of the line, where it is known."""
+        """Cached by line kind."""
         kind = kind or line.encode("utf-8", "replace").translate(DIGITS_TO_ZERO)
         rows = self._eligible.get(kind)
         if rows is None:
@@ -177,7 +170,7 @@ class JobLogReader:
         return rows
 
     def _add_traceback(self, tail: tracebacks.Traceback, lines: tracebacks.RankedLines) -> None:
-        """One error a traceback: the most telling exception of its chain, oldest first, else the last."""
+        """One error: the first classified exception of the chain, else the last."""
         if not tail.chain:
             return
         last = tail.chain[-1]
@@ -207,7 +200,7 @@ class JobLogReader:
     def _classify_message_below(
         self, last: tracebacks.RaisedException, tail: tracebacks.Traceback, lines: tracebacks.RankedLines
     ) -> tuple[str, dict[str, Any]] | None:
-        """The class of the lines under a vague exception, as far as they are its message and not the log going on."""
+        """Message lines below a vague exception, up to the next log line."""
         if last.type.rpartition(".")[2] not in _VAGUE_EXCEPTIONS:
             return None
         for at in tail.more[:6]:
@@ -259,16 +252,15 @@ class JobLogReader:
 
 
 class _PrecedingTimes:
-    """When the same file wrote last before a line that has no time of its own. Lines are asked for in order, and each is looked at once."""
+    """Last time before an undated line in the same file. Queries ascend, so each line is read once."""
 
     def __init__(self, piece: LogPiece, now: datetime | None) -> None:
         self._piece, self._now = piece, now
-        self._asked = 0
-        """Up to this line it was looked at for the last question, and what was found: in which line, and which time."""
-        self._found: tuple[int, datetime] | None = None
+        self._asked = 0  # line of the last query
+        self._found: tuple[int, datetime] | None = None  # its result: line and time
 
     def find_time_before(self, number: int) -> datetime | None:
-        """The last time before that line; None where a file begins in between, or too much stands there."""
+        """None across a file header or beyond _CONTEXT_CHARS."""
         asked, known, self._asked, self._found = self._asked, self._found, number, None
         for at, line in self._iter_backwards(number):
             if at < asked:
@@ -282,7 +274,6 @@ class _PrecedingTimes:
         return self._found[1] if self._found else None
 
     def _iter_backwards(self, number: int) -> Iterator[tuple[int, str]]:
-        """The lines before it, the last first, as far as its context goes."""
         left = _CONTEXT_CHARS
         while number > 0 and left > 0:
             number -= 1
@@ -292,14 +283,14 @@ class _PrecedingTimes:
 
 
 def read_job_log(text: str, now: datetime | None = None) -> JobLog:
-    """A job's logs as one text, files apart by `tail -v` headers."""
+    """Read logs as one text; `tail -v` headers separate files."""
     reader = JobLogReader(now)
     reader.feed(text)
     return reader.finish()
 
 
 def list_job_events(text: str, now: datetime | None = None) -> list[LogEvent]:
-    """The errors alone."""
+    """Return only the errors."""
     return list(read_job_log(text, now).events)
 
 

@@ -1,4 +1,4 @@
-"""Python tracebacks in a log, also where many ranks write into one file: where each ends, and what was raised.
+"""Python tracebacks in a log, also interleaved over many ranks: extent and exceptions.
 
 [rank13]: Traceback (most recent call last):
 [rank13]:   File "train.py", line 12, in <module>
@@ -20,20 +20,17 @@ CHAIN_TEXTS = ("During handling of the above exception", "The above exception wa
 _RAISED_PATTERN = re.compile(r"([A-Za-z_][\w.]{0,200})(?:: ?(.{0,4000}))?$")
 _MOST = 4000
 _CHUNK = 500
-_MAX_TAG_BYTES = 128
-"""Bytes of a line within which a tag ends."""
+_MAX_TAG_BYTES = 128  # within which a line's tag ends
 _HEADER = b"==> "
-_FRAME_CHARS = " \t|+"
-"""What a line of a traceback begins with until the exception itself."""
+_FRAME_CHARS = " \t|+"  # first characters of frame lines
 _FRAME_BYTES = frozenset(sign.encode() for sign in _FRAME_CHARS)
 _FRAME_BEGINS = frozenset(_FRAME_CHARS)
-_MAX_MESSAGE_LINES = 12
-"""Lines of message that may follow an exception before a chained traceback goes on."""
+_MAX_MESSAGE_LINES = 12  # message lines between an exception and a chained traceback
 
 
 @dataclass(frozen=True, slots=True)
 class RaisedException:
-    """One exception of a chain, oldest first in `Traceback.chain`."""
+    """One exception."""
 
     type: str
     detail: str
@@ -41,9 +38,9 @@ class RaisedException:
 
 @dataclass(slots=True)
 class Traceback:
-    """`start` is the number of its first line, `lines` are those of all that belong to it; `more` those of message below the last exception.
+    """A traceback. `lines`: its line numbers; `more`: message lines below the last exception; `chain`: oldest first.
 
-    `complete` is False where the text ends inside it.
+    `complete` is False if the text ends inside it.
     """
 
     start: int
@@ -58,7 +55,7 @@ class Traceback:
     _pending: list[int] = field(default_factory=list)
 
     def take_line(self, at: int, lines: "RankedLines") -> bool:
-        """One further line of this rank; False when it is past the end."""
+        """Return False past the end."""
         if self._inside and not self.prefix and lines.is_frame(at):
             self.lines.add(at)
             return True
@@ -71,13 +68,13 @@ class Traceback:
         return len(self._pending) < _MAX_MESSAGE_LINES
 
     def get_body(self, at: int, lines: "RankedLines") -> str:
-        """A line of this rank without its tag and what stands before the traceback."""
+        """Strip tag and prefix."""
         body = lines.get_untagged_line(at)
         return body[len(self.prefix) :] if self.prefix and body.startswith(self.prefix) else body
 
     @property
     def _awaits_chained(self) -> bool:
-        """An exception follows from another, whose traceback is to begin now."""
+        """A chaining text was read."""
         return bool(self._pending) and self._pending[-1] < 0
 
     def _take_frame(self, at: int, line: str, body: str) -> bool:
@@ -106,14 +103,12 @@ class Traceback:
 
 
 RankTag = tuple[int, int, int, bool]
+# By line kind: byte span of the rank, character end of the tag, and whether a frame may follow; None without a tag.
 RankTags = dict[bytes, RankTag | None]
-"""By kind of line: where in its tag the rank begins and ends, in bytes, where the tag ends, in characters, and whether a frame of a traceback
-may follow it; None where it has no tag."""
 
 
 class RankedLines:
-    """A piece's lines by the rank whose tag they carry, looked at as far as a traceback asks and once, however many tracebacks there are.
-    `tags`: what is known of kinds of line already."""
+    """A piece's lines by rank, scanned once and on demand. `tags` caches line kinds."""
 
     def __init__(self, piece: LogPiece, tags: RankTags) -> None:
         self._piece, self._known = piece, tags
@@ -121,30 +116,28 @@ class RankedLines:
         self._headers: list[int] = []
         self._ranks: dict[str, list[int]] = {}
         self._names: dict[bytes, str] = {}
-        self._first = self._next = 0
-        """Numbers of the first line that was looked at, and of the first behind it that was not."""
+        self._first = self._next = 0  # first scanned line, and first line after it that was not
 
     def get_line(self, number: int) -> str:
-        """One line."""
         return self._piece.get_line(number)
 
     def is_frame(self, number: int) -> bool:
-        """Whether a line that was looked at is plainly a frame behind its tag: its kind tells."""
+        """Return whether a scanned line's kind marks a frame."""
         kind = self._piece.kinds[number]
         return tag[3] if (tag := self._known[kind]) else kind[:1] in _FRAME_BYTES
 
     def can_chain(self, number: int) -> bool:
-        """Whether a line may say that a traceback begins, or why one follows another."""
+        """Return whether the line may start or announce a chained traceback."""
         kind = self._piece.kinds[number]
         return _START in kind or _ABOVE in kind
 
     def get_untagged_line(self, number: int) -> str:
-        """A line that was looked at, without its tag."""
+        """Strip a scanned line's tag."""
         line, tag = self._piece.get_line(number), self._known[self._piece.kinds[number]]
         return line[tag[2] :].removeprefix(" ") if tag else line
 
     def iter_lines_after(self, number: int, rank: str | None) -> Iterator[int | None]:
-        """The numbers of the rank's next lines in the same file. None last, where the piece ends first."""
+        """Yield the rank's next lines in the same file, then None if the piece ends first."""
         if not self._first <= number < self._next:
             self._headers, self._ranks, self._first, self._next = [], {}, number, number
         place = number + 1
@@ -163,7 +156,6 @@ class RankedLines:
             place = until
 
     def _list_rank_lines(self, rank: str | None, first: int, until: int) -> Iterable[int]:
-        """The numbers of the rank's lines."""
         if rank is None:
             return (number for number in range(first, min(until, self._next)) if not self._known[self._piece.kinds[number]])
         own = self._ranks.get(rank, [])
@@ -201,7 +193,7 @@ def _find_tag(kind: bytes) -> RankTag | None:
 
 
 def read_traceback(lines: RankedLines, number: int) -> Traceback:
-    """The traceback whose first line has that number; lines of other ranks in between are left alone."""
+    """Read the traceback at this line, skipping other ranks' lines."""
     tag, bare = split_rank_tag(lines.get_line(number))
     tail = Traceback(number, tag, bare[: max(bare.find(TRACEBACK_START), 0)], {number})
     for found in lines.iter_lines_after(number, tag):

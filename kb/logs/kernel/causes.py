@@ -1,4 +1,4 @@
-"""Which event only follows from another: the root is the earliest one that follows from none."""
+"""Mark events that follow from earlier ones."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -6,6 +6,8 @@ from datetime import datetime
 
 from kb.logs.event import LogEvent
 
+# Xid → Xids that it can follow on the same GPU. Also, 45 follows any other; 74 follows a fatal SXid of the host; after
+# 79 (GPU off the bus) switches and peer GPUs lose their links to it.
 CAUSES: Mapping[int, frozenset[int]] = {
     43: frozenset({13, 31, 48, 95, 109}),
     63: frozenset({48}),
@@ -13,14 +15,12 @@ CAUSES: Mapping[int, frozenset[int]] = {
     94: frozenset({48}),
     95: frozenset({48}),
 }
-"""Xids that follow another on the same GPU. 45 follows any other; 74 follows a fatal SXid of the host; and when a GPU falls off the bus (79),
-the switches and the other GPUs lose their links to it."""
 
 _CONSEQUENCE_SECONDS = 60.0
 
 
 def drop_repeated_kills(events: Iterable[LogEvent]) -> list[LogEvent]:
-    """The kernel reports one kill twice: as a record (`oom-kill:constraint=…`) and in words. The later report is dropped."""
+    """Drop the sentence after the kernel's record of the same kill (`oom-kill:constraint=…`)."""
     kept: list[LogEvent] = []
     seen: dict[object, datetime | None] = {}
     for event in events:
@@ -34,7 +34,7 @@ def drop_repeated_kills(events: Iterable[LogEvent]) -> list[LogEvent]:
 
 
 def mark_causes(events: Iterable[LogEvent]) -> list[LogEvent]:
-    """`sympathetic`: the earlier Xid (or `sxid`) that this Xid or SXid follows from."""
+    """Set `sympathetic` to the earlier Xid (or `sxid`) that caused an event."""
     recent: dict[object, list[LogEvent]] = {}
     marked = []
     for event in events:

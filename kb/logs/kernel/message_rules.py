@@ -1,7 +1,7 @@
-"""Which kernel message is which event: one row a message. Order matters: the first row that matches a line has it.
+"""Kernel message rules; the first matching row wins.
 
-A row's named groups become attributes (digits as numbers), except `value` and `device`. Patterns start at the message's first
-character and every repetition is bounded, so a hostile line costs no more than a friendly one.
+Named groups become attributes (digits as numbers), except `value` and `device`. Patterns start at the message's first
+character and every repetition is bounded, so a hostile line costs no more than others.
 """
 
 import re
@@ -14,7 +14,7 @@ BDF_GROUP = r"(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 
 @dataclass(frozen=True, slots=True)
 class MessageRule:
-    """`needle` is a cheap necessary condition. `value` is the event's value, or a group of the pattern gives it."""
+    """One row. `needle` is a cheap necessary condition; `value` applies unless a group provides one."""
 
     kind: str
     value: str
@@ -165,7 +165,7 @@ _NEEDLES = Needles(NEEDLES)
 
 
 def list_eligible_rules(message: str) -> tuple[MessageRule, ...]:
-    """The rows whose needle a message holds, in their order."""
+    """Return rows whose needle occurs, in order."""
     return tuple(
         MESSAGE_RULES[place] for place in sorted(place for needle in _NEEDLES.find_in_line(message) for place in _RULE_PLACES[needle])
     )

@@ -1,7 +1,7 @@
-"""The kernel's log → typed events: Xids, NVSwitch errors, kills, lockups, PCIe, InfiniBand, storage.
+"""Read a kernel log into typed events: Xids, NVSwitch errors, kills, lockups, PCIe, InfiniBand, storage.
 
-Trust: a message counts from its first character on, and only when the line's own prefix does not name another writer. A process name,
-a user's `logger` line or a user unit that prints `NVRM: Xid` is no event.
+Trust: a message matches from its first character, and only if the prefix names no other writer. A process name, a
+user's `logger` line or a unit that prints `NVRM: Xid` is no event.
 """
 
 import re
@@ -39,25 +39,21 @@ _AER_NAMES = (
     "] MalfTLP",
 )
 _NVRM_TEXTS = ("API mismatch", "has the version", "fallen off the bus", "The NVIDIA GPU ")
+# prefilter: lines without any of these are skipped
 NEEDED_TEXTS = ("NVRM: Xid", "SXid (", "-- Boot ", *_BYTE_MESSAGE_TEXTS, *_AER_NAMES, *_NVRM_TEXTS, *NEEDLES)
-"""What a line must hold to be looked at."""
 _NEEDED_NEEDLES = Needles(NEEDED_TEXTS)
 
-_HEAD_CHARS = 16_384
-"""Characters from which it is told whether lines have prefixes."""
-MAX_EVENT_KINDS = 4096
-"""Kinds of event by value and device that are told apart. No machine has so many: of more only the number is kept."""
-MAX_LOST_EVENTS = 8192
-"""Events left out after which the lines that follow are only counted: such a log is no machine's."""
-MAX_SAME_EVENTS = 1024
-"""Events of one kind, value and device that are kept one by one; later ones are counted with the last of them."""
+_HEAD_CHARS = 16_384  # examined to see whether lines have prefixes
+MAX_EVENT_KINDS = 4096  # distinct events by kind, value and device; further ones are counted
+MAX_LOST_EVENTS = 8192  # left-out events after which lines are only counted: this is no machine's log
+MAX_SAME_EVENTS = 1024  # events kept per kind, value and device; later ones are counted on the last
 
 _SEVERITY_WORDS = {"Corrected": "corrected", "Correctable": "corrected"}
 
 
 @dataclass(slots=True)
 class _RepeatCount:
-    """Of what came too often to be kept each time: where the last that was kept stands, how many more came, when, and the last as it was read."""
+    """Repeats beyond MAX_SAME_EVENTS: index of the last kept event; time, count and line of later ones."""
 
     at: int
     time: datetime | None
@@ -67,7 +63,7 @@ class _RepeatCount:
 
 @dataclass(slots=True)
 class _LineEvent:
-    """The event of a line but for its time; `more` once it came too often."""
+    """A line's event without its time."""
 
     kind: str
     value: object
@@ -77,7 +73,7 @@ class _LineEvent:
 
 
 class KernelLogReader:
-    """Reads a kernel log piece by piece, each piece of whole lines. `finish` gives the events in the order of the log."""
+    """Reader of pieces of whole lines."""
 
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now
@@ -87,21 +83,17 @@ class KernelLogReader:
         self._probed: str | None = None
         self._aer: dict[str, int] = {}
         self._booted = self._nvidia = False
-        self._alike: dict[tuple[object, ...], int] = {}
-        """How often each was seen."""
+        self._alike: dict[tuple[object, ...], int] = {}  # occurrences of each event
         self._more: dict[tuple[object, ...], _RepeatCount] = {}
-        self._said: dict[LineHead, _LineEvent] = {}
-        """What lines said, by what stands behind their time: a line that is known need not be read again, and not at all to be counted."""
-        self.left_out = 0
-        """Events that were not kept."""
+        self._said: dict[LineHead, _LineEvent] = {}  # parsed lines without their time; a known one is not parsed again
+        self.left_out = 0  # events that were not kept
 
     def feed(self, text: str) -> None:
-        """Lines as text."""
         self._note_log_properties(text[:_HEAD_CHARS], booted="Linux version " in text, nvidia="NVRM" in text or "nvidia" in text)
         self._read_lines([line for _, line in cut_lines(text, list(_NEEDED_NEEDLES.find_in_text(text)))])
 
     def read_piece(self, piece: LogPiece, wanted: Sequence[int]) -> None:
-        """`wanted`: the numbers of the lines that hold something."""
+        """Read a piece. `wanted`: numbers of possibly relevant lines."""
         block = piece.block
         booted = self._booted or b"Linux version " in block
         nvidia = self._nvidia or b"NVRM" in block or b"nvidia" in block
@@ -109,7 +101,6 @@ class KernelLogReader:
         self._read_lines(piece.get_lines(wanted))
 
     def _note_log_properties(self, head: str, *, booted: bool, nvidia: bool) -> None:
-        """What is to be known of all of it: the beginning tells whether lines have prefixes."""
         if self._prefixed is None and head.strip():
             self._prefixed = has_prefixes(head)
         self._booted |= booted
@@ -132,7 +123,7 @@ class KernelLogReader:
                 self._read_new_line(line, head)
 
     def finish(self) -> list[LogEvent]:
-        """All events; consequences are marked with what they follow."""
+        """Return events in log order; consequences carry their cause."""
         self._store_counts()
         if self._booted and not self._nvidia:
             self._events.append(LogEvent("kernel.nvidia_absent", True))
@@ -141,7 +132,7 @@ class KernelLogReader:
     def _read_new_line(self, line: str, head: LineHead | None) -> None:
         prefix = split_prefix(line, self._now)
         if not prefix.found and self._prefixed:
-            return  # the continuation of a message above, whatever it says
+            return  # the continuation of a previous message
         message = prefix.message.partition("\n")[0]
         driver = _is_driver_message(message, prefix)
         if driver and self._read_driver_line(message, prefix, line):
@@ -162,7 +153,7 @@ class KernelLogReader:
     def _add_event(
         self, kind: str, value: object, device: str | None, prefix: LinePrefix, line: str, attrs: Mapping[str, Any]
     ) -> _RepeatCount | None:
-        """Keeps the event, or counts it: then with what it is counted."""
+        """Keep the event, or return the counter of its repeats."""
         name = (kind, value, device, prefix.boot_id or self._boot)
         times = self._alike.get(name, 0)
         if not times and len(self._alike) >= MAX_EVENT_KINDS:
@@ -184,7 +175,6 @@ class KernelLogReader:
         return (split_prefix(more.line, self._now).time if more.line else None) or more.time
 
     def _store_counts(self) -> None:
-        """Those that were not kept stand with the last that was."""
         for more in self._more.values():
             event = self._events[more.at]
             count = int(event.attrs.get("count", 1)) + more.count
@@ -194,7 +184,7 @@ class KernelLogReader:
         self._more, self._said = {}, {}
 
     def _read_driver_line(self, message: str, prefix: LinePrefix, line: str) -> bool:
-        """What the NVIDIA drivers say; True when the line is settled."""
+        """True if handled."""
         if seen := parse_xid(message):
             self._add_event("kernel.xid", seen.code, seen.device, prefix, line, seen.attrs)
             if decoded := parse_nvlink5(seen.code, str(seen.attrs.get("detail", ""))):
@@ -208,7 +198,7 @@ class KernelLogReader:
         )
 
     def _read_fallen_gpu(self, message: str, prefix: LinePrefix, line: str) -> bool:
-        """Newer drivers repeat Xid 79 without its number; a driver that finds a dead GPU at start says it in two lines."""
+        """Newer drivers repeat Xid 79 without number; at driver load a dead GPU takes two lines."""
         if probed := _PROBED_PATTERN.match(message):
             self._probed = normalize_bdf(probed[1])
             return "fallen off" not in message
@@ -247,14 +237,14 @@ class KernelLogReader:
         return None
 
     def _name_aer(self, device: str, error: str) -> None:
-        """The name of a PCIe error stands on a line of its own after the report."""
+        """The error's name is on its own line after the report."""
         at = self._aer.get(normalize_bdf(device) or "")
         if at is not None and "error" not in self._events[at].attrs:
             self._events[at] = replace(self._events[at], attrs={**self._events[at].attrs, "error": error})
 
 
 def list_kernel_events(text: str, now: datetime | None = None) -> list[LogEvent]:
-    """Every typed event of a kernel log, in any format of `kb.logs.timestamps`, in the order of the log."""
+    """Return events in log order, for any format of `kb.logs.timestamps`."""
     reader = KernelLogReader(now)
     reader.feed(text)
     return reader.finish()
@@ -265,7 +255,7 @@ def _is_driver_message(message: str, prefix: LinePrefix) -> bool:
 
 
 def is_known_message(message: str) -> bool:
-    """Return whether a message is of a kind that is read, whichever line it follows."""
+    """Return whether any rule recognises the message on its own."""
     if not _NEEDED_NEEDLES.find_in_line(message):
         return False
     if message.startswith("NVRM: ") and any(word in message for word in _NVRM_TEXTS):
@@ -274,7 +264,7 @@ def is_known_message(message: str) -> bool:
 
 
 def has_prefixes(text: str) -> bool:
-    """Whether the lines of a log begin with who wrote them, or when: then one that does not goes on with the one above it."""
+    """Return whether lines have prefixes; then one without continues the previous line."""
     head = [line for line in text[:_HEAD_CHARS].split("\n", 41)[:40] if line.strip()]
     return any(split_prefix(line).found for line in head)
 

@@ -1,9 +1,9 @@
-"""The grammar of `NVRM: Xid (…)` and `nvidia-nvswitchN: SXid (…)` messages, of every driver branch.
+"""Grammar of `NVRM: Xid (…)` and `nvidia-nvswitchN: SXid (…)` messages of all driver branches.
 
     NVRM: Xid (PCI:0000:9b:00): 119, pid=2024380, name=nvidia-smi, Timeout after 6s of waiting for RPC response from GPU4 GSP! …
     NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid='<unknown>', name=<unknown>, Contained: CE User Channel (0x9). RST: No, D-RST: No
 
-A message counts only from its first character on: what a process put into its name can colour the detail, never make an event.
+Messages match from their first character, so a process name can alter the detail but never forge an event.
 """
 
 import re
@@ -43,7 +43,7 @@ _SXID_LINK_PATTERN = re.compile(r"Link (\d{1,3})\b")
 
 
 class XidSighting(NamedTuple):
-    """One Xid or SXid: its number, device and what else the line says."""
+    """One Xid or SXid."""
 
     code: int
     device: str | None
@@ -51,7 +51,7 @@ class XidSighting(NamedTuple):
 
 
 def parse_xid(message: str) -> XidSighting | None:
-    """The Xid that a kernel message reports, or None."""
+    """Parse an Xid, or return None."""
     head = _XID_PATTERN.match(message)
     if not head:
         return None
@@ -63,7 +63,7 @@ def parse_xid(message: str) -> XidSighting | None:
 
 
 def parse_sxid(message: str) -> XidSighting | None:
-    """The NVSwitch error that a kernel message reports, or None. The hex dumps that follow it carry no severity and no text: skipped."""
+    """Parse an SXid. Skip hex dump lines, which have no severity and text."""
     head = _SXID_PATTERN.match(message)
     if not head:
         return None
@@ -76,7 +76,7 @@ def parse_sxid(message: str) -> XidSighting | None:
 
 
 def parse_nvlink5(code: int, detail: str) -> tuple[str, Mapping[str, Any]] | None:
-    """The unit that reports an NVLink5 error (Xid 144 to 150), and its words: `intrinfo` and `errorstatus` decode it further."""
+    """Return unit and attributes (Xid 144 to 150); `intrinfo` and `errorstatus` decode further."""
     found = _NVL5_PATTERN.search(detail) if code in NVLINK5_XIDS else None
     if not found:
         return None
@@ -101,7 +101,7 @@ def _parse_pid(text: str) -> tuple[int | None, str]:
 
 
 def _parse_process_name(text: str) -> tuple[str | None, str]:
-    """The process name and the detail. A name may hold commas, so a detail the driver is known to print ends it first."""
+    """A name may hold commas, so a known detail text ends it first."""
     found = _NAME_PATTERN.match(text)
     if not found:
         return None, text

@@ -1,7 +1,7 @@
-"""A log of any size → its events and at most sixty templates with counts, times and pointers back into it.
+"""Compress a log of any size into events and at most sixty templates with counts, times and offsets.
 
-One pass over blocks of bytes. Digits become zeros and equal lines are counted by the interpreter's own hash tables, so Python code runs once
-for every *kind* of line, not for every line. Typed events are extracted from the lines as they are, before anything is masked.
+One pass over byte blocks. Digits become zeros and hash tables count equal lines, so Python code runs once per *kind* of
+line. Events are extracted before masking.
 """
 
 import itertools
@@ -28,17 +28,15 @@ from kb.scan import Needles, zero_digits
 Source = str | bytes | IO[str] | IO[bytes] | Iterable[str]
 BLOCK_BYTES = 1 << 22
 _MAX_LINE_BYTES = 1 << 24
-_MAX_LINE_KINDS = 200_000
-"""Kinds of line that are remembered; a log with more is read with less memory for what it said before."""
+_MAX_LINE_KINDS = 200_000  # cached line kinds; beyond it, kinds of earlier blocks are forgotten
 _MAX_TEMPLATES = 4_000
 _BRIEF_CHARS = 80
-_PEER_WORD = "peer"
-"""A line that says this keeps its template whatever the rules say: who could not reach whom."""
+_PEER_WORD = "peer"  # lines with it are never dropped: they say which rank could not reach which
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """`offset` and `last_offset` point at the first and last such line in the log, in bytes; `example` is the first, redacted."""
+    """A template with byte offsets of its first and last line; `example` is the first, redacted."""
 
     text: str
     count: int
@@ -51,7 +49,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class CompressedLog:
-    """`dropped`: regular lines by rule; `left_out`: lines of templates beyond the limit. Nothing else is missing."""
+    """The result. `dropped`: regular lines by rule; `left_out`: lines beyond the limit; nothing else is missing."""
 
     templates: tuple[Template, ...]
     events: tuple[LogEvent, ...]
@@ -64,9 +62,9 @@ class CompressedLog:
 
 @dataclass(frozen=True, slots=True)
 class _LineKind:
-    """What is known of one kind of line: its template, or the rule that drops it; and who wants to see every such line whole.
+    """A line kind's template or dropping rule, and which readers need its lines.
 
-    `numbers`: the job's reader wants only the lines that hold one of these, which is not to be seen once digits are zeros.
+    `numbers`: the job reader needs only lines with one of these, which zeroed digits hide.
     """
 
     template: str = ""
@@ -78,7 +76,7 @@ class _LineKind:
 
 
 def compress_log(source: Source, limit: int = 60, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> CompressedLog:
-    """The digest of a text, of bytes, of an open file, or of lines."""
+    """Compress a text, bytes, an open file, or lines."""
     compressor = LogCompressor(rules, now)
     for block in _iter_blocks(source):
         compressor.feed(block)
@@ -86,7 +84,7 @@ def compress_log(source: Source, limit: int = 60, rules: Sequence[FilterRule] = 
 
 
 class LogCompressor:
-    """Takes a log block by block; a block may end in the middle of a line."""
+    """Compressor of blocks, which may end inside a line."""
 
     def __init__(self, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> None:
         self._rules, self._now = rules, now
@@ -103,7 +101,6 @@ class LogCompressor:
         self._done = self._lines = 0
 
     def feed(self, block: bytes) -> None:
-        """Counts the whole lines of what has come so far."""
         block = self._rest + block
         end = block.rfind(b"\n") + 1
         if not end and len(block) < _MAX_LINE_BYTES:
@@ -114,7 +111,6 @@ class LogCompressor:
         self._count_lines(block[:end])
 
     def finish(self, limit: int = 60) -> CompressedLog:
-        """The digest of everything that was fed."""
         if self._rest:
             self._count_lines(self._rest)
             self._rest = b""
@@ -126,7 +122,7 @@ class LogCompressor:
 
     def _count_lines(self, block: bytes) -> None:
         if b"\r" in block:
-            block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")  # progress bars draw over one line; lengths stay
+            block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")  # progress bars overwrite one line; offsets stay valid
         piece = build_piece(block)
         counts = Counter(piece.kinds)
         counts.pop(b"", None)
@@ -142,7 +138,6 @@ class LogCompressor:
         self._done += len(block)
 
     def _list_new_kinds(self, counts: Mapping[bytes, int]) -> list[bytes]:
-        """The kinds of a block that are not known. Where there are too many to know them all, those of other blocks are forgotten."""
         fresh = [key for key in counts if key not in self._kinds]
         if len(self._kinds) + len(fresh) > _MAX_LINE_KINDS:
             self._kinds = {key: self._kinds[key] for key in counts if key in self._kinds}
@@ -150,16 +145,15 @@ class LogCompressor:
         return fresh
 
     def _learn_kinds(self, keys: Sequence[bytes]) -> None:
-        """All new kinds of a block at once; those that differ in nothing but a hash or an address are one shape, and looked at once."""
+        """Kinds that differ only in a hash or address share a shape."""
         shapes = b"\n".join(keys).decode("utf-8", "replace").split("\n")
-        some = [at for at in find_hex_lines(keys) if len(shapes[at]) <= KEPT_LINE_BYTES]  # a long one may be cut in the middle of a hash
+        some = [at for at in find_hex_lines(keys) if len(shapes[at]) <= KEPT_LINE_BYTES]  # a longer line may be cut inside a hash
         for at, shape in zip(some, unify_hex("\n".join(shapes[at] for at in some)).split("\n"), strict=bool(some)):
             shapes[at] = shape
         self._learn_shapes([shape for shape in dict.fromkeys(shapes) if shape not in self._shapes])
         self._kinds.update(zip(keys, map(self._shapes.__getitem__, shapes), strict=True))
 
     def _learn_shapes(self, shapes: Sequence[str]) -> None:
-        """Python code per shape of line."""
         text = "\n".join(shapes)
         held = {start: needles for (start, _), needles in _NEEDLES.find_in_text(text).items()}
         at = 0
@@ -169,7 +163,6 @@ class LogCompressor:
             at += len(shape) + 1
 
     def _classify_by_needles(self, needles: Set[str], shape: str) -> _LineKind:
-        """Who wants to see lines of a shape that holds these."""
         sure = not needles.isdisjoint(_JOB_NEEDLES) or (
             _GRADIENT_NEEDLE in needles and EXPLODING_GRADIENT_PATTERN.search(shape) is not None
         )
@@ -180,7 +173,7 @@ class LogCompressor:
 
     def _classify_line(self, line: str, kernel: bool = False, job: bool = False, numbers: tuple[bytes, ...] = ()) -> _LineKind:
         if "Xid (" in line:
-            return _LineKind("", None, True, job, True, numbers)  # shown to the reader whatever it is: it must get a template of its own
+            return _LineKind("", None, True, job, True, numbers)  # every Xid line is read, and gets a template of its own
         if len(self._templates) >= _MAX_TEMPLATES:
             return self._intern_kind(self._get_coarse_template(line), None, kernel, job, numbers)
         template = mask_line(line[:KEPT_LINE_BYTES])
@@ -189,7 +182,6 @@ class LogCompressor:
         return self._intern_kind(template, None if kernel or job or _PEER_WORD in line else self._templates[template], kernel, job, numbers)
 
     def _intern_kind(self, template: str, rule: str | None, kernel: bool, job: bool, numbers: tuple[bytes, ...]) -> _LineKind:
-        """One and the same for all kinds of line of which the same is known: there are few such."""
         said = (template, rule, kernel, job, numbers)
         kind = self._alike.get(said)
         if kind is None:
@@ -197,7 +189,7 @@ class LogCompressor:
         return kind
 
     def _get_coarse_template(self, line: str) -> str:
-        """Where there are too many kinds of line to tell them apart: by their first words, and in the end not at all."""
+        """Beyond _MAX_TEMPLATES, group by first words, finally all together."""
         words = " ".join(line[:_BRIEF_CHARS].split(" ", 2)[:2])
         if words not in self._beginnings:
             if len(self._beginnings) >= _MAX_TEMPLATES:
@@ -206,7 +198,7 @@ class LogCompressor:
         return self._beginnings[words]
 
     def _add_block_counts(self, piece: LogPiece, counts: Mapping[bytes, int], told: Sequence[int]) -> None:
-        """Adds the block's counts, with the first and last line of each template. `told`: the lines that no rule drops."""
+        """`told`: lines that no rule drops."""
         keys = piece.kinds
         last = dict(zip(map(keys.__getitem__, told), told, strict=True))
         seen: dict[str, list[int]] = {}
@@ -234,7 +226,7 @@ class LogCompressor:
             self._groups[text] = TemplateTally(text, count, start, end, first[:KEPT_LINE_BYTES], last[:KEPT_LINE_BYTES], fixed)
 
     def _extract_events(self, piece: LogPiece, told: Sequence[int], wanted: Mapping[bytes, _LineKind]) -> None:
-        """Shows the readers the lines they may want, as they are; Xids get templates of their own."""
+        """Xids get templates of their own."""
         kernel = _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.kernel}, told)
         job = _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.job}, told)
         if exact := {key: kind.numbers for key, kind in wanted.items() if kind.numbers}:
@@ -257,7 +249,6 @@ class LogCompressor:
         )
 
     def _mask_cached(self, text: str) -> str:
-        """The mask of a part of a line, made once for all parts that differ in a hash or an address alone."""
         known = self._parts.get(text) or self._parts.get(shape := unify_hex(text))
         if known is None:
             if len(self._parts) >= _MAX_TEMPLATES:
@@ -272,7 +263,6 @@ class LogCompressor:
 
 
 def _find_lines_of_kinds(piece: LogPiece, kinds: Set[bytes], among: Sequence[int] | None = None) -> list[int]:
-    """The numbers of the lines of these kinds, all lines' or of those `among` them."""
     if not kinds:
         return []
     if among is None:
@@ -292,8 +282,7 @@ _DIGIT_NEEDLES = tuple(needle for needle in JOB if any(map(str.isdigit, needle))
 _KERNEL_NEEDLES, _JOB_NEEDLES = frozenset(map(zero_digits, KERNEL)), frozenset(JOB) - frozenset(_DIGIT_NEEDLES)
 _NUMBER_NEEDLES = tuple((needle.encode(), zero_digits(needle)) for needle in _DIGIT_NEEDLES)
 _ZEROED_NEEDLES = frozenset(zeros for _, zeros in _NUMBER_NEEDLES)
-_GRADIENT_NEEDLE = "rad"
-"""What every line about a gradient holds."""
+_GRADIENT_NEEDLE = "rad"  # in every line about a gradient
 _NEEDLES = Needles((*_KERNEL_NEEDLES, *_JOB_NEEDLES, *_ZEROED_NEEDLES, _GRADIENT_NEEDLE))
 
 

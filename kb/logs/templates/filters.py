@@ -1,6 +1,6 @@
-"""Filter rules: which lines are regular (start-up, progress, metrics, debugging) and need no template.
+"""Filter rules for regular lines (start-up, progress, metrics).
 
-A rule sees the template in lower case, not the line. Nothing that sounds like trouble is ever regular, whatever a rule says.
+They see the lower-case template; trouble is never dropped.
 """
 
 import re
@@ -15,19 +15,18 @@ TROUBLE_PATTERN = re.compile(  # of text in lower case
 
 @dataclass(frozen=True, slots=True)
 class FilterRule:
-    """`name` counts the lines it dropped. What the pattern finds holds one of the needles, if there are any."""
+    """One rule. `name` labels the dropped count; a match holds one of `needles`, if given."""
 
     name: str
     pattern: re.Pattern[str]
     needles: tuple[str, ...] = ()
 
     def drops(self, lowered: str) -> bool:
-        """Whether a template in lower case is regular by this rule."""
         return (not self.needles or any(map(lowered.__contains__, self.needles))) and self.pattern.search(lowered) is not None
 
 
 def build_exact_rule(name: str, template: str) -> FilterRule:
-    """Drops this one template and nothing else."""
+    """Return a rule that drops exactly this template."""
     lowered = template.lower()
     return FilterRule(name, re.compile(re.escape(lowered) + r"\Z"), (lowered,))
 
@@ -60,7 +59,7 @@ FILTERS: tuple[FilterRule, ...] = (
 
 
 def find_dropping_rule(template: str, rules: Sequence[FilterRule] = FILTERS) -> str | None:
-    """The name of the rule that drops the template, or None: keep it."""
+    """Return the rule's name; None to keep the template."""
     lowered = template.lower()
     if TROUBLE_PATTERN.search(lowered):
         return None

@@ -1,4 +1,4 @@
-"""Where a template's lines stand, as people count: by numbers of lines instead of bytes."""
+"""Line numbers for templates' byte offsets."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ from kb.logs.templates.compress import Template
 
 
 def add_line_numbers(log: bytes, templates: Sequence[Template]) -> Iterator[tuple[Template, int, int]]:
-    """Every template with the numbers of its first and last line; the first line of a log is 1. The log is gone through once."""
+    """Return templates with first and last line number, from 1, in one pass."""
     numbers: dict[int, int] = {}
     line, at = 1, 0
     for offset in sorted({offset for row in templates for offset in (row.offset, row.last_offset)}):

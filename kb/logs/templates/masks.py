@@ -1,6 +1,6 @@
-"""Masking what varies in a line, so that lines of one statement become one template. An Xid's number and device are never masked.
+"""Mask variable parts, so that lines of one statement share a template. An Xid's number and device are never masked.
 
-Lines arrive with every digit already a zero (`kb.scan.zero_digits`), which is what makes them few.
+Lines arrive with zeroed digits (`kb.scan.zero_digits`).
 """
 
 import re
@@ -10,6 +10,7 @@ from kb.scan import zero_digits
 
 XID_PATTERN = re.compile(r"S?Xid \([^)]{1,40}\): \d{1,6}")
 
+# needle that must occur, pattern, replacement
 _MASKS = (
     ("\x1b[", re.compile(r"\x1b\[[0-9;]{0,12}m"), ""),
     ("00:00:00",
@@ -25,16 +26,15 @@ _MASKS = (
     ("0", re.compile(r"(?<![A-Za-z])[+-]?0+(?:[.,]0+)*(?:e[+-]?0+)?%?|0+"), "<n>"),
     ("<n>", re.compile(r"(?:<n>[ ,:x/]{1,3}){3,}<n>"), "<n>…"),
 )  # fmt: skip
-"""What a line must hold for the pattern to be tried, the pattern, and its name in a template."""
 
 _UUID_PATTERN = re.compile(r"\b[0a-f]{8}(?<![.,:+-]........)(?<!0 ........)-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}\b")
 _MAYBE_UUID_PATTERN = re.compile(r"-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}")
+# Hashes and addresses that `mask_line` masks in any position; not where a time, address or number may start or
+# continue. Starting with a character and looking back is much faster than starting with a lookbehind.
 _HEX_PATTERN = re.compile(
     r"[0a-f](?<![\w.,:+-].)(?:(?=[0a-f]{7})|(?<=0)(?=x))(?<!0 .)"
     r"(?<=(?=0x|(?=0{0,63}[a-f])(?=[a-f]{0,63}0)).)(?:x[0a-f_]+|[0a-f]{7,63})\b(?!-)"
 )
-"""Such as `mask` gives one name wherever they stand: not where a time, an address or a number may begin or go on. A pattern that begins with
-a sign and looks back from there is searched for much faster than one that begins with where it may stand."""
 
 
 _HEX_TRANSLATION = bytes(ord("0") if chr(code) in "0abcdef" else code for code in range(256))
@@ -42,20 +42,20 @@ _HEX_RUN = b"0" * 8
 
 
 def find_hex_lines(lines: Sequence[bytes]) -> list[int]:
-    """Which of the lines, their digits zeros, may hold a hash or an address: most need not be searched."""
+    """Return lines that may hold a hash or address."""
     signs = b"\n".join(lines).translate(_HEX_TRANSLATION).split(b"\n")
     return [at for at, line in enumerate(signs) if _HEX_RUN in line or b"0x" in line]
 
 
 def unify_hex(text: str) -> str:
-    """The text with one hash or address for all: a line so written has the template it had, and many lines become the same."""
+    """Replace hashes and addresses by one value: the template stays, many lines become equal."""
     if _MAYBE_UUID_PATTERN.search(text):
         text = _UUID_PATTERN.sub("aaaaaaa0-aaa0-aaa0-aaa0-aaaaaaaaaaa0", text)
     return _HEX_PATTERN.sub("aaaaaaa0", text)
 
 
 def mask_line(line: str) -> str:
-    """The template of a line whose digits are zeros."""
+    """Return the template of a line with zeroed digits."""
     for needle, pattern, name in _MASKS:
         if needle in line:
             line = pattern.sub(name, line)
@@ -63,7 +63,7 @@ def mask_line(line: str) -> str:
 
 
 def mask_around_xid(line: str, masked: Callable[[str], str] = mask_line) -> str:
-    """The template of a whole line with an Xid in it: device and number stay as they are."""
+    """Return a raw line's template, keeping the Xid's device and number."""
     found = XID_PATTERN.search(line)
     if not found:
         return masked(zero_digits(line))
@@ -71,5 +71,5 @@ def mask_around_xid(line: str, masked: Callable[[str], str] = mask_line) -> str:
 
 
 def build_template(line: str) -> str:
-    """The template of a line as it was printed, as far as one is shown."""
+    """Return the template of a raw line's first 400 characters."""
     return mask_line(zero_digits(line)[:400])

@@ -1,4 +1,4 @@
-"""From many templates to few: alike ones are merged, the telling ones are kept, the rest is counted."""
+"""Reduce templates: merge similar ones, keep the informative, count the rest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,14 +8,12 @@ from kb.logs.templates.filters import TROUBLE_PATTERN
 
 _MIN_SHARED_WORD_RATIO = 0.6
 KEPT_LINE_BYTES = 400
-"""Bytes of a line that are kept."""
-_MAX_COMPARED_TEMPLATES = 30
-"""Templates of one shape that are compared with each other: the rest keep to themselves."""
+_MAX_COMPARED_TEMPLATES = 30  # per shape; further ones are not merged
 
 
 @dataclass(slots=True)
 class TemplateTally:
-    """One template while it is counted. `fixed` ones are never merged (Xids)."""
+    """A template being counted. `fixed` ones (Xids) are never merged."""
 
     text: str
     count: int
@@ -26,7 +24,6 @@ class TemplateTally:
     fixed: bool = False
 
     def add_lines(self, count: int, offset: int, last_offset: int, first: bytes, last: bytes) -> None:
-        """Counts further lines of it."""
         if offset < self.offset:
             self.offset, self.first = offset, first[:KEPT_LINE_BYTES]
         if last_offset > self.last_offset:
@@ -34,12 +31,11 @@ class TemplateTally:
         self.count += count
 
     def absorb(self, other: "TemplateTally") -> None:
-        """The other's lines become this one's."""
         self.add_lines(other.count, other.offset, other.last_offset, other.first, other.last)
 
 
 def select_templates(groups: Sequence[TemplateTally], limit: int) -> tuple[list[TemplateTally], int]:
-    """At most `limit` templates in order of first sight, and how many lines the others had."""
+    """Return at most `limit` templates in order, and the others' line count."""
     kept = _merge_alike(groups) if len(groups) > limit else list(groups)
     size = max((group.last_offset for group in kept), default=0) + 1
     ranked = sorted(kept, key=lambda group: -score_template(group.text, group.count, group.last_offset / size, fixed=group.fixed))
@@ -48,12 +44,12 @@ def select_templates(groups: Sequence[TemplateTally], limit: int) -> tuple[list[
 
 
 def score_template(text: str, count: int, place: float, *, fixed: bool = False) -> float:
-    """How much a template tells, high is more: an Xid, a word of trouble, rare, late in the log (`place`: 0 its beginning, 1 its end)."""
+    """Score by Xid, trouble word, rarity and lateness (`place`: 0 to 1)."""
     return (8.0 if fixed else 0.0) + (5.0 if has_trouble_word(text) else 0.0) + 2.0 * place - log(1 + count)
 
 
 def has_trouble_word(text: str) -> bool:
-    """Whether a template holds a word of trouble."""
+    """Return whether a template matches TROUBLE_PATTERN."""
     return TROUBLE_PATTERN.search(text.lower()) is not None
 
 
@@ -78,7 +74,7 @@ def _merge_alike(groups: Sequence[TemplateTally]) -> list[TemplateTally]:
 
 
 def _find_common_words(one: list[str], other: list[str]) -> str | None:
-    """The words both share, `<*>` elsewhere; None when they share too little, or differ in a word of trouble."""
+    """`<*>` where words differ; None if too few are shared or a trouble word differs."""
     differing = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
     if len(differing) > (1 - _MIN_SHARED_WORD_RATIO) * len(one) or any(
         TROUBLE_PATTERN.search(f"{one[at]} {other[at]}".lower()) for at in differing

@@ -1,7 +1,7 @@
-"""What Ansible says of its inventory: `ansible-inventory --list`, run here or saved in a file → groups, hosts, how they are reached. Pure.
+"""Parse `ansible-inventory --list`, run here or saved, into groups, hosts and connection settings. Pure.
 
-Ranges, children and variables, also those of group_vars/ and host_vars/, are settled by Ansible itself. Of the variables only those that
-say how a host is reached are read; the others, secrets among them, are dropped here and never quoted.
+Ansible resolves ranges, children and variables. Only connection variables are read; the others may hold secrets and are
+never quoted.
 """
 
 import json
@@ -17,6 +17,7 @@ from kb.scan import split_lines
 from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
 
 ALL_GROUP, UNGROUPED_GROUP = "all", "ungrouped"
+# variables that are read, and our names; of two synonyms the later wins, as in Ansible
 VARIABLE_FIELDS: Mapping[str, str] = {
     "ansible_host": "address",
     "ansible_ssh_host": "address",
@@ -27,17 +28,14 @@ VARIABLE_FIELDS: Mapping[str, str] = {
     "ansible_private_key_file": "key",
     "ansible_ssh_private_key_file": "key",
 }
-"""The variables that are read, and what they are called here; of two for one thing the later counts, as it does for Ansible."""
-SSH_ARGS_VARIABLES = ("ansible_ssh_common_args", "ansible_ssh_extra_args")
-"""Read for a ProxyJump alone."""
-MAX_GROUP_DEPTH = 64
-"""Groups that may lie in each other."""
+SSH_ARGS_VARIABLES = ("ansible_ssh_common_args", "ansible_ssh_extra_args")  # read for ProxyJump only
+MAX_GROUP_DEPTH = 64  # nesting depth of groups
 EMPTY_CONFIG_PATH = Path(__file__).with_name("ansible.cfg")
 _JUMP_PATTERN = re.compile(r"(?:-J\s*|-o\s*[\"']?ProxyJump[= ])([A-Za-z0-9@._:-]+)")
 
 
 def build_list_argv(inventory: Path, config: Path = EMPTY_CONFIG_PATH) -> tuple[str, ...]:
-    """The question for a whole inventory. BadSource where the path could be read as a list of hosts."""
+    """Return the command. Raises BadSource if the path could be read as a host list."""
     if "," in str(inventory):
         raise BadSource([f"{inventory}: a path with a comma is a list of hosts to Ansible"])
     settings = ("LC_ALL=C.UTF-8", f"ANSIBLE_CONFIG={config}", "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=True", "ANSIBLE_NOCOLOR=True")
@@ -45,7 +43,7 @@ def build_list_argv(inventory: Path, config: Path = EMPTY_CONFIG_PATH) -> tuple[
 
 
 def find_complaint(status: int, told: str) -> str:
-    """Why Ansible gave no whole inventory, "" where it did. Of its stderr only what names no value: it quotes the lines it cannot read."""
+    """Return why Ansible gave no complete inventory, or "", without stderr lines that quote values."""
     if status == 127:
         return "cannot be run here; install ansible-core, or save what `ansible-inventory --list` prints and name that file"
     lines = split_lines(told)
@@ -61,12 +59,12 @@ _ORIGIN_PATTERN = re.compile(r"Origin: (/[^\s:]{1,200}:\d+)(?::\d+)?")
 
 
 def is_saved_list(text: str) -> bool:
-    """Whether a file is saved output of `ansible-inventory --list` and not an inventory."""
+    """Return whether the text is saved output of `ansible-inventory --list`."""
     return text.lstrip().startswith("{") and '"_meta"' in text
 
 
 def parse_list(text: str) -> SourceRows:
-    """Hosts by group, a group's members with those of its children. Raises BadSource with every problem, by host and variable."""
+    """Return hosts by group, children included. BadSource lists every problem."""
     document = _parse_document(text)
     members = {name: list(dict.fromkeys(_iter_members(document, name, ()))) for name in document if name != "_meta"}
     variables = _get_mapping(_get_mapping(document, "_meta"), "hostvars")
@@ -116,7 +114,7 @@ def _iter_members(document: Mapping[str, Any], group: str, above: tuple[str, ...
 
 
 def _compute_depths(document: Mapping[str, Any]) -> dict[str, int]:
-    """How far below the top each group lies: settings that the inventory file gives to deeper groups win."""
+    """Settings of deeper groups win in the inventory file."""
     above = {name: list[str]() for name in document}
     for name in document.keys() - {ALL_GROUP}:
         for child in _list_names(document, name, "children"):
@@ -130,7 +128,6 @@ def _compute_depths(document: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _read_host_settings(host: str, variables: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    """How a host is reached, in our names."""
     found: dict[str, Any] = {}
     for name in (name for name in (*VARIABLE_FIELDS, *SSH_ARGS_VARIABLES) if name in variables):
         value, where = variables[name], f"host {host}: {name}"

@@ -1,4 +1,4 @@
-"""What a command of an inventory's source prints, here or on a host. Fixed argv, limited in time; trouble is a BadSource in words."""
+"""Run commands of inventory sources, here or on a host: fixed argv, time limit, BadSource on trouble."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ class CommandFailed(BadSource):
 
 
 async def run_here(argv: Sequence[str]) -> str:
-    """What a command prints on this machine. Raises BadSource."""
+    """Return a local command's stdout. Raises BadSource."""
     return _decode_output(argv, *await run_process_here(argv))
 
 
 async def run_process_here(argv: Sequence[str]) -> tuple[int | None, bytes, bytes]:
-    """Exit status, stdout and stderr of a command on this machine. Raises BadSource where it does not run or does not end in time."""
+    """Return exit status, stdout and stderr. Raises BadSource if it cannot run or times out."""
     try:
-        pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL  # without a terminal nobody is asked for a password
+        pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL  # without a terminal no password prompt can wait
         process = await asyncio.create_subprocess_exec(*argv, stdin=nothing, stdout=pipe, stderr=pipe)
     except OSError as why:
         raise BadSource([f"{argv[0]}: cannot be run here: {why.strerror}"]) from why
@@ -42,7 +42,7 @@ async def run_process_here(argv: Sequence[str]) -> tuple[int | None, bytes, byte
 
 
 async def run_on_host(transport: Transport, host: str, argv: Sequence[str]) -> str:
-    """What a command prints on a host. Raises BadSource."""
+    """Return a command's stdout on a host. Raises BadSource."""
     try:
         ran = await transport.run(host, argv, timeout=COMMAND_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
     except Unreachable as why:

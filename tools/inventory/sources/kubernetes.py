@@ -1,4 +1,4 @@
-"""Kubernetes' view: `kubectl get nodes -o json` → GPU nodes by pool and product. Pure."""
+"""Parse `kubectl get nodes -o json` into GPU nodes by pool and product. Pure."""
 
 import json
 import re
@@ -9,6 +9,7 @@ from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
 
 NODES_COMMAND = ("kubectl", "get", "nodes", "-o", "json", "--request-timeout=20s")
 GPU_RESOURCE = "nvidia.com/gpu"
+# labels that name a node's pool or product
 POOL_LABELS = (
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/nodegroup",
@@ -16,12 +17,11 @@ POOL_LABELS = (
     "node.coreweave.cloud/class",
     "nvidia.com/gpu.product",
 )
-"""Labels that name what a node is one of."""
 ALL_NODES_GROUP = "kubernetes"
 
 
 def parse_nodes(text: str) -> SourceRows:
-    """GPU nodes with their internal addresses, all in one group and in those their labels name. Raises BadSource."""
+    """Return GPU nodes with internal addresses, in one common group and in their labels' groups. Raises BadSource."""
     rows = SourceRows()
     problems = []
     for place, node in enumerate(_parse_items(text)):
@@ -60,7 +60,7 @@ def _get_mapping(value: Any, name: str) -> Mapping[str, Any]:
 
 
 def _has_gpus(node: Any, labels: Mapping[str, Any]) -> bool:
-    """A node whose GPUs are all gone still names the resource."""
+    """A node whose GPUs have all failed still lists the resource."""
     status = _get_mapping(node, "status")
     return (
         any(GPU_RESOURCE in _get_mapping(status, part) for part in ("capacity", "allocatable"))

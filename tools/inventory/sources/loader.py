@@ -1,9 +1,9 @@
-"""Inventories from anywhere: a YAML file, and what it takes from Slurm, Kubernetes or Ansible. Readers are pure, only this module fetches.
+"""Load an inventory from a YAML file and its sources. Only this module fetches; readers are pure.
 
-`sources:` of an inventory file, or a source's name where a file is expected: `slurm:`, `slurm:LOGIN_HOST`, `slurm:FILE`, `kubernetes:`,
-`kubernetes:FILE`, `ansible:FILE`. An Ansible FILE is an inventory, of which `ansible-inventory --list` is asked here, or its saved answer;
-only a row of a file may name an ansible.cfg that counts: `{ansible: FILE, config: /etc/ansible/ansible.cfg}`.
-Nothing is ever guessed: a source that cannot be read is refused as a whole, by field or line.
+Sources, in `sources:` or in place of a file: `slurm:`, `slurm:LOGIN_HOST`, `slurm:FILE`, `kubernetes:`,
+`kubernetes:FILE`, `ansible:FILE`. An Ansible FILE is an inventory or saved output of `ansible-inventory --list`; only a
+file row may name a config: `{ansible: FILE, config: /etc/ansible/ansible.cfg}`. An unreadable source is refused as a
+whole.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ TransportFactory = Callable[[Inventory], Transport]
 
 
 async def open_inventory(where: Path, reach: TransportFactory) -> Inventory:
-    """The inventory of a file or a source, with everything its sources say; `reach` opens what leads to its hosts. Raises BadInventory."""
+    """Load a file or source. `reach` creates the transport to its hosts. Raises BadInventory."""
     kind, colon, rest = str(where).partition(":")
     if colon and kind in SOURCE_KINDS:
         return await _parse_with_sources({"sources": [{kind: rest}]}, str(where), reach, None)
@@ -63,7 +63,7 @@ def _locate_problem(problem: str, document: Document | None, *loc: str | int) ->
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One row of `sources:`. `where` is a file, a host, or "" for this machine; `config` the ansible.cfg that counts, "" for none."""
+    """One row. `where`: file, host, or "" for this machine; `config`: ansible.cfg or ""."""
 
     kind: str
     where: str
@@ -71,7 +71,7 @@ class Source:
 
     @classmethod
     def parse(cls, row: Any) -> "Source":
-        """Raises BadSource."""
+        """Parse a row. Raises BadSource."""
         kinds = [name for name in row if name in SOURCE_KINDS] if isinstance(row, dict) else []
         if len(kinds) != 1 or set(row) - {kinds[0], *(("config",) if kinds == ["ansible"] else ())}:
             raise BadSource([f"must be one of {', '.join(SOURCE_KINDS)} with a file, a host or nothing, not {row!r}"])
@@ -89,7 +89,6 @@ async def _read_source(source: Source, own: dict[str, Any], name: str, reach: Tr
 
 
 async def _read_ansible(source: Source) -> SourceRows:
-    """Saved output as it stands; else what Ansible makes of the inventory."""
     if not source.where:
         raise BadSource(["ansible: name the inventory file"])
     text, argv = await asyncio.to_thread(_read_saved_or_build_argv, source)
@@ -102,7 +101,7 @@ async def _read_ansible(source: Source) -> SourceRows:
 
 
 async def _read_slurm(host: str, own: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
-    """JSON where this Slurm can print it, else one line a node; on this machine or on a host of the file's own rows."""
+    """Ask for JSON, else one line per node for a Slurm without it."""
     async with contextlib.AsyncExitStack() as stack:
         if host:
             transport = reach(_parse_own_hosts(host, own, name))
@@ -125,7 +124,6 @@ def _parse_own_hosts(host: str, own: dict[str, Any], name: str) -> Inventory:
 
 
 def _read_saved_or_build_argv(source: Source) -> tuple[str, tuple[str, ...]]:
-    """The saved answer that a file is; else the question about the inventory that it, or the folder, is. Raises BadSource."""
     file = Path(source.where).expanduser().absolute()
     config = Path(source.config).expanduser().absolute() if source.config else ansible.EMPTY_CONFIG_PATH
     try:

@@ -1,4 +1,4 @@
-"""Slurm's view: `scontrol show node` (JSON or one line a node) → hosts by partition; `scontrol show job` → hosts, ranks, environment. Pure.
+"""Parse `scontrol show node` and `scontrol show job`, as JSON or text. Pure.
 
 NodeName=gpu-001 NodeAddr=10.0.0.1 NodeHostName=gpu-001 Gres=gpu:h100:8 State=IDLE+DRAIN Partitions=train,all Reason=Xid 79 [root@…]
 JobId=4711 JobName=train … NumTasks=16 … NodeList=gpu-[001-002] … StdOut=/shared/logs/4711.out
@@ -17,41 +17,39 @@ from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
 NODES_JSON_COMMAND = ("scontrol", "show", "node", "--json")
 NODES_PLAIN_COMMAND = ("scontrol", "-o", "show", "node")
 _FIELD_PATTERN = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z_]*(?:[:/][A-Za-z]+){0,2})=")
+# error texts of scontrol (unknown job) and sacct (no accounting), in lower case
 UNKNOWN_JOB_TEXT, ACCOUNTING_OFF_TEXT = "invalid job id", "accounting storage is disabled"
-"""What scontrol and sacct end with, in small letters, where the controller has no such job and where nothing is accounted."""
-PARENT_JOB_FIELDS = ("ArrayJobId", "HetJobId")
-"""What a record says of the job whose task or part it is."""
+PARENT_JOB_FIELDS = ("ArrayJobId", "HetJobId")  # fields of a task's or component's record that name its job
 MAX_TASKS = 2000
 _NO_NODES = ("", "(null)", "None assigned", "n/a")
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """A job as Slurm tells it. `hosts` is empty while it waits. `environment`: what Slurm sets alike on every rank."""
+    """A Slurm job. `hosts` is empty while it waits; `environment`: variables equal on all ranks."""
 
     id: str
     hosts: tuple[str, ...]
     ranks: int = 0
     state: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    tasks: int = 1
-    """Tasks of an array, or parts of a job of several kinds of nodes."""
+    tasks: int = 1  # array tasks or components of a heterogeneous job
 
 
 def build_job_argv(job: str) -> tuple[str, ...]:
-    """The question for a job; BadSource where the text is no job id of Slurm's."""
+    """Return the query. Raises BadSource for an invalid job id."""
     if not re.fullmatch(r"\d{1,12}(?:_\d{1,6})?", job):
         raise BadSource([f"{job!r} is no Slurm job id"])
     return ("scontrol", "show", "job", job)
 
 
 def build_accounting_argv(job: str) -> tuple[str, ...]:
-    """The question to the accounting for a job, whoever's it is (without `-a` a plain user is shown their own only). BadSource as above."""
+    """Return the query for any user's job (without `-a` a plain user sees only their own). Raises BadSource."""
     return ("sacct", "-n", "-P", "-X", "-a", "-j", build_job_argv(job)[-1], "-o", "JobID,State,NodeList")
 
 
 def parse_accounting(text: str) -> SlurmJob | None:
-    """`4711|FAILED|gpu-[001-002]`, a row for each task of an array; None where the accounting lists none. Raises BadSource."""
+    """Parse `4711|FAILED|gpu-[001-002]`, one row per array task; None without rows. Raises BadSource."""
     rows = [parts for line in split_lines(text)[:MAX_TASKS] if len(parts := line.split("|")) == 3]
     if not rows:
         return None
@@ -64,7 +62,7 @@ def parse_accounting(text: str) -> SlurmJob | None:
 
 
 def parse_nodes(text: str, *, gpus_only: bool = True) -> SourceRows:
-    """Hosts by partition. Nodes without GPUs are left out where any node has some. Raises BadSource."""
+    """Return hosts by partition, without GPU-less nodes if any has GPUs. Raises BadSource."""
     nodes = list(_iter_json_nodes(text) if text.lstrip().startswith("{") else _iter_plain_nodes(text))
     if not nodes:
         raise BadSource(["scontrol show node: no node in the output"])
@@ -118,7 +116,7 @@ def _iter_plain_nodes(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _iter_records(text: str, begins: str) -> Iterator[tuple[int, str]]:
-    """One record a line (`-o`), or several indented lines that belong together."""
+    """Yield one record per line (`-o`), or joined indented lines."""
     first, lines = 0, list[str]()
     for number, line in enumerate(split_lines(text), 1):
         if line.startswith(begins) and lines:
@@ -132,14 +130,14 @@ def _iter_records(text: str, begins: str) -> Iterator[tuple[int, str]]:
 
 
 def parse_fields(record: str) -> dict[str, str]:
-    """`A=1 Reason=two words B=3` → its fields; a value ends where the next capitalised name begins."""
+    """Split `A=1 Reason=two words B=3`; a value ends at the next capitalised name."""
     marks = list(_FIELD_PATTERN.finditer(record))
     ends = [*(mark.start() for mark in marks), len(record)][1:]
     return {mark[1]: record[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)}
 
 
 def parse_job(text: str) -> SlurmJob:
-    """The job of `scontrol show job`, in either form: an array or a job of several parts is all of them. Raises BadSource."""
+    """Parse either format, merging array tasks and heterogeneous components. Raises BadSource."""
     rows = _parse_json_jobs(text) if text.lstrip().startswith("{") else _parse_plain_jobs(text)
     if not rows or not rows[0].get("JobId"):
         raise BadSource([f"scontrol show job: {(split_lines(text.strip()) or ['no output'])[0][:120]!r}"])
@@ -155,12 +153,10 @@ def parse_job(text: str) -> SlurmJob:
 
 
 def _parse_plain_jobs(text: str) -> list[dict[str, str]]:
-    """A record for each task of an array that was begun, one for those that wait, and one for each part of a job of several."""
     return [parse_fields(" ".join(record.split())) for _, record in _iter_records(text, "JobId=")]
 
 
 def _build_job(row: Mapping[str, str]) -> SlurmJob:
-    """One record. A task of an array is called as people call it."""
     nodes = row.get("NodeList", "")
     try:
         hosts = tuple(expand_host_range(nodes)) if nodes not in _NO_NODES else ()
@@ -208,7 +204,7 @@ def _convert_json_job(job: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _format_number(value: Any, *, zero: bool = False) -> str:
-    """`7`, or `{"set": true, "number": 7}` as newer releases write it; empty where it is not set."""
+    """Accept `7` and newer releases' `{"set": true, "number": 7}`."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set") else None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) and (value or zero) else ""

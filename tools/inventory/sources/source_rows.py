@@ -1,4 +1,4 @@
-"""What every source of an inventory gives: groups of hosts and settings of single hosts, as plain rows of the inventory file."""
+"""Common output of inventory sources, as rows of an inventory file."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,25 +19,23 @@ class BadSource(ValueError):
 
 @dataclass(slots=True)
 class SourceRows:
-    """`groups` by name, hosts in order; `hosts` what is known of single hosts, in the inventory file's own fields."""
+    """One source's rows: `groups` maps names to hosts in order, `hosts` to inventory file fields."""
 
     groups: dict[str, list[str]] = field(default_factory=dict)
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def add_host(self, group: str, host: str) -> None:
-        """A host into a group, once."""
         members = self.groups.setdefault(group, [])
         if host not in members:
             members.append(host)
 
     def to_raw(self) -> dict[str, Any]:
-        """As plain data of an inventory file."""
         groups = {name: {"hosts": ",".join(members)} for name, members in self.groups.items() if members}
         return {"groups": groups, "hosts": {name: row for name, row in self.hosts.items() if row}}
 
 
 def merge_rows(own: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """An inventory file's own rows laid over those of its sources, field by field; the file's word counts, then the later source's."""
+    """Merge field by field: the file's own rows win, then the later source."""
     merged: dict[str, Any] = {}
     for layer in (*found, own):
         for part in ("groups", "hosts"):
