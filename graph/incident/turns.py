@@ -26,7 +26,7 @@ class IncidentTurns:
     async def run_turn(self, item: InboxItem, origin: Origin | None) -> Report:
         """Run the item's turn, or complete it from where it was cut off."""
         if isinstance(self._ports.model, SpendLoader):
-            await self._ports.model.load(item.incident)
+            await self._ports.model.load_spend(item.incident)
         return await run_turn(self._graph, self._ports, item, origin)
 
     async def load_state(self, incident: str) -> IncidentState:

@@ -431,7 +431,7 @@ def test_a_long_text_keeps_its_two_ends() -> None:
 WATCHED = """
 import asyncio, sys, threading
 from graph.model.endpoint import OpenAIEndpoint
-from graph.model.prompts import ask
+from graph.model.prompts import build_question
 
 held_up = []
 
@@ -444,7 +444,7 @@ sys.meta_path.insert(0, Watch())
 
 async def main():
     endpoint = OpenAIEndpoint("http://127.0.0.1:9/v1", "k", "m", tries=1)
-    both = await asyncio.gather(*(endpoint.ask(ask("read", {}, {"Report": "slow"}), "read", {}) for _ in range(2)))
+    both = await asyncio.gather(*(endpoint.ask(build_question("read", {}, {"Report": "slow"}), "read", {}) for _ in range(2)))
     await endpoint.aclose()
     print([answer.why for answer in both], held_up)
 
