@@ -239,7 +239,7 @@ class LeakDetector:
         yield from (Leak("an internal word", name) for name in self._internal_channels if re.search(_build_word_pattern(name), said.text))
 
     def _find_hosts(self, said: FoldedText) -> Iterator[Leak]:
-        """Search names outside the tenant's own, but numbers everywhere: a range may begin with a host of theirs."""
+        """Search names outside the tenant's own, but numbers everywhere: a range may begin with a host of the tenant."""
         others = self._blank_tenant_names(said).text
         letters = _strip_separators(others)
         for name in self._foreign_machine_names:

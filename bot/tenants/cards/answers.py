@@ -65,7 +65,7 @@ def classify_answer(said: ParsedMessage, at: datetime, *, facts: bool = False, w
 
 
 def _is_unrelated_question(said: ParsedMessage, at: datetime) -> bool:
-    """A question without a host or job of theirs; checking their hosts would not answer it."""
+    """A question without a host or job of the tenant; checking their hosts would not answer it."""
     named = said.hosts or said.unknown_hosts or said.job
     return said.intent is Intent.NOT_UNDERSTOOD and said.text.rstrip().endswith("?") and not named and not has_complaint(said.text, at)
 

@@ -13,7 +13,7 @@ MAX_PAST_INCIDENTS = 3
 
 
 def build_past_query(rows: IncidentView, origin: Origin, reader: TenantViewContext) -> ClosedIncidentQuery:
-    """Return the query: closed incidents on the same hosts of theirs, or with the same cause."""
+    """Return the query: closed incidents on the same hosts of the tenant, or with the same cause."""
     hosts = tuple(host for host in rows.brief.hosts if host in reader.own)
     labels = tuple(row.label for row in rows.report.tenant_root_causes if reader.is_visible_cause(row)) if rows.report else ()
     return ClosedIncidentQuery(rows.id, origin, tuple(sorted(reader.own)), hosts=hosts, labels=labels)

@@ -97,7 +97,7 @@ class TenantViewContext:
         )
 
     def is_tenant_evidence(self, found: Evidence) -> bool:
-        """Return whether the tenant's job wrote the line, on their host or in a file of theirs."""
+        """Return whether the tenant's job wrote the line, on their host or in a file that they attached."""
         return (
             bool(found.line)
             and found.key.startswith(TENANT_FACT_PREFIXES)
