@@ -1,5 +1,4 @@
-"""What RackMedic will not do, said in words that help. Raised anywhere in `bot`, caught once at the edge, shown as one card or one line. And what it
-cannot do just now, which nobody has to hear of."""
+"""Refusals for people, caught at the edge and shown as one card or line; and TooEarly for a retry."""
 
 
 class Refusal(Exception):

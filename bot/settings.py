@@ -1,4 +1,4 @@
-"""Environment and file → one frozen Settings. The only module that reads the environment; everything else gets values."""
+"""Read the environment and a file into one frozen Settings. No other module reads the environment."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from kb.yaml_files import load_plain
 
 ENV_PREFIX = "RACKMEDIC_"
-MIN_KEY_BYTES = 32
-"""Bytes of a key of the ledger."""
+MIN_KEY_BYTES = 32  # Of a ledger key.
 
 
-INBOUND_SETTINGS = ("slack_signing_secret", "intake_keys", "alerts")
-"""Settings each of which has others send something to `http_port`."""
-RENAMED_SETTINGS = {"intake_port": "http_port", "intake_host": "http_host"}
-"""Names of before → what they are called now."""
+INBOUND_SETTINGS = ("slack_signing_secret", "intake_keys", "alerts")  # Each of these makes others send to `http_port`.
+RENAMED_SETTINGS = {"intake_port": "http_port", "intake_host": "http_host"}  # old name → new name
+# Removed setting → advice. Each is refused by name.
 REMOVED_SETTINGS: Mapping[str, str] = {
     "answers_per_thread": "remove it: a thread gets up to 60 answers in five minutes",
     "closed_mb": "remove it: closed incidents may take 512 megabytes of Redis",
@@ -30,7 +28,6 @@ REMOVED_SETTINGS: Mapping[str, str] = {
     "plan_blocks": "remove it: steps are drawn as plan blocks, and as lines where Slack refuses these",
     "ssh_handshakes": "remove it: at most 50 SSH connections are opened at once; RACKMEDIC_SSH_PER_BASTION limits those through one bastion",
 }
-"""Settings that are gone → what to do instead. Each is refused by its name."""
 
 
 class BadSettings(ValueError):
@@ -196,12 +193,11 @@ class Settings(BaseModel):
 
     @property
     def used_inbound_settings(self) -> list[str]:
-        """The settings in use that need `http_port`, as they are set."""
+        """The inbound settings in use, by variable name."""
         return [f"{ENV_PREFIX}{name.upper()}" for name in INBOUND_SETTINGS if getattr(self, name)]
 
     @property
     def evidence_dir(self) -> Path:
-        """Where raw outputs are kept."""
         return self.data_dir / "evidence"
 
     @field_validator("data_dir", "inventory", "kb_dir", "intake_keys", "alerts", "policy", "trackers", mode="after")
@@ -277,7 +273,7 @@ class Settings(BaseModel):
 
 
 def load_settings(file: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings from the environment over a YAML file. BadSettings names every problem at once."""
+    """Load settings; the environment overrides the YAML file. Raise BadSettings with every problem."""
     environ = os.environ if environ is None else environ
     named = file or (Path(environ[ENV_PREFIX + "CONFIG"]) if environ.get(ENV_PREFIX + "CONFIG") else None)
     values = _read_settings_file(named) if named else {}
@@ -320,7 +316,7 @@ def _format_problem(error: Any) -> str:
 
 
 def list_missing_for_serve(settings: Settings) -> list[str]:
-    """What `serve` needs beyond what any command needs."""
+    """Return the problems that only `serve` has."""
     problems = []
     if not settings.slack_bot_token.get_secret_value():
         problems.append(f"{ENV_PREFIX}SLACK_BOT_TOKEN: not set; install the app from deploy/slack/manifest.yaml and copy its bot token")
@@ -334,5 +330,5 @@ def list_missing_for_serve(settings: Settings) -> list[str]:
 
 
 def copy_environment() -> dict[str, str]:
-    """A copy of the process's environment, for a child process."""
+    """Return a copy of the environment for a child process."""
     return dict(os.environ)

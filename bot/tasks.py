@@ -1,4 +1,4 @@
-"""Asyncio tasks: ended for certain, none lost to the garbage collector, each failure logged; periodic sweeps that survive their errors."""
+"""Asyncio tasks that end for certain, stay referenced and log failures; periodic sweeps that survive errors."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,10 +14,11 @@ RECANCEL_SECONDS = 0.5
 
 
 async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel the tasks until they are done, and forget how they ended.
+    """Cancel the tasks until they are done, ignoring how they ended.
 
-    Once is not enough: on Python 3.11 a cancellation that meets an answer just arriving from Redis is swallowed
-    (seen with redis-py and fakeredis), and the task goes on."""
+    Once is not enough: on Python 3.11 a cancellation is swallowed if an answer from Redis arrives at that moment (seen
+    with redis-py and fakeredis), and the task continues.
+    """
     left = {task for task in tasks if not task.done()}
     while left:
         for task in left:
@@ -27,7 +28,7 @@ async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
 
 
 async def to_coroutine(answer: Any) -> Any:
-    """The answer, as a coroutine: tasks take nothing else, and redis-py types its answers as maybe awaitable, which ours always are."""
+    """Wrap an awaitable: tasks take only coroutines, and redis-py types its answers as maybe awaitable."""
     return await answer
 
 
@@ -39,10 +40,9 @@ async def run_periodically(
     expected: tuple[type[Exception], ...] = (RedisError,),
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Call `sweep` now, and again `every_seconds` after each call ended, until cancelled.
+    """Call `sweep` now and `every_seconds` after each call ended, until cancelled.
 
-    An `expected` error (by default Redis is away) is logged as a warning. Any other error is a bug and is logged with its traceback. The loop goes
-    on after both: the next sweep finds what this one did not do.
+    Log an `expected` error as a warning and any other with its traceback. The loop continues after both.
     """
     while True:
         try:
@@ -55,24 +55,23 @@ async def run_periodically(
 
 
 class BackgroundTasks:
-    """What runs beside a request: posting a refusal, waking, painting. All of it ends with us."""
+    """Tasks beside a request, all ended with the process."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
 
     def spawn_task(self, name: str, work: Awaitable[Any]) -> None:
-        """Run `work`; nobody waits for it, and its failure is written down."""
+        """Run `work` in the background and log its failure."""
         task = asyncio.create_task(to_coroutine(work), name=name)
         self._running.add(task)
         task.add_done_callback(self._handle_task_end)
 
     async def wait_until_idle(self) -> None:
-        """Return when nothing runs."""
         while self._running:
             await asyncio.wait(set(self._running))
 
     async def aclose(self, grace: float = 5.0) -> None:
-        """Let what runs end, then cut off what takes longer."""
+        """Wait up to `grace` seconds, then cancel the rest."""
         if self._running:
             await asyncio.wait(set(self._running), timeout=grace)
         await cancel_tasks(*self._running)
@@ -84,7 +83,7 @@ class BackgroundTasks:
 
 
 class KeyedLocks:
-    """What is about the same thing is done in the order in which it came, within this process."""
+    """One lock per key: work on one key runs in arrival order within this process."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

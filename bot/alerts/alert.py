@@ -1,4 +1,4 @@
-"""One alert as we keep it, what makes several of them one cause, and the words in which an incident is told of them. Pure."""
+"""One alert, its cause, and the text about alerts for an incident. Pure."""
 
 import hashlib
 import re
@@ -14,8 +14,8 @@ from tools.inventory.host_ranges import fold_host_names
 
 MAX_NAME_CHARS, MAX_SUMMARY_CHARS, MAX_PARSED_CHARS, MAX_SHOWN_ALERTS = 80, 300, 1000, 6
 MAX_ADDRESS_CHARS = 500
+# No user names, passwords or blanks, and no character that could end a link.
 ADDRESS_PATTERN = re.compile(r"https?://[A-Za-z0-9.\[\]-]{1,253}(?::[0-9]{1,5})?/[A-Za-z0-9._~:/?#!$'()*+,;=%&-]*")
-"""Without user names and passwords, blanks, and signs that could end a link."""
 MANY_CAUSES = "many causes at once"
 _FILLER_WORDS_PATTERN = r"(?:[\s:=#\"'(\[-]{0,4}(?i:_?errors?|codes?|events?|numbers?|values?|is|was|has)\b){0,3}"
 _PLACE_PATTERN = r"(?:[\s:]{1,3}(?:on|of|for|at|in) [^:=\n]{1,60}(?:[:=]|\bis)\s{1,3})?"
@@ -27,18 +27,18 @@ _XID_PATTERN = re.compile(
     + _NUMBER_PATTERN % r"(\d{1,4})",
     re.ASCII,
 )
+# Like _XID_PATTERN: the word, fillers and the number of an error, never of a GPU, a host or minutes.
 _SXID_PATTERN = re.compile(r"S[Xx](?:id|ID)s?" + _FILLER_WORDS_PATTERN + _PLACE_PATTERN + _NUMBER_PATTERN % r"(\d{5})", re.ASCII)
-"""The word, what may stand between, and the number: of an error, never of a GPU, a host or a count of minutes."""
+# In the kernel's own line a PCI address separates the word from its number.
 _PCI_ADDRESS_PATTERN = re.compile(
     r"\((?:PCI:)?[0-9a-f]{4,8}:[^)\n]{1,80}\)|\b(?:PCI:)?[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b", re.IGNORECASE
 )
-"""A PCI address stands between the word and its number in the kernel's own line."""
 _PORT_PATTERN = re.compile(r":\d{1,5}$")
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """`id` is the same as it repeats and when it resolves; `host` as the labels name it; `group` what the site's labels say it hangs on."""
+    """An alert. `id` is stable when it repeats or resolves; `group` comes from the site's cause labels."""
 
     id: str
     name: str
@@ -49,16 +49,14 @@ class Alert:
     group: str = ""
     severity: str = ""
     summary: str = ""
-    runbook: str = ""
-    """Addresses that the alert brought, http or https and checked; empty where it has none or one that we do not link to."""
+    runbook: str = ""  # `runbook` and `source` are validated http(s) addresses, or empty.
     source: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """As they came, for the routes alone: never kept, and never shown."""
+    labels: Mapping[str, str] = field(default_factory=dict)  # Unredacted, for routing only: never stored or shown.
     sxid: str = ""
 
     @property
     def cause(self) -> str:
-        """Alerts of one cause are one incident: of one switch or rack, else of one Xid or SXid, else of one name."""
+        """Alerts of one cause share an incident: the group, else the Xid or SXid, else the name."""
         return self.group or (f"Xid {self.xid}" if self.xid else f"SXid {self.sxid}" if self.sxid else self.name)
 
     def to_stored_row(self) -> dict[str, Any]:
@@ -69,7 +67,7 @@ _ALERT_ADAPTER = TypeAdapter(Alert)
 
 
 def parse_stored_alert(stored: bytes) -> Alert | None:
-    """An alert as `stored` wrote it. None for a damaged row: it must not keep the others from being counted."""
+    """Parse a row of `to_stored_row`. None for a damaged row, so that the others still count."""
     try:
         return _ALERT_ADAPTER.validate_json(stored)
     except ValidationError:
@@ -77,31 +75,30 @@ def parse_stored_alert(stored: bytes) -> Alert | None:
 
 
 def clean_label_text(text: object, most: int = MAX_NAME_CHARS) -> str:
-    """A stranger's word as we keep it: one line, no secret, nothing that hides, no longer than that."""
+    """Return untrusted text as one line without secrets or invisible characters, at most `most` characters."""
     return show_invisible(redact_to_line(str(text), most))[:most] if isinstance(text, str | int | float) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class RawAlert:
-    """What a sender said: names and values of anybody's choosing."""
+    """An alert as sent, untrusted."""
 
     id: str
     firing: bool
     labels: Mapping[str, str]
     notes: Mapping[str, str] = field(default_factory=dict)
-    source: str = ""
-    """The address of the query that fires, Alertmanager's `generatorURL`."""
+    source: str = ""  # Alertmanager's `generatorURL`.
 
 
 def parse_link_address(text: object) -> str:
-    """Return an http or https address that may be linked to; empty for any other text, and for one that holds a secret or a user name."""
+    """Return an http(s) address that may be linked; empty if it is none, or holds a secret or a user name."""
     if not isinstance(text, str) or len(text) > MAX_ADDRESS_CHARS or not ADDRESS_PATTERN.fullmatch(text):
         return ""
     return text if redact_to_line(text, MAX_ADDRESS_CHARS) == text else ""
 
 
 def parse_alert(raw: RawAlert, names: AlertLabels) -> Alert:
-    """By the site's names of labels. A number of an Xid that only another label, an annotation or the name tells counts too."""
+    """Read an alert by the site's label names. An Xid may also come from another label, an annotation or the name."""
     told = clean_label_text(raw.notes.get("summary") or raw.notes.get("description") or raw.notes.get("message") or "", MAX_SUMMARY_CHARS)
     texts = [
         _PCI_ADDRESS_PATTERN.sub(" ", value[:MAX_PARSED_CHARS])
@@ -127,7 +124,6 @@ def parse_alert(raw: RawAlert, names: AlertLabels) -> Alert:
 
 
 def _find_xid_in_labels(raw: RawAlert, names: AlertLabels) -> str:
-    """Return the number that one of the labels for Xids holds, as a number or in words; "" for none."""
     for value in _list_label_values(raw, names.xid):
         number = value.removesuffix(".0")
         if number.isascii() and number.isdecimal() and len(number) < 5 and int(number):
@@ -136,7 +132,7 @@ def _find_xid_in_labels(raw: RawAlert, names: AlertLabels) -> str:
 
 
 def _find_error_number(pattern: re.Pattern[str], texts: Sequence[str]) -> str:
-    """Return the first number of an error in the texts, "" for none: no error has the number 0."""
+    """Return the first error number in the texts, or an empty string; 0 is not an error."""
     return next((str(int(found[1])) for text in texts for found in pattern.finditer(text) if int(found[1])), "")
 
 
@@ -145,14 +141,13 @@ def _list_label_values(raw: RawAlert, names: Sequence[str]) -> list[str]:
 
 
 def hash_cause(cause: str, channel: str = "") -> str:
-    """Of a cause; with a channel, of its episodes there."""
+    """Hash a cause, or a cause in a channel."""
     return hashlib.sha256(f"{cause}\0{channel}".encode() if channel else cause.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class AlertTally:
-    """The alerts of one cause, counted. `more`: that were counted and are not kept; `left`: that the sender counts beside them and does not
-    list, of which nobody knows whether they fire."""
+    """Alert counts of one cause. `more`: not stored. `left`: counted by the sender but not listed; may fire."""
 
     cause: str
     firing: int
@@ -164,7 +159,7 @@ class AlertTally:
 
     @property
     def is_resolved(self) -> bool:
-        """What is not listed is never taken for over."""
+        """Unlisted alerts never count as resolved."""
         return not self.firing and not self.more and not self.left
 
 
@@ -178,7 +173,7 @@ def count_alerts(cause: str, alerts: Sequence[Alert], more: int = 0, left: int =
 
 
 def render_alert_summary(counted: AlertTally) -> str:
-    """What an incident is told, as a person might have said it."""
+    """Return the alerts as a message for the incident."""
     where = f" on {fold_host_names(counted.hosts)}" if counted.hosts else ""
     left = f" Not listed by whoever sends them: {counted.left} more." if counted.left else ""
     lines = [f"Alerts of {counted.cause}: {counted.firing + counted.more} firing{where}.{left}"]

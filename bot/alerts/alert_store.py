@@ -1,4 +1,4 @@
-"""Which alerts of a cause fire and which are over, in Redis. One episode of a cause is one incident; what was not told to it yet is owed."""
+"""Alert state in Redis. An episode of a cause is one incident; undelivered news stays recorded."""
 
 import json
 import secrets
@@ -17,22 +17,24 @@ from kb.numbers import parse_bounded_count, parse_integer
 from tools.ledger.redis_replies import decode_text
 
 RETENTION_PERIOD = timedelta(days=8)
-MAX_KEPT_ALERTS = 2000
-"""Alerts of one episode that are kept; more are counted."""
+MAX_KEPT_ALERTS = 2000  # Per episode; further alerts are only counted.
+# Episodes that may begin within the window; further causes share one.
 MAX_NEW_EPISODES, NEW_EPISODE_WINDOW = 12, timedelta(minutes=10)
-"""Episodes that begin within that time; the causes after them are one."""
-MAX_GROUPS = 64
-"""Groups of a sender whose count of what it does not list is kept for an episode; of those after them the last one is."""
+MAX_GROUPS = 64  # Sender groups per episode with an own count of unlisted alerts; further groups share one.
+# KEYS: about. ARGV: the news number delivered.
 MARK_DELIVERED_SCRIPT = (
     "if tonumber(redis.call('HGET', KEYS[1], 'told') or 0) < tonumber(ARGV[1]) then redis.call('HSET', KEYS[1], 'told', ARGV[1]) end"
 )
-"""KEYS about. ARGV up to which piece of news."""
+# KEYS: newest. ARGV: the message's Slack ts, seconds to keep it.
 CHECK_NEWEST_SCRIPT = """
 if tonumber(redis.call('GET', KEYS[1]) or 0) > tonumber(ARGV[1]) then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
 return 1
 """
-"""KEYS newest. ARGV the time of a message as Slack has it, and for how many seconds that is kept."""
+# KEYS: now (a channel is appended), about, opened, places. ARGV: new episode, cause, how many may begin ('0': any),
+# three TTLs in milliseconds, channel, route hash, table hash, key prefix of `about`, then the channels in which
+# episodes may continue. An episode that began under another routing table continues in its channel, first one of the
+# same route. Atomic, so that one of a hundred simultaneous alerts begins the episode.
 BEGIN_EPISODE_SCRIPT = """
 local now, about, opened, places = unpack(KEYS)
 local made, cause, most, window, kept, within, channel, way, table_, abouts = unpack(ARGV, 1, 10)
@@ -69,15 +71,10 @@ redis.call('PEXPIRE', places, kept)
 redis.call('SET', now .. ':' .. channel, made, 'PX', window)
 return made
 """
-"""KEYS now (to which the channel is added), about, opened, places. ARGV the new episode, its cause, how many may begin ('0' = any number), for how
-many milliseconds each key is kept, the channel, by which way, under which table of routes, how keys of `about` begin, then the channels in which
-episodes may go on. An episode that began under another table goes on where it is, first of all that of the same way. One step, so that of a hundred
-alerts that come at once one begins it and counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedAlert:
-    """An alert and where it belongs."""
 
     alert: Alert
     place: AlertPlace
@@ -85,14 +82,14 @@ class RoutedAlert:
 
 @dataclass(frozen=True, slots=True)
 class RoutingSnapshot:
-    """The table of routes of now, by its sign, and the channels in which episodes may be."""
+    """The hash of the routing table, and the channels in which episodes may be."""
 
     table: str
     channels: Collection[str]
 
 
 class AlertStore:
-    """All of it by cause, then by episode."""
+    """Alerts by episode, episodes by cause."""
 
     def __init__(self, redis: Redis, *, window: timedelta = timedelta(minutes=30), names: RedisKeys | None = None) -> None:
         self._redis = redis
@@ -103,8 +100,11 @@ class AlertStore:
         )
 
     async def assign_episodes(self, alerts: Sequence[RoutedAlert], places: RoutingSnapshot) -> dict[str, list[Alert]]:
-        """Alerts by the episode to which they belong: that in which they were heard before, or that of their cause in their channel, begun where there
-        is none. What is resolved and was never heard is nobody's."""
+        """Return the alerts by episode.
+
+        A firing alert joins the episode in which it fires, else that of its cause and channel, begun if new. A resolved
+        alert joins its last episode; one never seen is dropped.
+        """
         before = await self._redis.mget([self._build_key("by", row.alert.id) for row in alerts]) if alerts else []
         found: dict[str, list[Alert]] = {}
         by_cause: dict[tuple[str, AlertPlace], str] = {}
@@ -120,11 +120,11 @@ class AlertStore:
         return found
 
     async def get_channel(self, episode: str) -> str:
-        """Where it is, whatever the routes say by now."""
+        """Return the episode's channel, whatever the routes say now."""
         return decode_text(await to_coroutine(self._redis.hget(self._build_key("about", episode), "channel")))
 
     async def store_alerts(self, episode: str, alerts: Sequence[Alert]) -> int:
-        """Keep them. The number of the newest piece of news that the incident is owed, 0 where it is owed none."""
+        """Store the alerts. Return the newest undelivered news number, 0 if there is none."""
         of, about = self._build_key("of", episode), self._build_key("about", episode)
         rows = await to_coroutine(self._redis.hmget(of, [row.id for row in alerts]))
         kept_before = [parse_stored_alert(was) if was is not None else None for was in rows]
@@ -147,8 +147,7 @@ class AlertStore:
         return owed if owed > told else 0
 
     async def store_unlisted_count(self, episode: str, group: str, unlisted: int) -> None:
-        """How many alerts a group of the sender's has beside those that it lists, as its newest message says. News is only whether there are any,
-        for the number moves with every message."""
+        """Store how many alerts a group counts but does not list. Only a change between none and some is news."""
         left, about = self._build_key("left", episode), self._build_key("about", episode)
         before = await to_coroutine(self._redis.hget(left, group))
         if not unlisted and before is None:
@@ -165,18 +164,18 @@ class AlertStore:
             await pipe.execute()
 
     async def is_newest_message(self, group: str, ts: str) -> bool:
-        """Whether no newer message of a group that a bot posts about was heard; the same again is as new as it was."""
+        """Return whether no newer message of the group was seen. A repeated one counts as newest."""
         return bool(await self._newest(keys=[self._build_key("newest", group)], args=[ts, int(RETENTION_PERIOD.total_seconds())]))
 
     async def add_to_group(self, group: str, ids: Sequence[str]) -> None:
-        """Which alerts a bot posted of a group, for it may say no more than that the group is over."""
+        """Remember a group's posted alerts: a later post may only say that the group is over."""
         key = self._build_key("group", group)
         if ids and await to_coroutine(self._redis.scard(key)) < MAX_KEPT_ALERTS:
             await to_coroutine(self._redis.sadd(key, *ids))
         await self._redis.expire(key, RETENTION_PERIOD)
 
     async def list_group_as_resolved(self, group: str) -> list[Alert]:
-        """All that were posted of a group and are known, over."""
+        """Return the group's known alerts, marked resolved."""
         ids = sorted(decode_text(row) for row in await to_coroutine(self._redis.smembers(self._build_key("group", group))))
         episodes = await self._redis.mget([self._build_key("by", row) for row in ids]) if ids else []
         rows = [
@@ -187,7 +186,7 @@ class AlertStore:
         return [replace(alert, firing=False) for row in rows if row and (alert := parse_stored_alert(row)) is not None]
 
     async def link_incident(self, episode: str, incident: str) -> None:
-        """An incident may hear of several episodes: other causes of its hosts, and its own again after the window."""
+        """Link an episode to an incident, which may have several."""
         key = self._build_key("in", incident)
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.sadd(key, episode)
@@ -195,7 +194,7 @@ class AlertStore:
             await pipe.execute()
 
     async def is_incident_resolved(self, incident: str, episode: str) -> bool:
-        """Whether nothing fires in that episode, nor in any other that the incident has heard of."""
+        """Return whether nothing fires in any episode of the incident."""
         others = [decode_text(row) for row in await to_coroutine(self._redis.smembers(self._build_key("in", incident)))]
         for one in (episode, *(row for row in others if row != episode)):
             if not (await self.load_tally(one)).is_resolved:
@@ -203,15 +202,15 @@ class AlertStore:
         return True
 
     async def mark_delivered(self, episode: str, news: int) -> None:
-        """An item waits in the inbox of all news up to this one; what came meanwhile is still owed."""
+        """Record that an inbox item covers all news up to `news`."""
         await self._told(keys=[self._build_key("about", episode)], args=[news])
 
     async def get_batch(self, episode: str) -> int:
-        """Which item of the episode is the next to be stored."""
+        """Return the number of the episode's next inbox item."""
         return parse_integer(decode_text(await to_coroutine(self._redis.hget(self._build_key("about", episode), "batch")))) or 0
 
     async def close_batch(self, episode: str, batch: int) -> None:
-        """The turn of that item begins: whatever comes from now on is another item's."""
+        """Start a new batch when that item's turn begins."""
         if await self.get_batch(episode) <= batch:
             await to_coroutine(self._redis.hset(self._build_key("about", episode), "batch", str(batch + 1)))
 
@@ -229,13 +228,13 @@ class AlertStore:
         )
 
     async def _is_firing_in_episode(self, episode: str, sign: str, places: RoutingSnapshot) -> bool:
-        """Whether the alert fires in that episode, and may be told where it is."""
+        """Return whether the alert fires there and the episode's channel is still allowed."""
         row = await to_coroutine(self._redis.hget(self._build_key("of", episode), sign))
         alert = parse_stored_alert(row) if row else None
         return alert is not None and alert.firing and await self.get_channel(episode) in places.channels
 
     async def _find_or_begin_episode(self, cause: str, place: AlertPlace, places: RoutingSnapshot) -> str:
-        """That of the cause which is going on, or a new one; of too many new ones a single one a channel."""
+        """Return the cause's current or new episode. Beyond the limit, one episode per channel takes all new causes."""
         made, limit = secrets.token_hex(6), 0 if cause == MANY_CAUSES else MAX_NEW_EPISODES
         keys = [
             self._build_key("now", hash_cause(cause)),

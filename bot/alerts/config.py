@@ -1,4 +1,4 @@
-"""The site's file about alerts (settings: `alerts`): who may send them, where incidents open, and which labels mean what."""
+"""The site's alerts file (setting `alerts`): senders, channels, labels."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -37,7 +37,7 @@ class AlertConfig(StrictModel):
     minutes: float = Field(30.0, gt=0, le=24 * 60)
 
     def build_routing(self, hosts: Mapping[str, Collection[str]], known: Collection[str] = ()) -> AlertRouting:
-        """The routes over what the inventory binds: `hosts` by channel of the operators, `known` all of them."""
+        """Return the routing. `hosts`: by operators' channel; `known`: all hosts."""
         return AlertRouting(self.channel, self.routes, hosts, known)
 
     def get_signing_keys(self) -> tuple[bytes, ...]:
@@ -45,7 +45,7 @@ class AlertConfig(StrictModel):
 
 
 def load_alert_config(path: Path, inventory: Inventory | None = None) -> AlertConfig:
-    """Raises BadAlerts with every problem; a secret is never printed."""
+    """Load the file. Raise BadAlerts with every problem; secrets are never printed."""
     problems = Problems()
     document = read_document(path, problems)
     site = validate_document(document, AlertConfig, problems) if document else None

@@ -1,7 +1,7 @@
-"""Alerts over HTTP → one incident a cause: `POST /alerts/alertmanager` with a token or a password, `POST /alerts/webhook` signed.
+"""Receive alerts: `POST /alerts/alertmanager` with token or password, `POST /alerts/webhook` signed.
 
-It fills the inbox and answers once that is done. However many alerts come, an incident has one item of them that waits; what they are is read when
-its turn begins.
+One cause is one incident. The response is sent after the inbox item is stored. An episode has at most one waiting item;
+its turn reads the alerts.
 """
 
 import asyncio
@@ -33,15 +33,14 @@ from tools.inventory.inventory import ChannelRow
 
 log = structlog.get_logger()
 MAX_BODY_BYTES = 2 << 20
-SHARING_TIMEOUT_SECONDS = 2.0
-"""Seconds in which Slack may tell whether a channel is shared; whoever sends alerts waits meanwhile."""
+SHARING_TIMEOUT_SECONDS = 2.0  # For Slack to say whether a channel is shared; the sender waits meanwhile.
 UNAUTHORIZED_ANSWER = InboundResponse(401, {"error": "not from somebody who is known here"})
 IN_PROGRESS_ANSWER = InboundResponse(503, {"error": "this very message is being heard"}, after=5)
 
 
 @dataclass(frozen=True, slots=True)
 class AlertIntake:
-    """`shared`: whether somebody else reads a channel. `wake` has an incident looked at."""
+    """`shared`: whether another organisation reads a channel. `wake`: schedule an incident's turn."""
 
     site: AlertConfig
     book: AlertStore
@@ -55,7 +54,7 @@ class AlertIntake:
 
     @property
     def routes(self) -> Sequence[InboundRoute]:
-        """Those whose senders the site names."""
+        """The routes whose credentials are configured."""
         known = bool(self.site.token.get_secret_value() or self.site.user)
         plain = [InboundRoute("/alerts/alertmanager", self.handle_alertmanager, MAX_BODY_BYTES, self.check_token)] if known else []
         return [
@@ -68,7 +67,6 @@ class AlertIntake:
         ]
 
     def check_token(self, headers: Mapping[str, str]) -> InboundResponse | None:
-        """Refuse who does not have the site's token or password."""
         return (
             None
             if is_authorized(self.site, headers.get("Authorization", ""))
@@ -76,7 +74,6 @@ class AlertIntake:
         )
 
     def check_signature_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
-        """Refuse what none of the site's keys can have signed, by its headers alone."""
         try:
             check_headers(headers, self.clock.now())
         except Unsigned as why:
@@ -108,13 +105,13 @@ class AlertIntake:
         return InboundResponse(200, {"incidents": await self.store_message(message)})
 
     async def store_message(self, message: AlertMessage) -> list[str]:
-        """Store them; the incidents that are told of news."""
+        """Store the alerts and return the incidents with news."""
         shut = await self._list_shared_channels()
         rows = await asyncio.to_thread(lambda: [RoutedAlert(*self.routing.route_alert(row, shut)) for row in message.alerts])
         return await self._store_alerts(rows, RoutingSnapshot(self.routing.table_hash, self.routing.channels - shut), [message])
 
     async def handle_posted_alerts(self, channel: str, said: Sequence[tuple[str, PostedAlerts]]) -> list[str]:
-        """What other bots posted in a channel, each at its time, belongs there. Who comes after a newer message of the same group is no news."""
+        """Store alerts that bots posted in a channel, in time order. Skip a message older than one seen of its group."""
         rows, messages = dict[str, Alert](), list[AlertMessage]()
         for ts, one in sorted(said, key=lambda row: float(row[0])):
             if not await self.book.is_newest_message(one.group, ts):
@@ -129,12 +126,12 @@ class AlertIntake:
         return await self._store_alerts(placed, RoutingSnapshot(self.routing.table_hash, {channel}), messages)
 
     async def _list_ended_alerts(self, one: PostedAlerts, rows: Mapping[str, Alert], before: Sequence[AlertMessage]) -> list[Alert]:
-        """All of a group that are known, or that came just before."""
+        """Return the group's alerts, known or just received, as resolved."""
         just = {row.id: replace(rows[row.id], firing=False) for message in before if message.group == one.group for row in message.alerts}
         return list({**{row.id: row for row in await self.book.list_group_as_resolved(one.group)}, **just}.values())
 
     def _build_alerts(self, channel: str, said: PostedAlerts) -> list[Alert]:
-        """Long work."""
+        """CPU-bound: runs in a thread."""
         names = self.site.labels
         hosts = () if said.listed else self.routing.find_hosts(said.text, channel)[:MAX_HOSTS]
         raw = said.listed or [build_group_alert(said, host, names.host[0]) for host in hosts or ("",)]
@@ -149,7 +146,7 @@ class AlertIntake:
         return incidents
 
     async def _list_shared_channels(self) -> frozenset[str]:
-        """Channels beside the default one that somebody else reads by now. Of what Slack does not tell in time the first turn's message decides."""
+        """Return the route channels that another organisation reads. If Slack is late, the first turn checks again."""
         channels = sorted(self.routing.channels - {self.routing.default}) if self.routing.routes else []
         told = await asyncio.gather(*map(self._is_shared, channels))
         return frozenset(channel for channel, shut in zip(channels, told, strict=True) if shut)
@@ -174,7 +171,7 @@ class AlertIntake:
         return incident
 
     async def _enqueue_firing(self, episode: str, counted: AlertTally) -> str:
-        """An item of what fires, in the episode's incident or in one that concerns the same; at most one waits."""
+        """Add one waiting item to the episode's incident, or to one with the same hosts or cause."""
         batch, channel = await self.book.get_batch(episode), await self.book.get_channel(episode)
         origin = Origin(kind="slack", channel=channel, alert=episode)
         kind: InboxItemKind = "reply" if await self.inbox.find_incident(*origin.source_key) else "mention"
@@ -194,7 +191,7 @@ class AlertIntake:
         return received.incident
 
     async def _enqueue_resolved(self, episode: str) -> str:
-        """All of them are over: the incident hears it, and decides what that means; at most one such item waits."""
+        """Tell the incident that all its alerts resolved; it decides. At most one such item waits."""
         incident = await self.inbox.find_incident(*Origin(channel=await self.book.get_channel(episode), alert=episode).source_key)
         if incident is None:
             return ""
@@ -206,8 +203,11 @@ class AlertIntake:
         return incident
 
     async def _can_join(self, channel: str, incident: str) -> bool:
-        """Whether an open incident may be told. What a route leads to a channel is told there; what none leads anywhere is told of where people
-        reported it, if the default channel may be spoken to of that place."""
+        """Return whether the alerts may join an open incident.
+
+        Routed alerts stay in their channel. Alerts in the default channel may join people's incidents in channels that
+        may read the default channel.
+        """
         other = await self.inbox.get_origin(incident)
         if other is None or other.tenant or other.channel not in self.bound:
             return False
@@ -221,7 +221,7 @@ class AlertIntake:
 
 
 def is_authorized(site: AlertConfig, header: str) -> bool:
-    """Whether the Authorization header is that of the site's token, or of its user and password; in constant time."""
+    """Return whether the Authorization header holds the site's token or user and password. Constant time."""
     token, password = site.token.get_secret_value(), site.password.get_secret_value()
     basic = base64.b64encode(f"{site.user}:{password}".encode()).decode()
     known = [f"Bearer {token}"] * bool(token) + [f"Basic {basic}"] * bool(site.user)

@@ -1,7 +1,7 @@
-"""What another bot posts of a group of alerts, read into the rows of the webhooks; of any other form nothing is read. Pure, and in linear time.
+"""Parse alert messages that other bots post in Slack; unknown forms yield nothing. Pure, linear time.
 
-Alertmanager's Slack template and Grafana's begin the title alike, and list alerts alike where they list them at all: `__subject` and
-`__text_alert_list` of https://github.com/prometheus/alertmanager/blob/main/template/default.tmpl, `default.title` and `default.message` of
+Alertmanager's and Grafana's Slack templates share title and list forms: `__subject` and `__text_alert_list` of
+https://github.com/prometheus/alertmanager/blob/main/template/default.tmpl, `default.title` and `default.message` of
 https://github.com/grafana/alerting/blob/main/templates/default_template.go.
 """
 
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from bot.alerts.alert import RawAlert
 from kb.scan import split_lines
 
+# As many characters as a Slack message holds.
 MAX_READ_CHARS, MAX_LISTED_ALERTS, MAX_LABELS, MAX_LINE_CHARS = 40_000, 1000, 64, 1000
-"""Characters of a message that are read: as many as Slack takes."""
 _TITLE_PATTERN = re.compile(r"\[(?:FIRING:(\d{1,6})(?:, ?RESOLVED:\d{1,6})?|(RESOLVED)(?::\d{1,6})?)\] ?(.*)")
 _ROW_PATTERN = re.compile(r"\s{0,8}[-•] (\S{1,100}) ?[=:] (.*)")
 FIRING_HEADINGS, RESOLVED_HEADINGS = (
@@ -26,8 +26,7 @@ FIRING_HEADINGS, RESOLVED_HEADINGS = (
 
 @dataclass(frozen=True, slots=True)
 class PostedAlerts:
-    """`group`: the same in each message about it; `over`: none of it fires any more. `listed` are those whose labels it lists: of a template
-    that lists none nothing is known but the group's `name` and `text`, and that `firing` of it fire."""
+    """A posted alert group. `listed`: the alerts with labels; without any, only `name`, `text` and `firing` are known."""
 
     group: str
     name: str
@@ -38,12 +37,12 @@ class PostedAlerts:
 
     @property
     def left(self) -> int:
-        """Alerts that it counts and does not list, where it lists any."""
+        """Alerts counted but not listed."""
         return max(0, self.firing - sum(row.firing for row in self.listed)) if self.listed else 0
 
 
 def parse_posted_alerts(text: str, source: str) -> PostedAlerts | None:
-    """`source` tells senders apart: who posted it where, and to which Alertmanager it links."""
+    """Parse a message, or return None. `source` identifies the sender: bot, channel and linked Alertmanager."""
     lines = [line[:MAX_LINE_CHARS] for line in split_lines(text[:MAX_READ_CHARS])]
     titles = [(at, found) for at, line in enumerate(lines) if (found := _TITLE_PATTERN.fullmatch(line.strip()))]
     if len(titles) != 1:
@@ -51,7 +50,7 @@ def parse_posted_alerts(text: str, source: str) -> PostedAlerts | None:
     at, title = titles[0]
     values, common, rest = title[3].partition(" (")
     if " (" in rest or (common and not rest.rstrip().endswith(")")):
-        return None  # where the group's own values end cannot be told
+        return None  # ambiguous: the end of the group's own values is unknown
     over, words = title[2] is not None, (values.split() or rest.rstrip(") ").split())
     listed = _parse_listed_alerts(lines[at + 1 :], source, over=over)
     name = words[0] if words else "an alert"
@@ -59,14 +58,13 @@ def parse_posted_alerts(text: str, source: str) -> PostedAlerts | None:
 
 
 def build_group_alert(said: PostedAlerts, host: str, host_label: str) -> RawAlert:
-    """What stands for a group whose alerts are not listed, once for each host that its words name."""
+    """Return the alert that represents an unlisted group on a host that its text names."""
     labels = {"alertname": said.name, **({host_label: host} if host else {})}
     return RawAlert(_hash_parts(said.group, host), not said.over, labels, {"summary": said.text})
 
 
 @dataclass(slots=True)
 class _AlertBlock:
-    """One alert as it is listed."""
 
     firing: bool
     labels: dict[str, str] = field(default_factory=dict)
@@ -74,7 +72,7 @@ class _AlertBlock:
 
 
 def _parse_listed_alerts(lines: Sequence[str], source: str, *, over: bool) -> list[RawAlert]:
-    """Blocks of `Labels:` with a name and a value a line; what is neither is passed over."""
+    """Parse `Labels:` blocks of a name and value per line; skip other lines."""
     blocks: list[_AlertBlock] = []
     firing, into = not over, dict[str, str]()
     for line in lines:

@@ -1,5 +1,7 @@
-"""What bots post in one channel at the same time is taken in together: of a storm that Slack delivers message by message each is stored before it is
-acknowledged, and a Redis is asked as often as there are causes."""
+"""Batch bots' posts per channel, so that in a storm each post is stored before it is acknowledged.
+
+Redis is asked once per cause instead of once per message.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,8 +11,8 @@ from itertools import islice
 from bot.alerts.posted_alerts import PostedAlerts
 
 MAX_BATCH_POSTS = 200
+# (channel, posts by ts) → incidents with news
 BatchHandler = Callable[[str, Sequence[tuple[str, PostedAlerts]]], Awaitable[list[str]]]
-"""Channel, and what was posted there, each at its time → the incidents that are told of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +23,24 @@ class _PendingPost:
 
 @dataclass(slots=True)
 class _ChannelQueue:
+    # By ts, so that a redelivered message is the same row.
     waiting: dict[str, _PendingPost] = field(default_factory=dict)
-    """By the message's time: what is delivered again while it waits is the same row."""
     taking: "asyncio.Task[None] | None" = None
 
 
 @dataclass(slots=True)
 class PostedAlertBatcher:
-    """The taking in goes on by itself: a listener whose time is over gives up its wait and nothing else, and the redelivery finds it done. Where
-    it fails it fails for each that was in it, so that each is delivered again."""
+    """Stores batches in the background.
+
+    A listener that times out only stops waiting; the redelivery finds the post stored. A failed batch fails for each of
+    its posts, so that Slack delivers each again.
+    """
 
     take_in: BatchHandler
     _channels: dict[str, _ChannelQueue] = field(default_factory=dict)
 
     async def submit_post(self, channel: str, ts: str, said: PostedAlerts) -> list[str]:
-        """The incidents that are told of it, once it is stored. Raises OSError where it was not."""
+        """Return the incidents with news once the post is stored. Raise OSError if it was not."""
         here = self._channels.setdefault(channel, _ChannelQueue())
         row = here.waiting.setdefault(ts, _PendingPost(said, asyncio.get_running_loop().create_future()))
         if here.taking is None or here.taking.done():
@@ -47,7 +52,7 @@ class PostedAlertBatcher:
             failed, told = None, list[str]()
             try:
                 told = await self.take_in(channel, [(ts, row.said) for ts, row in rows.items()])
-            except Exception as why:  # whatever it was, each listener says it and is asked again
+            except Exception as why:  # every listener reports the error, and Slack delivers again
                 failed = why
             for ts, row in rows.items():
                 del here.waiting[ts]
@@ -61,4 +66,4 @@ def _resolve_future(waits: "asyncio.Future[list[str]]", told: list[str], failed:
     error = OSError("what came together was not stored")
     error.__cause__ = failed
     waits.set_exception(error)
-    waits.exception()  # where nobody waits any more nobody has to have seen it
+    waits.exception()  # mark as retrieved: asyncio logs an exception that no waiter read

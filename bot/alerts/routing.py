@@ -1,4 +1,4 @@
-"""Which labels of an alert lead to which channel: matchers as Alertmanager writes them, the first route that matches, else the default. Pure."""
+"""Route alerts to channels by Alertmanager matchers: the first matching route, else the default. Pure."""
 
 import hashlib
 import re
@@ -15,18 +15,16 @@ from graph.extraction.hosts import find_hosts
 from kb.schema import StrictModel
 from tools.checks.site.safe_patterns import BadPattern, compile_whole_pattern
 
-MAX_VALUE_CHARS = 200
-"""Characters of a label's value that are compared."""
+MAX_VALUE_CHARS = 200  # Characters of a label value that are compared.
 MAX_ROUTES, MAX_MATCHERS, MAX_MATCHER_CHARS = 64, 16, 500
 _MATCHER_PATTERN = re.compile(r"""\s*([^\s"'=!~,{}]{1,100})\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*"|[^"\s][^"]*|)\s*""", re.DOTALL)
 _ESCAPE_PATTERN = re.compile(r"\\([\"\\n])")
-DEFAULT_ROUTE_HASH = ""
-"""The sign of the way that no route describes."""
+DEFAULT_ROUTE_HASH = ""  # For the default, which no route describes.
 
 
 @dataclass(frozen=True, slots=True)
 class LabelMatcher:
-    """`team="fabric"`, or with `!=`, `=~`, `!~`. A label that an alert has not is empty, as Alertmanager has it."""
+    """`team="fabric"`, or with `!=`, `=~`, `!~`. A missing label is empty, as in Alertmanager."""
 
     text: str
     label: str
@@ -41,7 +39,7 @@ class LabelMatcher:
 
 
 def parse_matcher(text: str) -> LabelMatcher:
-    """Raises ValueError in words for who wrote it."""
+    """Parse a matcher. Raise ValueError with a text for its author."""
     found = _MATCHER_PATTERN.fullmatch(text) if len(text) <= MAX_MATCHER_CHARS else None
     if found is None:
         raise ValueError(
@@ -60,7 +58,7 @@ def parse_matcher(text: str) -> LabelMatcher:
 
 
 def _parse_matchers(given: Any) -> tuple[LabelMatcher, ...]:
-    """Every reason against them at once."""
+    """Parse all matchers, reporting every error at once."""
     if not isinstance(given, list) or not 0 < len(given) <= MAX_MATCHERS or not all(isinstance(row, str) for row in given):
         raise ValueError(f"matchers must be a list of 1 to {MAX_MATCHERS} texts, like ['team=\"fabric\"', 'alertname=~\"Link.*\"']")
     found, reasons = list[LabelMatcher](), list[str]()
@@ -82,7 +80,7 @@ class AlertRoute(StrictModel):
 
     @property
     def matchers_hash(self) -> str:
-        """The same however its channel changes."""
+        """Independent of the channel."""
         return _hash_texts([row.text for row in self.matchers])
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -98,7 +96,7 @@ def _hash_texts(texts: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AlertPlace:
-    """Where an alert belongs. `way`: the sign of the route that led there, whichever channel it names by now."""
+    """Where an alert belongs. `way`: the hash of its route, independent of the channel."""
 
     channel: str
     way: str = DEFAULT_ROUTE_HASH
@@ -106,8 +104,7 @@ class AlertPlace:
 
 @dataclass(frozen=True)
 class AlertRouting:
-    """The site's routes over what the inventory binds. `hosts`: of each of the operators' channels those of which it may speak; `known`: all of
-    the inventory, so that no channel is told of a host that is none of its business."""
+    """Routes over the inventory's bindings. `hosts`: by operators' channel, the hosts it may see; `known`: all hosts."""
 
     default: str
     routes: Sequence[AlertRoute]
@@ -116,16 +113,16 @@ class AlertRouting:
 
     @cached_property
     def table_hash(self) -> str:
-        """Of the whole table: another one where it was changed."""
+        """Changes with the routing table."""
         return _hash_texts([self.default, *(f"{row.channel} {row.matchers_hash}" for row in self.routes)])
 
     @property
     def channels(self) -> frozenset[str]:
-        """Where incidents of alerts may open: the default channel, and all that the inventory binds to the operators."""
+        """Where alert incidents may open: the default and all operators' channels."""
         return frozenset({self.default, *self.hosts})
 
     def route_alert(self, alert: Alert, shut: Collection[str] = ()) -> tuple[Alert, AlertPlace]:
-        """The alert, its host by the inventory's name, and where it belongs: the default where its host is none of the route's channel's business."""
+        """Return the alert with its inventory host, and its place (default if the channel may not see the host)."""
         place = self.find_place(alert.labels, shut)
         known = self._resolve_host(alert.host, place.channel)
         if not known and place.channel != self.default and self._resolve_host(alert.host, ""):
@@ -134,7 +131,7 @@ class AlertRouting:
         return replace(alert, host=known or alert.host), place
 
     def _resolve_host(self, host: str, channel: str) -> str:
-        """The host as the inventory calls it, among those that the channel may speak of (all of them where none is named); empty where it is none."""
+        """Return the inventory's name of a host that the channel (empty: any) may see, or an empty string."""
         return next(iter(find_hosts(host, self._get_host_book(channel)).hosts), "") if host else ""
 
     def _get_host_book(self, channel: str) -> HostIndex:
@@ -143,11 +140,11 @@ class AlertRouting:
         return self._host_books[channel]
 
     def place_in_channel(self, alert: Alert, channel: str) -> tuple[Alert, AlertPlace]:
-        """The alert in the channel in which it was posted, whatever the routes say."""
+        """Place the alert in the channel where it was posted, ignoring the routes."""
         return replace(alert, host=self._resolve_host(alert.host, channel) or alert.host), AlertPlace(channel)
 
     def find_hosts(self, text: str, channel: str) -> tuple[str, ...]:
-        """The hosts in a stranger's words of which the channel may speak."""
+        """Return the hosts in untrusted text that the channel may see."""
         return find_hosts(text, self._get_host_book(channel)).hosts
 
     @cached_property
@@ -155,12 +152,12 @@ class AlertRouting:
         return {}
 
     def find_place(self, labels: Mapping[str, str], shut: Collection[str] = ()) -> AlertPlace:
-        """By the first route that matches; the default where that one's channel is not the operators' (any more), or is shut."""
+        """Return the first matching route's place; the default if its channel is not the operators' or is in `shut`."""
         route = next((row for row in self.routes if row.matches(labels)), None)
         if route is None:
             return AlertPlace(self.default)
         return AlertPlace(route.channel if route.channel in self.hosts and route.channel not in shut else self.default, route.matchers_hash)
 
     def list_unbound_routes(self) -> list[tuple[int, AlertRoute]]:
-        """Routes that lead to no channel of the operators, by their number."""
+        """Return (index, route) of routes that lead to no operators' channel."""
         return [(at, row) for at, row in enumerate(self.routes) if row.channel not in self.hosts]

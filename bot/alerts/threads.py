@@ -1,5 +1,4 @@
-"""The thread of an incident that alerts opened, begun as part of its first turn, so that it is neither lost nor twice; its counts are brought up to
-date with each turn."""
+"""Begin an alert incident's thread in its first turn, exactly once, and update its counts each turn."""
 
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
@@ -25,8 +24,11 @@ ROOT_EVENT_TYPE, NEWS_EVENT_TYPE = "rackmedic_alert_root", "rackmedic_alert_news
 
 @dataclass(frozen=True, slots=True)
 class AlertThreads:
-    """`home` and `fetch` before a turn. `people_in`: whether anybody spoke in an incident's thread; `otherwise`: where the incidents live that no
-    alert opened. `ours`: the operators' channels; `default`: where a thread begins whose own channel is none of them by now, or is read by others."""
+    """Resolves threads and items before a turn.
+
+    `people_in`: whether a person wrote in the thread. `otherwise`: resolves incidents that no alert opened. `ours`:
+    operators' channels. `default`: where a thread begins if its own channel is not the operators' or is shared.
+    """
 
     client: SlackClient
     cards: PostedCards
@@ -39,7 +41,7 @@ class AlertThreads:
     default: str = ""
 
     async def resolve_thread(self, item: InboxItem) -> Origin | None:
-        """Where the incident lives, its thread begun, its first message with the counts of now."""
+        """Return the incident's thread, begun if needed, with current counts in its first message."""
         origin, episode = await self.inbox.get_origin(item.incident), str(item.data.get("alerts") or "")
         if origin is None or not (episode or origin.alert):
             return await self.otherwise(item)
@@ -54,7 +56,7 @@ class AlertThreads:
         return origin
 
     async def fetch_item(self, item: InboxItem) -> InboxItem:
-        """The item with what fires by now: news of it is none any more where all are over, and the other way round."""
+        """Return the item with the current alerts: `firing` becomes `resolved` if all ended meanwhile, and vice versa."""
         episode = str(item.data.get("alerts") or "")
         if not episode:
             return item
@@ -75,14 +77,14 @@ class AlertThreads:
         )
 
     async def choose_channel(self, channel: str) -> str:
-        """The channel, or the default one where nothing may be said in it any more and may be said there."""
+        """Return the channel, or the default if the channel may no longer be used and the default may."""
         if not self.default or channel == self.default:
             return channel
         lost = channel not in self.ours or await self.people.is_shared(channel)
         return self.default if lost and not await self.people.is_shared(self.default) else channel
 
     async def _update_root(self, incident: str, origin: Origin) -> None:
-        """Trouble with Slack stops no turn: the next one paints it."""
+        """A Slack error does not stop the turn; the next turn updates again."""
         marked = {"event_type": ROOT_EVENT_TYPE, "event_payload": {"incident": incident}}
         try:
             if not await self.people.is_shared(origin.channel):
@@ -92,7 +94,7 @@ class AlertThreads:
             log.warning("alerts.not_painted", incident=incident, error=str(trouble)[:200])
 
     async def _post_to_joined_thread(self, item: InboxItem, episode: str) -> Origin | None:
-        """In a thread of somebody else: one message of the alerts, and none that they are over, which the turn says."""
+        """Post the alerts once in a thread that they joined; the turn itself reports their end."""
         home = await self.otherwise(item)
         if home is not None and item.data.get("why") != ALERTS_RESOLVED and not await self.people.is_shared(home.channel):
             marked = {"event_type": NEWS_EVENT_TYPE, "event_payload": {"episode": episode}}
@@ -102,7 +104,6 @@ class AlertThreads:
 
 
 def render_alert_card(counted: AlertTally) -> Card:
-    """The counts as a message."""
     lines = tuple(split_lines(render_alert_summary(counted)))[1:]
     links = [
         alert_message.AlertLink(what, row.name, url)

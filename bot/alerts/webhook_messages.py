@@ -1,4 +1,4 @@
-"""The two messages that bring alerts, read: Alertmanager's webhook (version 4), and our own. Whatever cannot be read is refused in words."""
+"""Parse alert messages: Alertmanager's webhook (version 4) and our own. Unreadable ones are refused with a reason."""
 
 import hashlib
 import json
@@ -13,8 +13,7 @@ from bot.alerts.labels import AlertLabels
 from kb.numbers import parse_bounded_count
 
 MAX_ALERTS, MAX_LABELS = 1000, 64
-MAX_UNLISTED_ALERTS = 1_000_000
-"""Alerts that a message counts beside those it lists; one that counts more is taken to count so many."""
+MAX_UNLISTED_ALERTS = 1_000_000  # Cap of the count of unlisted alerts.
 
 
 class UnreadableAlerts(ValueError):
@@ -23,7 +22,7 @@ class UnreadableAlerts(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AlertMessage:
-    """`left`: alerts that the message counts and does not hold, or that had no room; `group`: whose next message counts them anew."""
+    """`left`: alerts counted but not contained, or over the limit. `group`: its next message replaces that count."""
 
     alerts: Sequence[Alert]
     left: int = 0
@@ -61,7 +60,7 @@ def _hash_labels(labels: Mapping[str, str]) -> str:
 
 
 def _select_texts(rows: object) -> Mapping[str, str]:
-    """Pairs of texts, the first of many."""
+    """Return the first MAX_LABELS pairs of texts."""
     given = rows if isinstance(rows, dict) else {}
     return {name: value for name, value in list(given.items())[:MAX_LABELS] if isinstance(value, str)}
 
@@ -104,7 +103,7 @@ class WebhookAlerts(BaseModel):
 
 
 def parse_own_webhook(body: bytes) -> AlertMessage:
-    """Our own message: `{"alerts": [...]}`."""
+    """Parse `{"alerts": [...]}`."""
     try:
         return AlertMessage([row.to_alert() for row in WebhookAlerts.model_validate(_parse_json(body)).alerts])
     except ValidationError as why:

@@ -1,4 +1,4 @@
-"""A request as a room hears it, its answer, and the routes that a room has. No room knows the server."""
+"""Inbound requests, responses and routes, independent of the HTTP server."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class InboundRequest:
-    """What somebody sent, whole: the body as its bytes, the headers by names in any case, the parts of the path that the route names."""
+    """A request. Header names may be of any case; `parts` are the path parts that the route names."""
 
     headers: Mapping[str, str]
     body: bytes
@@ -16,7 +16,7 @@ class InboundRequest:
 
 @dataclass(frozen=True, slots=True)
 class InboundResponse:
-    """What the client is told: JSON, or a text. `after`: not again before so many seconds. `why` it is refused is for our log alone."""
+    """The response: JSON or text. `after`: seconds before a retry. `why` is for our log only."""
 
     status: int = 200
     body: Mapping[str, Any] | str = ""
@@ -30,15 +30,16 @@ HeaderCheck = Callable[[Mapping[str, str]], InboundResponse | None]
 
 
 def accept_any_headers(headers: Mapping[str, str]) -> InboundResponse | None:
-    """Let every head pass."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class InboundRoute:
-    """`POST path` (or GET), where `{name}` is a part that is handed on; `most` bytes of a body are read. `judge` sees the headers before any of the
-    body is read, and answers what they alone rule out. Whoever hears judges who sends, before anything else: nothing that is not signed or
-    authorised has an effect, and what is answered 200 is stored."""
+    """`method path`, where `{name}` is a path part for the handler; at most `most` bytes of a body are read.
+
+    `judge` sees the headers first and may refuse before the body is read. `hear` must check the signature or
+    authorisation before anything else; what it answers with 200 is stored.
+    """
 
     path: str
     hear: RequestHandler

@@ -1,7 +1,7 @@
 """Sign and verify messages of Standard Webhooks (standardwebhooks.com, version 1). Pure.
 
-The library signs. Its `verify` reads the machine's clock and takes one key, so the time window and the loop over keys are here.
-A body is UTF-8, and a message that is sent again keeps its id. Keys are written `whsec_` and base64.
+The library signs. Its `verify` reads the machine's clock and takes one key, so the time window and the loop over keys
+are here. A body is UTF-8, a repeated message keeps its id, and keys are `whsec_` and base64.
 """
 
 import base64
@@ -15,15 +15,13 @@ from datetime import UTC, datetime, timedelta
 
 from standardwebhooks import Webhook
 
-MAX_CLOCK_SKEW = timedelta(minutes=5)
-"""How far a message's time may be from ours."""
+MAX_CLOCK_SKEW = timedelta(minutes=5)  # Between a message's time and ours.
 CLOCK_SKEW_TEXT = f"its time is more than {MAX_CLOCK_SKEW.total_seconds():.0f} seconds from ours"
 ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER = "webhook-id", "webhook-timestamp", "webhook-signature"
 KEY_PREFIX, MIN_KEY_BYTES, MAX_KEY_BYTES = "whsec_", 24, 64
 _ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{8,80}")
 _TIMESTAMP_PATTERN = re.compile(r"[1-9][0-9]{0,10}")  # no leading zeros: one moment has one form, and so one replay id
-_DUMMY_KEY = b"0" * 32
-"""A key that signs nothing, so that an unknown sender takes as long as a known one."""
+_DUMMY_KEY = b"0" * 32  # Verifies nothing, so that an unknown sender takes as long as a known one.
 
 
 class Unsigned(Exception):
@@ -32,14 +30,14 @@ class Unsigned(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SignedMessage:
-    """A message whose signature holds: its id, and what tells it from the same message sent again."""
+    """A verified message: its id, and the nonce that detects replays."""
 
     id: str
     nonce: str
 
 
 def parse_webhook_key(text: str) -> bytes:
-    """The bytes of a key as it is written. ValueError says what it must look like."""
+    """Return the bytes of a key. Raise ValueError that says what a key looks like."""
     try:
         raw = base64.b64decode(text.removeprefix(KEY_PREFIX), validate=True) if text.startswith(KEY_PREFIX) else b""
     except binascii.Error:
@@ -52,7 +50,6 @@ def parse_webhook_key(text: str) -> bytes:
 
 
 def build_signed_headers(key: bytes, id_: str, at: datetime, body: bytes) -> dict[str, str]:
-    """Return the three headers of a message that is sent at this time."""
     return {
         ID_HEADER: id_,
         TIMESTAMP_HEADER: str(int(at.timestamp())),
@@ -61,14 +58,14 @@ def build_signed_headers(key: bytes, id_: str, at: datetime, body: bytes) -> dic
 
 
 def check_headers(headers: Mapping[str, str], now: datetime) -> None:
-    """Raise Unsigned where the headers alone rule a message out, before there is a body to compare with."""
+    """Raise Unsigned if the headers alone rule a message out, before its body is read."""
     _, at, _ = _parse_headers(headers)
     if not -MAX_CLOCK_SKEW <= now - at <= MAX_CLOCK_SKEW:
         raise Unsigned(CLOCK_SKEW_TEXT)
 
 
 def _parse_headers(headers: Mapping[str, str]) -> tuple[str, datetime, str]:
-    """Id, time and signatures."""
+    """Return id, time and signatures. Raise Unsigned."""
     id_, timestamp, given = (headers.get(name, "") for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER))
     if not _ID_PATTERN.fullmatch(id_) or not _TIMESTAMP_PATTERN.fullmatch(timestamp) or len(given) > 1000 or not given.isascii():
         raise Unsigned("the headers are not those of Standard Webhooks")
@@ -76,7 +73,7 @@ def _parse_headers(headers: Mapping[str, str]) -> tuple[str, datetime, str]:
 
 
 def verify_message(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, now: datetime) -> SignedMessage:
-    """Return the message that one of the keys signed. Raises Unsigned. Every key is tried: one may be on its way out."""
+    """Return the message that one of the keys signed. Raise Unsigned. All keys are tried, because keys rotate."""
     id_, at, given = _parse_headers(headers)
     try:
         known = [Webhook(key).sign(id_, at, body.decode()).encode() for key in keys or (_DUMMY_KEY,)]

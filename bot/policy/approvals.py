@@ -1,4 +1,4 @@
-"""Who must agree to an action, and who may: tables and pure functions, and one small object that asks Slack who the people are.
+"""Quorum and approvers of an action: tables, pure functions, and one object that asks Slack.
 
 A quorum is relaxed only together with the condition that relaxed it, and that condition is part of the digest.
 """
@@ -24,20 +24,19 @@ from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
 log = structlog.get_logger()
-RULES_VERSION = 2
-"""Bump when a rule below changes its meaning: cards shown before are then proposed anew."""
+RULES_VERSION = 2  # Bump when a rule below changes its meaning: open actions are then proposed anew.
 QUORUM_BY_RISK: Mapping[Risk, int] = {"intrusive": 1, "disruptive": 1, "destructive": 2}
 UNGUARDED_QUORUM, RELAXED_QUORUM = 2, 1
 DECIDE_SECONDS, START_SECONDS = 900, 300
 
+# Relaxes the quorum for cancelling an incident's own stalled job.
 STALLED_JOB_CONDITION = Condition(
     "controller", "the stalled job is still there", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "RUNNING|COMPLETING", id="stalled"
 )
-"""What relaxes the quorum of cancelling an incident's own stalled job."""
 
 
 def get_quorum(action: Action, *, drained: bool, job_stalled: bool) -> int:
-    """How many must approve. A node that should be drained and about which no scheduler can be asked needs two."""
+    """Return the quorum. Without a scheduler it is two where the node should be drained."""
     conditions = {condition.id for condition in action.conditions if condition.kind == "controller"}
     if action.risk == "destructive":
         relaxed = (drained and SLURM_DRAINED.id in conditions) or (
@@ -51,7 +50,7 @@ def get_quorum(action: Action, *, drained: bool, job_stalled: bool) -> int:
 def build_terms(
     action: Action, group: str, group_size: int, *, drained: bool, job_stalled: bool, approvers: frozenset[str]
 ) -> ApprovalTerms:
-    """The request's terms, frozen when it is proposed."""
+    """Return the terms, frozen when the action is proposed."""
     return ApprovalTerms(
         approvers=approvers,
         quorum=get_quorum(action, drained=drained, job_stalled=job_stalled),
@@ -65,7 +64,7 @@ def build_terms(
 
 
 def compute_policy_hash(channels: Iterable[ChannelRow], fallback: Iterable[str], table: ApproverTable | None = None) -> str:
-    """Changes when anything does that decides who may approve what: an action approved under another policy does not run."""
+    """Hash everything that decides who may approve. An action approved under another policy does not run."""
     rows = sorted((row.channel, row.kind, row.approvers, row.internal, sorted(row.groups), row.tenant) for row in channels)
     numbers = [RULES_VERSION, dict(QUORUM_BY_RISK), UNGUARDED_QUORUM, RELAXED_QUORUM, DECIDE_SECONDS, START_SECONDS]
     sets = (table or ApproverTable()).model_dump(mode="json")
@@ -73,18 +72,18 @@ def compute_policy_hash(channels: Iterable[ChannelRow], fallback: Iterable[str],
 
 
 def can_still_approve(record: ActionRecord, voter: str) -> bool:
-    """Among the approvers, nobody who asked for it, and not heard yet."""
+    """Return whether the voter is an approver, no requester, and has not voted."""
     return voter in record.terms.approvers - list_requesters(record.action) - {vote.voter for vote in record.votes}
 
 
 def can_still_be_decided(record: ActionRecord, now: datetime) -> bool:
-    """Whether enough approvers are left who have not spoken, in time: nobody else is worth calling."""
+    """Return whether enough approvers are left, in time; otherwise a reminder is pointless."""
     left = sum(can_still_approve(record, voter) for voter in record.terms.approvers)
     return record.state is State.PENDING and now < record.decide_by and record.approvals + left >= record.terms.quorum
 
 
 class Directory(Protocol):
-    """People as Slack knows them (`bot.slack.people`). Raises a Refusal where Slack does not say."""
+    """People as Slack knows them. Raises a Refusal when Slack does not answer."""
 
     async def get_person(self, user: str) -> Person: ...
 
@@ -93,18 +92,17 @@ class Directory(Protocol):
     async def list_members(self, group: str) -> frozenset[str]: ...
 
     def refresh(self, *about: str) -> None:
-        """What is known of these for longer than some seconds is asked anew."""
+        """Drop answers about these that are older than some seconds."""
         ...
 
 
 class OnCallSchedule(Protocol):
-    """Who is on call by a source of the policy: Slack user ids. Raises a Refusal where nobody could look."""
+    """Returns the Slack user ids on call by a source of the policy. Raises a Refusal if the source cannot be read."""
 
     async def list_on_call(self, name: str) -> frozenset[str]: ...
 
 
 class EmptyOnCallSchedule:
-    """A site without sources."""
 
     async def list_on_call(self, name: str) -> frozenset[str]:
         return frozenset()
@@ -112,8 +110,7 @@ class EmptyOnCallSchedule:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRights:
-    """Who may approve what an incident proposes: the user group of its channel and the people named in the settings, or the sets of the site's
-    policy."""
+    """Who may approve: the channel's user group and the people from the settings, or the policy's sets."""
 
     directory: Directory
     inventory: Inventory
@@ -123,21 +120,22 @@ class ApprovalRights:
     schedule: OnCallSchedule = field(default_factory=EmptyOnCallSchedule)
 
     def get_policy_hash(self) -> str:
-        """The hash of the policy as it is now."""
         return compute_policy_hash(self.inventory.channels, self.fallback, self.table)
 
     def find_sets(self, hosts: Iterable[str], risk: Risk) -> tuple[str, ...]:
-        """The sets that decide about an action on these hosts."""
+        """Return the sets that decide about an action on these hosts."""
         known = self.inventory.hosts
         return self.table.find_sets([known[host].group if host in known else "" for host in hosts], risk)
 
     async def list_record_approvers(self, record: ActionRecord) -> frozenset[str]:
-        """Who may approve this action as of now: whoever is still found by the sets that its request names. A decision hangs on it."""
+        """Return the current members of the sets in the action's terms, asked anew: a decision depends on it."""
         return await self.list_set_members(record.action.incident, record.terms.sets or (CHANNEL_SET,), fresh=True)
 
     async def list_set_members(self, incident: str, sets: Sequence[str], *, fresh: bool = False) -> frozenset[str]:
-        """Who is in these sets. An unknown incident is nobody. Raises a Refusal where it cannot be told who is in one of them; where nobody could
-        look who is on call, that source is nobody."""
+        """Return the members of these sets; none for an unknown incident.
+
+        Raise a Refusal if Slack does not answer. An unreadable on-call source counts as empty.
+        """
         origin = await self.origin_of(incident)
         if origin is None or not origin.team:
             return frozenset()
@@ -173,8 +171,10 @@ class ApprovalRights:
         return person.human and person.id == user and f"{person.team}:{person.id}" == who and person.team == team
 
     def get_mention_group(self, origin: Origin, sets: Sequence[str] = ()) -> str:
-        """The user group that cards of this place mention, or of these sets, where they decide instead; empty without one. Of an incident that a
-        customer reported it is that of their channel, where that has one."""
+        """Return the user group to mention: of the deciding sets, else of the channel; empty if there is none.
+
+        A tenant's incident uses the group of the tenant's channel, if that has one.
+        """
         if sets and CHANNEL_SET not in sets:
             return next((group for name in sets if name in self.table.sets for group in self.table.sets[name].groups), "")
         rows = {row.channel: row for row in self.inventory.channels}
@@ -185,7 +185,7 @@ class ApprovalRights:
         return (row.approvers or (rows[row.internal].approvers if row.internal in rows else "")) if row else ""
 
     async def list_channel_approvers(self, incident: str, *, fresh: bool = False) -> frozenset[str]:
-        """The channel's own, as `TEAM:USER`. `fresh`: a decision hangs on it. An unknown incident, or nobody to be found, is nobody."""
+        """Return the channel's approvers as `TEAM:USER`; none for an unknown incident. `fresh`: ask Slack anew."""
         origin = await self.origin_of(incident)
         return await self._find_channel_approvers(origin, fresh) if origin and origin.team else frozenset()
 
@@ -198,7 +198,7 @@ class ApprovalRights:
         return found | {f"{who.team}:{who.id}" for who in named if who.human and who.team == origin.team}
 
     async def get_person_name(self, who: str) -> str:
-        """What people call `TEAM:USER`, for what they read; the user's id alone where nobody says."""
+        """Return the display name of `TEAM:USER`, or the user id if Slack does not answer."""
         user = who.rpartition(":")[2]
         try:
             return (await self.directory.get_person(user)).name or user
@@ -206,7 +206,7 @@ class ApprovalRights:
             return user
 
     async def require_full_member(self, voter: str) -> None:
-        """Refuses everybody but an active human full member of the team that their click names."""
+        """Refuse everyone but an active human full member of the click's own team."""
         team, _, user = voter.partition(":")
         self.directory.refresh(user)
         who = await self.directory.get_person(user)

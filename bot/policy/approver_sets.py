@@ -1,7 +1,6 @@
-"""Which sets of approvers decide about which hosts and risks. Tables and pure functions.
+"""Which approver sets decide about which hosts and risks. Tables and pure functions.
 
-A rule stands in the place of the channel's own approvers for what it fits, the first that fits; a set in which nobody is to be found is
-nobody, and never falls back on anybody else.
+The first matching rule replaces the channel's own approvers. An empty set stays empty: there is no fallback.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,10 +13,9 @@ from bot.policy.roles import NamedPeople
 from kb.schema import StrictModel
 from tools.action import Risk
 
+# The approvers without a policy: the user group of the incident's channel, and RACKMEDIC_APPROVERS.
 CHANNEL_SET: Final = "channel"
-"""The set of whoever approves without a policy: the user group of the incident's channel, and RACKMEDIC_APPROVERS."""
-NOBODY_SET: Final = "nobody"
-"""Where the hosts of one action are of groups whose rules have no set in common."""
+NOBODY_SET: Final = "nobody"  # Used if the rules of an action's host groups have no set in common.
 USE_USER_GROUP_HINT: Final = "use a Slack user group, named as `approvers` of the channel in the inventory, and change its members in Slack"
 HOURS_REMOVED_HINT: Final = f"rules apply at all hours; {USE_USER_GROUP_HINT}, or name an on_call source in a set"
 
@@ -31,7 +29,6 @@ class OnCallSource(StrictModel):
 
     @property
     def problem(self) -> str:
-        """Empty where it is one."""
         given = [bool(self.user_group), self.file is not None, bool(self.webhook)]
         if sum(given) != 1:
             return "name one of user_group, file and webhook"
@@ -68,7 +65,7 @@ class ApproverTable(StrictModel):
     on_call: Mapping[str, OnCallSource] = Field(default_factory=dict)
 
     def find_sets(self, groups: Iterable[str], risk: Risk) -> tuple[str, ...]:
-        """The sets that decide about hosts of all these groups: of several groups only those that decide about each."""
+        """Return the sets that decide about each of these groups."""
         rows = [self._find_first_sets(group, risk) for group in dict.fromkeys(groups)] or [(CHANNEL_SET,)]
         return tuple(name for name in rows[0] if all(name in row for row in rows[1:])) or (NOBODY_SET,)
 
@@ -79,7 +76,7 @@ class ApproverTable(StrictModel):
         return (CHANNEL_SET,)
 
     def list_problems(self, groups: Iterable[str] | None = None) -> list[tuple[tuple[str | int, ...], str]]:
-        """(where, what is wrong) of everything that names what is not there; `groups` are those of the inventory, where that is known."""
+        """Return (position, problem) of every undefined name. `groups`: those of the inventory, if known."""
         known, hosts = {*self.sets, CHANNEL_SET}, None if groups is None else set(groups)
         found: list[tuple[tuple[str | int, ...], str]] = []
         for at, rule in enumerate(self.rules):

@@ -1,7 +1,7 @@
-"""Who may ask what where: tables and pure functions. Channels are bound by the inventory; what is not bound is refused, in words.
+"""Which people may ask what in which channel. Tables and pure functions. An unbound channel is refused with a text.
 
-What is said in a channel can be read by everybody in it: operators' channels see every host, or those of their groups, and a customer's channel
-its tenant's alone, with a channel of the operators for what stays inside.
+Everyone in a channel can read it. Operators' channels see all hosts or those of their groups; a tenant's channel sees
+only its tenant's hosts and names an operators' channel for internal messages.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,6 +15,7 @@ from tools.inventory.inventory import ChannelRow
 
 ChannelType = Literal["channel", "group", "im", "mpim", "app_home", ""]
 
+# Outsiders read these, so they name no host, group or tenant.
 REFUSAL_TEXTS: Mapping[str, str] = {
     "im": "I do not take incidents in direct messages, because nobody else would see them. Mention me in the incident channel.",
     "shared": "This channel is shared with another organisation, so I stay silent here. Mention me in a channel of your own that I work in.",
@@ -22,7 +23,6 @@ REFUSAL_TEXTS: Mapping[str, str] = {
     "mentions": "In this channel I answer mentions alone: mention me, and say what is wrong and on which machines or in which job.",
     "unbound": "I do not know this channel, so I do nothing here. Mention me in the incident channel; whoever runs me can let me in here too.",
 }
-"""For strangers' eyes: which hosts, groups and customers there are is none of their business."""
 NOT_A_MEMBER_TEXT = "I show incidents to people of the incident channels only. Ask to be added to one."
 NOT_FULL_MEMBER_TEXT = (
     "I answer full members of this workspace only, not guests, apps or other organisations. A full member can ask me for you."
@@ -47,7 +47,7 @@ class NotAllowed(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class SlackPlace:
-    """Where somebody spoke. `shared` is what Slack said about it: known to reach another organisation."""
+    """Where a message was sent. `shared`: Slack says that another organisation can read it."""
 
     team: str
     channel: str
@@ -57,22 +57,20 @@ class SlackPlace:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody, as `users.info` describes them."""
+    """A Slack user, as `users.info` describes it."""
 
     id: str
     team: str
     name: str = ""
-    human: bool = False
-    """Active, no bot, no guest, of no other organisation."""
+    human: bool = False  # Active, no bot, no guest, of no other organisation.
 
 
 def build_channel_bindings(rows: Iterable[ChannelRow]) -> Mapping[str, ChannelRow]:
-    """Channel id → how the inventory binds it."""
     return {row.channel: row for row in rows}
 
 
 def require_operator_channel(place: SlackPlace, bound: Mapping[str, ChannelRow]) -> ChannelRow:
-    """The binding that serves this place, or NotServed. A binding to the operators does not open a channel that others can read."""
+    """Return the operators' binding. Raise ChannelNotServed, also for a channel that other organisations can read."""
     row = bound.get(place.channel)
     if place.type in ("im", "mpim") or place.channel.startswith("D"):
         raise ChannelNotServed("im", list_operator_channels(bound))
@@ -86,8 +84,10 @@ def require_operator_channel(place: SlackPlace, bound: Mapping[str, ChannelRow])
 
 
 def require_tenant_channel(place: SlackPlace, bound: Mapping[str, ChannelRow]) -> ChannelRow:
-    """The binding of a customer's channel, which may be shared with their workspace, or NotServed. It needs a channel of the operators for the
-    internal thread of each incident."""
+    """Return the tenant's binding; the channel may be shared with the tenant's workspace. Raise ChannelNotServed.
+
+    The binding needs an operators' channel for internal threads.
+    """
     row = bound.get(place.channel)
     if place.type in ("im", "mpim") or place.channel.startswith("D"):
         raise ChannelNotServed("im")
@@ -99,15 +99,20 @@ def require_tenant_channel(place: SlackPlace, bound: Mapping[str, ChannelRow]) -
 
 
 def find_tenant_channel(origin: Origin, bound: Mapping[str, ChannelRow]) -> ChannelRow | None:
-    """The binding of the channel in which a customer reported this; None where it is by now bound to somebody else, or to nobody: nothing of the
-    incident is shown there, and nothing said or pressed there counts for it."""
+    """Return the binding of the channel in which a tenant reported this.
+
+    None if the channel is no longer that tenant's: then nothing is shown there, and no message or click there counts.
+    """
     row = bound.get(origin.customer.channel) if origin.customer else None
     return row if row is not None and row.kind == "tenant" and row.tenant == origin.tenant else None
 
 
 def can_read_channel(reader: ChannelRow, other: ChannelRow) -> bool:
-    """Whether what is said in `other` may be told, and linked to, in `reader`: within one tenant or among operators, and where that speaks
-    of no hosts that this may not (a row without groups speaks of all)."""
+    """Return whether messages of `other` may be shown in `reader`.
+
+    Both must belong to one tenant or to operators, and `other` may cover no hosts outside `reader`'s groups (no groups:
+    all hosts).
+    """
     if reader.channel == other.channel:
         return True
     among = (reader.kind, reader.tenant) == (other.kind, other.tenant) and (reader.kind == "operators" or bool(reader.tenant))
@@ -115,15 +120,17 @@ def can_read_channel(reader: ChannelRow, other: ChannelRow) -> bool:
 
 
 def can_follow_thread(reader: Origin, other: Origin, bound: Mapping[str, ChannelRow]) -> bool:
-    """Whether the thread `other` may be linked to, and joined, in the thread `reader`."""
+    """Return whether `other` may be linked to and joined in `reader`."""
     here, there = bound.get(reader.channel), bound.get(other.channel)
     slack = reader.kind == "slack" and other.kind == "slack" and reader.team == other.team
     return slack and here is not None and there is not None and can_read_channel(here, there)
 
 
 def get_incident_visibility(reader: Origin, other: Origin, bound: Mapping[str, ChannelRow]) -> DisclosureLevel:
-    """What the thread `reader` may hear of a closed incident of the thread `other`: operators of what befell hosts of their own, whoever reported
-    it; a tenant of its own incidents only."""
+    """Return how much of `other`'s closed incident may be shown in `reader`.
+
+    Operators see what happened to their own hosts; a tenant sees only its own incidents.
+    """
     if can_follow_thread(reader, other, bound):
         return "whole"
     here, there = bound.get(reader.channel), bound.get(other.channel)
@@ -133,12 +140,11 @@ def get_incident_visibility(reader: Origin, other: Origin, bound: Mapping[str, C
 
 
 def list_operator_channels(bound: Mapping[str, ChannelRow]) -> tuple[str, ...]:
-    """The channels whose members are operators."""
     return tuple(sorted(channel for channel, row in bound.items() if row.kind == "operators"))
 
 
 def list_tenant_channels(bound: Mapping[str, ChannelRow]) -> tuple[str, ...]:
-    """The channels of customers that are set up."""
+    """Return the tenant channels that are set up completely."""
     return tuple(sorted(channel for channel, row in bound.items() if row.kind == "tenant" and _has_internal_channel(row, bound)))
 
 
@@ -148,7 +154,7 @@ def _has_internal_channel(row: ChannelRow, bound: Mapping[str, ChannelRow]) -> b
 
 
 def parse_person(user: Mapping[str, Any]) -> Person:
-    """A Slack user as we judge it. A flag that Slack leaves out is a doubt and counts against them, but for two that it tells of few."""
+    """Parse a Slack user. A missing flag counts against the user, except two flags that Slack sends for few."""
     profile = user.get("profile") or {}
     known = all(user.get(flag) is False for flag in ("deleted", "is_bot", "is_restricted", "is_ultra_restricted"))
     human = known and not any(user.get(doubt) for doubt in ("is_stranger", "is_workflow_bot"))
@@ -158,6 +164,6 @@ def parse_person(user: Mapping[str, Any]) -> Person:
 
 
 def require_colleague(who: Person, team: str) -> None:
-    """Refuses everybody but active human full members of our own workspace."""
+    """Refuse everyone but active human full members of our own workspace."""
     if not who.human or not who.team or who.team != team:
         raise NotAllowed(NOT_FULL_MEMBER_TEXT)

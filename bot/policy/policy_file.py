@@ -1,4 +1,4 @@
-"""The policy file of a site (settings: `policy`): who has how much, as a value. Read once at the start, refused whole with every problem."""
+"""The site's policy file (setting `policy`). Read once at start and refused whole, with every problem."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class SitePolicy(StrictModel):
 
 
 def load_policy(path: Path, inventory: Inventory | None = None) -> SitePolicy:
-    """The file's policy; what it names must be in the inventory, where one is given. Raises BadPolicy."""
+    """Load the policy; its names must be in `inventory`, if given. Raise BadPolicy."""
     problems = Problems()
     document = read_document(path, problems)
     policy = validate_document(document, SitePolicy, problems) if document else None
@@ -47,13 +47,12 @@ def load_policy(path: Path, inventory: Inventory | None = None) -> SitePolicy:
 
 
 def list_tenants(inventory: Inventory) -> frozenset[str]:
-    """Everybody whose hosts or channels the inventory names."""
     rows = (*(host.tenant for host in inventory.hosts.values()), *(row.tenant for row in inventory.channels))
     return frozenset(name for name in rows if name)
 
 
 def format_policy(policy: SitePolicy) -> tuple[str, ...]:
-    """The policy as people read it, a line a subject."""
+    """Return the policy as text, one line per subject."""
     rows = [("every customer", policy.shares.every), *sorted(policy.shares.tenants.items())]
     return (*(_format_quota(name, share) for name, share in rows), *_format_roles(policy.roles), *_format_approvers(policy.approvers))
 

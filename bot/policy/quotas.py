@@ -1,7 +1,7 @@
-"""The quota of each tenant: how many incidents at once, how many mentions per hour, and how often its turn comes. Pure: tables and one decision.
+"""The quota of each tenant: incidents at once, mentions per hour, turns. Pure: tables and one decision.
 
-An item over a limit waits, and its tenant is told when it goes on; nothing that was said is lost. Items of our own people, and requests for a
-person, wait for no limit.
+An item over a limit waits, and its tenant is told when it continues; nothing is lost. Operators' items and requests for
+a person are not limited.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,11 @@ from pydantic import Field
 from kb.schema import StrictModel
 
 HOUR = timedelta(hours=1)
+# How often to check whether an incident of the tenant has ended; its end cannot be predicted.
 RECHECK_INTERVAL = timedelta(seconds=30)
-"""After how long it is asked again whether an incident of the tenant has ended: nobody knows when one will."""
 
 
 class QuotaLimit(StrEnum):
-    """The two limits of a tenant."""
 
     INCIDENTS = "incidents"
     MENTIONS = "mentions"
@@ -39,12 +38,12 @@ class Quota(StrictModel):
     turns: Annotated[int, Field(ge=1, le=10)] = 1
 
 
+# For the documentation and a file's error messages.
 LIMIT_DESCRIPTIONS: Mapping[str, str] = {
     "incidents": "incidents of theirs at which we are at once; one that was handed over to your people or answered counts no more",
     "mentions_per_hour": "messages and clicks of theirs that begin a look, within an hour",
     "turns": "how often their turn comes where several customers wait, compared with the others",
 }
-"""What each limit means, for the page and the refusals of a file."""
 
 
 class Quotas(StrictModel):
@@ -54,13 +53,13 @@ class Quotas(StrictModel):
     tenants: Mapping[str, Quota] = Field(default_factory=dict)
 
     def get_quota(self, tenant: str) -> Quota:
-        """What this customer may have; our own people (no tenant) are bound by nothing that is counted."""
+        """Return the tenant's quota. Operators (no tenant) have no counted limits."""
         return self.tenants.get(tenant, self.every)
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaUsage:
-    """What a tenant uses now. `mentions`: when those of the last hour began."""
+    """What a tenant uses now. `mentions`: start times within the last hour."""
 
     incidents: int = 0
     mentions: Sequence[datetime] = ()
@@ -68,20 +67,18 @@ class QuotaUsage:
 
 @dataclass(frozen=True, slots=True)
 class ExceededLimit:
-    """Which limit a tenant is over. `until`: when it goes on; None where that depends on others."""
+    """The limit that a tenant exceeds. `until`: when it is free; None if that depends on other incidents."""
 
     limit: QuotaLimit
     until: datetime | None = None
 
     def get_retry_time(self, now: datetime) -> datetime:
-        """When to ask again."""
         return self.until or now + RECHECK_INTERVAL
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingTenant:
-    """What of one customer waits for their share: its incidents, the oldest first, since when, and why. `new`: those of them in which
-    nothing was begun yet."""
+    """A tenant's waiting incidents, oldest first, since when, and why. `new`: those without a first turn."""
 
     tenant: str
     incidents: tuple[str, ...]
@@ -91,7 +88,7 @@ class WaitingTenant:
 
 
 def find_exceeded_limit(share: Quota, used: QuotaUsage, now: datetime, *, opens: bool) -> ExceededLimit | None:
-    """The limit that an item is over now, of both the one with a known end; None where it may begin. `opens`: it is one more incident."""
+    """Return the exceeded limit, preferably one with a known end, or None. `opens`: the item is a new incident."""
     mentions = sorted(at for at in used.mentions if at > now - HOUR)
     if len(mentions) >= share.mentions_per_hour:
         return ExceededLimit(QuotaLimit.MENTIONS, mentions[-share.mentions_per_hour] + HOUR)

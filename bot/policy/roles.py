@@ -1,8 +1,8 @@
-"""Who may do what: one table of everything that people can say, press, fill in or type, and the roles that may. Pure.
+"""One table of everything that people can say, click, fill in or type, and the roles that may. Pure.
 
-Roles come from where somebody is and who they are: whoever speaks in a customer's channel is a customer there, a full member of our workspace
-in an operators' channel is an operator, approvers are those whom the channel's user group and the policy's sets name; admins and knowledge
-editors are named by the policy file. A site may take acts away from roles (`only`), and never gives a role what it has not here.
+Roles follow from place and person: everyone who writes in a tenant's channel is a customer there; a full member of our
+workspace in an operators' channel is an operator; the channel's user group and the policy's sets name approvers; the
+policy file names admins and knowledge editors. A site may take acts away from roles (`only`), never add them.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from kb.schema import StrictModel
 
 
 class PersonRole(StrEnum):
-    """What somebody is, in one place. One person may be several."""
+    """A person's role in one place; a person may have several."""
 
     CUSTOMER = "customer"
     OPERATOR = "operator"
@@ -38,7 +38,7 @@ ROLE_DESCRIPTIONS: Final[Mapping[PersonRole, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One row. `fixed`: no file changes who may. `by_request`: of the approvers only those whom the action's own request names."""
+    """One row. `fixed`: no file can change it. `by_request`: only approvers named by the action's terms."""
 
     who: frozenset[PersonRole]
     does: str
@@ -114,6 +114,7 @@ _INTERACTION_ACTS: Final[Mapping[str, Act]] = {
     "shortcut.diagnose_this":            Act(INTERNAL_ROLES,   "begin a diagnosis of a message"),
 }
 # fmt: on
+# Every act by its id; a test proves it complete.
 ACTS: Final[Mapping[str, Act]] = {
     **{
         f"intent.{intent}": Act(ALL_ROLES if intent in _CUSTOMER_INTENTS else INTERNAL_ROLES, f"say it: {intent.replace('_', ' ')}")
@@ -121,7 +122,6 @@ ACTS: Final[Mapping[str, Act]] = {
     },
     **_INTERACTION_ACTS,
 }
-"""Everything that somebody can do, by its id; a test holds that it is all."""
 
 
 class NamedPeople(StrictModel):
@@ -139,21 +139,20 @@ class RoleTable(StrictModel):
 
     admin: NamedPeople = NamedPeople()
     knowledge_editor: NamedPeople = NamedPeople()
-    only: Mapping[str, tuple[PersonRole, ...]] = Field(default_factory=dict)
-    """Act → the roles that keep it."""
+    only: Mapping[str, tuple[PersonRole, ...]] = Field(default_factory=dict)  # act → the roles that keep it
 
     @property
     def named_people(self) -> tuple[tuple[PersonRole, NamedPeople], ...]:
-        """The roles that a file gives, and to whom."""
+        """The roles that a file assigns, with their people."""
         return (PersonRole.ADMIN, self.admin), (PersonRole.KNOWLEDGE_EDITOR, self.knowledge_editor)
 
     def get_roles(self, act: str) -> frozenset[PersonRole]:
-        """The roles that may. KeyError for what is no act."""
+        """Return the roles that may. Raise KeyError for an unknown act."""
         kept = self.only.get(act)
         return ACTS[act].who if kept is None else ACTS[act].who & frozenset(kept)
 
     def list_problems(self) -> list[tuple[str, str]]:
-        """(act, what is wrong) of each row of `only` that cannot stand."""
+        """Return (act, problem) of each invalid row of `only`."""
         return [(act, why) for act, roles in self.only.items() if (why := self._find_problem(act, frozenset(roles)))]
 
     def _find_problem(self, act: str, roles: frozenset[PersonRole]) -> str:
@@ -168,7 +167,7 @@ class RoleTable(StrictModel):
 
 
 def require_role(table: RoleTable, act: str, roles: frozenset[PersonRole]) -> None:
-    """Refuses whoever is none of those who may."""
+    """Raise NotAllowed unless one of the roles may do the act."""
     who = table.get_roles(act)
     if not who & roles:
         raise NotAllowed(f"Only {' and '.join(f'{name}s' for name in sorted(role.replace('_', ' ') for role in who))} may do that here.")

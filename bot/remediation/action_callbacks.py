@@ -1,4 +1,4 @@
-"""What the action graph asks of the bot while an action goes on: what the incident knows, who may approve now, that people see it begin."""
+"""Callbacks of the action graph: incident facts, current approvers, card updates."""
 
 import asyncio
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ LOST_CONTACT_TEXT = "Lost contact"
 
 @dataclass(frozen=True, slots=True)
 class IncidentFactsLoader:
-    """The facts that an incident stands on; none where they are gone."""
+    """Load an incident's facts; none when the evidence is gone."""
 
     evidence: EvidenceStore
     state_of: IncidentStateLoader
@@ -37,7 +37,7 @@ class IncidentFactsLoader:
 
 @dataclass(frozen=True, slots=True)
 class ApproverLookup:
-    """Who may approve an action as of now. Where Slack does not say, nothing starts yet: NotNow."""
+    """Return the current approvers. Raise ActionDeferred when Slack cannot be asked, so that nothing starts."""
 
     rights: ApprovalRights
 
@@ -50,7 +50,7 @@ class ApproverLookup:
 
 @dataclass(frozen=True, slots=True)
 class ActionStartAnnouncer:
-    """It runs now: people see it at once. Whoever shows it may be slow, and the command waits for nobody's card."""
+    """Update the card when the action starts, within `seconds`: the command must not wait for Slack."""
 
     book: LedgerReader
     show: ActionCardPublisher
@@ -61,12 +61,12 @@ class ActionStartAnnouncer:
             async with asyncio.timeout(self.seconds):
                 await self.show.update_card(await self.book.get_record(approval))
         except Exception as why:
-            log.warning("action.not_shown", approval=approval, error=str(why)[:200])  # news are worth no failure
+            log.warning("action.not_shown", approval=approval, error=str(why)[:200])  # a missing update must not fail the action
 
 
 @dataclass(frozen=True, slots=True)
 class ContactLossNotifier:
-    """Show on the card that the host of a running action does not answer, or that it answers again. Never raises."""
+    """Show on the card that a running action's host stopped or resumed answering. Never raises."""
 
     book: LedgerReader
     show: ActionCardPublisher
@@ -81,7 +81,6 @@ class ContactLossNotifier:
 
 
 def format_contact_loss(action: Action, since: datetime | None) -> str:
-    """Say since when the host does not answer; empty where it does."""
     if since is None:
         return ""
     completion = REMEDIES[action.remedy].completion

@@ -1,8 +1,7 @@
-"""The cards of actions in Slack: one message for each action, or for several of a kind, edited as the ledger's records move,
-and short ones below it.
+"""Approval cards in Slack: one message per action or batch, edited as the ledger's records change.
 
-Every painting reads the records anew, so a late one never shows an old state. Slack being away stops no remedy: the trouble is raised to
-the driver, which shows it again later; what Slack will never take is dropped.
+Every update reads the records again, so a late update never shows an old state. A Slack failure stops no remedy: it is
+raised to the runner, which retries.
 """
 
 import asyncio
@@ -46,10 +45,10 @@ from tools.transport import Transport
 log = structlog.get_logger()
 APPROVAL_EVENT_TYPE = "rackmedic_approval"
 CARD_KIND, REMINDER_KIND, OUTCOME_KIND = "card", "remind", "outcome"
+# No retry can fix these: logged and dropped.
 PERMANENT_SLACK_ERRORS = frozenset(
     {"message_not_found", "channel_not_found", "is_archived", "cant_update_message", "not_in_channel", "thread_not_found"}
 )
-"""Slack will never take it: trying again is no use."""
 
 
 class CardPostInProgress(Exception):
@@ -57,7 +56,7 @@ class CardPostInProgress(Exception):
 
 
 class ActionCards:
-    """`bot.remediation.action_runner.ActionCardPublisher` for incidents that live in Slack; others are passed over in silence. Raises SLACK_TROUBLE and CannotTell."""
+    """`ActionCardPublisher` for Slack incidents. Raises SLACK_ERRORS, SlackAnswerMissing, CardPostInProgress."""
 
     def __init__(
         self, client: AsyncWebClient, cards: PostedCards, people: People, sources: ApprovalCardSources, living: StatusMessages
@@ -71,7 +70,7 @@ class ActionCards:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def post_approval_card(self, record: ActionRecord, incident_state: IncidentState) -> None:
-        """Post the card, or join one of its kind, with what a dry run of its conditions sees."""
+        """Join a batch, dry-run the conditions, and show the card."""
         origin = await self.sources.origin_of(record.action.incident)
         if origin is None or origin.kind != "slack":
             return
@@ -81,30 +80,25 @@ class ActionCards:
         await self._show_card(record, CARD_KIND)
 
     async def update_card(self, record: ActionRecord) -> None:
-        """Bring the card up to date."""
         await self._show_card(record, CARD_KIND)
 
     async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
-        """Say on the card why an approved action waits."""
         await self._viewer.set_note(record, "held", why)
         await self._show_card(record, CARD_KIND)
 
     async def show_contact_state(self, record: ActionRecord, says: str) -> None:
-        """Say on the card of a running action that its host does not answer."""
         await self._viewer.set_note(record, "contact", says)
         await self._show_card(record, CARD_KIND)
 
     async def post_outcome(self, record: ActionRecord) -> None:
-        """Say on the card how it ended, and below it where nobody else would: what is in doubt waits for somebody to look."""
+        """Update the card. Post a message too if the outcome is unknown, because an approver must check the host."""
         await self._show_card(record, CARD_KIND)
         await self._show_card(record, OUTCOME_KIND)
 
     async def post_reminder(self, record: ActionRecord) -> None:
-        """Call the approvers once more."""
         await self._show_card(record, REMINDER_KIND)
 
     async def list_known_rows(self, record: ActionRecord) -> Sequence[tuple[str, str]]:
-        """Return what is stored with the card."""
         return [(str(name), str(value)) for name, value in json.loads(await self._viewer.get_note(record, "known") or "[]")]
 
     # -- showing ----------------------------------------------------------------------------------------------------
@@ -151,7 +145,7 @@ class ActionCards:
             )
 
     async def _paint_card(self, origin: Origin, record: ActionRecord, batch: str) -> None:
-        """Post the card or edit it, until it shows what the ledger holds: the records may move while Slack takes its time."""
+        """Post or edit until the card matches the ledger: records may change while Slack answers."""
         incident, name, painted = record.action.incident, f"{CARD_KIND}:{batch}", ""
         while True:
             shown = await self._load_card_data(origin, record, batch)
@@ -172,7 +166,7 @@ class ActionCards:
             painted = looks
 
     async def _post_first(self, origin: Origin, incident: str, batch: str, card: Card, looks: str) -> str:
-        """Post the card; one that is posted meanwhile, or was before a crash, shows something older."""
+        """Post the card. If it was posted before, it may be outdated, and the caller edits it."""
         async with self._hold_card_lock(incident, name := f"{CARD_KIND}:{batch}"):
             new = not await self._cards.get(incident, name)
             ts = await self._once.post_once(origin, incident, name, card, _build_metadata(batch, CARD_KIND))
@@ -189,14 +183,14 @@ class ActionCards:
 
     @asynccontextmanager
     async def _hold_card_lock(self, incident: str, name: str) -> AsyncIterator[None]:
-        """Actions of one card may be driven by different processes; one of them posts."""
+        """Let only one process post a card."""
         async with self._cards.hold_lock(incident, name) as alone:
             if not alone:
                 raise CardPostInProgress(CardPostInProgress.__doc__)
             yield
 
     async def _redact_for_channel(self, origin: Origin, card: Card) -> Card:
-        """The card, unless the channel is no place for it: then that is said, and nothing of the inside."""
+        """Return a refusal instead of the card if the channel may not show operator content."""
         try:
             shared = await self._people.is_shared(origin.channel)
             channels.require_operator_channel(SlackPlace(origin.team, origin.channel, shared=shared), self.sources.bound)
@@ -207,13 +201,12 @@ class ActionCards:
     # -- what is on a card ------------------------------------------------------------------------------------------
 
     async def _load_card_data(self, origin: Origin, record: ActionRecord, batch: str) -> list[ApprovalCardView]:
-        """Every action on the card, as it is now."""
         rows = await self._load_records(record, batch)
         queued = await self._viewer.get_queued(rows)
         return [replace(await self._viewer.load_card_data(origin, row), queued=queued) for row in rows]
 
     async def _load_records(self, record: ActionRecord, batch: str) -> list[ActionRecord]:
-        """Their records as the ledger has them now. One that cannot be read is left out, unless it is the one that we were told of."""
+        """Return the batch's current records. Skip unreadable ones, except `record` itself."""
         found: list[ActionRecord] = []
         for name in await self._batches.list_approvals(record.action.incident, batch):
             try:
@@ -224,7 +217,6 @@ class ActionCards:
         return found or [record]
 
     async def _list_other_records(self, record: ActionRecord) -> list[ActionRecord]:
-        """What else the incident put up; nothing where that cannot be read."""
         try:
             return await self.sources.of_incident(record.action.incident)
         except Refused as why:
@@ -233,7 +225,7 @@ class ActionCards:
 
 
 def _build_metadata(about: str, what: str) -> dict[str, object]:
-    """By which a message of ours is found again after a crash."""
+    """Return metadata that finds the message again after a crash."""
     return {"event_type": APPROVAL_EVENT_TYPE, "event_payload": {"approval": about, "what": what}}
 
 
@@ -247,7 +239,7 @@ def build_action_cards(
     transport: Transport,
     living: StatusMessages,
 ) -> Callable[[LedgerReader, ApprovalRights, str], ActionCards]:
-    """The cards, once the ledger is open (`bot.app.action_runtime.ActionCardsFactory`)."""
+    """Return a factory of the cards, for use once the ledger is open."""
 
     def show(book: LedgerReader, rights: ApprovalRights, warning: str) -> ActionCards:
         sources = ApprovalCardSources(

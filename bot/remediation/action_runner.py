@@ -1,7 +1,7 @@
-"""Driving one action from where the ledger says it is: to its decision, through its run and proof, to its incident's inbox.
+"""Run one action from its state in the ledger to its decision, execution, proof and result event.
 
-Its own lease keeps two drivers apart, and the ledger's claim does where a lease fails. What became of it is delivered once for each
-(approval, state); what people are shown comes after that and may fail without harm.
+A lease keeps two workers apart; if it fails, the ledger's claim does. A result is delivered once per (approval, state).
+Cards are updated afterwards and may fail without harm.
 """
 
 import asyncio
@@ -28,55 +28,53 @@ from tools.ledger.record import ActionRecord, NotFound, Refused
 from tools.ledger.states import OPEN_STATES, TERMINAL_STATES, State, Transition
 
 if TYPE_CHECKING:
-    from graph.execution.action_graph import ActionProgress, ActionThreads  # LangGraph: a front end drives nothing, and has none of it
+    from graph.execution.action_graph import ActionProgress, ActionThreads  # needs LangGraph, which a front end does not load
 
 log = structlog.get_logger()
 REMIND_BEFORE = timedelta(minutes=5)
 RETRY_INTERVAL, CARD_RETRY_INTERVAL = timedelta(seconds=10), timedelta(seconds=30)
 THREAD_RETENTION = timedelta(days=30)
-DRAIN_REMEDY_ID = "drain_node"
-"""The remedy by which a node is held: its incident remembers who approved it."""
+DRAIN_REMEDY_ID = "drain_node"  # Its incident records who approved it.
 IncidentStateLoader = Callable[[str], Awaitable[IncidentState]]
 
 
 class ActionCardPublisher(Protocol):
-    """Where people see actions: cards of one action, in the incident's thread. The ledger's record says what is true; a card only shows it.
+    """Shows actions as cards in the incident's thread. The ledger's record is the truth.
 
-    Everything may be asked twice (a crash between showing and noting it) and shows it once: a card is known by its approval id.
-    Trouble with Slack is the implementer's to wait out or to raise; nothing is decided here.
+    Every method is idempotent, because a crash may fall between showing and recording. Slack errors are retried or
+    raised.
     """
 
     async def post_approval_card(self, record: ActionRecord, incident_state: IncidentState) -> None:
-        """Post the approval card as a new message that mentions the approver group; once for each approval id."""
+        """Post the approval card and mention the approver group; once per approval id."""
         ...
 
     async def update_card(self, record: ActionRecord) -> None:
-        """The record moved (a vote, approved, running, settled, expired, superseded): bring its card up to date."""
+        """Update the card after the record changed."""
         ...
 
     async def post_outcome(self, record: ActionRecord) -> None:
-        """The proof is in (`record.outcome`), or the action ended without one: say it in the thread, once for each (approval, outcome)."""
+        """Post the proof's result or the end without one; once per (approval, outcome)."""
         ...
 
     async def post_reminder(self, record: ActionRecord) -> None:
-        """The time to decide is nearly over: mention the approver group once more in the thread, once for each approval id."""
+        """Mention the approver group shortly before the deadline; once per approval id."""
         ...
 
     async def list_known_rows(self, record: ActionRecord) -> Sequence[tuple[str, str]]:
-        """Return the names and values that are shown beside the action, such as the files that it deletes."""
+        """Return the (name, value) rows beside the action, such as files that it deletes."""
         ...
 
     async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
-        """Approved, but it cannot start yet (kill switch, busy target, host away …): show `why` on its card. It is tried again by itself."""
+        """Show why an approved action cannot start yet; the runner retries it."""
         ...
 
     async def show_contact_state(self, record: ActionRecord, says: str) -> None:
-        """The host of a running action does not answer: show `says` on its card; empty once it answers again."""
+        """Show `says` while the host does not answer; empty once it does."""
         ...
 
 
 class ActionInbox(Protocol):
-    """The inbox as the driver needs it."""
 
     async def enqueue(self, item: InboxItem, dedupe_key: str) -> bool: ...
 
@@ -85,18 +83,18 @@ class ActionInbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EventDelivery:
-    """How results reach their incident: into its inbox, and somebody is woken."""
+    """Sends results to an incident's inbox and wakes it."""
 
     inbox: ActionInbox
     wake: Callable[[str], Awaitable[None]]
     clock: Clock
 
     async def count_waiting_items(self, incident: str) -> int:
-        """How many items have their turns before the next one that is sent."""
+        """Return how many inbox items precede the next one sent."""
         return len(await self.inbox.list_waiting(incident))
 
     async def send_event(self, incident: str, key: str, data: dict[str, Any]) -> bool:
-        """Once for each key; an item stored before only wakes again."""
+        """Store the event once per key and wake the incident. Return whether it is new."""
         item = InboxItem(
             id=key,
             kind="action_result",
@@ -111,7 +109,7 @@ class EventDelivery:
 
 @dataclass(frozen=True, slots=True)
 class ActionRunner:
-    """`drive` may be called by anybody at any time and any number of times."""
+    """Advances actions. `run` is idempotent and safe to call concurrently."""
 
     ledger: Ledger
     threads: "ActionThreads"
@@ -120,13 +118,12 @@ class ActionRunner:
     deliver: EventDelivery
     show: ActionCardPublisher
     state_of: IncidentStateLoader
-    name_of: Callable[[str], Awaitable[str]]
-    """What people call `TEAM:USER`."""
+    name_of: Callable[[str], Awaitable[str]]  # `TEAM:USER` → display name
     clock: Clock
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, approval: str) -> None:
-        """Bring the action as far as it goes now."""
+        """Advance the action as far as possible now."""
         lease = await self.leases.acquire(approval)
         if lease is None:
             await self.index.schedule_check(approval)
@@ -157,7 +154,7 @@ class ActionRunner:
         await self.index.finish_check(approval, mark, at)
 
     async def _advance_record(self, seen: ActionRecord) -> "tuple[ActionRecord, ActionProgress, str]":
-        """The record after everything that can be done now, the thread's notes, and why it waits where it does."""
+        """Return the advanced record, its graph progress, and why it waits."""
         now = self.clock.now()
         due = seen.get_due_time()
         if seen.state in OPEN_STATES and due is not None and now > due:
@@ -173,7 +170,7 @@ class ActionRunner:
         return await self.ledger.get_record(seen.approval), progress, held
 
     async def _advance_thread(self, seen: ActionRecord) -> "tuple[ActionProgress, str]":
-        """Its claim may make others needless: their cards lose their buttons now, or soon where we die over the claim."""
+        """Resume the graph. The claim may supersede other actions: check them now, or later if this worker dies."""
         needless = await self.ledger.list_covered(seen) if seen.state is State.APPROVED else []
         for name in needless:
             await self.index.schedule_check(name, self.clock.now() + CARD_RETRY_INTERVAL)
@@ -199,12 +196,11 @@ class ActionRunner:
             log.info("action.result", state=seen.state.value, outcome=seen.outcome, says=seen.says)
 
     async def _format_approver_names(self, seen: ActionRecord) -> str:
-        """The names of those whose word let it run."""
         voters = [vote.voter for vote in seen.votes if vote.verdict == "approve"]
         return " and ".join([await self.name_of(voter) for voter in voters])
 
     async def _update_cards(self, seen: ActionRecord, held: str) -> bool:
-        """Whether people see everything there is to see."""
+        """Return whether everything was shown."""
         try:
             for what, said, show in await self._list_card_updates(seen, held):
                 await show()
@@ -212,12 +208,12 @@ class ActionRunner:
         except RedisError:
             raise
         except Exception as why:
-            log.warning("action.not_shown", error=f"{type(why).__name__}: {why}"[:300])  # whoever shows it may be away; it is tried again
+            log.warning("action.not_shown", error=f"{type(why).__name__}: {why}"[:300])  # Slack may be down; the next check retries
             return False
         return True
 
     async def _list_card_updates(self, seen: ActionRecord, held: str) -> list[tuple[str, str, Callable[[], Awaitable[None]]]]:
-        """What people were not told yet, in order: kind, what it says, how it is shown."""
+        """Return the updates not shown yet, in order: kind, text, publisher."""
         told = await self.index.get_shown_news(seen.approval)
         state = await self.state_of(seen.action.incident)
         over = seen.state not in OPEN_STATES and seen.state is not State.EXECUTING
@@ -235,7 +231,7 @@ class ActionRunner:
         return [(what, said, show) for what, said, wanted, show in rows if wanted and told.get(what) != said]
 
     def _get_next_check_time(self, seen: ActionRecord, shown: bool, quiet: datetime | None) -> datetime | None:
-        """When to look again; None when nothing is owed. `quiet`: nobody is reminded before."""
+        """Return the next check, or None. No reminder is due before `quiet`."""
         now = self.clock.now()
         times = [] if shown else [now + CARD_RETRY_INTERVAL]
         match seen.state:
@@ -250,12 +246,11 @@ class ActionRunner:
 
 
 def get_reminder_time(seen: ActionRecord) -> datetime:
-    """Shortly before the time to decide is over."""
     return seen.decide_by - min(REMIND_BEFORE, (seen.decide_by - seen.proposed_at) / 3)
 
 
 def build_result_event(seen: ActionRecord, progress: "ActionProgress", now: datetime, who: str = "") -> dict[str, Any]:
-    """What the incident hears of an action that is over (or in doubt); `who` ended it, by name."""
+    """Return the event of an ended or unknown action; `who` is the name of the person who ended it."""
     began = seen.state in (State.DONE, State.FAILED, State.UNKNOWN)
     return {
         "event": seen.state.value,
@@ -278,7 +273,6 @@ def _format_result_text(seen: ActionRecord, progress: "ActionProgress", who: str
 
 
 def _get_supersede_reason(seen: ActionRecord, progress: "ActionProgress") -> str:
-    """Why it was superseded, as a word for the ladder."""
     if seen.state is not State.SUPERSEDED:
         return ""
     return "covered" if seen.covered_by else progress.get("why", "")

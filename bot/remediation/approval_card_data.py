@@ -1,7 +1,4 @@
-"""A record as its card shows it: people by name, what a dry run saw, since when it runs, why it waits, the end of its output.
-
-What is known beside the ledger is noted with the incident's cards, so that every process shows the same.
-"""
+"""What a card shows besides the record. Stored with the incident's cards, so that every process shows the same."""
 
 import asyncio
 import json
@@ -35,33 +32,28 @@ MAX_TAIL_LINES = 12
 
 
 async def get_no_notes(incident: str) -> Mapping[str, str]:
-    """Nobody waits."""
     return {}
 
 
 async def get_no_facts(incident: str) -> Sequence[Fact]:
-    """No facts."""
     return ()
 
 
 async def get_no_cancels(action: Action) -> CancelPreview | None:
-    """No action cancels anything."""
     return None
 
 
 async def get_no_jobs(action: Action) -> NodeJobs | None:
-    """No action disturbs a job."""
     return None
 
 
 async def get_no_deletes(action: Action) -> DeletePreview | None:
-    """No action deletes anything."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentKnowledge:
-    """What is known of an incident: `told` what is noted of it (here what waits for its turn), `facts_of` what it stands on."""
+    """Lookups by incident: `told` returns its notes (here the wave queue), `facts_of` its facts."""
 
     told: Callable[[str], Awaitable[Mapping[str, str]]] = get_no_notes
     facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = get_no_facts
@@ -69,7 +61,7 @@ class IncidentKnowledge:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCardSources:
-    """What the cards are rendered from. `group_of` is the approver group of a place, or of the sets that decide instead; `warning` stands on every card."""
+    """Sources of the cards. `group_of` returns the approver group to mention; `warning` appears on every card."""
 
     record_of: Callable[[str], Awaitable[ActionRecord]]
     of_incident: Callable[[str], Awaitable[list[ActionRecord]]]
@@ -87,20 +79,18 @@ class ApprovalCardSources:
     warning: str = ""
 
 
-WAITING_NOTES: Final = {State.APPROVED: "held", State.EXECUTING: "contact"}
-"""What is noted of an action that waits: to start, or for its host to answer."""
+WAITING_NOTES: Final = {State.APPROVED: "held", State.EXECUTING: "contact"}  # The note that says why an action waits.
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCardLoader:
-    """`shown` of any record; `note` and `keep` are about one action."""
+    """Loads card data and notes."""
 
     cards: PostedCards
     people: People
     sources: ApprovalCardSources
 
     async def load_card_data(self, origin: Origin, record: ActionRecord) -> ApprovalCardView:
-        """Everything that a card of this action shows."""
         seen, at = _parse_seen(await self.get_note(record, "seen"))
         return ApprovalCardView(
             record,
@@ -116,14 +106,14 @@ class ApprovalCardLoader:
         )
 
     async def get_queued(self, records: Sequence[ActionRecord]) -> wave_queue.QueuedHosts | None:
-        """What waits for its turn behind a card with these actions."""
+        """Return the wave queue behind these actions."""
         first = records[0].action
         return wave_queue.parse_queue_note(
             find_queue_note(await self.sources.known.told(first.incident), first.proves, [record.approval for record in records])
         )
 
     async def gather_preview(self, record: ActionRecord) -> None:
-        """A dry run of its conditions, and what is known of the jobs, the process or the files that it hits; once."""
+        """Store, once, a dry run of the conditions and the affected jobs, process or files."""
         await asyncio.gather(self._note_known_effects(record), self._note_dry_run(record))
 
     async def _note_known_effects(self, record: ActionRecord) -> None:
@@ -135,7 +125,6 @@ class ApprovalCardLoader:
             await self.set_note(record, "known", json.dumps(known))
 
     async def _list_known_effects(self, action: Action) -> killed_process.KnownRows:
-        """What only a remedy of its kind has to tell: its process, its files or its tasks."""
         if action.remedy in killed_process.PROCESS_REMEDIES:
             return killed_process.build_process_rows(action, await self.sources.known.facts_of(action.incident))
         if (seen := await self.sources.would_delete(action)) is not None:
@@ -150,11 +139,10 @@ class ApprovalCardLoader:
             await self.set_note(record, "seen", json.dumps({"at": at, "rows": [[row.says, row.ok, redact(row.saw)[:200]] for row in rows]}))
 
     async def get_note(self, record: ActionRecord, name: str) -> str:
-        """What is noted of it; empty where nothing is."""
+        """Return the note, or an empty string."""
         return await self.cards.get(record.action.incident, f"{name}:{record.approval}")
 
     async def set_note(self, record: ActionRecord, name: str, value: str) -> None:
-        """Note it."""
         await self.cards.set(record.action.incident, f"{name}:{record.approval}", value)
 
     async def _get_names(self, record: ActionRecord) -> dict[str, str]:
@@ -163,7 +151,7 @@ class ApprovalCardLoader:
         return {who: await self.people.get_name(who.partition(":")[2]) for who in sorted(people) if ":" in who}
 
     async def _get_start_time(self, record: ActionRecord) -> datetime | None:
-        """When it was first seen running."""
+        """Return when the action was first seen running."""
         if record.state is not State.EXECUTING:
             return None
         if not (began := await self.get_note(record, "began")):

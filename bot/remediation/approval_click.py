@@ -1,7 +1,7 @@
-"""Who clicked on which action, and carrying their word to the ledger's side while Slack waits.
+"""Identify the voter of a click, and run the decision while Slack waits.
 
-Who it is comes from the user in Slack's own payload and nowhere else: team and id together, active, human, no guest, of the incident's
-own workspace, in a channel that nobody else reads at this moment.
+The voter comes only from Slack's own payload: an active human full member of the incident's own workspace, in a channel
+not shared at this moment.
 """
 
 import asyncio
@@ -29,13 +29,12 @@ from tools.ledger.record import ActionRecord, NotAnApprover
 log = structlog.get_logger()
 DECISION_PENDING = "I am at it, and ask the host first. The card will show it; I say here if it cannot be done."
 MAX_NAMED_APPROVERS = 5
-DECISION_TIMEOUT_SECONDS = 120.0
-"""Seconds after which the store counts as away, once Slack has its answer."""
+DECISION_TIMEOUT_SECONDS = 120.0  # After this the store counts as unreachable.
 
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """Somebody who clicked, from the payload's user alone."""
+    """Who clicked, from the payload's user only."""
 
     team: str
     user: str
@@ -46,7 +45,7 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalClick:
-    """A click or form by somebody who may speak, on an action of this thread."""
+    """A click or form on an action of this thread."""
 
     surface: HandlerContext
     decisions: ApprovalDecisions
@@ -58,7 +57,7 @@ class ApprovalClick:
 
 @asynccontextmanager
 async def repaint_after(on: ApprovalClick) -> AsyncIterator[None]:
-    """Whatever comes of it, the card shows what the ledger holds: also a click that changed nothing came from an old card."""
+    """Update the card in any case: a click that changed nothing came from an outdated card."""
     try:
         yield
     finally:
@@ -70,7 +69,7 @@ def _spawn_repaint(on: ApprovalClick) -> None:
 
 
 async def run_decision(on: ApprovalClick, work: Awaitable[object]) -> None:
-    """Wait as long as Slack waits for us. What takes longer (a host is asked) goes on by itself, and is told if it is refused."""
+    """Wait as long as Slack waits. A longer decision continues in the background and reports refusals."""
     task = asyncio.ensure_future(_await_decision(on, work))
     await asyncio.wait({task}, timeout=on.surface.patience)
     if task.done():
@@ -89,7 +88,7 @@ async def _await_decision(on: ApprovalClick, work: Awaitable[object]) -> None:
 
 
 async def build_not_approver_error(on: ApprovalClick) -> NotAnApprover:
-    """The refusal, and who may instead: by name, which mentions nobody."""
+    """Name the approvers without mentioning them."""
     users = sorted(who.partition(":")[2] for who in on.record.terms.approvers - {str(on.voter)})
     names = [await on.surface.people.get_name(user) for user in users[:MAX_NAMED_APPROVERS]]
     rest = [f"{len(users) - MAX_NAMED_APPROVERS} more"] if len(users) > MAX_NAMED_APPROVERS else []
@@ -113,14 +112,13 @@ async def _finish_in_background(on: ApprovalClick, task: Awaitable[None]) -> Non
 
 
 async def post_ephemeral(on: ApprovalClick, card: Card) -> None:
-    """Tell whoever clicked, and nobody else."""
     await on.surface.client.chat_postEphemeral(
         channel=on.origin.channel, user=on.voter.user, thread_ts=on.origin.thread_ts, **build_message_args(card)
     )
 
 
 async def load_approval_click(surface: HandlerContext, payload: Payload, name: str) -> ApprovalClick:
-    """Who speaks about which record, and the thread of Slack that it belongs to. A form has no channel: it counts in that thread."""
+    """Load the record and its thread. A form has no channel; it counts in that thread."""
     approvals, voter = require_approvals(surface), parse_voter(payload)
     async with guard_store(), translate_ledger_errors():
         record = await approvals.book.get_record(name)
@@ -137,7 +135,7 @@ async def admit_voter(on: ApprovalClick) -> None:
 
 
 def parse_voter(payload: Payload) -> Voter:
-    """Never from the context that Bolt makes up, never from what a text says."""
+    """Return the payload's user. Never trust Bolt's context or any text."""
     user = payload.get("user") or {}
     if not user.get("id") or not user.get("team_id"):
         raise channels.NotAllowed(channels.NOT_FULL_MEMBER_TEXT)

@@ -1,6 +1,6 @@
-"""Clicks and forms on approval cards. Carries them to the ledger's side; decides nothing but who may speak at all.
+"""Handlers of buttons and forms on approval cards.
 
-Text, reactions and replies approve nothing: an action is moved by its own buttons and forms alone.
+Text, reactions and replies approve nothing: only an action's own buttons and forms change it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ REVOKED_FROM_CARD = "taken back from its card"
 
 
 async def handle_click(surface: HandlerContext, payload: Payload) -> None:
-    """A click on a card. Raises a Refusal that says why nothing was changed."""
+    """Handle a button. Raise a Refusal that says why nothing changed."""
     click = approval.parse_card_click(payload)
     on = await load_approval_click(surface, payload, click.approval)
     if (str((payload.get("channel") or {}).get("id", "")), _get_thread_ts(payload)) != (on.origin.channel, on.origin.thread_ts):
@@ -43,7 +43,7 @@ async def handle_click(surface: HandlerContext, payload: Payload) -> None:
 
 
 async def handle_reject_form(surface: HandlerContext, payload: Payload) -> None:
-    """The reason for a no. Raises BadForm for what can be mended in the form."""
+    """Handle the reject form. Raise BadForm for correctable errors."""
     rejection = reject_modal.parse_reject_form(payload)
     on = await load_approval_click(surface, payload, rejection.approval)
     delivery = f"view.{payload['view']['id']}.{on.voter}"
@@ -56,7 +56,7 @@ async def handle_reject_form(surface: HandlerContext, payload: Payload) -> None:
 
 
 async def handle_edit_form(surface: HandlerContext, payload: Payload) -> None:
-    """Other arguments. Raises BadForm with what is wrong under each field."""
+    """Handle the edit form. Raise BadForm with an error for each wrong field."""
     asked = edit_modal.parse_edit_form(payload)
     on = await load_approval_click(surface, payload, asked.approval)
     async with repaint_after(on):
@@ -84,7 +84,7 @@ def _require_same_digest(record: ActionRecord, digest: str) -> None:
 
 
 def _require_state(record: ActionRecord, *states: State) -> None:
-    """Refuse before a form is filled in vain; the ledger checks again."""
+    """Refuse before the voter fills in a form; the ledger checks again."""
     if record.state not in states:
         raise Refusal(f"The action is {record.state} by now; nothing was changed.")
 
@@ -99,7 +99,7 @@ async def _approve_all(on: ApprovalClick, click: CardClick) -> None:
 
 
 async def _approve_each(on: ApprovalClick, click: CardClick) -> None:
-    """Every vote by itself; whoever pressed hears of those that did not count. What did is on the card."""
+    """Vote on each action separately, and report the votes that did not count."""
     votes = await on.decisions.approve_actions(click.each, str(on.voter), delivery=_build_delivery_id(on.payload, on.voter))
     if any(vote.no is not None for vote in votes):
         on.surface.tasks.spawn_task("told", post_ephemeral(on, vote_summary.render_vote_summary(votes)))
@@ -157,7 +157,7 @@ async def _record_outcome(on: ApprovalClick, click: CardClick) -> None:
 
 
 def _build_delivery_id(payload: Payload, voter: Voter) -> str:
-    """The click's own id: the same when Slack, or anybody, sends the payload again."""
+    """Return the click's id: the same if the payload is sent again."""
     action = payload["actions"][0]
     where = payload.get("container") or {}
     return f"{voter}.{where.get('channel_id')}.{where.get('message_ts')}.{action['action_id']}.{action['action_ts']}"

@@ -1,7 +1,6 @@
-"""Which actions share a card: the same remedy for the same cause, put up within two minutes of each other, one for each host.
+"""Decide which actions share a card: same remedy and cause, proposed within two minutes, one per host.
 
-Sharing a card shares nothing else: each action keeps its own digest, votes and claim. Who joins which card is decided in one step in
-Redis, so that two processes never give an action two cards.
+Each keeps its own digest, votes and claim. A Redis script decides atomically, so that no action gets two cards.
 """
 
 from collections.abc import Sequence
@@ -13,10 +12,8 @@ from tools.action import Action
 from tools.ledger.record import ActionRecord, list_targets
 from tools.ledger.states import State
 
-MAX_ACTIONS_PER_CARD = 10
-"""Actions on one card; the next ones get another."""
-JOIN_WINDOW = timedelta(minutes=2)
-"""Whoever was called to a card is still at it. What comes later gets a card, and a call, of its own."""
+MAX_ACTIONS_PER_CARD = 10  # Further actions get another card.
+JOIN_WINDOW = timedelta(minutes=2)  # A later action gets its own card and mention.
 
 JOIN_CARD_SCRIPT = """
 local h, id, key = KEYS[1], ARGV[1], ARGV[2]
@@ -39,21 +36,20 @@ return id
 
 
 class CardBatches:
-    """A batch is known by the approval id of its first action; an action that shares with nobody is a batch of one."""
+    """Batches, each named by the approval id of its first action."""
 
     def __init__(self, cards: PostedCards) -> None:
         self._cards = cards
 
     async def get_batch(self, action: Action) -> str:
-        """The batch that an action is on."""
         return await self._cards.get(action.incident, f"batch:{action.approval}") or action.approval
 
     async def list_approvals(self, incident: str, batch: str) -> list[str]:
-        """The approval ids on a batch's card, in the order in which they joined."""
+        """Return the approval ids in joining order."""
         return (await self._cards.get(incident, f"rows:{batch}")).split() or [batch]
 
     async def join_batch(self, record: ActionRecord, others: Sequence[ActionRecord], now: datetime) -> str:
-        """The batch of an action that is shown for the first time, and of what waits beside it without a card. `others`: of its incident."""
+        """Assign the action and all pending ones like it to batches. `others` are the incident's records."""
         waiting = [row for row in others if row.state is State.PENDING and build_batch_key(row.action) == build_batch_key(record.action)]
         for row in sorted(waiting, key=lambda row: row.action.target):
             await self._join_action(row, others, now)
@@ -69,7 +65,7 @@ class CardBatches:
         )
 
     async def _find_closed_batch(self, action: Action, others: Sequence[ActionRecord]) -> str:
-        """The latest batch of its kind where nobody may join it any more: all is decided there, or this host is on it already."""
+        """Return the latest such batch if it is all decided or already has this host."""
         batch = await self._cards.get(action.incident, f"joinable:{build_batch_key(action)}")
         if not batch:
             return ""
@@ -81,7 +77,7 @@ class CardBatches:
 
 
 def build_batch_key(action: Action) -> str:
-    """What must be the same on one card: the remedy, the cause, and who asked for it. A check's set of hosts is a card of its own."""
+    """Return what must be equal on one card. An exclusive check never shares one."""
     alone = action.approval if action.remedy == "run_check" else ""
     return f"{action.remedy} {action.proves} {action.requested_by} {alone}".rstrip()
 

@@ -1,4 +1,4 @@
-"""A card that must show what the ledger holds, painted until it does: Slack may be away, or have no turn for it now."""
+"""Update a card with retries when Slack fails."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,21 +9,21 @@ from bot.remediation.action_runner import ActionCardPublisher
 from tools.ledger.record import ActionRecord
 
 log = structlog.get_logger()
+# After the last try only the runner's next update corrects the card.
 RETRY_DELAYS_SECONDS = (1.0, 3.0, 10.0, 20.0, 30.0)
-"""Seconds before the next try. After the last one the driver's own look, when the record moves again, is what is left."""
 
 
 async def update_card_with_retries(
     show: ActionCardPublisher, record: ActionRecord, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> bool:
-    """Whether it was shown in the end."""
+    """Return whether the card was updated in the end."""
     for seconds in (*RETRY_DELAYS_SECONDS, None):
         try:
             await show.update_card(record)
         except Exception as why:
             log.warning(
                 "card.not_painted", approval=record.approval, error=f"{type(why).__name__}: {why}"[:300]
-            )  # whatever it was, it may pass
+            )  # any error may be temporary
         else:
             return True
         if seconds is not None:

@@ -1,7 +1,7 @@
-"""What people may decide about actions, and the refusals that they hear. The ledger is the book; the Slack side only carries clicks here.
+"""What people may decide about actions.
 
-Everything raises a `Refused` of the ledger or a Refusal (its text is what the clicker is told) and then has changed nothing. Every entry
-checks who it is anew, changes nothing but the ledger, and wakes whoever goes on. People are `TEAM:USER`, taken from Slack's own payload.
+Every method raises a `Refused` or Refusal and then has changed nothing. Every method checks the person anew, changes
+only the ledger, and wakes the worker. People are `TEAM:USER`, from Slack's own payload.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ class HostRecordContradiction(Refusal):
 
 
 class ApprovalDecisions:
-    """One entry for each thing that a card's buttons and forms can ask for."""
+    """One method per button or form."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ApprovalDecisions:
     async def cast_vote(
         self, approval: str, digest: str, voter: str, verdict: VoteVerdict, *, delivery: str, reason: str = ""
     ) -> ActionRecord:
-        """Count one person's word; when it was the last that was needed, start."""
+        """Count one vote; wake the runner, which starts an approved action."""
         seen = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(voter)
         if voter not in await self._rights.list_record_approvers(seen):
@@ -76,7 +76,7 @@ class ApprovalDecisions:
         return after
 
     async def approve_actions(self, each: Sequence[tuple[str, str]], voter: str, *, delivery: str) -> list[VoteResult]:
-        """A vote for each of several actions of one incident. Slack is asked once who clicked; the ledger is asked for each."""
+        """Approve several actions of one incident, checking the voter in Slack once."""
         await self._rights.require_full_member(voter)
         first = await self._ledger.get_record(each[0][0])
         incident = first.action.incident
@@ -85,7 +85,7 @@ class ApprovalDecisions:
         return [await self._count_vote(approval, digest, voter, f"{delivery}.{approval}", incident) for approval, digest in each]
 
     async def _count_vote(self, approval: str, digest: str, voter: str, delivery: str, incident: str) -> VoteResult:
-        """One of them. What the ledger refuses keeps the others from nothing."""
+        """Cast one vote. A refusal does not affect the others."""
         seen: ActionRecord | None = None
         try:
             seen = await self._get_current_record(approval, digest)
@@ -103,7 +103,7 @@ class ApprovalDecisions:
         return VoteResult(approval, seen)
 
     async def propose_again(self, approval: str, digest: str, asker: str) -> ActionRecord:
-        """RackMedic proposes the rung of an action that was not decided once more; asking twice gives the same one."""
+        """Propose an unapproved action's step again, as RackMedic. Idempotent."""
         seen = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(asker)
         if seen.state not in (State.EXPIRED, State.SUPERSEDED, State.DENIED, State.REVOKED):
@@ -120,8 +120,7 @@ class ApprovalDecisions:
         return found
 
     async def propose_return(self, incident: str, ladder: str, asker: str) -> ActionRecord:
-        """RackMedic proposes to return a node that it holds, of whatever became of its incident; asking twice gives the same one. CannotAsk
-        says why it is not returned."""
+        """Propose to return a drained node, even of a closed incident. Idempotent. Raise CannotPropose."""
         await self._rights.require_full_member(asker)
         ladders = IncidentView(await self._state_of(incident)).remediations
         held = next((row for row in ladders if row.id == ladder), None)
@@ -139,7 +138,7 @@ class ApprovalDecisions:
         return found
 
     async def release_next_wave(self, approval: str, digest: str, human: str) -> ActionRecord:
-        """The next wave of the same cause may be put up though a host of an earlier one did not pass: an approver has looked."""
+        """Let the next wave be proposed although an earlier host failed. Only an approver may."""
         seen = await self._get_current_record(approval, digest)
         incident = seen.action.incident
         await self._rights.require_full_member(human)
@@ -152,7 +151,7 @@ class ApprovalDecisions:
         return seen
 
     async def edit_action(self, approval: str, digest: str, editor: str, args: Mapping[str, str]) -> ActionRecord:
-        """The same remedy with other arguments as a new action, which the editor may not approve; the old one is superseded."""
+        """Supersede a pending action by one with other arguments, which the editor may not approve."""
         seen = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(editor)
         if seen.state is not State.PENDING:
@@ -161,7 +160,6 @@ class ApprovalDecisions:
         return await self._replace_action(seen, build_edited_step(seen.action, args, facts), editor, f"edited by {editor}")
 
     async def revoke_action(self, approval: str, digest: str, by: str, why: str) -> ActionRecord:
-        """Take back what has not begun."""
         await self._get_current_record(approval, digest)
         await self._rights.require_full_member(by)
         await self._index.schedule_check(approval)
@@ -170,7 +168,7 @@ class ApprovalDecisions:
         return after
 
     async def resolve_unknown_outcome(self, approval: str, digest: str, human: str, ran: bool, note: str) -> ActionRecord:
-        """A human looked at the host and says what became of an action in doubt. Where the host can answer by now, it must agree."""
+        """Record what an approver saw of an unknown action. If the host answers, it must agree."""
         seen = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(human)
         if human not in await self._rights.list_record_approvers(seen):
@@ -185,7 +183,7 @@ class ApprovalDecisions:
         return after
 
     async def get_change_allowance(self, incidents: Sequence[str]) -> BrakeHeadroom:
-        """How much the brakes leave now."""
+        """Return how much the brakes still allow."""
         return await compute_headroom(self._ledger, self._tender.proposer.inventory.groups, incidents)
 
     # -- inside -----------------------------------------------------------------------------------------------------
@@ -197,7 +195,7 @@ class ApprovalDecisions:
         return seen
 
     async def _find_remediation(self, seen: ActionRecord) -> Remediation:
-        """The ladder that this action is, or was, a rung of."""
+        """Return the remediation that this action is or was a step of."""
         rows = IncidentView(await self._state_of(seen.action.incident))
         if rows.lifecycle == "closed" and not any(row.approval == seen.approval and row.drained for row in rows.remediations):
             raise CannotPropose("The incident is closed. Mention me again if the fault is back.")
@@ -208,7 +206,7 @@ class ApprovalDecisions:
         raise CannotPropose("This step is not wanted any more. Say `status` in the thread to see where the fix stands.")
 
     async def _replace_action(self, seen: ActionRecord, rung: RemediationStep, by: str, says: str) -> ActionRecord:
-        """A new action in the place of one that waits; `by` is one of those who asked for it."""
+        """Propose a replacement; `by` counts as its requester."""
         asked = ",".join(sorted(list_requesters(seen.action) | {by}))
         ladder = Remediation(id="edit", label=seen.action.proves, target=seen.action.target, rungs=(rung,), fault=seen.action.fault)
         ladder = ladder.model_copy(update={"approval": new_approval_id()})
@@ -223,7 +221,6 @@ class ApprovalDecisions:
         return found
 
     async def _require_fault_gone(self, incident: str, ladder: Remediation) -> None:
-        """CannotAsk where a fresh look does not show a fault to be gone."""
         try:
             await self._tender.require_fault_gone(incident, ladder)
         except ProposalDeferred as why:
@@ -244,13 +241,12 @@ class ApprovalDecisions:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalServices:
-    """Handed to the Slack side by the composition root where remedies may be approved at all."""
+    """What the Slack handlers need when approvals are enabled."""
 
     decisions: ApprovalDecisions
     book: LedgerReader
     cards: ActionCardPublisher
-    always: frozenset[str] = frozenset()
-    """User ids from the settings that are approvers everywhere."""
+    always: frozenset[str] = frozenset()  # User ids from the settings that may approve in every channel.
 
 
 def _require_host_agreement(said: KitAnswer, ran: bool) -> None:

@@ -1,6 +1,6 @@
-"""Nodes that we hold and whose fix rests: whether the scheduler still has them out of service. Somebody may have returned one by hand.
+"""Check whether the scheduler still has drained nodes out of service, since an operator may return one by hand.
 
-Only a state in which jobs may run counts as returned; a scheduler that could not be asked changes nothing but that this is said.
+Only a state in which jobs may run counts as returned. If the scheduler does not answer, only that is reported.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,19 +20,19 @@ from tools.ledger.ledger import Ledger
 from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 
+# `sinfo -o %T` states, and `schedulable` for an uncordoned Kubernetes node. Down, drained, maintenance or not answering
+# (`*`) is not in service.
 IN_SERVICE_STATES = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved", "schedulable"})
-"""States of `sinfo -o %T`, and of a node of Kubernetes that is not cordoned. What is down, drained, in maintenance, or does not answer (`*`) is
-no node in service."""
 
 
 def is_resting_drained(ladder: Remediation) -> bool:
-    """Whether its node is held and nothing of its fix is to run but the way back."""
+    """Return whether the node is drained and no step but its return is left to run."""
     return ladder.drained and (not ladder.is_open or is_returning(ladder))
 
 
 @dataclass(frozen=True, slots=True)
 class DrainedNodeMonitor:
-    """`look` may be called at any time; what it finds goes to the incident's inbox once a turn."""
+    """Reports changes of drained nodes to the incident's inbox, once a turn."""
 
     ledger: Ledger
     deliver: EventDelivery
@@ -42,14 +42,14 @@ class DrainedNodeMonitor:
     async def check_drained_nodes(
         self, incident: str, state: IncidentState, ladders: Sequence[Remediation], records: Iterable[ActionRecord]
     ) -> None:
-        """Ask the scheduler about each held node whose fix rests. One that we return ourselves is left to that action's result."""
+        """Check each resting drained node, except one that RackMedic itself returns."""
         known = list(records)
         for ladder in ladders:
             if is_resting_drained(ladder) and not any(_is_return_action(row, ladder, self.clock) for row in known):
                 await self.check_drained_node(incident, state, ladder)
 
     async def check_drained_node(self, incident: str, state: IncidentState, ladder: Remediation) -> str:
-        """The same of one node. What is said where it is in service by now, so that it is held no more; empty where it is not known to be."""
+        """Return the text that says the node is in service, or an empty string."""
         states = await self._get_scheduler_states(ladder.target)
         if states is None:
             if ladder.unasked is None:
@@ -65,7 +65,7 @@ class DrainedNodeMonitor:
         return ""
 
     async def _get_scheduler_states(self, name: str) -> frozenset[str] | None:
-        """As the scheduler has it, one for each partition; None where it could not be asked."""
+        """Return one state per partition; None if the scheduler could not be asked."""
         host = self.proposer.inventory.hosts.get(name)
         if host is None or not host.controller:
             return None
@@ -73,20 +73,20 @@ class DrainedNodeMonitor:
         return None if seen.ok is None else frozenset(seen.saw.lower().split())
 
     async def _send_observation(self, incident: str, state: IncidentState, ladder: Remediation, event: str, **more: Any) -> None:
-        """Once a turn: the next one finds what this one made of it."""
+        """Send the event at most once a turn."""
         key = f"hold:{ladder.id}:{event}:{state.get('turns', 0)}"
         at = self.clock.now().isoformat()
         await self.deliver.send_event(incident, key, {"event": event, "ladder": ladder.id, "seen": at, **more})
 
 
 def get_in_service_state(seen: ConditionResult) -> str:
-    """The state that a scheduler gave for a node, where jobs may run in it in every partition; else nothing."""
+    """Return the node's state if jobs may run in every partition, else an empty string."""
     states = frozenset(seen.saw.lower().split()) if seen.ok is not None else frozenset()
     return "+".join(sorted(states)) if states and states <= IN_SERVICE_STATES else ""
 
 
 def _is_return_action(record: ActionRecord, ladder: Remediation, clock: Clock) -> bool:
-    """Whether an action of ours returns the node, or has since it was drained."""
+    """Return whether a RackMedic action returns the node now, or has since it was drained."""
     if record.action.remedy != "resume_node" or record.action.target != ladder.target:
         return False
     if record.state is State.EXECUTING or record.state is State.UNKNOWN:

@@ -1,4 +1,4 @@
-"""What of an action people may change in words: values that harm nothing but its own target, and devices that the target itself has. Pure."""
+"""Which arguments of an action people may change: values that affect only its target. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,20 +8,20 @@ from tools.fact import Fact, Status
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import BadArgument, check_args
 
+# Every valid value affects only the target.
 FREE_ARGUMENT_KINDS = frozenset({"watts", "signal", "check", "hours", "service"})
-"""Kinds whose every admitted value is about the target alone."""
 
+# The target must show the value: an incident changes no other host's GPU, job or process.
 SHOWN_VALUE_READERS: Mapping[str, Callable[[Fact], str]] = {
     "bdf": lambda fact: str(fact.value).lower() if fact.key == "gpu.bdf" else "",
     "job": lambda fact: str(fact.attrs.get("job") or "") if fact.key == "proc.gpu_memory" else "",
     "container": lambda fact: str(fact.attrs.get("id") or "") if fact.key == "container.nvml" else "",
     "pid": lambda fact: str(fact.attrs.get("pid") or "") if fact.key in ("proc.gpu_memory", "proc.orphan") else "",
 }
-"""Kinds whose value must be one that the target shows: an incident changes nobody else's GPU, job or process."""
 
 
 def build_edited_step(action: Action, args: Mapping[str, str], facts: Sequence[Fact]) -> RemediationStep:
-    """The rung with other arguments. BadArgument names every field that may not be so."""
+    """Return the step with other arguments. Raise BadArgument that names every field that may not change so."""
     remedy = REMEDIES[action.remedy]
     checked = check_args(remedy, {**action.args, **args})
     own = [fact for fact in facts if fact.host == action.target and fact.status is Status.OK and not fact.stale]

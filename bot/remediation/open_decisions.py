@@ -1,4 +1,4 @@
-"""What is up for decision in an incident, as the thread is told of it: who may, how many it takes, who did, until when."""
+"""The open decisions of an incident: approvers, quorum, votes, deadline."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ MAX_NAMED_APPROVERS = 12
 
 
 class OpenDecisionLookup:
-    """Built before the ledger is; `reads` tells it which. Until then nothing is known to be decided here."""
+    """Built before the ledger; returns None until `bind_ledger`."""
 
     def __init__(self) -> None:
         self._ledger: Ledger | None = None
@@ -23,7 +23,7 @@ class OpenDecisionLookup:
         self._ledger, self._rights = ledger, rights
 
     async def __call__(self, incident: str) -> Sequence[ApprovalStatus] | None:
-        """Those that votes still count for. None before anything can be decided."""
+        """Return the pending actions; None before the ledger is bound."""
         if self._ledger is None or self._rights is None:
             return None
         pending = [seen for seen in await self._ledger.list_incident_records(incident) if seen.state is State.PENDING]

@@ -1,6 +1,6 @@
-"""A rung → an action as it is put up for decision: boot id, host key and process start are read now, and the terms follow from what is seen.
+"""Turn a remediation step into an action for approval, with the boot id, host key and process start read now.
 
-Nothing is proposed that could not run: a condition that does not hold yet sends the ladder back to its wait instead.
+A step that could not run is not proposed: an unmet condition sends the remediation back to its wait.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,12 +26,10 @@ from tools.remedies import REMEDIES
 from tools.remedies.remedy import BadArgument
 from tools.transport import Transport, Unreachable
 
-DRAIN_REASON_PREFIX = "rackmedic:"
-"""How the reasons of our drains begin; the approval follows."""
+DRAIN_REASON_PREFIX = "rackmedic:"  # Begins the scheduler's reason of our drains; the approval id follows.
 FactsLoader = Callable[[str], Awaitable[list[Fact]]]
 JobPlaceLookup = Callable[[str], Awaitable[JobHosts]]
-MAX_MEASUREMENT_AGE = timedelta(minutes=30)
-"""How long ago a measurement may be that says what a job does now."""
+MAX_MEASUREMENT_AGE = timedelta(minutes=30)  # Older measurements do not say what a job does now.
 
 
 class ProposalDeferred(Exception):
@@ -44,7 +42,6 @@ class ProposalDeferred(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What people decide on."""
 
     action: Action
     terms: ApprovalTerms
@@ -52,7 +49,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Deciders:
-    """Who decides, and by which sets of the policy (none: the channel's own)."""
+    """The approvers, and the policy sets they come from (none: the channel's own)."""
 
     who: frozenset[str]
     sets: tuple[str, ...] = ()
@@ -60,7 +57,7 @@ class Deciders:
 
 @dataclass(frozen=True, slots=True)
 class Proposer:
-    """Asks hosts harmless questions, and Slack who may approve."""
+    """Builds proposals from read-only questions to hosts and to Slack."""
 
     transport: Transport
     inventory: Inventory
@@ -71,7 +68,7 @@ class Proposer:
     clock: Clock
 
     async def build_proposal(self, incident: str, ladder: Remediation, approval: str, *, requested_by: str = "") -> Proposal:
-        """The present rung of a ladder. Withheld where it cannot be proposed now."""
+        """Build the current step's proposal. Raise ProposalDeferred if it cannot be proposed now."""
         rung = ladder.current_step
         if rung is None:
             raise ProposalDeferred("cannot", "no rung is left")
@@ -121,7 +118,7 @@ class Proposer:
         return bool(target.controller) and (await read_drain_status(target, self.transport)).ok is True
 
     async def _resolve_live_args(self, rung: RemediationStep, target: Host) -> Mapping[str, str]:
-        """The arguments, with the process's start as it is now: another process of that number is not the one that was looked at."""
+        """Add the process's start time: a later process with the same pid is another one."""
         if rung.remedy != "kill_gpu_process":
             return rung.args
         started = await read_process_start(rung.args["pid"], target.name, self.transport)
@@ -132,7 +129,7 @@ class Proposer:
         return {**rung.args, "ticks": started.saw}
 
     def _require_conditions(self, action: Action, missing: Sequence[ConditionResult]) -> None:
-        """Withheld unless every condition of the controller holds."""
+        """Raise ProposalDeferred unless every controller condition holds."""
         for one in missing:
             if action.remedy == "cancel_job" and (one.ok is False or is_job_forgotten(one)):
                 raise ProposalDeferred("over", f"job {action.args['job']} has ended by itself")
@@ -156,8 +153,10 @@ class Proposer:
 
 
 def is_job_stalled(facts: Sequence[Fact], hosts: Sequence[str], now: datetime) -> bool:
-    """Whether a job on these hosts verifiably does nothing: lately no GPU of any of them worked. What a log says counts for nothing here, as
-    any tenant can write one; where a host was not measured nobody knows."""
+    """Return whether a job verifiably does nothing: every GPU of these hosts was recently measured idle.
+
+    Logs do not count, because any tenant can write them. An unmeasured host counts as not stalled.
+    """
     used: dict[str, list[Value]] = {host: [] for host in hosts}
     for fact in facts:
         if fact.key == "gpu.util" and fact.host in used:

@@ -1,7 +1,7 @@
-"""Tending an incident's ladders between turns: proposing what waits for a decision, looking whether a wait is over, proving again.
+"""Reconcile an incident's remediations between turns: propose steps, poll waits, verify cures.
 
-The stored ladders say what is wanted; this makes ledger and world agree with it and sends what it finds to the inbox. It moves no ladder
-itself, and doing it twice does nothing more.
+The stored remediations say what is wanted. The reconciler makes the ledger and the hosts agree, and sends events to the
+inbox. It changes no remediation itself and is idempotent.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,8 +39,8 @@ from tools.transport import Unreachable
 
 log = structlog.get_logger()
 TAKEOVER_DELAY = timedelta(seconds=60)
-RETRY_LATER_EVENT = "later"
-"""Withheld, and nobody needs to hear of it: it is tried again."""
+RETRY_LATER_EVENT = "later"  # Deferred without an event to the incident; the reconciler tries again.
+# How often each kind of wait is checked.
 POLL_INTERVALS: Mapping[str, timedelta] = {
     "approval": timedelta(minutes=1),
     "idle": timedelta(seconds=30),
@@ -48,12 +48,11 @@ POLL_INTERVALS: Mapping[str, timedelta] = {
     "proof": timedelta(minutes=10),
     "none": timedelta(minutes=10),
 }
-"""How often a wait is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemediationReconciler:
-    """`tend` may be called by anybody at any time."""
+    """`reconcile` is idempotent and safe to call concurrently."""
 
     ledger: Ledger
     looks: ActionVerifier
@@ -68,11 +67,10 @@ class RemediationReconciler:
 
     @property
     def wave_scheduler(self) -> WaveScheduler:
-        """Whose turn it is."""
         return WaveScheduler(self.ledger, self.index, self.proposer.inventory, self.clock)
 
     async def reconcile(self, incident: str) -> None:
-        """Look after everything that this incident's fixes wait for."""
+        """Check everything that the incident's remediations wait for."""
         lease = await self.leases.acquire(incident)
         if lease is None:
             await self.index.schedule_check(incident)
@@ -99,19 +97,19 @@ class RemediationReconciler:
         told = await self.wave_scheduler.record_queue_notes(incident, ladders)
         for approval in dict.fromkeys(
             filter(None, (*stirred, *told))
-        ):  # only now, so that the first to be shown finds the others beside it
+        ):  # only now, so that the first card shown finds the others
             await self.wake(approval)
         await self._drained_node_monitor.check_drained_nodes(incident, state, ladders, records.values())
         await self._report_all_cured(incident, state, ladders)
         await self.index.finish_check(incident, mark, get_next_check_time(state, ladders, self.clock.now()))
 
     async def _withdraw_unwanted(self, state: IncidentState, ladders: Sequence[Remediation], records: Any) -> None:
-        """What no ladder waits for is taken back."""
+        """Supersede open actions that no remediation waits for."""
         wanted = {row.approval for row in list_wanted_remediations(state, ladders)}
         for seen in records:
             wanted |= {seen.replaced_by} if seen.approval in wanted else set()
             if seen.state in OPEN_STATES and seen.approval not in wanted and seen.terms.turn <= state.get("turns", 0):
-                await self.index.schedule_check(seen.approval)  # before, for who dies in between: its card keeps no live button
+                await self.index.schedule_check(seen.approval)  # first: if this worker dies, the card still loses its buttons
                 try:
                     await self.ledger.end_action(
                         seen.approval, Transition.SUPERSEDE, "rackmedic", "no longer wanted: the incident went on without it"
@@ -121,7 +119,7 @@ class RemediationReconciler:
                 await self.wake(seen.approval)
 
     async def _reconcile_remediation(self, incident: str, ladder: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> str:
-        """One ladder's trouble must not keep the others from being looked at. The approval that somebody must drive now, if there is one."""
+        """Return the approval to run now, if any. An error does not stop the other remediations."""
         try:
             return await self._check_wait(incident, ladder, records, paused=paused)
         except (Refusal, Refused, Unreachable) as why:
@@ -129,8 +127,11 @@ class RemediationReconciler:
             return ""
 
     async def _check_wait(self, incident: str, ladder: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> str:
-        """`paused`: people asked for quiet, so nobody is reminded of a wait, nor asked again by us for what they let pass. What is over and
-        still waited for was ended by somebody who told nobody (a change of the ledger's key, a clock set back): its driver tells of it."""
+        """Check one wait; return the approval to run now, if any.
+
+        `paused` mutes reminders and repeated proposals. An action that ended while its remediation still waits (ledger
+        key changed, clock set back) is returned, so that the runner reports it.
+        """
         match ladder.waiting_for:
             case "approval":
                 waits = paused and ladder.attempt > 1 and not ladder.asked_by
@@ -146,14 +147,14 @@ class RemediationReconciler:
         return ""
 
     async def _propose_if_fault_persists(self, incident: str, ladder: Remediation) -> str:
-        """Put it up, unless the fault has gone by itself since it was found: nobody is called for what is not there."""
+        """Propose the step, unless the fault has gone meanwhile."""
         if gone := await self._find_fault_gone_reason(incident, ladder):
             await self._send_event(incident, ladder, "needless", says=gone)
             return ""
         return await self.propose_step(incident, ladder)
 
     async def _find_fault_gone_reason(self, incident: str, ladder: Remediation) -> str:
-        """What a look at the host says where it shows the fault no more. The turn that built the ladder has just looked."""
+        """Return what shows that the fault is gone. Skip a first attempt: the turn has just checked."""
         guard = get_step_precondition(ladder)
         if guard is None or (ladder.rung == 0 and ladder.attempt == 1):
             return ""
@@ -161,7 +162,7 @@ class RemediationReconciler:
         return found.says if found.answer == "gone" else ""
 
     async def propose_step(self, incident: str, ladder: Remediation) -> str:
-        """Put the present rung up for decision, its approval id; where it is withheld the ladder hears why."""
+        """Propose the current step and return its approval id. If deferred, send the remediation the reason."""
         try:
             return (await self.create_proposal(incident, ladder)).approval
         except DuplicateAction as other:
@@ -175,7 +176,7 @@ class RemediationReconciler:
             return ""
 
     async def _describe_drain_owner(self, ladder: Remediation, says: str) -> str:
-        """The same with whom it is held by, where the scheduler's reason is our drain of this node. Anyone may write a reason: what it names must fit."""
+        """Say that RackMedic drained the node in another thread. Anyone can write a reason, so the record must match."""
         host = self.proposer.inventory.hosts.get(ladder.target)
         reason = await read_drain_reason(host, self.proposer.transport) if host and host.controller else ""
         try:
@@ -188,12 +189,12 @@ class RemediationReconciler:
         return f"{ladder.target} is out of service already: RackMedic drained it in another thread{fault}, and returns it there"
 
     async def _require_return_allowed(self, incident: str, ladder: Remediation) -> None:
-        """A node is offered back only while a fresh look shows the fault no more. Withheld says why it is not."""
+        """Raise ProposalDeferred for a node's return unless a new check shows the fault gone."""
         if ladder.current_step is not None and ladder.current_step.part == "restore":
             await self.require_fault_gone(incident, ladder)
 
     async def find_returned_node(self, incident: str, ladder: Remediation) -> str:
-        """What is said of a held node that somebody else has returned, and the incident hears; empty of one that is out of service."""
+        """Report a drained node that another person returned; return the text, or empty."""
         return await self._drained_node_monitor.check_drained_node(incident, await self.state_of(incident), ladder)
 
     @property
@@ -201,8 +202,10 @@ class RemediationReconciler:
         return DrainedNodeMonitor(self.ledger, self.deliver, self.proposer, self.clock)
 
     async def require_fault_gone(self, incident: str, ladder: Remediation) -> None:
-        """Withheld unless a fresh look shows the ladder's fault no more. What only a test under load shows went by the proof of its remedy,
-        which ran that test."""
+        """Raise ProposalDeferred unless a new check shows the fault gone.
+
+        A fault that only a load test shows counts as gone after a remedy, whose proof ran that test.
+        """
         fault = ladder.fault
         if fault is None or (fault.lasts == "proved" and ladder.since):
             return
@@ -213,9 +216,11 @@ class RemediationReconciler:
             raise ProposalDeferred("shows", f"the fault is there: {found.says}")
 
     async def create_proposal(self, incident: str, ladder: Remediation, *, requested_by: str = "", ahead: bool = False) -> ActionRecord:
-        """The present rung as the ledger has it, proposed unless it was. Whoever asks wakes its driver. Raises Withheld.
+        """Return the current step's action, proposing it if it is new. Raise ProposalDeferred.
 
-        `ahead`: the incident has yet to hear of it, in the turn after all that wait."""
+        The caller wakes the runner. With `ahead`, the incident learns of it only in the turn after all waiting inbox
+        items.
+        """
         turn = (await self.state_of(incident)).get("turns", 0) + (1 + await self.deliver.count_waiting_items(incident) if ahead else 0)
         await self.index.schedule_check(ladder.approval, self.clock.now() + timedelta(seconds=15))
         await self._require_return_allowed(incident, ladder)
@@ -223,7 +228,7 @@ class RemediationReconciler:
         made = await self.proposer.build_proposal(incident, ladder, ladder.approval, requested_by=asked)
         try:
             seen = await self.ledger.propose(made.action, replace(made.terms, turn=turn), single=True)
-        except WrongDigest:  # somebody proposed it at the same moment, and saw something else live
+        except WrongDigest:  # another process proposed it at the same moment with other live values
             seen = await self.ledger.get_record(ladder.approval)
         log.info("action.proposed", approval=seen.approval, remedy=seen.action.remedy, target=seen.action.target)
         return seen
@@ -239,7 +244,7 @@ class RemediationReconciler:
             await self._send_event(incident, ladder, "busy", says=seen.saw[:100])
 
     async def _report_early_return(self, incident: str, ladder: Remediation, word: str) -> None:
-        """Somebody returned the node: the ladder hears of it with what the host shows. Where nobody could look, later."""
+        """Report a node returned by an operator, and whether the fault shows. Retry later if the host was not observed."""
         guard = get_step_precondition(ladder)
         found = await self.looks.check_fault(guard, incident, self.clock.now()) if guard else None
         if found is not None and found.answer == "unseen":
@@ -251,7 +256,7 @@ class RemediationReconciler:
         await self._send_event(incident, ladder, "given_back", says=says, outcome="gone" if gone else "")
 
     async def _check_node_back(self, incident: str, ladder: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> None:
-        """After another action covered ours, when that one is over; otherwise when the host answers again."""
+        """Check whether the covering action has ended; without one, whether the host answers again."""
         own = records.get(ladder.approval)
         if own is None and (joined := await self._find_record(ladder.approval)):
             await self._check_joined_action(incident, ladder, joined)
@@ -275,7 +280,7 @@ class RemediationReconciler:
         await self._send_event(incident, ladder, "back")
 
     async def _check_joined_action(self, incident: str, ladder: Remediation, other: ActionRecord) -> None:
-        """Another incident decided about the same: once that is over, what the host shows says whether anything is left to do."""
+        """Once the other incident's action has ended, check what is left to do."""
         if other.state not in TERMINAL_STATES:
             return
         did = has_started(other)
@@ -289,14 +294,13 @@ class RemediationReconciler:
             await self._send_event(incident, ladder, "needless", says=found.says)
 
     async def _find_record(self, approval: str) -> ActionRecord | None:
-        """An action of another incident, where the ladder goes by one."""
         try:
             return await self.ledger.get_record(approval) if approval else None
         except NotFound:
             return None
 
     async def _verify_cure(self, incident: str, ladder: Remediation, records: Mapping[str, ActionRecord]) -> None:
-        """The second proof. Where nobody could look it is tried again later."""
+        """Run the second proof. Retry later if the host was not observed."""
         name = ladder.proven or ladder.approval
         own = records.get(name) or await self._find_record(name)
         if own is None or not self._is_due(ladder):
@@ -318,7 +322,7 @@ class RemediationReconciler:
             await self.deliver.send_event(incident, f"quiet:{incident}:{max(over).isoformat()}", {"event": QUIET_EVENT})
 
     async def _send_event(self, incident: str, ladder: Remediation, event: str, **more: str) -> None:
-        """The ladder hears of it once, as it stands now."""
+        """Send the event once per state of the remediation."""
         stands = f"{ladder.id}:{ladder.rung}:{ladder.attempt}:{ladder.waiting_for}:{ladder.due.isoformat() if ladder.due else ''}"
         await self.deliver.send_event(incident, f"ladder:{stands}:{event}", {"event": event, "ladder": ladder.id, **more})
 
@@ -327,13 +331,13 @@ class RemediationReconciler:
 
 
 def list_wanted_remediations(state: IncidentState, ladders: Sequence[Remediation]) -> list[Remediation]:
-    """Those that go on. A closed incident wants nothing but to give back the nodes that it holds."""
+    """Return the open remediations; of a closed incident only those that return drained nodes."""
     closed = state.get("lifecycle") == "closed"
     return [row for row in ladders if row.is_open and (is_returning(row) or not closed)]
 
 
 def get_next_check_time(state: IncidentState, ladders: Sequence[Remediation], now: datetime) -> datetime | None:
-    """When an incident's ladders want to be looked at again; None when they wait for nothing."""
+    """Return the next check of the incident, or None."""
     times = [_get_next_wait_check(row, now) for row in list_wanted_remediations(state, ladders)]
     if state.get("lifecycle") != "closed":
         times += [max(row.due, now + POLL_INTERVALS["none"]) for row in ladders if row.outcome == "cured" and row.due]

@@ -1,4 +1,4 @@
-"""Whose turn it is among an incident's fixes: the brakes are read, the wave is decided (`bot.remediation.waves`), and what waits is noted for its card."""
+"""Plan the waves of an incident's remediations (`waves`), and note the queue for its card."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -15,13 +15,13 @@ from tools.ledger.reader import LedgerReader
 from tools.ledger.record import ActionRecord
 
 log = structlog.get_logger()
+# Prefixes of an incident's notes; the cause's label follows.
 QUEUE_NOTE_PREFIX, RELEASE_NOTE_PREFIX = "queue ", "let go "
-"""How the notes of an incident are named, each before the cause's label."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaveScheduler:
-    """Reads, decides and notes; proposes nothing."""
+    """Reads, plans and notes; proposes nothing."""
 
     book: LedgerReader
     index: ActionIndex
@@ -31,11 +31,11 @@ class WaveScheduler:
     async def list_waiting_remediations(
         self, incident: str, ladders: Sequence[Remediation], records: Collection[ActionRecord]
     ) -> frozenset[str]:
-        """The ids of ladders that are not to be put up now."""
+        """Return the ids of remediations not to be proposed now."""
         return frozenset(name for queue in (await self._plan_waves(incident, ladders, records)).values() for name in queue.late)
 
     async def record_queue_notes(self, incident: str, ladders: Sequence[Remediation]) -> list[str]:
-        """Note what waits as of now. The actions whose cards tell something else by that."""
+        """Note the queue as of now. Return the approvals whose cards change."""
         told = await self.index.get_shown_news(incident)
         news: list[str] = []
         for label, queue in (await self._plan_waves(incident, ladders, await self.book.list_incident_records(incident))).items():
@@ -46,7 +46,7 @@ class WaveScheduler:
         return news
 
     async def release_next_wave(self, incident: str, label: str, ladders: Sequence[Remediation], by: str) -> None:
-        """A human lets the next wave go after what failed so far; it is in the audit log before it counts."""
+        """Release the next wave after failures, as a person decided. The audit log is written first."""
         queue = (await self._plan_waves(incident, ladders, await self.book.list_incident_records(incident))).get(label, WaveQueue())
         await self.book.record_continuation(incident, label, queue.failed, by)
         before = (await self.index.get_shown_news(incident)).get(f"{RELEASE_NOTE_PREFIX}{label}", "").split()
@@ -65,7 +65,7 @@ class WaveScheduler:
 
 @dataclass(frozen=True, slots=True)
 class WaitingRemediationLookup:
-    """The ids of an incident's ladders that wait for their turn, as it was noted last."""
+    """Returns the ids of waiting remediations from the latest notes."""
 
     index: ActionIndex
 
@@ -76,7 +76,7 @@ class WaitingRemediationLookup:
 
 
 def find_queue_note(told: Mapping[str, str], label: str, approvals: Collection[str]) -> str:
-    """What is noted to wait behind these actions of a cause; empty where another card tells of it, or nobody waits."""
+    """Return the queue noted behind these actions; empty if another card shows it."""
     text = told.get(f"{QUEUE_NOTE_PREFIX}{label}", "")
     return text if _get_newest_approval(text) in approvals else ""
 

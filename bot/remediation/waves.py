@@ -1,7 +1,7 @@
-"""Which of many fixes of one fault are put up for decision now: a wave, as large as the brakes leave; the others wait for it. Pure.
+"""Split the remediations of one cause into waves no larger than the brakes allow. Pure.
 
-A wave is never larger than what may run, so nobody approves ten where four is the limit. The next one comes when the last has passed and
-the allowance is back. Where one did not pass, a human lets the next one go.
+Approvers are never asked for more actions than may run. The next wave follows when the last has passed and the
+allowance is back. After a failure, a person must release the next wave.
 """
 
 import json
@@ -16,53 +16,45 @@ from tools.ledger.brakes import Brakes, BrakeUsage
 from tools.ledger.record import ActionRecord, list_targets
 from tools.ledger.states import OPEN_STATES, State
 
+# Hosts of a small group proposed together though fewer may run at once; the ledger runs them in turn.
 MAX_SMALL_GROUP_HOSTS = 3
-"""Hosts of a small group that may be approved together though fewer may run at once: the ledger starts them one after the other."""
+# The last wave is not over; the brakes leave too little; or a host failed and a person must look.
 WaitReason = Literal["wave", "allowance", "failed"]
-"""Why the rest waits: the last wave goes on, the brakes leave too little room, or one did not pass and a human must look."""
 NOT_PASSED_OUTCOMES = frozenset({"ticket", "denied", "undecided", "unknown", "stopped", "recurred"})
 FAILED_PROOF_OUTCOMES = frozenset({"unchanged", "worse", "recurred"})
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeAllowance:
-    """The brakes, and what of them is used up; `used` by group."""
+    """The brakes, and their usage by group."""
 
     brakes: Brakes
     inventory: Inventory
     used: Mapping[str, BrakeUsage] = field(default_factory=dict)
 
     def get_group(self, host: str) -> str:
-        """The group that the ledger counts a host in."""
         row = self.inventory.hosts.get(host)
         return row.group if row else ""
 
     def count_group_hosts(self, group: str) -> int:
-        """How many hosts it has."""
         return len(self.inventory.groups.get(group, ()))
 
 
 @dataclass(frozen=True, slots=True)
 class WaveQueue:
-    """Whose turn it is among the fixes of one cause. `now` are ladders' ids to be put up; the numbers are hosts."""
+    """The wave of one cause: `now` are the remediation ids to propose. Numbers are hosts."""
 
     now: tuple[str, ...] = ()
-    late: tuple[str, ...] = ()
-    """Ladders' ids that wait for it."""
-    begun: int = 0
-    """Put up before these."""
-    next: int = 0
-    """The size of the wave after these."""
+    late: tuple[str, ...] = ()  # Remediation ids that wait.
+    begun: int = 0  # Hosts proposed before.
+    next: int = 0  # Size of the next wave.
     why: WaitReason = "wave"
-    failed: tuple[str, ...] = ()
-    """Hosts that did not pass."""
-    at: datetime | None = None
-    """When the allowance is back."""
-    newest: str = ""
-    """The approval id of the latest action of this cause: its card tells of the turn."""
+    failed: tuple[str, ...] = ()  # Hosts that did not pass.
+    at: datetime | None = None  # When the allowance is back.
+    newest: str = ""  # Approval id of the latest action of the cause; its card shows the queue.
 
     def format_note(self) -> str:
-        """What is noted of it for its card (`bot.remediation.cards.wave_queue.parse_queue_note`); empty where nobody waits."""
+        """Return the note that `wave_queue.parse_queue_note` reads; empty if nothing waits."""
         row = {
             "waits": self.waiting_count,
             "begun": self.begun + len(self.now),
@@ -77,7 +69,6 @@ class WaveQueue:
 
     @property
     def waiting_count(self) -> int:
-        """Still waiting after these."""
         return len(self.late)
 
 
@@ -88,7 +79,7 @@ def plan_waves(
     let_go: Mapping[str, Collection[str]],
     now: datetime,
 ) -> dict[str, WaveQueue]:
-    """For each cause whose turn it is. `let_go`: for each cause the failed hosts after which a human let the next wave go."""
+    """Return the wave of each cause. `let_go`: per cause the failed hosts that a person accepted."""
     found: dict[str, WaveQueue] = {}
     taken = {host for row in records if row.terms.changes and _is_active(row) for host in list_targets(row.action)}
     for label in dict.fromkeys(row.label for row in ladders):
@@ -125,7 +116,7 @@ def _plan_wave(
 def _choose_wave(
     fresh: Sequence[Remediation], begun: Sequence[Remediation], whole: int, fits: list[Remediation]
 ) -> tuple[list[Remediation], WaitReason]:
-    """The next wave, and why the others wait. Only the first begins with less than a whole one, and is filled up while it goes on."""
+    """Return the next wave and why the rest waits. Only the first may start incomplete; it is filled up later."""
     going = any(row.is_open and row.waiting_for != "proof" for row in begun)
     if going and len(begun) >= whole:
         return [], "wave"
@@ -136,12 +127,12 @@ def _choose_wave(
 
 
 def is_waiting_for_turn(ladder: Remediation, records: Iterable[ActionRecord]) -> bool:
-    """Whether a ladder wants a decision and nothing was put up for its cause on its host before."""
+    """Return whether the remediation waits for approval and its host has no action of this cause yet."""
     return ladder.is_open and ladder.waiting_for == "approval" and not any(ladder.target in list_targets(row.action) for row in records)
 
 
 def _is_check_only(ladder: Remediation) -> bool:
-    """An exclusive check uses up no allowance."""
+    """An exclusive check uses no allowance."""
     return any(rung.remedy == "run_check" for rung in ladder.rungs)
 
 
@@ -157,7 +148,7 @@ def _has_failed(ladder: Remediation, records: Iterable[ActionRecord]) -> bool:
 def _select_fitting(
     queue: Sequence[Remediation], taken: Collection[str], room: ChangeAllowance, used: Mapping[str, BrakeUsage]
 ) -> list[Remediation]:
-    """The first of the queue whose hosts the brakes have room for."""
+    """Return the first remediations whose hosts fit the brakes."""
     fits: list[Remediation] = []
     hosts = set(taken)
     for row in queue:
@@ -181,7 +172,7 @@ def _has_room(host: str, taken: Collection[str], room: ChangeAllowance, used: Ma
 def _get_allowance_return_time(
     queue: Sequence[Remediation], enough: int, taken: Collection[str], room: ChangeAllowance, now: datetime
 ) -> datetime | None:
-    """When there is room for that many: the first time at which so much of what is used up counts no more."""
+    """Return the first time at which `enough` remediations fit the brakes."""
     times = {at for used in room.used.values() for at in (*used.blast.values(), *used.window.values()) if at > now}
     return next((at for at in sorted(times) if len(_select_fitting(queue, taken, room, _get_used_after(room.used, at))) >= enough), None)
 

@@ -1,7 +1,7 @@
-"""What happens in a customer's channel → the inbox. Whoever is in that channel may report, reply and press; nobody there decides anything.
+"""Handlers for tenants' channels: everyone there may report, reply and click; no one there decides anything.
 
-Who somebody is comes from the payload's user and their workspace. A button counts only in the thread of its own incident. What a customer says
-is never a command: of all intents they have four, and the rest of it is evidence of low trust.
+Identity comes from the payload's user and workspace. A button counts only in its own incident's thread. A tenant's
+message is never a command: it maps to one of four intents, and the rest is evidence of low trust.
 """
 
 import contextlib
@@ -38,6 +38,7 @@ from tools.inventory.inventory import ChannelRow, Inventory
 
 WITHDRAWN_TEXT = "The customer took their report back. The incident stays open here until somebody closes it."
 
+# Understood intent → what a tenant may ask for. Anything not answered by `classify_answer` or listed here is new facts.
 TENANT_INTENTS: Final[Mapping[Intent, Intent]] = {
     Intent.RECHECK: Intent.STILL_BROKEN,
     Intent.STILL_BROKEN: Intent.STILL_BROKEN,
@@ -51,24 +52,23 @@ TENANT_INTENTS: Final[Mapping[Intent, Intent]] = {
     Intent.WHAT_NOW: Intent.STATUS,
     Intent.SUMMARY: Intent.STATUS,
 }
-"""What a customer may ask for, by what was understood. What `answered` has an answer to is answered; everything else is news."""
+# Button → stored intent.
 BUTTON_INTENTS: Final[Mapping[str, Intent]] = {"broken": Intent.STILL_BROKEN, "works": Intent.FIXED, "person": Intent.HAND_OFF}
-"""What a button does → what is stored."""
+# Stored intent → phrase id of its acknowledgement.
 ACKNOWLEDGEMENT_PHRASES: Final[Mapping[Intent, str]] = {
     Intent.STILL_BROKEN: "heard_broken",
     Intent.FIXED: "heard_works",
     Intent.HAND_OFF: "heard_person",
     Intent.NEW_FACTS: "heard_broken",
 }
-"""What is stored → the phrase that answers it."""
+# A message in progress then finishes before Slack's deadline. Others wait in turns, and a tenant gets at most half of
+# the places, so that in a storm each message is stored in time and no tenant blocks another.
 MAX_CONCURRENT_MESSAGES: Final = 16
-"""Messages that are taken in at one time. Whoever is at it is done before Slack's patience is; the others wait in turns, a customer having half
-of the places at most: of a storm that is begun all at once nothing would be stored in time, and another's one message would come last."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantHandlers:
-    """Handed to the listeners. Raises Refusal (to be said) and StoreAway (not to be acknowledged) as the operators' side does."""
+    """Raises Refusal (to show) and StoreUnreachable (do not acknowledge)."""
 
     surface: HandlerContext
     cards: TenantCards
@@ -76,12 +76,11 @@ class TenantHandlers:
     places: FairSemaphore = field(default_factory=lambda: FairSemaphore(MAX_CONCURRENT_MESSAGES))
 
     def is_tenant_channel(self, place: SlackPlace) -> bool:
-        """Whether it is a channel of a customer's, and set up."""
         row = self.surface.bound.get(place.channel)
         return row is not None and row.kind == "tenant"
 
     async def handle_message(self, arrival: IncomingMessage) -> None:
-        """Store it, answer it, or pass it over."""
+        """Store the message, answer it, or ignore it."""
         row = policy.require_tenant_channel(arrival.place, self.surface.bound)
         if arrival.alert:
             return
@@ -96,8 +95,10 @@ class TenantHandlers:
                 await self._open_incident(arrival, row)
 
     async def handle_edit(self, edit: EditedMessage, first: Callable[[str], bool]) -> None:
-        """Read it where it became a message for us, or began nothing yet; else say to its author, where `first` calls that said for the first
-        time, that it is not read again. Raises as `hear` does."""
+        """Handle an edited message that was not handled before; else tell its author, once, that edits are not read.
+
+        `first` returns whether a text is said for the first time. Raises as `handle_message`.
+        """
         row = policy.require_tenant_channel(edit.now.place, self.surface.bound)
         async with guard_store():
             incident = await self.surface.inbox.find_incident(edit.now.team, edit.now.channel, edit.now.root)
@@ -110,7 +111,7 @@ class TenantHandlers:
             self.surface.tasks.spawn_task("not_read_again", whisper)
 
     def get_error_cards(self, channel: str) -> TenantErrorCards | None:
-        """What is read there where nothing came of what somebody did; None where it is no channel of a customer's."""
+        """Return the error cards of a tenant's channel; None for another channel."""
         row = self.surface.bound.get(channel)
         return TenantErrorCards(row.language) if row is not None and row.kind == "tenant" else None
 
@@ -131,7 +132,7 @@ class TenantHandlers:
             self.surface.tasks.spawn_task("customer_card", self.cards.post_first_card(received.incident, row.channel))
 
     async def _handle_reply(self, arrival: IncomingMessage, row: ChannelRow, incident: str) -> None:
-        """What people say to each other there is quoted to our own people, and looked at by nobody."""
+        """Handle a message in an incident's thread. Conversation among people is only quoted to operators."""
         origin = await self._get_tenant_origin(arrival, incident)
         if origin is None:
             return
@@ -172,7 +173,7 @@ class TenantHandlers:
             await self._post_reply(arrival, tenant_card.render_text_card(get_phrase(ACKNOWLEDGEMENT_PHRASES[intent], row.language)))
 
     async def _admit_answer(self, arrival: IncomingMessage, row: ChannelRow, incident: str, *, always: bool, alone: bool) -> bool:
-        """Whether the thread gets one more answer now; that it does not is said in one."""
+        """Return whether the thread may get another answer now; announce the limit once."""
         async with guard_store():
             may = await self.surface.pulse.admit_answer(incident, arrival.ts, always=always, mention=arrival.mention, alone=alone)
         if may is AnswerPermit.TRIP:
@@ -184,7 +185,7 @@ class TenantHandlers:
             await self.surface.queue_reply(answer[0], key, answer[1])
 
     async def _post_answer(self, key: str, origin: Origin, incident: str, said: ParsedMessage, kind: AnswerKind) -> None:
-        """In words; and the page that they may have into their thread, where that was asked for: one that is being written comes there already."""
+        """Answer in words, and start the tenant's report if it was requested."""
         if answer := await self.cards.answer_question(incident, said, kind):
             await self.surface.queue_reply(answer[0], key, answer[1])
         where = self.cards.get_tenant_place(origin)
@@ -195,7 +196,7 @@ class TenantHandlers:
             self.surface.writing.begin_tenant_report(incident, where, side, withdrawn=withdrawn)
 
     async def _get_tenant_origin(self, arrival: IncomingMessage, incident: str) -> Origin | None:
-        """The incident's origin; None where the channel is by now somebody else's, who are refused when they call."""
+        """Return the incident's origin; None if the channel now belongs to another tenant, whose mentions are refused."""
         async with guard_store():
             origin = await self.surface.inbox.get_origin(incident)
         if origin is not None and policy.find_tenant_channel(origin, self.surface.bound) is not None:
@@ -205,7 +206,7 @@ class TenantHandlers:
         return None
 
     def _hide_foreign_hosts(self, said: ParsedMessage, origin: Origin) -> ParsedMessage:
-        """A machine of somebody else's is one that nobody knows."""
+        """Treat another tenant's hosts as unknown."""
         own = list_visible_hosts(self.inventory, origin)
         others = tuple(host for host in said.hosts if host not in own)
         named = {"hosts": tuple(host for host in said.hosts if host in own), "unknown_hosts": (*said.unknown_hosts, *others)}
@@ -228,21 +229,20 @@ class TenantHandlers:
             self.surface.tasks.spawn_task("customer_quote", self.cards.quote_message(origin, incident, arrival.key, words, names))
 
     async def _post_reply(self, arrival: IncomingMessage, card: Card) -> None:
-        """In the thread, once. Of a mention's two events the other one speaks."""
+        """Post in the thread once; of a mention's two events only one answers."""
         if not arrival.twin:
             place = Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
             await self.surface.queue_reply(place, arrival.key, card)
 
     def _spawn_reply(self, arrival: IncomingMessage, speaks: Coroutine[Any, Any, object]) -> None:
-        """Of a mention's two events the other one speaks."""
+        """Of a mention's two events only one answers."""
         if arrival.twin:
             speaks.close()
         else:
             self.surface.tasks.spawn_task("customer_answer", speaks)
 
     async def _notify_operator(self, arrival: IncomingMessage, row: ChannelRow) -> None:
-        """One of our own people who calls us there is told, and nobody else, that they are answered as the customer is. Whom Slack does not
-        tell of is none of them."""
+        """Tell an operator who mentions RackMedic there, ephemerally, that they are answered as a tenant."""
         people = self.surface.people
         try:
             policy.require_colleague(await people.get_person(arrival.user), arrival.team)
@@ -257,7 +257,6 @@ class TenantHandlers:
     # -- clicks -------------------------------------------------------------------------------------------------------
 
     async def handle_click(self, payload: Payload) -> None:
-        """A button on the customer's message."""
         pressed = tenant_card.parse_tenant_click(payload)
         origin, row = await self._check_click_thread(payload, pressed.incident)
         if pressed.does == "withdraw":
@@ -276,7 +275,7 @@ class TenantHandlers:
             await self.surface.queue_reply(where, key, shown)
 
     async def _withdraw_report(self, origin: Origin, incident: str, key: str) -> None:
-        """They need it no more: from now on nobody reminds them, and whoever is at it decides what that means."""
+        """Stop reminders for the tenant, and tell the incident, which decides."""
         item = InboxItem(id=key, kind="timer", incident=incident, at=self.surface.clock.now(), data={"why": REPORT_WITHDRAWN})
         async with guard_store():
             new = await self.surface.inbox.enqueue(item, key)
@@ -289,7 +288,7 @@ class TenantHandlers:
         await self.cards.post_note(origin, internal_thread.render_note(WITHDRAWN_TEXT))
 
     async def _check_click_thread(self, payload: Payload, incident: str) -> tuple[Origin, ChannelRow]:
-        """The incident's origin, where the click came from its customer's own thread; else OldButton."""
+        """Return the origin if the click came from the incident's own tenant thread; else raise OldButton."""
         channel = str(payload["channel"]["id"])
         row = policy.require_tenant_channel(SlackPlace("", channel), self.surface.bound)
         async with guard_store():
@@ -305,13 +304,13 @@ class TenantHandlers:
 
 
 def _build_click_key(payload: Payload, row: ChannelRow) -> str:
-    """One click, however often it comes."""
+    """Return a key that is the same for repeated deliveries of a click."""
     action, user = payload["actions"][0], payload["user"]
     return f"{user.get('team_id')}.{row.channel}.{action['action_id']}.{user['id']}.{action.get('action_ts') or payload.get('trigger_id')}"
 
 
 def _classify_first_message(said: ParsedMessage, arrival: IncomingMessage) -> tuple[InboxItemKind, dict[str, Any]]:
-    """What a first message is: a report, at which we look; or only the wish for a person, who is called without a look."""
+    """Classify a first message: a report, or only a request for a person, which needs no checks."""
     wish = _normalize_hand_off(apply_tenant_request(said, arrival.at)[0])
     named = said.hosts or said.unknown_hosts or said.job or said.device
     if wish.intent is not Intent.HAND_OFF or named or arrival.files or arrival.in_thread or has_complaint(said.text, arrival.at):
@@ -321,6 +320,6 @@ def _classify_first_message(said: ParsedMessage, arrival: IncomingMessage) -> tu
 
 
 def _normalize_hand_off(said: ParsedMessage) -> ParsedMessage:
-    """What nearly asks for a person does: there is always one behind a customer's thread, and too many cost less than one in vain."""
+    """Treat a probable request for a person as one: a needless hand-off costs less than a missed one."""
     nearly = said.intent is Intent.NOT_UNDERSTOOD and Intent.HAND_OFF in said.suggestions
     return said.model_copy(update={"intent": Intent.HAND_OFF, "sure": True}) if nearly else said

@@ -1,6 +1,7 @@
-"""What a text of ours must not carry to a customer, by name of what it is. Pure; a text with any of it is not sent.
+"""Find what a text to a tenant must not contain. Pure; a text with a leak is not sent.
 
-It is a net for slips, not a proof: what crosses by itself is made by leaving out (`bot.tenants.cards.view`), and a person reads what they send.
+It catches slips and proves nothing: automatic texts are safe by construction (`bot.tenants.cards.view`), and a person
+reads what they send.
 """
 
 import contextlib
@@ -20,12 +21,10 @@ from tools.inventory.inventory import Inventory
 LeakKind = Literal[
     "another customer", "a machine that is not theirs", "a person", "a secret", "an internal word", "an address", "another incident"
 ]
-MIN_NAME_CHARS = 3
-"""Shorter names would be found in any text."""
-MAX_READ_CHARS = 6000
-"""Characters; a text to a customer is shorter."""
-MAX_GPUS_PER_HOST = 16
-"""`GPU 3` is a device of a machine. From this number on, or written `003`, it is the machine of that name."""
+MIN_NAME_CHARS = 3  # Shorter names would match any text.
+MAX_READ_CHARS = 6000  # A text to a tenant is shorter.
+MAX_GPUS_PER_HOST = 16  # `GPU 3` is a device. From this number on, or written `003`, it is the host of that name.
+# Commands that we run, and words of our decisions.
 INTERNAL_WORDS = (
     *("scontrol", "scancel", "sacctmgr", "ipmitool", "kubectl", "systemctl", "modprobe", "sudo", "rackmedic-act", "rackmedic-look"),
     *(
@@ -42,9 +41,8 @@ INTERNAL_WORDS = (
     ),
     *("pager", "pagerduty", "confidence"),
 )
-"""Words of the inside: commands that we run, and how we decide."""
+# Between the parts of a host name, as people write it.
 _SEPARATOR_PATTERN = r"[ ._:/#-]{0,4}"
-"""What stands between the parts of a machine's name, as people write it."""
 _NUMBER_WORD_PATTERN = r"(?:(?:no|nr|number|nummer)[. ]{1,2})?"
 _RANGE_PATTERN = re.compile(r" {0,2}(?:\.{2,3}|-|~|\b(?:to|up to|upto|through|thru|until|bis)\b) {0,2}")
 _LIST_SEPARATOR_PATTERN = re.compile(r" {0,2}(?:[,;/&+]|\b(?:and|or|und|oder|sowie|et|y)\b){1,2} {0,2}-?(?:(?:and|or|und|oder) )?")
@@ -108,7 +106,7 @@ _INTERNAL_WORD_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """One thing that must not cross: what it is, and the words as they stand in the text; a secret's are not repeated."""
+    """A leak and the words found; a secret is not repeated."""
 
     kind: LeakKind
     words: str = ""
@@ -119,14 +117,14 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class MachineName:
-    """What stands before the last number of a machine's name, in its letters and numbers alone, and that number as it is written."""
+    """A host name as its parts before the last number, and that number as written."""
 
     stem: tuple[str, ...]
     number: str
 
     @classmethod
     def parse(cls, name: str) -> "MachineName | None":
-        """None for a name that does not end with a number."""
+        """Parse a name; None if it does not end with a number."""
         *stem, number = re.findall(r"[^\W\d_]+|\d+", fold_text(name).text) or [""]
         if not stem or stem[0].isdigit() or not re.fullmatch(r"[0-9]{1,6}", number):
             return None
@@ -135,15 +133,13 @@ class MachineName:
 
 @dataclass(frozen=True, slots=True)
 class NumberedMachines:
-    """Machines whose names begin alike and end with a number, as people write them. `numbers`: those that are not the customer's, as written."""
+    """Hosts with one name stem. `numbers`: those of other tenants, as written."""
 
     begins: re.Pattern[str]
     again: re.Pattern[str]
     numbers: Mapping[int, str]
-    device: bool
-    """What they are called is also what a GPU is called."""
-    word: bool
-    """What they are called is a word of everybody's: after a space only a number that is written as in a name is one."""
+    device: bool  # The stem is also what a GPU is called.
+    word: bool  # The stem is a common word: after a space only a number written as in a host name counts.
 
     @classmethod
     def build(cls, stem: Sequence[str], numbers: Mapping[int, str]) -> "NumberedMachines":
@@ -159,7 +155,7 @@ class NumberedMachines:
         )
 
     def find_spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Start and end of each place that names one of the numbers: alone, in a list, in a range, or by a sign for any."""
+        """Yield the spans that name one of the numbers: alone, in a list or range, or by a wildcard."""
         at = 0
         while found := self.begins.search(text, at):
             at, named = self._parse_numbers(text, found.end())
@@ -167,7 +163,7 @@ class NumberedMachines:
                 yield found.start(), at
 
     def _parse_numbers(self, text: str, at: int) -> tuple[int, bool]:
-        """Where the expression of numbers ends that begins there, and whether it names one of the numbers."""
+        """Return where the number expression ends, and whether it names one of the numbers."""
         if found := _BRACKET_LIST_PATTERN.match(text, at):
             pieces = filter(None, (_RANGE_ITEM_PATTERN.fullmatch(piece) for piece in re.split("[,;]", found[2])))
             spans = [(int(found[1] + piece[1]), int(found[1] + (piece[2] or piece[1]))) for piece in pieces]
@@ -188,7 +184,7 @@ class NumberedMachines:
         return end, self._contains_number(spans)
 
     def _is_not_machine(self, text: str, number: re.Match[str]) -> bool:
-        """`GPU 3` of a machine, `train 1 model`, `train 01:30 hours`."""
+        """Exclude `GPU 3`, `train 1 model`, `train 01:30 hours`."""
         before = text[number.start() - 1]
         if self.device:
             return before not in "-_" and not number[0].startswith("0") and int(number[0]) < MAX_GPUS_PER_HOST
@@ -196,7 +192,7 @@ class NumberedMachines:
         return self.word and before == " " and not written
 
     def _match_next_number(self, text: str, end: int) -> tuple[bool, re.Match[str]] | None:
-        """The number after this one, and whether it ends a range."""
+        """Return whether the next number ends a range, and the number."""
         through = _RANGE_PATTERN.match(text, end)
         sign = through or _LIST_SEPARATOR_PATTERN.match(text, end)
         if sign is None:
@@ -211,17 +207,16 @@ class NumberedMachines:
 
 @dataclass(frozen=True)
 class LeakDetector:
-    """What is inside for one tenant. `people`: names of our own people that may stand in a thread."""
+    """Leaks for one tenant. `people`: names of operators that may appear in a thread."""
 
     inventory: Inventory
     tenant: str
     incident: str = ""
     people: Collection[str] = field(default_factory=tuple)
-    ticket: str = ""
-    """What the customer's own RackMedic calls the incident."""
+    ticket: str = ""  # The incident's id in the tenant's own RackMedic.
 
     def find_leaks(self, text: str) -> tuple[Leak, ...]:
-        """Everything in a text that must not cross, each once, in the order of the kinds."""
+        """Return all leaks, each once."""
         said = fold_text(text[:MAX_READ_CHARS])
         found = [
             *self._find_names(said),
@@ -244,7 +239,7 @@ class LeakDetector:
         yield from (Leak("an internal word", name) for name in self._internal_channels if re.search(_build_word_pattern(name), said.text))
 
     def _find_hosts(self, said: FoldedText) -> Iterator[Leak]:
-        """Names of machines in the text without the customer's own, and numbers in all of it: a range may begin with one of theirs."""
+        """Search names outside the tenant's own, but numbers everywhere: a range may begin with a host of the tenant."""
         others = self._blank_tenant_names(said).text
         letters = _strip_separators(others)
         for name in self._foreign_machine_names:
@@ -264,7 +259,7 @@ class LeakDetector:
         yield from (Leak("another incident", found[0]) for found in _INCIDENT_ID_PATTERN.finditer(plain) if found[1] not in theirs)
 
     def _blank_tenant_names(self, said: FoldedText) -> FoldedText:
-        """Without the customer's own names, which may hold a shorter one of somebody else's."""
+        """Blank the tenant's own names, which may contain a shorter foreign one."""
         text = said.text
         for start, end in self._find_tenant_name_spans(said):
             text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
@@ -287,19 +282,19 @@ class LeakDetector:
 
     @cached_property
     def _short_names(self) -> tuple[str, ...]:
-        """`Bo` as it is written: in lower case it could be a word."""
+        """Two-letter names, case-sensitive: `bo` could be a word."""
         return tuple({part for name in self.people for part in name.split() if len(part) == MIN_NAME_CHARS - 1 and part[0].isupper()})
 
     @cached_property
     def _internal_channels(self) -> tuple[str, ...]:
-        """Ids and names of all channels but the customer's own. A name of several parts is known without its `#`."""
+        """Ids and names of all other channels. Only a name of several parts counts without `#`."""
         rows = [row for row in self.inventory.channels if row.tenant != self.tenant]
         named = {row.name.lstrip("#") for row in rows if row.name}
         return tuple(sorted({row.channel for row in rows} | {name if re.search(r"[-_]", name) else f"#{name}" for name in named}))
 
     @cached_property
     def _foreign_machines(self) -> frozenset[str]:
-        """Hosts of others and of ourselves, what they are reached by, and the switches above all of them."""
+        """Other tenants' and our hosts, their addresses, and all switches, controllers and jump hosts."""
         foreign = [host for host in self.inventory.hosts.values() if host.tenant != self.tenant]
         shared = {name for host in self.inventory.hosts.values() for name in (host.leaf, host.controller, host.jump) if name}
         named = {name for host in foreign for name in (host.name, host.address, host.alias) if name}
@@ -311,7 +306,7 @@ class LeakDetector:
 
     @cached_property
     def _numbered_machines(self) -> tuple[NumberedMachines, ...]:
-        """By what stands before their numbers: how people write it, and the numbers that are not the customer's."""
+        """Foreign hosts by name stem, without numbers that the tenant also has."""
         rows: dict[tuple[str, ...], dict[int, str]] = defaultdict(dict)
         for machine in filter(None, map(MachineName.parse, self._foreign_machines)):
             rows[machine.stem][int(machine.number)] = machine.number
@@ -321,7 +316,7 @@ class LeakDetector:
 
     @cached_property
     def _padded_machine_numbers(self) -> frozenset[str]:
-        """`001` of `gpu-001`, where no machine of the customer's has the same number."""
+        """`001` of `gpu-001`, if no host of the tenant has that number."""
         theirs = {int(one.number) for one in filter(None, map(MachineName.parse, self._tenant_names))}
         found = {one.number for one in filter(None, map(MachineName.parse, self._foreign_machines))}
         return frozenset(number for number in found if number.startswith("0") and int(number) not in theirs)
@@ -332,7 +327,7 @@ def _strip_separators(text: str) -> str:
 
 
 def _compile_name_pattern(name: str) -> re.Pattern[str]:
-    """A name with other signs between its parts, or none between two of which one is no number; `x-gpu-001` is another name."""
+    """Match a name with other or missing separators, but two numbers need one. `x-gpu-001` is another name."""
     parts = re.split(r"([\W_]+)", fold_text(name).text)
     form = re.escape(parts[0])
     for before, _, after in zip(parts[0::2], parts[1::2], parts[2::2], strict=False):
@@ -341,7 +336,7 @@ def _compile_name_pattern(name: str) -> re.Pattern[str]:
 
 
 def _is_tenant_named(name: str, said: FoldedText) -> bool:
-    """Whether a customer's name stands there: by itself, put together with other words, spaced out, or with digits that look like letters."""
+    """Return whether a tenant is named: alone, in a compound, spaced out, or with digits for letters."""
     names = NameMatcher((name,), COMMON_WORDS)
     pattern = names.build_pattern()
     if pattern is None:
@@ -359,7 +354,7 @@ def _is_tenant_named(name: str, said: FoldedText) -> bool:
 
 
 def _is_person_named(name: str, said: FoldedText) -> bool:
-    """Whether a person is named. A name that is also a word of everybody's counts where it is written as a name."""
+    """Return whether a person is named. A name that is a common word counts only in its own case, inside a sentence."""
     plain = fold_text(name).text
     if plain in COMMON_WORDS:
         return re.search(rf"(?<=[^.!?:\n] ){re.escape(name)}(?!\w)", said.cased) is not None
@@ -377,7 +372,7 @@ def _find_pattern_leaks(plain: str) -> Iterator[Leak]:
 
 
 def _find_ipv6_addresses(plain: str) -> Iterator[Leak]:
-    """Of IPv6; a time of day is none."""
+    """Times of day do not parse as IPv6 and are skipped."""
     for found in _IPV6_PATTERN.findall(plain):
         with contextlib.suppress(ValueError):
             yield Leak("an address", str(IPv6Address(found)))

@@ -1,4 +1,4 @@
-"""What a customer over their share is told in their thread: that it is kept, and when it goes on. Once for each thing that waits."""
+"""Tell a tenant over quota, once per waiting item, that the message is kept and when it continues."""
 
 from datetime import datetime
 from typing import Final
@@ -18,13 +18,12 @@ NOTICE_EVENT_TYPE: Final = "rackmedic_customer_waits"
 
 
 class QuotaNotices:
-    """Said with the customer's cards, in their language."""
 
     def __init__(self, cards: TenantCards) -> None:
         self._cards = cards
 
     async def post_notice(self, origin: Origin, item: InboxItem, no: ExceededLimit, share: Quota) -> None:
-        """Slack's trouble is written down and no more: it waits as well unsaid."""
+        """Post the notice. A Slack error is only logged: the item waits anyway."""
         where = self._cards.get_tenant_place(origin)
         if where is None:
             return
@@ -38,7 +37,7 @@ class QuotaNotices:
 
 
 def render_notice(no: ExceededLimit, share: Quota, language: str) -> str:
-    """One line: which limit, how much it is, when it goes on."""
+    """Return one line: the limit, its size, when it continues."""
     most = {QuotaLimit.INCIDENTS: share.incidents, QuotaLimit.MENTIONS: share.mentions_per_hour}
     return get_phrase(f"wait_{no.limit}", language, most=str(most[no.limit]), when=_format_clock(no.until))
 

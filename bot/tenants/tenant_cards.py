@@ -1,7 +1,7 @@
-"""The customer's side of an incident in Slack: their one message, and the thread of ours in which it is worked on.
+"""The tenant's side of an incident in Slack: one status message, and the internal thread.
 
-The internal thread is begun, and what the customer wrote quoted into it, as part of the turn that reads it, so that neither is lost nor twice.
-Trouble on the customer's side never stops our own: their message is painted again with the next news.
+The turn that reads a tenant's message also begins the thread and quotes the message, so that neither is lost or
+doubled. An error on the tenant's side never stops the operators' side; the next update retries.
 """
 
 import asyncio
@@ -48,24 +48,18 @@ ROOT_EVENT_TYPE, QUOTE_EVENT_TYPE, STATUS_EVENT_TYPE, NEWS_EVENT_TYPE = (
     "rackmedic_customer_moved",
 )
 LOCK_WAIT = timedelta(seconds=12)
-WITHDRAWN_NOTE = "customer_withdrawn"
-"""Noted until they write again."""
-ANSWERED_NOTE = "customer_answered"
-"""The last item of theirs that was answered by a message."""
-QUIET_STATUS = "received/"
-"""What is shown on the message and told by no other."""
-RETRY_DELAYS_SECONDS = (2.0, 5.0, 15.0, 30.0, 60.0)
-"""Seconds after which a first card is tried again that Slack took not."""
+WITHDRAWN_NOTE = "customer_withdrawn"  # Set until the tenant writes again.
+ANSWERED_NOTE = "customer_answered"  # The tenant's last item that got its own message.
+QUIET_STATUS = "received/"  # Shown on the card without a message of its own.
+RETRY_DELAYS_SECONDS = (2.0, 5.0, 15.0, 30.0, 60.0)  # Before the next try of a first card.
 APPROVED_STATES = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
 
 
 async def get_no_facts(incident: str) -> Sequence[Fact]:
-    """Nothing was seen."""
     return ()
 
 
 def build_tenant_place(thread: TenantThread) -> Origin:
-    """The customer's thread as a place to post to."""
     return Origin(kind="slack", team=thread.team, channel=thread.channel, thread_ts=thread.thread_ts, user=thread.user)
 
 
@@ -75,7 +69,7 @@ TenantAnswer = tuple[Origin, Card]  # where to post, and what
 
 @dataclass
 class TenantCards:
-    """`home` before a turn, `paint` after it and whenever an action moved. Incidents that no customer reported are passed over."""
+    """`resolve_thread` runs before a turn, `update_card` after it and when an action changes."""
 
     client: SlackClient
     kept: EditableMessages
@@ -100,7 +94,6 @@ class TenantCards:
         facts_of: Callable[[str], Awaitable[Sequence[Fact]]] | None = None,
         recall: ClosedIncidentSearch | None = None,
     ) -> None:
-        """From where stored incidents, the ledger's records, what was seen last and closed incidents come."""
         self._recall = recall or self._recall
         self._state_of, self._records_of = state_of or self._state_of, records_of or self._records_of
         self._facts_of = facts_of or self._facts_of
@@ -108,7 +101,7 @@ class TenantCards:
     # -- the internal thread ------------------------------------------------------------------------------------------
 
     async def resolve_thread(self, item: InboxItem) -> Origin | None:
-        """Where the incident lives, its thread begun; what a customer said in this item stands in it."""
+        """Return the internal thread, begun if needed, with the item's message quoted."""
         origin = await self.inbox.get_origin(item.incident)
         if origin is None or origin.customer is None:
             return origin
@@ -121,7 +114,7 @@ class TenantCards:
         return origin
 
     async def quote_message(self, origin: Origin, incident: str, key: str, words: str, files: Sequence[str]) -> None:
-        """What a customer wrote, in the internal thread, once; nothing where others can read that by now."""
+        """Quote a tenant's message in the internal thread, once; skip a shared channel."""
         if await self.people.is_shared(origin.channel):
             return
         marked = {"event_type": QUOTE_EVENT_TYPE, "event_payload": {"item": key}}
@@ -130,12 +123,11 @@ class TenantCards:
         )
 
     async def post_note(self, origin: Origin, card: Card) -> None:
-        """A message in the internal thread, which is there by the first turn."""
+        """Post in the internal thread, once it exists and unless the channel is shared."""
         if origin.thread_ts and not await self.people.is_shared(origin.channel):
             await post_message(self.client, origin.channel, origin.thread_ts, card)
 
     async def _begin_thread(self, item: InboxItem, origin: Origin, came: TenantThread) -> Origin:
-        """It quotes the item that it is begun for."""
 
         async def first() -> Card:
             return internal_thread.render_root_message(item.incident, origin.tenant, came.channel, item.text, _list_file_names(item))
@@ -146,7 +138,7 @@ class TenantCards:
     # -- the customer's message ---------------------------------------------------------------------------------------
 
     async def update_card(self, incident: str, state: IncidentState | None = None) -> None:
-        """Show where it stands; say it as well where that is news. Raises what Slack raises."""
+        """Update the status message, and post news separately. Raises Slack's errors."""
         origin = await self.inbox.get_origin(incident)
         where = self.get_tenant_place(origin)
         if origin is None or where is None:
@@ -160,15 +152,14 @@ class TenantCards:
             await self._post_news(where, view, _get_asking_item(state) if state else None)
 
     async def update_card_quietly(self, incident: str) -> None:
-        """The same between turns, where Slack's trouble is written down and no more."""
+        """Update the status message between turns; Slack errors are only logged."""
         try:
             await self.update_card(incident)
         except (*SLACK_ERRORS, UpdateInProgress) as trouble:
             log.warning("customers.not_painted", incident=incident, error=str(trouble)[:200])
 
     async def post_first_card(self, incident: str, channel: str) -> None:
-        """That they were heard: one after another in a channel, which takes a message a second, and again where Slack had no turn for it. Whoever
-        waits for their share would else read nothing for an hour."""
+        """Post the first status message with retries, one at a time per channel, which takes one message a second."""
         async with self._firsts.acquire(channel):
             for seconds in RETRY_DELAYS_SECONDS:
                 try:
@@ -179,7 +170,7 @@ class TenantCards:
         return await self.update_card_quietly(incident)
 
     async def refresh_status(self, incident: str) -> TenantAnswer | None:
-        """Bring their message up to date; return what to say where they ask how things stand, also where nothing was found yet."""
+        """Update the status message and return an answer to a status question."""
         await self.update_card_quietly(incident)
         origin = await self.inbox.get_origin(incident)
         where = self.get_tenant_place(origin)
@@ -188,7 +179,7 @@ class TenantCards:
         )
 
     async def answer_question(self, incident: str, said: ParsedMessage, kind: answers.AnswerKind) -> TenantAnswer | None:
-        """Return what they asked, from what they may know already."""
+        """Return the answer from what the tenant may already know."""
         origin = await self.inbox.get_origin(incident)
         where = self.get_tenant_place(origin)
         if origin is None or where is None:
@@ -203,35 +194,34 @@ class TenantCards:
         return where, card
 
     async def _list_past_reports(self, incident: str, origin: Origin) -> list[str]:
-        """Their own earlier reports like this one, in lines; nothing where none is kept, or nobody could look."""
+        """Return the tenant's own similar past reports as lines."""
         state = await self._state_of(incident)
         reader = build_tenant_view_context(self.inventory, self.words, origin, self.get_language(origin), self.known, ())
         asked = tenant_history.build_past_query(IncidentView({**state, "id": incident}), origin, reader)
         return tenant_history.format_past_incidents((await self._recall(asked)).found, origin, reader)
 
     async def get_report_context(self, incident: str) -> tuple[TenantReportContext, bool]:
-        """What a page for the customer is made with, and whether they took their report back."""
+        """Return the context of a tenant's report page, and whether the report was withdrawn."""
         languages = {channel: row.language for channel, row in self.bound.items()}
         withdrawn = bool(await self.kept.cards.get(incident, WITHDRAWN_NOTE))
         return TenantReportContext(self.inventory, self.words, languages, self.known), withdrawn
 
     async def withdraw_report(self, incident: str) -> None:
-        """The customer needs it no more; our side decides what that means."""
+        """Mark the report withdrawn; the operators' side decides what follows."""
         await self.kept.cards.set(incident, WITHDRAWN_NOTE, "yes")
         await self.update_card_quietly(incident)
 
     def get_tenant_place(self, origin: Origin | None) -> Origin | None:
-        """The customer's thread of an incident; None where no customer reported it, or where the channel is that customer's no more."""
+        """Return the tenant's thread; None without one, or if the channel is no longer that tenant's."""
         bound = origin is not None and find_tenant_channel(origin, self.bound)
         return build_tenant_place(origin.customer) if bound and origin and origin.customer else None
 
     def get_language(self, origin: Origin) -> str:
-        """In which the customer of an incident is answered."""
         row = self.bound.get(origin.customer.channel) if origin.customer else None
         return row.language if row else "en"
 
     async def _post_news(self, where: Origin, view: TenantView, item: InboxItem | None) -> None:
-        """A message of its own for what is news, and for each look that they asked for; each once. `item`: what of theirs a turn just answered."""
+        """Post each news once, and an answer for each recheck. `item`: the tenant's item that a turn just answered."""
         stands = f"{view.stage}/{view.state}{'/reminded' if tenant_card.has_open_reminder(view) else ''}"
         before = await self.kept.cards.get(view.incident, "customer_told") or ""
         broken = item is not None and _is_still_broken(item)
@@ -251,7 +241,6 @@ class TenantCards:
         await post_message(self.client, where.channel, where.thread_ts, card, marked)
 
     async def load_view(self, incident: str, origin: Origin) -> TenantView:
-        """What their message shows now."""
         return await self._build_view(incident, origin, await self._state_of(incident))
 
     async def _build_view(self, incident: str, origin: Origin, state: IncidentState) -> TenantView:
@@ -271,18 +260,21 @@ class TenantCards:
 
 
 class TenantCardObserver:
-    """A board whose reports customers see too, in their words and their thread. What their thread does not take is shown by a sweep (`unsettled`):
-    a customer who deletes it, or an archived channel, holds up nothing on our side."""
+    """Publishes reports to operators and then to the tenant.
+
+    A failed tenant update is left to a sweep (`unsettled`): a deleted thread or archived channel must not block
+    operators.
+    """
 
     def __init__(self, board: ReportPublisher, customers: TenantCards, unsettled: PendingMessages) -> None:
         self._board, self._customers, self._unsettled = board, customers, unsettled
 
     async def publish_progress(self, p: Progress) -> None:
-        """News of a look are the operators'."""
+        """Progress is shown to operators only."""
         await self._board.publish_progress(p)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """Ours first: whatever happens on the customer's side, on-call has it."""
+        """Publish to operators first, so that on-call has it in any case."""
         await self._board.publish_report(incident, state, report)
         try:
             await self._customers.update_card(incident, state)
@@ -296,7 +288,7 @@ def _list_file_names(item: InboxItem) -> tuple[str, ...]:
 
 
 def _get_asking_item(state: IncidentState) -> InboxItem | None:
-    """The item that the turn answered, where a customer wants a look by it."""
+    """Return the item that the turn answered, if a tenant asked for checks with it."""
     row = state.get("item")
     item = InboxItem.model_validate(row) if row else None
     return item if item and item.data.get(SIDE_KEY) == TENANT_SIDE and item.kind != "hand_off" else None

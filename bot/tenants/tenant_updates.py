@@ -1,5 +1,6 @@
-"""*Tell the customer…*: what our people write to a customer. A form with a draft, a leak check that names what it found, a preview, and then it goes:
-into the thread of their channel, or to their own RackMedic when that asks.
+"""*Tell the customer…*: a form with a draft, a leak check that names its findings, a preview, then delivery.
+
+The message goes to the tenant's thread, or to the tenant's own RackMedic when that polls.
 """
 
 import asyncio
@@ -23,10 +24,8 @@ from bot.tenants.tenant_cards import build_tenant_place
 from graph.state import Origin
 from tools.inventory.inventory import Inventory
 
-MAX_PEOPLE_CHECKED = 60
-"""Members of the operators' channel whose names are looked for; each is asked of Slack once a minute at most."""
-MAX_FIELD_ERROR_CHARS = 900
-"""Characters of what Slack shows under a field."""
+MAX_PEOPLE_CHECKED = 60  # Channel members whose names are checked; Slack is asked about each at most once a minute.
+MAX_FIELD_ERROR_CHARS = 900  # Slack shows no more under a field.
 UPDATE_EVENT_TYPE = "rackmedic_customer_told_by_people"
 NO_INTAKE_OPEN = "Nobody would fetch it: no intake is open here (RACKMEDIC_INTAKE_KEYS), so tell them another way."
 TICKET_CLOSED = (
@@ -37,15 +36,14 @@ TenantViewLoader = Callable[[str, Origin], Awaitable[TenantView | None]]
 
 
 class TenantUpdateStore(Protocol):
-    """Where what is told waits for a customer's own RackMedic."""
+    """Stores messages until the tenant's own RackMedic fetches them."""
 
     async def append_message(self, incident: str, key: str, words: str) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TenantUpdateHandlers:
-    """Its button and forms, handed to the listeners. `view_of`: what the customer's card says now. `kept`: where words for a ticket wait to be
-    fetched; none where no intake is open."""
+    """Handlers of the button and forms. `view_of`: the tenant's current view. `kept`: None without an open intake."""
 
     surface: HandlerContext
     cards: PostedCards
@@ -54,7 +52,7 @@ class TenantUpdateHandlers:
     kept: TenantUpdateStore | None = None
 
     async def handle_click(self, payload: Payload) -> None:
-        """Open the form. Raises Refusal."""
+        """Open the form. Raise Refusal."""
         pressed = internal_thread.parse_tell_click(payload)
         origin = await self._authorize_operator(
             payload, pressed.incident, f"button.{internal_thread.TELL_ACTION_ID}", f"form.{internal_thread.TELL_FORM_CALLBACK_ID}"
@@ -65,7 +63,7 @@ class TenantUpdateHandlers:
         await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=form)
 
     async def build_preview(self, payload: Payload) -> Block:
-        """What they would read. Raises BadForm while it carries what must not cross."""
+        """Render the message as the tenant reads it. Raise BadForm on a leak."""
         incident, words = internal_thread.parse_tell_form(payload)
         origin = await self._authorize_operator(payload, incident, f"form.{internal_thread.TELL_FORM_CALLBACK_ID}")
         await self._check_for_leaks(payload, incident, origin, words)
@@ -74,7 +72,7 @@ class TenantUpdateHandlers:
         )
 
     async def handle_send(self, payload: Payload) -> None:
-        """Send what the preview showed, once. Raises Refusal and BadForm: it is asked again, for names and people come and go."""
+        """Check again, because names and people change, and send once. Raise Refusal or BadForm."""
         incident, words = internal_thread.parse_tell_form(payload)
         origin = await self._authorize_operator(
             payload, incident, f"form.{internal_thread.TELL_FORM_CALLBACK_ID}", f"form.{internal_thread.TELL_SEND_CALLBACK_ID}"
@@ -109,7 +107,7 @@ class TenantUpdateHandlers:
         await IdempotentPoster(self.surface.client, self.cards).post_once(where, incident, name, card, marked)
 
     async def _check_for_leaks(self, payload: Payload, incident: str, origin: Origin, words: str) -> str:
-        """Who tells it, where nothing of it must stay inside. Raises BadForm."""
+        """Return the author's name. Raise BadForm on a leak."""
         if not words:
             raise BadForm({internal_thread.WORDS_BLOCK_ID: "Nothing to send."})
         who = await self.surface.people.get_name(str(payload["user"]["id"]))
@@ -120,8 +118,7 @@ class TenantUpdateHandlers:
         return who
 
     async def _authorize_operator(self, payload: Payload, incident: str, *acts: str) -> Origin:
-        """The origin of a customer's incident, for one of our own people: a colleague, in the operators' channel, which nobody else reads at
-        this moment."""
+        """Return the origin. Admit only a colleague in the operators' channel, unshared at this moment."""
         async with guard_store():
             origin = await self.surface.inbox.get_origin(incident)
         if origin is None or not (origin.customer or origin.ticket):
@@ -129,7 +126,7 @@ class TenantUpdateHandlers:
         if origin.customer is not None and policy.find_tenant_channel(origin, self.surface.bound) is None:
             raise OldButton
         user = payload.get("user") or {}
-        team = origin.team or str((await self.surface.client.auth_test())["team_id"])  # a ticket's thread may be a moment old
+        team = origin.team or str((await self.surface.client.auth_test())["team_id"])  # a new ticket's origin may lack the team
         if str(user.get("team_id") or "") != team:
             raise policy.NotAllowed(policy.NOT_FULL_MEMBER_TEXT)
         await self.surface.admit_user(SlackPlace(team, origin.channel), str(user["id"]), fresh=True)
@@ -146,7 +143,7 @@ class TenantUpdateHandlers:
         return row.language if row else "en"
 
     async def _list_people(self, incident: str, origin: Origin) -> set[str]:
-        """Names of those who had a hand in it, none of which is told."""
+        """Return the names of people involved, which the tenant must not read."""
         state = await self.surface.state_of(incident)
         ticket: Mapping[str, Any] = state.get("ticket") or {}
         users = {str(state.get("owner") or ""), str(ticket.get("taken_by") or ""), *_list_authors(state.get("said") or [], origin)}

@@ -1,4 +1,4 @@
-"""The first message of an incident that alerts opened, with their counts, and the note in a thread that they joined."""
+"""The first message of an alert incident, also posted in a thread that the alerts joined."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,7 +14,7 @@ MAX_LINES, MAX_LINKS = 6, 6
 
 @dataclass(frozen=True, slots=True)
 class AlertLink:
-    """An address that an alert brought: `what` it is, and of which alert."""
+    """A link of an alert; `what` says of which kind."""
 
     what: str
     alert: str
@@ -24,7 +24,7 @@ class AlertLink:
 def render_alert_message(
     cause: str, firing: int, resolved: int, hosts: str, lines: tuple[str, ...], left: int = 0, links: Sequence[AlertLink] = ()
 ) -> Card:
-    """`hosts` folded, `lines` what the alerts say: every word of it is the monitoring system's. `left`: alerts that it counts and does not list."""
+    """Render the message. `lines` are the monitoring system's words; `left`: alerts counted but not listed."""
     head = f"{'🔔' if firing else '🔕'} Alerts of {cause[:120]}: {firing} firing, {resolved} resolved"
     where: list[Line] = [("On ", code(hosts[:300]))] if hosts else []
     quoted: list[Block] = [blocks.code_section(lines[:MAX_LINES])] if lines else []
@@ -44,7 +44,7 @@ def render_alert_message(
 
 
 def _render_links(links: Sequence[AlertLink]) -> list[Block]:
-    """Each address once, with its site in the text of the link, so that people see where it leads."""
+    """Render each address once, with its host in the link text."""
     parts: list[Part] = []
     for row in list({row.url: row for row in links}.values())[:MAX_LINKS]:
         with suppress(BadId):

@@ -1,7 +1,7 @@
-"""One action among others on a card: where it stands, its host, its exact command, the beginning of its digest, and its own buttons.
+"""One action as a row of a shared card: state, host, exact command, digest prefix, buttons.
 
-Host and command are whole, or the action gets a card of its own (`weight`); what stands below them is cut to `BELOW`. A command that is
-the same for all stands once above the rows; each is then a line.
+Host and command are whole, or the action gets its own card; details are cut to MAX_DETAIL_CHARS. A command that all
+rows share appears once above them.
 """
 
 from bot.cards import blocks
@@ -14,18 +14,15 @@ from tools.action import Action
 from tools.ledger.record import ActionRecord
 from tools.ledger.states import OPEN_STATES, State
 
-MAX_DETAIL_CHARS = 300
-"""Room below the command: preconditions, votes, how it went."""
-MAX_STATUS_CHARS = 50
-"""Room for the words that say where it stands."""
-MAX_ROWS_CHARS = 8600
-"""What the rows of one card may weigh together, so that a message holds them with all that is said once for all."""
+MAX_DETAIL_CHARS = 300  # For preconditions, votes and result below the command.
+MAX_STATUS_CHARS = 50  # For the words of the state.
+MAX_ROWS_CHARS = 8600  # For all rows of one card, so that the message also holds the shared parts.
 DIGEST_PREFIX_CHARS = 16
 MAX_VOTES = 2
 
 
 def render_action_row(shown: ApprovalCardView, *, told_above: bool = False) -> list[Block]:
-    """The row in its present state. `told_above`: its command, and what all rows say alike, stand above them all."""
+    """Render the row. `told_above`: the command and shared conditions appear above all rows."""
     record = shown.record
     if not told_above:
         text = blocks.exact_command_section(
@@ -37,12 +34,12 @@ def render_action_row(shown: ApprovalCardView, *, told_above: bool = False) -> l
 
 
 def has_met_conditions(shown: ApprovalCardView) -> bool:
-    """Whether a dry run saw every precondition fulfilled."""
+    """Return whether a dry run saw every precondition hold."""
     return bool(shown.seen) and all(one.ok is True for one in shown.seen)
 
 
 def count_row_chars(action: Action) -> int:
-    """What the row may come to at most; more than all the room where it cannot be a row."""
+    """Return the row's maximal size; more than MAX_ROWS_CHARS if it cannot be a row."""
     try:
         core = blocks.exact_command_section(
             ((*action_text.render_place(action), *_render_digest(action)),), approval.format_command(action), (), 0
@@ -79,7 +76,7 @@ def _render_detail_lines(shown: ApprovalCardView, *, held_alike: bool = False) -
 
 
 def _render_condition_lines(shown: ApprovalCardView) -> list[Line]:
-    """What a dry run saw of the preconditions: those that do not hold one by one, the others as a number."""
+    """Render unmet preconditions one by one and the others as a number."""
     if not shown.seen:
         return []
     bad = [one for one in shown.seen if one.ok is not True]

@@ -1,4 +1,4 @@
-"""An action in words, all of them ours: from the catalogue of remedies, its checked arguments and the ledger's record. Nothing a model wrote."""
+"""Describe an action in fixed words from the catalogue, its checked arguments and the record. No model text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ STATE_HEADLINES: Mapping[State, str] = {
 
 
 class EndingText(NamedTuple):
-    """How an action that ran is told: its mark, how the headline begins, and what its row among others says."""
+    """Mark, headline start and row word of an ended action."""
 
     mark: str
     head: str
@@ -48,6 +48,7 @@ class EndingText(NamedTuple):
 
 DONE_TEXT = EndingText("✅", "Done:", "done")
 REFUSED_TEXT = EndingText("⛔", "Refused, nothing was run:", "refused")
+# Headline, row and count share these, so that one card never contradicts itself.
 ENDING_TEXTS: Mapping[tuple[State, str], EndingText] = {
     (State.DONE, "passes_now"): EndingText("✅", "Passes now:", "passes now"),
     (State.DONE, "unchanged"): EndingText("🟡", "Ran, unchanged:", "unchanged"),
@@ -60,10 +61,9 @@ ENDING_TEXTS: Mapping[tuple[State, str], EndingText] = {
     (State.FAILED, "cured"): EndingText("✅", "Failed, and yet cured:", "failed, cured"),
     (State.FAILED, "recurred"): EndingText("🔴", "Recurred:", "recurred"),
 }
-"""What the command and its proof say together, told alike by headline, row and count: one card has one truth."""
 
-LOST_CONTACT_TEXT = ("📡", "Lost contact:")
-"""Of a running action whose host does not answer."""
+LOST_CONTACT_TEXT = ("📡", "Lost contact:")  # For a running action whose host does not answer.
+# For a row among others.
 STATE_WORDS: Mapping[State, str] = {
     **{state: state.value for state in State},
     State.EXECUTING: "running",
@@ -71,7 +71,6 @@ STATE_WORDS: Mapping[State, str] = {
     State.DENIED: "rejected",
     State.REVOKED: "taken back",
 }
-"""Where an action stands, for a row among others."""
 
 PROOF_TEXTS: Mapping[str, str] = {
     "passes_now": "The checks that found the fault find it no more. It is looked at again after the next job or some hours.",
@@ -80,17 +79,17 @@ PROOF_TEXTS: Mapping[str, str] = {
     "cured": "Looked at again later: the fault has not come back.",
     "recurred": "Looked at again later: the fault came back.",
 }
+# For actions proved by the scheduler.
 SCHEDULER_PROOF_TEXTS: Mapping[str, str] = {"passes_now": "The scheduler shows it.", "unchanged": "The scheduler does not show it."}
-"""Where the proof is what the scheduler says."""
 
 
 def _find_remedy(action: Action) -> Remedy | None:
-    """What is carried out; None where the catalogue has no such remedy any more."""
+    """Return the executed remedy; None if the catalogue no longer has it."""
     return get_executed_remedy(action.argv, action.remedy) if action.remedy in REMEDIES else None
 
 
 def describe_action(action: Action) -> str:
-    """What the catalogue says that it does, with this action's arguments."""
+    """Return the catalogue's sentence with this action's arguments."""
     remedy = _find_remedy(action)
     if remedy is None:
         return escape_ambiguous(action.remedy)
@@ -99,7 +98,7 @@ def describe_action(action: Action) -> str:
 
 
 def get_action_title(action: Action) -> str:
-    """Return what the catalogue calls it, without this action's arguments."""
+    """Return the catalogue's sentence without arguments."""
     remedy = _find_remedy(action)
     if remedy is None:
         return escape_ambiguous(action.remedy)
@@ -109,7 +108,7 @@ def get_action_title(action: Action) -> str:
 
 
 def render_impact(record: ActionRecord) -> list[Line]:
-    """The expected outage, and what goes on as long as the action is not approved. Nothing for an action that has ended."""
+    """Render the expected outage and the cost of waiting; empty for an ended action."""
     remedy = _find_remedy(record.action)
     if remedy is None or record.state not in OPEN_STATES:
         return []
@@ -118,14 +117,14 @@ def render_impact(record: ActionRecord) -> list[Line]:
 
 
 def format_time_limit(action: Action) -> str:
-    """`60 s`; for what restarts the node, how long it may stay away after that: `60 s, then back within 15 min`."""
+    """Return `60 s`, or `60 s, then back within 15 min` for a reboot."""
     remedy = _find_remedy(action)
     back = remedy.completion.seconds if remedy is not None and remedy.completion.kind == "new_boot" else 0
     return f"{action.limit_seconds} s" + (f", then back within {back // 60} min" if back else "")
 
 
 def describe_actions(actions: Sequence[Action]) -> str:
-    """The same for several actions of one remedy: the hosts folded, and `…` where an argument is each one's own."""
+    """Describe several actions of one remedy: hosts folded, `…` for differing arguments."""
     remedy = _find_remedy(actions[0])
     if remedy is None or len({action.argv[:1] for action in actions}) > 1:
         remedy = REMEDIES.get(actions[0].remedy)
@@ -138,18 +137,16 @@ def describe_actions(actions: Sequence[Action]) -> str:
 
 
 def describe_blast_radius(action: Action) -> str:
-    """Whom it disturbs."""
     remedy = _find_remedy(action)
     return remedy.blast if remedy else "not known: the catalogue has no such remedy any more"
 
 
 def format_targets(action: Action) -> str:
-    """The host, or its hosts folded."""
     return fold_hosts_exactly(list_targets(action)) or action.target
 
 
 def fold_hosts_exactly(names: Sequence[str]) -> str:
-    """Hosts in a few characters where that says exactly the same, else one after the other."""
+    """Fold host names if that unfolds to exactly the same set; else join them."""
     try:
         short = fold_host_names(names)
         return short if len(names) > 1 and set(expand_host_range(short)) == set(names) else ",".join(names)
@@ -158,7 +155,7 @@ def fold_hosts_exactly(names: Sequence[str]) -> str:
 
 
 def render_place(action: Action) -> Line:
-    """`gpu-017` · `gpu-017/gpu5` · via `slurm-1`, whole."""
+    """Render hosts, devices and `via`, whole."""
     count = len(list_targets(action))
     parts: list[Part] = [f"{count} hosts: " if count > 1 else "", exact_code(format_targets(action))]
     for device in action.devices:
@@ -169,7 +166,7 @@ def render_place(action: Action) -> Line:
 
 
 def get_state_headline(record: ActionRecord, held: str = "") -> tuple[str, str]:
-    """(mark, how the headline begins). `held`: why it waits, or that its host does not answer."""
+    """Return (mark, headline start). `held`: why it waits, or that its host does not answer."""
     if record.state is State.EXECUTING and held:
         return LOST_CONTACT_TEXT
     ended = find_ending(record)
@@ -177,7 +174,7 @@ def get_state_headline(record: ActionRecord, held: str = "") -> tuple[str, str]:
 
 
 def find_ending(record: ActionRecord) -> EndingText | None:
-    """How it ended, where that is told by more than its state."""
+    """Return the ending text where the state alone does not say it."""
     if is_refused(record):
         return REFUSED_TEXT
     if (record.state, record.outcome) == (State.DONE, "passes_now") and not is_repair(record.action):
@@ -186,7 +183,7 @@ def find_ending(record: ActionRecord) -> EndingText | None:
 
 
 def get_state_word(record: ActionRecord, held: str = "") -> tuple[str, str]:
-    """(mark, one or two words) for a row among others."""
+    """Return (mark, one or two words) for a row."""
     ended = find_ending(record)
     if ended:
         return ended.mark, ended.row
@@ -196,20 +193,19 @@ def get_state_word(record: ActionRecord, held: str = "") -> tuple[str, str]:
 
 
 def is_refused(record: ActionRecord) -> bool:
-    """Approved, and not run all the same: something had changed when it was to start. Nobody needs to look at the host for that."""
+    """Return whether an approved action did not run because something had changed. The host needs no check."""
     kit = record.state is State.FAILED and record.exit_status is None and not record.ended_by
     return kit or (record.state is State.SUPERSEDED and record.start_by is not None)
 
 
 def describe_outcome(record: ActionRecord) -> str:
-    """What the proof found, in a sentence; empty while there is none."""
+    """Return the proof's result as a sentence; empty without one."""
     if record.action.remedy == "run_check" and record.outcome:
         return "The check has answered; what it says goes into the diagnosis."
     return (PROOF_TEXTS if is_repair(record.action) else {**PROOF_TEXTS, **SCHEDULER_PROOF_TEXTS})[record.outcome] if record.outcome else ""
 
 
 def describe_proof(action: Action) -> str:
-    """What will count as proof."""
     if not action.proof:
         return "none: what it prints is the answer"
     if not is_repair(action):
@@ -218,32 +214,32 @@ def describe_proof(action: Action) -> str:
 
 
 def is_repair(action: Action) -> bool:
-    """Whether it is to make a fault go away: it neither only looks nor only tells the scheduler something."""
+    """Return whether the action is to remove a fault: not a check, not a scheduler change."""
     return action.remedy != "run_check" and action.proof != ("sched",)
 
 
 def format_headline(record: ActionRecord, held: str = "") -> str:
-    """What is read in five seconds. Cut by whoever shows it, so the card repeats it whole."""
+    """Return the headline. It may be cut, so the card repeats it whole."""
     mark, begins = get_state_headline(record, held)
     return f"{mark} {begins} {summarize_action(record.action)}"
 
 
 def format_short_headline(record: ActionRecord, held: str = "") -> str:
-    """The same without the risk, which stands beside it."""
+    """Return the headline without the risk."""
     mark, begins = get_state_headline(record, held)
     said, where = describe_action(record.action), escape_ambiguous(format_targets(record.action))
     return f"{mark} {begins} {said}" if where in said else f"{mark} {begins} {said}, {where}"
 
 
 def summarize_action(action: Action) -> str:
-    """What it does, on which host and device, how risky."""
+    """Return what it does, on which host and device, and its risk."""
     names = [escape_ambiguous(name.removeprefix(f"{action.target}/")) for name in action.devices]
     devices = f" {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" if names else ""
     return f"{describe_action(action)} · {escape_ambiguous(format_targets(action))}{devices} · {action.risk}"
 
 
 def describe_fault_condition(action: Action) -> str:
-    """What it is for, as the condition that it is: what decided, and how it is looked for again. Empty where nothing is asked of it."""
+    """Return the fault as a condition, with its recheck; empty without a fault."""
     found = action.fault
     if found is None:
         return ""
@@ -251,12 +247,11 @@ def describe_fault_condition(action: Action) -> str:
 
 
 def describe_fault_briefly(action: Action) -> str:
-    """The same in short, where nothing else is asked."""
+    """Return the fault and its recheck, without the condition's words."""
     return f"{action.fault.says} ({_describe_recheck(replace(action.fault, reads=1))})" if action.fault else ""
 
 
 def _describe_recheck(found: FaultCondition) -> str:
-    """How it is looked for again."""
     told = f" by {', '.join(map(escape_ambiguous, found.checks))}" if found.checks else ""
     return {
         "read": f"read again{told}" + (f", up to {found.reads} times" if found.reads > 1 else ""),
@@ -267,7 +262,6 @@ def _describe_recheck(found: FaultCondition) -> str:
 
 
 def _get_undo_title(action: Action, host: str) -> str:
-    """The title of the remedy that takes it back."""
     remedy = REMEDIES.get(action.undo)
     if remedy is None:
         return escape_ambiguous(action.undo)
@@ -275,7 +269,7 @@ def _get_undo_title(action: Action, host: str) -> str:
 
 
 def describe_undo(action: Action, *, each: bool = False) -> str:
-    """What takes it back: a remedy of its own, or what a person would do by hand, or nothing."""
+    """Return the undo remedy, the manual undo, or `none`."""
     if action.undo:
         return f"{_get_undo_title(action, 'each node' if each else escape_ambiguous(format_targets(action)))} (proposed automatically after the repair)"
     remedy = REMEDIES.get(action.remedy)

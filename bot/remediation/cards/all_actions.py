@@ -1,4 +1,4 @@
-"""The dialog behind "Show all": every action of a card whole, with its full digest, preconditions and where it stands. To read, not to decide."""
+"""The read-only "Show all" dialog: every action of a card, whole."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ NO_KNOWN_ROWS: Mapping[str, KnownRows] = {}
 
 
 def render_all_actions(records: Sequence[ActionRecord], known: Mapping[str, KnownRows] = NO_KNOWN_ROWS) -> Block:
-    """The dialog. Deciding stays on the card, where Slack asks once more. `known`: by approval id, what is stored with its card."""
+    """Render the dialog. `known`: stored rows by approval id. Decisions stay on the card, where Slack confirms them."""
     head = blocks.section((bold(action_text.describe_actions([record.action for record in records])),))
     note = blocks.context(("Approve and reject on the card. This shows how it stood when it was opened.",))
     title = f"All {len(records)} actions" if len(records) > 1 else "The whole action"
@@ -25,7 +25,7 @@ def render_all_actions(records: Sequence[ActionRecord], known: Mapping[str, Know
 
 
 def _render_files(known: KnownRows) -> list[Block]:
-    """All files that a deletion takes, as many to a block as it holds."""
+    """Render all deleted files, as many per block as fit."""
     lines, found = deleted_files.list_all_files(known), list[Block]()
     while lines:
         count, room = 0, MAX_PAGE_CHARS

@@ -1,6 +1,6 @@
-"""The approval card: rendered by code from the ledger's record alone. Host, command and digest are whole, or the card cannot be approved.
+"""The approval card, from the ledger's record alone. Host, command and digest appear whole, or it cannot be approved.
 
-What a click carries is the approval id and the digest; the ledger compares both again, so an old or forged card changes nothing.
+A click carries the approval id and the digest. The ledger compares both, so an old or forged card changes nothing.
 """
 
 import json
@@ -42,21 +42,19 @@ BUTTONS: Mapping[str, ClickAction] = {
     SHOW_ALL_ACTION_ID: "show_all",
     wave_queue.LET_GO_ACTION_ID: "let_go",
 }
+# These buttons name every action that they affect.
 MULTI_ACTION_BUTTON_IDS = frozenset({APPROVE_ALL_ACTION_ID, SHOW_ALL_ACTION_ID})
-"""Buttons that name every action that they are about."""
-FIXED_ARGUMENT_KINDS = frozenset({"node", "approval"})
-"""Kinds of arguments that say which host is changed or which approval it is: another host is another action, never an edit."""
+FIXED_ARGUMENT_KINDS = frozenset({"node", "approval"})  # Not editable: another host or approval is another action.
 TOO_LARGE_TEXT = "Too large to approve"
 MAX_CONFIRM_CHARS = 300
 APPROVERS_ONLY = "For approvers only."
 MAX_IMPACT_CHARS = 2600
-MAX_ACTIONS_PER_BUTTON = 20
-"""Actions that one button can name: with their digests whole they still fit into its value."""
+MAX_ACTIONS_PER_BUTTON = 20  # With whole digests, this many fit into a button's value.
 
 
 @dataclass(frozen=True, slots=True)
 class CardClick:
-    """A click on a card. One about several actions names them all in `each`, as (approval, digest), and the first of them beside."""
+    """A click on a card. `each` lists (approval, digest) of a button on several actions; the first is also outside."""
 
     does: ClickAction
     approval: str
@@ -66,31 +64,22 @@ class CardClick:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCardView:
-    """The record, and what the card shows beside it."""
+    """A record and what its card shows besides."""
 
     record: ActionRecord
-    group: str = ""
-    """The approver group's Slack id; it is mentioned while a decision is wanted."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """`TEAM:USER` → what people call them."""
-    seen: Sequence[ConditionResult] = ()
-    """The dry run of the conditions."""
+    group: str = ""  # Slack id of the approver group, mentioned while a decision is open.
+    names: Mapping[str, str] = field(default_factory=dict)  # `TEAM:USER` → display name
+    seen: Sequence[ConditionResult] = ()  # Dry run of the conditions.
     seen_at: datetime | None = None
     began: datetime | None = None
-    held: str = ""
-    """Why an approved action waits."""
-    tail: Sequence[str] = ()
-    """The last lines of its output."""
-    warning: str = ""
-    """Said on every card, for example that the ledger's store may forget."""
-    queued: wave_queue.QueuedHosts | None = None
-    """What waits for its turn behind this card."""
-    known: killed_process.KnownRows = ()
-    """What is known of the process that it ends, or of the files that it deletes."""
+    held: str = ""  # Why an approved action waits, or that the host does not answer.
+    tail: Sequence[str] = ()  # Last lines of the output.
+    warning: str = ""  # Shown on every card, e.g. that the ledger's store may lose data.
+    queued: wave_queue.QueuedHosts | None = None  # Hosts that wait behind this card.
+    known: killed_process.KnownRows = ()  # The process that it ends, the files that it deletes, and the like.
 
 
 def render_approval_card(shown: ApprovalCardView) -> Card:
-    """The card in its present state."""
     record = shown.record
     try:
         core = _render_core(record, shown.group)
@@ -123,7 +112,7 @@ def render_approval_card(shown: ApprovalCardView) -> Card:
 
 
 def parse_card_click(payload: Mapping[str, Any]) -> CardClick:
-    """The inverse of what a click sends. Stale for whatever is no button of today's cards."""
+    """Parse a click. Raise StaleCard for an unknown button or value."""
     try:
         action = payload["actions"][0]
         does, carried = BUTTONS[action["action_id"]], json.loads(action["value"])
@@ -138,24 +127,25 @@ def parse_card_click(payload: Mapping[str, Any]) -> CardClick:
 
 
 def encode_action(record: ActionRecord) -> str:
-    """The value of a button; also what a modal keeps."""
+    """Return a button's value; modals keep it too."""
     return json.dumps({"approval": record.approval, "digest": record.digest}, separators=(",", ":"))
 
 
 def encode_actions(records: Sequence[ActionRecord]) -> str:
-    """The value of a button about several actions: each with its digest, whole."""
+    """Return the value of a button on several actions, with whole digests."""
     return json.dumps({"each": [[record.approval, record.digest] for record in records]}, separators=(",", ":"))
 
 
 def list_editable_args(action: Action) -> tuple[str, ...]:
-    """The arguments that somebody may change on the card."""
     remedy = REMEDIES.get(action.remedy)
     return tuple(name for name, kind in remedy.args.items() if kind not in FIXED_ARGUMENT_KINDS) if remedy else ()
 
 
 def format_command(action: Action) -> str:
-    """Return the command as one would type it. A script is shown as its lines, with its arguments set before them and the shell that runs it
-    after them: each word of the command stands there, none of them twice quoted."""
+    """Return the command as typed in a shell.
+
+    A script is shown as its lines, between its arguments and its shell: every word appears, none quoted twice.
+    """
     if action.command[:2] == ("sh", "-c") and len(action.command) > 3:
         script, name, *arguments = action.command[2:]
         end = "\n" if "\n" in script else "; "
@@ -164,8 +154,7 @@ def format_command(action: Action) -> str:
 
 
 def _format_headline(record: ActionRecord, held: str = "") -> str:
-    """What is to decide or how it went; host and risk stand below it, whole. One that does not fit names the remedy only, for half a host
-    name would be another host."""
+    """Return the headline; if it does not fit, only the remedy: a cut host name would be another host."""
     line = action_text.format_short_headline(record, held)
     if count_utf16_units(strip_markup(line)) <= blocks.MAX_HEADER_CHARS:
         return line
@@ -174,7 +163,7 @@ def _format_headline(record: ActionRecord, held: str = "") -> str:
 
 
 def _render_core(record: ActionRecord, group: str) -> list[Block]:
-    """Who decides, where and what, not one character cut."""
+    """Render who decides, where and what, without cutting a character."""
     action, asked = record.action, card_parts.render_decision_request(record, group)
     where: Line = (
         bold("On"),
@@ -188,7 +177,7 @@ def _render_core(record: ActionRecord, group: str) -> list[Block]:
 
 
 def _render_impact(shown: ApprovalCardView) -> list[Block]:
-    """What is unavailable for how long, what waiting costs, and what is hit; only as long as it can still be stopped."""
+    """Render outage, cost of waiting and affected objects, while the action can be stopped."""
     lines = [
         *action_text.render_impact(shown.record),
         *(deleted_files.render_known_lines(shown.record.action, shown.known) if shown.record.state in OPEN_STATES else []),
@@ -197,7 +186,7 @@ def _render_impact(shown: ApprovalCardView) -> list[Block]:
 
 
 def _render_all_buttons(shown: ApprovalCardView) -> list[Block]:
-    """The buttons of the state, and one to read all files where the card does not show all of them."""
+    """Add a button for all files if the card hides some."""
     rows, record = render_buttons(shown.record), shown.record
     if record.state not in OPEN_STATES or not deleted_files.has_hidden_files(shown.known):
         return rows
@@ -206,7 +195,7 @@ def _render_all_buttons(shown: ApprovalCardView) -> list[Block]:
 
 
 def _render_too_large(shown: ApprovalCardView, why: str) -> Card:
-    """Nobody approves what cannot be read whole."""
+    """Render a card without approval: what cannot be read whole must not be approved."""
     record = shown.record
     head = f"🚫 {TOO_LARGE_TEXT}, so it cannot run"
     mark, begins = action_text.get_state_headline(record)
@@ -233,7 +222,6 @@ def _render_too_large(shown: ApprovalCardView, why: str) -> Card:
 
 
 def render_buttons(record: ActionRecord) -> list[Block]:
-    """What can be done in this state; nothing where nothing can."""
     value = encode_action(record)
     match record.state:
         case State.PENDING if record.terms.approvers:
@@ -257,7 +245,7 @@ def render_buttons(record: ActionRecord) -> list[Block]:
 
 
 def count_button_chars(action: Action) -> int:
-    """The length of all texts of its buttons and their dialogs, in whichever state has most."""
+    """Return the total length of button and dialog texts, in the state that has most."""
     deciding = blocks.count_text_chars(_render_approve_dialog(action)) + len("ApproveReject…Edit…")
     vouching = sum(
         blocks.count_text_chars(_render_outcome_dialog(action, label, ran)) + len(label)
@@ -271,7 +259,7 @@ def _render_reject_button(record: ActionRecord) -> Block:
 
 
 def _render_approve_dialog(action: Action) -> Block:
-    """Slack's dialog before an approval: host and command once more, whole where they fit."""
+    """Render Slack's confirmation, with host and command whole if they fit."""
     host = escape_ambiguous(action_text.format_targets(action))
     via = f", via {escape_ambiguous(action.via)}" if action.via != action.target else ""
     whole = format_command(action)

@@ -1,4 +1,4 @@
-"""The brakes in words: kill switch, breakers, what runs, and what waits for a decision."""
+"""Cards of the brakes: kill switch, breakers, running and waiting actions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ MAX_WAITING_ACTIONS, MAX_GROUPS = 20, 5
 
 @dataclass(frozen=True, slots=True)
 class WaitingApproval:
-    """An action that waits for a decision, and where its card is."""
+    """A pending action and the place of its card."""
 
     record: ActionRecord
     team: str = ""
@@ -25,7 +25,6 @@ class WaitingApproval:
 
 
 def render_stop_notice(who: str, why: str) -> Card:
-    """The note that everybody sees."""
     because = f": {why}" if why else "."
     return blocks.build_card(
         f"🛑 {who} stopped all repairs",
@@ -40,7 +39,6 @@ def render_stop_notice(who: str, why: str) -> Card:
 
 
 def render_resume_notice(who: str, group: str = "") -> Card:
-    """The same for letting go."""
     what = f"reset the breaker of group {group}" if group else "let repairs go on"
     return blocks.build_card(
         f"🟢 {who} {what}", [blocks.line_section("🟢 ", bold(f"{who} {what}"), ". What was approved may start again.")]
@@ -48,7 +46,7 @@ def render_resume_notice(who: str, group: str = "") -> Card:
 
 
 def render_brake_status(status: BrakeStatus) -> list[Block]:
-    """The brakes as they stand; one quiet line where none is on."""
+    """Render the brakes; one line if none is on."""
     lines: list[Line] = []
     if status.stopped:
         lines.append(
@@ -66,7 +64,7 @@ def render_brake_status(status: BrakeStatus) -> list[Block]:
 
 
 def render_change_allowance(room: BrakeHeadroom) -> list[Block]:
-    """What may be changed at this moment, `0 of 3` being what is used of it."""
+    """Render the usage of each brake, as in `0 of 3`."""
     brakes, lines = room.brakes, list[Line]()
     for row in room.groups[:MAX_GROUPS]:
         window = f"changed in the last {_format_minutes(brakes.window_seconds)} {row.changed} of {row.window}"
@@ -88,7 +86,7 @@ def _format_minutes(seconds: int) -> str:
 
 
 def render_waiting_approvals(rows: Sequence[WaitingApproval], nothing: str) -> list[Block]:
-    """Actions that wait, the first to expire first; `nothing` is said where none does."""
+    """Render pending actions in the given order; `nothing` is the text for none."""
     if not rows:
         return [blocks.context((nothing,))]
     shown = [blocks.section(*_render_waiting_row(row)) for row in rows[:MAX_WAITING_ACTIONS]]

@@ -1,4 +1,4 @@
-"""The parts of an approval card around its core: who is asked, where it stands, what must hold, who voted. Their texts are cut where long."""
+"""The parts of an approval card around its core: approvers, status, conditions, votes. Long texts are cut."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,7 +20,6 @@ CONDITION_MARKS: Mapping[bool | None, str] = {True: "✓", False: "✗", None: "
 
 
 def mention_approvers(group: str) -> tuple[Part, ...]:
-    """The approver group, where there is one."""
     try:
         return (mention_group(group), " ") if group else ()
     except BadId:
@@ -28,7 +27,7 @@ def mention_approvers(group: str) -> tuple[Part, ...]:
 
 
 def render_decision_request(record: ActionRecord, group: str) -> Line:
-    """Who is to decide until when: the one line that calls somebody. Empty where there is nothing to decide."""
+    """Render the mention, deadline and quorum; empty unless pending."""
     if record.state is not State.PENDING:
         return ()
     if not record.terms.approvers:
@@ -38,23 +37,21 @@ def render_decision_request(record: ActionRecord, group: str) -> Line:
 
 
 def format_approval_count(record: ActionRecord) -> str:
-    """`1 of 2 approvals`."""
+    """Return `1 of 2 approvals`."""
     return f"{record.approvals} of {record.terms.quorum} approval{'s' if record.terms.quorum != 1 else ''}"
 
 
 def render_warning(warning: str) -> list[Block]:
-    """What everybody must know before deciding."""
     return [blocks.line_section("⚠ ", bold(warning))] if warning else []
 
 
 def render_status(record: ActionRecord, names: PeopleNames, began: datetime | None, held: str) -> list[Block]:
-    """How it goes on, or how it ended."""
     lines = render_status_lines(record, names, began, held)
     return [blocks.section(*lines)] if lines else []
 
 
 def render_status_lines(record: ActionRecord, names: PeopleNames, began: datetime | None, held: str) -> list[Line]:
-    """The same as lines."""
+    """Render what happens next, or how the action ended."""
     says = replace_user_ids(record.says, names)
     said: list[Line] = [(f"Not so any more: {says}" if _is_condition_failure(record) else says,)] if says else []
     who = get_person_name(record.ended_by, names) if record.ended_by else ""
@@ -82,13 +79,12 @@ def render_status_lines(record: ActionRecord, names: PeopleNames, began: datetim
 
 
 def _is_condition_failure(record: ActionRecord) -> bool:
-    """Whether what the host's kit said is a precondition that it found otherwise."""
+    """Return whether the host's kit refused because a precondition did not hold."""
     refused = record.state is State.FAILED and record.exit_status is None
     return refused and any(record.says.startswith(f"{condition.says}:") for condition in record.action.conditions)
 
 
 def _render_ended_lines(record: ActionRecord, who: str) -> list[Line]:
-    """Exit status, and what the proof says."""
     if who:
         told = "ran" if record.state is State.DONE else "did not run"
         return [(bold(who), f" looked at the host and says that it {told}.")]
@@ -107,12 +103,11 @@ def _render_host_check_lines(record: ActionRecord) -> list[Line]:
 
 
 def render_output(tail: Sequence[str]) -> list[Block]:
-    """The end of what the command printed."""
     return [blocks.code_section(tail, width=200, limit=1800)] if tail else []
 
 
 def render_conditions(record: ActionRecord, seen: Sequence[ConditionResult]) -> list[Block]:
-    """What must hold: the fault first, then what a dry run did not find so, or all where there was none. What it found so stands below."""
+    """Render the fault, then the conditions not known to hold. Met conditions are in the small print."""
     if record.state not in OPEN_STATES:
         return []
     fault = action_text.describe_fault_condition(record.action)
@@ -134,7 +129,7 @@ def render_conditions(record: ActionRecord, seen: Sequence[ConditionResult]) -> 
 
 
 def render_met_conditions(record: ActionRecord, seen: Sequence[ConditionResult], at: datetime | None) -> Line:
-    """What a dry run found so, each condition by name."""
+    """Render the conditions that a dry run saw hold."""
     good = [one.says for one in seen if one.ok is True] if record.state in OPEN_STATES else []
     shown = " · ".join(good[:MAX_CONDITIONS])
     rest = f" · and {len(good) - MAX_CONDITIONS} more" if len(good) > MAX_CONDITIONS else ""
@@ -142,14 +137,12 @@ def render_met_conditions(record: ActionRecord, seen: Sequence[ConditionResult],
 
 
 def render_condition(one: ConditionResult) -> Line:
-    """A condition and what was seen of it."""
     printed = one.saw.strip()[:160]
     found: tuple[Part, ...] = (" · ", code(printed)) if printed else (" · printed nothing",)
     return (f"{CONDITION_MARKS[one.ok]} {one.says}", *(found if one.ok is not None else (" · could not look: ", printed or "no answer")))
 
 
 def _render_check_commands(record: ActionRecord) -> list[Block]:
-    """What an exclusive check runs on each host."""
     check = CHECKS.get(record.action.args.get("check", "")) if record.action.remedy == "run_check" else None
     if check is None:
         return []
@@ -157,14 +150,14 @@ def _render_check_commands(record: ActionRecord) -> list[Block]:
 
 
 def render_requesters(record: ActionRecord, names: PeopleNames) -> list[Block]:
-    """Who wished for it, where that was a person: they cannot approve it."""
+    """Render the requesters, who cannot approve, and the deciders of the policy."""
     asked_by = ", ".join(get_person_name(who, names) for who in sorted(list_requesters(record.action)))
     said = [blocks.line_section(bold("Asked for by"), f" {asked_by}, who therefore cannot approve it")] if asked_by else []
     return [*said, *_render_policy_deciders(record, names)]
 
 
 def list_policy_deciders(record: ActionRecord) -> list[str]:
-    """Whom sets of the policy name, while there is something to decide; none where the channel's own approvers do."""
+    """Return the approvers from policy sets while pending; empty if the channel's own approvers decide."""
     terms = record.terms
     if record.state is not State.PENDING or not terms.sets:
         return []
@@ -172,7 +165,7 @@ def list_policy_deciders(record: ActionRecord) -> list[str]:
 
 
 def _render_policy_deciders(record: ActionRecord, names: PeopleNames) -> list[Block]:
-    """Who decides and is not called by the channel's user group: sets of the policy."""
+    """Render deciders that the mentioned user group may not include."""
     people = _join_some_names([get_person_name(who, names) for who in list_policy_deciders(record)])
     line: Line = (bold(f"For {' and '.join(record.terms.sets)} to decide"), f": {people}")
     return [blocks.clipped_section(line, room=2 * MAX_LINE_CHARS)] if people else []
@@ -184,7 +177,7 @@ def _join_some_names(rows: Sequence[str]) -> str:
 
 
 def render_small_print(record: ActionRecord, seen: Sequence[ConditionResult] = (), at: datetime | None = None) -> Block:
-    """What a dry run found so, proof, undo and time limit. TooLong where that does not fit."""
+    """Render met conditions, proof, undo and time limit. Raise TooLong if they do not fit."""
     action = record.action
     return blocks.exact_context(
         *([holding] if (holding := render_met_conditions(record, seen, at)) else []),
@@ -196,19 +189,18 @@ def render_small_print(record: ActionRecord, seen: Sequence[ConditionResult] = (
 
 
 def render_identity(record: ActionRecord) -> Block:
-    """Return the ids by which an action is approved and found again, the digest whole. TooLong where they do not fit."""
+    """Render the ids and the whole digest. Raise TooLong if they do not fit."""
     action = record.action
     return blocks.exact_context((italic(f"{action.approval} · {action.incident}"),), ("digest ", exact_code(action.digest)))
 
 
 def render_votes(record: ActionRecord, names: PeopleNames) -> list[Block]:
-    """Who said what when."""
     lines = render_vote_lines(record, names)
     return [blocks.section(*lines)] if lines else []
 
 
 def render_vote_lines(record: ActionRecord, names: PeopleNames) -> list[Line]:
-    """The same as lines, the latest last."""
+    """Render the latest votes, oldest first."""
     lines: list[Line] = []
     for vote in sorted(record.votes, key=lambda one: one.at)[-MAX_VOTES:]:
         mark, verb = ("✓", "approved") if vote.verdict == "approve" else ("✗", "rejected")
@@ -218,12 +210,11 @@ def render_vote_lines(record: ActionRecord, names: PeopleNames) -> list[Line]:
 
 
 def replace_user_ids(text: str, names: PeopleNames) -> str:
-    """A text of ours with people's names where their ids stand."""
     for who in names:
         text = text.replace(who, get_person_name(who, names))
     return text
 
 
 def get_person_name(who: str, names: PeopleNames) -> str:
-    """A person by name, without mentioning them."""
+    """Return the name, without a mention."""
     return names.get(who) or who.rpartition(":")[2] or who

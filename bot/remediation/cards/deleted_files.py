@@ -1,6 +1,6 @@
-"""What an approver must know of files before they are deleted: how many, how much, and each path with size, owner, age and whether it is in use.
+"""What an approver must know of files before deletion: count, size, and each path with owner, age and use.
 
-It is shown beside the action and is no part of it: which files go is found anew when it runs.
+It is not part of the signed action: the run finds the files again.
 """
 
 import re
@@ -15,18 +15,17 @@ from tools.execution.delete_preview import DeletePreview, OldFile
 
 WOULD_GO_ROW, UNREAD_ROW, NOT_LISTED_ROW = "would go", "could not be read", "not listed"
 MAX_PATH_CHARS, MINUTES_PER_DAY = 600, 24 * 60
-MAX_FILES_ON_CARD = 8
-"""A card shows this many paths. With more files it shows the largest, and a dialog shows all that the node listed."""
+MAX_FILES_ON_CARD = 8  # Of more files the card shows the largest; a dialog shows all that the node listed.
 CHECKPOINT_PATTERN = re.compile(r"ckpt|checkpoint|global_?step|step[-_.]?[0-9]", re.IGNORECASE)
+# Suffixes under which training frameworks write a checkpoint before renaming it.
 UNFINISHED_PATTERN = re.compile(r"\.(?:tmp|part|partial|incomplete)\b", re.IGNORECASE)
-"""Names under which training frameworks write a checkpoint before they rename it."""
 
 
 IN_USE_SUFFIX, USE_UNREAD_SUFFIX = ", in use", ", use not read"
 
 
 def build_file_rows(seen: DeletePreview) -> KnownRows:
-    """What would go, as it is noted with the card: the sum first, then a row for each of the largest files."""
+    """Return the rows stored with the card: the total first, then the largest files."""
     if seen.why:
         return ((UNREAD_ROW, strip_markup(redact(seen.why))[:200]),)
     count = f"{seen.files:,} file{'s' if seen.files != 1 else ''}, {format_bytes(seen.size)}"
@@ -37,7 +36,7 @@ def build_file_rows(seen: DeletePreview) -> KnownRows:
 
 
 def render_file_lines(known: KnownRows) -> list[Line]:
-    """`Would go: 3,214 files, 117 GiB`, below it a line for each file; of more files than a card holds, the largest."""
+    """Render `Would go: 3,214 files, 117 GiB` and a line per file."""
     found: list[Line] = []
     paths, rest = _list_paths(known), dict(known).get(NOT_LISTED_ROW, "")
     shown = paths if len(paths) <= MAX_FILES_ON_CARD and not rest else paths[: MAX_FILES_ON_CARD - 1]
@@ -52,13 +51,12 @@ def render_file_lines(known: KnownRows) -> list[Line]:
 
 
 def list_all_files(known: KnownRows) -> list[str]:
-    """All paths that the node listed, for a dialog; the last line says how to list those that it did not."""
+    """Return all paths that the node listed; the last line says how to find the others."""
     rest = dict(known).get(NOT_LISTED_ROW, "")
     return [*(f"{name}  {value}" for name, value in _list_paths(known)), *([f"… and {rest}; the command above finds them"] if rest else [])]
 
 
 def has_hidden_files(known: KnownRows) -> bool:
-    """Return whether there are files that the card does not show."""
     return NOT_LISTED_ROW in dict(known) or len(_list_paths(known)) > MAX_FILES_ON_CARD
 
 
@@ -67,7 +65,7 @@ def _list_paths(known: KnownRows) -> KnownRows:
 
 
 def _render_warnings(paths: KnownRows) -> list[Line]:
-    """What a deletion may break: files in use, and checkpoints that a job has not finished."""
+    """Warn of files in use and of unfinished checkpoints."""
     used = [name for name, value in paths if value.endswith(IN_USE_SUFFIX)]
     unread = any(value.endswith(USE_UNREAD_SUFFIX) for _, value in paths)
     unfinished = [name for name, _ in paths if CHECKPOINT_PATTERN.search(name) and UNFINISHED_PATTERN.search(name)]
@@ -88,7 +86,7 @@ def _render_warnings(paths: KnownRows) -> list[Line]:
 
 
 def format_bytes(size: int) -> str:
-    """`117 GiB`, `3.1 GiB`, `18 KiB`."""
+    """Return `117 GiB`, `3.1 GiB`, `18 KiB`."""
     for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB")):
         if size >= unit:
             return f"{size / unit:.{1 if size < 10 * unit else 0}f} {name}"
@@ -102,16 +100,16 @@ def _build_file_row(file: OldFile) -> tuple[str, str]:
     return short, f"{format_bytes(file.size)}, {strip_markup(redact(file.owner))}, {file.minutes // MINUTES_PER_DAY}d{use}"
 
 
+# remedy id → renderer of its stored rows
 LINE_RENDERERS: Mapping[str, Callable[[KnownRows], list[Line]]] = {
     **dict.fromkeys(killed_process.PROCESS_REMEDIES, killed_process.render_process_lines),
     "cleanup": render_file_lines,
     "cancel_job": job_tasks.render_task_lines,
 }
-"""Remedy → how what is known beside its action is written."""
 
 
 def render_known_lines(action: Action, known: KnownRows) -> list[Line]:
-    """Return what is stored with the card of an action, as lines: the jobs on its nodes first."""
+    """Render the rows stored with an action's card, jobs on its nodes first."""
     jobs = [row for row in known if row[0] in node_jobs.ROW_NAMES]
     own = [row for row in known if row[0] not in node_jobs.ROW_NAMES]
     return [*node_jobs.render_job_lines(jobs), *(LINE_RENDERERS[action.remedy](own) if action.remedy in LINE_RENDERERS else [])]

@@ -1,4 +1,4 @@
-"""Other arguments for the same remedy on the same host. Submitting voids all votes, and whoever edits may not approve the result."""
+"""The form that edits an action's arguments. Submitting voids all votes, and the editor may not approve the result."""
 
 import re
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ MAX_PROBLEM_CHARS = 150
 
 @dataclass(frozen=True, slots=True)
 class ActionEdit:
-    """The arguments as they were typed, by name."""
+    """The typed arguments, by name."""
 
     approval: str
     digest: str
@@ -32,7 +32,7 @@ class ActionEdit:
 
 
 def render_edit_form(record: ActionRecord) -> Block:
-    """A field for each argument that may be changed, filled with what the card shows. Stale where there is none."""
+    """Render a field per editable argument. Raise StaleCard if there is none."""
     action, names = record.action, list_editable_args(record.action)
     if not names:
         raise StaleCard
@@ -43,7 +43,6 @@ def render_edit_form(record: ActionRecord) -> Block:
 
 
 def parse_edit_form(payload: Mapping[str, Any]) -> ActionEdit:
-    """A submission, as typed."""
     approval, digest = parse_form_target(payload)
     try:
         fields = [block["block_id"] for block in payload["view"]["blocks"] if block.get("type") == "input"]
@@ -57,7 +56,7 @@ def parse_edit_form(payload: Mapping[str, Any]) -> ActionEdit:
 
 
 def validate_edit(edit: ActionEdit, action: Action) -> dict[str, str]:
-    """All arguments of the action after the edit. BadForm says under each field what it must be."""
+    """Return all arguments after the edit. Raise BadForm with an error for each wrong field."""
     names = list_editable_args(action)
     if set(edit.values) != set(names):
         raise StaleCard
@@ -73,7 +72,7 @@ def validate_edit(edit: ActionEdit, action: Action) -> dict[str, str]:
 
 
 def build_edit_error(action: Action, why: str) -> BadForm:
-    """What the catalogue or the host had against the values, under the field that it names, else under the first."""
+    """Put each error under the field that it names, else under the first."""
     names = list_editable_args(action)
     problems = {FIELD_ID_PREFIX + name: part for part in why.split("; ") for name in names if part.startswith((f"{name}=", f"{name}:"))}
     cut = {block: text[:MAX_PROBLEM_CHARS] for block, text in (problems or {FIELD_ID_PREFIX + names[0]: why}).items()}

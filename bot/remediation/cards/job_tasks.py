@@ -1,6 +1,4 @@
-"""What an approver must know of a job before it is cancelled: how many tasks end with it, whose they are, where. Shown beside the action; what
-is approved is the job of that number.
-"""
+"""What an approver must know before a job is cancelled: its tasks, owners and hosts. Not part of the signed action."""
 
 from bot.cards.text import Line, bold, strip_markup
 from bot.remediation.cards.action_text import fold_hosts_exactly
@@ -13,7 +11,7 @@ MAX_VALUE_CHARS = 200
 
 
 def build_task_rows(seen: CancelPreview) -> KnownRows:
-    """What would end, as it is noted with the card."""
+    """Return the rows stored with the card."""
     if seen.why:
         return ((UNREAD_ROW, strip_markup(redact(seen.why))[:MAX_VALUE_CHARS]),)
     if not seen.states:
@@ -26,7 +24,7 @@ def build_task_rows(seen: CancelPreview) -> KnownRows:
 
 
 def render_task_lines(known: KnownRows) -> list[Line]:
-    """`Would end: 6 tasks (5 running, 1 pending) of alice, on gpu-[001-003]`."""
+    """Render `Would end: 6 tasks (5 running, 1 pending) of alice, on gpu-[001-003]`."""
     return [
         ("⚠ What would end ", bold("could not be read"), f": {value}") if name == UNREAD_ROW else ("Would end: ", bold(value))
         for name, value in known

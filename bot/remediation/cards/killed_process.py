@@ -1,6 +1,6 @@
-"""What an approver must know of a process before it is killed: whose it is, how old, for which job, what it is. From the facts of `procs`.
+"""What an approver must know of a process before it is killed, from the facts of `procs`: owner, age, job, command line.
 
-It is shown beside the action and is no part of it: what is approved is the process of that number and start.
+It is not part of the signed action, which names the process by pid and start time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,16 +10,14 @@ from kb.redact import redact
 from tools.action import Action
 from tools.fact import Fact, Status
 
-KnownRows = Sequence[tuple[str, str]]
-"""Names and values, as they are noted with a card and shown."""
+KnownRows = Sequence[tuple[str, str]]  # (name, value) rows stored with a card and shown on it.
 MAX_VALUE_CHARS, MAX_COMMAND_LINE_CHARS = 64, 200
 PROCESS_REMEDIES = frozenset({"kill_gpu_process"})
-"""Remedies that end a process."""
 GPU_PROCESS_KEYS = ("proc.orphan", "proc.gpu_memory")
 
 
 def build_process_rows(action: Action, facts: Iterable[Fact]) -> KnownRows:
-    """What is known of the process that the action ends, as of the latest look; empty for every other action."""
+    """Return what the latest facts say of the process; empty for other remedies."""
     if action.remedy not in PROCESS_REMEDIES:
         return ()
     pid = action.args.get("pid", "")
@@ -51,7 +49,7 @@ def build_process_rows(action: Action, facts: Iterable[Fact]) -> KnownRows:
 
 
 def format_age(seconds: int) -> str:
-    """`1 d 1 h`, `12 min`."""
+    """Return `1 d 1 h` or `12 min`."""
     for unit, size, lesser, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60)):
         if seconds >= size:
             return f"{seconds // size} {unit} {seconds % size // part} {lesser}"
@@ -59,7 +57,7 @@ def format_age(seconds: int) -> str:
 
 
 def render_process_lines(known: KnownRows) -> list[Line]:
-    """`owner alice · age 1 d 1 h · job none`, and below it the command line."""
+    """Render `owner alice · age 1 d 1 h · job none` and the command line."""
     if not known:
         return []
     first: list[Part] = []

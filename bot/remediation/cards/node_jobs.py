@@ -11,7 +11,7 @@ MAX_JOBS, MAX_JOBS_CHARS = 8, 300
 
 
 def build_job_rows(seen: NodeJobs) -> KnownRows:
-    """Return the rows that are stored with the card."""
+    """Return the rows stored with the card."""
     unread = [(UNREAD_ROW, strip_markup(redact(seen.why))[:MAX_JOBS_CHARS])] if seen.why else []
     return [
         *unread,
@@ -26,7 +26,7 @@ def build_job_rows(seen: NodeJobs) -> KnownRows:
 
 
 def render_job_lines(known: KnownRows) -> list[Line]:
-    """`Jobs there now: 4711 (alice), 4712 (bob)`; where the scheduler was not asked, the reason."""
+    """Render `Jobs there now: 4711 (alice), 4712 (bob)`, or why they could not be read."""
     return [
         ("⚠ Jobs there: ", bold("could not look"), f", {value}") if name == UNREAD_ROW else ("Jobs there now: ", bold(value))
         for name, value in known

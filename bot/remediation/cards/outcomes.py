@@ -1,4 +1,4 @@
-"""Short messages in the thread about an action, or about several of one card: that it is in doubt, and that a decision is still wanted."""
+"""Short thread messages about actions: an unknown outcome, or a reminder to decide."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from tools.ledger.states import State
 
 
 def render_outcome(shown: ApprovalCardView, *, among_others: bool = False) -> Card:
-    """How it ended, and what proves it. Among others it is called what its row on the card calls it."""
+    """Render how the action ended. `among_others`: use the words of its row on a shared card."""
     record = shown.record
     mark, word = action_text.get_state_word(record)
     head = (
@@ -31,7 +31,6 @@ def render_outcome(shown: ApprovalCardView, *, among_others: bool = False) -> Ca
 
 
 def render_reminder(shown: ApprovalCardView) -> Card:
-    """One more call to the approvers."""
     record = shown.record
     asks = (bold(action_text.describe_action(record.action)), " on ", *action_text.render_place(record.action), " still waits above")
     until = (
@@ -48,7 +47,7 @@ def render_reminder(shown: ApprovalCardView) -> Card:
 
 
 def render_shared_reminder(shown: Sequence[ApprovalCardView]) -> Card:
-    """One more call to the approvers, for everything on the card that still waits."""
+    """Render one reminder for all pending actions of a card."""
     waiting = [one.record for one in shown if one.record.state is State.PENDING]
     hosts, by = action_text.fold_hosts_exactly([record.action.target for record in waiting]), min(record.decide_by for record in waiting)
     asks: Line = (

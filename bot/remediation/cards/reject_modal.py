@@ -1,4 +1,4 @@
-"""Rejecting an action: the reason is required, because the next diagnosis and the audit are to know it."""
+"""The reject form. The reason is required for the next diagnosis and the audit log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,6 @@ MAX_REASON_CHARS = 400
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Somebody's no, and why."""
 
     approval: str
     digest: str
@@ -26,7 +25,6 @@ class Rejection:
 
 
 def render_reject_form(record: ActionRecord) -> Block:
-    """The form."""
     reason = blocks.input_block(
         REASON_BLOCK_ID,
         "Why not?",
@@ -43,7 +41,7 @@ def render_reject_form(record: ActionRecord) -> Block:
 
 
 def parse_reject_form(payload: Mapping[str, Any]) -> Rejection:
-    """A submission. BadForm where the reason is missing."""
+    """Parse the form. Raise BadForm without a reason."""
     approval, digest = parse_form_target(payload)
     reason = get_form_text(payload, REASON_BLOCK_ID)
     if not reason:

@@ -1,6 +1,6 @@
-"""One card for several actions of the same remedy: what is the same said once, then a row for each action, then the buttons about all.
+"""One card for several actions of one remedy: the common parts once, a row per action, buttons for all.
 
-"Approve all" carries every pending action with its digest; whoever presses it casts one vote for each. Nothing else is shared.
+"Approve all" carries every pending action with its digest and casts one vote for each. Nothing else is shared.
 """
 
 from collections import Counter
@@ -29,17 +29,16 @@ from tools.ledger.brakes import Brakes
 from tools.ledger.record import ActionRecord, list_requesters
 from tools.ledger.states import OPEN_STATES, State
 
-MAX_HOSTS_CHARS = 400
-"""Hosts are named together where they fit into this; each row names its own anyhow."""
+MAX_HOSTS_CHARS = 400  # Longer host lists are left to the rows.
 MAX_CONDITIONS_CHARS, MAX_PROOF_CHARS, MAX_WARNING_CHARS = 500, 200, 300
 
 
+# The action ended without changing the host.
 _UNCHANGED_STATES = frozenset({State.DENIED, State.EXPIRED, State.REVOKED, State.SUPERSEDED})
-"""Ends after which a host was not changed."""
 
 
 def render_shared_card(shown: Sequence[ApprovalCardView], brakes: Brakes) -> Card:
-    """The card in its present state. All are of one remedy and one cause."""
+    """Render the card; all actions are of one remedy and cause."""
     records = [one.record for one in shown]
     command = _render_command(records)
     rows = [block for one in shown for block in approval_row.render_action_row(one, told_above=bool(command))]
@@ -65,7 +64,6 @@ def render_shared_card(shown: Sequence[ApprovalCardView], brakes: Brakes) -> Car
 
 
 def format_headline(records: Sequence[ActionRecord]) -> str:
-    """What is read in five seconds."""
     mark, begins = summarize_states(records)
     actions = [record.action for record in records]
     hosts = action_text.fold_hosts_exactly([action.target for action in actions])
@@ -73,7 +71,7 @@ def format_headline(records: Sequence[ActionRecord]) -> str:
 
 
 def summarize_states(records: Sequence[ActionRecord]) -> tuple[str, str]:
-    """(mark, how the headline begins): what most wants somebody's eyes, and once all is over how many are well."""
+    """Return (mark, headline start) for the state most in need of attention, or the count of successes."""
     states = Counter(record.state for record in records)
     if states[State.PENDING]:
         return action_text.STATE_MARKS[State.PENDING], f"Approve {states[State.PENDING]}?"
@@ -97,7 +95,7 @@ def _summarize_ended(records: Sequence[ActionRecord]) -> tuple[str, str]:
 
 
 def _summarize_none_well(records: Sequence[ActionRecord]) -> tuple[str, str]:
-    """Of those of which none is well: what became of all alike, else whether anything was run at all."""
+    """Return the common ending, or whether anything ran at all."""
     ends = {action_text.get_state_word(record) for record in records}
     if len(ends) == 1:
         mark, word = ends.pop()
@@ -107,12 +105,12 @@ def _summarize_none_well(records: Sequence[ActionRecord]) -> tuple[str, str]:
 
 
 def is_well(record: ActionRecord) -> bool:
-    """It ran, and its proof passed."""
+    """Return whether the action ran and its proof passed."""
     return record.state in (State.DONE, State.FAILED) and record.outcome in ("passes_now", "cured")
 
 
 def render_state_counts(shown: Iterable[ApprovalCardView]) -> Line:
-    """`✋ 2 pending · 🔧 1 running`."""
+    """Render `✋ 2 pending · 🔧 1 running`."""
     counted = Counter(action_text.get_state_word(one.record, one.held) for one in shown)
     rows: list[Part] = []
     for (mark, word), count in counted.items():
@@ -122,7 +120,7 @@ def render_state_counts(shown: Iterable[ApprovalCardView]) -> Line:
 
 
 def _format_short_headline(records: Sequence[ActionRecord]) -> str:
-    """The headline whole, or with the number of hosts in their place: half a host name would be another host."""
+    """Replace hosts by their number if they do not fit: a cut host name would be another host."""
     line = format_headline(records)
     if count_utf16_units(strip_markup(line)) <= blocks.MAX_HEADER_CHARS:
         return line
@@ -131,7 +129,6 @@ def _format_short_headline(records: Sequence[ActionRecord]) -> str:
 
 
 def _render_decision_request(records: Sequence[ActionRecord], group: str) -> list[Block]:
-    """Who is to decide until when: the one line that calls somebody."""
     pending = [record for record in records if record.state is State.PENDING]
     if not pending:
         return []
@@ -150,13 +147,13 @@ def _render_decision_request(records: Sequence[ActionRecord], group: str) -> lis
 
 
 def _render_command(records: Sequence[ActionRecord]) -> list[Block]:
-    """What runs on each host, once; nothing where it is not the same for all of them."""
+    """Render the command once if it is the same for all; else nothing."""
     commands = {approval.format_command(record.action) for record in records}
     return [blocks.exact_code_section(commands.pop())] if len(commands) == 1 else []
 
 
 def _render_targets(shown: Sequence[ApprovalCardView]) -> Block:
-    """Where, whom it disturbs, and where they stand as soon as they differ."""
+    """Render hosts, blast radius, and the states once they differ."""
     actions = [one.record.action for one in shown]
     hosts = action_text.fold_hosts_exactly([action.target for action in actions])
     named: tuple[Part, ...] = (": ", exact_code(hosts)) if len(hosts) <= MAX_HOSTS_CHARS else (", each named below",)
@@ -171,7 +168,7 @@ def _render_targets(shown: Sequence[ApprovalCardView]) -> Block:
 
 
 def _render_brake_warnings(records: Sequence[ActionRecord], brakes: Brakes) -> list[Block]:
-    """What the ledger will not let run, said before anybody presses "Approve all". What ran already counts too."""
+    """Warn of brake limits before "Approve all". Actions that ran already count."""
     coming = [
         record
         for record in records
@@ -190,7 +187,7 @@ def _render_brake_warnings(records: Sequence[ActionRecord], brakes: Brakes) -> l
 
 
 def _render_conditions(shown: Sequence[ApprovalCardView]) -> list[Block]:
-    """The preconditions that the rows count, by name."""
+    """Name the preconditions that the rows only count."""
     waiting = [one for one in shown if one.record.state in OPEN_STATES]
     if not waiting:
         return []
@@ -207,7 +204,6 @@ def _render_conditions(shown: Sequence[ApprovalCardView]) -> list[Block]:
 
 
 def _render_small_print(records: Sequence[ActionRecord], first: ApprovalCardView, brakes: Brakes) -> Block:
-    """Proof, undo, who asked for it, and what keeps so many from being changed at once."""
     action = records[0].action
     asked_by = sorted({card_parts.get_person_name(who, first.names) for record in records for who in list_requesters(record.action)})
     asked = ", ".join(asked_by) + ", who therefore cannot approve it" if asked_by else "RackMedic, from what it found"
@@ -227,7 +223,7 @@ def _render_small_print(records: Sequence[ActionRecord], first: ApprovalCardView
 
 
 def _render_brake_limits(records: Sequence[ActionRecord], brakes: Brakes) -> list[Line]:
-    """Why not all of them start at the same moment."""
+    """Say why the actions do not all start at once."""
     coming = [record for record in records if record.state in OPEN_STATES and record.terms.changes]
     if len(coming) < 2:
         return []
@@ -239,7 +235,7 @@ def _render_brake_limits(records: Sequence[ActionRecord], brakes: Brakes) -> lis
 
 
 def _render_buttons(records: Sequence[ActionRecord]) -> list[Block]:
-    """About all of them: only what still waits can be approved together."""
+    """Render buttons for all actions; only pending ones can be approved together."""
     pending = [record for record in records if record.state is State.PENDING and record.terms.approvers]
     all_of = [_render_approve_all_button(pending)] if len(pending) > 1 else []
     return [blocks.actions(*all_of, blocks.button("Show all", SHOW_ALL_ACTION_ID, approval.encode_actions(records)))]
@@ -256,7 +252,7 @@ def _render_approve_all_button(pending: Sequence[ActionRecord]) -> Block:
 
 
 def _format_dialog_text(pending: Sequence[ActionRecord]) -> str:
-    """Slack's dialog before the votes: every host whole, and the command where it is the same and fits."""
+    """Return the confirmation text: hosts whole, and the command if it is common and fits."""
     hosts = [record.action.target for record in pending]
     commands = {approval.format_command(record.action) for record in pending}
     same = f" {escape_ambiguous(commands.pop())}" if len(commands) == 1 else " each command as its row shows it."
@@ -270,7 +266,7 @@ def _format_dialog_text(pending: Sequence[ActionRecord]) -> str:
 
 
 def _render_too_large(records: Sequence[ActionRecord]) -> Card:
-    """Nobody approves what cannot be read whole."""
+    """Render a card without approval: what cannot be read whole must not be approved."""
     head = "🚫 Too large to approve together"
     said = ("Hosts and commands must be readable whole on this card, and they do not fit. Nothing runs; say `stop` to take them back.",)
     return blocks.build_card(head, [blocks.header(head), blocks.section(said), blocks.context(*((record.approval,) for record in records))])

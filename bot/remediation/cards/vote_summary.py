@@ -1,4 +1,4 @@
-"""What one press of "Approve all" came to, told to whoever pressed it: how many counted, and for each other host why not."""
+"""The voter's summary after "Approve all": how many votes counted, and why others did not."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,6 @@ REFUSAL_WORDS: Mapping[type[Refused], str] = {
 
 
 def describe_vote(vote: VoteResult) -> str:
-    """What became of it, in a few words."""
     if vote.no is None:
         return "approved" if vote.seen and vote.seen.state is not State.PENDING else "counted, more approvers needed"
     if isinstance(vote.no, record.NotOpen) and vote.seen is not None:
@@ -34,7 +33,7 @@ def describe_vote(vote: VoteResult) -> str:
 
 
 def render_vote_summary(votes: Sequence[VoteResult]) -> Card:
-    """`6 approved, 1 expired, 1 you asked for`, and below it the ones that did not count."""
+    """Render `6 approved, 1 expired, 1 you asked for`, then the votes that did not count."""
     head = ", ".join(
         f"{count} {word}" for word, count in Counter(map(describe_vote, sorted(votes, key=lambda vote: vote.no is not None))).items()
     )

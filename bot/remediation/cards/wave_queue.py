@@ -1,4 +1,4 @@
-"""What waits for its turn behind a card: how many, until when or for whom, and a human's word that the next may be put up after a failure."""
+"""The hosts that wait behind a card, and the button that releases the next wave after a failure."""
 
 import json
 from dataclasses import dataclass
@@ -11,27 +11,23 @@ from bot.cards.text import Line, bold, escape_ambiguous
 LET_GO_ACTION_ID = "approval.let_go"
 MAX_NAMED_HOSTS = 5
 MAX_LINE_CHARS = 300
-"""For the line: each row of the card names its own host anyhow."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedHosts:
-    """Hosts of the same fault for which nothing is put up yet; the numbers are hosts."""
+    """Hosts of the same cause that wait; the numbers are hosts."""
 
     waits: int
-    begun: int
-    """Put up so far."""
-    next: int
-    """The size of the next wave."""
+    begun: int  # Proposed so far.
+    next: int  # Size of the next wave.
+    # `wave`: the last one is not over. `allowance`: the brakes leave too little. `failed`: a person must look first.
     why: str
-    """`wave`: the last one goes on. `allowance`: the brakes leave too little room. `failed`: a human must look first."""
     failed: tuple[str, ...] = ()
-    at: datetime | None = None
-    """When the allowance is back."""
+    at: datetime | None = None  # When the allowance is back.
 
 
 def parse_queue_note(text: str) -> QueuedHosts | None:
-    """What was noted of it (`bot.remediation.waves.WaveQueue.text`); None where nobody waits."""
+    """Parse a note of `WaveQueue.format_note`; None if nothing waits."""
     if not text:
         return None
     row = json.loads(text)
@@ -40,7 +36,7 @@ def parse_queue_note(text: str) -> QueuedHosts | None:
 
 
 def render_queue(queued: QueuedHosts | None, now: int, value: str) -> list[Block]:
-    """`3 of 60 now · 57 wait`, and in a few words until when. `now` are the hosts of the card, `value` what its buttons carry."""
+    """Render `3 of 60 now · 57 wait` and the reason. `now`: hosts of the card; `value`: the button's value."""
     if queued is None:
         return []
     head = bold(f"{now} of {queued.begun + queued.waits} now · {queued.waits} wait{'s' if queued.waits == 1 else ''}")

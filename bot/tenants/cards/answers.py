@@ -1,4 +1,4 @@
-"""What a customer asks, answered from what they may know already: one card, nothing looked at. Pure."""
+"""Answer a tenant's question on one card from what they may already know, without checks. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,6 +15,7 @@ from graph.dialogue.said import ParsedMessage
 from tools.inventory.host_ranges import fold_host_names
 
 AnswerKind = Literal["why", "why_when", "machines", "ours", "again", "pressed", "inside", "help", "thanks", "beyond", "report"]
+# None of these is a command: what only operators may do is answered in words.
 ANSWER_BY_INTENT: Final[Mapping[Intent, AnswerKind]] = {
     Intent.EXPLAIN: "why",
     Intent.WHY_NOT: "why",
@@ -38,7 +39,7 @@ ANSWER_BY_INTENT: Final[Mapping[Intent, AnswerKind]] = {
     Intent.HELP: "help",
     Intent.META: "help",
 }
-"""What is answered so, by what was understood. Nothing of it is a command: what our people alone may do they read in their own thread."""
+# The same by the tenant's request.
 ANSWER_BY_WANT: Final[Mapping[TenantRequest, AnswerKind]] = {
     TenantRequest.CHANGE: "ours",
     TenantRequest.FAULT: "why",
@@ -46,13 +47,12 @@ ANSWER_BY_WANT: Final[Mapping[TenantRequest, AnswerKind]] = {
     TenantRequest.AGAIN: "again",
     TenantRequest.PRESSED: "pressed",
 }
-"""The same by what a customer's own words come to."""
+# About hosts by name. If none of them is the tenant's, there is nothing to check.
 MACHINE_INTENTS: Final = frozenset({Intent.SAFE_TO, Intent.WIDEN, Intent.NARROW})
-"""What says something of machines by name. Where none of those is theirs there is nothing to look at, and they read so at once."""
 
 
 def classify_answer(said: ParsedMessage, at: datetime, *, facts: bool = False, want: TenantRequest | None = None) -> AnswerKind | None:
-    """How it is answered without a look; None where it is stored. `facts`: it answers our question or hands something in, whatever it says."""
+    """Return the kind of answer, or None to store the item. `facts`: it answers our question or attaches something."""
     if facts:
         return None
     if want is not None and want in ANSWER_BY_WANT:
@@ -65,13 +65,13 @@ def classify_answer(said: ParsedMessage, at: datetime, *, facts: bool = False, w
 
 
 def _is_unrelated_question(said: ParsedMessage, at: datetime) -> bool:
-    """A question that we do not understand and that names nothing of theirs: a look at their machines would answer it no better."""
+    """A question without a host or job of the tenant; checking their hosts would not answer it."""
     named = said.hosts or said.unknown_hosts or said.job
     return said.intent is Intent.NOT_UNDERSTOOD and said.text.rstrip().endswith("?") and not named and not has_complaint(said.text, at)
 
 
 def render_answer(kind: AnswerKind, view: TenantView, hosts: Sequence[str], unknown: Sequence[str]) -> Card:
-    """`hosts`: those of the customer's own that were named, as they call them; `unknown`: names that are none of theirs."""
+    """Render the answer. `hosts`: named hosts of the tenant, by their names; `unknown`: other names."""
     match kind:
         case "why":
             return tenant_card.render_explanation(view)
@@ -86,7 +86,7 @@ def render_answer(kind: AnswerKind, view: TenantView, hosts: Sequence[str], unkn
 
 
 def _format_machine_lines(view: TenantView, hosts: Sequence[str], unknown: Sequence[str]) -> list[str]:
-    """A line for each thing that is known of them; what was not looked at is never called sound."""
+    """Return a line per known result. A host that was not checked is never called healthy."""
     rows = [get_phrase("unknown_hosts", view.language, names=_format_host_names(unknown))] if unknown else []
     if view.stage == "received":
         return [*rows, get_phrase("received", view.language)] if hosts or not unknown else rows

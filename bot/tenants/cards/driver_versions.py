@@ -1,4 +1,4 @@
-"""What a block to paste says of the driver of the customer's machines. Pure."""
+"""Fill driver versions into the blocks that a tenant pastes. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -9,7 +9,7 @@ DRIVER_VERSION_KEY, CUDA_VERSION_KEY = "driver.version", "driver.cuda_version"
 
 
 def add_driver_versions(known: SlotValueLookup, facts: Iterable[Fact], own: Collection[str]) -> SlotValueLookup:
-    """The same with the oldest driver of the cause's hosts, of all their `own` where it is no host's: what runs on that runs everywhere."""
+    """Add the oldest version on the cause's hosts (else on all `own`): what runs on that runs everywhere."""
     read = [
         fact
         for fact in facts
@@ -32,6 +32,6 @@ def add_driver_versions(known: SlotValueLookup, facts: Iterable[Fact], own: Coll
 
 
 def _parse_version(version: str) -> tuple[int, ...]:
-    """Empty where it is no plain version."""
+    """Return an empty tuple for anything but a plain version."""
     parts = version.split(".")
     return tuple(map(int, parts)) if all(part.isascii() and part.isdigit() and len(part) < 8 for part in parts) else ()

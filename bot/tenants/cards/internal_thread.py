@@ -1,5 +1,7 @@
-"""What our own people are shown of a customer: the message that an internal thread begins with, what the customer says, the form to tell them
-something. The customer's words are quoted and evidence of low trust, never ours."""
+"""What operators see of a tenant: the thread's first message, the tenant's messages, and the form to write to them.
+
+A tenant's words are quoted and count as evidence of low trust.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,14 +24,11 @@ from kb.scan import split_lines
 TELL_ACTION_ID = "customer.tell"
 BUTTONS = {TELL_ACTION_ID: "tell"}
 TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID, WORDS_BLOCK_ID = "customer_tell", "customer_tell_send", "words"
-FORM_CALLBACK_IDS = (TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID)
-"""What is written, and what it looks like before it is sent."""
-MAX_QUOTED_CHARS, MAX_MESSAGE_CHARS = 1500, 1500
-"""Characters of what a customer wrote, and of what they are told."""
+FORM_CALLBACK_IDS = (TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID)  # The form, and its preview.
+MAX_QUOTED_CHARS, MAX_MESSAGE_CHARS = 1500, 1500  # Characters quoted from a tenant, and sent to one.
 
 
 def render_root_message(incident: str, tenant: str, channel: str, words: str, files: Sequence[str]) -> Card:
-    """The first message of the internal thread."""
     head = f"{tenant} reports"
     return blocks.build_card(
         f"{head}: {words[:200]}",
@@ -45,47 +44,43 @@ def render_root_message(incident: str, tenant: str, channel: str, words: str, fi
 
 
 def render_tenant_message(tenant: str, words: str, files: Sequence[str]) -> Card:
-    """What the customer wrote later."""
     return blocks.build_card(f"{tenant}: {words[:200]}", [blocks.line_section(bold(f"{tenant}:")), *render_quoted_words(words, files)])
 
 
 def render_note(words: str) -> Card:
-    """One line about the customer's side."""
     return blocks.build_card(words, [blocks.context((words,))])
 
 
 def render_visibility_note(tenant: str, internal: str) -> Card:
-    """For one of our own people who called in a customer's channel, and for nobody else."""
+    """Tell an operator who mentions RackMedic in a tenant's channel who reads the answer."""
     words = f"This is a channel of {tenant}: I take this as theirs, look at their machines alone, and they read the answer. All of it is in"
     return blocks.build_card(words, [blocks.context((f"{words} ", channel_link(internal), "."))])
 
 
 def render_sent_message(by: str, words: str, *, fetched: bool = False) -> Card:
-    """What the customer was told, and by whom. `fetched`: their own RackMedic asks for it."""
+    """Render what the tenant was told and by whom. `fetched`: their own RackMedic polls for it."""
     later = [blocks.context(("Their own RackMedic fetches it when it asks next: every half minute, every ten once it is proved.",))]
     head = [blocks.line_section(bold("Told the customer"), f" ({by}):"), blocks.code_section(split_lines(words))]
     return blocks.build_card("The customer was told", [*head, *(later if fetched else [])])
 
 
 def render_quoted_words(words: str, files: Sequence[str]) -> list[Block]:
-    """Monospace, so that nothing in it is markup."""
+    """Quote in monospace, so that nothing is markup."""
     made = [blocks.code_section(split_lines(words[:MAX_QUOTED_CHARS]))] if words.strip() else []
     names = [blocks.context(("Attached: ", *(part for name in files[:10] for part in (code(name), " "))))] if files else []
     return made + names
 
 
 def parse_tell_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """A click on Tell the customer…"""
     return parse_button_click(payload, BUTTONS)
 
 
 def render_tell_button(incident: str) -> Block:
-    """Opens the form."""
     return blocks.button("Tell the customer…", TELL_ACTION_ID, encode_button_value(incident))
 
 
 def render_tell_form(incident: str, tenant: str, draft: str = "") -> Block:
-    """The form, with a draft of what their card says by now. Nothing is sent before it was seen as they will read it."""
+    """Render the form with a draft. Nothing is sent before the preview."""
     words = blocks.input_block(
         WORDS_BLOCK_ID,
         f"To {tenant}",
@@ -96,7 +91,7 @@ def render_tell_form(incident: str, tenant: str, draft: str = "") -> Block:
 
 
 def render_tell_preview(incident: str, tenant: str, words: str, shown: Card) -> Block:
-    """What they will read, before it is sent. Raises BadForm for a text whose escapes have no room in a form of Slack's."""
+    """Render the message as the tenant reads it. Raise BadForm if its encoding exceeds Slack's metadata limit."""
     carried = json.dumps({"incident": incident, "words": words}, ensure_ascii=False, separators=(",", ":"))
     if count_utf16_units(carried) > blocks.MAX_METADATA_CHARS:
         raise BadForm({WORDS_BLOCK_ID: "Too long for one message. Please shorten it."})
@@ -105,12 +100,11 @@ def render_tell_preview(incident: str, tenant: str, words: str, shown: Card) -> 
 
 
 def render_not_sent(why: Card) -> Block:
-    """In place of the preview, where it cannot be sent any more."""
     return blocks.read_only_modal("Not sent", why.blocks)
 
 
 def parse_tell_form(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """(incident, what to tell), of the form or of the preview. Stale for a form that is not ours."""
+    """Return (incident, text) of the form or the preview. Raise StaleCard for another form."""
     try:
         kept = json.loads(payload["view"]["private_metadata"])
         incident, seen = str(kept["incident"]), str(kept.get("words") or "")

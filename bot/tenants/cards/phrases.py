@@ -1,6 +1,6 @@
-"""Every phrase that a customer reads and that is no cause's: one row an id, a column a language. A test proves the table whole.
+"""All phrases for tenants except causes: a row per id, a column per language. A test proves the table complete.
 
-The words for causes stand with the causes (`kb.customers`). What a language lacks is said in English.
+Words for causes are in `kb.customers`. A missing language falls back to English.
 """
 
 from collections.abc import Mapping
@@ -242,6 +242,6 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
 
 
 def get_phrase(id_: str, language: str = ENGLISH, **slots: str) -> str:
-    """A phrase with its slots filled. KeyError for one that is not in the table."""
+    """Return the phrase with its slots filled. Raise KeyError for an unknown id."""
     row = PHRASES[id_]
     return row.get(language, row[ENGLISH]).format(**slots)

@@ -1,5 +1,4 @@
-"""What our own people are shown of customers who are over their share: one line a customer, however much of theirs waits, and the button that lets
-the oldest in."""
+"""Show operators the tenants over quota, one line each, with a button that starts the oldest incident."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +13,16 @@ from bot.cards.text import Line, Part, bold, format_slack_date, format_utc_time,
 LET_IN_ACTION_ID = "share.let_in"
 BUTTONS = {LET_IN_ACTION_ID: "let_in"}
 MAX_TENANTS, MAX_QUOTED_CHARS = 5, 120
+# By exceeded limit.
 WAIT_REASONS: Final[Mapping[str, str]] = {
     "incidents": "As many of their incidents are open as their share allows: the next begins when one ends or is handed over",
     "mentions": "Their messages of this hour are used up",
 }
-"""By the limit that they are over."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingTenantView:
-    """One customer's row. `oldest`: the incident that waits longest; `words`: what it says; `until`: when it goes on, where that is known."""
+    """A tenant's row. `oldest`: the longest-waiting incident; `words`: its text; `until`: when it continues."""
 
     tenant: str
     count: int
@@ -35,7 +34,7 @@ class WaitingTenantView:
 
 
 def render_waiting_tenants(shown: Sequence[WaitingTenantView], *, buttons: bool = True) -> list[Block]:
-    """One line a customer and a button below it; nothing where nothing waits. `buttons`: where a press would be taken."""
+    """Render a line and a button per tenant. `buttons`: whether clicks are accepted here."""
     parts: list[Block] = []
     for row in shown[:MAX_TENANTS]:
         parts.append(blocks.section(*_render_waiting_row(row)))
@@ -46,7 +45,7 @@ def render_waiting_tenants(shown: Sequence[WaitingTenantView], *, buttons: bool 
 
 
 def parse_let_in_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """A click on Let the oldest in; its incident is the one that was the oldest when the line was drawn."""
+    """Parse a click; its incident was the oldest when the line was rendered."""
     return parse_button_click(payload, BUTTONS)
 
 

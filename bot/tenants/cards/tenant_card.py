@@ -1,4 +1,4 @@
-"""The one message in a customer's thread: what it is, whose it is, what to do now, how far it is. Edited as the incident goes on."""
+"""The one message in a tenant's thread: the cause, its owner, what to do, the status. Edited as the incident changes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,16 +30,13 @@ STAGE_MARKS: Mapping[str, str] = {
     "proved": "✅",
     "closed": "✅",
 }
-FINISHED_STATES = ("proved", "closed")
-"""States in which nothing is left to wait for."""
-MAX_HOSTS_CHARS = 300
-"""Characters of a list of hosts."""
+FINISHED_STATES = ("proved", "closed")  # Nothing is left to wait for.
+MAX_HOSTS_CHARS = 300  # Of a list of hosts.
+# Per piece of the `--exclude` line; at most MAX_EXCLUDE_LINES pieces.
 MAX_EXCLUDE_LINE_CHARS, MAX_EXCLUDE_LINES = 2100, 4
-"""Characters of a piece of the line to start again with, and pieces of it."""
 
 
 def render_tenant_card(view: TenantView) -> Card:
-    """The message as it is now."""
     head = _format_headline(view)
     return blocks.build_card(
         head,
@@ -56,12 +53,11 @@ def render_tenant_card(view: TenantView) -> Card:
 
 
 def parse_tenant_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """A click on one of its buttons."""
     return parse_button_click(payload, BUTTONS)
 
 
 def render_update(view: TenantView) -> Card:
-    """A short message of its own, for an edit tells nobody: that an answer is there, or how far our side is."""
+    """Render a short message for news, because an edit notifies no one."""
     words = get_phrase(f"state_{view.state}", view.language) if view.state else get_phrase(view.stage, view.language)
     if has_open_reminder(view):
         head = f"{_get_mark(view)} {get_phrase('reminded', view.language)}"
@@ -72,14 +68,14 @@ def render_update(view: TenantView) -> Card:
 
 
 def is_news(view: TenantView, stands: str, before: str, *, broken: bool) -> bool:
-    """Whether what stands now is to be said as news. What was proved is not proved anew to whoever says that it fails (`broken`)."""
+    """Return whether the status is news. If the tenant says that it fails (`broken`), a proved end is not repeated."""
     if stands == before or (stands == "received/" and not before):
         return False
     return not (broken and view.state in FINISHED_STATES and before.endswith(f"/{view.state}"))
 
 
 def render_recheck_result(view: TenantView, *, broken: bool) -> Card:
-    """A look that they asked for changed nothing. Where it still fails (`broken`) and nothing shows it, they are offered a person."""
+    """Render that a recheck changed nothing. Offer a person if it still fails (`broken`) without a finding."""
     if broken and (view.state in FINISHED_STATES or (view.stage == "healthy" and not view.state)):
         words = get_phrase("again_nothing", view.language)
         person = blocks.button(get_phrase("button_person", view.language), PERSON_ACTION_ID, encode_button_value(view.incident))
@@ -93,12 +89,11 @@ def render_recheck_result(view: TenantView, *, broken: bool) -> Card:
 
 
 def has_open_reminder(view: TenantView) -> bool:
-    """Whether they were reminded of what they were asked, and it is not said yet."""
     return view.stage == "asked" and view.reminded
 
 
 def render_progress_answer(view: TenantView, *before: str) -> Card:
-    """The same for whoever asks how far it is; of what is not over, also that nobody knows how long it takes. `before`: lines that go ahead of it."""
+    """Render the status, and that the duration is unknown while it is unfinished. `before`: lines above it."""
     first, *more = _format_progress(view)
     return render_text_card(*before, f"{_get_mark(view)} {first}", *more)
 
@@ -109,13 +104,11 @@ def _format_progress(view: TenantView) -> list[str]:
 
 
 def render_text_card(*words: str) -> Card:
-    """A line, or a few below each other."""
     return blocks.build_card(" ".join(words), [blocks.section(*((line,) for line in words))])
 
 
 def render_explanation(view: TenantView, *, when: bool = False) -> Card:
-    """What is believed, and the lines of their own job that show it; where nothing is, what the message says of it. `when`: they also ask how
-    long it takes, which is answered after it."""
+    """Render causes with the job's own lines, or the stage without causes. `when`: also answer how long it takes."""
     head = get_phrase("why", view.language) if view.causes else get_phrase(view.stage, view.language)
     rows: list[Block] = []
     for cause in view.causes:
@@ -128,19 +121,18 @@ def render_explanation(view: TenantView, *, when: bool = False) -> Card:
 
 
 def _format_duration_answer(view: TenantView) -> list[str]:
-    """How far it is and how long it takes, for whoever was told the stage already where nothing is found."""
     told = _format_progress(view)
     return (told if view.causes else told[1:]) or [get_phrase("how_long", view.language)]
 
 
 def render_operator_message(words: str, language: str) -> Card:
-    """What one of our people tells the customer, in the app's name: no person is named."""
+    """Render an operator's message in RackMedic's name: no person is named."""
     head = get_phrase("from_people", language)
     return blocks.build_card(f"{head} {words}", [blocks.section((bold(head),), *((line,) for line in split_lines(words) if line.strip()))])
 
 
 def build_operator_draft(view: TenantView) -> str:
-    """What our people may begin with when they tell the customer something: what their card says by now; empty where that is nothing."""
+    """Return a draft from what the tenant's card says; empty if it says nothing."""
     rows = [words for cause in view.causes for words in _build_cause_draft(cause)]
     return "\n".join([*rows, *([get_phrase(f"state_{view.state}", view.language)] if view.causes and view.state else [])])
 
@@ -169,7 +161,7 @@ def _render_state(view: TenantView) -> list[Block]:
 
 
 def _render_clear_hosts(view: TenantView) -> list[Block]:
-    """What was asked comes first, where the fault is elsewhere."""
+    """Answer about the hosts asked for, if the fault is elsewhere."""
     names = fold_host_names(view.clear)[:MAX_HOSTS_CHARS]
     return [blocks.section((get_phrase("host_clear", view.language, names=names),))] if view.causes and view.clear else []
 
@@ -179,7 +171,7 @@ def _render_causes(view: TenantView) -> list[Block]:
 
 
 def render_cause(cause: TenantCause, language: str) -> list[Block]:
-    """One cause: a sentence where it is ours; where it is theirs, what shows it, what to change, and how to see that it worked."""
+    """Render a cause: one sentence if ours; else evidence, change and how to verify it."""
     return _render_provider_cause(cause) if cause.ours else _render_tenant_cause(cause, language)
 
 
@@ -202,13 +194,13 @@ def _render_tenant_cause(cause: TenantCause, language: str) -> list[Block]:
 
 
 def _render_hosts_to_avoid(view: TenantView) -> list[Block]:
-    """The line to start again with. What is repaired is not avoided."""
+    """Render the `--exclude` line; a repaired host is not excluded."""
     if not view.avoid or view.state in FINISHED_STATES:
         return []
     lines = build_exclude_lines(view.avoid)
     try:
         whole = [blocks.exact_code_section(row) for row in lines] if len(lines) <= MAX_EXCLUDE_LINES else []
-    except blocks.TooLong:  # a name of signs that are spelled out, each in nine characters
+    except blocks.TooLong:  # escaped characters take nine characters each
         whole = []
     if not whole:
         return [blocks.section((get_phrase("avoid_many", view.language, count=str(len(view.avoid))),))]
@@ -216,14 +208,14 @@ def _render_hosts_to_avoid(view: TenantView) -> list[Block]:
 
 
 def build_exclude_lines(hosts: Sequence[str]) -> list[str]:
-    """One line for a shell, in pieces of at most `LONGEST_LINE` characters, none of them cut: pasted below each other they are one."""
+    """Return one shell line in pieces of at most MAX_EXCLUDE_LINE_CHARS; pasted together they are one line."""
     first, *more = _split_hosts(tuple(hosts))
     pieces = [f"--exclude={first}", *more]
     return [f"{piece},\\" for piece in pieces[:-1]] + pieces[-1:]
 
 
 def _split_hosts(hosts: Sequence[str]) -> list[str]:
-    """Folded whole, or else each half."""
+    """Fold all hosts, or each half."""
     if len(folded := fold_host_names(hosts)) <= MAX_EXCLUDE_LINE_CHARS or len(hosts) == 1:
         return [folded]
     half = len(hosts) // 2
@@ -242,7 +234,6 @@ def _render_rest(view: TenantView) -> list[Block]:
 
 
 def _get_next_phrase_id(view: TenantView) -> str:
-    """The phrase that says what comes now."""
     if view.unanswered:
         return "unanswered"
     return "unseen_next" if view.unseen and view.stage == "people" else f"{view.stage}_next"
@@ -253,7 +244,7 @@ def _format_questions(view: TenantView) -> list[Line]:
 
 
 def _format_unread_files(view: TenantView) -> list[Line]:
-    """That a file of theirs was not read; said in a message of its own as well, for they wait for what it shows."""
+    """Name unread files; also in own messages, because the tenant waits for their result."""
     return [(get_phrase("unread", view.language, names=", ".join(view.unread)[:MAX_HOSTS_CHARS]),)] if view.unread else []
 
 

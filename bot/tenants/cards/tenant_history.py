@@ -1,4 +1,4 @@
-"""What a customer may hear of their own past: reports of theirs alone, in their words and with their names for machines. Pure."""
+"""A tenant's own past reports, in their words and host names. Pure."""
 
 from collections.abc import Sequence
 
@@ -13,14 +13,14 @@ MAX_PAST_INCIDENTS = 3
 
 
 def build_past_query(rows: IncidentView, origin: Origin, reader: TenantViewContext) -> ClosedIncidentQuery:
-    """What to look for: closed incidents on machines of theirs that this one is about, or with a cause of it."""
+    """Return the query: closed incidents on the same hosts of the tenant, or with the same cause."""
     hosts = tuple(host for host in rows.brief.hosts if host in reader.own)
     labels = tuple(row.label for row in rows.report.tenant_root_causes if reader.is_visible_cause(row)) if rows.report else ()
     return ClosedIncidentQuery(rows.id, origin, tuple(sorted(reader.own)), hosts=hosts, labels=labels)
 
 
 def format_past_incidents(found: Sequence[ClosedIncident], origin: Origin, reader: TenantViewContext) -> list[str]:
-    """A line for each of the latest that they reported themselves; nothing without any. Whatever else was found is not told."""
+    """Return a line per recent incident that the tenant reported; all others are dropped."""
     own = [row for row in found if row.origin.customer is not None and row.origin.tenant == origin.tenant and origin.tenant]
     if not own:
         return []
@@ -41,5 +41,5 @@ def _describe_cause(row: ClosedIncident, reader: TenantViewContext) -> str:
 
 
 def _is_tenant_cause(cause: ClosedIncidentCause, reader: TenantViewContext) -> bool:
-    """Whether it is of their machines alone, or of no machine."""
+    """Return whether the cause names only the tenant's hosts, or none."""
     return all(host in reader.own for host in cause.hosts)

@@ -1,8 +1,8 @@
-"""What a customer may know of their incident, and nothing else: made of the stored rows by leaving out, never by cutting a card of ours. Pure.
+"""What a tenant may know of their incident, selected from stored rows, never cut from an internal card. Pure.
 
-Only this crosses: the catalogue's own words for a cause, names of the tenant's own hosts, lines that the tenant's own job wrote, how far it is. A line of
-a file is the tenant's where its owner and job are established and that job runs on their machines alone; else our own people see it and they do not.
-Never a command, a person, another host, a scheduler's reason, a confidence or a word of the internal thread.
+Only this crosses: the catalogue's words for a cause, the tenant's own hosts, lines that their own job wrote, and the
+status. A file's line counts as theirs only if its owner and job are established and the job runs on their hosts alone.
+Never a command, a person, another host, a scheduler's reason, a confidence or internal text.
 """
 
 import re
@@ -19,26 +19,23 @@ from graph.state import SIDE_KEY, TENANT_SIDE, Evidence, Hypothesis, Remediation
 from kb.customers.cause_words import CauseWords, CustomerWords, remove_promises
 
 TenantStage = Literal["received", "yours", "ours", "both", "healthy", "asked", "people"]
+# Status of our side; empty if nothing is ours.
 TenantState = Literal["", "received", "taken", "waiting", "repairing", "proved", "closed"]
-"""How far our side is with what is ours: empty where nothing is."""
+# Values for a cause's block on these hosts: slot → value, from the site's profile.
 SlotValueLookup = Callable[[str, Sequence[str]], Mapping[str, str]]
-"""What a block of a cause may be filled with on these hosts: slot → value, of the site's profile."""
 MAX_CAUSES, MAX_EVIDENCE_LINES = 3, 2
-ALL_CHECKS_FAILED = "all"
-"""The check of a row that says that nothing could be looked at on its host."""
-HOST_NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
-"""What may be a host's name within a line."""
-TENANT_FACT_PREFIXES = ("job.", "env.", "vers.")
-"""Keys of what the customer's own job wrote: its log, its environment, its image."""
+ALL_CHECKS_FAILED = "all"  # Check id that means that nothing on the host was observed.
+HOST_NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")  # A possible host name within a line.
+TENANT_FACT_PREFIXES = ("job.", "env.", "vers.")  # Keys of what the tenant's job wrote: log, environment, image.
 
 
+# An approver has approved the remediation of a cause on our side.
 APPROVED_STATES: frozenset[TenantState] = frozenset({"repairing", "proved", "closed"})
-"""States in which an approver has approved the fix of a provider-side cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantCause:
-    """One cause in the customer's words. `ours`: it is not theirs to mend. `block` is what they paste, where it is theirs."""
+    """A cause in the tenant's words. `ours`: the provider fixes it. `block`: text to paste, if the tenant fixes it."""
 
     said: CauseWords
     ours: bool
@@ -49,63 +46,49 @@ class TenantCause:
 
 @dataclass(frozen=True, slots=True)
 class TenantView:
-    """All that a customer's card is made of."""
+    """Everything that a tenant's card shows."""
 
     incident: str
     stage: TenantStage
     state: TenantState = ""
     causes: tuple[TenantCause, ...] = ()
-    avoid: tuple[str, ...] = ()
-    """Their hosts that a new job should not start on."""
-    questions: tuple[str, ...] = ()
-    """Phrases' ids, at most three: what a customer can answer who knows nothing of the machines."""
+    avoid: tuple[str, ...] = ()  # Their hosts that a new job should not use.
+    questions: tuple[str, ...] = ()  # At most three phrase ids, answerable without knowledge of the hosts.
     unknown_hosts: tuple[str, ...] = ()
     unknown_job: str = ""
-    hosts: tuple[str, ...] = ()
-    """Their hosts that it is about."""
-    silent: tuple[str, ...] = ()
-    """Their hosts that could not be looked at."""
+    hosts: tuple[str, ...] = ()  # Their hosts in question.
+    silent: tuple[str, ...] = ()  # Their unobserved hosts.
     language: str = "en"
     withdrawn: bool = False
-    reminded: bool = False
-    """They were asked, and asked once more."""
-    unanswered: bool = False
-    """Our people got it because nobody answered."""
-    clear: tuple[str, ...] = ()
-    """Their hosts that they asked about and on which nothing was found, all of them looked at whole."""
-    unseen: bool = False
-    """Nothing was looked at: they asked for a person, and for nothing else."""
-    unread: tuple[str, ...] = ()
-    """Names of the files that came with what they said last and were not read."""
+    reminded: bool = False  # Questions were asked and repeated.
+    unanswered: bool = False  # Handed to people because the tenant did not answer.
+    clear: tuple[str, ...] = ()  # Their hosts asked about, fully checked and without a finding.
+    unseen: bool = False  # Nothing was checked: they asked only for a person.
+    unread: tuple[str, ...] = ()  # Attached files of their last item that were not read.
 
 
 def get_no_slot_values(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
-    """No value to fill in."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class TenantViewContext:
-    """For whom a view is made: the tenant's hosts, the words, the language, what blocks may be filled with."""
+    """The reader of a view: the tenant's hosts, words, language, block values."""
 
     own: Collection[str]
     words: CustomerWords
     language: str = "en"
     known: SlotValueLookup = get_no_slot_values
-    others: Collection[str] = ()
-    """Hosts of others. What our own side finds there is not the customer's to know."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """Host → what the tenant calls it, where that is another name."""
-    nodes: Collection[str] = ()
-    """What the scheduler calls the tenant's hosts; their names where nothing stands here."""
+    others: Collection[str] = ()  # Hosts of others; findings there are not shown.
+    names: Mapping[str, str] = field(default_factory=dict)  # Host → the tenant's name for it.
+    nodes: Collection[str] = ()  # The scheduler's names of the tenant's hosts; default `own`.
 
     @property
     def machines(self) -> TenantMachines:
-        """Their machines, for whoever asks whose a fact is."""
         return TenantMachines(self.own, self.nodes or self.own)
 
     def is_visible_cause(self, row: Hypothesis) -> bool:
-        """Whether their own machines show this cause, or no machine does, and more than files that are not established as theirs."""
+        """Return whether the cause shows on the tenant's hosts or on none, and not only in files of unknown owner."""
         shown = row.hosts or tuple(found.host for found in row.evidence if found.host)
         if shown and all(host in self.others for host in shown):
             return False
@@ -114,7 +97,7 @@ class TenantViewContext:
         )
 
     def is_tenant_evidence(self, found: Evidence) -> bool:
-        """Whether the customer's own job wrote the line, on a machine of theirs or in a file that they handed in."""
+        """Return whether the tenant's job wrote the line, on their host or in a file that they attached."""
         return (
             bool(found.line)
             and found.key.startswith(TENANT_FACT_PREFIXES)
@@ -122,16 +105,14 @@ class TenantViewContext:
         )
 
     def get_tenant_host_names(self, hosts: Iterable[str]) -> tuple[str, ...]:
-        """The hosts by the tenant's names, each once."""
         return tuple(dict.fromkeys(self.names.get(host, host) for host in hosts))
 
     def replace_host_names(self, line: str) -> str:
-        """A line of their own job, with their hosts by the tenant's names."""
         return HOST_NAME_PATTERN.sub(lambda found: self.names.get(found[0], found[0]), line)
 
 
 def build_tenant_view(rows: IncidentView, reader: TenantViewContext, *, begun: Collection[str] = (), withdrawn: bool = False) -> TenantView:
-    """Of a stored incident. `begun`: the actions that somebody has approved."""
+    """Build the view of a stored incident. `begun`: approved actions."""
     report, own = rows.report, reader.own
     about = reader.get_tenant_host_names(host for host in rows.brief.hosts if host in own)
     if report is None:
@@ -170,7 +151,7 @@ def build_tenant_view(rows: IncidentView, reader: TenantViewContext, *, begun: C
 
 
 def _list_unread_files(rows: IncidentView, report: Report) -> tuple[str, ...]:
-    """Of the files that the customer attached to the item that the report answers; a file of ours is not theirs to know."""
+    """Only files attached to the item that the report answers; operators' files are internal."""
     if not rows.stored.get("item") or rows.item.data.get(SIDE_KEY) != TENANT_SIDE or report.item != rows.item.id:
         return ()
     own = {given.name[:MAX_NAME_CHARS] for given in rows.item.attachments}
@@ -189,7 +170,7 @@ def _get_stage(rows: IncidentView, report: Report, causes: Sequence[TenantCause]
 
 
 def _get_state(rows: IncidentView, causes: Sequence[TenantCause], ladders: Sequence[Remediation], begun: Collection[str]) -> TenantState:
-    """What is ours, and how far it is; nothing of what the customer mends. `ladders`: the fixes of their own machines."""
+    """Return the status of our side. `ladders`: remediations of the tenant's own hosts."""
     ticket = rows.ticket
     if not (any(row.ours for row in causes) or ladders or _is_handed_over(rows)):
         return ""
@@ -205,7 +186,6 @@ def _get_state(rows: IncidentView, causes: Sequence[TenantCause], ladders: Seque
 
 
 def _is_handed_over(rows: IncidentView) -> bool:
-    """Whether people got it as a ticket."""
     return rows.ticket is not None and rows.ticket.handed
 
 

@@ -1,4 +1,4 @@
-"""For whom a customer's view is made, of what the inventory says of them. Pure."""
+"""Build the reader of a tenant's view from the inventory. Pure."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from tools.inventory.inventory import Inventory
 def build_tenant_view_context(
     inventory: Inventory, words: CustomerWords, origin: Origin, language: str, known: SlotValueLookup, facts: Iterable[Fact]
 ) -> TenantViewContext:
-    """The customer of an incident: their own hosts by their own names, and whose the others are not told."""
+    """Return the incident's tenant as a reader: own hosts by own names, all others hidden."""
     own = frozenset(list_visible_hosts(inventory, origin))
     names = {host: inventory.hosts[host].name_for_tenant for host in own}
     nodes = build_tenant_machines(inventory, own).nodes
