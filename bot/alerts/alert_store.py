@@ -75,7 +75,6 @@ return made
 
 @dataclass(frozen=True, slots=True)
 class RoutedAlert:
-
     alert: Alert
     place: AlertPlace
 

@@ -65,7 +65,6 @@ def build_group_alert(said: PostedAlerts, host: str, host_label: str) -> RawAler
 
 @dataclass(slots=True)
 class _AlertBlock:
-
     firing: bool
     labels: dict[str, str] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)

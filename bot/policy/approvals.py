@@ -103,7 +103,6 @@ class OnCallSchedule(Protocol):
 
 
 class EmptyOnCallSchedule:
-
     async def list_on_call(self, name: str) -> frozenset[str]:
         return frozenset()
 

@@ -20,7 +20,6 @@ RECHECK_INTERVAL = timedelta(seconds=30)
 
 
 class QuotaLimit(StrEnum):
-
     INCIDENTS = "incidents"
     MENTIONS = "mentions"
 

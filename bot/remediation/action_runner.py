@@ -75,7 +75,6 @@ class ActionCardPublisher(Protocol):
 
 
 class ActionInbox(Protocol):
-
     async def enqueue(self, item: InboxItem, dedupe_key: str) -> bool: ...
 
     async def list_waiting(self, incident: str) -> list[InboxItem]: ...

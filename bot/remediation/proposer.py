@@ -42,7 +42,6 @@ class ProposalDeferred(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-
     action: Action
     terms: ApprovalTerms
 

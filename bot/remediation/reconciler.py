@@ -95,9 +95,7 @@ class RemediationReconciler:
         paused = IncidentView(state).is_muted(self.clock.now())
         stirred = [await self._reconcile_remediation(incident, ladder, records, paused=paused) for ladder in going]
         told = await self.wave_scheduler.record_queue_notes(incident, ladders)
-        for approval in dict.fromkeys(
-            filter(None, (*stirred, *told))
-        ):  # only now, so that the first card shown finds the others
+        for approval in dict.fromkeys(filter(None, (*stirred, *told))):  # only now, so that the first card shown finds the others
             await self.wake(approval)
         await self._drained_node_monitor.check_drained_nodes(incident, state, ladders, records.values())
         await self._report_all_cured(incident, state, ladders)

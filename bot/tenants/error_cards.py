@@ -16,7 +16,6 @@ REASON_PHRASES: Final = {"mentions": "not_mentions"}  # ChannelNotServed reason 
 
 @dataclass(frozen=True, slots=True)
 class TenantErrorCards:
-
     language: str
 
     def render_refusal(self, no: Refusal) -> Card:

@@ -18,7 +18,6 @@ NOTICE_EVENT_TYPE: Final = "rackmedic_customer_waits"
 
 
 class QuotaNotices:
-
     def __init__(self, cards: TenantCards) -> None:
         self._cards = cards
 

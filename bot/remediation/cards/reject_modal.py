@@ -18,7 +18,6 @@ MAX_REASON_CHARS = 400
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-
     approval: str
     digest: str
     reason: str
