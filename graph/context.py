@@ -113,7 +113,7 @@ async def find_no_job_hosts(job: str) -> JobHosts:
     return JobHosts(why="nobody")
 
 
-async def find_no_closed_incidents(sought: ClosedIncidentQuery) -> ClosedIncidentMatches:
+async def find_no_closed_incidents(query: ClosedIncidentQuery) -> ClosedIncidentMatches:
     """Return that none are kept here (terminal, bench)."""
     return ClosedIncidentMatches(could_not="closed incidents are kept where I run in Slack, and not here")
 

@@ -172,16 +172,20 @@ def _parse_remediation(row: Mapping[str, Any]) -> Remediation:
     return Remediation.model_validate({**row, "fault": {**own, **row["fault"]}})
 
 
-def serialize_remediations(ladders: Iterable[Remediation]) -> list[dict[str, object]]:
+def serialize_remediations(remediations: Iterable[Remediation]) -> list[dict[str, object]]:
     """Omit defaults and what a fault repeats of its remediation, to keep the state small."""
-    return [_serialize_remediation(ladder) for ladder in ladders]
+    return [_serialize_remediation(remediation) for remediation in remediations]
 
 
-def _serialize_remediation(ladder: Remediation) -> dict[str, Any]:
-    row: dict[str, Any] = ladder.model_dump(mode="json", exclude_defaults=True)
-    if ladder.fault is not None:
-        usual = asdict(FaultCondition("", "", "")) | {"label": ladder.label, "host": ladder.target, "devices": ladder.devices}
-        kept = {name: value for name, value in asdict(ladder.fault).items() if value != usual[name]}
+def _serialize_remediation(remediation: Remediation) -> dict[str, Any]:
+    row: dict[str, Any] = remediation.model_dump(mode="json", exclude_defaults=True)
+    if remediation.fault is not None:
+        usual = asdict(FaultCondition("", "", "")) | {
+            "label": remediation.label,
+            "host": remediation.target,
+            "devices": remediation.devices,
+        }
+        kept = {name: value for name, value in asdict(remediation.fault).items() if value != usual[name]}
         row["fault"] = {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
     return row
 

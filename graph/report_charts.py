@@ -28,8 +28,8 @@ def iter_deciding_heatmaps(causes: Sequence[Hypothesis], facts: Sequence[Fact]) 
         yield heat
 
 
-def count_known_values(heat: Heatmap) -> int:
-    return sum(value is not None for host in heat.list_known_hosts() for value in heat.get_row(host))
+def count_known_values(heatmap: Heatmap) -> int:
+    return sum(value is not None for host in heatmap.list_known_hosts() for value in heatmap.get_row(host))
 
 
 def _is_accused_device(cause: Hypothesis, key: str, host: str, column: str) -> bool:

@@ -73,17 +73,21 @@ def _get_actor(row: TimelineEvent) -> str:
     return row.by or row.host or "RackMedic"
 
 
-def build_timeline(rows: IncidentView, records: Iterable[ActionRecord] = ()) -> Timeline:
+def build_timeline(incident_view: IncidentView, records: Iterable[ActionRecord] = ()) -> Timeline:
     """Build it from a stored incident and the ledger records of its actions."""
     asked = (
-        [TimelineEvent(rows.opened_at, "asked", "incident opened", by=rows.origin.user if rows.origin else "")] if rows.opened_at else []
+        [TimelineEvent(incident_view.opened_at, "asked", "incident opened", by=incident_view.origin.user if incident_view.origin else "")]
+        if incident_view.opened_at
+        else []
     )
     actions = [event for record in records for event in _list_approval_events(record)]
     (logged, unlogged), (said, unsaid) = (
-        _keep_oldest_and_newest(_list_log_events(rows), MAX_LOG_EVENTS),
-        _keep_oldest_and_newest(_list_message_events(rows), MAX_MESSAGE_EVENTS),
+        _keep_oldest_and_newest(_list_log_events(incident_view), MAX_LOG_EVENTS),
+        _keep_oldest_and_newest(_list_message_events(incident_view), MAX_MESSAGE_EVENTS),
     )
-    known = {(event.at, event.kind, event.says): event for event in (*logged, *asked, *said, *_list_milestone_events(rows), *actions)}
+    known = {
+        (event.at, event.kind, event.says): event for event in (*logged, *asked, *said, *_list_milestone_events(incident_view), *actions)
+    }
     return Timeline(tuple(sorted(known.values(), key=lambda event: (event.at, _KIND_ORDER[event.kind], event.says))), unlogged + unsaid)
 
 
@@ -99,8 +103,8 @@ def _clean_text(text: str) -> str:
     return line if len(line) <= MAX_EVENT_CHARS else f"{line[: MAX_EVENT_CHARS - 1]}…"
 
 
-def _list_log_events(rows: IncidentView) -> list[TimelineEvent]:
-    causes = rows.report.root_causes if rows.report else ()
+def _list_log_events(incident_view: IncidentView) -> list[TimelineEvent]:
+    causes = incident_view.report.root_causes if incident_view.report else ()
     found = {(cited.time, cited.host, cited.line): cited for cause in causes for cited in cause.evidence if cited.time}
     events = [
         TimelineEvent(cited.time, "logged", _clean_text(cited.says or cited.line), host=cited.host)
@@ -110,9 +114,9 @@ def _list_log_events(rows: IncidentView) -> list[TimelineEvent]:
     return sorted(events, key=lambda event: event.at)
 
 
-def _list_message_events(rows: IncidentView) -> list[TimelineEvent]:
+def _list_message_events(incident_view: IncidentView) -> list[TimelineEvent]:
     found = []
-    for row in rows.messages:
+    for row in incident_view.messages:
         at = _parse_timestamp(row.get("at"))
         words = _clean_text(str(row.get("text", "")).strip())
         found += [TimelineEvent(at, "said", words or "handed in a file", by=str(row.get("user") or ""))] if at else []
@@ -127,8 +131,8 @@ def _parse_timestamp(text: object) -> datetime | None:
     return at if at.tzinfo else None
 
 
-def _list_milestone_events(rows: IncidentView) -> list[TimelineEvent]:
-    return [TimelineEvent(row.at, row.kind, _clean_text(row.says), by=row.by) for row in rows.milestones]
+def _list_milestone_events(incident_view: IncidentView) -> list[TimelineEvent]:
+    return [TimelineEvent(row.at, row.kind, _clean_text(row.says), by=row.by) for row in incident_view.milestones]
 
 
 def _list_approval_events(record: ActionRecord) -> Sequence[TimelineEvent]:

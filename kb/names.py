@@ -72,24 +72,24 @@ class NameMatcher:
         forms = {r"[\W_]{0,3}".join(map(re.escape, parts)) for name in self.known if (parts := split_name(name))}
         return re.compile("|".join(sorted(forms, key=lambda one: (-len(one), one)))) if forms else None
 
-    def iter_places(self, said: FoldedText, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    def iter_places(self, folded: FoldedText, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
         """Yield folded spans, standalone or inside a word that is not ordinary."""
-        at, words = 0, [found.span() for found in _LETTERS_PATTERN.finditer(said.text)]
-        while found := pattern.search(said.text, at):
+        at, words = 0, [found.span() for found in _LETTERS_PATTERN.finditer(folded.text)]
+        while found := pattern.search(folded.text, at):
             start, end = found.span()
-            stands = self._is_standalone(said, start, end, words)
+            stands = self._is_standalone(folded, start, end, words)
             at = end if stands else start + 1
             if stands:
                 yield start, end
 
-    def _is_standalone(self, said: FoldedText, start: int, end: int, words: Sequence[tuple[int, int]]) -> bool:
-        text = said.text
+    def _is_standalone(self, folded: FoldedText, start: int, end: int, words: Sequence[tuple[int, int]]) -> bool:
+        text = folded.text
         left = start > 0 and text[start - 1].isalpha() and text[start].isalpha()
         right = end < len(text) and text[end].isalpha() and text[end - 1].isalpha()
         if not left and not right:
             return True
         if sum(char.isalnum() for char in text[start:end]) <= MAX_SHORT_NAME_CHARS or text[start:end] in self.ordinary:
-            return (not left or _is_case_change(said.cased, start)) and (not right or _is_case_change(said.cased, end))
+            return (not left or _is_case_change(folded.cased, start)) and (not right or _is_case_change(folded.cased, end))
         first = words[bisect_right(words, (start, len(text))) - 1][0] if left else start
         last = words[bisect_right(words, (end, 0)) - 1][1] if right else end
         return text[first:last] not in self.ordinary

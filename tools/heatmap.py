@@ -124,13 +124,13 @@ def _can_be_drawn(value: Value) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and abs(value) <= MAX_VALUE
 
 
-def summarize_heatmap(heat: Heatmap) -> str:
+def summarize_heatmap(heatmap: Heatmap) -> str:
     """Return one line as text alternative to the image; empty without values."""
-    spread, far = heat.compute_spread(), heat.find_outlier()
+    spread, far = heatmap.compute_spread(), heatmap.find_outlier()
     if spread is None:
         return ""
-    unit = f" {heat.unit}" if heat.unit else ""
+    unit = f" {heatmap.unit}" if heatmap.unit else ""
     low, middle, high = spread
-    hosts = len(heat.list_known_hosts())
+    hosts = len(heatmap.list_known_hosts())
     one = f"{'/'.join(part for part in far[:2] if part)} with {far[2]:g} stands out most" if far else "none stands out"
-    return f"{heat.says} of {hosts} host{'s' if hosts != 1 else ''}: {low:g} to {high:g}{unit}, median {middle:g}; {one}"
+    return f"{heatmap.says} of {hosts} host{'s' if hosts != 1 else ''}: {low:g} to {high:g}{unit}, median {middle:g}; {one}"

@@ -182,7 +182,7 @@ class AlertIntake:
             self._build_item, f"alerts:{episode}:{batch}", kind, render_alert_summary(counted), {"alerts": episode, "batch": batch}
         )
         joins = partial(self._can_join, channel)
-        received = await self.inbox.open_or_join(origin, f"alerts:{episode}:{batch}", make, about=about, joins=joins, repeats=False)
+        received = await self.inbox.open_or_join(origin, f"alerts:{episode}:{batch}", make, fingerprint=about, joins=joins, repeats=False)
         if received.joined:
             await self.inbox.bind_thread(received.incident, *origin.source_key)
         await self.book.link_incident(episode, received.incident)

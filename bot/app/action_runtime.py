@@ -75,18 +75,18 @@ class ActionRuntime:
     show: ActionCardPublisher
     warning: str
 
-    def wrap_publisher(self, board: ReportPublisher) -> ReportPublisher:
-        return RemediationObserver(board, self.actions) if self.actions else board
+    def wrap_publisher(self, publisher: ReportPublisher) -> ReportPublisher:
+        return RemediationObserver(publisher, self.actions) if self.actions else publisher
 
 
 class RemediationObserver:
     """Publishes, then schedules the incident's remediations."""
 
-    def __init__(self, board: ReportPublisher, actions: ActionWorker) -> None:
-        self._board, self._actions = board, actions
+    def __init__(self, publisher: ReportPublisher, actions: ActionWorker) -> None:
+        self._board, self._actions = publisher, actions
 
-    async def publish_progress(self, p: Progress) -> None:
-        await self._board.publish_progress(p)
+    async def publish_progress(self, progress: Progress) -> None:
+        await self._board.publish_progress(progress)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         await self._board.publish_report(incident, state, report)

@@ -120,43 +120,43 @@ class IncidentServices:
 
 @contextlib.asynccontextmanager
 async def run_bot(
-    settings: Settings, store: Store, world: DiagnosisRuntime, role: ProcessRole = "all", name: str = "serve"
+    settings: Settings, store: Store, runtime: DiagnosisRuntime, role: ProcessRole = "all", name: str = "serve"
 ) -> AsyncIterator[DrainCallback]:
     """Run the bot in one role; yields a function that drains running turns to a stored step.
 
     `name` identifies the process on its host and must survive a restart. Raises Refusal.
     """
     works = role != "front"
-    window = _build_operator_runtime(settings, store, world)
-    earlier = _build_closed_index(settings, store, world)
-    thinking = _build_incident_services(store, replace(world.ports, earlier=earlier.find_incidents), window)
+    window = _build_operator_runtime(settings, store, runtime)
+    earlier = _build_closed_index(settings, store, runtime)
+    thinking = _build_incident_services(store, replace(runtime.ports, earlier=earlier.find_incidents), window)
     wakeups, of_actions = (_build_role_wakeups(store, role, name, stream) for stream in (WAKEUP_STREAM_KEY, ACTION_WAKEUP_STREAM_KEY))
-    needs = _build_action_dependencies(settings, store, world, window, thinking, wake=wakeups.wake, wakeups=of_actions)
-    courses, pulse = IncidentMetricsStore(store.redis), ThreadActivity(store.redis, world.ports.clock)
+    needs = _build_action_dependencies(settings, store, runtime, window, thinking, wake=wakeups.wake, wakeups=of_actions)
+    courses, pulse = IncidentMetricsStore(store.redis), ThreadActivity(store.redis, runtime.ports.clock)
     async with contextlib.aclosing(window.background), open_action_runtime(needs, works=works) as acting:
         thinking.decided.bind_ledger(acting.ledger, acting.rights)
         if window.customers is not None:
             window.customers.set_sources(records_of=acting.ledger.list_incident_records)
-        window.board.set_chart_source(build_chart_source(world.ports, window.people, acting))
-        waits = QuotaWaitingList(store.redis, world.ports.clock)
+        window.board.set_chart_source(build_chart_source(runtime.ports, window.people, acting))
+        waits = QuotaWaitingList(store.redis, runtime.ports.clock)
         surface = replace(
-            _build_handler_context(settings, window, thinking, acting, wakeups, courses, pulse), roles=world.policy.roles, waits=waits
+            _build_handler_context(settings, window, thinking, acting, wakeups, courses, pulse), roles=runtime.policy.roles, waits=waits
         )
         line = build_provider_services(settings, store, thinking.ports, window.client, window.cards, window.inbox, window.people)
         states = line.build_ticket_states(surface, acting.ledger.list_incident_records)
-        told = build_tenant_updates(surface, window.customers, window.cards, states, world.ports.inventory, line.fetchable_updates)
+        told = build_tenant_updates(surface, window.customers, window.cards, states, runtime.ports.inventory, line.fetchable_updates)
         trackers = _build_trackers(settings, store, thinking.ports, window)
         pages_of = window.client, window.people, window.background, thinking.stored, acting, courses
-        writing = build_report_writer(world.ports, *pages_of)
+        writing = build_report_writer(runtime.ports, *pages_of)
         window.board.set_report_writer(writing)
-        learning = build_lesson_services(settings, store, world, window.client, window.cards, window.inbox, window.people)
+        learning = build_lesson_services(settings, store, runtime, window.client, window.cards, window.inbox, window.people)
         surface = replace(learning.add_handlers(trackers.add_handlers(line.add_handlers(surface))), telling=told, writing=writing)
         alerts = build_alert_intake(settings, store, thinking.ports.inventory, surface) if role != "worker" else None
         surface = replace(surface, posted=PostedAlertBatcher(alerts.handle_posted_alerts).submit_post if alerts else None)
         routes = (*line.build_routes(surface, states), *(alerts.routes if alerts else ()))
         door = build_tenant_handlers(surface, window.customers, thinking.ports)
         answer_to = partial(answer_direct_message, surface)
-        direct = run_direct_answers(window.direct, answer_to, store.redis, world.ports.clock, settings.lease_seconds)
+        direct = run_direct_answers(window.direct, answer_to, store.redis, runtime.ports.clock, settings.lease_seconds)
         posts = run_outbox(window.outbox, window.client, window.people, store.redis, settings.lease_seconds)
         if not works:
             async with _run_wakeup_sender(wakeups), posts, direct, _run_listeners(settings, store, surface, door, routes):
@@ -165,15 +165,15 @@ async def run_bot(
         shown = line.wrap_publisher(
             TenantCardObserver(window.board, window.customers, window.living.unsettled) if window.customers else window.board
         )
-        counting = wrap_with_metrics(acting.wrap_publisher(shown), courses, world.ports.clock)
+        counting = wrap_with_metrics(acting.wrap_publisher(shown), courses, runtime.ports.clock)
         board = ThreadActivityObserver(
-            learning.wrap_publisher(ClosedIncidentObserver(counting, earlier, world.ports.clock)), pulse, world.ports.clock
+            learning.wrap_publisher(ClosedIncidentObserver(counting, earlier, runtime.ports.clock)), pulse, runtime.ports.clock
         )
-        fetch = ItemFetcher(window.client, world.ports.evidence)
-        desk = _build_dispatcher(settings, store, window, _build_turn_runner(store, thinking.ports), board, fetch, world)
+        fetch = ItemFetcher(window.client, runtime.ports.evidence)
+        desk = _build_dispatcher(settings, store, window, _build_turn_runner(store, thinking.ports), board, fetch, runtime)
         retention = Retention(settings, window.inbox.list_open_incidents, ClosedIncidentStore(store.redis), WallClock())
         sweepers = (Sweeper(window.inbox, wakeups), AbandonedMessageSweeper(window.living, window.board.retry_pending_edits))
-        keeping = [EvidenceRetrier(kept).run] if isinstance(kept := world.ports.evidence, DirectoryEvidence) else []
+        keeping = [EvidenceRetrier(kept).run] if isinstance(kept := runtime.ports.evidence, DirectoryEvidence) else []
         chores = (
             *(sweeper.run for sweeper in sweepers),
             retention.run,
@@ -195,67 +195,67 @@ async def drain_nothing() -> None:
     """Do nothing: a front end runs no turns."""
 
 
-def _build_closed_index(settings: Settings, store: Store, world: DiagnosisRuntime) -> ClosedIncidentIndex:
-    hears = partial(get_incident_visibility, bound=build_channel_bindings(world.ports.inventory.channels))
+def _build_closed_index(settings: Settings, store: Store, runtime: DiagnosisRuntime) -> ClosedIncidentIndex:
+    hears = partial(get_incident_visibility, bound=build_channel_bindings(runtime.ports.inventory.channels))
     return ClosedIncidentIndex(store.redis, hears, timedelta(days=settings.closed_days))
 
 
-def _build_operator_runtime(settings: Settings, store: Store, world: DiagnosisRuntime) -> OperatorRuntime:
+def _build_operator_runtime(settings: Settings, store: Store, runtime: DiagnosisRuntime) -> OperatorRuntime:
     client = build_slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url, others=SlackRateSlots(store.redis))
     background, people = BackgroundTasks(), People(client, marks=ChannelSharingCache(store.redis))
     cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_days))
-    inbox = Inbox(store.redis, world.ports.clock)
-    bound = build_channel_bindings(world.ports.inventory.channels)
-    titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
+    inbox = Inbox(store.redis, runtime.ports.clock)
+    bound = build_channel_bindings(runtime.ports.inventory.channels)
+    titles = {leaf.label: leaf.title for leaf in runtime.ports.taxonomy.leaves.values()}
     living = StatusMessages(
         EditableMessages(client, cards),
         StatusReactions(client, cards, background),
         people,
         inbox.get_origin,
-        PendingMessages(store.redis, world.ports.clock),
+        PendingMessages(store.redis, runtime.ports.clock),
         bound,
         titles,
-        list_tenant_labels(world.ports.taxonomy),
+        list_tenant_labels(runtime.ports.taxonomy),
     )
-    trackers = open_site_trackers(settings, world.ports.clock)
+    trackers = open_site_trackers(settings, runtime.ports.clock)
     board = SlackReportPublisher(
         client,
         cards,
         ProgressUpdates(living, background),
         people,
         inbox.get_origin,
-        world.ports.evidence,
+        runtime.ports.evidence,
         bound,
         titles,
         list_offered_trackers(trackers),
     )
-    direct = build_direct_messages(client, store.redis, world.ports.clock, background)
-    outbox = build_outbox(store.redis, world.ports.clock, bound)
-    customers = build_tenant_cards(client, cards, inbox, people, world.ports) if settings.customers else None
+    direct = build_direct_messages(client, store.redis, runtime.ports.clock, background)
+    outbox = build_outbox(store.redis, runtime.ports.clock, bound)
+    customers = build_tenant_cards(client, cards, inbox, people, runtime.ports) if settings.customers else None
     return OperatorRuntime(client, background, people, cards, inbox, titles, living, board, direct, outbox, customers, trackers)
 
 
-def _build_incident_services(store: Store, ports: GraphContext, window: OperatorRuntime) -> IncidentServices:
+def _build_incident_services(store: Store, ports: GraphContext, runtime: OperatorRuntime) -> IncidentServices:
     decided, causes = OpenDecisionLookup(), CauseOwnership(store.redis, ports.clock)
     index = ActionIndex(store.redis, ports.clock)
-    progress, peek = window.board.publish_progress, window.inbox.list_waiting
+    progress, peek = runtime.board.publish_progress, runtime.inbox.list_waiting
     others = replace(ports, keep=causes.claim_causes, keepers=causes.list_owners, treated=index.list_treatments)
     seen = BaselineStore(store.redis)
     others = replace(others, remembered=seen.load_baselines, remember=seen.save_baselines)
     whole = replace(others, progress=progress, peek=peek, decisions=decided, late=WaitingRemediationLookup(index))
     stored = IncidentStateReader(store.redis)
     facts_of = IncidentFactsLoader(whole.evidence, stored.load_state)
-    window.living.set_sources(state_of=stored.load_state)
-    window.board.set_state_source(stored.load_state)
-    if window.customers is not None:
-        window.customers.set_sources(state_of=stored.load_state, facts_of=facts_of, recall=whole.earlier)
-        window.living.set_sources(beside=window.customers.update_card_quietly)
+    runtime.living.set_sources(state_of=stored.load_state)
+    runtime.board.set_state_source(stored.load_state)
+    if runtime.customers is not None:
+        runtime.customers.set_sources(state_of=stored.load_state, facts_of=facts_of, recall=whole.earlier)
+        runtime.living.set_sources(beside=runtime.customers.update_card_quietly)
     return IncidentServices(whole, stored, decided, index, facts_of)
 
 
-def _build_trackers(settings: Settings, store: Store, ports: GraphContext, window: OperatorRuntime) -> TrackerServices:
+def _build_trackers(settings: Settings, store: Store, ports: GraphContext, runtime: OperatorRuntime) -> TrackerServices:
     return build_tracker_services(
-        settings, store, ports, window.client, window.cards, window.inbox, window.people, window.titles, window.trackers
+        settings, store, ports, runtime.client, runtime.cards, runtime.inbox, runtime.people, runtime.titles, runtime.trackers
     )
 
 
@@ -297,7 +297,7 @@ def _build_action_dependencies(
 
 def _build_handler_context(
     settings: Settings,
-    window: OperatorRuntime,
+    runtime: OperatorRuntime,
     thinking: IncidentServices,
     acting: ActionRuntime,
     wakeups: Wakeups,
@@ -306,21 +306,21 @@ def _build_handler_context(
 ) -> HandlerContext:
     ports = thinking.ports
     return HandlerContext(
-        client=window.client,
-        inbox=window.inbox,
+        client=runtime.client,
+        inbox=runtime.inbox,
         wake=wakeups.wake,
-        progress=window.board.publish_progress,
+        progress=runtime.board.publish_progress,
         state_of=thinking.stored.load_state,
-        people=window.people,
+        people=runtime.people,
         bound=build_channel_bindings(ports.inventory.channels),
         hosts_of=partial(list_visible_hosts, ports.inventory),
-        offered=build_label_choices(window.titles.items()),
+        offered=build_label_choices(runtime.titles.items()),
         clock=ports.clock,
-        tasks=window.background,
+        tasks=runtime.background,
         pulse=pulse,
         vocabulary_of=build_vocabulary_lookup(ports),
-        direct=window.direct,
-        outbox=window.outbox,
+        direct=runtime.direct,
+        outbox=runtime.outbox,
         alert_bots=frozenset(settings.alert_bots),
         facts_of=thinking.facts_of,
         groups=ports.inventory.groups,
@@ -356,7 +356,7 @@ def _build_dispatcher(
     store: Store,
     window: OperatorRuntime,
     turns: TurnRunner,
-    board: ReportPublisher,
+    publisher: ReportPublisher,
     fetch: ItemFetcher,
     world: DiagnosisRuntime,
 ) -> Dispatcher:
@@ -374,7 +374,7 @@ def _build_dispatcher(
         inbox,
         leases,
         turns,
-        board,
+        publisher,
         clock=clock,
         timers=plan_timers,
         fetch=fetched,
@@ -411,14 +411,14 @@ async def _run_wakeup_sender(wakeups: Wakeups) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _run_listeners(
-    settings: Settings, store: Store, surface: HandlerContext, door: TenantHandlers | None, routes: Sequence[InboundRoute]
+    settings: Settings, store: Store, handler_context: HandlerContext, door: TenantHandlers | None, routes: Sequence[InboundRoute]
 ) -> AsyncIterator[None]:
     """Receive Slack events and webhooks. Stopped first."""
     if settings.slack_signing_secret:
-        async with run_inbound_server(settings, (*routes, *await build_slack_routes(settings, store, surface, door))):
+        async with run_inbound_server(settings, (*routes, *await build_slack_routes(settings, store, handler_context, door))):
             yield
         return
     from bot.app.socket_mode import run_socket_mode  # Bolt: a worker needs none of it
 
-    async with run_socket_mode(surface, settings.slack_app_token.get_secret_value(), door), run_inbound_server(settings, routes):
+    async with run_socket_mode(handler_context, settings.slack_app_token.get_secret_value(), door), run_inbound_server(settings, routes):
         yield

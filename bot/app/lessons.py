@@ -95,11 +95,11 @@ class LessonServices:
     ports: GraphContext
     following: LessonFollower
 
-    def add_handlers(self, surface: HandlerContext) -> HandlerContext:
-        return replace(surface, teaching=LessonHandlers(surface, self.lessons, self.cards))
+    def add_handlers(self, handler_context: HandlerContext) -> HandlerContext:
+        return replace(handler_context, teaching=LessonHandlers(handler_context, self.lessons, self.cards))
 
-    def wrap_publisher(self, board: ReportPublisher) -> ReportPublisher:
-        return LessonObserver(board, self.lessons, self._draft_lesson, self.cards.update_card, self.ports.clock)
+    def wrap_publisher(self, publisher: ReportPublisher) -> ReportPublisher:
+        return LessonObserver(publisher, self.lessons, self._draft_lesson, self.cards.update_card, self.ports.clock)
 
     def _draft_lesson(self, state: IncidentState, now: datetime) -> Lesson | None:
         inventory = self.ports.inventory
@@ -109,14 +109,14 @@ class LessonServices:
 
 
 def build_lesson_services(
-    settings: Settings, store: Store, world: DiagnosisRuntime, client: SlackClient, cards: PostedCards, inbox: Inbox, people: People
+    settings: Settings, store: Store, runtime: DiagnosisRuntime, client: SlackClient, cards: PostedCards, inbox: Inbox, people: People
 ) -> LessonServices:
-    titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
+    titles = {leaf.label: leaf.title for leaf in runtime.ports.taxonomy.leaves.values()}
     kept = EditableMessages(client, cards)
     lessons = LessonStore(store.redis)
     cards_of = LessonCards(kept, inbox, people, titles)
-    following = LessonFollower(lessons, world.history, world.ports.clock, cards_of.update_card, mistakes=world.mistakes)
-    return LessonServices(lessons, cards_of, world.ports, following)
+    following = LessonFollower(lessons, runtime.history, runtime.ports.clock, cards_of.update_card, mistakes=runtime.mistakes)
+    return LessonServices(lessons, cards_of, runtime.ports, following)
 
 
 def _build_tenant_lookup(inventory: Inventory) -> NodeTenantLookup | None:

@@ -65,7 +65,7 @@ FORM_HANDLERS: Mapping[str, Callable[[HandlerContext, Body], Awaitable[None]]] =
 class TenantHandlers(Protocol):
     def is_tenant_channel(self, place: SlackPlace) -> bool: ...
 
-    async def handle_message(self, arrival: IncomingMessage) -> None: ...
+    async def handle_message(self, message: IncomingMessage) -> None: ...
 
     async def handle_edit(self, edit: EditedMessage, first: Callable[[str], bool]) -> None: ...
 
@@ -103,8 +103,8 @@ OPERATOR_ERROR_CARDS: Final = OperatorErrorCards()
 class Listeners:
     """One method per kind of payload. `door` handles tenants' channels."""
 
-    def __init__(self, surface: HandlerContext, door: TenantHandlers | None = None) -> None:
-        self._surface = surface
+    def __init__(self, handler_context: HandlerContext, door: TenantHandlers | None = None) -> None:
+        self._surface = handler_context
         self._door = door
         self._told: OrderedDict[str, None] = OrderedDict()
 
@@ -145,13 +145,13 @@ class Listeners:
             return BoltResponse(status=RETRY_STATUS)
         return await ack()
 
-    async def _route_message(self, arrival: IncomingMessage, edit: EditedMessage | None) -> None:
-        if self._door is not None and self._door.is_tenant_channel(arrival.place):
-            await (self._door.handle_edit(edit, self._is_first_time) if edit else self._door.handle_message(arrival))
+    async def _route_message(self, message: IncomingMessage, edit: EditedMessage | None) -> None:
+        if self._door is not None and self._door.is_tenant_channel(message.place):
+            await (self._door.handle_edit(edit, self._is_first_time) if edit else self._door.handle_message(message))
         elif edit:
             await handle_edit(self._surface, edit, self._is_first_time)
         else:
-            await handle_message(self._surface, arrival)
+            await handle_message(self._surface, message)
 
     async def handle_home_opened(self, body: Body, ack: AsyncAck) -> BoltResponse:
         event = body["event"]
@@ -263,9 +263,9 @@ class Listeners:
             return words.render_refusal(Refusal("Slack did not let me do that. Please try again."))
         return None
 
-    async def _queue_reply(self, arrival: IncomingMessage, card: Card) -> None:
-        place = Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
-        await self._surface.queue_reply(place, arrival.key, card)
+    async def _queue_reply(self, message: IncomingMessage, card: Card) -> None:
+        place = Origin(kind="slack", team=message.team, channel=message.channel, thread_ts=message.root, user=message.user)
+        await self._surface.queue_reply(place, message.key, card)
 
     def _spawn_ephemeral(self, respond: AsyncRespond, body: Body, card: Card) -> None:
         thread = (body.get("container") or {}).get("thread_ts")
@@ -280,18 +280,18 @@ class Listeners:
         return not known
 
 
-async def build_slack_app(surface: HandlerContext, door: TenantHandlers | None = None) -> AsyncApp:
+async def build_slack_app(handler_context: HandlerContext, door: TenantHandlers | None = None) -> AsyncApp:
     """Build the Bolt app.
 
     `auth.test` is called here: Bolt would call it at the first event and acknowledge that event even on failure.
     """
-    token = str(surface.client.token)
-    us = AuthorizeResult.from_auth_test_response(bot_token=token, auth_test_response=await surface.client.auth_test())
+    token = str(handler_context.client.token)
+    us = AuthorizeResult.from_auth_test_response(bot_token=token, auth_test_response=await handler_context.client.auth_test())
 
     async def authorize() -> AuthorizeResult:
         return us
 
-    client = AsyncWebClient(base_url=surface.client.base_url)
+    client = AsyncWebClient(base_url=handler_context.client.base_url)
     app = AsyncApp(
         name="rackmedic",  # without a name, Bolt reads the source of every module on the stack for one
         client=client,
@@ -299,7 +299,7 @@ async def build_slack_app(surface: HandlerContext, door: TenantHandlers | None =
         process_before_response=True,
         raise_error_for_unhandled_request=False,
     )
-    Listeners(surface, door).register(app)
+    Listeners(handler_context, door).register(app)
     return app
 
 
@@ -319,28 +319,28 @@ def _find_click_handler(action_id: str) -> Callable[[HandlerContext, Body], Awai
     return home.handle_return_click if action_id in drained_nodes.BUTTONS else incident_clicks.handle_click
 
 
-async def _forward_to_tenant_updates(surface: HandlerContext, body: Body) -> None:
-    if surface.telling is None:
+async def _forward_to_tenant_updates(handler_context: HandlerContext, body: Body) -> None:
+    if handler_context.telling is None:
         raise OldButton
-    await surface.telling.handle_click(body)
+    await handler_context.telling.handle_click(body)
 
 
-async def _forward_to_provider(surface: HandlerContext, body: Body) -> None:
-    if surface.sending is None:
+async def _forward_to_provider(handler_context: HandlerContext, body: Body) -> None:
+    if handler_context.sending is None:
         raise OldButton
-    await surface.sending.handle_click(body)
+    await handler_context.sending.handle_click(body)
 
 
-async def _forward_to_tracker(surface: HandlerContext, body: Body) -> None:
-    if surface.tracking is None:
+async def _forward_to_tracker(handler_context: HandlerContext, body: Body) -> None:
+    if handler_context.tracking is None:
         raise OldButton
-    await surface.tracking.handle_click(body)
+    await handler_context.tracking.handle_click(body)
 
 
-async def _forward_to_lessons(surface: HandlerContext, body: Body) -> None:
-    if surface.teaching is None:
+async def _forward_to_lessons(handler_context: HandlerContext, body: Body) -> None:
+    if handler_context.teaching is None:
         raise OldButton
-    await surface.teaching.handle_click(body)
+    await handler_context.teaching.handle_click(body)
 
 
 def _get_channel(body: Body) -> str:

@@ -68,11 +68,15 @@ class ProviderServices:
     link: HttpProviderLink | None
     keys: Mapping[str, Sequence[bytes]]
 
-    def add_handlers(self, surface: HandlerContext) -> HandlerContext:
-        return replace(surface, sending=ProviderHandlers(surface, self.cards, self._build_document)) if self.cards else surface
+    def add_handlers(self, handler_context: HandlerContext) -> HandlerContext:
+        return (
+            replace(handler_context, sending=ProviderHandlers(handler_context, self.cards, self._build_document))
+            if self.cards
+            else handler_context
+        )
 
-    def wrap_publisher(self, board: ReportPublisher) -> ReportPublisher:
-        return ProviderObserver(board, self.cards) if self.cards else board
+    def wrap_publisher(self, publisher: ReportPublisher) -> ReportPublisher:
+        return ProviderObserver(publisher, self.cards) if self.cards else publisher
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
@@ -81,8 +85,8 @@ class ProviderServices:
         poll = timedelta(seconds=self.settings.provider_poll_seconds)
         return (TicketSender(self.cards.outbox, self.link, self.cards.update_card, self.cards.post_provider_message, ask_every=poll).run,)
 
-    def build_routes(self, surface: HandlerContext, states: TicketStates | None) -> Sequence[InboundRoute]:
-        return self._build_intake(surface, states).routes if states else ()
+    def build_routes(self, handler_context: HandlerContext, states: TicketStates | None) -> Sequence[InboundRoute]:
+        return self._build_intake(handler_context, states).routes if states else ()
 
     @property
     def update_store(self) -> ProviderMessageStore:
@@ -94,7 +98,7 @@ class ProviderServices:
         """The same store if the intake is on."""
         return self.update_store if self.keys else None
 
-    def build_ticket_states(self, surface: HandlerContext, records_of: RecordLoader) -> TicketStates | None:
+    def build_ticket_states(self, handler_context: HandlerContext, records_of: RecordLoader) -> TicketStates | None:
         """Return the reader of ticket progress if the intake is on."""
         if not self.keys:
             return None
@@ -110,15 +114,17 @@ class ProviderServices:
             load_customer_words(self.ports.taxonomy),
             build_known_lookup(self.ports.inventory, self.ports.taxonomy, self.ports.skus),
         )
-        return TicketStates(self.inbox, self.ports.inventory, words, surface.state_of, begun_of, self.update_store, known, surface.facts_of)
+        return TicketStates(
+            self.inbox, self.ports.inventory, words, handler_context.state_of, begun_of, self.update_store, known, handler_context.facts_of
+        )
 
     async def _build_document(self, incident: str) -> BuiltTicket:
         return await build_incident_ticket(self.store.redis, self.ports.evidence, self.ports.inventory, incident, self.ports.clock)
 
-    def _build_intake(self, surface: HandlerContext, states: TicketStates) -> ProviderIntake:
+    def _build_intake(self, handler_context: HandlerContext, states: TicketStates) -> ProviderIntake:
         redis, inventory = self.store.redis, self.ports.inventory
         arrivals = TicketImporter(self.inbox, TicketStore(redis), inventory, self.ports.clock)
-        return ProviderIntake(self.keys, arrivals, states, redis, surface.wake, RedisKeys())
+        return ProviderIntake(self.keys, arrivals, states, redis, handler_context.wake, RedisKeys())
 
 
 def build_provider_services(

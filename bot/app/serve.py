@@ -96,8 +96,8 @@ def _require_shared_store(store: Store, role: ProcessRole) -> None:
         raise Refusal(f"{ENV_PREFIX}REDIS_URL: a front end and its workers meet in one Redis; name it, or run `rackmedic serve` alone")
 
 
-def _get_model_name(world: DiagnosisRuntime) -> str:
-    return world.settings.model_name if world.ports.model else "none"
+def _get_model_name(runtime: DiagnosisRuntime) -> str:
+    return runtime.settings.model_name if runtime.ports.model else "none"
 
 
 def _open_runtime(settings: Settings, store: Store, role: ProcessRole) -> contextlib.AbstractAsyncContextManager[DiagnosisRuntime]:

@@ -23,12 +23,12 @@ MAX_CONNECT_RETRIES, CONNECT_PAUSE_SECONDS = 24, 5.0  # while Slack rate-limits 
 
 
 async def build_app_with_retries(
-    surface: HandlerContext, door: TenantHandlers | None = None, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    handler_context: HandlerContext, door: TenantHandlers | None = None, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> AsyncApp:
     """Build the Bolt app, waiting while Slack rate-limits."""
     for left in range(MAX_CONNECT_RETRIES, -1, -1):
         try:
-            return await build_slack_app(surface, door)
+            return await build_slack_app(handler_context, door)
         except (SlackTurnTimeout, SlackApiError) as why:
             crowded = isinstance(why, SlackTurnTimeout) or why.response["error"] == "ratelimited"
             if not crowded or not left:
@@ -38,10 +38,10 @@ async def build_app_with_retries(
     raise AssertionError("the last try ends it")
 
 
-async def build_app_or_refuse(surface: HandlerContext, door: TenantHandlers | None = None) -> AsyncApp:
+async def build_app_or_refuse(handler_context: HandlerContext, door: TenantHandlers | None = None) -> AsyncApp:
     """Build the Bolt app. Raises Refusal naming the setting to fix."""
     try:
-        return await build_app_with_retries(surface, door)
+        return await build_app_with_retries(handler_context, door)
     except SlackApiError as why:
         raise Refusal(
             f"{ENV_PREFIX}SLACK_BOT_TOKEN: Slack answers {why.response['error']}; reinstall the app and copy its bot token"
@@ -69,9 +69,9 @@ async def connect_with_retries(handler: SocketConnection, *, pause: Callable[[fl
 
 
 @contextlib.asynccontextmanager
-async def run_socket_mode(surface: HandlerContext, app_token: str, door: TenantHandlers | None = None) -> AsyncIterator[None]:
+async def run_socket_mode(handler_context: HandlerContext, app_token: str, door: TenantHandlers | None = None) -> AsyncIterator[None]:
     """Hold a connection. Raises Refusal."""
-    handler = AsyncSocketModeHandler(await build_app_or_refuse(surface, door), app_token)
+    handler = AsyncSocketModeHandler(await build_app_or_refuse(handler_context, door), app_token)
     await connect_with_retries(handler)
     try:
         yield

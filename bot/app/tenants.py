@@ -37,11 +37,11 @@ def build_tenant_cards(client: SlackClient, cards: PostedCards, inbox: Inbox, pe
     )
 
 
-def build_tenant_handlers(surface: HandlerContext, cards: TenantCards | None, ports: GraphContext) -> TenantHandlers | None:
-    return TenantHandlers(surface, cards, ports.inventory) if cards else None
+def build_tenant_handlers(handler_context: HandlerContext, cards: TenantCards | None, ports: GraphContext) -> TenantHandlers | None:
+    return TenantHandlers(handler_context, cards, ports.inventory) if cards else None
 
 
-async def notify_nobody(origin: Origin, item: InboxItem, no: ExceededLimit, share: Quota) -> None:
+async def notify_nobody(origin: Origin, item: InboxItem, no: ExceededLimit, quota: Quota) -> None:
     """Do nothing: the sender of a ticket knows that it was received."""
 
 
@@ -57,7 +57,7 @@ def list_tenant_labels(taxonomy: Taxonomy) -> frozenset[str]:
 
 
 def build_tenant_updates(
-    surface: HandlerContext,
+    handler_context: HandlerContext,
     cards: TenantCards | None,
     posted: PostedCards,
     states: TicketStates | None,
@@ -71,7 +71,7 @@ def build_tenant_updates(
             return await states.build_view(origin.tenant, incident) if states else None
         return await cards.load_view(incident, origin) if cards else None
 
-    return TenantUpdateHandlers(surface, posted, inventory, view_of, kept)
+    return TenantUpdateHandlers(handler_context, posted, inventory, view_of, kept)
 
 
 def build_known_lookup(inventory: Inventory, taxonomy: Taxonomy, skus: Mapping[str, Sku]) -> SlotValueLookup:

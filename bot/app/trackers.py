@@ -47,10 +47,12 @@ class TrackerServices:
     clock: Clock
     poll: timedelta
 
-    def add_handlers(self, surface: HandlerContext) -> HandlerContext:
+    def add_handlers(self, handler_context: HandlerContext) -> HandlerContext:
         if self.cards is None:
-            return surface
-        return replace(surface, tracking=TrackerHandlers(surface, self.cards, self.closings.titles, self.closings.customers))
+            return handler_context
+        return replace(
+            handler_context, tracking=TrackerHandlers(handler_context, self.cards, self.closings.titles, self.closings.customers)
+        )
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:

@@ -51,9 +51,9 @@ class AnswerFiles:
             return [f"{row.name}: {NOT_KEPT_TEXT}"]
         return self._save_file(row.name, text.encode()) or [f"{row.name}:", *(show_invisible(line) for line in split_lines(text))]
 
-    async def _render_picture(self, wanted: AttachedChart, rows: IncidentView) -> list[str]:
+    async def _render_picture(self, chart: AttachedChart, incident_view: IncidentView) -> list[str]:
         try:
-            drawing = await self._build_drawing_source().build_drawing(wanted, rows)
+            drawing = await self._build_drawing_source().build_drawing(chart, incident_view)
         except FactsNotKept:
             return [f"the picture: its numbers are {NOT_KEPT_TEXT}"]
         if self.folder is None:

@@ -74,21 +74,21 @@ async def run_chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_
 
 @contextlib.asynccontextmanager
 async def _open_chat_session(
-    settings: Settings, world: DiagnosisRuntime, stage: "Stage | None", item: InboxItem, by: str, *, as_json: bool, save: Path | None
+    settings: Settings, runtime: DiagnosisRuntime, stage: "Stage | None", item: InboxItem, by: str, *, as_json: bool, save: Path | None
 ) -> "AsyncIterator[ChatSession]":
     from bot.cli.answer_files import AnswerFiles
     from bot.cli.local_thread import LocalThread, skip_waiting  # LangGraph, the slowest import
 
     if stage is None:
-        thread = LocalThread(world, skip_waiting)
-        yield ChatSession(thread, AnswerFiles(world, thread, save), by, as_json)
+        thread = LocalThread(runtime, skip_waiting)
+        yield ChatSession(thread, AnswerFiles(runtime, thread, save), by, as_json)
         return
     from bot.app.logs import set_up_logs
     from bot.cli.simulated_approvals import open_approval_session
 
     set_up_logs("error", "console")  # the thread shows what the action runtime would log
-    async with open_approval_session(settings, world, stage, item.incident, partial(stage.wait, MESSAGE_INTERVAL_SECONDS)) as decides:
-        yield ChatSession(decides.thread, AnswerFiles(world, decides.thread, save, decides.acting.ledger), by, as_json, decides)
+    async with open_approval_session(settings, runtime, stage, item.incident, partial(stage.wait, MESSAGE_INTERVAL_SECONDS)) as decides:
+        yield ChatSession(decides.thread, AnswerFiles(runtime, decides.thread, save, decides.acting.ledger), by, as_json, decides)
 
 
 async def read_typed_lines(offers: Callable[[], list[str]]) -> AsyncIterator[str]:

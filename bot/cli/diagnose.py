@@ -50,17 +50,17 @@ async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, 
     return 0
 
 
-def build_first_message(world: DiagnosisRuntime, request: DiagnoseRequest, stage: "Stage | None") -> InboxItem:
+def build_first_message(runtime: DiagnosisRuntime, request: DiagnoseRequest, stage: "Stage | None") -> InboxItem:
     """Build the first inbox item; a case adds ticket and attachments."""
     text = request.text or (stage.text if stage else "")
-    data = {"hosts": _resolve_host_names(world, request.hosts)} if request.hosts else {}
+    data = {"hosts": _resolve_host_names(runtime, request.hosts)} if request.hosts else {}
     logs = (*(stage.attachments if stage else ()), *request.logs)
     attachments = tuple(build_attachment(name, said) for name, said in logs)
     return InboxItem(
         id="terminal-1",
         kind="mention",
         incident=_get_incident_id(request.case),
-        at=world.ports.clock.now(),
+        at=runtime.ports.clock.now(),
         text=text,
         attachments=attachments,
         data=data,
@@ -76,8 +76,8 @@ def _get_incident_id(case: Path | None) -> str:
     return new_incident_id()
 
 
-def _resolve_host_names(world: DiagnosisRuntime, ranges: str) -> str:
-    inventory = world.ports.inventory
+def _resolve_host_names(runtime: DiagnosisRuntime, ranges: str) -> str:
+    inventory = runtime.ports.inventory
     try:
         return " ".join(host.name for host in inventory.select_hosts(ranges))
     except BadRange as why:
@@ -114,11 +114,11 @@ def show_live_progress(*, quiet: bool) -> Iterator[LiveProgressLine]:
 
 
 async def _run_turns(
-    world: DiagnosisRuntime, item: InboxItem, request: DiagnoseRequest, stage: "Stage | None", *, quiet: bool
+    runtime: DiagnosisRuntime, item: InboxItem, request: DiagnoseRequest, stage: "Stage | None", *, quiet: bool
 ) -> tuple[IncidentState, Report, "list[ReplyOutcome]"]:
     """Load LangGraph, the slowest import, only after all refusals."""
     from bot.cli.local_thread import LocalThread, skip_waiting
 
     with show_live_progress(quiet=quiet) as watch:
         wait = partial(stage.wait, MESSAGE_INTERVAL_SECONDS) if stage else skip_waiting
-        return await LocalThread(world, wait, watch).run_conversation(item, request.replies or ())
+        return await LocalThread(runtime, wait, watch).run_conversation(item, request.replies or ())

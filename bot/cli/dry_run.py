@@ -38,10 +38,10 @@ async def run_dry_run_command(settings: Settings, request: DryRunRequest) -> int
         return await preview_remedy(world, remedy, request)
 
 
-async def preview_remedy(world: DiagnosisRuntime, remedy: Remedy, request: DryRunRequest) -> int:
+async def preview_remedy(runtime: DiagnosisRuntime, remedy: Remedy, request: DryRunRequest) -> int:
     """Print the preview; return 0 if all conditions hold. Raises Refusal."""
-    action, seen = await _preview_action(remedy, request, world)
-    gone = await preview_delete(action, world.transport)
+    action, seen = await _preview_action(remedy, request, runtime)
+    gone = await preview_delete(action, runtime.transport)
     if request.as_json:
         print_text(
             json.dumps({"schema": 1, **_build_preview_document(remedy, action, seen), **({"deletes": asdict(gone)} if gone else {})})
@@ -59,21 +59,21 @@ def _get_remedy(name: str) -> Remedy:
     return remedy
 
 
-async def _preview_action(remedy: Remedy, request: DryRunRequest, world: DiagnosisRuntime) -> tuple[Action, Sequence[ConditionResult]]:
-    hosts = world.ports.inventory.hosts
+async def _preview_action(remedy: Remedy, request: DryRunRequest, runtime: DiagnosisRuntime) -> tuple[Action, Sequence[ConditionResult]]:
+    hosts = runtime.ports.inventory.hosts
     target = hosts.get(request.host)
     if target is None:
         raise Refusal(f"{request.host} is not in the inventory", 2)
     try:
         via = find_execution_host(remedy, target, hosts)
-        values = await _collect_arguments(remedy, request, target, world.transport)
-        seen = HostIdentity(await read_boot_id(via.name, world.transport))
+        values = await _collect_arguments(remedy, request, target, runtime.transport)
+        seen = HostIdentity(await read_boot_id(via.name, runtime.transport))
         action = build_action(ActionRequest(remedy.id, values, "dry-run"), target, via, seen, policy="", catalogue=compute_catalogue_hash())
     except BadArgument as why:
         raise Refusal(f"{remedy.id} cannot be tried on {request.host}: {why}", 2) from why
     except Unreachable as why:
         raise Refusal(f"{why.host}: {why.why}") from why
-    return action, await preview_conditions(action, world.transport, controller=target.controller)
+    return action, await preview_conditions(action, runtime.transport, controller=target.controller)
 
 
 async def _collect_arguments(remedy: Remedy, request: DryRunRequest, target: Host, transport: Transport) -> dict[str, str]:

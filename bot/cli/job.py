@@ -28,12 +28,12 @@ ACCOUNTING_TEXTS: Mapping[Accounting, str] = {
 }
 
 
-async def find_slurm_job(world: DiagnosisRuntime, job: str) -> SlurmJob:
+async def find_slurm_job(runtime: DiagnosisRuntime, job: str) -> SlurmJob:
     """Return the job. Raises Refusal."""
-    inventory = world.ports.inventory
+    inventory = runtime.ports.inventory
     if not inventory.slurm:
         raise Refusal("no scheduler can be asked: give a group of the inventory a `controller:`, or its `sources:` a `slurm:`", 2)
-    seen = await SlurmJobFinder(world.transport, inventory).find_job(job)
+    seen = await SlurmJobFinder(runtime.transport, inventory).find_job(job)
     if seen.job is None and seen.unknown:
         rest = f" ({seen.could_not})" if seen.could_not else ""
         raise Refusal(f"job {job}: Slurm has no such job (Invalid job id), {ACCOUNTING_TEXTS[seen.accounting]}{rest}", 1)
@@ -42,12 +42,12 @@ async def find_slurm_job(world: DiagnosisRuntime, job: str) -> SlurmJob:
     return seen.job
 
 
-async def resolve_job_hosts(world: DiagnosisRuntime, job: str) -> str:
+async def resolve_job_hosts(runtime: DiagnosisRuntime, job: str) -> str:
     """Return the hosts as a range. Raises Refusal if none or not in the inventory."""
-    seen = await find_slurm_job(world, job)
+    seen = await find_slurm_job(runtime, job)
     if not seen.hosts:
         raise Refusal(f"job {seen.id} is {seen.state or 'in no known state'} and has no hosts", 1)
-    if strange := list_unknown_hosts(seen, world.ports.inventory):
+    if strange := list_unknown_hosts(seen, runtime.ports.inventory):
         raise Refusal(f"job {seen.id} runs on {fold_host_names(strange)}, which the inventory does not have: add them there first", 2)
     return fold_host_names(seen.hosts)
 
@@ -62,10 +62,10 @@ async def run_job_command(settings: Settings, job: str, inventory: Path | None, 
         return await print_job(world, job, as_json=as_json)
 
 
-async def print_job(world: DiagnosisRuntime, job: str, *, as_json: bool) -> int:
+async def print_job(runtime: DiagnosisRuntime, job: str, *, as_json: bool) -> int:
     """Print a JSON row or a table. Raises Refusal."""
-    seen = await find_slurm_job(world, job)
-    row = _build_job_row(seen, world.ports.inventory)
+    seen = await find_slurm_job(runtime, job)
+    row = _build_job_row(seen, runtime.ports.inventory)
     if as_json:
         print_text(format_json_line({"schema": 1, **row}))
         return 0

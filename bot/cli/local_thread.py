@@ -229,12 +229,12 @@ class LocalThread:
 
     async def _list_new_cards(self) -> tuple[Mapping[str, Any], ...]:
         case = await load_incident_context(self._state, self.world.ports)
-        yard = build_plan_context(case, self.world.ports)
+        plan = build_plan_context(case, self.world.ports)
         asked = [
             row for row in case.remediations if row.is_open and row.waiting_for == "approval" and row.approval not in self._known_cards
         ]
         self._known_cards |= {row.approval for row in asked}
-        actions = [action for row in asked if (action := build_planned_action(row, yard))]
+        actions = [action for row in asked if (action := build_planned_action(row, plan))]
         return tuple(
             {"remedy": one.remedy, "target": one.target, "via": one.via, "args": dict(one.args), "risk": one.risk, "digest": one.digest}
             for one in actions

@@ -37,36 +37,36 @@ async def run_look_command(settings: Settings, request: LookRequest) -> int:
         return await run_checks(world, request)
 
 
-async def run_checks(world: DiagnosisRuntime, request: LookRequest) -> int:
+async def run_checks(runtime: DiagnosisRuntime, request: LookRequest) -> int:
     """Run and print; return 1 if nothing was observed. Raises Refusal."""
-    hosts, checks = _resolve_hosts(world, await _resolve_ranges(world, request.hosts)), _select_checks(world.ports.fleet, request)
+    hosts, checks = _resolve_hosts(runtime, await _resolve_ranges(runtime, request.hosts)), _select_checks(runtime.ports.fleet, request)
     show = (
         _JsonLinesOutput()
         if request.as_json
-        else _ScreenOutput(world, hosts, checks, Heatmap(request.heat, hosts) if request.heat else None)
+        else _ScreenOutput(runtime, hosts, checks, Heatmap(request.heat, hosts) if request.heat else None)
     )
     with show:
-        async for answer in _stream_answers(world, hosts, checks):
+        async for answer in _stream_answers(runtime, hosts, checks):
             show.add_answer(answer)
     if request.out and isinstance(show, _ScreenOutput) and show.heat:
         SafeConsole(stderr=True).print(Text(_write_heatmap(show.heat, request.out)))
     return int(not show.looked)
 
 
-def _write_heatmap(heat: Heatmap, out: Path) -> str:
-    if heat.compute_spread() is None:
-        return f"no heat map: {heat.key} was read nowhere"
-    write_heatmap_image(heat, out)
+def _write_heatmap(heatmap: Heatmap, out: Path) -> str:
+    if heatmap.compute_spread() is None:
+        return f"no heat map: {heatmap.key} was read nowhere"
+    write_heatmap_image(heatmap, out)
     return f"heat map written to {out}"
 
 
-async def _resolve_ranges(world: DiagnosisRuntime, hosts: str) -> str:
-    return await resolve_job_hosts(world, hosts.removeprefix("job:")) if hosts.startswith("job:") else hosts
+async def _resolve_ranges(runtime: DiagnosisRuntime, hosts: str) -> str:
+    return await resolve_job_hosts(runtime, hosts.removeprefix("job:")) if hosts.startswith("job:") else hosts
 
 
-def _resolve_hosts(world: DiagnosisRuntime, ranges: str) -> tuple[str, ...]:
+def _resolve_hosts(runtime: DiagnosisRuntime, ranges: str) -> tuple[str, ...]:
     try:
-        return tuple(host.name for host in world.ports.inventory.select_hosts(ranges))
+        return tuple(host.name for host in runtime.ports.inventory.select_hosts(ranges))
     except BadRange as why:
         raise Refusal(f"{why}; hosts and groups are those of the inventory", 2) from why
 
@@ -91,20 +91,20 @@ def _refuse_exclusive(checks: Sequence[Check], request: LookRequest) -> None:
         raise Refusal(f"{' '.join(exclusive)}: takes whole GPUs away from whoever uses them; say --exclusive to run it on idle hosts", 2)
 
 
-async def _stream_answers(world: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
+async def _stream_answers(runtime: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
     """Yield answers; exclusive checks run last and only on idle GPUs."""
     passive = [check for check in checks if not check.exclusive]
-    async for answer in _stream_passive_answers(world, hosts, passive):
+    async for answer in _stream_passive_answers(runtime, hosts, passive):
         yield answer
     exclusive = [CheckRequest(host, check.id) for check in checks if check.exclusive for host in hosts]
     if exclusive:
-        for answer in (await world.ports.fleet.run_checks("look", exclusive, fresh=True)).answers:
+        for answer in (await runtime.ports.fleet.run_checks("look", exclusive, fresh=True)).answers:
             yield answer
 
 
-async def _stream_passive_answers(world: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
+async def _stream_passive_answers(runtime: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
     asks = [CheckRequest(host, check.id) for host in hosts for check in checks]
-    async with contextlib.aclosing(world.ports.fleet.stream_host_answers("look", asks)) as finished:
+    async with contextlib.aclosing(runtime.ports.fleet.stream_host_answers("look", asks)) as finished:
         async for answers in finished:
             for answer in answers:
                 yield answer
@@ -201,12 +201,12 @@ class _ScreenOutput:
             yield Text(f"no sku in the inventory, compared with each other only: {fold_host_names(strangers)}", style="dim")
 
 
-def _build_expectations(world: DiagnosisRuntime) -> Callable[[str, str, str | None], Value]:
+def _build_expectations(runtime: DiagnosisRuntime) -> Callable[[str, str, str | None], Value]:
     """Return the SKU lookup; hosts without SKU are compared only with each other."""
 
     def expected(host: str, key: str, device: str | None) -> Value:
-        row = world.ports.inventory.hosts.get(host)
-        sku = world.ports.skus.get(row.sku) if row else None
+        row = runtime.ports.inventory.hosts.get(host)
+        sku = runtime.ports.skus.get(row.sku) if row else None
         return sku.get_expected(key, device) if sku else None
 
     return expected

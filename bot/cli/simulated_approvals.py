@@ -308,7 +308,7 @@ def _build_decision_row(number: int, record: ActionRecord) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def open_approval_session(
-    settings: Settings, world: DiagnosisRuntime, stage: "Stage", incident: str, wait: Callable[[], None]
+    settings: Settings, runtime: DiagnosisRuntime, stage: "Stage", incident: str, wait: Callable[[], None]
 ) -> AsyncIterator[ApprovalSession]:
     """Open a thread over a case; its ledger is discarded at the end."""
     people, decided = load_simulated_people(), OpenDecisionLookup()
@@ -316,14 +316,14 @@ async def open_approval_session(
     with tempfile.TemporaryDirectory(prefix="rackmedic-chat-") as folder:
         own = settings.model_copy(update={"data_dir": Path(folder), "accept_forgetful_ledger": True, "approvers": people.may})
         async with contextlib.aclosing(await open_store(None, None)) as store:
-            index = ActionIndex(store.redis, world.ports.clock)
-            ports = replace(world.ports, decisions=decided, treated=index.list_treatments)
-            thread = LocalThread(replace(world, ports=ports), wait, origin=where)
+            index = ActionIndex(store.redis, runtime.ports.clock)
+            ports = replace(runtime.ports, decisions=decided, treated=index.list_treatments)
+            thread = LocalThread(replace(runtime, ports=ports), wait, origin=where)
             inbox, wakeups, cards = InMemoryInbox(where), QueuedWakeups(), TerminalApprovalCards(people.may)
             needs = ActionDependencies(
                 own,
                 store,
-                world.transport,
+                runtime.transport,
                 ports,
                 state_of=thread.get_state,
                 inbox=inbox,

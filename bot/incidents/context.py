@@ -210,11 +210,11 @@ def render_refusal(no: Refusal) -> Card:
     return notes.render_refusal(str(no), no.instead if isinstance(no, policy.ChannelNotServed) else ())
 
 
-def require_approvals(surface: HandlerContext) -> ApprovalServices:
+def require_approvals(handler_context: HandlerContext) -> ApprovalServices:
     """Return the approval services. Raises Refusal where nothing can be approved."""
-    if surface.approvals is None:
+    if handler_context.approvals is None:
         raise Refusal(APPROVALS_NOT_SET_UP)
-    return surface.approvals
+    return handler_context.approvals
 
 
 @asynccontextmanager

@@ -158,13 +158,13 @@ class LessonHandlers:
             log.warning("lessons.not_painted", lesson=lesson, error=str(trouble)[:200])
 
 
-def _require_as_shown(now: Lesson, digest: str) -> Lesson:
+def _require_as_shown(lesson: Lesson, digest: str) -> Lesson:
     """Return the lesson if undecided and unchanged. Raises Refusal."""
-    if now.state != "draft":
-        raise Refusal(f"This lesson is {now.state} already; its card says by whom.")
-    if now.digest != digest:
+    if lesson.state != "draft":
+        raise Refusal(f"This lesson is {lesson.state} already; its card says by whom.")
+    if lesson.digest != digest:
         raise StaleCard
-    return now
+    return lesson
 
 
 def _apply_edit(lesson: Lesson, edit: LessonEdit) -> Lesson:

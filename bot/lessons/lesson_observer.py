@@ -22,11 +22,11 @@ LessonPresenter = Callable[[Lesson], Awaitable[None]]
 class LessonObserver:
     """Publishes, then drafts. An undecided draft follows its incident when that is closed again."""
 
-    def __init__(self, board: ReportPublisher, lessons: LessonStore, draft: LessonDrafter, show: LessonPresenter, clock: Clock) -> None:
-        self._board, self._lessons, self._draft, self._show, self._clock = board, lessons, draft, show, clock
+    def __init__(self, publisher: ReportPublisher, lessons: LessonStore, draft: LessonDrafter, show: LessonPresenter, clock: Clock) -> None:
+        self._board, self._lessons, self._draft, self._show, self._clock = publisher, lessons, draft, show, clock
 
-    async def publish_progress(self, p: Progress) -> None:
-        await self._board.publish_progress(p)
+    async def publish_progress(self, progress: Progress) -> None:
+        await self._board.publish_progress(progress)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         await self._board.publish_report(incident, state, report)
@@ -54,13 +54,13 @@ class LessonObserver:
         return await self._lessons.update_lesson(draft.id, lambda now: _merge_draft(now, draft))
 
 
-def _judge_lesson(now: Lesson, *, incident: str, label: str, today: date, told: bool, fell: list[bool]) -> Lesson:
+def _judge_lesson(lesson: Lesson, *, incident: str, label: str, today: date, told: bool, fell: list[bool]) -> Lesson:
     """Apply the outcome; appends to `fell` whether the state changed."""
-    after = apply_outcome(now, incident, label, today, told=told)
-    fell.append(after.state != now.state)
+    after = apply_outcome(lesson, incident, label, today, told=told)
+    fell.append(after.state != lesson.state)
     return after
 
 
-def _merge_draft(now: Lesson, draft: Lesson) -> Lesson:
+def _merge_draft(lesson: Lesson, draft: Lesson) -> Lesson:
     """Keep an edited draft; replace an unedited one if the cause changed."""
-    return draft if now.state == "draft" and not now.edited and now.label != draft.label else now
+    return draft if lesson.state == "draft" and not lesson.edited and lesson.label != draft.label else lesson

@@ -86,6 +86,6 @@ def _format_people(named: NamedPeople) -> str:
     return ", ".join([*named.users, *(f"the user group {group}" for group in named.groups)])
 
 
-def _format_quota(name: str, share: Quota) -> str:
-    turns = "" if share.turns == 1 else f", {share.turns} turns to one of others"
-    return f"{name}: {share.incidents} incidents at once, {share.mentions_per_hour} mentions an hour{turns}"
+def _format_quota(name: str, quota: Quota) -> str:
+    turns = "" if quota.turns == 1 else f", {quota.turns} turns to one of others"
+    return f"{name}: {quota.incidents} incidents at once, {quota.mentions_per_hour} mentions an hour{turns}"

@@ -86,9 +86,9 @@ class WaitingTenant:
     new: frozenset[str] = frozenset()
 
 
-def find_exceeded_limit(share: Quota, used: QuotaUsage, now: datetime, *, opens: bool) -> ExceededLimit | None:
+def find_exceeded_limit(quota: Quota, used: QuotaUsage, now: datetime, *, opens: bool) -> ExceededLimit | None:
     """Return the exceeded limit, preferably one with a known end, or None. `opens`: the item is a new incident."""
     mentions = sorted(at for at in used.mentions if at > now - HOUR)
-    if len(mentions) >= share.mentions_per_hour:
-        return ExceededLimit(QuotaLimit.MENTIONS, mentions[-share.mentions_per_hour] + HOUR)
-    return ExceededLimit(QuotaLimit.INCIDENTS) if opens and used.incidents >= share.incidents else None
+    if len(mentions) >= quota.mentions_per_hour:
+        return ExceededLimit(QuotaLimit.MENTIONS, mentions[-quota.mentions_per_hour] + HOUR)
+    return ExceededLimit(QuotaLimit.INCIDENTS) if opens and used.incidents >= quota.incidents else None

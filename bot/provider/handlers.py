@@ -115,11 +115,11 @@ class ProviderCards:
             await self.update_card(incident)
 
 
-def _needs_provider(rows: IncidentView, taxonomy: Taxonomy) -> bool:
+def _needs_provider(incident_view: IncidentView, taxonomy: Taxonomy) -> bool:
     """Return True if handed off, or if a cause is not the tenant's to fix."""
-    if rows.ticket is not None and rows.ticket.handed:
+    if incident_view.ticket is not None and incident_view.ticket.handed:
         return True
-    report = rows.report
+    report = incident_view.report
     found = [taxonomy.leaves[row.label] for row in (report.root_causes if report else ()) if row.label in taxonomy.leaves]
     return any(leaf.owner != "customer" for leaf in found)
 
@@ -127,11 +127,11 @@ def _needs_provider(rows: IncidentView, taxonomy: Taxonomy) -> bool:
 class ProviderObserver:
     """Publishes, then updates the provider message."""
 
-    def __init__(self, board: ReportPublisher, cards: ProviderCards) -> None:
-        self._board, self._cards = board, cards
+    def __init__(self, publisher: ReportPublisher, cards: ProviderCards) -> None:
+        self._board, self._cards = publisher, cards
 
-    async def publish_progress(self, p: Progress) -> None:
-        await self._board.publish_progress(p)
+    async def publish_progress(self, progress: Progress) -> None:
+        await self._board.publish_progress(progress)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         await self._board.publish_report(incident, state, report)
@@ -162,13 +162,13 @@ class ProviderHandlers:
                     await self.cards.outbox.drop_draft(pressed.incident)
                 self._spawn_update(pressed.incident)
 
-    async def _authorize_click(self, payload: Payload, pressed: ButtonClick) -> Origin:
+    async def _authorize_click(self, payload: Payload, click: ButtonClick) -> Origin:
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
         await self.surface.admit_user(SlackPlace(team, channel), user, fresh=True)
         async with guard_store():
-            origin = await self.surface.inbox.get_origin(pressed.incident)
+            origin = await self.surface.inbox.get_origin(click.incident)
             known = await self.surface.inbox.find_incident(team, channel, get_thread_ts(payload))
-        if origin is None or known != pressed.incident or origin.channel != channel:
+        if origin is None or known != click.incident or origin.channel != channel:
             raise OldButton
         return origin
 
@@ -194,13 +194,13 @@ class ProviderHandlers:
         await self.cards.outbox.save_draft(incident, made.document.to_canonical_bytes())
         await self.cards.update_card(incident)
 
-    async def _queue_sending(self, pressed: ButtonClick, user: str) -> None:
+    async def _queue_sending(self, click: ButtonClick, user: str) -> None:
         """Queue before the click is acknowledged; `TicketSender` sends."""
         async with guard_store():
-            came = await self.cards.outbox.queue_draft(pressed.incident, pressed.item, user)
+            came = await self.cards.outbox.queue_draft(click.incident, click.item, user)
         if came is ClickResult.OLD:
             raise Refusal(DRAFT_OUTDATED)
-        self._spawn_update(pressed.incident)
+        self._spawn_update(click.incident)
 
     def _spawn_update(self, incident: str) -> None:
         self.surface.tasks.spawn_task("provider_card", self.cards.update_card(incident))

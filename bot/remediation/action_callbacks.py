@@ -41,9 +41,9 @@ class ApproverLookup:
 
     rights: ApprovalRights
 
-    async def __call__(self, seen: ActionRecord) -> frozenset[str]:
+    async def __call__(self, record: ActionRecord) -> frozenset[str]:
         try:
-            return await self.rights.list_record_approvers(seen)
+            return await self.rights.list_record_approvers(record)
         except Refusal as why:
             raise ActionDeferred(str(why)) from why
 

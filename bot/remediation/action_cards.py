@@ -241,10 +241,10 @@ def build_action_cards(
 ) -> Callable[[LedgerReader, ApprovalRights, str], ActionCards]:
     """Return a factory of the cards, for use once the ledger is open."""
 
-    def show(book: LedgerReader, rights: ApprovalRights, warning: str) -> ActionCards:
+    def show(ledger: LedgerReader, rights: ApprovalRights, warning: str) -> ActionCards:
         sources = ApprovalCardSources(
-            record_of=book.get_record,
-            of_incident=book.list_incident_records,
+            record_of=ledger.get_record,
+            of_incident=ledger.list_incident_records,
             origin_of=origin_of,
             bound=channels.build_channel_bindings(ports.inventory.channels),
             group_of=rights.get_mention_group,
@@ -255,10 +255,10 @@ def build_action_cards(
             would_cancel=lambda action: preview_cancel(action, transport),
             node_jobs=lambda action: read_node_jobs(action, ports.inventory, transport),
             known=known,
-            brakes=book.brakes,
+            brakes=ledger.brakes,
             warning=warning,
         )
-        living.set_sources(records_of=book.list_incident_records)
+        living.set_sources(records_of=ledger.list_incident_records)
         return ActionCards(client, cards, people, sources, living)
 
     return show

@@ -69,9 +69,9 @@ class ActionIndex:
         await to_coroutine(self._redis.hset(self._names.shown_news_key(approval), what, said))
         await self._redis.expire(self._names.shown_news_key(approval), SHOWN_NEWS_RETENTION)
 
-    async def record_treatment(self, seen: ActionRecord, since: datetime) -> None:
+    async def record_treatment(self, record: ActionRecord, since: datetime) -> None:
         """Record a working remedy: older log lines of its devices no longer count, in any incident."""
-        action = seen.action
+        action = record.action
         key = self._names.treatments_key(action.target)
         names = sorted({name.rpartition("/")[2] for name in action.devices} | ({action.args["bdf"]} if "bdf" in action.args else set()))
         await to_coroutine(self._redis.hset(key, " ".join(names), since.isoformat()))
@@ -96,13 +96,13 @@ def _parse_treatment(host: str, devices: str, at: str) -> ProvenRemedyRun | None
         return None
 
 
-def is_host_repair(seen: ActionRecord) -> bool:
+def is_host_repair(record: ActionRecord) -> bool:
     """Return whether the action changed the host, worked, and was proved by the kernel log.
 
     A clock step, disk cleanup or service start proves nothing about a GPU that the log reports.
     """
-    remedy = REMEDIES.get(seen.action.remedy)
-    helped = seen.state is State.DONE and seen.outcome in ("passes_now", "cured")
+    remedy = REMEDIES.get(record.action.remedy)
+    helped = record.state is State.DONE and record.outcome in ("passes_now", "cured")
     return helped and remedy is not None and remedy.at == "target" and not remedy.then and KERNEL_LOG_CHECK_ID in remedy.proof
 
 

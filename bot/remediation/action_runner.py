@@ -152,29 +152,29 @@ class ActionRunner:
             await self.threads.prune_thread(approval, THREAD_RETENTION)
         await self.index.finish_check(approval, mark, at)
 
-    async def _advance_record(self, seen: ActionRecord) -> "tuple[ActionRecord, ActionProgress, str]":
+    async def _advance_record(self, record: ActionRecord) -> "tuple[ActionRecord, ActionProgress, str]":
         """Return the advanced record, its graph progress, and why it waits."""
         now = self.clock.now()
-        due = seen.get_due_time()
-        if seen.state in OPEN_STATES and due is not None and now > due:
+        due = record.get_due_time()
+        if record.state in OPEN_STATES and due is not None and now > due:
             with suppress(Refused):
-                await self.ledger.end_action(seen.approval, Transition.EXPIRE, "rackmedic", _get_expiry_reason(seen))
-            seen = await self.ledger.get_record(seen.approval)
-        if seen.state is State.PENDING:
-            await self.threads.ensure_waiting(seen)
-            return seen, {}, ""
-        if seen.state is State.EXECUTING and seen.beat_until is not None and now <= seen.beat_until:
-            return seen, {}, ""
-        progress, held = await self._advance_thread(seen)
-        return await self.ledger.get_record(seen.approval), progress, held
+                await self.ledger.end_action(record.approval, Transition.EXPIRE, "rackmedic", _get_expiry_reason(record))
+            record = await self.ledger.get_record(record.approval)
+        if record.state is State.PENDING:
+            await self.threads.ensure_waiting(record)
+            return record, {}, ""
+        if record.state is State.EXECUTING and record.beat_until is not None and now <= record.beat_until:
+            return record, {}, ""
+        progress, held = await self._advance_thread(record)
+        return await self.ledger.get_record(record.approval), progress, held
 
-    async def _advance_thread(self, seen: ActionRecord) -> "tuple[ActionProgress, str]":
+    async def _advance_thread(self, record: ActionRecord) -> "tuple[ActionProgress, str]":
         """Resume the graph. The claim may supersede other actions: check them now, or later if this worker dies."""
-        needless = await self.ledger.list_covered(seen) if seen.state is State.APPROVED else []
+        needless = await self.ledger.list_covered(record) if record.state is State.APPROVED else []
         for name in needless:
             await self.index.schedule_check(name, self.clock.now() + CARD_RETRY_INTERVAL)
         try:
-            return await self.threads.resume_action(seen), ""
+            return await self.threads.resume_action(record), ""
         except ActionDeferred as why:
             log.info("action.not_now", why=str(why))
             return {}, str(why)
@@ -184,26 +184,26 @@ class ActionRunner:
             for name in needless:
                 await self.index.schedule_check(name)
 
-    async def _deliver_result(self, seen: ActionRecord, progress: "ActionProgress") -> None:
-        key = f"action:{seen.approval}:{seen.state.value}"
-        who = await self.name_of(seen.ended_by) if seen.state in (State.DENIED, State.REVOKED) and seen.ended_by else ""
-        by = await self._format_approver_names(seen) if seen.action.remedy == DRAIN_REMEDY_ID else ""
-        result = build_result_event(seen, progress, self.clock.now(), who) | {"by": by}
-        if is_host_repair(seen):
-            await self.index.record_treatment(seen, datetime.fromisoformat(result["since"]))
-        if await self.deliver.send_event(seen.action.incident, key, result):
-            log.info("action.result", state=seen.state.value, outcome=seen.outcome, says=seen.says)
+    async def _deliver_result(self, record: ActionRecord, progress: "ActionProgress") -> None:
+        key = f"action:{record.approval}:{record.state.value}"
+        who = await self.name_of(record.ended_by) if record.state in (State.DENIED, State.REVOKED) and record.ended_by else ""
+        by = await self._format_approver_names(record) if record.action.remedy == DRAIN_REMEDY_ID else ""
+        result = build_result_event(record, progress, self.clock.now(), who) | {"by": by}
+        if is_host_repair(record):
+            await self.index.record_treatment(record, datetime.fromisoformat(result["since"]))
+        if await self.deliver.send_event(record.action.incident, key, result):
+            log.info("action.result", state=record.state.value, outcome=record.outcome, says=record.says)
 
-    async def _format_approver_names(self, seen: ActionRecord) -> str:
-        voters = [vote.voter for vote in seen.votes if vote.verdict == "approve"]
+    async def _format_approver_names(self, record: ActionRecord) -> str:
+        voters = [vote.voter for vote in record.votes if vote.verdict == "approve"]
         return " and ".join([await self.name_of(voter) for voter in voters])
 
-    async def _update_cards(self, seen: ActionRecord, held: str) -> bool:
+    async def _update_cards(self, record: ActionRecord, held: str) -> bool:
         """Return whether everything was shown."""
         try:
-            for what, said, show in await self._list_card_updates(seen, held):
+            for what, said, show in await self._list_card_updates(record, held):
                 await show()
-                await self.index.record_shown_news(seen.approval, what, said)
+                await self.index.record_shown_news(record.approval, what, said)
         except RedisError:
             raise
         except Exception as why:
@@ -211,74 +211,74 @@ class ActionRunner:
             return False
         return True
 
-    async def _list_card_updates(self, seen: ActionRecord, held: str) -> list[tuple[str, str, Callable[[], Awaitable[None]]]]:
+    async def _list_card_updates(self, record: ActionRecord, held: str) -> list[tuple[str, str, Callable[[], Awaitable[None]]]]:
         """Return the updates not shown yet, in order: kind, text, publisher."""
-        told = await self.index.get_shown_news(seen.approval)
-        state = await self.state_of(seen.action.incident)
-        over = seen.state not in OPEN_STATES and seen.state is not State.EXECUTING
-        queued = find_queue_note(await self.index.get_shown_news(seen.action.incident), seen.action.proves, [seen.approval])
-        looks, carded, now = f"{seen.state.value} {len(seen.votes)} {seen.outcome}{queued}", "card" in told, self.clock.now()
+        told = await self.index.get_shown_news(record.approval)
+        state = await self.state_of(record.action.incident)
+        over = record.state not in OPEN_STATES and record.state is not State.EXECUTING
+        queued = find_queue_note(await self.index.get_shown_news(record.action.incident), record.action.proves, [record.approval])
+        looks, carded, now = f"{record.state.value} {len(record.votes)} {record.outcome}{queued}", "card" in told, self.clock.now()
         known = told.get("changed", told.get("card"))
-        reminds = now >= get_reminder_time(seen) and not IncidentView(state).is_muted(now)
+        reminds = now >= get_reminder_time(record) and not IncidentView(state).is_muted(now)
         rows: list[tuple[str, str, bool, Callable[[], Awaitable[None]]]] = [
-            ("card", looks, seen.state in OPEN_STATES and not carded, lambda: self.show.post_approval_card(seen, state)),
-            ("changed", looks, carded and known != looks, lambda: self.show.update_card(seen)),
-            ("held", held, bool(held), lambda: self.show.show_wait_reason(seen, held)),
-            ("remind", "done", reminds and can_still_be_decided(seen, now), lambda: self.show.post_reminder(seen)),
-            ("outcome", f"{seen.state.value} {seen.outcome}", over, lambda: self.show.post_outcome(seen)),
+            ("card", looks, record.state in OPEN_STATES and not carded, lambda: self.show.post_approval_card(record, state)),
+            ("changed", looks, carded and known != looks, lambda: self.show.update_card(record)),
+            ("held", held, bool(held), lambda: self.show.show_wait_reason(record, held)),
+            ("remind", "done", reminds and can_still_be_decided(record, now), lambda: self.show.post_reminder(record)),
+            ("outcome", f"{record.state.value} {record.outcome}", over, lambda: self.show.post_outcome(record)),
         ]
         return [(what, said, show) for what, said, wanted, show in rows if wanted and told.get(what) != said]
 
-    def _get_next_check_time(self, seen: ActionRecord, shown: bool, quiet: datetime | None) -> datetime | None:
+    def _get_next_check_time(self, record: ActionRecord, shown: bool, quiet: datetime | None) -> datetime | None:
         """Return the next check, or None. No reminder is due before `quiet`."""
         now = self.clock.now()
         times = [] if shown else [now + CARD_RETRY_INTERVAL]
-        match seen.state:
+        match record.state:
             case State.PENDING:
-                reminder, over = max(filter(None, (get_reminder_time(seen), quiet))), seen.decide_by + timedelta(seconds=1)
+                reminder, over = max(filter(None, (get_reminder_time(record), quiet))), record.decide_by + timedelta(seconds=1)
                 times.append(reminder if now < reminder < over else over)
             case State.APPROVED:
                 times.append(now + RETRY_INTERVAL)
             case State.EXECUTING:
-                times.append((seen.beat_until or now) + timedelta(seconds=1))
+                times.append((record.beat_until or now) + timedelta(seconds=1))
         return min(times, default=None)
 
 
-def get_reminder_time(seen: ActionRecord) -> datetime:
-    return seen.decide_by - min(REMIND_BEFORE, (seen.decide_by - seen.proposed_at) / 3)
+def get_reminder_time(record: ActionRecord) -> datetime:
+    return record.decide_by - min(REMIND_BEFORE, (record.decide_by - record.proposed_at) / 3)
 
 
-def build_result_event(seen: ActionRecord, progress: "ActionProgress", now: datetime, who: str = "") -> dict[str, Any]:
+def build_result_event(record: ActionRecord, progress: "ActionProgress", now: datetime, who: str = "") -> dict[str, Any]:
     """Return the event of an ended or unknown action; `who` is the name of the person who ended it."""
-    began = seen.state in (State.DONE, State.FAILED, State.UNKNOWN)
+    began = record.state in (State.DONE, State.FAILED, State.UNKNOWN)
     return {
-        "event": seen.state.value,
-        "approval": seen.approval,
-        "remedy": seen.action.remedy,
-        "outcome": seen.outcome if began else _get_supersede_reason(seen, progress),
-        "says": _format_result_text(seen, progress, who),
-        "ran": has_started(seen) or seen.state is State.UNKNOWN,
-        "since": (progress.get("since") or estimate_claim_time(seen, now).isoformat())
-        if has_started(seen) or seen.state is State.UNKNOWN
+        "event": record.state.value,
+        "approval": record.approval,
+        "remedy": record.action.remedy,
+        "outcome": record.outcome if began else _get_supersede_reason(record, progress),
+        "says": _format_result_text(record, progress, who),
+        "ran": has_started(record) or record.state is State.UNKNOWN,
+        "since": (progress.get("since") or estimate_claim_time(record, now).isoformat())
+        if has_started(record) or record.state is State.UNKNOWN
         else "",
         "facts": progress.get("facts", ""),
-        "replaced_by": seen.replaced_by,
+        "replaced_by": record.replaced_by,
     }
 
 
-def _format_result_text(seen: ActionRecord, progress: "ActionProgress", who: str) -> str:
-    words = progress.get("says") if seen.state is State.DONE else ""
-    return f"{words or seen.says}{f' ({who})' if who else ''}"
+def _format_result_text(record: ActionRecord, progress: "ActionProgress", who: str) -> str:
+    words = progress.get("says") if record.state is State.DONE else ""
+    return f"{words or record.says}{f' ({who})' if who else ''}"
 
 
-def _get_supersede_reason(seen: ActionRecord, progress: "ActionProgress") -> str:
-    if seen.state is not State.SUPERSEDED:
+def _get_supersede_reason(record: ActionRecord, progress: "ActionProgress") -> str:
+    if record.state is not State.SUPERSEDED:
         return ""
-    return "covered" if seen.covered_by else progress.get("why", "")
+    return "covered" if record.covered_by else progress.get("why", "")
 
 
-def _get_expiry_reason(seen: ActionRecord) -> str:
-    return "nobody decided in time" if seen.state is State.PENDING else "approved, but it could not start in time"
+def _get_expiry_reason(record: ActionRecord) -> str:
+    return "nobody decided in time" if record.state is State.PENDING else "approved, but it could not start in time"
 
 
 async def _release_lease(lease: Lease) -> None:

@@ -56,82 +56,82 @@ class ApprovalClick:
 
 
 @asynccontextmanager
-async def repaint_after(on: ApprovalClick) -> AsyncIterator[None]:
+async def repaint_after(click: ApprovalClick) -> AsyncIterator[None]:
     """Update the card in any case: a click that changed nothing came from an outdated card."""
     try:
         yield
     finally:
-        _spawn_repaint(on)
+        _spawn_repaint(click)
 
 
-def _spawn_repaint(on: ApprovalClick) -> None:
-    on.surface.tasks.spawn_task("approval_card", update_card_with_retries(require_approvals(on.surface).cards, on.record))
+def _spawn_repaint(click: ApprovalClick) -> None:
+    click.surface.tasks.spawn_task("approval_card", update_card_with_retries(require_approvals(click.surface).cards, click.record))
 
 
-async def run_decision(on: ApprovalClick, work: Awaitable[object]) -> None:
+async def run_decision(click: ApprovalClick, work: Awaitable[object]) -> None:
     """Wait as long as Slack waits. A longer decision continues in the background and reports refusals."""
-    task = asyncio.ensure_future(_await_decision(on, work))
-    await asyncio.wait({task}, timeout=on.surface.patience)
+    task = asyncio.ensure_future(_await_decision(click, work))
+    await asyncio.wait({task}, timeout=click.surface.patience)
     if task.done():
         task.result()
     else:
-        on.surface.tasks.spawn_task("told", post_ephemeral(on, notes.render_in_progress(DECISION_PENDING)))
-        on.surface.tasks.spawn_task("decision", _finish_in_background(on, task))
+        click.surface.tasks.spawn_task("told", post_ephemeral(click, notes.render_in_progress(DECISION_PENDING)))
+        click.surface.tasks.spawn_task("decision", _finish_in_background(click, task))
 
 
-async def _await_decision(on: ApprovalClick, work: Awaitable[object]) -> None:
+async def _await_decision(click: ApprovalClick, work: Awaitable[object]) -> None:
     async with guard_store(DECISION_TIMEOUT_SECONDS), translate_ledger_errors():
         try:
             await work
         except NotAnApprover as no:
-            raise await build_not_approver_error(on) from no
+            raise await build_not_approver_error(click) from no
 
 
-async def build_not_approver_error(on: ApprovalClick) -> NotAnApprover:
+async def build_not_approver_error(click: ApprovalClick) -> NotAnApprover:
     """Name the approvers without mentioning them."""
-    users = sorted(who.partition(":")[2] for who in on.record.terms.approvers - {str(on.voter)})
-    names = [await on.surface.people.get_name(user) for user in users[:MAX_NAMED_APPROVERS]]
+    users = sorted(who.partition(":")[2] for who in click.record.terms.approvers - {str(click.voter)})
+    names = [await click.surface.people.get_name(user) for user in users[:MAX_NAMED_APPROVERS]]
     rest = [f"{len(users) - MAX_NAMED_APPROVERS} more"] if len(users) > MAX_NAMED_APPROVERS else []
     may = f" Those who may: {', '.join(names + rest)}." if names else ""
     return NotAnApprover(f"{NotAnApprover.__doc__}{may}")
 
 
-async def _finish_in_background(on: ApprovalClick, task: Awaitable[None]) -> None:
+async def _finish_in_background(click: ApprovalClick, task: Awaitable[None]) -> None:
     try:
         await task
     except (Refusal, BadForm) as no:
-        await post_ephemeral(on, notes.render_refusal(str(no)))
+        await post_ephemeral(click, notes.render_refusal(str(no)))
     except StoreUnreachable:
-        await post_ephemeral(on, notes.render_not_stored(will_retry=False))
+        await post_ephemeral(click, notes.render_not_stored(will_retry=False))
     except Exception:
         reference = secrets.token_hex(4)
-        log.exception("clicker.bug", reference=reference, approval=on.record.approval)
-        await post_ephemeral(on, notes.render_internal_error(reference, notes.DECISION_ERROR_TEXT))
+        log.exception("clicker.bug", reference=reference, approval=click.record.approval)
+        await post_ephemeral(click, notes.render_internal_error(reference, notes.DECISION_ERROR_TEXT))
     finally:
-        _spawn_repaint(on)
+        _spawn_repaint(click)
 
 
-async def post_ephemeral(on: ApprovalClick, card: Card) -> None:
-    await on.surface.client.chat_postEphemeral(
-        channel=on.origin.channel, user=on.voter.user, thread_ts=on.origin.thread_ts, **build_message_args(card)
+async def post_ephemeral(click: ApprovalClick, card: Card) -> None:
+    await click.surface.client.chat_postEphemeral(
+        channel=click.origin.channel, user=click.voter.user, thread_ts=click.origin.thread_ts, **build_message_args(card)
     )
 
 
-async def load_approval_click(surface: HandlerContext, payload: Payload, name: str) -> ApprovalClick:
+async def load_approval_click(handler_context: HandlerContext, payload: Payload, name: str) -> ApprovalClick:
     """Load the record and its thread. A form has no channel; it counts in that thread."""
-    approvals, voter = require_approvals(surface), parse_voter(payload)
+    approvals, voter = require_approvals(handler_context), parse_voter(payload)
     async with guard_store(), translate_ledger_errors():
         record = await approvals.book.get_record(name)
-        origin = await surface.inbox.get_origin(record.action.incident)
+        origin = await handler_context.inbox.get_origin(record.action.incident)
     if origin is None or origin.kind != "slack":
         raise StaleCard
-    return ApprovalClick(surface, approvals.decisions, record, origin, voter, payload)
+    return ApprovalClick(handler_context, approvals.decisions, record, origin, voter, payload)
 
 
-async def admit_voter(on: ApprovalClick) -> None:
-    if on.voter.team != on.origin.team:
+async def admit_voter(click: ApprovalClick) -> None:
+    if click.voter.team != click.origin.team:
         raise channels.NotAllowed(channels.NOT_FULL_MEMBER_TEXT)
-    await on.surface.admit_user(SlackPlace(on.voter.team, on.origin.channel), on.voter.user, fresh=True)
+    await click.surface.admit_user(SlackPlace(click.voter.team, click.origin.channel), click.voter.user, fresh=True)
 
 
 def parse_voter(payload: Payload) -> Voter:

@@ -30,22 +30,24 @@ from tools.remedies.remedy import BadArgument
 REVOKED_FROM_CARD = "taken back from its card"
 
 
-async def handle_click(surface: HandlerContext, payload: Payload) -> None:
+async def handle_click(handler_context: HandlerContext, payload: Payload) -> None:
     """Handle a button. Raise a Refusal that says why nothing changed."""
     click = approval.parse_card_click(payload)
-    on = await load_approval_click(surface, payload, click.approval)
+    on = await load_approval_click(handler_context, payload, click.approval)
     if (str((payload.get("channel") or {}).get("id", "")), _get_thread_ts(payload)) != (on.origin.channel, on.origin.thread_ts):
         raise StaleCard
     async with repaint_after(on):
         await admit_voter(on)
-        await surface.require_permission(f"button.{payload['actions'][0]['action_id']}", on.voter.user, on.origin.channel, on.origin)
+        await handler_context.require_permission(
+            f"button.{payload['actions'][0]['action_id']}", on.voter.user, on.origin.channel, on.origin
+        )
         await _CLICK_HANDLERS[click.does](on, click)
 
 
-async def handle_reject_form(surface: HandlerContext, payload: Payload) -> None:
+async def handle_reject_form(handler_context: HandlerContext, payload: Payload) -> None:
     """Handle the reject form. Raise BadForm for correctable errors."""
     rejection = reject_modal.parse_reject_form(payload)
-    on = await load_approval_click(surface, payload, rejection.approval)
+    on = await load_approval_click(handler_context, payload, rejection.approval)
     delivery = f"view.{payload['view']['id']}.{on.voter}"
     async with repaint_after(on):
         await admit_voter(on)
@@ -55,23 +57,23 @@ async def handle_reject_form(surface: HandlerContext, payload: Payload) -> None:
         )
 
 
-async def handle_edit_form(surface: HandlerContext, payload: Payload) -> None:
+async def handle_edit_form(handler_context: HandlerContext, payload: Payload) -> None:
     """Handle the edit form. Raise BadForm with an error for each wrong field."""
     asked = edit_modal.parse_edit_form(payload)
-    on = await load_approval_click(surface, payload, asked.approval)
+    on = await load_approval_click(handler_context, payload, asked.approval)
     async with repaint_after(on):
         await admit_voter(on)
-        await surface.require_permission(f"form.{edit_modal.CALLBACK_ID}", on.voter.user, on.origin.channel, on.origin)
+        await handler_context.require_permission(f"form.{edit_modal.CALLBACK_ID}", on.voter.user, on.origin.channel, on.origin)
         _require_same_digest(on.record, asked.digest)
         args = edit_modal.validate_edit(asked, on.record.action)
         await run_decision(on, _apply_edit(on, asked.digest, args))
 
 
-async def _apply_edit(on: ApprovalClick, digest: str, args: Mapping[str, str]) -> None:
+async def _apply_edit(click: ApprovalClick, digest: str, args: Mapping[str, str]) -> None:
     try:
-        await on.decisions.edit_action(on.record.approval, digest, str(on.voter), args)
+        await click.decisions.edit_action(click.record.approval, digest, str(click.voter), args)
     except BadArgument as wrong:
-        raise edit_modal.build_edit_error(on.record.action, str(wrong)) from wrong
+        raise edit_modal.build_edit_error(click.record.action, str(wrong)) from wrong
 
 
 def _get_thread_ts(payload: Payload) -> str:

@@ -50,7 +50,7 @@ class ApprovalDecisions:
     def __init__(
         self,
         ledger: Ledger,
-        tender: RemediationReconciler,
+        reconciler: RemediationReconciler,
         index: ActionIndex,
         rights: ApprovalRights,
         deliver: EventDelivery,
@@ -59,7 +59,7 @@ class ApprovalDecisions:
         state_of: IncidentStateLoader,
         wake: Callable[[str], Awaitable[None]],
     ) -> None:
-        self._ledger, self._tender, self._index, self._rights = ledger, tender, index, rights
+        self._ledger, self._tender, self._index, self._rights = ledger, reconciler, index, rights
         self._deliver, self._transport, self._facts_of, self._state_of, self._wake = deliver, transport, facts_of, state_of, wake
 
     async def cast_vote(
@@ -108,33 +108,33 @@ class ApprovalDecisions:
         await self._rights.require_full_member(asker)
         if seen.state not in (State.EXPIRED, State.SUPERSEDED, State.DENIED, State.REVOKED):
             raise NotOpen(f"{NotOpen.__doc__} It is {seen.state}.")
-        ladder = await self._find_remediation(seen)
-        if ladder.approval != approval:
-            return await self._propose_step(seen.action.incident, ladder)
-        again = ladder.model_copy(update={"attempt": ladder.attempt + 1})
+        remediation = await self._find_remediation(seen)
+        if remediation.approval != approval:
+            return await self._propose_step(seen.action.incident, remediation)
+        again = remediation.model_copy(update={"attempt": remediation.attempt + 1})
         again = again.model_copy(update={"approval": build_approval_id(seen.action.incident, again)})
         found = await self._propose_step(seen.action.incident, again)
         await self._deliver.send_event(
-            seen.action.incident, f"again:{approval}", {"event": "again", "approval": approval, "ladder": ladder.id}
+            seen.action.incident, f"again:{approval}", {"event": "again", "approval": approval, "ladder": remediation.id}
         )
         return found
 
-    async def propose_return(self, incident: str, ladder: str, asker: str) -> ActionRecord:
+    async def propose_return(self, incident: str, remediation: str, asker: str) -> ActionRecord:
         """Propose to return a drained node, even of a closed incident. Idempotent. Raise CannotPropose."""
         await self._rights.require_full_member(asker)
-        ladders = IncidentView(await self._state_of(incident)).remediations
-        held = next((row for row in ladders if row.id == ladder), None)
+        remediations = IncidentView(await self._state_of(incident)).remediations
+        held = next((row for row in remediations if row.id == remediation), None)
         if held is None:
             raise CannotPropose("That node is not held by this incident.")
-        if why := get_return_blocker(held, ladders):
+        if why := get_return_blocker(held, remediations):
             raise CannotPropose(f"{held.target} is not returned: {why}.")
         if back := await self._tender.find_returned_node(incident, held):
             raise CannotPropose(f"{back}: I hold it no more.")
         again = propose_return(incident, held)
-        for row in list_unresolved_on_host(held, ladders):
+        for row in list_unresolved_on_host(held, remediations):
             await self._require_fault_gone(incident, row)
         found = await self._propose_step(incident, again)
-        await self._deliver.send_event(incident, f"return:{again.approval}", {"event": RETURN_EVENT, "ladder": ladder})
+        await self._deliver.send_event(incident, f"return:{again.approval}", {"event": RETURN_EVENT, "ladder": remediation})
         return found
 
     async def release_next_wave(self, approval: str, digest: str, human: str) -> ActionRecord:
@@ -144,8 +144,8 @@ class ApprovalDecisions:
         await self._rights.require_full_member(human)
         if human not in await self._rights.list_record_approvers(seen):
             raise NotAnApprover(NotAnApprover.__doc__)
-        ladders = IncidentView(await self._state_of(incident)).remediations
-        await self._tender.wave_scheduler.release_next_wave(incident, seen.action.proves, ladders, human)
+        remediations = IncidentView(await self._state_of(incident)).remediations
+        await self._tender.wave_scheduler.release_next_wave(incident, seen.action.proves, remediations, human)
         await self._index.schedule_check(incident)
         await self._wake(incident)
         return seen
@@ -194,45 +194,49 @@ class ApprovalDecisions:
             raise WrongDigest(WrongDigest.__doc__)
         return seen
 
-    async def _find_remediation(self, seen: ActionRecord) -> Remediation:
+    async def _find_remediation(self, record: ActionRecord) -> Remediation:
         """Return the remediation that this action is or was a step of."""
-        rows = IncidentView(await self._state_of(seen.action.incident))
-        if rows.lifecycle == "closed" and not any(row.approval == seen.approval and row.drained for row in rows.remediations):
+        rows = IncidentView(await self._state_of(record.action.incident))
+        if rows.lifecycle == "closed" and not any(row.approval == record.approval and row.drained for row in rows.remediations):
             raise CannotPropose("The incident is closed. Mention me again if the fault is back.")
         for row in rows.remediations:
-            same = (row.label, row.target) == (seen.action.proves, seen.action.target)
-            if row.approval == seen.approval or (same and row.current_step is not None and row.current_step.remedy == seen.action.remedy):
+            same = (row.label, row.target) == (record.action.proves, record.action.target)
+            if row.approval == record.approval or (
+                same and row.current_step is not None and row.current_step.remedy == record.action.remedy
+            ):
                 return row
         raise CannotPropose("This step is not wanted any more. Say `status` in the thread to see where the fix stands.")
 
-    async def _replace_action(self, seen: ActionRecord, rung: RemediationStep, by: str, says: str) -> ActionRecord:
+    async def _replace_action(self, record: ActionRecord, step: RemediationStep, by: str, says: str) -> ActionRecord:
         """Propose a replacement; `by` counts as its requester."""
-        asked = ",".join(sorted(list_requesters(seen.action) | {by}))
-        ladder = Remediation(id="edit", label=seen.action.proves, target=seen.action.target, rungs=(rung,), fault=seen.action.fault)
-        ladder = ladder.model_copy(update={"approval": new_approval_id()})
-        found = await self._propose_step(seen.action.incident, ladder, requested_by=asked)
+        asked = ",".join(sorted(list_requesters(record.action) | {by}))
+        remediation = Remediation(
+            id="edit", label=record.action.proves, target=record.action.target, rungs=(step,), fault=record.action.fault
+        )
+        remediation = remediation.model_copy(update={"approval": new_approval_id()})
+        found = await self._propose_step(record.action.incident, remediation, requested_by=asked)
         try:
             says = f"{says}: {found.approval}"
-            await self._ledger.end_action(seen.approval, Transition.SUPERSEDE, by, says, replaced_by=found.approval)
+            await self._ledger.end_action(record.approval, Transition.SUPERSEDE, by, says, replaced_by=found.approval)
         except NotOpen:
             await self._ledger.end_action(found.approval, Transition.SUPERSEDE, "rackmedic", "the action that was edited had begun already")
             raise
-        await self._wake(seen.approval)
+        await self._wake(record.approval)
         return found
 
-    async def _require_fault_gone(self, incident: str, ladder: Remediation) -> None:
+    async def _require_fault_gone(self, incident: str, remediation: Remediation) -> None:
         try:
-            await self._tender.require_fault_gone(incident, ladder)
+            await self._tender.require_fault_gone(incident, remediation)
         except ProposalDeferred as why:
             raise CannotPropose(f"{CANNOT_PROPOSE_TEXT}: {why}.") from why
 
-    async def _propose_step(self, incident: str, ladder: Remediation, *, requested_by: str = "") -> ActionRecord:
+    async def _propose_step(self, incident: str, remediation: Remediation, *, requested_by: str = "") -> ActionRecord:
         try:
-            return await self._ledger.get_record(ladder.approval)
+            return await self._ledger.get_record(remediation.approval)
         except NotFound:
             pass
         try:
-            found = await self._tender.create_proposal(incident, ladder, requested_by=requested_by, ahead=True)
+            found = await self._tender.create_proposal(incident, remediation, requested_by=requested_by, ahead=True)
         except ProposalDeferred as why:
             raise CannotPropose(f"{CANNOT_PROPOSE_TEXT}: {why}.") from why
         await self._wake(found.approval)
@@ -249,10 +253,10 @@ class ApprovalServices:
     always: frozenset[str] = frozenset()  # User ids from the settings that may approve in every channel.
 
 
-def _require_host_agreement(said: KitAnswer, ran: bool) -> None:
-    if said.word == "running":
+def _require_host_agreement(answer: KitAnswer, ran: bool) -> None:
+    if answer.word == "running":
         raise HostRecordContradiction("The host says that it still runs. Wait until it has ended.")
-    if said.word in ("done", "lost") and not ran:
+    if answer.word in ("done", "lost") and not ran:
         raise HostRecordContradiction("The host's own record says that it ran. Say that it ran, or mend the host's record first.")
-    if said.word in ("never", "refused") and ran:
+    if answer.word in ("never", "refused") and ran:
         raise HostRecordContradiction("The host's own record says that it never ran. Say that it did not run.")

@@ -25,9 +25,9 @@ from tools.ledger.states import State
 IN_SERVICE_STATES = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved", "schedulable"})
 
 
-def is_resting_drained(ladder: Remediation) -> bool:
+def is_resting_drained(remediation: Remediation) -> bool:
     """Return whether the node is drained and no step but its return is left to run."""
-    return ladder.drained and (not ladder.is_open or is_returning(ladder))
+    return remediation.drained and (not remediation.is_open or is_returning(remediation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +40,28 @@ class DrainedNodeMonitor:
     clock: Clock
 
     async def check_drained_nodes(
-        self, incident: str, state: IncidentState, ladders: Sequence[Remediation], records: Iterable[ActionRecord]
+        self, incident: str, state: IncidentState, remediations: Sequence[Remediation], records: Iterable[ActionRecord]
     ) -> None:
         """Check each resting drained node, except one that RackMedic itself returns."""
         known = list(records)
-        for ladder in ladders:
-            if is_resting_drained(ladder) and not any(_is_return_action(row, ladder, self.clock) for row in known):
-                await self.check_drained_node(incident, state, ladder)
+        for remediation in remediations:
+            if is_resting_drained(remediation) and not any(_is_return_action(row, remediation, self.clock) for row in known):
+                await self.check_drained_node(incident, state, remediation)
 
-    async def check_drained_node(self, incident: str, state: IncidentState, ladder: Remediation) -> str:
+    async def check_drained_node(self, incident: str, state: IncidentState, remediation: Remediation) -> str:
         """Return the text that says the node is in service, or an empty string."""
-        states = await self._get_scheduler_states(ladder.target)
+        states = await self._get_scheduler_states(remediation.target)
         if states is None:
-            if ladder.unasked is None:
-                await self._send_observation(incident, state, ladder, SCHEDULER_UNOBSERVED_EVENT)
+            if remediation.unasked is None:
+                await self._send_observation(incident, state, remediation, SCHEDULER_UNOBSERVED_EVENT)
         elif states and states <= IN_SERVICE_STATES:
             word = "+".join(sorted(states))
-            await self.ledger.record_seen_in_service(incident, ladder.target, word)
-            says = f"{ladder.target} is back in service since {self.clock.now():%Y-%m-%d %H:%M} UTC at the latest, not by us ({word})"
-            await self._send_observation(incident, state, ladder, IN_SERVICE_EVENT, says=says)
+            await self.ledger.record_seen_in_service(incident, remediation.target, word)
+            says = f"{remediation.target} is back in service since {self.clock.now():%Y-%m-%d %H:%M} UTC at the latest, not by us ({word})"
+            await self._send_observation(incident, state, remediation, IN_SERVICE_EVENT, says=says)
             return says
-        elif ladder.unasked is not None:
-            await self._send_observation(incident, state, ladder, SCHEDULER_OBSERVED_EVENT)
+        elif remediation.unasked is not None:
+            await self._send_observation(incident, state, remediation, SCHEDULER_OBSERVED_EVENT)
         return ""
 
     async def _get_scheduler_states(self, name: str) -> frozenset[str] | None:
@@ -72,11 +72,11 @@ class DrainedNodeMonitor:
         seen = await read_drain_status(host, self.proposer.transport)
         return None if seen.ok is None else frozenset(seen.saw.lower().split())
 
-    async def _send_observation(self, incident: str, state: IncidentState, ladder: Remediation, event: str, **more: Any) -> None:
+    async def _send_observation(self, incident: str, state: IncidentState, remediation: Remediation, event: str, **more: Any) -> None:
         """Send the event at most once a turn."""
-        key = f"hold:{ladder.id}:{event}:{state.get('turns', 0)}"
+        key = f"hold:{remediation.id}:{event}:{state.get('turns', 0)}"
         at = self.clock.now().isoformat()
-        await self.deliver.send_event(incident, key, {"event": event, "ladder": ladder.id, "seen": at, **more})
+        await self.deliver.send_event(incident, key, {"event": event, "ladder": remediation.id, "seen": at, **more})
 
 
 def get_in_service_state(seen: ConditionResult) -> str:
@@ -85,10 +85,10 @@ def get_in_service_state(seen: ConditionResult) -> str:
     return "+".join(sorted(states)) if states and states <= IN_SERVICE_STATES else ""
 
 
-def _is_return_action(record: ActionRecord, ladder: Remediation, clock: Clock) -> bool:
+def _is_return_action(record: ActionRecord, remediation: Remediation, clock: Clock) -> bool:
     """Return whether a RackMedic action returns the node now, or has since it was drained."""
-    if record.action.remedy != "resume_node" or record.action.target != ladder.target:
+    if record.action.remedy != "resume_node" or record.action.target != remediation.target:
         return False
     if record.state is State.EXECUTING or record.state is State.UNKNOWN:
         return True
-    return has_started(record) and (ladder.drained_at is None or estimate_claim_time(record, clock.now()) > ladder.drained_at)
+    return has_started(record) and (remediation.drained_at is None or estimate_claim_time(record, clock.now()) > remediation.drained_at)

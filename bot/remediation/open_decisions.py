@@ -30,17 +30,17 @@ class OpenDecisionLookup:
         return [await _build_decision(seen, self._rights) for seen in pending]
 
 
-async def _build_decision(seen: ActionRecord, rights: ApprovalRights) -> ApprovalStatus:
-    may = sorted(seen.terms.approvers - list_requesters(seen.action))
-    did = dict.fromkeys(vote.voter for vote in seen.votes if vote.verdict == "approve")
+async def _build_decision(record: ActionRecord, rights: ApprovalRights) -> ApprovalStatus:
+    may = sorted(record.terms.approvers - list_requesters(record.action))
+    did = dict.fromkeys(vote.voter for vote in record.votes if vote.verdict == "approve")
     names = [await rights.get_person_name(who) for who in may[:MAX_NAMED_APPROVERS]] + [f"{len(may) - MAX_NAMED_APPROVERS} more"] * (
         len(may) > MAX_NAMED_APPROVERS
     )
     return ApprovalStatus(
-        approval=seen.approval,
-        does=describe_action(seen.action),
+        approval=record.approval,
+        does=describe_action(record.action),
         approvers=tuple(names),
-        quorum=seen.terms.quorum,
+        quorum=record.terms.quorum,
         approved_by=tuple([await rights.get_person_name(who) for who in did]),
-        until=seen.decide_by,
+        until=record.decide_by,
     )

@@ -66,44 +66,44 @@ class Proposer:
     place: JobPlaceLookup
     clock: Clock
 
-    async def build_proposal(self, incident: str, ladder: Remediation, approval: str, *, requested_by: str = "") -> Proposal:
+    async def build_proposal(self, incident: str, remediation: Remediation, approval: str, *, requested_by: str = "") -> Proposal:
         """Build the current step's proposal. Raise ProposalDeferred if it cannot be proposed now."""
-        rung = ladder.current_step
-        if rung is None:
+        step = remediation.current_step
+        if step is None:
             raise ProposalDeferred("cannot", "no rung is left")
         wanted = ActionRequest(
-            rung.remedy, rung.args, incident, ladder.label, rung.devices, requested_by, fault=get_step_precondition(ladder)
+            step.remedy, step.args, incident, remediation.label, step.devices, requested_by, fault=get_step_precondition(remediation)
         )
-        approvers = await self._find_deciders(incident, ladder.target.split(","), REMEDIES[rung.remedy].risk)
+        approvers = await self._find_deciders(incident, remediation.target.split(","), REMEDIES[step.remedy].risk)
         try:
-            if rung.remedy == "run_check":
-                return self._build_check_proposal(wanted, ladder, approval, approvers)
-            return await self._build_change_proposal(wanted, ladder, rung, approval, approvers)
+            if step.remedy == "run_check":
+                return self._build_check_proposal(wanted, remediation, approval, approvers)
+            return await self._build_change_proposal(wanted, remediation, step, approval, approvers)
         except BadArgument as why:
             raise ProposalDeferred("cannot", str(why)) from why
         except Unreachable as why:
             raise ProposalDeferred("unreachable", str(why)) from why
 
-    def _build_check_proposal(self, wanted: ActionRequest, ladder: Remediation, approval: str, approvers: Deciders) -> Proposal:
-        hosts = ladder.target.split(",")
-        made = build_check_action(wanted, hosts, policy=self.rights.get_policy_hash(), catalogue=self.catalogue)
+    def _build_check_proposal(self, request: ActionRequest, remediation: Remediation, approval: str, approvers: Deciders) -> Proposal:
+        hosts = remediation.target.split(",")
+        made = build_check_action(request, hosts, policy=self.rights.get_policy_hash(), catalogue=self.catalogue)
         action = replace(made, approval=approval)
         group = self.inventory.hosts[hosts[0]].group if hosts[0] in self.inventory.hosts else ""
         return Proposal(action, self._build_terms(action, group, drained=False, stalled=False, approvers=approvers))
 
     async def _build_change_proposal(
-        self, wanted: ActionRequest, ladder: Remediation, rung: RemediationStep, approval: str, approvers: Deciders
+        self, request: ActionRequest, remediation: Remediation, step: RemediationStep, approval: str, approvers: Deciders
     ) -> Proposal:
-        target = self.inventory.hosts.get(ladder.target)
+        target = self.inventory.hosts.get(remediation.target)
         if target is None:
-            raise ProposalDeferred("cannot", f"{ladder.target} is not in the inventory")
-        via = find_execution_host(REMEDIES[rung.remedy], target, self.inventory.hosts)
+            raise ProposalDeferred("cannot", f"{remediation.target} is not in the inventory")
+        via = find_execution_host(REMEDIES[step.remedy], target, self.inventory.hosts)
         seen = HostIdentity(await read_boot_id(via.name, self.transport), await read_host_key_fingerprint(via.name, self.transport))
         drained = await self._is_drained(target)
-        relaxing = drained and REMEDIES[rung.remedy].risk == "destructive"
-        wanted = replace(wanted, args=await self._resolve_live_args(rung, target), needs_drained=relaxing)
-        action = build_action(wanted, target, via, seen, policy=self.rights.get_policy_hash(), catalogue=self.catalogue, approval=approval)
-        stalled = rung.remedy == "cancel_job" and await self._is_job_stalled(wanted.incident, rung.args["job"], target)
+        relaxing = drained and REMEDIES[step.remedy].risk == "destructive"
+        request = replace(request, args=await self._resolve_live_args(step, target), needs_drained=relaxing)
+        action = build_action(request, target, via, seen, policy=self.rights.get_policy_hash(), catalogue=self.catalogue, approval=approval)
+        stalled = step.remedy == "cancel_job" and await self._is_job_stalled(request.incident, step.args["job"], target)
         if stalled:
             action = replace(action, conditions=(*action.conditions, fill_condition(STALLED_JOB_CONDITION, action.args)))
         self._require_conditions(action, await find_unmet_conditions(action, self.transport, controller=target.controller))
@@ -116,16 +116,16 @@ class Proposer:
     async def _is_drained(self, target: Host) -> bool:
         return bool(target.controller) and (await read_drain_status(target, self.transport)).ok is True
 
-    async def _resolve_live_args(self, rung: RemediationStep, target: Host) -> Mapping[str, str]:
+    async def _resolve_live_args(self, step: RemediationStep, target: Host) -> Mapping[str, str]:
         """Add the process's start time: a later process with the same pid is another one."""
-        if rung.remedy != "kill_gpu_process":
-            return rung.args
-        started = await read_process_start(rung.args["pid"], target.name, self.transport)
+        if step.remedy != "kill_gpu_process":
+            return step.args
+        started = await read_process_start(step.args["pid"], target.name, self.transport)
         if started.ok is None:
             raise Unreachable(target.name, started.saw)
         if started.saw == "gone":
-            raise ProposalDeferred("needless", f"process {rung.args['pid']} ended by itself")
-        return {**rung.args, "ticks": started.saw}
+            raise ProposalDeferred("needless", f"process {step.args['pid']} ended by itself")
+        return {**step.args, "ticks": started.saw}
 
     def _require_conditions(self, action: Action, missing: Sequence[ConditionResult]) -> None:
         """Raise ProposalDeferred unless every controller condition holds."""

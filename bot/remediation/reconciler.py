@@ -87,23 +87,23 @@ class RemediationReconciler:
     async def _reconcile_under_lease(self, incident: str) -> None:
         mark = await self.index.begin_check(incident, TAKEOVER_DELAY)
         state = await self.state_of(incident)
-        ladders = IncidentView(state).remediations
+        remediations = IncidentView(state).remediations
         records = {row.approval: row for row in await self.ledger.list_incident_records(incident)}
-        await self._withdraw_unwanted(state, ladders, records.values())
-        late = await self.wave_scheduler.list_waiting_remediations(incident, ladders, records.values())
-        going = [row for row in list_wanted_remediations(state, ladders) if row.id not in late]
+        await self._withdraw_unwanted(state, remediations, records.values())
+        late = await self.wave_scheduler.list_waiting_remediations(incident, remediations, records.values())
+        going = [row for row in list_wanted_remediations(state, remediations) if row.id not in late]
         paused = IncidentView(state).is_muted(self.clock.now())
-        stirred = [await self._reconcile_remediation(incident, ladder, records, paused=paused) for ladder in going]
-        told = await self.wave_scheduler.record_queue_notes(incident, ladders)
+        stirred = [await self._reconcile_remediation(incident, remediation, records, paused=paused) for remediation in going]
+        told = await self.wave_scheduler.record_queue_notes(incident, remediations)
         for approval in dict.fromkeys(filter(None, (*stirred, *told))):  # only now, so that the first card shown finds the others
             await self.wake(approval)
-        await self._drained_node_monitor.check_drained_nodes(incident, state, ladders, records.values())
-        await self._report_all_cured(incident, state, ladders)
-        await self.index.finish_check(incident, mark, get_next_check_time(state, ladders, self.clock.now()))
+        await self._drained_node_monitor.check_drained_nodes(incident, state, remediations, records.values())
+        await self._report_all_cured(incident, state, remediations)
+        await self.index.finish_check(incident, mark, get_next_check_time(state, remediations, self.clock.now()))
 
-    async def _withdraw_unwanted(self, state: IncidentState, ladders: Sequence[Remediation], records: Any) -> None:
+    async def _withdraw_unwanted(self, state: IncidentState, remediations: Sequence[Remediation], records: Any) -> None:
         """Supersede open actions that no remediation waits for."""
-        wanted = {row.approval for row in list_wanted_remediations(state, ladders)}
+        wanted = {row.approval for row in list_wanted_remediations(state, remediations)}
         for seen in records:
             wanted |= {seen.replaced_by} if seen.approval in wanted else set()
             if seen.state in OPEN_STATES and seen.approval not in wanted and seen.terms.turn <= state.get("turns", 0):
@@ -116,180 +116,188 @@ class RemediationReconciler:
                     continue
                 await self.wake(seen.approval)
 
-    async def _reconcile_remediation(self, incident: str, ladder: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> str:
+    async def _reconcile_remediation(
+        self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord], *, paused: bool
+    ) -> str:
         """Return the approval to run now, if any. An error does not stop the other remediations."""
         try:
-            return await self._check_wait(incident, ladder, records, paused=paused)
+            return await self._check_wait(incident, remediation, records, paused=paused)
         except (Refusal, Refused, Unreachable) as why:
-            log.warning("ladder.not_tended", ladder=ladder.id, error=f"{type(why).__name__}: {why}"[:300])
+            log.warning("ladder.not_tended", ladder=remediation.id, error=f"{type(why).__name__}: {why}"[:300])
             return ""
 
-    async def _check_wait(self, incident: str, ladder: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> str:
+    async def _check_wait(self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> str:
         """Check one wait; return the approval to run now, if any.
 
         `paused` mutes reminders and repeated proposals. An action that ended while its remediation still waits (ledger
         key changed, clock set back) is returned, so that the runner reports it.
         """
-        match ladder.waiting_for:
+        match remediation.waiting_for:
             case "approval":
-                waits = paused and ladder.attempt > 1 and not ladder.asked_by
-                if own := records.get(ladder.approval):
+                waits = paused and remediation.attempt > 1 and not remediation.asked_by
+                if own := records.get(remediation.approval):
                     return own.approval if own.state in TERMINAL_STATES else ""
-                return "" if waits else await self._propose_if_fault_persists(incident, ladder)
+                return "" if waits else await self._propose_if_fault_persists(incident, remediation)
             case "idle":
-                await self._check_drained(incident, ladder, paused=paused)
+                await self._check_drained(incident, remediation, paused=paused)
             case "node_back":
-                await self._check_node_back(incident, ladder, records, paused=paused)
+                await self._check_node_back(incident, remediation, records, paused=paused)
             case "proof":
-                await self._verify_cure(incident, ladder, records)
+                await self._verify_cure(incident, remediation, records)
         return ""
 
-    async def _propose_if_fault_persists(self, incident: str, ladder: Remediation) -> str:
+    async def _propose_if_fault_persists(self, incident: str, remediation: Remediation) -> str:
         """Propose the step, unless the fault has gone meanwhile."""
-        if gone := await self._find_fault_gone_reason(incident, ladder):
-            await self._send_event(incident, ladder, "needless", says=gone)
+        if gone := await self._find_fault_gone_reason(incident, remediation):
+            await self._send_event(incident, remediation, "needless", says=gone)
             return ""
-        return await self.propose_step(incident, ladder)
+        return await self.propose_step(incident, remediation)
 
-    async def _find_fault_gone_reason(self, incident: str, ladder: Remediation) -> str:
+    async def _find_fault_gone_reason(self, incident: str, remediation: Remediation) -> str:
         """Return what shows that the fault is gone. Skip a first attempt: the turn has just checked."""
-        guard = get_step_precondition(ladder)
-        if guard is None or (ladder.rung == 0 and ladder.attempt == 1):
+        guard = get_step_precondition(remediation)
+        if guard is None or (remediation.rung == 0 and remediation.attempt == 1):
             return ""
         found = await self.looks.check_fault(guard, incident, self.clock.now())
         return found.says if found.answer == "gone" else ""
 
-    async def propose_step(self, incident: str, ladder: Remediation) -> str:
+    async def propose_step(self, incident: str, remediation: Remediation) -> str:
         """Propose the current step and return its approval id. If deferred, send the remediation the reason."""
         try:
-            return (await self.create_proposal(incident, ladder)).approval
+            return (await self.create_proposal(incident, remediation)).approval
         except DuplicateAction as other:
-            await self._send_event(incident, ladder, "joined", says="the same is decided in another incident", replaced_by=other.approval)
+            await self._send_event(
+                incident, remediation, "joined", says="the same is decided in another incident", replaced_by=other.approval
+            )
             return ""
         except ProposalDeferred as why:
-            log.info("action.withheld", ladder=ladder.id, hears=why.event, why=str(why))
+            log.info("action.withheld", ladder=remediation.id, hears=why.event, why=str(why))
             if why.event != RETRY_LATER_EVENT:
-                says = await self._describe_drain_owner(ladder, str(why)) if why.event == "held" else str(why)
-                await self._send_event(incident, ladder, why.event, says=says)
+                says = await self._describe_drain_owner(remediation, str(why)) if why.event == "held" else str(why)
+                await self._send_event(incident, remediation, why.event, says=says)
             return ""
 
-    async def _describe_drain_owner(self, ladder: Remediation, says: str) -> str:
+    async def _describe_drain_owner(self, remediation: Remediation, says: str) -> str:
         """Say that RackMedic drained the node in another thread. Anyone can write a reason, so the record must match."""
-        host = self.proposer.inventory.hosts.get(ladder.target)
+        host = self.proposer.inventory.hosts.get(remediation.target)
         reason = await read_drain_reason(host, self.proposer.transport) if host and host.controller else ""
         try:
             other = await self._find_record(reason.removeprefix(DRAIN_REASON_PREFIX)) if reason.startswith(DRAIN_REASON_PREFIX) else None
         except Refused:
             other = None
-        if other is None or (other.action.remedy, other.action.target) != ("drain_node", ladder.target) or not has_started(other):
+        if other is None or (other.action.remedy, other.action.target) != ("drain_node", remediation.target) or not has_started(other):
             return says
         fault = f" for {other.action.fault.says}" if other.action.fault else ""
-        return f"{ladder.target} is out of service already: RackMedic drained it in another thread{fault}, and returns it there"
+        return f"{remediation.target} is out of service already: RackMedic drained it in another thread{fault}, and returns it there"
 
-    async def _require_return_allowed(self, incident: str, ladder: Remediation) -> None:
+    async def _require_return_allowed(self, incident: str, remediation: Remediation) -> None:
         """Raise ProposalDeferred for a node's return unless a new check shows the fault gone."""
-        if ladder.current_step is not None and ladder.current_step.part == "restore":
-            await self.require_fault_gone(incident, ladder)
+        if remediation.current_step is not None and remediation.current_step.part == "restore":
+            await self.require_fault_gone(incident, remediation)
 
-    async def find_returned_node(self, incident: str, ladder: Remediation) -> str:
+    async def find_returned_node(self, incident: str, remediation: Remediation) -> str:
         """Report a drained node that another person returned; return the text, or empty."""
-        return await self._drained_node_monitor.check_drained_node(incident, await self.state_of(incident), ladder)
+        return await self._drained_node_monitor.check_drained_node(incident, await self.state_of(incident), remediation)
 
     @property
     def _drained_node_monitor(self) -> DrainedNodeMonitor:
         return DrainedNodeMonitor(self.ledger, self.deliver, self.proposer, self.clock)
 
-    async def require_fault_gone(self, incident: str, ladder: Remediation) -> None:
+    async def require_fault_gone(self, incident: str, remediation: Remediation) -> None:
         """Raise ProposalDeferred unless a new check shows the fault gone.
 
         A fault that only a load test shows counts as gone after a remedy, whose proof ran that test.
         """
-        fault = ladder.fault
-        if fault is None or (fault.lasts == "proved" and ladder.since):
+        fault = remediation.fault
+        if fault is None or (fault.lasts == "proved" and remediation.since):
             return
-        found = await self.looks.check_fault(fault, incident, ladder.since or self.clock.now(), changed=ladder.since is not None)
+        found = await self.looks.check_fault(fault, incident, remediation.since or self.clock.now(), changed=remediation.since is not None)
         if found.answer == "unseen":
             raise ProposalDeferred(RETRY_LATER_EVENT, f"could not see whether the fault is gone: {found.says}")
         if found.answer != "gone":
             raise ProposalDeferred("shows", f"the fault is there: {found.says}")
 
-    async def create_proposal(self, incident: str, ladder: Remediation, *, requested_by: str = "", ahead: bool = False) -> ActionRecord:
+    async def create_proposal(
+        self, incident: str, remediation: Remediation, *, requested_by: str = "", ahead: bool = False
+    ) -> ActionRecord:
         """Return the current step's action, proposing it if it is new. Raise ProposalDeferred.
 
         The caller wakes the runner. With `ahead`, the incident learns of it only in the turn after all waiting inbox
         items.
         """
         turn = (await self.state_of(incident)).get("turns", 0) + (1 + await self.deliver.count_waiting_items(incident) if ahead else 0)
-        await self.index.schedule_check(ladder.approval, self.clock.now() + timedelta(seconds=15))
-        await self._require_return_allowed(incident, ladder)
-        asked = requested_by or ladder.asked_by
-        made = await self.proposer.build_proposal(incident, ladder, ladder.approval, requested_by=asked)
+        await self.index.schedule_check(remediation.approval, self.clock.now() + timedelta(seconds=15))
+        await self._require_return_allowed(incident, remediation)
+        asked = requested_by or remediation.asked_by
+        made = await self.proposer.build_proposal(incident, remediation, remediation.approval, requested_by=asked)
         try:
             seen = await self.ledger.propose(made.action, replace(made.terms, turn=turn), single=True)
         except WrongDigest:  # another process proposed it at the same moment with other live values
-            seen = await self.ledger.get_record(ladder.approval)
+            seen = await self.ledger.get_record(remediation.approval)
         log.info("action.proposed", approval=seen.approval, remedy=seen.action.remedy, target=seen.action.target)
         return seen
 
-    async def _check_drained(self, incident: str, ladder: Remediation, *, paused: bool) -> None:
-        host = self.proposer.inventory.hosts.get(ladder.target)
+    async def _check_drained(self, incident: str, remediation: Remediation, *, paused: bool) -> None:
+        host = self.proposer.inventory.hosts.get(remediation.target)
         seen = await read_drain_status(host, self.proposer.transport) if host and host.controller else None
         if seen is None or seen.ok:
-            await self._send_event(incident, ladder, "idle")
-        elif ladder.drained and (word := get_in_service_state(seen)):
-            await self._report_early_return(incident, ladder, word)
-        elif self._is_due(ladder) and not (paused and ladder.current_step and ladder.current_step.remedy not in NODE_EMPTYING_REMEDIES):
-            await self._send_event(incident, ladder, "busy", says=seen.saw[:100])
+            await self._send_event(incident, remediation, "idle")
+        elif remediation.drained and (word := get_in_service_state(seen)):
+            await self._report_early_return(incident, remediation, word)
+        elif self._is_due(remediation) and not (
+            paused and remediation.current_step and remediation.current_step.remedy not in NODE_EMPTYING_REMEDIES
+        ):
+            await self._send_event(incident, remediation, "busy", says=seen.saw[:100])
 
-    async def _report_early_return(self, incident: str, ladder: Remediation, word: str) -> None:
+    async def _report_early_return(self, incident: str, remediation: Remediation, word: str) -> None:
         """Report a node returned by an operator, and whether the fault shows. Retry later if the host was not observed."""
-        guard = get_step_precondition(ladder)
+        guard = get_step_precondition(remediation)
         found = await self.looks.check_fault(guard, incident, self.clock.now()) if guard else None
         if found is not None and found.answer == "unseen":
             return
-        await self.ledger.record_seen_in_service(incident, ladder.target, word)
+        await self.ledger.record_seen_in_service(incident, remediation.target, word)
         gone = found is not None and found.answer == "gone"
         shows = "the fault shows no more" if gone else f"the fault is there{f': {found.says}' if found else ''}"
-        says = f"somebody returned {ladder.target} to service, and {shows}"
-        await self._send_event(incident, ladder, "given_back", says=says, outcome="gone" if gone else "")
+        says = f"somebody returned {remediation.target} to service, and {shows}"
+        await self._send_event(incident, remediation, "given_back", says=says, outcome="gone" if gone else "")
 
-    async def _check_node_back(self, incident: str, ladder: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> None:
+    async def _check_node_back(self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> None:
         """Check whether the covering action has ended; without one, whether the host answers again."""
-        own = records.get(ladder.approval)
-        if own is None and (joined := await self._find_record(ladder.approval)):
-            await self._check_joined_action(incident, ladder, joined)
+        own = records.get(remediation.approval)
+        if own is None and (joined := await self._find_record(remediation.approval)):
+            await self._check_joined_action(incident, remediation, joined)
             return
         if own and own.covered_by:
             covering = await self.ledger.get_record(own.covered_by)
             if covering.state not in TERMINAL_STATES:
                 return
-            since = ladder.since or covering.proposed_at
+            since = remediation.since or covering.proposed_at
             proof, facts = await self.looks.verify_again(own, since)
             if proof.looked:
                 sha = await self.evidence.put_facts(incident, facts) if facts else ""
-                await self._send_event(incident, ladder, "back", outcome=proof.outcome, says=proof.says, facts=sha)
+                await self._send_event(incident, remediation, "back", outcome=proof.outcome, says=proof.says, facts=sha)
             return
         try:
-            await read_boot_id(ladder.target, self.proposer.transport)
+            await read_boot_id(remediation.target, self.proposer.transport)
         except Unreachable as why:
-            if self._is_due(ladder) and not paused:
-                await self._send_event(incident, ladder, "unreachable", says=str(why))
+            if self._is_due(remediation) and not paused:
+                await self._send_event(incident, remediation, "unreachable", says=str(why))
             return
-        await self._send_event(incident, ladder, "back")
+        await self._send_event(incident, remediation, "back")
 
-    async def _check_joined_action(self, incident: str, ladder: Remediation, other: ActionRecord) -> None:
+    async def _check_joined_action(self, incident: str, remediation: Remediation, other: ActionRecord) -> None:
         """Once the other incident's action has ended, check what is left to do."""
         if other.state not in TERMINAL_STATES:
             return
         did = has_started(other)
         since = estimate_claim_time(other, self.clock.now()) if did else self.clock.now()
-        found = await self.looks.check_fault(ladder.fault, incident, since, changed=did) if ladder.fault else None
+        found = await self.looks.check_fault(remediation.fault, incident, since, changed=did) if remediation.fault else None
         if found is None or found.answer in ("shown", "likely"):
-            await self._send_event(incident, ladder, "back")
-        elif found.answer == "gone" and did and ladder.current_step and ladder.current_step.part == "fix":
-            await self._send_event(incident, ladder, "back", outcome="passes_now", says=found.says)
+            await self._send_event(incident, remediation, "back")
+        elif found.answer == "gone" and did and remediation.current_step and remediation.current_step.part == "fix":
+            await self._send_event(incident, remediation, "back", outcome="passes_now", says=found.says)
         elif found.answer == "gone":
-            await self._send_event(incident, ladder, "needless", says=found.says)
+            await self._send_event(incident, remediation, "needless", says=found.says)
 
     async def _find_record(self, approval: str) -> ActionRecord | None:
         try:
@@ -297,52 +305,52 @@ class RemediationReconciler:
         except NotFound:
             return None
 
-    async def _verify_cure(self, incident: str, ladder: Remediation, records: Mapping[str, ActionRecord]) -> None:
+    async def _verify_cure(self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord]) -> None:
         """Run the second proof. Retry later if the host was not observed."""
-        name = ladder.proven or ladder.approval
+        name = remediation.proven or remediation.approval
         own = records.get(name) or await self._find_record(name)
-        if own is None or not self._is_due(ladder):
+        if own is None or not self._is_due(remediation):
             return
-        proof, facts = await self.looks.verify_again(own, ladder.since or own.proposed_at)
+        proof, facts = await self.looks.verify_again(own, remediation.since or own.proposed_at)
         if not proof.looked:
-            log.info("ladder.not_proved_yet", ladder=ladder.id, why=proof.says)
+            log.info("ladder.not_proved_yet", ladder=remediation.id, why=proof.says)
             return
         good = proof.outcome == "passes_now"
         await self.ledger.record_outcome(own.approval, "cured" if good else "recurred")
         sha = await self.evidence.put_facts(incident, facts) if facts else ""
-        await self._send_event(incident, ladder, "cured" if good else "recurred", says="" if good else proof.says, facts=sha)
+        await self._send_event(incident, remediation, "cured" if good else "recurred", says="" if good else proof.says, facts=sha)
         await self.index.schedule_check(own.approval)
         await self.wake(own.approval)
 
-    async def _report_all_cured(self, incident: str, state: IncidentState, ladders: Sequence[Remediation]) -> None:
-        over = [row.due for row in ladders if row.outcome == "cured" and row.due]
-        if state.get("lifecycle") == "watching" and over and all_cured(ladders) and max(over) <= self.clock.now():
+    async def _report_all_cured(self, incident: str, state: IncidentState, remediations: Sequence[Remediation]) -> None:
+        over = [row.due for row in remediations if row.outcome == "cured" and row.due]
+        if state.get("lifecycle") == "watching" and over and all_cured(remediations) and max(over) <= self.clock.now():
             await self.deliver.send_event(incident, f"quiet:{incident}:{max(over).isoformat()}", {"event": QUIET_EVENT})
 
-    async def _send_event(self, incident: str, ladder: Remediation, event: str, **more: str) -> None:
+    async def _send_event(self, incident: str, remediation: Remediation, event: str, **more: str) -> None:
         """Send the event once per state of the remediation."""
-        stands = f"{ladder.id}:{ladder.rung}:{ladder.attempt}:{ladder.waiting_for}:{ladder.due.isoformat() if ladder.due else ''}"
-        await self.deliver.send_event(incident, f"ladder:{stands}:{event}", {"event": event, "ladder": ladder.id, **more})
+        stands = f"{remediation.id}:{remediation.rung}:{remediation.attempt}:{remediation.waiting_for}:{remediation.due.isoformat() if remediation.due else ''}"
+        await self.deliver.send_event(incident, f"ladder:{stands}:{event}", {"event": event, "ladder": remediation.id, **more})
 
-    def _is_due(self, ladder: Remediation) -> bool:
-        return ladder.due is not None and ladder.due <= self.clock.now()
+    def _is_due(self, remediation: Remediation) -> bool:
+        return remediation.due is not None and remediation.due <= self.clock.now()
 
 
-def list_wanted_remediations(state: IncidentState, ladders: Sequence[Remediation]) -> list[Remediation]:
+def list_wanted_remediations(state: IncidentState, remediations: Sequence[Remediation]) -> list[Remediation]:
     """Return the open remediations; of a closed incident only those that return drained nodes."""
     closed = state.get("lifecycle") == "closed"
-    return [row for row in ladders if row.is_open and (is_returning(row) or not closed)]
+    return [row for row in remediations if row.is_open and (is_returning(row) or not closed)]
 
 
-def get_next_check_time(state: IncidentState, ladders: Sequence[Remediation], now: datetime) -> datetime | None:
+def get_next_check_time(state: IncidentState, remediations: Sequence[Remediation], now: datetime) -> datetime | None:
     """Return the next check of the incident, or None."""
-    times = [_get_next_wait_check(row, now) for row in list_wanted_remediations(state, ladders)]
+    times = [_get_next_wait_check(row, now) for row in list_wanted_remediations(state, remediations)]
     if state.get("lifecycle") != "closed":
-        times += [max(row.due, now + POLL_INTERVALS["none"]) for row in ladders if row.outcome == "cured" and row.due]
-    times += [now + POLL_INTERVALS["none"] for row in ladders if is_resting_drained(row)]
+        times += [max(row.due, now + POLL_INTERVALS["none"]) for row in remediations if row.outcome == "cured" and row.due]
+    times += [now + POLL_INTERVALS["none"] for row in remediations if is_resting_drained(row)]
     return min(times, default=None)
 
 
-def _get_next_wait_check(ladder: Remediation, now: datetime) -> datetime:
-    soon = now + POLL_INTERVALS[ladder.waiting_for]
-    return max(soon, ladder.due) if ladder.waiting_for == "proof" and ladder.due else soon
+def _get_next_wait_check(remediation: Remediation, now: datetime) -> datetime:
+    soon = now + POLL_INTERVALS[remediation.waiting_for]
+    return max(soon, remediation.due) if remediation.waiting_for == "proof" and remediation.due else soon

@@ -29,38 +29,40 @@ class WaveScheduler:
     clock: Clock
 
     async def list_waiting_remediations(
-        self, incident: str, ladders: Sequence[Remediation], records: Collection[ActionRecord]
+        self, incident: str, remediations: Sequence[Remediation], records: Collection[ActionRecord]
     ) -> frozenset[str]:
         """Return the ids of remediations not to be proposed now."""
-        return frozenset(name for queue in (await self._plan_waves(incident, ladders, records)).values() for name in queue.late)
+        return frozenset(name for queue in (await self._plan_waves(incident, remediations, records)).values() for name in queue.late)
 
-    async def record_queue_notes(self, incident: str, ladders: Sequence[Remediation]) -> list[str]:
+    async def record_queue_notes(self, incident: str, remediations: Sequence[Remediation]) -> list[str]:
         """Note the queue as of now. Return the approvals whose cards change."""
         told = await self.index.get_shown_news(incident)
         news: list[str] = []
-        for label, queue in (await self._plan_waves(incident, ladders, await self.book.list_incident_records(incident))).items():
+        for label, queue in (await self._plan_waves(incident, remediations, await self.book.list_incident_records(incident))).items():
             before = told.get(f"{QUEUE_NOTE_PREFIX}{label}", "")
             if before != queue.format_note():
                 await self.index.record_shown_news(incident, f"{QUEUE_NOTE_PREFIX}{label}", queue.format_note())
                 news += filter(None, (_get_newest_approval(before), queue.newest))
         return news
 
-    async def release_next_wave(self, incident: str, label: str, ladders: Sequence[Remediation], by: str) -> None:
+    async def release_next_wave(self, incident: str, label: str, remediations: Sequence[Remediation], by: str) -> None:
         """Release the next wave after failures, as a person decided. The audit log is written first."""
-        queue = (await self._plan_waves(incident, ladders, await self.book.list_incident_records(incident))).get(label, WaveQueue())
+        queue = (await self._plan_waves(incident, remediations, await self.book.list_incident_records(incident))).get(label, WaveQueue())
         await self.book.record_continuation(incident, label, queue.failed, by)
         before = (await self.index.get_shown_news(incident)).get(f"{RELEASE_NOTE_PREFIX}{label}", "").split()
         await self.index.record_shown_news(incident, f"{RELEASE_NOTE_PREFIX}{label}", " ".join(sorted({*before, *queue.failed})))
         log.info("ladders.let_go", incident=incident, label=label, by=by, failed=list(queue.failed), waits=queue.waiting_count)
 
-    async def _plan_waves(self, incident: str, ladders: Sequence[Remediation], records: Collection[ActionRecord]) -> dict[str, WaveQueue]:
-        groups = {row.group for ladder in ladders if (row := self.inventory.hosts.get(ladder.target))}
+    async def _plan_waves(
+        self, incident: str, remediations: Sequence[Remediation], records: Collection[ActionRecord]
+    ) -> dict[str, WaveQueue]:
+        groups = {row.group for remediation in remediations if (row := self.inventory.hosts.get(remediation.target))}
         used = {group: await self.book.get_brake_usage(incident, group) for group in sorted(groups)}
         told = await self.index.get_shown_news(incident)
         let_go = {
             name.removeprefix(RELEASE_NOTE_PREFIX): words.split() for name, words in told.items() if name.startswith(RELEASE_NOTE_PREFIX)
         }
-        return plan_waves(ladders, records, ChangeAllowance(self.book.brakes, self.inventory, used), let_go, self.clock.now())
+        return plan_waves(remediations, records, ChangeAllowance(self.book.brakes, self.inventory, used), let_go, self.clock.now())
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,42 +73,42 @@ class WaveQueue:
 
 
 def plan_waves(
-    ladders: Sequence[Remediation],
+    remediations: Sequence[Remediation],
     records: Collection[ActionRecord],
-    room: ChangeAllowance,
+    allowance: ChangeAllowance,
     let_go: Mapping[str, Collection[str]],
     now: datetime,
 ) -> dict[str, WaveQueue]:
     """Return the wave of each cause. `let_go`: per cause the failed hosts that a person accepted."""
     found: dict[str, WaveQueue] = {}
     taken = {host for row in records if row.terms.changes and _is_active(row) for host in list_targets(row.action)}
-    for label in dict.fromkeys(row.label for row in ladders):
-        own = [row for row in ladders if row.label == label and not _is_check_only(row)]
+    for label in dict.fromkeys(row.label for row in remediations):
+        own = [row for row in remediations if row.label == label and not _is_check_only(row)]
         acts = [row for row in records if row.action.proves == label and row.terms.changes]
-        queue = _plan_wave(own, acts, taken, room, let_go.get(label, ()), now)
+        queue = _plan_wave(own, acts, taken, allowance, let_go.get(label, ()), now)
         taken |= {row.target for row in own if row.id in queue.now}
         found[label] = queue
     return found
 
 
 def _plan_wave(
-    ladders: Sequence[Remediation],
+    remediations: Sequence[Remediation],
     records: Sequence[ActionRecord],
     taken: Collection[str],
-    room: ChangeAllowance,
+    allowance: ChangeAllowance,
     let_go: Collection[str],
     now: datetime,
 ) -> WaveQueue:
-    queue = [row for row in ladders if is_waiting_for_turn(row, records)]
-    begun = [row for row in ladders if row not in queue and any(row.target in list_targets(act.action) for act in records)]
+    queue = [row for row in remediations if is_waiting_for_turn(row, records)]
+    begun = [row for row in remediations if row not in queue and any(row.target in list_targets(act.action) for act in records)]
     beside = [row for row in queue if row.target in taken]  # their host is being changed already: it makes no difference to the brakes
     fresh = [row for row in queue if row not in beside]
-    whole = len(_select_fitting(fresh, (), room, {}))
+    whole = len(_select_fitting(fresh, (), allowance, {}))
     failed = tuple(row.target for row in begun if _has_failed(row, records) and row.target not in let_go)
-    chosen, why = _choose_wave(fresh, begun, whole, _select_fitting(fresh, taken, room, room.used))
+    chosen, why = _choose_wave(fresh, begun, whole, _select_fitting(fresh, taken, allowance, allowance.used))
     chosen, why = ([], "failed") if failed else (chosen, why)
     late = tuple(row.id for row in fresh if row not in chosen)
-    at = _get_allowance_return_time(fresh, min(whole, len(fresh)), taken, room, now) if why == "allowance" else None
+    at = _get_allowance_return_time(fresh, min(whole, len(fresh)), taken, allowance, now) if why == "allowance" else None
     newest = max(records, key=lambda row: row.proposed_at).approval if records else ""
     return WaveQueue(tuple(row.id for row in (*beside, *chosen)), late, len(begun), min(whole, len(late)), why, failed, at, newest)
 
@@ -126,41 +126,51 @@ def _choose_wave(
     return chosen, "wave" if chosen or going else "allowance"
 
 
-def is_waiting_for_turn(ladder: Remediation, records: Iterable[ActionRecord]) -> bool:
+def is_waiting_for_turn(remediation: Remediation, records: Iterable[ActionRecord]) -> bool:
     """Return whether the remediation waits for approval and its host has no action of this cause yet."""
-    return ladder.is_open and ladder.waiting_for == "approval" and not any(ladder.target in list_targets(row.action) for row in records)
+    return (
+        remediation.is_open
+        and remediation.waiting_for == "approval"
+        and not any(remediation.target in list_targets(row.action) for row in records)
+    )
 
 
-def _is_check_only(ladder: Remediation) -> bool:
+def _is_check_only(remediation: Remediation) -> bool:
     """An exclusive check uses no allowance."""
-    return any(rung.remedy == "run_check" for rung in ladder.rungs)
+    return any(step.remedy == "run_check" for step in remediation.rungs)
 
 
 def _is_active(record: ActionRecord) -> bool:
     return record.state in OPEN_STATES or record.state is State.EXECUTING
 
 
-def _has_failed(ladder: Remediation, records: Iterable[ActionRecord]) -> bool:
-    mine = [row for row in records if ladder.target in list_targets(row.action)]
-    return ladder.outcome in NOT_PASSED_OUTCOMES or any(row.outcome in FAILED_PROOF_OUTCOMES or row.state is State.UNKNOWN for row in mine)
+def _has_failed(remediation: Remediation, records: Iterable[ActionRecord]) -> bool:
+    mine = [row for row in records if remediation.target in list_targets(row.action)]
+    return remediation.outcome in NOT_PASSED_OUTCOMES or any(
+        row.outcome in FAILED_PROOF_OUTCOMES or row.state is State.UNKNOWN for row in mine
+    )
 
 
 def _select_fitting(
-    queue: Sequence[Remediation], taken: Collection[str], room: ChangeAllowance, used: Mapping[str, BrakeUsage]
+    queue: Sequence[Remediation], taken: Collection[str], allowance: ChangeAllowance, used: Mapping[str, BrakeUsage]
 ) -> list[Remediation]:
     """Return the first remediations whose hosts fit the brakes."""
     fits: list[Remediation] = []
     hosts = set(taken)
     for row in queue:
-        if _has_room(row.target, hosts, room, used):
+        if _has_room(row.target, hosts, allowance, used):
             fits.append(row)
             hosts.add(row.target)
     return fits
 
 
-def _has_room(host: str, taken: Collection[str], room: ChangeAllowance, used: Mapping[str, BrakeUsage]) -> bool:
-    group = room.get_group(host)
-    there, brakes, size = {name for name in taken if room.get_group(name) == group}, room.brakes, room.count_group_hosts(group)
+def _has_room(host: str, taken: Collection[str], allowance: ChangeAllowance, used: Mapping[str, BrakeUsage]) -> bool:
+    group = allowance.get_group(host)
+    there, brakes, size = (
+        {name for name in taken if allowance.get_group(name) == group},
+        allowance.brakes,
+        allowance.count_group_hosts(group),
+    )
     spent = used.get(group) or BrakeUsage({}, {}, frozenset())
     return (
         len({*spent.blast, *taken, host}) <= brakes.blast_hosts
@@ -170,11 +180,13 @@ def _has_room(host: str, taken: Collection[str], room: ChangeAllowance, used: Ma
 
 
 def _get_allowance_return_time(
-    queue: Sequence[Remediation], enough: int, taken: Collection[str], room: ChangeAllowance, now: datetime
+    queue: Sequence[Remediation], enough: int, taken: Collection[str], allowance: ChangeAllowance, now: datetime
 ) -> datetime | None:
     """Return the first time at which `enough` remediations fit the brakes."""
-    times = {at for used in room.used.values() for at in (*used.blast.values(), *used.window.values()) if at > now}
-    return next((at for at in sorted(times) if len(_select_fitting(queue, taken, room, _get_used_after(room.used, at))) >= enough), None)
+    times = {at for used in allowance.used.values() for at in (*used.blast.values(), *used.window.values()) if at > now}
+    return next(
+        (at for at in sorted(times) if len(_select_fitting(queue, taken, allowance, _get_used_after(allowance.used, at))) >= enough), None
+    )
 
 
 def _get_used_after(used: Mapping[str, BrakeUsage], at: datetime) -> dict[str, BrakeUsage]:

@@ -24,14 +24,14 @@ class ActionWorker:
     def __init__(
         self,
         ledger: Ledger,
-        driver: ActionRunner,
-        tender: RemediationReconciler,
+        runner: ActionRunner,
+        reconciler: RemediationReconciler,
         index: ActionIndex,
         wake: Callable[[str], Awaitable[None]],
         *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._ledger, self._driver, self._tender, self._index, self._wake, self._pause = ledger, driver, tender, index, wake, pause
+        self._ledger, self._driver, self._tender, self._index, self._wake, self._pause = ledger, runner, reconciler, index, wake, pause
         self._running: set[asyncio.Task[None]] = set()
 
     async def handle_wakeup(self, name: str) -> None:

@@ -43,23 +43,23 @@ def render_evidence(cause: Hypothesis, most: int = MAX_LINES) -> Iterator[str]:
     yield from build_more_lines(len(alike) - most)
 
 
-def build_evidence_parts(of: IncidentReportData, causes: Sequence[Hypothesis]) -> Iterator[PagePart]:
+def build_evidence_parts(data: IncidentReportData, causes: Sequence[Hypothesis]) -> Iterator[PagePart]:
     for cause in causes:
         if lines := list(render_evidence(cause)):
-            yield Paragraph(shown.get_cause_title(cause.label, of.titles), strong=True)
+            yield Paragraph(shown.get_cause_title(cause.label, data.titles), strong=True)
             yield QuotedLines(lines)
 
 
-def build_undecided_parts(of: IncidentReportData, most: int = MAX_RULED_OUT) -> list[PagePart]:
-    doubts = [row for row in of.rows.hypotheses if row.verdict in ("open", "inconclusive")]
+def build_undecided_parts(data: IncidentReportData, most: int = MAX_RULED_OUT) -> list[PagePart]:
+    doubts = [row for row in data.rows.hypotheses if row.verdict in ("open", "inconclusive")]
     ordered = sorted(doubts, key=lambda row: (VERDICT_ORDER.index(row.verdict), -row.confidence, row.label))
-    named = [f"{shown.get_cause_title(row.label, of.titles)}: {row.because or 'nothing decides it'}" for row in ordered[:most]]
+    named = [f"{shown.get_cause_title(row.label, data.titles)}: {row.because or 'nothing decides it'}" for row in ordered[:most]]
     return [BulletList([*named, *build_more_lines(len(ordered) - most)])] if named else []
 
 
-def build_ruled_out_parts(of: IncidentReportData, report: Report | None) -> list[PagePart]:
+def build_ruled_out_parts(data: IncidentReportData, report: Report | None) -> list[PagePart]:
     found = report.ruled_out if report else ()
-    rows = [f"{shown.get_cause_title(row.label, of.titles)}: {row.because or 'nothing shows it'}" for row in found[:MAX_RULED_OUT]]
+    rows = [f"{shown.get_cause_title(row.label, data.titles)}: {row.because or 'nothing shows it'}" for row in found[:MAX_RULED_OUT]]
     return [BulletList([*rows, *build_more_lines(len(found) - MAX_RULED_OUT)])] if rows else []
 
 
@@ -82,21 +82,21 @@ def list_commands(records: Sequence[ActionRecord]) -> Iterator[str]:
     yield from build_more_lines(len(ran) - MAX_LINES)
 
 
-def build_remediation_parts(ladders: Sequence[Remediation], of: IncidentReportData) -> list[PagePart]:
+def build_remediation_parts(remediations: Sequence[Remediation], data: IncidentReportData) -> list[PagePart]:
     """Return remediations, those in the same state merged."""
     alike: dict[tuple[str, str], set[str]] = {}
-    for row in ladders:
+    for row in remediations:
         said = row.says.replace(row.target, "the host") if row.says else row.outcome or "goes on"
-        alike.setdefault((shown.get_cause_title(row.label, of.titles), said), set()).update(row.target.split(","))
+        alike.setdefault((shown.get_cause_title(row.label, data.titles), said), set()).update(row.target.split(","))
     rows = [(f"{title} on {fold_host_names(hosts)}", said) for (title, said), hosts in list(alike.items())[:MAX_REMEDIATIONS]]
     return [PageTable(("Fix", "Where it stands"), rows)] if rows else []
 
 
-def build_decision_parts(of: IncidentReportData) -> list[PagePart]:
+def build_decision_parts(data: IncidentReportData) -> list[PagePart]:
     """Return decisions with reasons; one decision on several actions is one row."""
     alike: dict[tuple[datetime, str, str, str, str], list[ActionRecord]] = {}
-    for row in of.records or ():
-        for at, who, what, why in _list_decisions(of, row):
+    for row in data.records or ():
+        for at, who, what, why in _list_decisions(data, row):
             alike.setdefault((at, who, what, why, row.action.remedy), []).append(row)
     ordered = sorted(alike.items(), key=lambda one: one[0])
     rows = [
@@ -106,12 +106,12 @@ def build_decision_parts(of: IncidentReportData) -> list[PagePart]:
     return [PageTable(("Time (UTC)", "Who", "Decision", "Why"), rows), *left] if rows else []
 
 
-def _list_decisions(of: IncidentReportData, row: ActionRecord) -> Iterator[tuple[datetime, str, str, str]]:
+def _list_decisions(data: IncidentReportData, row: ActionRecord) -> Iterator[tuple[datetime, str, str, str]]:
     for requester in sorted(list_requesters(row.action)):
-        yield row.proposed_at.replace(microsecond=0), of.get_person_name(requester), "asked for it", ""
+        yield row.proposed_at.replace(microsecond=0), data.get_person_name(requester), "asked for it", ""
     for vote in row.votes:
         at = datetime.fromisoformat(vote.at).replace(microsecond=0)
-        yield at, of.get_person_name(vote.voter), "approved" if vote.verdict == "approve" else "rejected", vote.reason
+        yield at, data.get_person_name(vote.voter), "approved" if vote.verdict == "approve" else "rejected", vote.reason
     if is_ended_by_person(row) and not any(vote.verdict == "deny" for vote in row.votes):
-        ended = next((one.at for one in reversed(of.history.events) if one.approval == row.approval), row.decide_by)
-        yield ended.replace(microsecond=0), of.get_person_name(row.ended_by), action_text.STATE_WORDS[row.state], row.says
+        ended = next((one.at for one in reversed(data.history.events) if one.approval == row.approval), row.decide_by)
+        yield ended.replace(microsecond=0), data.get_person_name(row.ended_by), action_text.STATE_WORDS[row.state], row.says

@@ -40,39 +40,39 @@ class DrawingSource:
     expected: Callable[[Sequence[Fact]], ExpectedBandwidthLookup] = build_empty_expectation
     records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] = load_no_records
 
-    async def build_drawing(self, wanted: AttachedChart, rows: IncidentView) -> Drawing:
+    async def build_drawing(self, chart: AttachedChart, incident_view: IncidentView) -> Drawing:
         """Build a drawing. Raises FactsNotKept."""
-        match wanted.kind:
+        match chart.kind:
             case "timeline":
-                return build_timeline_drawing(await self.build_timeline(rows))
+                return build_timeline_drawing(await self.build_timeline(incident_view))
             case "walk":
-                return build_trace_drawing(build_search_tree(rows, self.titles))
+                return build_trace_drawing(build_search_tree(incident_view, self.titles))
             case "bandwidth":
-                return build_bandwidth_drawing(await self._load_bandwidths(wanted, rows))
+                return build_bandwidth_drawing(await self._load_bandwidths(chart, incident_view))
             case _:
-                heat = Heatmap(wanted.key, wanted.hosts)
-                heat.add_facts(await self._load_facts(rows))
+                heat = Heatmap(chart.key, chart.hosts)
+                heat.add_facts(await self._load_facts(incident_view))
                 return build_heatmap_drawing(heat)
 
-    async def build_timeline(self, rows: IncidentView) -> Timeline:
+    async def build_timeline(self, incident_view: IncidentView) -> Timeline:
         """Build the timeline, without actions if the ledger is unreadable."""
         try:
-            records = await self.records_of(rows.id)
+            records = await self.records_of(incident_view.id)
         except Refused as why:
-            log.warning("drawings.records_unreadable", incident=rows.id, why=str(why)[:200])
+            log.warning("drawings.records_unreadable", incident=incident_view.id, why=str(why)[:200])
             records = ()
-        line = build_timeline(rows, records)
+        line = build_timeline(incident_view, records)
         names = await asyncio.gather(*(self.name_of(user) for user in line.user_ids))
         return line.replace_user_ids(dict(zip(line.user_ids, names, strict=True)))
 
-    async def _load_bandwidths(self, wanted: AttachedChart, rows: IncidentView) -> Bandwidths:
-        facts = await self._load_facts(rows)
-        hosts = wanted.hosts or tuple(sorted({fact.host for fact in facts if fact.host}))
+    async def _load_bandwidths(self, chart: AttachedChart, incident_view: IncidentView) -> Bandwidths:
+        facts = await self._load_facts(incident_view)
+        hosts = chart.hosts or tuple(sorted({fact.host for fact in facts if fact.host}))
         whole = bandwidths(hosts, facts, self.expected(facts))
-        return whole if wanted.hosts else Bandwidths(whole.curves)
+        return whole if chart.hosts else Bandwidths(whole.curves)
 
-    async def _load_facts(self, rows: IncidentView) -> Sequence[Fact]:
+    async def _load_facts(self, incident_view: IncidentView) -> Sequence[Fact]:
         try:
-            return await self.evidence.get_facts(str(rows.stored.get("facts", "")))
+            return await self.evidence.get_facts(str(incident_view.stored.get("facts", "")))
         except KeyError as why:
             raise FactsNotKept from why

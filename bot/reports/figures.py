@@ -52,27 +52,31 @@ class FigureInputs:
     unread: tuple[str, ...] = ()  # why facts are missing
 
 
-def list_drawings(of: FigureInputs) -> list[Drawing]:
+def list_drawings(inputs: FigureInputs) -> list[Drawing]:
     return [
-        *_build_timeline_drawings(of),
-        *(build_heatmap_drawing(heat) for heat in find_deciding_heatmaps(of.rows.report, of.facts)),
-        *_build_bandwidth_drawings(of),
-        *_build_trace_drawings(of),
+        *_build_timeline_drawings(inputs),
+        *(build_heatmap_drawing(heat) for heat in find_deciding_heatmaps(inputs.rows.report, inputs.facts)),
+        *_build_bandwidth_drawings(inputs),
+        *_build_trace_drawings(inputs),
     ]
 
 
-def _build_timeline_drawings(of: FigureInputs) -> list[Drawing]:
-    line = build_timeline(of.rows, of.records).replace_user_ids(of.names)
+def _build_timeline_drawings(inputs: FigureInputs) -> list[Drawing]:
+    line = build_timeline(inputs.rows, inputs.records).replace_user_ids(inputs.names)
     return [build_timeline_drawing(line)] if len(line.events) >= MIN_TIMELINE_MOMENTS else []
 
 
-def _build_bandwidth_drawings(of: FigureInputs) -> list[Drawing]:
-    found = bandwidths(sorted({fact.host for fact in of.facts if fact.host}), of.facts, of.expected(of.facts))
+def _build_bandwidth_drawings(inputs: FigureInputs) -> list[Drawing]:
+    found = bandwidths(sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts))
     return [build_bandwidth_drawing(found)] if found.curves else []
 
 
-def _build_trace_drawings(of: FigureInputs) -> list[Drawing]:
-    return [build_trace_drawing(build_search_tree(of.rows, of.titles))] if of.titles and (of.rows.search_steps or of.rows.report) else []
+def _build_trace_drawings(inputs: FigureInputs) -> list[Drawing]:
+    return (
+        [build_trace_drawing(build_search_tree(inputs.rows, inputs.titles))]
+        if inputs.titles and (inputs.rows.search_steps or inputs.rows.report)
+        else []
+    )
 
 
 def find_deciding_heatmaps(report: Report | None, facts: Sequence[Fact]) -> list[Heatmap]:

@@ -94,11 +94,11 @@ class IncidentSources:
         records, _ = await self._load_records(incident)
         return await self._collect_figure_inputs(rows, records)
 
-    async def _collect_figure_inputs(self, rows: IncidentView, records: tuple[ActionRecord, ...] | None) -> FigureInputs:
-        facts, unread = await self._load_facts(rows)
-        people = list_people(rows, records or ())
+    async def _collect_figure_inputs(self, incident_view: IncidentView, records: tuple[ActionRecord, ...] | None) -> FigureInputs:
+        facts, unread = await self._load_facts(incident_view)
+        people = list_people(incident_view, records or ())
         names = dict(zip(people, await asyncio.gather(*(self.name_of(user) for user in people)), strict=True))
-        return FigureInputs(rows, facts, records or (), names, self.titles, self.expected, (unread,) if unread else ())
+        return FigureInputs(incident_view, facts, records or (), names, self.titles, self.expected, (unread,) if unread else ())
 
     async def build_tenant_page(self, incident: str, customer: "TenantReportContext", *, withdrawn: bool = False) -> Page:
         """Build the sanitized tenant page. Raises UnknownIncident, NotTenantIncident."""
@@ -118,9 +118,9 @@ class IncidentSources:
             raise UnknownIncident(incident)
         return IncidentView(state)
 
-    async def _load_facts(self, rows: IncidentView) -> tuple[Sequence[Fact], str]:
+    async def _load_facts(self, incident_view: IncidentView) -> tuple[Sequence[Fact], str]:
         try:
-            return await self.evidence.get_facts(rows.stored.get("facts", "")), ""
+            return await self.evidence.get_facts(incident_view.stored.get("facts", "")), ""
         except KeyError:
             return (), NO_FACTS_TEXT
 
@@ -133,13 +133,13 @@ class IncidentSources:
             log.warning("postmortem.records_unreadable", incident=incident, why=str(why)[:200])
             return None, NO_LEDGER_TEXT.format(why=why)
 
-    async def _load_history(self, rows: IncidentView) -> ActionHistory:
-        if self.ledger is None or rows.opened_at is None:
+    async def _load_history(self, incident_view: IncidentView) -> ActionHistory:
+        if self.ledger is None or incident_view.opened_at is None:
             return ActionHistory()
         try:
-            return await self.ledger.get_history(rows.id, rows.opened_at)
+            return await self.ledger.get_history(incident_view.id, incident_view.opened_at)
         except (Refused, RedisError) as why:
-            log.warning("postmortem.history_unreadable", incident=rows.id, why=str(why)[:200])
+            log.warning("postmortem.history_unreadable", incident=incident_view.id, why=str(why)[:200])
             return ActionHistory(whole=False)
 
 

@@ -31,39 +31,41 @@ OUTCOME_TEXTS = {
 }
 
 
-def render_operator_page(of: IncidentReportData) -> Page:
+def render_operator_page(data: IncidentReportData) -> Page:
     """Return the page, unsanitized: pass it to `sanitize_page`."""
-    report = of.rows.report
-    causes, line = report.root_causes if report else (), build_page_timeline(of)
-    tried, still = _build_tried_parts(of), _build_drained_parts(of)
+    report = data.rows.report
+    causes, line = report.root_causes if report else (), build_page_timeline(data)
+    tried, still = _build_tried_parts(data), _build_drained_parts(data)
     first = (
-        PageSection("At a glance", [PageTable((), list(_list_glance_rows(of)))]),
-        PageSection("Root cause", _build_causes_section(of, report)),
+        PageSection("At a glance", [PageTable((), list(_list_glance_rows(data)))]),
+        PageSection("Root cause", _build_causes_section(data, report)),
         PageSection("What was tried", _limit_rows(tried, FIRST_PAGE_ACTIONS)),
         PageSection("Still held", _limit_rows(still, FIRST_PAGE_DRAINED)),
-        PageSection("Left to people", [BulletList(_list_open_tasks(of)[:FIRST_PAGE_TASKS])] if _list_open_tasks(of) else []),
+        PageSection("Left to people", [BulletList(_list_open_tasks(data)[:FIRST_PAGE_TASKS])] if _list_open_tasks(data) else []),
         PageSection("Timeline in short" if line.whole else "Timeline", line.short),
     )
-    text = of.rows.brief.text.strip()
+    text = data.rows.brief.text.strip()
     beyond = (
         ("What was reported", [QuotedLines(text.split("\n"))] if len(text) > FIRST_PAGE_REPORT_CHARS or "\n" in text else []),
-        ("All causes", _build_further_causes(of, causes)),
-        ("All evidence", list(appendix.build_evidence_parts(of, causes[:MAX_CAUSES])) if _has_more_evidence(causes) else []),
+        ("All causes", _build_further_causes(data, causes)),
+        ("All evidence", list(appendix.build_evidence_parts(data, causes[:MAX_CAUSES])) if _has_more_evidence(causes) else []),
         ("Timeline", line.whole),
         ("All that was tried", tried if len(_list_table_rows(tried)) > FIRST_PAGE_ACTIONS else []),
-        ("Who decided what", appendix.build_decision_parts(of)),
-        ("Commands that ran", [QuotedLines(ran)] if (ran := list(appendix.list_commands(of.records or ()))) else []),
-        ("Fixes", appendix.build_remediation_parts(of.rows.remediations, of)),
+        ("Who decided what", appendix.build_decision_parts(data)),
+        ("Commands that ran", [QuotedLines(ran)] if (ran := list(appendix.list_commands(data.records or ()))) else []),
+        ("Fixes", appendix.build_remediation_parts(data.rows.remediations, data)),
         ("All that is held", still if len(_list_table_rows(still)) > FIRST_PAGE_DRAINED else []),
-        ("All that is left to people", [BulletList(_list_open_tasks(of))] if len(_list_open_tasks(of)) > FIRST_PAGE_TASKS else []),
-        ("Pictures", of.figures),
-        ("Ruled out", appendix.build_ruled_out_parts(of, report)),
-        ("Not decided", appendix.build_undecided_parts(of)),
+        ("All that is left to people", [BulletList(_list_open_tasks(data))] if len(_list_open_tasks(data)) > FIRST_PAGE_TASKS else []),
+        ("Pictures", data.figures),
+        ("Ruled out", appendix.build_ruled_out_parts(data, report)),
+        ("Not decided", appendix.build_undecided_parts(data)),
         ("Could not look", appendix.build_unobserved_parts(report)),
     )
     headline = (report.headline if report else "").partition(";")[0].strip(" .") or "Not diagnosed yet"
     sections = (*first, *(PageSection(title, parts, appendix=True) for title, parts in beyond))
-    return Page(of.rows.id, "operators", f"Incident {of.rows.id}: {headline}", _format_lead(of), of.made, sections, _list_notes(of))
+    return Page(
+        data.rows.id, "operators", f"Incident {data.rows.id}: {headline}", _format_lead(data), data.made, sections, _list_notes(data)
+    )
 
 
 def _list_table_rows(parts: Sequence[PagePart]) -> list[Sequence[str]]:
@@ -90,57 +92,59 @@ def _has_more_evidence(causes: Sequence[Hypothesis]) -> bool:
     return any(list(appendix.render_evidence(cause)) != list(appendix.render_evidence(cause, FIRST_PAGE_LINES)) for cause in causes)
 
 
-def _format_lead(of: IncidentReportData) -> str:
-    opened = f"opened {of.rows.opened_at:%Y-%m-%d %H:%M} UTC, " if of.rows.opened_at else ""
-    return f"{opened}{LIFECYCLES[of.rows.lifecycle]}"
+def _format_lead(data: IncidentReportData) -> str:
+    opened = f"opened {data.rows.opened_at:%Y-%m-%d %H:%M} UTC, " if data.rows.opened_at else ""
+    return f"{opened}{LIFECYCLES[data.rows.lifecycle]}"
 
 
-def _list_glance_rows(of: IncidentReportData) -> Iterator[tuple[str, str]]:
-    rows, report, ticket = of.rows, of.rows.report, of.rows.ticket
+def _list_glance_rows(data: IncidentReportData) -> Iterator[tuple[str, str]]:
+    rows, report, ticket = data.rows, data.rows.report, data.rows.ticket
     origin, causes = rows.origin, report.root_causes if report else ()
     yield "State", LIFECYCLES[rows.lifecycle]
     yield (
         "Found",
-        "; ".join(shown.get_cause_title(one.label, of.titles) for one in causes)
+        "; ".join(shown.get_cause_title(one.label, data.titles) for one in causes)
         or (OUTCOME_TEXTS[report.outcome] if report else "nothing yet"),
     )
     if ticket and ticket.true_label:
         yield (
             "It really was",
             " · ".join(
-                filter(None, (shown.get_cause_title(ticket.true_label, of.titles), ticket.true_cause, _format_person(of, ticket.closed_by)))
+                filter(
+                    None, (shown.get_cause_title(ticket.true_label, data.titles), ticket.true_cause, _format_person(data, ticket.closed_by))
+                )
             ),
         )
     if rows.correction:
         word = rows.correction
         yield (
             "It really was",
-            " · ".join(filter(None, (shown.get_cause_title(word.label, of.titles), word.words, _format_person(of, word.by)))),
+            " · ".join(filter(None, (shown.get_cause_title(word.label, data.titles), word.words, _format_person(data, word.by)))),
         )
     yield "Hosts", appendix.format_hosts(rows.brief.hosts or tuple(sorted({host for one in causes for host in one.hosts})))
     if rows.brief.job:
         yield "Job", rows.brief.job
-    by = of.get_person_name(origin.user) if origin and origin.user else "not known"
+    by = data.get_person_name(origin.user) if origin and origin.user else "not known"
     said = " ".join(rows.brief.text.split())
     yield "Reported by", f"{by}: “{_clip_text(said, FIRST_PAGE_REPORT_CHARS)}”" if said else by
     if origin and origin.tenant:
         yield "Customer", origin.tenant
     yield (
         "On it",
-        of.get_person_name(rows.owner or (ticket.taken_by if ticket else "")) if rows.owner or (ticket and ticket.taken_by) else "nobody",
+        data.get_person_name(rows.owner or (ticket.taken_by if ticket else "")) if rows.owner or (ticket and ticket.taken_by) else "nobody",
     )
-    yield "To the diagnosis", _format_elapsed(of, of.course.diagnosed if of.course else None)
-    yield "To recovery", _format_elapsed(of, of.course.recovered if of.course else None)
+    yield "To the diagnosis", _format_elapsed(data, data.course.diagnosed if data.course else None)
+    yield "To recovery", _format_elapsed(data, data.course.recovered if data.course else None)
     if rows.stats.checks:
-        yield "Looked at", _format_cost(of)
+        yield "Looked at", _format_cost(data)
 
 
-def _format_person(of: IncidentReportData, user: str) -> str:
-    return f"by {of.get_person_name(user)}" if user else ""
+def _format_person(data: IncidentReportData, user: str) -> str:
+    return f"by {data.get_person_name(user)}" if user else ""
 
 
-def _format_elapsed(of: IncidentReportData, seconds: float | None) -> str:
-    if of.course is None:
+def _format_elapsed(data: IncidentReportData, seconds: float | None) -> str:
+    if data.course is None:
         return "not known"
     return "not yet" if seconds is None else f"{format_duration(seconds)} after it was opened"
 
@@ -155,26 +159,26 @@ def format_duration(seconds: float) -> str:
     return f"{whole} s"
 
 
-def _format_cost(of: IncidentReportData) -> str:
-    stats = of.rows.stats
+def _format_cost(data: IncidentReportData) -> str:
+    stats = data.rows.stats
     model = f"; {stats.model_calls} questions to a model, ${stats.usd:.3f}" if stats.model_calls else "; without a model"
     return f"{stat_text.format_cost(stats)}{model}"
 
 
-def _build_causes_section(of: IncidentReportData, report: Report | None) -> list[PagePart]:
+def _build_causes_section(data: IncidentReportData, report: Report | None) -> list[PagePart]:
     found = report.root_causes if report else ()
     if report is None or not found:
         said = [Paragraph(report.headline)] if report and report.headline else []
-        return [Paragraph(_format_no_cause(report), strong=True), *said, *appendix.build_undecided_parts(of, FIRST_PAGE_DOUBTS)]
-    parts = [part for cause in found[:FIRST_PAGE_CAUSES] for part in _build_cause_parts(of, cause)]
+        return [Paragraph(_format_no_cause(report), strong=True), *said, *appendix.build_undecided_parts(data, FIRST_PAGE_DOUBTS)]
+    parts = [part for cause in found[:FIRST_PAGE_CAUSES] for part in _build_cause_parts(data, cause)]
     rest = len(found) - FIRST_PAGE_CAUSES
     return [*parts, *([Paragraph(f"… and {rest} more, in the appendix.")] if rest > 0 else [])]
 
 
-def _build_further_causes(of: IncidentReportData, causes: Sequence[Hypothesis]) -> list[PagePart]:
+def _build_further_causes(data: IncidentReportData, causes: Sequence[Hypothesis]) -> list[PagePart]:
     if len(causes) <= FIRST_PAGE_CAUSES:
         return []
-    parts = [part for cause in causes[FIRST_PAGE_CAUSES:MAX_CAUSES] for part in _build_cause_parts(of, cause)]
+    parts = [part for cause in causes[FIRST_PAGE_CAUSES:MAX_CAUSES] for part in _build_cause_parts(data, cause)]
     rest = len(causes) - MAX_CAUSES
     return [*parts, *([Paragraph(f"… and {rest} more.")] if rest > 0 else [])]
 
@@ -185,10 +189,10 @@ def _format_no_cause(report: Report | None) -> str:
     return "Nothing wrong was found." if report.outcome == "no_fault" else "No cause was proven."
 
 
-def _build_cause_parts(of: IncidentReportData, cause: Hypothesis) -> Iterator[PagePart]:
+def _build_cause_parts(data: IncidentReportData, cause: Hypothesis) -> Iterator[PagePart]:
     where = ", ".join(cause.devices) if 0 < len(cause.devices) <= 8 else fold_host_names(cause.hosts) or "no machine at fault"
     yield Paragraph(
-        f"{shown.get_cause_title(cause.label, of.titles)} · {where} · {stat_text.format_confidence_percent(cause.confidence)} sure",
+        f"{shown.get_cause_title(cause.label, data.titles)} · {where} · {stat_text.format_confidence_percent(cause.confidence)} sure",
         strong=True,
     )
     yield Paragraph(f"{cause.label}{f': {cause.because}' if cause.because else ''}")
@@ -196,13 +200,13 @@ def _build_cause_parts(of: IncidentReportData, cause: Hypothesis) -> Iterator[Pa
         yield QuotedLines(lines)
 
 
-def _build_tried_parts(of: IncidentReportData) -> list[PagePart]:
+def _build_tried_parts(data: IncidentReportData) -> list[PagePart]:
     """Return actions; those with the same effect and outcome share a row."""
-    if of.records is None:
+    if data.records is None:
         return [Paragraph("Not known: the ledger could not be read.")]
     alike: dict[tuple[str, str, str, str], list[ActionRecord]] = {}
-    for row in of.records:
-        key = (row.action.remedy, action_text.get_state_word(row)[1], str(row.exit_status), _format_deciders(of, row))
+    for row in data.records:
+        key = (row.action.remedy, action_text.get_state_word(row)[1], str(row.exit_status), _format_deciders(data, row))
         alike.setdefault(key, []).append(row)
     rows = [_build_action_row(many, decided) for (_, _, _, decided), many in list(alike.items())[:MAX_ACTIONS]]
     head = ("What", "Where", "What became of it", "Who approved it, and why")
@@ -221,11 +225,13 @@ def _format_exit_status(row: ActionRecord) -> str:
     return f"exit {row.exit_status}" if row.exit_status else ""
 
 
-def _format_deciders(of: IncidentReportData, row: ActionRecord) -> str:
-    approved = [f"{of.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "approve"]
-    against = [f"rejected by {of.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "deny"]
+def _format_deciders(data: IncidentReportData, row: ActionRecord) -> str:
+    approved = [f"{data.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "approve"]
+    against = [
+        f"rejected by {data.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "deny"
+    ]
     ended = (
-        [f"{action_text.STATE_WORDS[row.state]} by {of.get_person_name(row.ended_by)}{_format_reason(row.says)}"]
+        [f"{action_text.STATE_WORDS[row.state]} by {data.get_person_name(row.ended_by)}{_format_reason(row.says)}"]
         if is_ended_by_person(row) and not against
         else []
     )
@@ -236,33 +242,35 @@ def _format_reason(reason: str) -> str:
     return f": “{' '.join(reason.split())}”" if reason.strip() else ""
 
 
-def _build_drained_parts(of: IncidentReportData) -> list[PagePart]:
+def _build_drained_parts(data: IncidentReportData) -> list[PagePart]:
     alike: dict[tuple[str, str, str], list[str]] = {}
-    for one in list_drained_nodes(of.rows.remediations):
+    for one in list_drained_nodes(data.rows.remediations):
         since = f"{one.since:%Y-%m-%d %H:%M}" if one.since else "not known"
         alike.setdefault((since, one.by or "not noted", (one.no_return or one.why).replace(one.host, "the host")), []).append(one.host)
     rows = [(fold_host_names(hosts), *row) for row, hosts in list(alike.items())[:MAX_DRAINED]]
     locked = [
-        f"{row.target} is locked: nobody knows whether {row.approval} ran" for row in of.rows.remediations if row.outcome == "unknown"
+        f"{row.target} is locked: nobody knows whether {row.approval} ran" for row in data.rows.remediations if row.outcome == "unknown"
     ]
     parts: list[PagePart] = [PageTable(("Out of service", "Since (UTC)", "Approved by", "Where it stands"), rows)] if rows else []
     parts += [Paragraph(f"… and {len(alike) - MAX_DRAINED} more.")] if len(alike) > MAX_DRAINED else []
     return [*parts, *([BulletList(locked)] if locked else [])] or [Paragraph("Nothing.")]
 
 
-def _list_open_tasks(of: IncidentReportData) -> list[str]:
+def _list_open_tasks(data: IncidentReportData) -> list[str]:
     """Return open tasks, without taken tickets."""
-    report, ticket = of.rows.report, of.rows.ticket
-    over = of.rows.lifecycle in ("watching", "closed")
+    report, ticket = data.rows.report, data.rows.ticket
+    over = data.rows.lifecycle in ("watching", "closed")
     rows = ["" if over else report.next_step, *report.by_hand, *report.questions] if report else []
     done = {TAKE_TICKET_STEP} if ticket and ticket.taken_by else set[str]()
     return list(dict.fromkeys(row for row in rows if row and row not in done))
 
 
-def _list_notes(of: IncidentReportData) -> list[str]:
-    made = f"Made by RackMedic on {of.made:%Y-%m-%d %H:%M:%S} UTC; all times are UTC. Quoted lines are as machines and people wrote them."
+def _list_notes(data: IncidentReportData) -> list[str]:
+    made = f"Made by RackMedic on {data.made:%Y-%m-%d %H:%M:%S} UTC; all times are UTC. Quoted lines are as machines and people wrote them."
     past = (
-        [] if of.history.whole else ["The audit log was not read back to where this incident began: moments of its actions may be missing."]
+        []
+        if data.history.whole
+        else ["The audit log was not read back to where this incident began: moments of its actions may be missing."]
     )
-    open_now = [] if of.rows.lifecycle == "closed" else ["The incident is not closed: this is how it stood then."]
-    return [made, *open_now, *past, *of.unread]
+    open_now = [] if data.rows.lifecycle == "closed" else ["The incident is not closed: this is how it stood then."]
+    return [made, *open_now, *past, *data.unread]

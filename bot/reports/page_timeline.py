@@ -59,11 +59,11 @@ class PageTimeline:
     whole: Sequence[PagePart] = ()
 
 
-def build_page_timeline(of: IncidentReportData) -> PageTimeline:
+def build_page_timeline(data: IncidentReportData) -> PageTimeline:
     """Return the timeline; machine lines are omitted first, and counted."""
-    printed = sorted(_list_machine_lines(of), key=lambda one: one.at)
+    printed = sorted(_list_machine_lines(data), key=lambda one: one.at)
     printed = [replace(one, tells=at == 0) for at, one in enumerate(printed)]
-    people = [*_list_opening(of), *_list_messages(of), *_list_milestones(of), *_list_action_moments(of)]
+    people = [*_list_opening(data), *_list_messages(data), *_list_milestones(data), *_list_action_moments(data)]
     shown = sorted([*people[:MAX_MOMENTS], *printed[:MAX_MACHINE_MOMENTS]], key=lambda one: one.at)  # stable: equal times keep this order
     rest = len(people) + len(printed) - len(shown)
     if not shown:
@@ -96,29 +96,29 @@ def format_actions(records: Sequence[ActionRecord]) -> str:
     return what if hosts in what else f"{what} on {hosts}"
 
 
-def _list_opening(of: IncidentReportData) -> Iterator[PageMoment]:
-    if of.rows.opened_at:
-        yield PageMoment(of.rows.opened_at, of.get_person_name(""), "incident opened", tells=True)
+def _list_opening(data: IncidentReportData) -> Iterator[PageMoment]:
+    if data.rows.opened_at:
+        yield PageMoment(data.rows.opened_at, data.get_person_name(""), "incident opened", tells=True)
 
 
-def _list_messages(of: IncidentReportData) -> Iterator[PageMoment]:
-    for said in of.rows.messages:
+def _list_messages(data: IncidentReportData) -> Iterator[PageMoment]:
+    for said in data.rows.messages:
         if said.get("at"):
             text = str(said.get("text", "")).strip().partition("\n")[0][:MAX_MESSAGE_CHARS]
-            who = of.get_person_name(str(said.get("user") or "")) if said.get("user") else "somebody"
+            who = data.get_person_name(str(said.get("user") or "")) if said.get("user") else "somebody"
             yield PageMoment(datetime.fromisoformat(str(said["at"])), who, text or "(a file)")
 
 
-def _list_milestones(of: IncidentReportData) -> Iterator[PageMoment]:
+def _list_milestones(data: IncidentReportData) -> Iterator[PageMoment]:
     """Yield milestones, with those of actions if the ledger was unreadable."""
-    for row in of.rows.milestones:
-        if row.kind in SHORT_TIMELINE_MILESTONES or of.records is None:
-            yield PageMoment(row.at, of.get_person_name(row.by), f"{row.kind}: {row.says}" if row.says else row.kind, tells=True)
+    for row in data.rows.milestones:
+        if row.kind in SHORT_TIMELINE_MILESTONES or data.records is None:
+            yield PageMoment(row.at, data.get_person_name(row.by), f"{row.kind}: {row.says}" if row.says else row.kind, tells=True)
 
 
-def _list_machine_lines(of: IncidentReportData) -> Iterator[PageMoment]:
+def _list_machine_lines(data: IncidentReportData) -> Iterator[PageMoment]:
     """Yield machine lines, merged per second if they differ only in numbers."""
-    report = of.rows.report
+    report = data.rows.report
     alike: dict[tuple[datetime, str], tuple[str, set[str]]] = {}
     for found in (row for cause in (report.root_causes if report else ()) for row in cause.evidence):
         if found.time:
@@ -128,12 +128,12 @@ def _list_machine_lines(of: IncidentReportData) -> Iterator[PageMoment]:
         yield PageMoment(at, fold_host_names(host for host in hosts if host) or "log", line)
 
 
-def _list_action_moments(of: IncidentReportData) -> Iterator[PageMoment]:
+def _list_action_moments(data: IncidentReportData) -> Iterator[PageMoment]:
     """Yield actions from the audit log, else from the records."""
-    known = {row.approval: row for row in of.records or ()}
-    told = any(row.kind == "proved" for row in of.rows.milestones)
+    known = {row.approval: row for row in data.records or ()}
+    told = any(row.kind == "proved" for row in data.rows.milestones)
     alike: dict[tuple[datetime, str, str, str], list[ActionRecord]] = {}
-    for event in of.history.events or _build_events(known.values()):
+    for event in data.history.events or _build_events(known.values()):
         if event.approval in known and not (event.event == "outcome" and told):
             row = known[event.approval]
             by = event.by if event.event in HUMAN_EVENTS else ""
@@ -141,7 +141,7 @@ def _list_action_moments(of: IncidentReportData) -> Iterator[PageMoment]:
     for (at, became, by, _), records in alike.items():
         yield PageMoment(
             at,
-            of.get_person_name(by),
+            data.get_person_name(by),
             f"{EVENT_TEXTS.get(became, became.replace('_', ' '))}: {format_actions(records)}",
             became in SHORT_TIMELINE_EVENTS,
         )

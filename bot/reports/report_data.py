@@ -40,15 +40,15 @@ def is_ended_by_person(row: ActionRecord) -> bool:
     return bool(row.ended_by) and ":" in row.ended_by
 
 
-def list_people(rows: IncidentView, records: tuple[ActionRecord, ...]) -> set[str]:
-    return {user.rpartition(":")[2] for user in _list_users(rows, records) if user and user != BOT_USER}
+def list_people(incident_view: IncidentView, records: tuple[ActionRecord, ...]) -> set[str]:
+    return {user.rpartition(":")[2] for user in _list_users(incident_view, records) if user and user != BOT_USER}
 
 
-def _list_users(rows: IncidentView, records: tuple[ActionRecord, ...]) -> Iterator[str]:
-    ticket, word, origin = rows.ticket, rows.correction, rows.origin
-    yield from (rows.owner, origin.user if origin else "", word.by if word else "")
+def _list_users(incident_view: IncidentView, records: tuple[ActionRecord, ...]) -> Iterator[str]:
+    ticket, word, origin = incident_view.ticket, incident_view.correction, incident_view.origin
+    yield from (incident_view.owner, origin.user if origin else "", word.by if word else "")
     yield from (ticket.taken_by, ticket.closed_by) if ticket else ()
-    yield from (str(said.get("user") or "") for said in rows.messages)
+    yield from (str(said.get("user") or "") for said in incident_view.messages)
     for row in records:
         yield from (vote.voter for vote in row.votes)
         yield from list_requesters(row.action)

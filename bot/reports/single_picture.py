@@ -21,39 +21,41 @@ class NothingToDraw(Refusal):
     """There is nothing of which that picture would be."""
 
 
-def build_single_drawing(name: PictureName, key: str, of: FigureInputs) -> Drawing:
+def build_single_drawing(name: PictureName, key: str, inputs: FigureInputs) -> Drawing:
     """Build a drawing. `key`: a heat map's number, by default the deciding one. Raises NothingToDraw."""
     match name:
         case "timeline":
-            return build_timeline_drawing(build_timeline(of.rows, of.records).replace_user_ids(of.names))
+            return build_timeline_drawing(build_timeline(inputs.rows, inputs.records).replace_user_ids(inputs.names))
         case "walk":
-            return build_trace_drawing(build_search_tree(of.rows, of.titles))
+            return build_trace_drawing(build_search_tree(inputs.rows, inputs.titles))
         case "bandwidth":
-            found = bandwidths(sorted({fact.host for fact in of.facts if fact.host}), of.facts, of.expected(of.facts))
+            found = bandwidths(sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts))
             if not found.curves:
                 raise NothingToDraw(
-                    f"{of.rows.id}: no bandwidth was measured, so there is none to draw; `--kind timeline` and `walk` always are"
+                    f"{inputs.rows.id}: no bandwidth was measured, so there is none to draw; `--kind timeline` and `walk` always are"
                 )
             return build_bandwidth_drawing(found)
         case "heatmap":
-            return build_heatmap_drawing(_build_heatmap(key, of))
+            return build_heatmap_drawing(_build_heatmap(key, inputs))
 
 
-def list_drawable_keys(of: FigureInputs) -> list[str]:
+def list_drawable_keys(inputs: FigureInputs) -> list[str]:
     """Return keys for heat maps."""
-    keys = {fact.key for fact in of.facts if fact.status is Status.OK and isinstance(fact.value, int | float)}
+    keys = {fact.key for fact in inputs.facts if fact.status is Status.OK and isinstance(fact.value, int | float)}
     return sorted(key for key in keys if (row := find_key(key)) is not None and row.is_quantity and row.scope == "gpu")
 
 
-def _build_heatmap(key: str, of: FigureInputs) -> Heatmap:
-    decided = find_deciding_heatmaps(of.rows.report, of.facts)
+def _build_heatmap(key: str, inputs: FigureInputs) -> Heatmap:
+    decided = find_deciding_heatmaps(inputs.rows.report, inputs.facts)
     if not key and decided:
         return decided[0]
-    heat = Heatmap(key, sorted({fact.host for fact in of.facts if fact.key == key and fact.host}))
-    heat.add_facts(of.facts)
+    heat = Heatmap(key, sorted({fact.host for fact in inputs.facts if fact.key == key and fact.host}))
+    heat.add_facts(inputs.facts)
     if heat.list_known_hosts():
         return heat
-    known = list_drawable_keys(of)
+    known = list_drawable_keys(inputs)
     more = f" and {len(known) - MAX_NAMED_KEYS} more" if len(known) > MAX_NAMED_KEYS else ""
     names = f"name one with --key: {', '.join(known[:MAX_NAMED_KEYS])}{more}" if known else "no number of a GPU was read"
-    raise NothingToDraw(f"{of.rows.id}: {f'no value of {key!r:.80} was read' if key else 'no number of GPUs decided it'}; {names}")
+    raise NothingToDraw(
+        f"{inputs.rows.id}: {f'no value inputs {key!r:.80} was read' if key else 'no number inputs GPUs decided it'}; {names}"
+    )

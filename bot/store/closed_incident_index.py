@@ -57,31 +57,31 @@ class ClosedIncidentIndex:
     async def remove_incident(self, incident: str) -> None:
         await self._redis.delete(self._get_row_key(incident))
 
-    async def find_incidents(self, sought: ClosedIncidentQuery) -> ClosedIncidentMatches:
+    async def find_incidents(self, query: ClosedIncidentQuery) -> ClosedIncidentMatches:
         """Return the matches that the reader may see. A Redis error is returned in `could_not`, not raised."""
         try:
-            return await self._find_readable_incidents(sought)
+            return await self._find_readable_incidents(query)
         except RedisError as why:
             return ClosedIncidentMatches(could_not=f"my store did not answer ({type(why).__name__})")
 
-    async def _find_readable_incidents(self, sought: ClosedIncidentQuery) -> ClosedIncidentMatches:
-        keys = [self._names.closed_index_key(*kind) for kind in _list_index_names(sought.hosts, sought.devices, sought.labels)]
+    async def _find_readable_incidents(self, query: ClosedIncidentQuery) -> ClosedIncidentMatches:
+        keys = [self._names.closed_index_key(*kind) for kind in _list_index_names(query.hosts, query.devices, query.labels)]
         named = [cast(list[bytes], await self._redis.zrevrange(key, 0, MAX_IDS_PER_INDEX)) for key in keys]
         cut = any(len(ids) > MAX_IDS_PER_INDEX for ids in named)
         ids = dict.fromkeys(one.decode() for row in named for one in row[:MAX_IDS_PER_INDEX])
         rows = await self._load_rows(list(ids)[:MAX_ROWS_READ], keys)
-        found = [told for row in rows if row.incident != sought.incident and (told := self._apply_visibility(row, sought))]
+        found = [told for row in rows if row.incident != query.incident and (told := self._apply_visibility(row, query))]
         found.sort(key=lambda row: row.closed, reverse=True)
-        return ClosedIncidentMatches(tuple(found), await self._find_oldest_opened(sought), cut=cut or len(ids) > MAX_ROWS_READ)
+        return ClosedIncidentMatches(tuple(found), await self._find_oldest_opened(query), cut=cut or len(ids) > MAX_ROWS_READ)
 
-    async def _find_oldest_opened(self, sought: ClosedIncidentQuery) -> datetime | None:
+    async def _find_oldest_opened(self, query: ClosedIncidentQuery) -> datetime | None:
         key = self._names.closed_index_key("all")
         ids = [one.decode() for one in cast(list[bytes], await self._redis.zrange(key, 0, MAX_OLDEST_READ - 1))]
-        told = [row for row in await self._load_rows(ids, [key]) if self._apply_visibility(row, sought)]
+        told = [row for row in await self._load_rows(ids, [key]) if self._apply_visibility(row, query)]
         return min((row.opened for row in told), default=None)
 
-    def _apply_visibility(self, row: ClosedIncident, sought: ClosedIncidentQuery) -> ClosedIncident | None:
-        return limit_closed_incident(row, self._heard(sought.reader, row.origin), sought.visible)
+    def _apply_visibility(self, row: ClosedIncident, query: ClosedIncidentQuery) -> ClosedIncident | None:
+        return limit_closed_incident(row, self._heard(query.reader, row.origin), query.visible)
 
     async def _load_rows(self, incidents: Sequence[str], keys: Sequence[str]) -> list[ClosedIncident]:
         """Return the rows that exist and parse; remove expired ids from the indices `keys`."""

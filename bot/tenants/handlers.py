@@ -79,20 +79,20 @@ class TenantHandlers:
         row = self.surface.bound.get(place.channel)
         return row is not None and row.kind == "tenant"
 
-    async def handle_message(self, arrival: IncomingMessage) -> None:
+    async def handle_message(self, message: IncomingMessage) -> None:
         """Store the message, answer it, or ignore it."""
-        row = policy.require_tenant_channel(arrival.place, self.surface.bound)
-        if arrival.alert:
+        row = policy.require_tenant_channel(message.place, self.surface.bound)
+        if message.alert:
             return
-        async with self.surface.in_order.acquire(f"{arrival.channel} {arrival.root}"), self.places.hold_slot(row.tenant):
+        async with self.surface.in_order.acquire(f"{message.channel} {message.root}"), self.places.hold_slot(row.tenant):
             async with guard_store():
-                incident = await self.surface.inbox.find_incident(arrival.team, arrival.channel, arrival.root)
-            if arrival.mention and not arrival.twin:
-                self.surface.tasks.spawn_task("as_they_see", self._notify_operator(arrival, row))
+                incident = await self.surface.inbox.find_incident(message.team, message.channel, message.root)
+            if message.mention and not message.twin:
+                self.surface.tasks.spawn_task("as_they_see", self._notify_operator(message, row))
             if incident is not None:
-                await self._handle_reply(arrival, row, incident)
-            elif arrival.mention:
-                await self._open_incident(arrival, row)
+                await self._handle_reply(message, row, incident)
+            elif message.mention:
+                await self._open_incident(message, row)
 
     async def handle_edit(self, edit: EditedMessage, first: Callable[[str], bool]) -> None:
         """Handle an edited message that was not handled before; else tell its author, once, that edits are not read.
@@ -117,76 +117,76 @@ class TenantHandlers:
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
-    async def _open_incident(self, arrival: IncomingMessage, row: ChannelRow) -> None:
-        origin = self._build_origin(arrival, row)
-        said = await parse_incoming_message(self.surface, arrival, origin)
-        if not (arrival.files or arrival.in_thread) and (not said.text or is_empty_message(said, arrival.at)):
-            await self._post_reply(arrival, tenant_card.render_text_card(get_phrase("say_more", row.language)))
+    async def _open_incident(self, message: IncomingMessage, row: ChannelRow) -> None:
+        origin = self._build_origin(message, row)
+        said = await parse_incoming_message(self.surface, message, origin)
+        if not (message.files or message.in_thread) and (not said.text or is_empty_message(said, message.at)):
+            await self._post_reply(message, tenant_card.render_text_card(get_phrase("say_more", row.language)))
             return
         async with guard_store():
-            kind, data = _classify_first_message(said, arrival)
-            make = partial(build_item, arrival, said, kind=kind, data={**data, SIDE_KEY: TENANT_SIDE})
-            received = await self.surface.inbox.open_or_join(origin, arrival.key, make)
+            kind, data = _classify_first_message(said, message)
+            make = partial(build_item, message, said, kind=kind, data={**data, SIDE_KEY: TENANT_SIDE})
+            received = await self.surface.inbox.open_or_join(origin, message.key, make)
         if not received.duplicate:
             self.surface.notify_stored(received.incident)
             self.surface.tasks.spawn_task("customer_card", self.cards.post_first_card(received.incident, row.channel))
 
-    async def _handle_reply(self, arrival: IncomingMessage, row: ChannelRow, incident: str) -> None:
+    async def _handle_reply(self, message: IncomingMessage, row: ChannelRow, incident: str) -> None:
         """Handle a message in an incident's thread. Conversation among people is only quoted to operators."""
-        origin = await self._get_tenant_origin(arrival, incident)
+        origin = await self._get_tenant_origin(message, incident)
         if origin is None:
             return
         said, want = apply_tenant_request(
-            self._hide_foreign_hosts(await parse_incoming_message(self.surface, arrival, origin), origin), arrival.at
+            self._hide_foreign_hosts(await parse_incoming_message(self.surface, message, origin), origin), message.at
         )
         said = _normalize_hand_off(said)
         async with guard_store():
-            before = await self.surface.pulse.record_message(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
-        heed = await classify_message_addressing(self.surface, arrival, said, before)
+            before = await self.surface.pulse.record_message(incident, message.ts, message.user, question=said.text.endswith("?"))
+        heed = await classify_message_addressing(self.surface, message, said, before)
         if heed is Addressing.SILENCE:
-            self._quote_internally(origin, incident, arrival)
+            self._quote_internally(origin, incident, message)
             return
-        always = arrival.mention or said.intent in ALWAYS_ANSWERED_INTENTS or want in ANY_TIME
-        if not await self._admit_answer(arrival, row, incident, always=always, alone=not before.others):
-            self._quote_internally(origin, incident, arrival)
+        always = message.mention or said.intent in ALWAYS_ANSWERED_INTENTS or want in ANY_TIME
+        if not await self._admit_answer(message, row, incident, always=always, alone=not before.others):
+            self._quote_internally(origin, incident, message)
             return
-        facts = bool(arrival.files) or (heed is Addressing.TAKE and want not in ANY_TIME)
+        facts = bool(message.files) or (heed is Addressing.TAKE and want not in ANY_TIME)
         if want is TenantRequest.WITHDRAW and not facts:
-            self._quote_internally(origin, incident, arrival)
-            await self._withdraw_report(origin, incident, arrival.key)
-            await self._post_reply(arrival, tenant_card.render_text_card(get_phrase("withdrawn", row.language)))
+            self._quote_internally(origin, incident, message)
+            await self._withdraw_report(origin, incident, message.key)
+            await self._post_reply(message, tenant_card.render_text_card(get_phrase("withdrawn", row.language)))
             return
-        if kind := classify_answer(said, arrival.at, facts=facts, want=want):
-            self._quote_internally(origin, incident, arrival)
-            self._spawn_reply(arrival, self._post_answer(arrival.key, origin, incident, said, kind))
+        if kind := classify_answer(said, message.at, facts=facts, want=want):
+            self._quote_internally(origin, incident, message)
+            self._spawn_reply(message, self._post_answer(message.key, origin, incident, said, kind))
             return
         intent = TENANT_INTENTS.get(said.intent, Intent.NEW_FACTS)
         if intent is Intent.STATUS:
-            self._spawn_reply(arrival, self._post_status(arrival.key, incident))
+            self._spawn_reply(message, self._post_status(message.key, incident))
             return
         told = ParsedMessage(intent=intent, text=said.text)
-        item = build_item(arrival, told, incident, kind=told.kind, data={**told.build_item_data(), SIDE_KEY: TENANT_SIDE})
+        item = build_item(message, told, incident, kind=told.kind, data={**told.build_item_data(), SIDE_KEY: TENANT_SIDE})
         async with guard_store():
-            new = await self.surface.inbox.enqueue(item, arrival.key)
+            new = await self.surface.inbox.enqueue(item, message.key)
         if new:
             self.surface.notify_stored(incident)
-            await self._post_reply(arrival, tenant_card.render_text_card(get_phrase(ACKNOWLEDGEMENT_PHRASES[intent], row.language)))
+            await self._post_reply(message, tenant_card.render_text_card(get_phrase(ACKNOWLEDGEMENT_PHRASES[intent], row.language)))
 
-    async def _admit_answer(self, arrival: IncomingMessage, row: ChannelRow, incident: str, *, always: bool, alone: bool) -> bool:
+    async def _admit_answer(self, message: IncomingMessage, row: ChannelRow, incident: str, *, always: bool, alone: bool) -> bool:
         """Return whether the thread may get another answer now; announce the limit once."""
         async with guard_store():
-            may = await self.surface.pulse.admit_answer(incident, arrival.ts, always=always, mention=arrival.mention, alone=alone)
+            may = await self.surface.pulse.admit_answer(incident, message.ts, always=always, mention=message.mention, alone=alone)
         if may is AnswerPermit.TRIP:
-            await self._post_reply(arrival, tenant_card.render_text_card(get_phrase("enough", row.language)))
+            await self._post_reply(message, tenant_card.render_text_card(get_phrase("enough", row.language)))
         return may is AnswerPermit.GO
 
     async def _post_status(self, key: str, incident: str) -> None:
         if answer := await self.cards.refresh_status(incident):
             await self.surface.queue_reply(answer[0], key, answer[1])
 
-    async def _post_answer(self, key: str, origin: Origin, incident: str, said: ParsedMessage, kind: AnswerKind) -> None:
+    async def _post_answer(self, key: str, origin: Origin, incident: str, message: ParsedMessage, kind: AnswerKind) -> None:
         """Answer in words, and start the tenant's report if it was requested."""
-        if answer := await self.cards.answer_question(incident, said, kind):
+        if answer := await self.cards.answer_question(incident, message, kind):
             await self.surface.queue_reply(answer[0], key, answer[1])
         where = self.cards.get_tenant_place(origin)
         if kind != "report" or self.surface.writing is None or where is None:
@@ -195,64 +195,64 @@ class TenantHandlers:
         with contextlib.suppress(Refusal):
             self.surface.writing.begin_tenant_report(incident, where, side, withdrawn=withdrawn)
 
-    async def _get_tenant_origin(self, arrival: IncomingMessage, incident: str) -> Origin | None:
+    async def _get_tenant_origin(self, message: IncomingMessage, incident: str) -> Origin | None:
         """Return the incident's origin; None if the channel now belongs to another tenant, whose mentions are refused."""
         async with guard_store():
             origin = await self.surface.inbox.get_origin(incident)
         if origin is not None and policy.find_tenant_channel(origin, self.surface.bound) is not None:
             return origin
-        if arrival.mention:
+        if message.mention:
             raise policy.ChannelNotServed("tenant")
         return None
 
-    def _hide_foreign_hosts(self, said: ParsedMessage, origin: Origin) -> ParsedMessage:
+    def _hide_foreign_hosts(self, message: ParsedMessage, origin: Origin) -> ParsedMessage:
         """Treat another tenant's hosts as unknown."""
         own = list_visible_hosts(self.inventory, origin)
-        others = tuple(host for host in said.hosts if host not in own)
-        named = {"hosts": tuple(host for host in said.hosts if host in own), "unknown_hosts": (*said.unknown_hosts, *others)}
-        return said.model_copy(update=named) if others else said
+        others = tuple(host for host in message.hosts if host not in own)
+        named = {"hosts": tuple(host for host in message.hosts if host in own), "unknown_hosts": (*message.unknown_hosts, *others)}
+        return message.model_copy(update=named) if others else message
 
-    def _build_origin(self, arrival: IncomingMessage, row: ChannelRow) -> Origin:
+    def _build_origin(self, message: IncomingMessage, row: ChannelRow) -> Origin:
         came = TenantThread(
-            team=arrival.team,
-            channel=arrival.channel,
-            thread_ts=arrival.root,
-            user=arrival.user,
-            user_team=arrival.user_team or arrival.team,
+            team=message.team,
+            channel=message.channel,
+            thread_ts=message.root,
+            user=message.user,
+            user_team=message.user_team or message.team,
         )
-        return Origin(kind="slack", team=arrival.team, channel=row.internal, user=arrival.user, tenant=row.tenant, customer=came)
+        return Origin(kind="slack", team=message.team, channel=row.internal, user=message.user, tenant=row.tenant, customer=came)
 
-    def _quote_internally(self, origin: Origin, incident: str, arrival: IncomingMessage) -> None:
-        if origin.thread_ts and not arrival.twin:
-            names = [file.name for file in arrival.files]
-            words = slack_markup.render_plain_text(arrival.raw)
-            self.surface.tasks.spawn_task("customer_quote", self.cards.quote_message(origin, incident, arrival.key, words, names))
+    def _quote_internally(self, origin: Origin, incident: str, message: IncomingMessage) -> None:
+        if origin.thread_ts and not message.twin:
+            names = [file.name for file in message.files]
+            words = slack_markup.render_plain_text(message.raw)
+            self.surface.tasks.spawn_task("customer_quote", self.cards.quote_message(origin, incident, message.key, words, names))
 
-    async def _post_reply(self, arrival: IncomingMessage, card: Card) -> None:
+    async def _post_reply(self, message: IncomingMessage, card: Card) -> None:
         """Post in the thread once; of a mention's two events only one answers."""
-        if not arrival.twin:
-            place = Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
-            await self.surface.queue_reply(place, arrival.key, card)
+        if not message.twin:
+            place = Origin(kind="slack", team=message.team, channel=message.channel, thread_ts=message.root, user=message.user)
+            await self.surface.queue_reply(place, message.key, card)
 
-    def _spawn_reply(self, arrival: IncomingMessage, speaks: Coroutine[Any, Any, object]) -> None:
+    def _spawn_reply(self, message: IncomingMessage, speaks: Coroutine[Any, Any, object]) -> None:
         """Of a mention's two events only one answers."""
-        if arrival.twin:
+        if message.twin:
             speaks.close()
         else:
             self.surface.tasks.spawn_task("customer_answer", speaks)
 
-    async def _notify_operator(self, arrival: IncomingMessage, row: ChannelRow) -> None:
+    async def _notify_operator(self, message: IncomingMessage, row: ChannelRow) -> None:
         """Tell an operator who mentions RackMedic there, ephemerally, that they are answered as a tenant."""
         people = self.surface.people
         try:
-            policy.require_colleague(await people.get_person(arrival.user), arrival.team)
-            ours = arrival.user_team in ("", arrival.team) and await people.is_in_any(arrival.user, (row.internal,))
+            policy.require_colleague(await people.get_person(message.user), message.team)
+            ours = message.user_team in ("", message.team) and await people.is_in_any(message.user, (row.internal,))
         except Refusal:
             return
         if ours:
-            thread = arrival.root if arrival.in_thread else None
+            thread = message.root if message.in_thread else None
             shown = blocks_of(internal_thread.render_visibility_note(row.tenant, row.internal))
-            await self.surface.client.chat_postEphemeral(channel=arrival.channel, user=arrival.user, thread_ts=thread, **shown)
+            await self.surface.client.chat_postEphemeral(channel=message.channel, user=message.user, thread_ts=thread, **shown)
 
     # -- clicks -------------------------------------------------------------------------------------------------------
 
@@ -319,7 +319,7 @@ def _classify_first_message(said: ParsedMessage, arrival: IncomingMessage) -> tu
     return told.kind, told.build_item_data()
 
 
-def _normalize_hand_off(said: ParsedMessage) -> ParsedMessage:
+def _normalize_hand_off(message: ParsedMessage) -> ParsedMessage:
     """Treat a probable request for a person as one: a needless hand-off costs less than a missed one."""
-    nearly = said.intent is Intent.NOT_UNDERSTOOD and Intent.HAND_OFF in said.suggestions
-    return said.model_copy(update={"intent": Intent.HAND_OFF, "sure": True}) if nearly else said
+    nearly = message.intent is Intent.NOT_UNDERSTOOD and Intent.HAND_OFF in message.suggestions
+    return message.model_copy(update={"intent": Intent.HAND_OFF, "sure": True}) if nearly else message

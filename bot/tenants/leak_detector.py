@@ -228,29 +228,29 @@ class LeakDetector:
         secret = [Leak("a secret")] if redact(text) != text else []
         return tuple(dict.fromkeys((*found, *secret)))
 
-    def _find_names(self, said: FoldedText) -> Iterator[Leak]:
-        others = self._blank_tenant_names(said)
+    def _find_names(self, folded: FoldedText) -> Iterator[Leak]:
+        others = self._blank_tenant_names(folded)
         yield from (Leak("another customer", name) for name in self._other_tenants if _is_tenant_named(name, others))
         for name in dict.fromkeys(part for person in self.people for part in (person, *person.split())):
-            if len(name) >= MIN_NAME_CHARS and _is_person_named(name, said):
+            if len(name) >= MIN_NAME_CHARS and _is_person_named(name, folded):
                 yield Leak("a person", name)
-        yield from (Leak("a person", name) for name in self._short_names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said.cased))
-        yield from (Leak("an internal word", word) for word, form in _INTERNAL_WORD_PATTERNS if form.search(said.text))
-        yield from (Leak("an internal word", name) for name in self._internal_channels if re.search(_build_word_pattern(name), said.text))
+        yield from (Leak("a person", name) for name in self._short_names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", folded.cased))
+        yield from (Leak("an internal word", word) for word, form in _INTERNAL_WORD_PATTERNS if form.search(folded.text))
+        yield from (Leak("an internal word", name) for name in self._internal_channels if re.search(_build_word_pattern(name), folded.text))
 
-    def _find_hosts(self, said: FoldedText) -> Iterator[Leak]:
+    def _find_hosts(self, folded: FoldedText) -> Iterator[Leak]:
         """Search names outside the tenant's own, but numbers everywhere: a range may begin with a host of the tenant."""
-        others = self._blank_tenant_names(said).text
+        others = self._blank_tenant_names(folded).text
         letters = _strip_separators(others)
         for name in self._foreign_machine_names:
             if _strip_separators(fold_text(name).text) in letters and _compile_name_pattern(name).search(others):
                 yield Leak("a machine that is not theirs", name)
-        theirs = list(self._find_tenant_name_spans(said))
+        theirs = list(self._find_tenant_name_spans(folded))
         for machines in self._numbered_machines:
-            for start, end in machines.find_spans(said.text):
+            for start, end in machines.find_spans(folded.text):
                 if not any(first <= start and end < last for first, last in theirs):
-                    yield Leak("a machine that is not theirs", said.cased[start:end])
-        for found in _MACHINE_NUMBER_PATTERN.finditer(said.text):
+                    yield Leak("a machine that is not theirs", folded.cased[start:end])
+        for found in _MACHINE_NUMBER_PATTERN.finditer(folded.text):
             if found[1] in self._padded_machine_numbers:
                 yield Leak("a machine that is not theirs", found[0])
 
@@ -258,17 +258,17 @@ class LeakDetector:
         theirs = {number for name in (self.incident, self.ticket) for number in (name.casefold().rpartition("-")[2],) if number}
         yield from (Leak("another incident", found[0]) for found in _INCIDENT_ID_PATTERN.finditer(plain) if found[1] not in theirs)
 
-    def _blank_tenant_names(self, said: FoldedText) -> FoldedText:
+    def _blank_tenant_names(self, folded: FoldedText) -> FoldedText:
         """Blank the tenant's own names, which may contain a shorter foreign one."""
-        text = said.text
-        for start, end in self._find_tenant_name_spans(said):
+        text = folded.text
+        for start, end in self._find_tenant_name_spans(folded):
             text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
-        return FoldedText(text, said.cased, said.at)
+        return FoldedText(text, folded.cased, folded.at)
 
-    def _find_tenant_name_spans(self, said: FoldedText) -> Iterator[tuple[int, int]]:
+    def _find_tenant_name_spans(self, folded: FoldedText) -> Iterator[tuple[int, int]]:
         for name in (fold_text(one).text for one in self._tenant_names):
-            if name in said.text:
-                yield from (found.span() for found in re.finditer(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", said.text))
+            if name in folded.text:
+                yield from (found.span() for found in re.finditer(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", folded.text))
 
     @cached_property
     def _tenant_names(self) -> frozenset[str]:
@@ -335,31 +335,31 @@ def _compile_name_pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?<!\w[.-]){form}(?!\w)")
 
 
-def _is_tenant_named(name: str, said: FoldedText) -> bool:
+def _is_tenant_named(name: str, folded: FoldedText) -> bool:
     """Return whether a tenant is named: alone, in a compound, spaced out, or with digits for letters."""
     names = NameMatcher((name,), COMMON_WORDS)
     pattern = names.build_pattern()
     if pattern is None:
         return False
-    if any(names.iter_places(said, pattern)):
+    if any(names.iter_places(folded, pattern)):
         return True
     letters = _strip_separators(fold_text(name).text)
     if len(letters) <= MIN_NAME_CHARS:
         return False
     if letters.isalpha() and any(
-        letters in run.translate(_LEET_TRANSLATION) for run in re.findall(r"\w{4,80}", said.text) if not run.isalpha()
+        letters in run.translate(_LEET_TRANSLATION) for run in re.findall(r"\w{4,80}", folded.text) if not run.isalpha()
     ):
         return True
-    return re.search(rf"(?<!\w){'[ ._-]'.join(map(re.escape, letters))}(?!\w)", said.text) is not None
+    return re.search(rf"(?<!\w){'[ ._-]'.join(map(re.escape, letters))}(?!\w)", folded.text) is not None
 
 
-def _is_person_named(name: str, said: FoldedText) -> bool:
+def _is_person_named(name: str, folded: FoldedText) -> bool:
     """Return whether a person is named. A name that is a common word counts only in its own case, inside a sentence."""
     plain = fold_text(name).text
     if plain in COMMON_WORDS:
-        return re.search(rf"(?<=[^.!?:\n] ){re.escape(name)}(?!\w)", said.cased) is not None
+        return re.search(rf"(?<=[^.!?:\n] ){re.escape(name)}(?!\w)", folded.cased) is not None
     form = r"[^\w\n]{0,3}".join(map(re.escape, plain.split()))
-    return re.search(rf"(?<![^\W\d_]){form}s?(?![^\W\d_])", said.text) is not None
+    return re.search(rf"(?<![^\W\d_]){form}s?(?![^\W\d_])", folded.text) is not None
 
 
 def _build_word_pattern(name: str) -> str:

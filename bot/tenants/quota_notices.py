@@ -21,12 +21,12 @@ class QuotaNotices:
     def __init__(self, cards: TenantCards) -> None:
         self._cards = cards
 
-    async def post_notice(self, origin: Origin, item: InboxItem, no: ExceededLimit, share: Quota) -> None:
+    async def post_notice(self, origin: Origin, item: InboxItem, no: ExceededLimit, quota: Quota) -> None:
         """Post the notice. A Slack error is only logged: the item waits anyway."""
         where = self._cards.get_tenant_place(origin)
         if where is None:
             return
-        said = tenant_card.render_text_card(render_notice(no, share, self._cards.get_language(origin)))
+        said = tenant_card.render_text_card(render_notice(no, quota, self._cards.get_language(origin)))
         marked = {"event_type": NOTICE_EVENT_TYPE, "event_payload": {"about": item.id}}
         once = IdempotentPoster(self._cards.client, self._cards.kept.cards)
         try:
@@ -35,9 +35,9 @@ class QuotaNotices:
             log.warning("customers.wait_not_told", incident=item.incident, error=str(trouble)[:200])
 
 
-def render_notice(no: ExceededLimit, share: Quota, language: str) -> str:
+def render_notice(no: ExceededLimit, quota: Quota, language: str) -> str:
     """Return one line: the limit, its size, when it continues."""
-    most = {QuotaLimit.INCIDENTS: share.incidents, QuotaLimit.MENTIONS: share.mentions_per_hour}
+    most = {QuotaLimit.INCIDENTS: quota.incidents, QuotaLimit.MENTIONS: quota.mentions_per_hour}
     return get_phrase(f"wait_{no.limit}", language, most=str(most[no.limit]), when=_format_clock(no.until))
 
 

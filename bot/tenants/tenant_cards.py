@@ -178,7 +178,7 @@ class TenantCards:
             None if origin is None or where is None else (where, tenant_card.render_progress_answer(await self.load_view(incident, origin)))
         )
 
-    async def answer_question(self, incident: str, said: ParsedMessage, kind: answers.AnswerKind) -> TenantAnswer | None:
+    async def answer_question(self, incident: str, message: ParsedMessage, kind: answers.AnswerKind) -> TenantAnswer | None:
         """Return the answer from what the tenant may already know."""
         origin = await self.inbox.get_origin(incident)
         where = self.get_tenant_place(origin)
@@ -186,8 +186,8 @@ class TenantCards:
             return None
         view = await self.load_view(incident, origin)
         own = list_visible_hosts(self.inventory, origin)
-        named = tuple(self.inventory.hosts[host].name_for_tenant for host in said.hosts if host in own)
-        unknown = (*said.unknown_hosts, *(host for host in said.hosts if host not in own))
+        named = tuple(self.inventory.hosts[host].name_for_tenant for host in message.hosts if host in own)
+        unknown = (*message.unknown_hosts, *(host for host in message.hosts if host not in own))
         card = answers.render_answer(kind, view, named, unknown)
         if kind == "again" and (seen := await self._list_past_reports(incident, origin)):
             card = tenant_card.render_text_card(get_phrase("answer_again", view.language), *seen)
@@ -266,12 +266,12 @@ class TenantCardObserver:
     operators.
     """
 
-    def __init__(self, board: ReportPublisher, customers: TenantCards, unsettled: PendingMessages) -> None:
-        self._board, self._customers, self._unsettled = board, customers, unsettled
+    def __init__(self, publisher: ReportPublisher, customers: TenantCards, unsettled: PendingMessages) -> None:
+        self._board, self._customers, self._unsettled = publisher, customers, unsettled
 
-    async def publish_progress(self, p: Progress) -> None:
+    async def publish_progress(self, progress: Progress) -> None:
         """Progress is shown to operators only."""
-        await self._board.publish_progress(p)
+        await self._board.publish_progress(progress)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         """Publish to operators first, so that on-call has it in any case."""

@@ -134,24 +134,26 @@ def _build_alternation(patterns: Iterable[str]) -> str:
     return f"(?:{'|'.join(known)})" if known else ""
 
 
-def _list_parts(whole: Handoff, when: Sequence[TimelineEntry], titles: CauseTitles, theirs: bool) -> Iterator[tuple[str, list[str], bool]]:
+def _list_parts(
+    handoff: Handoff, when: Sequence[TimelineEntry], titles: CauseTitles, theirs: bool
+) -> Iterator[tuple[str, list[str], bool]]:
     """Yield (heading, lines, quoted), most important first."""
     yield (
         "What",
-        [whole.headline, f"Hosts: {shown.fold_hosts(whole.hosts) or 'none named'}", f"For: {whole.ticket.owner or 'nobody known'}"],
+        [handoff.headline, f"Hosts: {shown.fold_hosts(handoff.hosts) or 'none named'}", f"For: {handoff.ticket.owner or 'nobody known'}"],
         False,
     )
     yield (
         "Reported",
-        ["by a customer; their words stay in the thread"] if theirs else [whole.reported] if whole.reported else [],
+        ["by a customer; their words stay in the thread"] if theirs else [handoff.reported] if handoff.reported else [],
         not theirs,
     )
-    for cause in [row for row in whole.hypotheses if row.verdict == "confirmed"][:MAX_CAUSES]:
+    for cause in [row for row in handoff.hypotheses if row.verdict == "confirmed"][:MAX_CAUSES]:
         yield f"Root cause: {shown.get_cause_title(cause.label, titles)}", _list_cause_lines(cause), True
-    yield "Not decided", _list_hypotheses(whole, ("inconclusive", "open"), titles), False
-    yield "Ruled out", _list_hypotheses(whole, ("rejected",), titles), False
-    yield "Could not look", [f"{row.host} {row.check}: {row.why}" for row in whole.could_not_look], False
-    yield "Out of service on our account", [f"{row.host} {row.render_status()}" for row in whole.held], False
+    yield "Not decided", _list_hypotheses(handoff, ("inconclusive", "open"), titles), False
+    yield "Ruled out", _list_hypotheses(handoff, ("rejected",), titles), False
+    yield "Could not look", [f"{row.host} {row.check}: {row.why}" for row in handoff.could_not_look], False
+    yield "Out of service on our account", [f"{row.host} {row.render_status()}" for row in handoff.held], False
     yield "Timeline (UTC)", [f"{moment.at:%Y-%m-%d %H:%M:%S}  {moment.what}" for moment in when], True
 
 
@@ -164,8 +166,8 @@ def _list_cause_lines(cause: Hypothesis) -> list[str]:
     ]
 
 
-def _list_hypotheses(whole: Handoff, verdicts: Sequence[str], titles: CauseTitles) -> list[str]:
-    rows = [row for row in whole.hypotheses if row.verdict in verdicts]
+def _list_hypotheses(handoff: Handoff, verdicts: Sequence[str], titles: CauseTitles) -> list[str]:
+    rows = [row for row in handoff.hypotheses if row.verdict in verdicts]
     rest = [f"… and {len(rows) - MAX_RIVALS} more"] if len(rows) > MAX_RIVALS else []
     return [*(shown.get_cause_title(row.label, titles) for row in rows[:MAX_RIVALS]), *rest]
 

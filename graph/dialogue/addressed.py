@@ -95,51 +95,55 @@ class AddressingRule(NamedTuple):
     heed: Addressing
 
 
-def _known(said: ParsedMessage) -> bool:
-    return said.sure and said.intent is not Intent.NOT_UNDERSTOOD
+def _known(message: ParsedMessage) -> bool:
+    return message.sure and message.intent is not Intent.NOT_UNDERSTOOD
 
 
-def _to_somebody_else(said: ParsedMessage, here: ThreadSituation) -> bool:
-    names_them = _known(said) and said.intent in OF_A_PERSON and here.called == "inside"
-    return bool(here.called) and not here.mentioned and not names_them and not _calls_a_group(said, here)
+def _to_somebody_else(message: ParsedMessage, situation: ThreadSituation) -> bool:
+    names_them = _known(message) and message.intent in OF_A_PERSON and situation.called == "inside"
+    return bool(situation.called) and not situation.mentioned and not names_them and not _calls_a_group(message, situation)
 
 
-def _calls_a_group(said: ParsedMessage, here: ThreadSituation) -> bool:
+def _calls_a_group(message: ParsedMessage, situation: ThreadSituation) -> bool:
     """`recheck @train` names hosts and no person, unless another call is in the text."""
     return (
-        here.called == "inside"
-        and bool(said.group)
-        and said.text.casefold().count("@") == said.text.casefold().count(f"@{said.group}".casefold()) > 0
+        situation.called == "inside"
+        and bool(message.group)
+        and message.text.casefold().count("@") == message.text.casefold().count(f"@{message.group}".casefold()) > 0
     )
 
 
-def _answers_us(said: ParsedMessage, here: ThreadSituation) -> bool:
-    return here.asked and (not _known(said) or is_yes_or_no(said.text)) and can_answer(said.text)
+def _answers_us(message: ParsedMessage, situation: ThreadSituation) -> bool:
+    return situation.asked and (not _known(message) or is_yes_or_no(message.text)) and can_answer(message.text)
 
 
-def _asks_us(said: ParsedMessage, here: ThreadSituation) -> bool:
+def _asks_us(message: ParsedMessage, situation: ThreadSituation) -> bool:
     """Accept unread text: a work question right after RackMedic's message, or any question or host name if no other
     person can be meant.
     """
-    if _known(said):
+    if _known(message):
         return False
-    if here.follows == "us" and is_work_question(said):
+    if situation.follows == "us" and is_work_question(message):
         return True
-    return here.alone and here.follows in ("us", "self") and (is_question(said.text) or bool(said.hosts or said.unknown_hosts))
+    return (
+        situation.alone
+        and situation.follows in ("us", "self")
+        and (is_question(message.text) or bool(message.hosts or message.unknown_hosts))
+    )
 
 
-def _among_people(said: ParsedMessage, here: ThreadSituation) -> bool:
-    polite = said.intent in POLITE and here.follows != "us"
-    return polite or (said.intent is Intent.TYPED_APPROVAL and here.follows == "person" and here.after_question)
+def _among_people(message: ParsedMessage, situation: ThreadSituation) -> bool:
+    polite = message.intent in POLITE and situation.follows != "us"
+    return polite or (message.intent is Intent.TYPED_APPROVAL and situation.follows == "person" and situation.after_question)
 
 
-def _wants_quiet(said: ParsedMessage, here: ThreadSituation) -> bool:
-    return here.paused and not (_known(said) and said.intent in IN_A_PAUSE)
+def _wants_quiet(message: ParsedMessage, situation: ThreadSituation) -> bool:
+    return situation.paused and not (_known(message) and message.intent in IN_A_PAUSE)
 
 
-def _not_after_closing(said: ParsedMessage, here: ThreadSituation) -> bool:
-    unread_request = not _known(said) and (commands_machines(said) or _asks_us(said, here))
-    return here.closed and said.intent not in AFTER_CLOSING and not unread_request
+def _not_after_closing(message: ParsedMessage, situation: ThreadSituation) -> bool:
+    unread_request = not _known(message) and (commands_machines(message) or _asks_us(message, situation))
+    return situation.closed and message.intent not in AFTER_CLOSING and not unread_request
 
 
 # fmt: off
@@ -161,12 +165,12 @@ RULES: Final = (
 # fmt: on
 
 
-def classify_addressing(said: ParsedMessage, here: ThreadSituation) -> Addressing:
-    return next(rule.heed for rule in RULES if rule.holds(said, here))
+def classify_addressing(message: ParsedMessage, situation: ThreadSituation) -> Addressing:
+    return next(rule.heed for rule in RULES if rule.holds(message, situation))
 
 
-def mark_as_new_facts(said: ParsedMessage) -> ParsedMessage:
-    return said.model_copy(update={"intent": Intent.NEW_FACTS, "sure": True, "suggestions": ()})
+def mark_as_new_facts(message: ParsedMessage) -> ParsedMessage:
+    return message.model_copy(update={"intent": Intent.NEW_FACTS, "sure": True, "suggestions": ()})
 
 
 def _each(words: str, between: str | None = None) -> frozenset[str]:
@@ -262,11 +266,20 @@ _THE_WORK = _each(
 )
 
 
-def is_work_question(said: ParsedMessage) -> bool:
+def is_work_question(message: ParsedMessage) -> bool:
     """Return whether it asks and names something known or technical."""
-    words = _plain(said.text[:LONGEST]).split()
-    asks = said.text.rstrip().endswith("?") or bool(words and words[0] in _ASKING)
-    named = said.hosts or said.unknown_hosts or said.labels or said.category or said.check or said.remedy or said.device or said.job
+    words = _plain(message.text[:LONGEST]).split()
+    asks = message.text.rstrip().endswith("?") or bool(words and words[0] in _ASKING)
+    named = (
+        message.hosts
+        or message.unknown_hosts
+        or message.labels
+        or message.category
+        or message.check
+        or message.remedy
+        or message.device
+        or message.job
+    )
     return asks and (bool(named) or not _THE_WORK.isdisjoint(words))
 
 
@@ -280,14 +293,14 @@ _OF_MACHINES = _each(
 _CALL_AND_PLEASE = _GREETING | _each("rackmedic please pls plz just now then also can could would you we i to want need go and")
 
 
-def commands_machines(said: ParsedMessage) -> bool:
+def commands_machines(message: ParsedMessage) -> bool:
     """Return whether a text commands machines, in any notation: `drain everything except gpu-002 pls`."""
-    words = _plain(said.text[:LONGEST]).split()
+    words = _plain(message.text[:LONGEST]).split()
     first = _command_at(words)
     if first is None:
         return False
-    named = said.hosts or said.unknown_hosts or said.group or said.remedy or said.check
-    return bool(named) or not _OF_MACHINES.isdisjoint(words[first + 1 :]) or _LIKE_A_HOST.search(said.text[:LONGEST]) is not None
+    named = message.hosts or message.unknown_hosts or message.group or message.remedy or message.check
+    return bool(named) or not _OF_MACHINES.isdisjoint(words[first + 1 :]) or _LIKE_A_HOST.search(message.text[:LONGEST]) is not None
 
 
 def begins_with_command(text: str) -> bool:
@@ -307,10 +320,10 @@ def is_question(text: str) -> bool:
     return text.rstrip().endswith("?") or first in _ASKING
 
 
-def is_request(said: ParsedMessage) -> bool:
+def is_request(message: ParsedMessage) -> bool:
     """Return whether a text wants an answer or an action."""
-    wants = _known(said) and said.intent not in POLITE | {Intent.NEW_FACTS}
-    return wants or commands_machines(said) or is_question(said.text)
+    wants = _known(message) and message.intent not in POLITE | {Intent.NEW_FACTS}
+    return wants or commands_machines(message) or is_question(message.text)
 
 
 def is_yes_or_no(text: str) -> bool:

@@ -247,12 +247,12 @@ def _found(plain: str) -> TenantRequest | None:
     return found[0]
 
 
-def apply_tenant_request(said: ParsedMessage, now: datetime) -> tuple[ParsedMessage, TenantRequest | None]:
+def apply_tenant_request(message: ParsedMessage, now: datetime) -> tuple[ParsedMessage, TenantRequest | None]:
     """Apply the request's intent to the message. A text that names a machine withdraws nothing."""
-    want = classify_tenant_request(said.text, now)
-    if want is None or (want is TenantRequest.WITHDRAW and (said.hosts or said.unknown_hosts)):
-        return said, None
-    return said.model_copy(update={"intent": MEANS[want], "sure": True}), want
+    want = classify_tenant_request(message.text, now)
+    if want is None or (want is TenantRequest.WITHDRAW and (message.hosts or message.unknown_hosts)):
+        return message, None
+    return message.model_copy(update={"intent": MEANS[want], "sure": True}), want
 
 
 def normalize_text(text: str) -> str:

@@ -28,9 +28,9 @@ NEEDS: Final[Mapping[Intent, Callable[[ParsedMessage], object]]] = {
 MOST_LABELS = 5
 
 
-def needs_model(said: ParsedMessage) -> bool:
+def needs_model(message: ParsedMessage) -> bool:
     """Return whether a model may be asked: only about what the rules could not read."""
-    return not said.sure and said.intent is Intent.NOT_UNDERSTOOD
+    return not message.sure and message.intent is Intent.NOT_UNDERSTOOD
 
 
 def build_intent_choices(hosts: Sequence[str], labels: Sequence[str], checks: Sequence[str], remedies: Sequence[str]) -> IntentChoices:
@@ -43,25 +43,25 @@ def build_intent_choices(hosts: Sequence[str], labels: Sequence[str], checks: Se
     return IntentChoices(means, hosts, labels, checks, remedies)
 
 
-def apply_intent_guess(said: ParsedMessage, guess: IntentGuess, *, closed: bool = False) -> ParsedMessage:
+def apply_intent_guess(message: ParsedMessage, guess: IntentGuess, *, closed: bool = False) -> ParsedMessage:
     """Return the message with the guess as far as it may be trusted. `closed`: rechecking would reopen the incident."""
     intent = Intent(guess.intent)
     if intent is Intent.NOT_UNDERSTOOD:
-        return said
+        return message
     opens = closed and INTENTS[intent].item in ("recheck", "reply")
-    if intent in ONLY_SAID or opens or not NEEDS.get(intent, bool)(said):
+    if intent in ONLY_SAID or opens or not NEEDS.get(intent, bool)(message):
         meant = [intent] if INTENTS[intent].form else []
-        return said.model_copy(update={"suggestions": tuple(dict.fromkeys([*meant, *said.suggestions]))[:2]})
+        return message.model_copy(update={"suggestions": tuple(dict.fromkeys([*meant, *message.suggestions]))[:2]})
     understood: dict[str, object] = {"intent": intent, "sure": False, "suggestions": ()}
     if intent in NEEDS:  # the message itself must name the host or test
-        return said.model_copy(update=understood)
-    named = said.labels or said.category
-    return said.model_copy(
+        return message.model_copy(update=understood)
+    named = message.labels or message.category
+    return message.model_copy(
         update=understood
         | {
-            "hosts": said.hosts or guess.hosts,
-            "labels": said.labels if named else guess.labels[:MOST_LABELS],
-            "check": said.check or guess.check,
-            "remedy": said.remedy or guess.remedy,
+            "hosts": message.hosts or guess.hosts,
+            "labels": message.labels if named else guess.labels[:MOST_LABELS],
+            "check": message.check or guess.check,
+            "remedy": message.remedy or guess.remedy,
         }
     )

@@ -63,22 +63,22 @@ def _tells(clause: Clause, complains: bool) -> bool:
 _OURS = frozenset({"rank", "ranks", "nccl", "gpu", "gpus", "training", "job", "node", "loss", "xid", "cuda", "ib", "driver", "kernel"})
 
 
-def is_empty_message(said: ParsedMessage, now: datetime) -> bool:
+def is_empty_message(message: ParsedMessage, now: datetime) -> bool:
     """Return whether it names, reports and asks nothing."""
     if (
-        len(said.text) > LONGEST_NOTHING
-        or said.hosts
-        or said.unknown_hosts
-        or said.group
-        or said.job
-        or said.device
-        or said.labels
-        or said.category
+        len(message.text) > LONGEST_NOTHING
+        or message.hosts
+        or message.unknown_hosts
+        or message.group
+        or message.job
+        or message.device
+        or message.labels
+        or message.category
     ):
         return False
-    if _DECISION.fullmatch(said.text.strip()) or _is_noise(said.text):
+    if _DECISION.fullmatch(message.text.strip()) or _is_noise(message.text):
         return True
-    return said.intent in _POLITE and said.sure and "?" not in said.text and not has_complaint(said.text, now)
+    return message.intent in _POLITE and message.sure and "?" not in message.text and not has_complaint(message.text, now)
 
 
 def has_complaint(text: str, now: datetime) -> bool:

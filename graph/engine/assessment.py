@@ -273,7 +273,7 @@ class Assessment:
 
 def assess_facts(
     facts: Sequence[Fact],
-    lens: ReferenceData,
+    reference: ReferenceData,
     hosts: Sequence[str],
     priors: Mapping[str, float] | None = None,
     opened: datetime | None = None,
@@ -289,18 +289,18 @@ def assess_facts(
         asked: Hosts that the report names.
         measured: Exclusive checks that measure the complaint, each with its alternatives for fewer hosts.
     """
-    known = drop_absence_of_gpus(facts, lambda host: lens.expected(host, "gpu.count", None), lens.runs_jobs, lens.kind)
-    ready = prepare_facts(known, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None), lens.kind)
-    matcher = ClueMatcher.from_facts(ready, lens)
+    known = drop_absence_of_gpus(facts, lambda host: reference.expected(host, "gpu.count", None), reference.runs_jobs, reference.kind)
+    ready = prepare_facts(known, opened, reference.bus, lambda host: reference.expected(host, "ib.count", None), reference.kind)
+    matcher = ClueMatcher.from_facts(ready, reference)
     rows = tuple(compute_beliefs(ready, matcher, priors or {}))
     strange = [fact for fact in ready if can_be_abnormal(fact.key) and is_abnormal(fact, matcher.get_expected(fact))]
-    fits = ReportFit(lens.taxonomy, priors or {})
+    fits = ReportFit(reference.taxonomy, priors or {})
     odd = sort_worst_first(
         [fact for fact in strange if fits.score_fact(fact) or not _is_on_all_hosts(fact, matcher)], asked, fits.score_fact
     )
-    settled, coverage = select_root_causes(rows, odd), Coverage.from_facts(ready, lens, hosts)
+    settled, coverage = select_root_causes(rows, odd), Coverage.from_facts(ready, reference, hosts)
     return Assessment(
-        *(lens, tuple(hosts), rows, settled, coverage, odd),
+        *(reference, tuple(hosts), rows, settled, coverage, odd),
         symptoms=tuple(symptoms),
         asked=tuple(asked),
         measured=tuple(measured),

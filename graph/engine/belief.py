@@ -134,12 +134,12 @@ class ClueMatcher:
     _doubts: dict[str, list[ProfileDoubt]] = field(default_factory=dict)
 
     @classmethod
-    def from_facts(cls, facts: Iterable[Fact], lens: ReferenceData) -> "ClueMatcher":
+    def from_facts(cls, facts: Iterable[Fact], reference: ReferenceData) -> "ClueMatcher":
         by_key: dict[str, list[Fact]] = defaultdict(list)
         for fact in facts:
             if fact.key and not fact.status.blind:
                 by_key[fact.key].append(fact)
-        return cls(lens, by_key)
+        return cls(reference, by_key)
 
     def find_hits(self, leaf: Leaf) -> ClueHits:
         """Return every clue of a leaf with every fact that matches it."""
@@ -228,7 +228,7 @@ def _get_distinct_key(value: Value) -> object:
     return value if kind is str or value is None else (kind, value) if kind in (bool, int, float) else repr(value)
 
 
-def find_profile_doubts(facts: Sequence[Fact], lens: ReferenceData) -> list[ProfileDoubt]:
+def find_profile_doubts(facts: Sequence[Fact], reference: ReferenceData) -> list[ProfileDoubt]:
     """Return profile values that no link meets while most agree on another value, on several hosts.
 
     Then the profile, or something shared, is in doubt rather than each link.
@@ -236,7 +236,7 @@ def find_profile_doubts(facts: Sequence[Fact], lens: ReferenceData) -> list[Prof
     judged: dict[Value, list[Fact]] = defaultdict(list)
     for fact in facts:
         if fact.status is Status.OK and fact.host and not fact.stale and _to_number(fact.value) is not None:
-            expected = lens.expected(fact.host, fact.key, fact.device)
+            expected = reference.expected(fact.host, fact.key, fact.device)
             if isinstance(expected, int | float) and not isinstance(expected, bool):
                 judged[expected].append(fact)
     return [doubt for expected, links in judged.items() if (doubt := _build_doubt(expected, links)) is not None]
@@ -275,13 +275,13 @@ def _find_majority(facts: Sequence[Fact]) -> Value:
 
 def compute_beliefs(facts: Sequence[Fact], matcher: ClueMatcher, priors: Mapping[str, float]) -> list[Belief]:
     """Return a belief per supported label and subject and a bare one per other label, most likely first."""
-    lens = matcher.lens
+    reference = matcher.lens
     seen = ObservedFacts(group_hosts_by_check(facts), matcher.by_key)
     rows: list[Belief] = []
-    for leaf in lens.taxonomy.leaves.values():
+    for leaf in reference.taxonomy.leaves.values():
         start = leaf.prior + max(-MAX_TEXT_LOG_ODDS, min(MAX_TEXT_LOG_ODDS, priors.get(leaf.label, 0.0)))
         hits = matcher.find_hits(leaf)
-        found = find_subjects(leaf, hits, lens, seen)
+        found = find_subjects(leaf, hits, reference, seen)
         weighed = [_weigh_clues(leaf, subject, start, own, matcher) for subject, own in found.items()]
         if not found:
             weighed = [_weigh_clues(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)]

@@ -23,23 +23,23 @@ class CausePresence:
     says: str
 
 
-def assess_presence(leaf: Leaf, devices: Sequence[str], now: Assessment) -> CausePresence:
+def assess_presence(leaf: Leaf, devices: Sequence[str], assessment: Assessment) -> CausePresence:
     """Return the presence on the given devices (`host/gpuN`) of one host; without devices, on the whole host."""
-    rows = [row for row in now.by_label.get(leaf.label, ()) if can_concern_devices(devices, row.subject.named_devices)]
-    still = next((row for row in rows if row in now.roots), None) or next(
+    rows = [row for row in assessment.by_label.get(leaf.label, ()) if can_concern_devices(devices, row.subject.named_devices)]
+    still = next((row for row in rows if row in assessment.roots), None) or next(
         (row for row in rows if row.proven or is_stated_by_host(row)), None
     )
     if still is not None:
         return CausePresence("shown", still.deciding[0].says)
-    blind, _ = now.coverage.find_gaps(leaf)
+    blind, _ = assessment.coverage.find_gaps(leaf)
     if blind:
         return CausePresence("unseen", blind[0])
-    if not now.coverage.is_decidable(leaf):
+    if not assessment.coverage.is_decidable(leaf):
         return CausePresence("unseen", "no check that was run can decide it")
     likely = next((row for row in rows if row.posterior >= MIN_SUSPICION_POSTERIOR and row.support), None)
     if likely is not None:
         return CausePresence("likely", f"still likely: {likely.support[0].says}")
-    return CausePresence("gone", f"{leaf.title} shows no more on {', '.join(devices) or ', '.join(now.hosts)}")
+    return CausePresence("gone", f"{leaf.title} shows no more on {', '.join(devices) or ', '.join(assessment.hosts)}")
 
 
 def is_stated_by_host(row: Belief) -> bool:

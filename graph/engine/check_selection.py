@@ -26,34 +26,36 @@ class CheckOffer:
     gain: float
 
 
-def list_first_wave(lens: ReferenceData, hosts: Iterable[str]) -> list[tuple[str, str]]:
+def list_first_wave(reference: ReferenceData, hosts: Iterable[str]) -> list[tuple[str, str]]:
     """Return every passive check on every host."""
-    return [(host, check.id) for host in hosts for check in lens.list_passive_checks()]
+    return [(host, check.id) for host in hosts for check in reference.list_passive_checks()]
 
 
-def rank_exclusive_offers(now: Assessment) -> list[CheckOffer]:
+def rank_exclusive_offers(assessment: Assessment) -> list[CheckOffer]:
     """Return exclusive checks that could decide something, best gain first; then those that locate a device."""
-    checks = [check for check in now.lens.checks.values() if check.exclusive]
-    offers = [offer for check in checks if (offer := _build_offer(check, now))]
-    placing = [offer for check in checks if (offer := _build_locating_offer(check, now))]
+    checks = [check for check in assessment.lens.checks.values() if check.exclusive]
+    offers = [offer for check in checks if (offer := _build_offer(check, assessment))]
+    placing = [offer for check in checks if (offer := _build_locating_offer(check, assessment))]
     return sorted(offers, key=lambda offer: (-offer.gain, offer.check)) + sorted(placing, key=lambda offer: (-offer.gain, offer.check))
 
 
-def _build_offer(check: Check, now: Assessment) -> CheckOffer | None:
-    open_rows = [row for row in _list_unsettled(now) if list_hosts_to_test(row, check, now)]
-    hosts = dict.fromkeys(host for row in open_rows for host in list_hosts_to_test(row, check, now))
-    unasked = tuple(host for host in hosts if (host, check.id) not in now.coverage.asked)
+def _build_offer(check: Check, assessment: Assessment) -> CheckOffer | None:
+    open_rows = [row for row in _list_unsettled(assessment) if list_hosts_to_test(row, check, assessment)]
+    hosts = dict.fromkeys(host for row in open_rows for host in list_hosts_to_test(row, check, assessment))
+    unasked = tuple(host for host in hosts if (host, check.id) not in assessment.coverage.asked)
     if check.scope != "host":
-        unasked = select_comparison_hosts(check, hosts, now) if len(unasked) == len(hosts) else ()
+        unasked = select_comparison_hosts(check, hosts, assessment) if len(unasked) == len(hosts) else ()
     gain = sum(_compute_entropy(row.posterior) for row in open_rows) / max(check.seconds, 1.0)
     return CheckOffer(check.id, unasked, gain) if unasked and gain else None
 
 
-def _build_locating_offer(check: Check, now: Assessment) -> CheckOffer | None:
+def _build_locating_offer(check: Check, assessment: Assessment) -> CheckOffer | None:
     """Offer a check that finds the device of a proven device fault."""
-    rows = [row for row in now.roots if row.leaf.scope in DEVICE_SCOPES and not row.subject.device and check.id in row.leaf.confirms]
-    rows = [row for row in rows if any(_can_locate_device(row.leaf.scope, key, check) for key in now.lens.list_decisive_keys(row.leaf))]
-    hosts = tuple(dict.fromkeys(h for row in rows for h in row.subject.hosts if (h, check.id) not in now.coverage.asked))
+    rows = [row for row in assessment.roots if row.leaf.scope in DEVICE_SCOPES and not row.subject.device and check.id in row.leaf.confirms]
+    rows = [
+        row for row in rows if any(_can_locate_device(row.leaf.scope, key, check) for key in assessment.lens.list_decisive_keys(row.leaf))
+    ]
+    hosts = tuple(dict.fromkeys(h for row in rows for h in row.subject.hosts if (h, check.id) not in assessment.coverage.asked))
     return CheckOffer(check.id, hosts, len(rows) / max(check.seconds, 1.0)) if hosts and check.scope == "host" else None
 
 
@@ -62,12 +64,12 @@ def _can_locate_device(scope: str, key: str, check: Check) -> bool:
     return row is not None and row.scope == scope and key in check.establishes
 
 
-def _list_unsettled(now: Assessment) -> list[Belief]:
-    aside = {id(row.belief) for row in now.settled.aside}
-    return [row for row in now.rows if not row.proven and id(row) not in aside]
+def _list_unsettled(assessment: Assessment) -> list[Belief]:
+    aside = {id(row.belief) for row in assessment.settled.aside}
+    return [row for row in assessment.rows if not row.proven and id(row) not in aside]
 
 
-def list_hosts_to_test(row: Belief, check: Check, now: Assessment) -> tuple[str, ...]:
+def list_hosts_to_test(row: Belief, check: Check, assessment: Assessment) -> tuple[str, ...]:
     """Return the hosts on which a belief justifies an exclusive check.
 
     It takes an observed fact, a fitting complaint about named hosts, or a fitting cause that only this check can show.
@@ -75,22 +77,22 @@ def list_hosts_to_test(row: Belief, check: Check, now: Assessment) -> tuple[str,
     """
     if check.id not in row.leaf.confirms:
         return ()
-    if hidden := [one for one in now.open_hidden_causes if one.leaf.label == row.label and check in one.checks]:
+    if hidden := [one for one in assessment.open_hidden_causes if one.leaf.label == row.label and check in one.checks]:
         return hidden[0].hosts
-    if row.posterior < (MIN_SUSPECTED_POSTERIOR if now.roots else MIN_TEST_POSTERIOR) or has_only_old_events(
+    if row.posterior < (MIN_SUSPECTED_POSTERIOR if assessment.roots else MIN_TEST_POSTERIOR) or has_only_old_events(
         match.fact for match in row.support
     ):
         return ()
     if row.subject.hosts or row.shown:
-        return row.subject.hosts or now.hosts
-    complains = not set(row.leaf.symptoms).isdisjoint(now.symptoms)
-    return tuple(host for host in now.asked if host in now.hosts) if complains else ()
+        return row.subject.hosts or assessment.hosts
+    complains = not set(row.leaf.symptoms).isdisjoint(assessment.symptoms)
+    return tuple(host for host in assessment.asked if host in assessment.hosts) if complains else ()
 
 
-def select_comparison_hosts(check: Check, hosts: Collection[str], now: Assessment) -> tuple[str, ...]:
+def select_comparison_hosts(check: Check, hosts: Collection[str], assessment: Assessment) -> tuple[str, ...]:
     """Return the hosts of the complaint, else all of the incident: a multi-host check needs good hosts too."""
-    complained = any(check in one.checks and set(one.hosts) == set(hosts) for one in now.open_hidden_causes)
-    whole = tuple(hosts) if complained else tuple(now.hosts)
+    complained = any(check in one.checks and set(one.hosts) == set(hosts) for one in assessment.open_hidden_causes)
+    whole = tuple(hosts) if complained else tuple(assessment.hosts)
     return whole if len(whole) >= MIN_HOSTS_BY_SCOPE[check.scope] else ()
 
 

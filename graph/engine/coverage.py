@@ -31,7 +31,7 @@ class Coverage:
     untargeted: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @classmethod
-    def from_facts(cls, facts: Iterable[Fact], lens: ReferenceData, hosts: Sequence[str]) -> "Coverage":
+    def from_facts(cls, facts: Iterable[Fact], reference: ReferenceData, hosts: Sequence[str]) -> "Coverage":
         blind: dict[tuple[str, str], str] = {}
         asked: set[tuple[str, str]] = set()
         observed: set[tuple[str, str]] = set()
@@ -43,7 +43,7 @@ class Coverage:
                 observed.add((fact.host, fact.key))
             elif fact.key == "check.skipped":
                 skipped[fact.host, fact.check] = fact.line
-                if fact.value in MISSING_TARGET_REASONS and _can_be_present(fact, lens):
+                if fact.value in MISSING_TARGET_REASONS and _can_be_present(fact, reference):
                     untargeted[fact.host, fact.check] = fact.line
             elif fact.key in UNASKED_KEYS or (fact.key == "job.log" and fact.value is False):
                 untargeted[fact.host, fact.check] = fact.format_sentence() if fact.key == NOT_UNDERSTOOD else fact.line
@@ -52,7 +52,7 @@ class Coverage:
             elif fact.status is Status.OK:
                 observed.add((fact.host, fact.key))
         seen = frozenset((host, key) for host, key in observed if not is_tenant_writable(key))
-        return cls(lens, hosts, blind, frozenset(asked), seen, skipped, untargeted)
+        return cls(reference, hosts, blind, frozenset(asked), seen, skipped, untargeted)
 
     def find_gaps(self, leaf: Leaf) -> tuple[list[str], list[tuple[str, str]]]:
         """Return where a leaf's deciding checks failed, in words, and the (host, check) pairs not asked yet."""
@@ -119,8 +119,8 @@ class Coverage:
         return check == "ibstat" and self.lens.expected(host, "ib.count", None) == 0
 
 
-def _can_be_present(fact: Fact, lens: ReferenceData) -> bool:
+def _can_be_present(fact: Fact, reference: ReferenceData) -> bool:
     """Return whether a skipped check leaves something unobserved; a host without InfiniBand has no fabric."""
-    check = lens.checks.get(fact.check)
+    check = reference.checks.get(fact.check)
     exclusive = check is not None and check.exclusive
-    return not exclusive and not (fact.check == "fabric" and lens.expected(fact.host, "ib.count", None) == 0)
+    return not exclusive and not (fact.check == "fabric" and reference.expected(fact.host, "ib.count", None) == 0)

@@ -44,7 +44,7 @@ class HiddenCause:
 def find_hidden_causes(
     standings: Iterable[LabelVerdict],
     symptoms: Collection[str],
-    lens: ReferenceData,
+    reference: ReferenceData,
     coverage: Coverage,
     measured: Iterable[Sequence[str]] = (),
 ) -> tuple[HiddenCause, ...]:
@@ -57,21 +57,21 @@ def find_hidden_causes(
     """
     fitting = [row for row in standings if not set(symptoms).isdisjoint(row.best.leaf.symptoms)]
     rows = [
-        (row, _build_hidden_cause(row.best.leaf, _list_exclusive_checks(row.best.leaf, lens), coverage))
+        (row, _build_hidden_cause(row.best.leaf, _list_exclusive_checks(row.best.leaf, reference), coverage))
         for row in fitting
         if row.verdict != "confirmed"
     ]
     possible = [hidden for row, hidden in rows if hidden is not None or row.verdict != "rejected"]
     found = tuple(hidden for hidden in possible[:MAX_LIKELY_CAUSES] if hidden is not None)
-    asked = (_find_measured_cause(names, fitting, lens, coverage) for names in measured)
+    asked = (_find_measured_cause(names, fitting, reference, coverage) for names in measured)
     return (*found, *(row for row in asked if row is not None))
 
 
 def _find_measured_cause(
-    names: Sequence[str], fitting: Sequence[LabelVerdict], lens: ReferenceData, coverage: Coverage
+    names: Sequence[str], fitting: Sequence[LabelVerdict], reference: ReferenceData, coverage: Coverage
 ) -> HiddenCause | None:
     """Return the first alternative that can run on this many hosts, with the likeliest cause it can confirm."""
-    able = (lens.checks[name] for name in names if name in lens.checks)
+    able = (reference.checks[name] for name in names if name in reference.checks)
     check = next((one for one in able if len(coverage.hosts) >= MIN_HOSTS_BY_SCOPE.get(one.scope, 1)), None)
     leaf = next((row.best.leaf for row in fitting if check and check.id in row.best.leaf.confirms), None)
     hidden = _build_hidden_cause(leaf, [check], coverage) if check and leaf else None
@@ -84,9 +84,9 @@ def _build_hidden_cause(leaf: Leaf, checks: Sequence[Check], coverage: Coverage)
     return HiddenCause(leaf, tuple(checks), hosts, why) if checks and hosts else None
 
 
-def _list_exclusive_checks(leaf: Leaf, lens: ReferenceData) -> Sequence[Check]:
+def _list_exclusive_checks(leaf: Leaf, reference: ReferenceData) -> Sequence[Check]:
     """Return the exclusive checks that decide a leaf; empty if a passive one can."""
-    if lens.list_deciding_checks(leaf):
+    if reference.list_deciding_checks(leaf):
         return ()
-    able = {check.id for key in lens.list_decisive_keys(leaf) for check in lens.list_establishing_checks(key) if check.exclusive}
-    return sorted((lens.checks[name] for name in leaf.confirms if name in able), key=lambda check: (check.seconds, check.id))
+    able = {check.id for key in reference.list_decisive_keys(leaf) for check in reference.list_establishing_checks(key) if check.exclusive}
+    return sorted((reference.checks[name] for name in leaf.confirms if name in able), key=lambda check: (check.seconds, check.id))

@@ -15,12 +15,12 @@ from tools.fact import Fact
 KERNEL_KEY_PREFIX = "kernel."
 
 
-def find_repair_cursors(ladders: Iterable[Remediation]) -> dict[str, datetime]:
+def find_repair_cursors(remediations: Iterable[Remediation]) -> dict[str, datetime]:
     """Return host → time of the last claim on it."""
     found: dict[str, datetime] = {}
-    for ladder in ladders:
-        if ladder.since is not None:
-            found[ladder.target] = max(ladder.since, found.get(ladder.target, ladder.since))
+    for remediation in remediations:
+        if remediation.since is not None:
+            found[remediation.target] = max(remediation.since, found.get(remediation.target, remediation.since))
     return found
 
 

@@ -59,7 +59,7 @@ class ObservedFacts:
         return self._counts[key][host] or 1
 
 
-def find_subjects(leaf: Leaf, hits: ClueHits, lens: ReferenceData, seen: ObservedFacts) -> dict[Subject, ClueHits]:
+def find_subjects(leaf: Leaf, hits: ClueHits, reference: ReferenceData, seen: ObservedFacts) -> dict[Subject, ClueHits]:
     """Return every supported subject with all hits that concern it."""
     match leaf.scope:
         case "gpu" | "hca":
@@ -67,7 +67,9 @@ def find_subjects(leaf: Leaf, hits: ClueHits, lens: ReferenceData, seen: Observe
         case "node":
             return _find_host_subjects(_sort_hits(leaf, hits))
         case "switch" | "rack":
-            return _find_place_subjects(_drop_few_device_hits(hits, seen), lens, seen.looked, "rack" if leaf.scope == "rack" else "leaf")
+            return _find_place_subjects(
+                _drop_few_device_hits(hits, seen), reference, seen.looked, "rack" if leaf.scope == "rack" else "leaf"
+            )
         case "cluster":
             shared = _select_shared_hits(hits, seen.looked)
             return {Subject(): shared} if _has_supporting_hit(shared) else {}
@@ -156,18 +158,20 @@ def _is_of_whole_job(fact: Fact) -> bool:
     return not fact.host or fact.key.startswith("job.")
 
 
-def _find_place_subjects(hits: ClueHits, lens: ReferenceData, looked: Mapping[str, set[str]], kind: PlaceKind) -> dict[Subject, ClueHits]:
+def _find_place_subjects(
+    hits: ClueHits, reference: ReferenceData, looked: Mapping[str, set[str]], kind: PlaceKind
+) -> dict[Subject, ClueHits]:
     """Return the racks or switches of which enough hosts show the same. Unknown places count as one.
 
     Only facts of hosts that show the cause contradict it; the others may be spared.
     """
     members: dict[str, set[str]] = defaultdict(set)
     for host in {host for hosts in looked.values() for host in hosts}:
-        members[lens.place(host, kind)].add(host)
+        members[reference.place(host, kind)].add(host)
     showing: dict[str, ClueHits] = defaultdict(list)
     for clue, fact in hits:
         if fact.host:
-            showing[lens.place(fact.host, kind)].append((clue, fact))
+            showing[reference.place(fact.host, kind)].append((clue, fact))
     job = [hit for hit in hits if not hit[1].host]
     found: dict[Subject, ClueHits] = {}
     for place, inside in showing.items():

@@ -58,45 +58,45 @@ class TaxonomySearch:
             self.log.append((path, did, why[:MAX_REASON_CHARS]))
 
 
-def advance_search(walk: TaxonomySearch, now: Assessment) -> tuple[TaxonomySearch, LeafVisit | None]:
+def advance_search(search: TaxonomySearch, assessment: Assessment) -> tuple[TaxonomySearch, LeafVisit | None]:
     """Advance the search until a leaf needs observation, or return None when all relevant branches are explored."""
-    walk = TaxonomySearch.from_json(walk.to_json())
-    if not walk.started:
-        walk.started = True
-        walk.stack.append(("", _select_children(walk, "", now)))
-    while walk.stack:
-        path, todo = walk.stack[-1]
+    search = TaxonomySearch.from_json(search.to_json())
+    if not search.started:
+        search.started = True
+        search.stack.append(("", _select_children(search, "", assessment)))
+    while search.stack:
+        path, todo = search.stack[-1]
         if not todo:
-            _leave_branch(walk, path)
+            _leave_branch(search, path)
             continue
         child = todo[0]
-        if child in now.label_verdicts:
-            visit = _visit_leaf(walk, child, now)
+        if child in assessment.label_verdicts:
+            visit = _visit_leaf(search, child, assessment)
             if visit:
-                return walk, visit
+                return search, visit
         else:
-            walk.stack.append((child, _select_children(walk, child, now)))
+            search.stack.append((child, _select_children(search, child, assessment)))
         todo.pop(0)
-    return walk, None
+    return search, None
 
 
-def _select_children(walk: TaxonomySearch, path: str, now: Assessment) -> list[str]:
+def _select_children(search: TaxonomySearch, path: str, assessment: Assessment) -> list[str]:
     """Return relevant children, likeliest best leaf first; an empty list stops early."""
-    children = now.lens.taxonomy.list_children(path)
-    worth = {child: _compute_interest(_list_verdicts_below(child, now)) for child in children}
+    children = assessment.lens.taxonomy.list_children(path)
+    worth = {child: _compute_interest(_list_verdicts_below(child, assessment)) for child in children}
     kept = sorted((child for child in children if worth[child] > 0), key=lambda child: (-worth[child], child))
     pruned = [child for child in children if worth[child] <= 0]
     if not kept and path:
-        walk.log_step(path, "stopped early", _format_prune_reason(_list_verdicts_below(path, now)))
+        search.log_step(path, "stopped early", _format_prune_reason(_list_verdicts_below(path, assessment)))
     elif pruned and not path:
         for child in pruned:
-            walk.log_step(child, "pruned", _format_prune_reason(_list_verdicts_below(child, now)))
+            search.log_step(child, "pruned", _format_prune_reason(_list_verdicts_below(child, assessment)))
     return kept
 
 
-def _list_verdicts_below(path: str, now: Assessment) -> list[LabelVerdict]:
-    labels: Iterable[str] = (label for label in now.label_verdicts if label == path or label.startswith(f"{path}."))
-    return [now.label_verdicts[label] for label in labels]
+def _list_verdicts_below(path: str, assessment: Assessment) -> list[LabelVerdict]:
+    labels: Iterable[str] = (label for label in assessment.label_verdicts if label == path or label.startswith(f"{path}."))
+    return [assessment.label_verdicts[label] for label in labels]
 
 
 def _compute_interest(standings: Sequence[LabelVerdict]) -> float:
@@ -116,21 +116,21 @@ def _format_prune_reason(standings: Sequence[LabelVerdict]) -> str:
     return f"{len(rejected)} of {len(standings)} rejected, the rest unlikely"
 
 
-def _visit_leaf(walk: TaxonomySearch, label: str, now: Assessment) -> LeafVisit | None:
+def _visit_leaf(search: TaxonomySearch, label: str, assessment: Assessment) -> LeafVisit | None:
     """Judge a leaf, or return a LeafVisit if checks are missing."""
-    standing = now.label_verdicts[label]
+    standing = assessment.label_verdicts[label]
     if standing.verdict == "open" and standing.unasked:
         return LeafVisit(label, standing.unasked)
     if standing.verdict == "confirmed":
-        walk.found.append(label)
+        search.found.append(label)
     did = "could not look" if standing.unseen else standing.verdict
-    walk.log_step(label, did, "" if standing.verdict == "rejected" else standing.because)
+    search.log_step(label, did, "" if standing.verdict == "rejected" else standing.because)
     return None
 
 
-def _leave_branch(walk: TaxonomySearch, path: str) -> None:
-    walk.stack.pop()
+def _leave_branch(search: TaxonomySearch, path: str) -> None:
+    search.stack.pop()
     if path:
-        walk.exhausted.append(path)
-        if not any(label.startswith(f"{path}.") for label in walk.found):
-            walk.log_step(path, "backtracked")
+        search.exhausted.append(path)
+        if not any(label.startswith(f"{path}.") for label in search.found):
+            search.log_step(path, "backtracked")

@@ -87,15 +87,15 @@ async def _start_action(seen: ActionRecord, ports: ActionGraphContext) -> Action
     return {"state": after.state.value, "ran": has_started(after), "since": since.isoformat()}
 
 
-async def _adopt_action(seen: ActionRecord, ports: ActionGraphContext) -> ActionProgress:
-    claim = await ports.ledger.adopt(seen.approval, ports.worker)
+async def _adopt_action(record: ActionRecord, ports: ActionGraphContext) -> ActionProgress:
+    claim = await ports.ledger.adopt(record.approval, ports.worker)
     if claim is None:
-        raise StillRunning(seen.approval)
+        raise StillRunning(record.approval)
     after = await execute_claim(claim, ports)
     return {
         "state": after.state.value,
         "ran": has_started(after),
-        "since": estimate_claim_time(seen, ports.reading.clock.now()).isoformat(),
+        "since": estimate_claim_time(record, ports.reading.clock.now()).isoformat(),
     }
 
 
@@ -141,26 +141,26 @@ class ActionThreads:
         self._graph = build_action_graph(saver)
         self._ports = ports
 
-    async def ensure_waiting(self, seen: ActionRecord) -> None:
+    async def ensure_waiting(self, record: ActionRecord) -> None:
         """Create the thread, if missing, up to its decision."""
-        config = _build_config(seen.approval)
+        config = _build_config(record.approval)
         snapshot = await self._graph.aget_state(config)
         if not snapshot.values:
-            await self._graph.ainvoke(_build_initial_state(seen), config, context=self._ports, durability="sync")
+            await self._graph.ainvoke(_build_initial_state(record), config, context=self._ports, durability="sync")
 
-    async def resume_action(self, seen: ActionRecord) -> ActionProgress:
+    async def resume_action(self, record: ActionRecord) -> ActionProgress:
         """Continue past the decision. Raises ActionDeferred, StillRunning or LostClaim."""
-        config = _build_config(seen.approval)
+        config = _build_config(record.approval)
         snapshot = await self._graph.aget_state(config)
         if not snapshot.values or snapshot.values.get("version") != ACTION_GRAPH_VERSION:
-            await self._graph.ainvoke(_build_initial_state(seen), config, context=self._ports, durability="sync")
+            await self._graph.ainvoke(_build_initial_state(record), config, context=self._ports, durability="sync")
             snapshot = await self._graph.aget_state(config)
         if snapshot.interrupts:
-            await self._graph.ainvoke(Command(resume={"state": seen.state.value}), config, context=self._ports, durability="sync")
+            await self._graph.ainvoke(Command(resume={"state": record.state.value}), config, context=self._ports, durability="sync")
         elif has_pending_tasks(snapshot):
             await self._graph.ainvoke(None, config, context=self._ports, durability="sync")
-        elif _was_resolved_by_human(snapshot.values, seen):
-            await self._graph.aupdate_state(config, {"state": seen.state.value, "ran": has_started(seen)}, as_node="act")
+        elif _was_resolved_by_human(snapshot.values, record):
+            await self._graph.aupdate_state(config, {"state": record.state.value, "ran": has_started(record)}, as_node="act")
             await self._graph.ainvoke(None, config, context=self._ports, durability="sync")
         return (await self._graph.aget_state(config)).values  # type: ignore[return-value]
 
@@ -170,15 +170,17 @@ class ActionThreads:
         await self._saver.expire(build_thread_id(approval), int(keep.total_seconds()))
 
 
-def _was_resolved_by_human(values: Any, seen: ActionRecord) -> bool:
+def _was_resolved_by_human(values: Any, record: ActionRecord) -> bool:
     """The thread ended without a proof, and a human has since recorded the result."""
     return (
-        seen.state in (State.DONE, State.FAILED) and not seen.outcome and values.get("state") not in (State.DONE.value, State.FAILED.value)
+        record.state in (State.DONE, State.FAILED)
+        and not record.outcome
+        and values.get("state") not in (State.DONE.value, State.FAILED.value)
     )
 
 
-def _build_initial_state(seen: ActionRecord) -> ActionProgress:
-    return {"approval": seen.approval, "incident": seen.action.incident, "version": ACTION_GRAPH_VERSION}
+def _build_initial_state(record: ActionRecord) -> ActionProgress:
+    return {"approval": record.approval, "incident": record.action.incident, "version": ACTION_GRAPH_VERSION}
 
 
 def _build_config(approval: str) -> RunnableConfig:

@@ -109,13 +109,13 @@ async def _verify_host_identity(action: Action, ports: ActionGraphContext) -> No
             raise ApprovalOutdated("rebooted", f"{action.via} was rebooted since this was proposed")
 
 
-async def _verify_fault_present(seen: ActionRecord, ports: ActionGraphContext) -> None:
+async def _verify_fault_present(record: ActionRecord, ports: ActionGraphContext) -> None:
     """Check that the approved fault is still present: a remedy for a repaired host could only harm."""
-    fault = seen.action.fault
+    fault = record.action.fault
     if fault is None:
         return
-    incident = seen.action.incident
-    found = await check_fault(fault, incident, seen.proposed_at, await ports.facts_of(incident), ports.reading, ports.transport)
+    incident = record.action.incident
+    found = await check_fault(fault, incident, record.proposed_at, await ports.facts_of(incident), ports.reading, ports.transport)
     if found.answer == "unseen":
         raise ActionDeferred(f"could not see whether the fault is still there: {found.says}")
     if found.answer == "gone":
@@ -202,11 +202,11 @@ async def supersede_action(approval: str, why: ApprovalOutdated, ports: ActionGr
     return await ports.ledger.get_record(approval)
 
 
-def estimate_claim_time(seen: ActionRecord, now: datetime) -> datetime:
+def estimate_claim_time(record: ActionRecord, now: datetime) -> datetime:
     """Return a time not later than the claim: the last vote, else `now` minus the start window."""
-    votes = [datetime.fromisoformat(vote.at) for vote in seen.votes]
-    return max(votes, default=now - timedelta(seconds=seen.terms.start_seconds))
+    votes = [datetime.fromisoformat(vote.at) for vote in record.votes]
+    return max(votes, default=now - timedelta(seconds=record.terms.start_seconds))
 
 
-def has_started(seen: ActionRecord) -> bool:
-    return seen.state is State.DONE or (seen.state is State.FAILED and seen.exit_status is not None)
+def has_started(record: ActionRecord) -> bool:
+    return record.state is State.DONE or (record.state is State.FAILED and record.exit_status is not None)

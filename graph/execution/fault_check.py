@@ -76,18 +76,20 @@ async def _check_by_reading(
     facts = (await reading.fleet.run_checks(incident, asks, fresh=True)).facts
     if not any(not fact.status.blind for fact in facts):
         return CausePresence("unseen", facts[0].line if facts else f"nothing on {fault.host} could be looked at")
-    lens = build_reference_data(reading, [*known, *facts])
+    reference = build_reference_data(reading, [*known, *facts])
     own = [fact for fact in facts if fact.host == fault.host]
     told = mark_stale_after_repairs(
         [fact for fact in own if fact.key.startswith(EVENT_KEY_PREFIXES)], {fault.host: since}, find_clock_skews([*known, *facts])
     )
     return judge_fault(
-        fault, assess_facts([*(fact for fact in own if not fact.key.startswith(EVENT_KEY_PREFIXES)), *told], lens, [fault.host])
+        fault, assess_facts([*(fact for fact in own if not fact.key.startswith(EVENT_KEY_PREFIXES)), *told], reference, [fault.host])
     )
 
 
-def list_fault_checks(fault: FaultCondition, lens: ReferenceData) -> tuple[str, ...]:
+def list_fault_checks(fault: FaultCondition, reference: ReferenceData) -> tuple[str, ...]:
     """Return the checks that showed the fault and all non-exclusive ones that can decide its cause."""
-    leaf = lens.taxonomy.leaves.get(fault.label)
-    deciding = [check.id for check in lens.list_deciding_checks(leaf)] if leaf else []
-    return tuple(name for name in dict.fromkeys((*fault.checks, *deciding)) if name in lens.checks and not lens.checks[name].exclusive)
+    leaf = reference.taxonomy.leaves.get(fault.label)
+    deciding = [check.id for check in reference.list_deciding_checks(leaf)] if leaf else []
+    return tuple(
+        name for name in dict.fromkeys((*fault.checks, *deciding)) if name in reference.checks and not reference.checks[name].exclusive
+    )

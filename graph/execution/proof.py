@@ -56,28 +56,28 @@ def get_scheduler_proof(action: Action) -> Condition | None:
     return fill_condition(row, action.args) if row else None
 
 
-def list_proof_checks(action: Action, lens: ReferenceData) -> tuple[str, ...]:
+def list_proof_checks(action: Action, reference: ReferenceData) -> tuple[str, ...]:
     """Return the approved proof and every check that can decide for the label."""
-    leaf = lens.taxonomy.leaves.get(action.proves)
-    deciding = [check.id for check in lens.list_deciding_checks(leaf)] if leaf else []
-    return tuple(dict.fromkeys(name for name in (*action.proof, *deciding) if name in lens.checks))
+    leaf = reference.taxonomy.leaves.get(action.proves)
+    deciding = [check.id for check in reference.list_deciding_checks(leaf)] if leaf else []
+    return tuple(dict.fromkeys(name for name in (*action.proof, *deciding) if name in reference.checks))
 
 
-def judge_outcome(action: Action, before: Sequence[Fact], after: Sequence[Fact], lens: ReferenceData, since: datetime) -> Proof:
+def judge_outcome(action: Action, before: Sequence[Fact], after: Sequence[Fact], reference: ReferenceData, since: datetime) -> Proof:
     """Judge the action's label on its target by events after `since`."""
     target = action.target
     seen = [fact for fact in mark_stale_after_repairs(after, {target: since}, find_clock_skews([*before, *after])) if fact.host == target]
     if not any(not fact.status.blind for fact in seen):
         return Proof("worse", f"{target} does not answer: {seen[0].line if seen else 'nothing could be looked at'}", looked=False)
-    was = assess_facts([fact for fact in before if fact.host == target], lens, [target])
-    now = assess_facts(seen, lens, [target])
+    was = assess_facts([fact for fact in before if fact.host == target], reference, [target])
+    now = assess_facts(seen, reference, [target])
     if lost := _describe_lost_gpus(before, seen, target):
         return Proof("worse", lost)
-    if new := _list_new_root_causes(action, was, now, lens):
-        return Proof("worse", f"new on {target}: {', '.join(lens.taxonomy.get_title(label) for label in new)}", new)
+    if new := _list_new_root_causes(action, was, now, reference):
+        return Proof("worse", f"new on {target}: {', '.join(reference.taxonomy.get_title(label) for label in new)}", new)
     if silent := _find_unobserved_device(action, seen):
         return Proof("unchanged", f"could not be proved: {silent} gave no answer", looked=False)
-    return _judge_label(action, now, lens)
+    return _judge_label(action, now, reference)
 
 
 def _find_unobserved_device(action: Action, seen: Sequence[Fact]) -> str:
@@ -96,22 +96,22 @@ def _count_gpus(facts: Sequence[Fact], target: str) -> int | None:
     return counts[-1] if counts else None
 
 
-def _list_new_root_causes(action: Action, was: Assessment, now: Assessment, lens: ReferenceData) -> tuple[str, ...]:
+def _list_new_root_causes(action: Action, was: Assessment, assessment: Assessment, reference: ReferenceData) -> tuple[str, ...]:
     """Return labels proven of the host now and not before.
 
     Excluded: labels proven before though explained by another cause; the action's own label, which is judged
     separately; and causes of a job, a switch or storage, which no host remedy can bring about.
     """
-    known = {(row.label, row.subject) for row in was.rows if row.proven} | {(action.proves, row.subject) for row in now.roots}
-    own = [row for row in now.roots if lens.taxonomy.leaves[row.label].scope in HOST_SCOPES]
+    known = {(row.label, row.subject) for row in was.rows if row.proven} | {(action.proves, row.subject) for row in assessment.roots}
+    own = [row for row in assessment.roots if reference.taxonomy.leaves[row.label].scope in HOST_SCOPES]
     return tuple(dict.fromkeys(row.label for row in own if (row.label, row.subject) not in known))
 
 
-def _judge_label(action: Action, now: Assessment, lens: ReferenceData) -> Proof:
-    leaf = lens.taxonomy.leaves.get(action.proves)
+def _judge_label(action: Action, assessment: Assessment, reference: ReferenceData) -> Proof:
+    leaf = reference.taxonomy.leaves.get(action.proves)
     if leaf is None:
         return Proof("passes_now", "the command succeeded")
-    seen = assess_presence(leaf, action.devices, now)
+    seen = assess_presence(leaf, action.devices, assessment)
     match seen.answer:
         case "shown":
             later = REMEDIES[action.remedy].then if action.remedy in REMEDIES else ""

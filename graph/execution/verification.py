@@ -16,11 +16,11 @@ from tools.fleet.answers import CheckRequest
 from tools.ledger.record import ActionRecord
 
 
-async def verify_outcome(seen: ActionRecord, since: datetime, ports: ActionGraphContext) -> tuple[Proof, list[Fact]]:
+async def verify_outcome(record: ActionRecord, since: datetime, ports: ActionGraphContext) -> tuple[Proof, list[Fact]]:
     """Return the verdict on the target as it is now, and its facts."""
-    action = seen.action
+    action = record.action
     if action.remedy == "run_check":
-        return Proof("passes_now", "the check has answered"), await _load_check_facts(seen, ports)
+        return Proof("passes_now", "the check has answered"), await _load_check_facts(record, ports)
     if asked := get_scheduler_proof(action):
         answer = await read_condition(asked, action.via, ports.transport)
         if is_job_forgotten(answer):
@@ -28,17 +28,17 @@ async def verify_outcome(seen: ActionRecord, since: datetime, ports: ActionGraph
         saw = f"the scheduler says {answer.saw or 'nothing'}" if answer.ok is not None else f"could not be proved: {answer.saw}"
         return Proof("passes_now" if answer.ok else "unchanged", saw), []
     before = await ports.facts_of(action.incident)
-    lens = build_reference_data(ports.reading, before)
+    reference = build_reference_data(ports.reading, before)
     ports.reading.fleet.forget_host(action.target)
     wave = await ports.reading.fleet.run_checks(
-        action.incident, [CheckRequest(action.target, check) for check in list_proof_checks(action, lens)], fresh=True, permitted=True
+        action.incident, [CheckRequest(action.target, check) for check in list_proof_checks(action, reference)], fresh=True, permitted=True
     )
     facts = wave.facts
     return verdict(action, before, facts, build_reference_data(ports.reading, [*before, *facts]), since), facts
 
 
-async def _load_check_facts(seen: ActionRecord, ports: ActionGraphContext) -> list[Fact]:
-    return await ports.reading.evidence.get_facts(seen.output) if seen.output else []
+async def _load_check_facts(record: ActionRecord, ports: ActionGraphContext) -> list[Fact]:
+    return await ports.reading.evidence.get_facts(record.output) if record.output else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class ActionVerifier:
 
     ports: ActionGraphContext
 
-    async def verify_again(self, seen: ActionRecord, since: datetime) -> tuple[Proof, list[Fact]]:
-        return await verify_outcome(seen, since, self.ports)
+    async def verify_again(self, record: ActionRecord, since: datetime) -> tuple[Proof, list[Fact]]:
+        return await verify_outcome(record, since, self.ports)
 
     async def check_fault(self, fault: FaultCondition, incident: str, since: datetime, *, changed: bool = False) -> CausePresence:
         """Judge a fault as a claim would."""

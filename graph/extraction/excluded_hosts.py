@@ -59,27 +59,27 @@ _CANDIDATE_PATTERN = re.compile(
 )
 
 
-def find_hosts_called_healthy(text: str, book: HostIndex) -> frozenset[str]:
+def find_hosts_called_healthy(text: str, host_index: HostIndex) -> frozenset[str]:
     """Return known hosts that every mention calls fine."""
     text = text[:MAX_CHARS]
     if not (re.search(_GOOD_PATTERN, text, re.IGNORECASE) or _CANDIDATE_PATTERN.search(text)):
         return frozenset()
-    spans = find_host_spans(text, book)
+    spans = find_host_spans(text, host_index)
     fine = _find_healthy_spans(text, spans)
-    names = [frozenset(resolve_names(span.names, book, lenient=True).hosts) for span in spans]
+    names = [frozenset(resolve_names(span.names, host_index, lenient=True).hosts) for span in spans]
     blamed = frozenset[str]().union(*(row for at, row in enumerate(names) if at not in fine))
     return frozenset[str]().union(*(names[at] for at in fine)) - blamed
 
 
-def find_excluded_hosts(text: str, book: HostIndex) -> frozenset[str]:
+def find_excluded_hosts(text: str, host_index: HostIndex) -> frozenset[str]:
     """Return known hosts that a text excludes: `drain all but gpu-003`. None where all others are called fine."""
     text = text[:MAX_CHARS]
     if not _CANDIDATE_PATTERN.search(text):
         return frozenset()
-    spans = find_host_spans(text, book)
+    spans = find_host_spans(text, host_index)
     places = [at for at in range(len(spans)) if _is_left_out(text, spans, at)]
     ends = {place for at in places for place in range(at, _find_list_end(text, spans, at) + 1)}
-    return frozenset(host for at in ends for host in resolve_names(spans[at].names, book, lenient=True).hosts)
+    return frozenset(host for at in ends for host in resolve_names(spans[at].names, host_index, lenient=True).hosts)
 
 
 def _find_healthy_spans(text: str, spans: list[HostSpan]) -> set[int]:

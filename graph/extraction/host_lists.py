@@ -68,18 +68,18 @@ class HostList:
     end: int
 
 
-def parse_host_list(text: str, match: re.Match[str], book: HostIndex) -> HostList | None:
+def parse_host_list(text: str, match: re.Match[str], host_index: HostIndex) -> HostList | None:
     """Return the list that starts with this name (a `HOST_NAME_PATTERN` match), or None if it names no host."""
     raw = match[0].rstrip("._-")
     if len(raw) > MAX_NAME_CHARS:
         return None
     found = HostList([raw], match.start() + len(raw))
-    if not book.has_spelling(raw) and (dashed := _parse_dashed_range(raw, book)):
+    if not host_index.has_spelling(raw) and (dashed := _parse_dashed_range(raw, host_index)):
         found.names = dashed
-    elif not (book.find_host(raw) or book.looks_like_host(raw)):
+    elif not (host_index.find_host(raw) or host_index.looks_like_host(raw)):
         return None
-    if book.is_numbered(found.names[0]):
-        _extend_list(text, match.start(), found, book, ranged=len(found.names) > 1)
+    if host_index.is_numbered(found.names[0]):
+        _extend_list(text, match.start(), found, host_index, ranged=len(found.names) > 1)
     return found
 
 
@@ -87,44 +87,44 @@ def _is_followed_by_unit(text: str, at: int) -> bool:
     return bool(_UNIT_PATTERN.match(text, at))
 
 
-def _parse_dashed_range(raw: str, book: HostIndex) -> list[str]:
+def _parse_dashed_range(raw: str, host_index: HostIndex) -> list[str]:
     """Return the hosts of `gpu-001-004`, `node-a1-a4`, `gpu001-gpu004`. `gpu-2-4` is more often a name."""
     for at in [place for place, letter in enumerate(raw) if letter == "-"][:12]:
         first, last = raw[:at], raw[at + 1 :].lstrip("-")
-        if not book.is_numbered(first) or (last.isdigit() and book.find_host(raw)):
+        if not host_index.is_numbered(first) or (last.isdigit() and host_index.find_host(raw)):
             continue
-        other = _replace_number(first, last) if last.isdigit() else _complete_name(first, last, book)
+        other = _replace_number(first, last) if last.isdigit() else _complete_name(first, last, host_index)
         if not other or not get_digits(other):
             continue
         number = get_digits(first)
-        alike = len(last) == len(number) > 1 and book.has_spelling(first)
-        sure = not last.isdigit() or alike or (book.has_spelling(first) and book.find_host(other))
-        likely = book.find_host(first) and book.find_host(other) and (len(last) > 1 or not NON_HOST_PATTERN.match(first))
-        if (sure or likely) and (names := _expand_span(first, other, book)):
+        alike = len(last) == len(number) > 1 and host_index.has_spelling(first)
+        sure = not last.isdigit() or alike or (host_index.has_spelling(first) and host_index.find_host(other))
+        likely = host_index.find_host(first) and host_index.find_host(other) and (len(last) > 1 or not NON_HOST_PATTERN.match(first))
+        if (sure or likely) and (names := _expand_span(first, other, host_index)):
             return names
     return []
 
 
-def _extend_list(text: str, start: int, found: HostList, book: HostIndex, *, ranged: bool) -> None:
+def _extend_list(text: str, start: int, found: HostList, host_index: HostIndex, *, ranged: bool) -> None:
     last = found.names[-1]
     ends = bool(_TWO_ENDS_PATTERN.search(text[max(0, start - 60) : start].rpartition("\n")[2]))
     kept = [(len(found.names), found.end)]  # fallback if the rest is a date or an address
     between = not ends and _BETWEEN_PATTERN.search(text[max(0, start - 40) : start])
     both = _BETWEEN_AND_PATTERN.match(text, found.end) if between else None
-    member = _parse_member(text, both.end(), last, book) if both else None
-    if member and (names := _expand_span(last, member[0], book)):
+    member = _parse_member(text, both.end(), last, host_index) if both else None
+    if member and (names := _expand_span(last, member[0], host_index)):
         found.names, found.end = names, member[1]
         last, ranged = names[-1], True
     for _ in range(MAX_LIST_MEMBERS):
         link = None if ranged else _RANGE_LINK_PATTERN.match(text, found.end)
-        if link and (member := _parse_member(text, link.end(), last, book, tight=not link[0].startswith(" "))):
-            names = [last, member[0]] if ends and link[0].startswith(" ") else _expand_span(last, member[0], book)
+        if link and (member := _parse_member(text, link.end(), last, host_index, tight=not link[0].startswith(" "))):
+            names = [last, member[0]] if ends and link[0].startswith(" ") else _expand_span(last, member[0], host_index)
             if names:
                 found.names[-1:] = names
                 found.end, last, ranged = member[1], member[0], True
                 continue
         link = _LIST_LINK_PATTERN.match(text, found.end) or _BLANK_LINK_PATTERN.match(text, found.end)
-        member = _parse_member(text, link.end(), last, book, short=True) if link else None
+        member = _parse_member(text, link.end(), last, host_index, short=True) if link else None
         if link is None or member is None:
             break
         if not (link[0] == "/" and _CONTINUATION_PATTERN.match(text, found.end)):
@@ -136,21 +136,23 @@ def _extend_list(text: str, start: int, found: HostList, book: HostIndex, *, ran
         del found.names[size:]
 
 
-def _parse_member(text: str, at: int, like: str, book: HostIndex, *, tight: bool = True, short: bool = False) -> tuple[str, int] | None:
+def _parse_member(
+    text: str, at: int, like: str, host_index: HostIndex, *, tight: bool = True, short: bool = False
+) -> tuple[str, int] | None:
     """Return the host name here and its end: a full name, or an ending like the previous one's (`short`: only that)."""
     at += len(text[at : at + 2]) - len(text[at : at + 2].lstrip("`*'\"<_"))
     if digits := _MEMBER_NUMBER_PATTERN.match(text, at):
-        return _parse_numbered_member(text, digits, like, book, tight=tight)
+        return _parse_numbered_member(text, digits, like, host_index, tight=tight)
     if (match := HOST_NAME_PATTERN.match(text, at)) is None:
         return None
     raw = match[0].rstrip("._-")
     if raw.isdigit():
         return None
-    name = _complete_name(like, raw, book, short=short)
+    name = _complete_name(like, raw, host_index, short=short)
     return (name, at + len(raw)) if name else None
 
 
-def _parse_numbered_member(text: str, digits: re.Match[str], like: str, book: HostIndex, *, tight: bool) -> tuple[str, int] | None:
+def _parse_numbered_member(text: str, digits: re.Match[str], like: str, host_index: HostIndex, *, tight: bool) -> tuple[str, int] | None:
     number, width = digits[1], len(get_digits(like))
     name, end = _replace_number(like, number.zfill(width) if get_digits(like).startswith("0") else number), digits.end()
     padded = number.startswith("0")
@@ -165,10 +167,10 @@ def _parse_numbered_member(text: str, digits: re.Match[str], like: str, book: Ho
         return None  # the day in a date
     alike = len(number) == width and (padded or width > 1)
     natural = tight and width <= len(number) and not get_digits(like).startswith("0")
-    return (name, end) if alike or natural or book.find_host(name) else None
+    return (name, end) if alike or natural or host_index.find_host(name) else None
 
 
-def _complete_name(like: str, raw: str, book: HostIndex, *, short: bool = False) -> str:
+def _complete_name(like: str, raw: str, host_index: HostIndex, *, short: bool = False) -> str:
     """Complete a name from another host's: `a4` after `node-a1`, `r7-04` after `b200-r7-01`."""
     before, _, domain = like.partition(".")
     if strip_separators(get_stem(raw)) == strip_separators(get_stem(like)) and get_stem(raw):
@@ -179,7 +181,7 @@ def _complete_name(like: str, raw: str, book: HostIndex, *, short: bool = False)
         candidates.append(f"{before[: end.start()]}{raw}")
     for name in candidates:
         whole = f"{name}.{domain}" if domain else name
-        if get_digits(name) and (book.find_host(whole) or (not short and get_stem(name) == get_stem(like))):
+        if get_digits(name) and (host_index.find_host(whole) or (not short and get_stem(name) == get_stem(like))):
             return whole
     return ""
 
@@ -190,36 +192,36 @@ def _replace_number(like: str, number: str) -> str:
     return f"{before[: -len(own)]}{number}{dot}{domain}" if own and number else ""
 
 
-def _expand_span(first: str, last: str, book: HostIndex) -> list[str]:
+def _expand_span(first: str, last: str, host_index: HostIndex) -> list[str]:
     if get_stem(first) != get_stem(last) or not get_digits(first) or not get_digits(last):
         return []
     ends = sorted((get_digits(first), get_digits(last)), key=int)
     low, high = map(int, ends)
     if high - low >= MAX_RANGE_HOSTS:
         return []
-    return keep_if_hosts([_replace_number(first, str(number).zfill(len(ends[0]))) for number in range(low, high + 1)], book)
+    return keep_if_hosts([_replace_number(first, str(number).zfill(len(ends[0]))) for number in range(low, high + 1)], host_index)
 
 
-def keep_if_hosts(names: list[str], book: HostIndex) -> list[str]:
+def keep_if_hosts(names: list[str], host_index: HostIndex) -> list[str]:
     """Return the names if one is known or numbered like a known host, else none."""
-    real = len(names) <= MAX_RANGE_HOSTS and any(map(book.is_numbered, names))
+    real = len(names) <= MAX_RANGE_HOSTS and any(map(host_index.is_numbered, names))
     return names if real else []
 
 
-def parse_bracket_range(text: str, book: HostIndex) -> list[str]:
+def parse_bracket_range(text: str, host_index: HostIndex) -> list[str]:
     """Return the hosts of `gpu-[001-003,007]` or `node-{a1..a4}`; an unreadable range of a known stem as it is."""
     name, inside = text[: min(at for sign in "[{(" if (at := text.find(sign)) >= 0)], ""
     plain = text.translate(str.maketrans("{}();|–…", "[][],,--")).replace(" ", "")
     plain = plain.replace("...", "-").replace("..", "-").rstrip(".-")
     inside = plain[len(name) + 1 :].partition("]")[0]
-    if book.find_host(name) and (inside.isdigit() or text[len(name)] == "("):
+    if host_index.find_host(name) and (inside.isdigit() or text[len(name)] == "("):
         return [name]  # followed by a process or GPU number
     try:
         names = [one for choice in _split_bracket_choices(plain) for one in expand_host_range(choice)]
     except BadRange:
         names = []
-    ours = name.lower() in book.stems
-    return keep_if_hosts(names, book) or ([plain] if ours and any(letter.isdigit() for letter in inside) else [])
+    ours = name.lower() in host_index.stems
+    return keep_if_hosts(names, host_index) or ([plain] if ours and any(letter.isdigit() for letter in inside) else [])
 
 
 def _split_bracket_choices(text: str) -> Iterator[str]:

@@ -71,29 +71,29 @@ def find_hosts(
     return resolve_names([name for span in find_host_spans(text, book) for name in span.names], book, lenient=lenient)
 
 
-def find_host_spans(text: str, book: HostIndex) -> list[HostSpan]:
+def find_host_spans(text: str, host_index: HostIndex) -> list[HostSpan]:
     found: list[HostSpan] = []
 
     def take(match: re.Match[str]) -> str:
-        names = parse_bracket_range(match[0], book)
+        names = parse_bracket_range(match[0], host_index)
         found.extend([HostSpan(match.start(), match.end(), names)] if names else [])
         return " " * len(match[0]) if names else match[0]
 
-    rest = BRACKET_RANGE_PATTERN.sub(take, text) if book else text
+    rest = BRACKET_RANGE_PATTERN.sub(take, text) if host_index else text
     at = 0
     while match := HOST_NAME_PATTERN.search(rest, at):
-        row = parse_host_list(rest, match, book)
+        row = parse_host_list(rest, match, host_index)
         found += [HostSpan(match.start(), row.end, row.names)] if row else []
         at = row.end if row else match.end()
     found += [
         HostSpan(match.start(), match.end(), names)
         for match in _NODE_NUMBERS_PATTERN.finditer(rest)
-        if (names := _parse_numbered_hosts(match, book))
+        if (names := _parse_numbered_hosts(match, host_index))
     ]
     taken = {span.start for span in found}
     for match in _CALLED_HOST_PATTERN.finditer(rest):
         start, end = match.span(match.lastgroup or 0)
-        if start not in taken and (name := _parse_called_host(match, book)):
+        if start not in taken and (name := _parse_called_host(match, host_index)):
             found.append(HostSpan(start, end, [name]))
     return sorted(found, key=lambda span: span.start)
 
@@ -147,25 +147,25 @@ def find_job_id(text: str) -> str:
     return found["job"].rstrip(".-") if found else ""
 
 
-def _parse_called_host(match: re.Match[str], book: HostIndex) -> str:
+def _parse_called_host(match: re.Match[str], host_index: HostIndex) -> str:
     """A device's name counts only if a host of that number is known."""
     name = (match["name"] or match["before"]).rstrip(".-_")
-    return name if book and (not NON_HOST_PATTERN.match(name) or (match["before"] and book.find_similar_host(name))) else ""
+    return name if host_index and (not NON_HOST_PATTERN.match(name) or (match["before"] and host_index.find_similar_host(name))) else ""
 
 
-def _parse_numbered_hosts(match: re.Match[str], book: HostIndex) -> list[str]:
+def _parse_numbered_hosts(match: re.Match[str], host_index: HostIndex) -> list[str]:
     """Return the hosts of `nodes 3-6` or `hosts 1, 3 and 5`."""
     numbers = [int(match["first"])]
     for step, number in _NUMBER_STEP_PATTERN.findall(match["more"]):
         spans = _RANGE_WORD_PATTERN.fullmatch(step) and numbers[-1] < int(number) < numbers[-1] + MAX_RANGE_HOSTS
         numbers += range(numbers[-1] + 1, int(number) + 1) if spans else [int(number)]
-    known = [host for number in numbers if (host := book.find_by_number(number))]
+    known = [host for number in numbers if (host := host_index.find_by_number(number))]
     if not known or len(numbers) == 1:
         return known
-    return [name for number in numbers[:MAX_RANGE_HOSTS] if (name := book.find_by_number(number) or book.build_name(number))]
+    return [name for number in numbers[:MAX_RANGE_HOSTS] if (name := host_index.find_by_number(number) or host_index.build_name(number))]
 
 
-def resolve_names(names: Iterable[str], book: HostIndex, *, lenient: bool = False) -> NamedHosts:
+def resolve_names(names: Iterable[str], host_index: HostIndex, *, lenient: bool = False) -> NamedHosts:
     """Split names into known and unknown ones. `lenient`: accept a known host with other separators and record the
     spelling.
     """
@@ -173,9 +173,9 @@ def resolve_names(names: Iterable[str], book: HostIndex, *, lenient: bool = Fals
     unknown: list[str] = []
     read_as: list[tuple[str, str]] = []
     for name in dict.fromkeys(names):
-        if host := book.find_host(name):
+        if host := host_index.find_host(name):
             hosts[host] = None
-        elif lenient and (host := book.find_similar_host(name)):
+        elif lenient and (host := host_index.find_similar_host(name)):
             hosts[host] = None
             read_as.append((name, host))
         else:

@@ -22,39 +22,39 @@ class IncidentScope:
     refused: bool = False  # All names in the item are unknown, so there is nothing to check.
 
 
-def get_job_to_look_up(old: IncidentBrief, new: ParsedReport) -> str:
+def get_job_to_look_up(old: IncidentBrief, report: ParsedReport) -> str:
     """Return the job whose hosts are needed, or ""."""
-    return (new.job or old.job) if _names_other_job(old, new) or not (old.hosts or new.hosts) else ""
+    return (report.job or old.job) if _names_other_job(old, report) or not (old.hosts or report.hosts) else ""
 
 
 def resolve_scope(
-    item: InboxItem, old: IncidentBrief, new: ParsedReport, of_job: Sequence[str], *, scheduled: bool = False
+    item: InboxItem, old: IncidentBrief, report: ParsedReport, of_job: Sequence[str], *, scheduled: bool = False
 ) -> IncidentScope:
     """Return the scope. `of_job`: visible hosts of the looked-up job; `scheduled`: a scheduler could be asked."""
-    asked = _names_other_job(old, new) or (scheduled and get_job_to_look_up(old, new))
-    lost_job = (new.job or old.job) if asked and not of_job else ""
-    hosts = _select_hosts(item, old, new, () if lost_job else of_job)
-    nameless = bool(new.unknown_hosts or (lost_job and "job" in item.data)) and not (new.hosts or of_job)
+    asked = _names_other_job(old, report) or (scheduled and get_job_to_look_up(old, report))
+    lost_job = (report.job or old.job) if asked and not of_job else ""
+    hosts = _select_hosts(item, old, report, () if lost_job else of_job)
+    nameless = bool(report.unknown_hosts or (lost_job and "job" in item.data)) and not (report.hosts or of_job)
     return IncidentScope(
         hosts=hosts,
-        job=(old.job or new.job) if lost_job else (new.job or old.job),
-        unknown=new.unknown_hosts or (() if hosts else old.unknown_hosts),
+        job=(old.job or report.job) if lost_job else (report.job or old.job),
+        unknown=report.unknown_hosts or (() if hosts else old.unknown_hosts),
         unknown_job=lost_job,
-        looked_at=new.hosts if item.kind == "recheck" or {"hosts", "wider"} & set(item.data) else (),
+        looked_at=report.hosts if item.kind == "recheck" or {"hosts", "wider"} & set(item.data) else (),
         refused=nameless and not item.attachments,
     )
 
 
-def _names_other_job(old: IncidentBrief, new: ParsedReport) -> bool:
+def _names_other_job(old: IncidentBrief, report: ParsedReport) -> bool:
     """A first job counts as another one if hosts are known already."""
-    return bool(new.job) and new.job != old.job and bool(old.job or old.hosts)
+    return bool(report.job) and report.job != old.job and bool(old.job or old.hosts)
 
 
-def _select_hosts(item: InboxItem, old: IncidentBrief, new: ParsedReport, of_job: Sequence[str]) -> tuple[str, ...]:
-    if item.kind == "recheck" and new.hosts:
+def _select_hosts(item: InboxItem, old: IncidentBrief, report: ParsedReport, of_job: Sequence[str]) -> tuple[str, ...]:
+    if item.kind == "recheck" and report.hosts:
         return old.hosts
-    if "hosts" in item.data and new.hosts and not item.data.get("wider"):
-        return new.hosts
+    if "hosts" in item.data and report.hosts and not item.data.get("wider"):
+        return report.hosts
     if "job" in item.data and of_job:
         return tuple(of_job)
-    return tuple(dict.fromkeys((*old.hosts, *new.hosts, *of_job)))
+    return tuple(dict.fromkeys((*old.hosts, *report.hosts, *of_job)))

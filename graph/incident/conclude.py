@@ -101,100 +101,102 @@ async def conclude(state: IncidentState, runtime: Runtime[GraphContext]) -> dict
     }
 
 
-def _add_file_results(concluded: TurnResult, case: IncidentContext) -> TurnResult:
-    if not case.turn.files and not concluded.report.files:
-        return concluded
-    files = tuple(FileReadResult.model_validate(row) for row in case.turn.files)
-    report = concluded.report.model_copy(update={"files": files})
-    return replace(concluded, report=report, turn=replace(concluded.turn or case.turn, files=()))
+def _add_file_results(result: TurnResult, context: IncidentContext) -> TurnResult:
+    if not context.turn.files and not result.report.files:
+        return result
+    files = tuple(FileReadResult.model_validate(row) for row in context.turn.files)
+    report = result.report.model_copy(update={"files": files})
+    return replace(result, report=report, turn=replace(result.turn or context.turn, files=()))
 
 
-def _conclude_diagnosis(case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
+def _conclude_diagnosis(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
     """Diagnose; after news or a narrow recheck, answer with what changed."""
-    found = _build_diagnosis(case, now, ports)
-    if case.turn.news and not case.turn.cut:
+    found = _build_diagnosis(context, assessment, ports)
+    if context.turn.news and not context.turn.cut:
         about = found.report.about
-        causes = "; ".join(_render_cause(now, row) for row in found.report.root_causes[:3])
-        return add_change_summary(found, case, causes, about_in_words(about, case.item.at) if about else "")
-    return answer_narrow_recheck(found, case, now, ports) if case.turn.narrow else found
+        causes = "; ".join(_render_cause(assessment, row) for row in found.report.root_causes[:3])
+        return add_change_summary(found, context, causes, about_in_words(about, context.item.at) if about else "")
+    return answer_narrow_recheck(found, context, assessment, ports) if context.turn.narrow else found
 
 
-def _add_site_notes(said: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
+def _add_site_notes(said: TurnResult, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
     """Add the site's own pages about its causes, or about the likeliest if none is found."""
     if not ports.pages:
         return said
-    hosts = {name: ports.inventory.hosts[name] for name in case.hosts if name in ports.inventory.hosts}
-    likely = list(now.label_verdicts)[:MAX_LIKELY_CAUSES]
-    return replace(said, report=add_site_notes(said.report, ports.pages, case.brief.text, likely, hosts))
+    hosts = {name: ports.inventory.hosts[name] for name in context.hosts if name in ports.inventory.hosts}
+    likely = list(assessment.label_verdicts)[:MAX_LIKELY_CAUSES]
+    return replace(said, report=add_site_notes(said.report, ports.pages, context.brief.text, likely, hosts))
 
 
-def _add_charts(said: TurnResult, case: IncidentContext) -> TurnResult:
+def _add_charts(said: TurnResult, context: IncidentContext) -> TurnResult:
     """Add unrequested charts: bandwidth by message size if measured, and the deciding metric if it stands out."""
-    sizes = {str(fact.attrs.get("size")) for fact in case.facts if fact.key == "nccl.busbw_at" and fact.status is Status.OK}
+    sizes = {str(fact.attrs.get("size")) for fact in context.facts if fact.key == "nccl.busbw_at" and fact.status is Status.OK}
     measured = (AttachedChart(kind="bandwidth", asked=False),) if len(sizes) > 1 else ()
-    shown = (*measured, *select_report_charts(said.report.root_causes, case.facts))
+    shown = (*measured, *select_report_charts(said.report.root_causes, context.facts))
     return replace(said, report=said.report.model_copy(update={"pictures": shown})) if shown else said
 
 
-def _compute_costs(case: IncidentContext, ports: GraphContext) -> IncidentCosts:
+def _compute_costs(context: IncidentContext, ports: GraphContext) -> IncidentCosts:
     """Return costs so far: model spend, and seconds that people waited."""
     update: dict[str, Any] = {}
-    if case.turn.began:
-        seconds = (ports.clock.now() - datetime.fromisoformat(case.turn.began)).total_seconds()
-        update["wall_seconds"] = round(case.stats.wall_seconds + max(0.0, seconds), 3)
+    if context.turn.began:
+        seconds = (ports.clock.now() - datetime.fromisoformat(context.turn.began)).total_seconds()
+        update["wall_seconds"] = round(context.stats.wall_seconds + max(0.0, seconds), 3)
     if ports.model is not None:
-        spent = ports.model.get_spend(case.id)
+        spent = ports.model.get_spend(context.id)
         update |= {"model_calls": spent.calls, "tokens_in": spent.tokens_in, "tokens_out": spent.tokens_out, "usd": spent.usd}
-    return case.stats.model_copy(update=update)
+    return context.stats.model_copy(update=update)
 
 
-def _build_diagnosis(case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
-    turn, outcome = case.turn, _get_outcome(case, now)
-    here, elsewhere = partition_causes(case, now)
-    about, roots = summarize_hosts(case, now), (*here, *elsewhere)
-    suspected = find_suspected_causes(case.brief.text, now.lens.taxonomy)
+def _build_diagnosis(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
+    turn, outcome = context.turn, _get_outcome(context, assessment)
+    here, elsewhere = partition_causes(context, assessment)
+    about, roots = summarize_hosts(context, assessment), (*here, *elsewhere)
+    suspected = find_suspected_causes(context.brief.text, assessment.lens.taxonomy)
     questions = () if outcome in ("diagnosed", "no_fault") or turn.cut in TURN_ENDING_KINDS else turn.questions
-    likely = find_likely_cause(case, now, ports.taxonomy) if outcome in ("abstained", "no_fault") and not turn.cut else None
+    likely = find_likely_cause(context, assessment, ports.taxonomy) if outcome in ("abstained", "no_fault") and not turn.cut else None
     report = Report(
-        item=case.item.id,
+        item=context.item.id,
         outcome=outcome,
-        headline=build_headline(case, now, outcome, here, about),
+        headline=build_headline(context, assessment, outcome, here, about),
         root_causes=roots,
         ruled_out=tuple(
             row.model_copy(update={"evidence": (), "checks": (), "because": row.because[:MAX_REASON_CHARS]})
-            for row in now.list_ruled_out(suspected=suspected)
+            for row in assessment.list_ruled_out(suspected=suspected)
             if likely is None or row.label != likely.label
         ),
-        could_not_look=blind_of_every_host(now.list_unobserved()),
+        could_not_look=blind_of_every_host(assessment.list_unobserved()),
         questions=questions,
-        differs=() if outcome == "diagnosed" else render_differences(case, now),
-        old=render_old_events(case, now),
-        suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(list_suggestions(case, now)),
+        differs=() if outcome == "diagnosed" else render_differences(context, assessment),
+        old=render_old_events(context, assessment),
+        suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(list_suggestions(context, assessment)),
         likely=likely,
         outside=turn.outside if outcome == "no_fault" and likely is None else "",
-        ideas=case.exploration.ideas if outcome == "abstained" and not turn.cut else (),
+        ideas=context.exploration.ideas if outcome == "abstained" and not turn.cut else (),
         doubts=turn.doubts if outcome == "diagnosed" else (),
         without_model=turn.without_model,
         unkept=ports.evidence.get_trouble(),
-        next_step=_choose_next_step(now, roots, outcome, questions) if here or not elsewhere else _render_elsewhere_step(now, elsewhere[0]),
-        logs=select_telling_templates(case.logs if roots else list_logs(case)),
+        next_step=_choose_next_step(assessment, roots, outcome, questions)
+        if here or not elsewhere
+        else _render_elsewhere_step(assessment, elsewhere[0]),
+        logs=select_telling_templates(context.logs if roots else list_logs(context)),
         about=about,
         also_seen=tuple(row.label for row in elsewhere),
-        unknown_hosts=case.find_unknown_names(turn.unknown),
+        unknown_hosts=context.find_unknown_names(turn.unknown),
         read_as=turn.read_as,
         unknown_job=turn.unknown_job,
         why_nowhere=turn.why_nowhere,
     )
     return TurnResult(
         add_recalled_lessons(report, turn.recalled),
-        lifecycle=get_next_lifecycle(case.lifecycle, _get_turn_event(case, report)),
+        lifecycle=get_next_lifecycle(context.lifecycle, _get_turn_event(context, report)),
         turn=replace(
             turn,
             asked=(*turn.asked, *questions)[-MAX_ASKED_QUESTIONS:],
-            hosts=fold_host_names(case.hosts_in_question) if turn.only else turn.hosts,
+            hosts=fold_host_names(context.hosts_in_question) if turn.only else turn.hosts,
         ),
-        hypotheses=list_hypotheses(now, turn.past, "taxonomy"),
-        ticket=build_handoff_ticket(case, now, report) if _has_open_ticket(case) else None,
+        hypotheses=list_hypotheses(assessment, turn.past, "taxonomy"),
+        ticket=build_handoff_ticket(context, assessment, report) if _has_open_ticket(context) else None,
     )
 
 
@@ -209,125 +211,125 @@ def blind_of_every_host(rows: Sequence[UnobservedCheck]) -> tuple[UnobservedChec
     return tuple(rows[at] for at in sorted(kept))
 
 
-def build_healthy_baselines(case: IncidentContext, now: Assessment) -> dict[str, HostBaseline]:
+def build_healthy_baselines(context: IncidentContext, assessment: Assessment) -> dict[str, HostBaseline]:
     """Return the baselines of hosts without a finding, for later comparison."""
-    sick = {fact.host for fact in now.odd} | {host for row in now.roots for host in (*row.accused, *row.shown)}
-    return {host: row for host, row in build_baselines(case.facts).items() if host not in sick}
+    sick = {fact.host for fact in assessment.odd} | {host for row in assessment.roots for host in (*row.accused, *row.shown)}
+    return {host: row for host, row in build_baselines(context.facts).items() if host not in sick}
 
 
-def _hand_off_if_exhausted(concluded: TurnResult, case: IncidentContext, now: Assessment) -> TurnResult:
+def _hand_off_if_exhausted(result: TurnResult, context: IncidentContext, assessment: Assessment) -> TurnResult:
     """Hand off an undecided incident (or one whose causes are all withheld from its tenant) with nothing left to ask or
     try.
 
     A cut turn, an open ticket or an open remediation prevents it.
     """
-    report, lifecycle = concluded.report, concluded.lifecycle or case.lifecycle
-    theirs = case.origin is not None and case.origin.customer is not None
-    ladders = case.remediations if concluded.ladders is None else concluded.ladders
-    waits = case.turn.cut or _has_open_ticket(case) or any(row.is_open for row in ladders)
-    over = theirs and not list_tenant_question_ids(case, report)
+    report, lifecycle = result.report, result.lifecycle or context.lifecycle
+    theirs = context.origin is not None and context.origin.customer is not None
+    remediations = context.remediations if result.ladders is None else result.ladders
+    waits = context.turn.cut or _has_open_ticket(context) or any(row.is_open for row in remediations)
+    over = theirs and not list_tenant_question_ids(context, report)
     undecided = report.outcome == "abstained" or (theirs and report.hides_all_causes_from_tenant)
-    if not (over or has_exhausted_ideas(case)) or not undecided or lifecycle not in ("open", "waiting") or waits:
-        return concluded
+    if not (over or has_exhausted_ideas(context)) or not undecided or lifecycle not in ("open", "waiting") or waits:
+        return result
     report = report.model_copy(update={"next_step": "Take the ticket."})
     return replace(
-        concluded,
+        result,
         report=report,
         lifecycle=get_next_lifecycle(lifecycle, TurnEvent.HAND_OFF),
-        ticket=build_handoff_ticket(case, now, report),
+        ticket=build_handoff_ticket(context, assessment, report),
     )
 
 
-def _get_outcome(case: IncidentContext, now: Assessment) -> DiagnosisOutcome:
+def _get_outcome(context: IncidentContext, assessment: Assessment) -> DiagnosisOutcome:
     """Return the outcome of the checks; a cut turn abstains unless a cause is proven."""
-    return "abstained" if case.turn.cut and now.finding != "diagnosed" else now.finding
+    return "abstained" if context.turn.cut and assessment.finding != "diagnosed" else assessment.finding
 
 
-def _has_open_ticket(case: IncidentContext) -> bool:
-    return case.ticket is not None and case.ticket.handed and case.ticket.state != "resolved"
+def _has_open_ticket(context: IncidentContext) -> bool:
+    return context.ticket is not None and context.ticket.handed and context.ticket.state != "resolved"
 
 
-def _has_only_unknown_targets(case: IncidentContext) -> bool:
-    return bool(case.turn.unknown or case.turn.unknown_job) and not case.hosts
+def _has_only_unknown_targets(context: IncidentContext) -> bool:
+    return bool(context.turn.unknown or context.turn.unknown_job) and not context.hosts
 
 
-def _get_turn_event(case: IncidentContext, report: Report) -> TurnEvent:
-    if _has_open_ticket(case):
+def _get_turn_event(context: IncidentContext, report: Report) -> TurnEvent:
+    if _has_open_ticket(context):
         return TurnEvent.TO_PEOPLE
     return TurnEvent.QUESTION if report.questions else TurnEvent.NOTHING_OPEN
 
 
-def _choose_next_step(now: Assessment, roots: Sequence[Hypothesis], outcome: DiagnosisOutcome, questions: Sequence[str]) -> str:
+def _choose_next_step(assessment: Assessment, roots: Sequence[Hypothesis], outcome: DiagnosisOutcome, questions: Sequence[str]) -> str:
     if roots:
-        return now.lens.taxonomy.get_leaf(roots[0].label).next_step
-    if now.open_hidden_causes and outcome == "abstained":
-        look = now.open_hidden_causes[0]
+        return assessment.lens.taxonomy.get_leaf(roots[0].label).next_step
+    if assessment.open_hidden_causes and outcome == "abstained":
+        look = assessment.open_hidden_causes[0]
         return f"Let {look.check_names} look at {fold_host_names(look.hosts)}: approve it where it is put up for decision, or free the GPUs and say recheck."
-    if now.odd and now.odd[0].key == "sched.state" and (reason := now.odd[0].attrs.get("reason")):
-        who = now.odd[0].attrs.get("by") or "whoever took it out"
-        return f"Ask {who} before {now.odd[0].host} goes back into service: {reason}"[:MAX_REASON_CHARS]
+    if assessment.odd and assessment.odd[0].key == "sched.state" and (reason := assessment.odd[0].attrs.get("reason")):
+        who = assessment.odd[0].attrs.get("by") or "whoever took it out"
+        return f"Ask {who} before {assessment.odd[0].host} goes back into service: {reason}"[:MAX_REASON_CHARS]
     if outcome == "no_fault":
         return "Nothing to mend on these machines; tell me more if it happens again."
     return ANSWER_QUESTIONS_STEP if questions else TELL_MORE_STEP
 
 
-def _render_elsewhere_step(now: Assessment, row: Hypothesis) -> str:
-    return f"For {_render_cause(now, row)}: {now.lens.taxonomy.get_leaf(row.label).next_step}"
+def _render_elsewhere_step(assessment: Assessment, row: Hypothesis) -> str:
+    return f"For {_render_cause(assessment, row)}: {assessment.lens.taxonomy.get_leaf(row.label).next_step}"
 
 
 def build_headline(
-    case: IncidentContext, now: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
+    context: IncidentContext, assessment: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
 ) -> str:
     """Return one sentence about `roots` on the hosts asked about; hosts that answer despite the report first."""
-    said = _build_headline_text(case, now, outcome, roots, about)
-    closed = kept_out(now, case.brief.hosts)
-    answer = () if roots or case.turn.cut else tuple(host for host in find_answering_hosts(case) if host not in closed)
-    foreign = "" if case.turn.unknown else foreign_said(case)
+    said = _build_headline_text(context, assessment, outcome, roots, about)
+    closed = kept_out(assessment, context.brief.hosts)
+    answer = () if roots or context.turn.cut else tuple(host for host in find_answering_hosts(context) if host not in closed)
+    foreign = "" if context.turn.unknown else foreign_said(context)
     said = f"{foreign} {said}".strip()
     return f"{fold_host_names(answer)} answer{'s' * (len(answer) == 1)}. {said}" if answer else said
 
 
-def find_answering_hosts(case: IncidentContext) -> tuple[str, ...]:
+def find_answering_hosts(context: IncidentContext) -> tuple[str, ...]:
     """Return reportedly unreachable hosts that answered."""
-    if "unreachable" not in case.brief.symptoms:
+    if "unreachable" not in context.brief.symptoms:
         return ()
-    answered = {fact.host for fact in case.facts if fact.status is Status.OK}
-    return tuple(host for host in case.brief.hosts if host in answered)
+    answered = {fact.host for fact in context.facts if fact.status is Status.OK}
+    return tuple(host for host in context.brief.hosts if host in answered)
 
 
 def _build_headline_text(
-    case: IncidentContext, now: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
+    context: IncidentContext, assessment: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
 ) -> str:
-    if about and not roots and not case.turn.cut:
-        return about_in_words(about, case.item.at)
+    if about and not roots and not context.turn.cut:
+        return about_in_words(about, context.item.at)
     if roots:
-        return "; ".join(_render_cause(now, row) for row in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
-    if _has_only_unknown_targets(case):
+        return "; ".join(_render_cause(assessment, row) for row in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
+    if _has_only_unknown_targets(context):
         said = (
-            format_unknown_hosts(case.find_unknown_names(case.turn.unknown)),
-            format_unknown_job(case.turn.unknown_job, case.turn.why_nowhere),
+            format_unknown_hosts(context.find_unknown_names(context.turn.unknown)),
+            format_unknown_job(context.turn.unknown_job, context.turn.why_nowhere),
         )
         return " ".join((*filter(None, said), NO_HOST_CHECKED_TEXT))
-    if case.turn.cut:
-        what = "Stopped on request" if case.turn.cut in TURN_ENDING_KINDS else "News came while I was looking"
-        return f"{what}: {stat_text.format_coverage(case.stats)}, no cause proven so far."
+    if context.turn.cut:
+        what = "Stopped on request" if context.turn.cut in TURN_ENDING_KINDS else "News came while I was looking"
+        return f"{what}: {stat_text.format_coverage(context.stats)}, no cause proven so far."
     if outcome == "no_fault":
-        reported = tuple(row.says for row in unproven(case, now) if row.reported)
-        beside = (*reported[:1], *render_old_events(case, now)[:1], *render_differences(case, now)[:1])
-        return f"No fault found: {stat_text.format_coverage(case.stats)}, nothing abnormal{f', but {beside[0]}' if beside else ''}."
-    why = now.why_unsure[0] if now.why_unsure else "nothing was decisive"
-    return f"No cause proven: {stat_text.format_coverage(case.stats)}; {why}{_more_handed_in(now)}."
+        reported = tuple(row.says for row in unproven(context, assessment) if row.reported)
+        beside = (*reported[:1], *render_old_events(context, assessment)[:1], *render_differences(context, assessment)[:1])
+        return f"No fault found: {stat_text.format_coverage(context.stats)}, nothing abnormal{f', but {beside[0]}' if beside else ''}."
+    why = assessment.why_unsure[0] if assessment.why_unsure else "nothing was decisive"
+    return f"No cause proven: {stat_text.format_coverage(context.stats)}; {why}{_more_handed_in(assessment)}."
 
 
-def _more_handed_in(now: Assessment) -> str:
+def _more_handed_in(assessment: Assessment) -> str:
     """Name further uploaded machine events where the first is the reason: the mildest may come first."""
-    odd = [fact for fact in now.odd if not fact.host and not is_tenant_writable(fact.key)]
-    if len(odd) < 2 or now.odd[0] is not odd[0] or now.suspects:
+    odd = [fact for fact in assessment.odd if not fact.host and not is_tenant_writable(fact.key)]
+    if len(odd) < 2 or assessment.odd[0] is not odd[0] or assessment.suspects:
         return ""
     more = f" and {len(odd) - 1 - MOST_BESIDE} more" if len(odd) - 1 > MOST_BESIDE else ""
     return "".join(f"; also {fact.format_sentence()}" for fact in odd[1 : 1 + MOST_BESIDE]) + more
 
 
-def _render_cause(now: Assessment, row: Hypothesis) -> str:
+def _render_cause(assessment: Assessment, row: Hypothesis) -> str:
     where = ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "no machine at fault")
-    return f"{now.lens.taxonomy.get_title(row.label)} ({where})"
+    return f"{assessment.lens.taxonomy.get_title(row.label)} ({where})"

@@ -246,27 +246,35 @@ def build_kind_lookup(inventory: Inventory) -> Callable[[str], str]:
     return kind
 
 
-async def assess_incident(case: IncidentContext, ports: GraphContext) -> Assessment:
+async def assess_incident(context: IncidentContext, ports: GraphContext) -> Assessment:
     """Assess the incident, cached for nodes with the same facts and priors; many facts are assessed in a thread."""
-    turn, symptoms = case.turn, case.brief.symptoms
-    name = (case.snapshot, turn.hosts, tuple(sorted(turn.priors.items())), case.onset, symptoms, case.asked_hosts, case.complaint_checks)
+    turn, symptoms = context.turn, context.brief.symptoms
+    name = (
+        context.snapshot,
+        turn.hosts,
+        tuple(sorted(turn.priors.items())),
+        context.onset,
+        symptoms,
+        context.asked_hosts,
+        context.complaint_checks,
+    )
     if name not in ports.recent:
-        weighing = partial(_assess_now, case, ports)
-        _cache_result(ports, name, await asyncio.to_thread(weighing) if len(case.facts) > MANY_FACTS else weighing())
+        weighing = partial(_assess_now, context, ports)
+        _cache_result(ports, name, await asyncio.to_thread(weighing) if len(context.facts) > MANY_FACTS else weighing())
     return cast("Assessment", ports.recent[name])
 
 
-def _assess_now(case: IncidentContext, ports: GraphContext) -> Assessment:
-    turn = case.turn
+def _assess_now(context: IncidentContext, ports: GraphContext) -> Assessment:
+    turn = context.turn
     now = assess_facts(
-        case.facts,
-        build_reference_data(ports, case.facts),
-        case.hosts,
+        context.facts,
+        build_reference_data(ports, context.facts),
+        context.hosts,
         turn.priors,
-        case.onset,
-        case.brief.symptoms,
-        case.asked_hosts,
-        case.complaint_checks,
+        context.onset,
+        context.brief.symptoms,
+        context.asked_hosts,
+        context.complaint_checks,
     )
     return now.precompute_verdicts()
 

@@ -53,15 +53,15 @@ async def execute(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[
     }
 
 
-async def _store_receipts(case: IncidentContext, wave: FleetAnswers, ports: GraphContext) -> str:
+async def _store_receipts(context: IncidentContext, answers: FleetAnswers, ports: GraphContext) -> str:
     """Store all raw answers so far and return their digest."""
-    before = await ports.evidence.get_text(sha256) if (sha256 := case.stored.get("receipts", "")) else None
-    return await ports.evidence.put_text(case.id, Receipts.parse(before or "").with_wave(wave).serialize())
+    before = await ports.evidence.get_text(sha256) if (sha256 := context.stored.get("receipts", "")) else None
+    return await ports.evidence.put_text(context.id, Receipts.parse(before or "").with_wave(answers).serialize())
 
 
-async def merge_current_facts(case: IncidentContext, new: Sequence[Fact], ports: GraphContext) -> list[Fact]:
+async def merge_current_facts(context: IncidentContext, new: Sequence[Fact], ports: GraphContext) -> list[Fact]:
     """Merge new facts; mark those of faults remediated since, here or in another incident, as stale."""
-    facts = mark_stale_after_repairs(merge_facts(case.facts, new), find_repair_cursors(case.remediations))
+    facts = mark_stale_after_repairs(merge_facts(context.facts, new), find_repair_cursors(context.remediations))
     return mark_stale_after_remedies(facts, await ports.treated({fact.host for fact in facts if fact.host}))
 
 
@@ -77,16 +77,16 @@ async def add_baseline_differences(facts: list[Fact], ports: GraphContext) -> li
     return [*known, *find_past_differences(known, remembered, build_kind_lookup(ports.inventory))]
 
 
-def list_wave_facts(wave: FleetAnswers) -> list[Fact]:
+def list_wave_facts(answers: FleetAnswers) -> list[Fact]:
     """Return a wave's facts; an answer without any becomes an ABSENT fact."""
-    silent = [Fact(answer.check, "", status=Status.ABSENT, host=answer.host) for answer in wave.answers if not answer.facts]
-    return [*wave.facts, *silent]
+    silent = [Fact(answer.check, "", status=Status.ABSENT, host=answer.host) for answer in answers.answers if not answer.facts]
+    return [*answers.facts, *silent]
 
 
-async def find_interrupting_kind(case: IncidentContext, ports: GraphContext) -> str:
+async def find_interrupting_kind(context: IncidentContext, ports: GraphContext) -> str:
     """Return the kind of a waiting inbox item that ends this turn early, or an empty string."""
-    done = {case.item.id, *case.done_items}
-    kinds = [item.kind for item in await ports.peek(case.id) if item.id not in done]
+    done = {context.item.id, *context.done_items}
+    kinds = [item.kind for item in await ports.peek(context.id) if item.id not in done]
     return next((kind for kind in kinds if kind in TURN_ENDING_KINDS), next((kind for kind in kinds if kind in NEWS_KINDS), ""))
 
 
@@ -161,12 +161,12 @@ def _get_tool_name(check: str, ports: GraphContext) -> str:
     return check if tool in GENERIC_COMMANDS else tool
 
 
-def find_likely_diagnosis(case: IncidentContext, ports: GraphContext, answers: Sequence[CheckAnswer]) -> LikelyDiagnosis | None:
+def find_likely_diagnosis(context: IncidentContext, ports: GraphContext, answers: Sequence[CheckAnswer]) -> LikelyDiagnosis | None:
     """Return the first cause proven so far. For display only: devices are unnamed until a host is complete."""
     facts = mark_stale_after_repairs(
-        merge_facts(case.facts, list_wave_facts(FleetAnswers(tuple(answers)))), find_repair_cursors(case.remediations)
+        merge_facts(context.facts, list_wave_facts(FleetAnswers(tuple(answers)))), find_repair_cursors(context.remediations)
     )
-    now = assess_facts(facts, build_reference_data(ports, facts), case.hosts, case.turn.priors, case.onset, case.brief.symptoms)
+    now = assess_facts(facts, build_reference_data(ports, facts), context.hosts, context.turn.priors, context.onset, context.brief.symptoms)
     causes = now.list_root_causes()
     if not causes:
         return None
@@ -174,15 +174,15 @@ def find_likely_diagnosis(case: IncidentContext, ports: GraphContext, answers: S
     return LikelyDiagnosis(causes[0].label, f"{ports.taxonomy.get_title(causes[0].label)}{where}")
 
 
-def _add_wave_costs(old: IncidentCosts, wave: FleetAnswers, ports: GraphContext, facts: Sequence[Fact]) -> IncidentCosts:
+def _add_wave_costs(old: IncidentCosts, answers: FleetAnswers, ports: GraphContext, facts: Sequence[Fact]) -> IncidentCosts:
     return old.model_copy(
         update={
             "hosts": len({fact.host for fact in facts if fact.host}),
             "silent": count_unobserved_hosts(facts),
-            "checks": old.checks + wave.checks,
-            "check_seconds": round(old.check_seconds + wave.check_seconds, 3),
-            "makespan_seconds": round(old.makespan_seconds + wave.makespan_seconds, 3),
-            "exclusive_gpu_seconds": round(old.exclusive_gpu_seconds + wave.exclusive_gpu_seconds, 3),
+            "checks": old.checks + answers.checks,
+            "check_seconds": round(old.check_seconds + answers.check_seconds, 3),
+            "makespan_seconds": round(old.makespan_seconds + answers.makespan_seconds, 3),
+            "exclusive_gpu_seconds": round(old.exclusive_gpu_seconds + answers.exclusive_gpu_seconds, 3),
             "clock": "virtual" if ports.fleet.clock == "virtual" else "real",
         }
     )

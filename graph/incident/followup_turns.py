@@ -26,24 +26,24 @@ UNJUDGED: Final = "Noted. No check of mine can judge that, so I call nothing saf
 RECHECK_INTENTS = frozenset({Intent.FIXED, Intent.STILL_BROKEN})
 
 
-def is_narrow_recheck(case: IncidentContext) -> bool:
+def is_narrow_recheck(context: IncidentContext) -> bool:
     """Return whether only deciding checks run again. "Still broken" without a known cause needs a full turn."""
-    if case.kind != "recheck" or case.message.intent not in RECHECK_INTENTS or case.report is None:
+    if context.kind != "recheck" or context.message.intent not in RECHECK_INTENTS or context.report is None:
         return False
-    return bool(case.report.root_causes) or case.message.intent is Intent.FIXED
+    return bool(context.report.root_causes) or context.message.intent is Intent.FIXED
 
 
-def list_deciding_checks(case: IncidentContext, now: Assessment) -> list[tuple[str, str]]:
+def list_deciding_checks(context: IncidentContext, assessment: Assessment) -> list[tuple[str, str]]:
     """Return the passive (host, check) pairs behind the last report's causes."""
-    causes = _list_reported_causes(case)
+    causes = _list_reported_causes(context)
     cited = [(line.host, line.check) for row in causes for line in row.evidence if line.host]
     told = [(host, check) for row in causes for host in row.hosts for check in row.checks]
-    passive = {check.id for check in now.lens.list_passive_checks()}
-    return [pair for pair in dict.fromkeys((*cited, *told)) if pair[1] in passive and pair[0] in case.visible]
+    passive = {check.id for check in assessment.lens.list_passive_checks()}
+    return [pair for pair in dict.fromkeys((*cited, *told)) if pair[1] in passive and pair[0] in context.visible]
 
 
-def _list_reported_causes(case: IncidentContext) -> Sequence[Hypothesis]:
-    rows, hosts = case.report.root_causes if case.report else (), set(case.message.hosts)
+def _list_reported_causes(context: IncidentContext) -> Sequence[Hypothesis]:
+    rows, hosts = context.report.root_causes if context.report else (), set(context.message.hosts)
     return [row for row in rows if not hosts or hosts & {*row.hosts, *(line.host for line in row.evidence)}]
 
 
@@ -56,14 +56,14 @@ class CauseRecheck:
     presence: CausePresence
 
 
-def answer_narrow_recheck(concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
+def answer_narrow_recheck(result: TurnResult, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
     """Answer what is still there, unobserved, or gone; the incident may close."""
-    rows = [row for cause in _list_reported_causes(case) for row in _recheck_cause(cause, case, now, ports)]
+    rows = [row for cause in _list_reported_causes(context) for row in _recheck_cause(cause, context, assessment, ports)]
     lines = [_render_recheck(row) for row in rows[:4]]
-    fixed = case.message.intent is Intent.FIXED
+    fixed = context.message.intent is Intent.FIXED
     gone = all(row.presence.answer == "gone" for row in rows)
-    held = [row.target for row in case.remediations if row.drained]
-    busy = [row for row in case.remediations if row.is_open and (row.drained or row.since is not None)]
+    held = [row.target for row in context.remediations if row.drained]
+    busy = [row for row in context.remediations if row.is_open and (row.drained or row.since is not None)]
     came: TurnEvent | None = None
     if not rows:
         lines = ["Good to hear. I had found no cause, so there was nothing to look at again. Say “close” to close it."]
@@ -75,21 +75,21 @@ def answer_narrow_recheck(concluded: TurnResult, case: IncidentContext, now: Ass
         lines.append("What do you see now? Send me the error, or say `recheck` and I look at everything.")
     elif any(row.presence.answer == "unseen" for row in rows):
         lines.append("What could not be looked at is not called mended.")
-    elif concluded.report.next_step:
-        lines.append(f"Next: {concluded.report.next_step}")
-    report = concluded.report.model_copy(update={"reply": "\n".join(lines), "questions": () if fixed else concluded.report.questions})
-    return replace(concluded, report=report, lifecycle=get_next_lifecycle(case.lifecycle, came) if came else concluded.lifecycle)
+    elif result.report.next_step:
+        lines.append(f"Next: {result.report.next_step}")
+    report = result.report.model_copy(update={"reply": "\n".join(lines), "questions": () if fixed else result.report.questions})
+    return replace(result, report=report, lifecycle=get_next_lifecycle(context.lifecycle, came) if came else result.lifecycle)
 
 
-def _recheck_cause(cause: Hypothesis, case: IncidentContext, now: Assessment, ports: GraphContext) -> list[CauseRecheck]:
+def _recheck_cause(cause: Hypothesis, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> list[CauseRecheck]:
     """Recheck a cause on each of its hosts; one without hosts by all facts."""
     leaf = ports.taxonomy.leaves.get(cause.label)
     if leaf is None:
         return []
     if not cause.hosts:
-        return [CauseRecheck(cause, leaf.title, assess_presence(leaf, cause.devices, now))]
-    lens = build_reference_data(ports, case.facts)
-    own = {host: assess_facts([fact for fact in case.facts if fact.host == host], lens, [host]) for host in cause.hosts[:8]}
+        return [CauseRecheck(cause, leaf.title, assess_presence(leaf, cause.devices, assessment))]
+    reference = build_reference_data(ports, context.facts)
+    own = {host: assess_facts([fact for fact in context.facts if fact.host == host], reference, [host]) for host in cause.hosts[:8]}
     found = [
         CauseRecheck(cause, leaf.title, assess_presence(leaf, _list_devices_on_host(cause, host), alone)) for host, alone in own.items()
     ]
@@ -127,71 +127,75 @@ CHECKS_BY_CHANGED_PART: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def brings_new_facts(case: IncidentContext) -> bool:
+def brings_new_facts(context: IncidentContext) -> bool:
     """Return whether a reply adds facts to an observed incident and is no command or question."""
-    told = bool(case.turn.said) or get_parsed_message(case.item) is not None
-    plain = not case.turn.only and not case.turn.unknown and not {"hosts", "job"} & case.item.data.keys()
+    told = bool(context.turn.said) or get_parsed_message(context.item) is not None
+    plain = not context.turn.only and not context.turn.unknown and not {"hosts", "job"} & context.item.data.keys()
     known = (
-        case.report is not None and case.report.outcome in ("diagnosed", "no_fault", "abstained") and any(fact.host for fact in case.facts)
+        context.report is not None
+        and context.report.outcome in ("diagnosed", "no_fault", "abstained")
+        and any(fact.host for fact in context.facts)
     )
-    return case.kind == "reply" and told and plain and known and case.message.intent is Intent.NEW_FACTS
+    return context.kind == "reply" and told and plain and known and context.message.intent is Intent.NEW_FACTS
 
 
-def list_checks_for_news(case: IncidentContext, now: Assessment) -> list[tuple[str, str]]:
+def list_checks_for_news(context: IncidentContext, assessment: Assessment) -> list[tuple[str, str]]:
     """Return the (host, check) pairs that news point to, unless read just now.
 
     All passive checks never asked on their hosts; on observed hosts those of the suggested causes and of the parts
     changed.
     """
-    new = parse_report(case.item.text, case.names, case.item.at)
-    seen, asked = {fact.host for fact in case.facts}, {(fact.host, fact.check) for fact in case.facts}
-    asked -= {(fact.host, fact.check) for fact in case.facts if fact.status.blind and fact.host in new.hosts}  # may be observable by now
-    first = [pair for pair in list_first_wave(now.lens, dict.fromkeys((*new.hosts, *case.hosts))) if pair not in asked]
-    fresh = {(fact.host, fact.check) for fact in case.facts if fact.time and case.item.at - fact.time < MAX_FRESH_AGE}
-    passive = {check.id for check in now.lens.list_passive_checks()}
+    new = parse_report(context.item.text, context.names, context.item.at)
+    seen, asked = {fact.host for fact in context.facts}, {(fact.host, fact.check) for fact in context.facts}
+    asked -= {(fact.host, fact.check) for fact in context.facts if fact.status.blind and fact.host in new.hosts}  # may be observable by now
+    first = [pair for pair in list_first_wave(assessment.lens, dict.fromkeys((*new.hosts, *context.hosts))) if pair not in asked]
+    fresh = {(fact.host, fact.check) for fact in context.facts if fact.time and context.item.at - fact.time < MAX_FRESH_AGE}
+    passive = {check.id for check in assessment.lens.list_passive_checks()}
     wanted = [
         check
-        for check in _list_implied_checks(case, now, IncidentBrief(text=case.item.text, symptoms=new.symptoms, signatures=new.signatures))
+        for check in _list_implied_checks(
+            context, assessment, IncidentBrief(text=context.item.text, symptoms=new.symptoms, signatures=new.signatures)
+        )
         if check in passive
     ]
-    hosts = [host for host in (new.hosts or case.hosts) if host in seen]
+    hosts = [host for host in (new.hosts or context.hosts) if host in seen]
     return [*first, *((host, check) for host in hosts for check in wanted if (host, check) not in fresh)]
 
 
-def _list_implied_checks(case: IncidentContext, now: Assessment, news: IncidentBrief) -> list[str]:
-    likely = compute_word_priors(now.lens.taxonomy, news) if set(news.symptoms) - {"vague"} or news.signatures else {}
+def _list_implied_checks(context: IncidentContext, assessment: Assessment, news: IncidentBrief) -> list[str]:
+    likely = compute_word_priors(assessment.lens.taxonomy, news) if set(news.symptoms) - {"vague"} or news.signatures else {}
     labels = sorted(likely, key=lambda label: -likely[label])[:MAX_SUSPECTS]
-    leaves = [now.lens.taxonomy.get_leaf(label) for label in labels]
+    leaves = [assessment.lens.taxonomy.get_leaf(label) for label in labels]
     words = news.text.lower()
     changed = [check for word, checks in CHECKS_BY_CHANGED_PART.items() if word in words for check in checks]
     return list(
         dict.fromkeys(
             [
                 *changed,
-                *(check.id for leaf in leaves for check in now.lens.list_deciding_checks(leaf)),
+                *(check.id for leaf in leaves for check in assessment.lens.list_deciding_checks(leaf)),
                 *(c for leaf in leaves for c in leaf.checks),
             ]
         )
     )
 
 
-def add_change_summary(concluded: TurnResult, case: IncidentContext, found: str, about: str) -> TurnResult:
+def add_change_summary(result: TurnResult, context: IncidentContext, found: str, about: str) -> TurnResult:
     """Say what news change, else in a line that nothing does. `found`: causes in words; `about`: the hosts named."""
-    before, after = case.report, concluded.report
-    reported = bool(physical_reports(case.item.text))
+    before, after = context.report, result.report
+    reported = bool(physical_reports(context.item.text))
     if before is None:
-        return concluded
+        return result
     if _get_conclusion_key(before) != _get_conclusion_key(after) or after.unknown_hosts or after.unknown_job:
         was = before.headline if before.headline != after.headline else ""
-        return replace(concluded, report=after.model_copy(update={"changed": f"Changed. Before: {was}" if was else "Changed."}))
+        return replace(result, report=after.model_copy(update={"changed": f"Changed. Before: {was}" if was else "Changed."}))
     odd = after.about is not None and after.about.found in ("odd", "fault")
-    odd = odd or bool(case.item.attachments)
+    odd = odd or bool(context.item.attachments)
     if after.questions:
-        return replace(concluded, report=after.model_copy(update={"changed": "Noted; no cause is proven by it."}))
+        return replace(result, report=after.model_copy(update={"changed": "Noted; no cause is proven by it."}))
     stays = f"The cause stays: {found}." if after.root_causes else after.headline if after.outcome == "abstained" else ""
     first = UNJUDGED if reported else "Noted; no cause is proven by it." if odd else "Noted; nothing that I know changes by it."
-    reply = " ".join(part for part in (first, foreign_said(case) if after.outcome != "abstained" else "", about, stays) if part)
-    return replace(concluded, report=after.model_copy(update={"reply": reply}))
+    reply = " ".join(part for part in (first, foreign_said(context) if after.outcome != "abstained" else "", about, stays) if part)
+    return replace(result, report=after.model_copy(update={"reply": reply}))
 
 
 def _get_conclusion_key(report: Report) -> tuple[str, frozenset[tuple[str, tuple[str, ...]]]]:

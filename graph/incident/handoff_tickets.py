@@ -13,35 +13,39 @@ from tools.inventory.host_ranges import fold_host_names
 MAX_TEMPLATES = 8
 
 
-def build_handoff_ticket(case: IncidentContext, now: Assessment, report: Report) -> HandoffTicket:
+def build_handoff_ticket(context: IncidentContext, assessment: Assessment, report: Report) -> HandoffTicket:
     """Return a new ticket, or the open one with its summary updated."""
-    old = case.ticket or HandoffTicket()
+    old = context.ticket or HandoffTicket()
     return old.model_copy(
-        update={"summary": render_ticket_summary(case, now, report), "owner": old.owner or _get_likely_owner(now), "handed": True}
+        update={
+            "summary": render_ticket_summary(context, assessment, report),
+            "owner": old.owner or _get_likely_owner(assessment),
+            "handed": True,
+        }
     )
 
 
-def _get_likely_owner(now: Assessment) -> str:
+def _get_likely_owner(assessment: Assessment) -> str:
     """Return the owner of the likeliest cause, by default the provider."""
-    best = next(iter(now.roots or now.suspects), None)
+    best = next(iter(assessment.roots or assessment.suspects), None)
     return best.leaf.owner if best else "provider"
 
 
-def render_ticket_summary(case: IncidentContext, now: Assessment, report: Report) -> str:
-    title = now.lens.taxonomy.get_title
-    lines = [f"Reported: {case.brief.text[:400] or '(no words)'}", f"Hosts: {fold_host_names(now.hosts) or 'none named'}"]
-    lines += [f"Job: {case.brief.job}"] if case.brief.job else []
-    tried = [*report.root_causes, *(now.build_hypothesis(row.label) for row in now.suspects[:3]), *report.ruled_out]
+def render_ticket_summary(context: IncidentContext, assessment: Assessment, report: Report) -> str:
+    title = assessment.lens.taxonomy.get_title
+    lines = [f"Reported: {context.brief.text[:400] or '(no words)'}", f"Hosts: {fold_host_names(assessment.hosts) or 'none named'}"]
+    lines += [f"Job: {context.brief.job}"] if context.brief.job else []
+    tried = [*report.root_causes, *(assessment.build_hypothesis(row.label) for row in assessment.suspects[:3]), *report.ruled_out]
     lines += ["Hypotheses:", *(f"  {_render_verdict(row, title(row.label))}" for row in {row.label: row for row in tried}.values())]
-    done = [row for row in case.remediations if row.proven or row.since]
+    done = [row for row in context.remediations if row.proven or row.since]
     lines += ["Done by approved actions:", *(f"  {describe_remediation(row, title(row.label))}" for row in done[:6])] if done else []
     if report.likely:
         lines += [
             f"Likely and unproven ({report.likely.by}): {title(report.likely.label)} {format_confidence_percent(report.likely.p)}, {report.likely.because}"
         ]
     lines += (
-        ["Unexplained:", *(f"  {fact.host or 'handed in'}: {fact.format_sentence()[:160]}" for fact in now.unexplained[:6])]
-        if now.unexplained
+        ["Unexplained:", *(f"  {fact.host or 'handed in'}: {fact.format_sentence()[:160]}" for fact in assessment.unexplained[:6])]
+        if assessment.unexplained
         else []
     )
     lines += (
@@ -49,9 +53,9 @@ def render_ticket_summary(case: IncidentContext, now: Assessment, report: Report
     )
     ideas = [f"  {idea.title} ({idea.standing}): {idea.cause}{f' Against it: {idea.doubt}' if idea.doubt else ''}" for idea in report.ideas]
     lines += ["Beyond what I know, as a model thought of it:", *ideas] if ideas else []
-    outputs = list(dict.fromkeys(f"{f.host or 'handed in'} {f.check} {f.sha256[:12]}" for f in now.odd if f.sha256))
+    outputs = list(dict.fromkeys(f"{f.host or 'handed in'} {f.check} {f.sha256[:12]}" for f in assessment.odd if f.sha256))
     lines += ["Outputs:", *(f"  {output}" for output in outputs[:8])] if outputs else []
-    logs = select_telling_templates(list_logs(case), MAX_TEMPLATES)
+    logs = select_telling_templates(list_logs(context), MAX_TEMPLATES)
     lines += ["Logs:", *(f"  {line}" for log in logs for line in format_log_digest(log))] if logs else []
     return "\n".join(lines)
 

@@ -27,33 +27,35 @@ MOST_FOREIGN = 4
 MAX_DIFFERENCES, MAX_DIFFERENCE_CHARS = 5, 240
 
 
-def list_primary_hosts(case: IncidentContext) -> tuple[str, ...]:
+def list_primary_hosts(context: IncidentContext) -> tuple[str, ...]:
     """Return the hosts asked about, else the hosts of the report if there are several.
 
     A single host in a job's report is where trouble was noticed; another host may be guilty.
     """
-    return tuple(expand_host_range(case.turn.about)) or (case.brief.hosts if len(case.brief.hosts) > 1 else ())
+    return tuple(expand_host_range(context.turn.about)) or (context.brief.hosts if len(context.brief.hosts) > 1 else ())
 
 
-def foreign_said(case: IncidentContext) -> str:
+def foreign_said(context: IncidentContext) -> str:
     """Return a sentence about unknown hosts whose lines the item quotes."""
-    return format_unknown_hosts(case.find_unknown_names(foreign_writers(case)))
+    return format_unknown_hosts(context.find_unknown_names(foreign_writers(context)))
 
 
-def foreign_writers(case: IncidentContext) -> tuple[str, ...]:
+def foreign_writers(context: IncidentContext) -> tuple[str, ...]:
     """Return unknown hosts whose lines the item quotes."""
-    names = dict.fromkeys(filter(None, map(writer_of, split_lines(case.item.text[:MAX_TEXT_CHARS]))))
-    return tuple(name for name in names if not find_hosts(name, case.names).hosts and any(map(str.isdigit, name)))[:MOST_FOREIGN]
+    names = dict.fromkeys(filter(None, map(writer_of, split_lines(context.item.text[:MAX_TEXT_CHARS]))))
+    return tuple(name for name in names if not find_hosts(name, context.names).hosts and any(map(str.isdigit, name)))[:MOST_FOREIGN]
 
 
-def partition_causes(case: IncidentContext, now: Assessment) -> tuple[list[Hypothesis], list[Hypothesis]]:
+def partition_causes(context: IncidentContext, assessment: Assessment) -> tuple[list[Hypothesis], list[Hypothesis]]:
     """Return causes on the hosts asked about, cluster-wide ones first, and causes elsewhere."""
-    named = list_primary_hosts(case)
-    asked = named or case.asked_hosts
-    here, elsewhere = partition_causes_by_hosts(now.list_root_causes(), asked, now.hosts_by_cause, now.list_common_causes(asked))
+    named = list_primary_hosts(context)
+    asked = named or context.asked_hosts
+    here, elsewhere = partition_causes_by_hosts(
+        assessment.list_root_causes(), asked, assessment.hosts_by_cause, assessment.list_common_causes(asked)
+    )
     if not named and not here:
         return elsewhere, []
-    return sorted(here, key=lambda row: not now.is_cluster_cause(row.label)), elsewhere
+    return sorted(here, key=lambda row: not assessment.is_cluster_cause(row.label)), elsewhere
 
 
 def partition_causes_by_hosts(
@@ -77,72 +79,80 @@ def _concerns_hosts(row: Hypothesis, asked: set[str], shown: Collection[str]) ->
     return not where or bool(where & (asked if row.hosts else asked | {""}))
 
 
-def summarize_hosts(case: IncidentContext, now: Assessment) -> HostsSummary | None:
+def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSummary | None:
     """Summarize the hosts asked about; None without any, or if the diagnosis covers them."""
-    hosts = list_primary_hosts(case)
-    here, elsewhere = partition_causes(case, now)
-    if not hosts or not (elsewhere or case.turn.question):
+    hosts = list_primary_hosts(context)
+    here, elsewhere = partition_causes(context, assessment)
+    if not hosts or not (elsewhere or context.turn.question):
         return None
-    closed = kept_out(now, hosts)
+    closed = kept_out(assessment, hosts)
     names = frozenset(hosts) - closed.keys()
-    coverage = replace(now.coverage, hosts=[host for host in hosts if host in names])
-    looked = {check for host, check in coverage.asked if host in names and check in now.lens.checks and coverage.has_observed(host, check)}
+    coverage = replace(assessment.coverage, hosts=[host for host in hosts if host in names])
+    looked = {
+        check for host, check in coverage.asked if host in names and check in assessment.lens.checks and coverage.has_observed(host, check)
+    }
     blind = {check for host, check, _ in coverage.list_unobserved_checks() if host in names}
-    blind |= {row.check_names for row in now.open_hidden_causes if names & set(row.hosts)}
-    odd = _find_abnormal_line(case, now, names)
+    blind |= {row.check_names for row in assessment.open_hidden_causes if names & set(row.hosts)}
+    odd = _find_abnormal_line(context, assessment, names)
     found: HostFinding = "fault" if here else "odd" if odd or closed else "blind" if blind or coverage.has_unasked_check() else "nothing"
     return HostsSummary(
         hosts=hosts,
         found=found,
         checks=len(looked),
-        read=_get_oldest_read_time(case, names),
+        read=_get_oldest_read_time(context, names),
         blind=tuple(sorted(blind)),
         line=odd,
-        differs="".join(render_differences(case, now, names)[:1]) if names else "",
+        differs="".join(render_differences(context, assessment, names)[:1]) if names else "",
         kept_out=tuple(closed),
         why_kept_out="".join(fact.line or fact.format_sentence() for fact in [*closed.values()][:1])[:MAX_LINE_CHARS],
     )
 
 
-def kept_out(now: Assessment, hosts: Iterable[str]) -> dict[str, Fact]:
+def kept_out(assessment: Assessment, hosts: Iterable[str]) -> dict[str, Fact]:
     """Return the hosts that no session reached in their latest observation, with the fact that says why."""
-    shut = {fact.host: fact for fact in now.odd if fact.key in KEPT_OUT}
+    shut = {fact.host: fact for fact in assessment.odd if fact.key in KEPT_OUT}
     return {host: shut[host] for host in hosts if host in shut}
 
 
-def _find_abnormal_line(case: IncidentContext, now: Assessment, hosts: Collection[str]) -> str:
+def _find_abnormal_line(context: IncidentContext, assessment: Assessment, hosts: Collection[str]) -> str:
     """Return the first unexplained finding there; fleet-wide ones come last.
 
     A job's output says nothing of its host, but a stopped or blocked process does.
     """
-    here = [fact for fact in now.odd if fact.host in hosts and (not is_tenant_writable(fact.key) or fact.key in STOPPED_PROCESS_KEYS)]
-    lines = [fact.format_sentence() for fact in here if fact.key not in now.fleetwide_keys]
-    against = [row for row in unproven(case, now) if any(map(row.concerns, hosts))]
+    here = [
+        fact for fact in assessment.odd if fact.host in hosts and (not is_tenant_writable(fact.key) or fact.key in STOPPED_PROCESS_KEYS)
+    ]
+    lines = [fact.format_sentence() for fact in here if fact.key not in assessment.fleetwide_keys]
+    against = [row for row in unproven(context, assessment) if any(map(row.concerns, hosts))]
     lines += [told(against)] if against else []
     lines += [
-        f"as on all {len(now.hosts)} hosts that were looked at: {fact.format_sentence()}" for fact in here if fact.key in now.fleetwide_keys
+        f"as on all {len(assessment.hosts)} hosts that were looked at: {fact.format_sentence()}"
+        for fact in here
+        if fact.key in assessment.fleetwide_keys
     ]
     return lines[0][:MAX_LINE_CHARS] if lines else ""
 
 
-def _get_oldest_read_time(case: IncidentContext, hosts: Collection[str]) -> datetime | None:
+def _get_oldest_read_time(context: IncidentContext, hosts: Collection[str]) -> datetime | None:
     """Return the last read time of the least recently read host; log lines bear other times."""
     latest: dict[str, datetime] = {}
-    for fact in case.facts:
+    for fact in context.facts:
         if fact.host in hosts and fact.time and not is_tenant_writable(fact.key):
             latest[fact.host] = max(fact.time, latest.get(fact.host, fact.time))
     return min(latest.values(), default=None)
 
 
-def render_differences(case: IncidentContext, now: Assessment, hosts: Collection[str] = ()) -> tuple[str, ...]:
+def render_differences(context: IncidentContext, assessment: Assessment, hosts: Collection[str] = ()) -> tuple[str, ...]:
     """Return peer and past differences of the hosts in a few lines."""
-    asked = set(hosts or expand_host_range(case.turn.about) or case.hosts)
-    rows = sort_rarest_first((fact for fact in now.differing if fact.host in asked), (case.brief.text,))
+    asked = set(hosts or expand_host_range(context.turn.about) or context.hosts)
+    rows = sort_rarest_first((fact for fact in assessment.differing if fact.host in asked), (context.brief.text,))
     return tuple(f"{fact.host}: {fact.format_sentence()}"[:MAX_DIFFERENCE_CHARS] for fact in rows[:MAX_DIFFERENCES])
 
 
-def render_old_events(case: IncidentContext, now: Assessment) -> tuple[str, ...]:
-    rows = (f"{fact.host or 'in what was handed in'}: {format_old_event(fact, case.item.at)}" for fact in now.old[:MAX_DIFFERENCES])
+def render_old_events(context: IncidentContext, assessment: Assessment) -> tuple[str, ...]:
+    rows = (
+        f"{fact.host or 'in what was handed in'}: {format_old_event(fact, context.item.at)}" for fact in assessment.old[:MAX_DIFFERENCES]
+    )
     return tuple(row[:MAX_DIFFERENCE_CHARS] for row in rows)
 
 

@@ -62,29 +62,31 @@ def get_next_lifecycle(before: Lifecycle, came: TurnEvent | None) -> Lifecycle:
     return before if came is None else LIFECYCLE_TRANSITIONS[before].get(came, before)
 
 
-def get_remediation_event(ladders: Sequence[Remediation]) -> TurnEvent | None:
+def get_remediation_event(remediations: Sequence[Remediation]) -> TurnEvent | None:
     """Return the event of all remediations together; None without any."""
-    going = [row for row in ladders if row.is_open]
-    if any(row.waiting_for != "proof" for row in going) or any(row.outcome == "unknown" for row in ladders):
+    going = [row for row in remediations if row.is_open]
+    if any(row.waiting_for != "proof" for row in going) or any(row.outcome == "unknown" for row in remediations):
         return TurnEvent.FIX_WAITS
-    if going or all_cured(ladders):
+    if going or all_cured(remediations):
         return TurnEvent.FIX_HOLDS
-    if any(row.outcome == "ticket" for row in ladders):
+    if any(row.outcome == "ticket" for row in remediations):
         return TurnEvent.FIX_FAILED
-    return TurnEvent.FIX_OVER if ladders else None
+    return TurnEvent.FIX_OVER if remediations else None
 
 
-def all_cured(ladders: Sequence[Remediation]) -> bool:
+def all_cured(remediations: Sequence[Remediation]) -> bool:
     """Return whether every remediation is resolved and at least one is cured."""
-    return any(row.outcome == "cured" for row in ladders) and all(row.outcome and row.outcome not in UNRESOLVED_OUTCOMES for row in ladders)
+    return any(row.outcome == "cured" for row in remediations) and all(
+        row.outcome and row.outcome not in UNRESOLVED_OUTCOMES for row in remediations
+    )
 
 
-def is_settled_for_tenant(rows: IncidentView, theirs: Callable[[str], bool]) -> bool:
+def is_settled_for_tenant(incident_view: IncidentView, theirs: Callable[[str], bool]) -> bool:
     """Return whether we have nothing to do: withdrawn, no fault, or all causes are the tenant's (`theirs`, by label)."""
-    report = rows.report
-    if any(row.is_open for row in rows.remediations):
+    report = incident_view.report
+    if any(row.is_open for row in incident_view.remediations):
         return False
-    if report is None or rows.tenant_silence.withdrawn or report.outcome == "no_fault":
+    if report is None or incident_view.tenant_silence.withdrawn or report.outcome == "no_fault":
         return report is not None
     found = report.outcome == "diagnosed" and bool(report.root_causes) and not report.hides_all_causes_from_tenant
     return found and all(theirs(row.label) for row in report.root_causes)

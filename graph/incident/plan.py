@@ -81,181 +81,199 @@ async def plan(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str
     }
 
 
-async def _plan_first_round(case: IncidentContext, ports: GraphContext) -> PlanResult:
+async def _plan_first_round(context: IncidentContext, ports: GraphContext) -> PlanResult:
     """Set priors from words and history and plan the first wave; no checks for unknown hosts or jobs."""
-    if get_unknown_guide(case, ports):
-        return PlanResult(case.turn, TaxonomySearch(), "done")
-    if (case.turn.unknown or case.turn.unknown_job) and not case.brief.hosts:
-        return PlanResult(replace(case.turn, hosts="", named=True, questions=(build_hosts_question(case.turn),)), TaxonomySearch(), "done")
-    news = brings_new_facts(case)
+    if get_unknown_guide(context, ports):
+        return PlanResult(context.turn, TaxonomySearch(), "done")
+    if (context.turn.unknown or context.turn.unknown_job) and not context.brief.hosts:
+        return PlanResult(
+            replace(context.turn, hosts="", named=True, questions=(build_hosts_question(context.turn),)), TaxonomySearch(), "done"
+        )
+    news = brings_new_facts(context)
     hosts = (
-        case.hosts if case.turn.only else tuple(dict.fromkeys((*case.hosts_in_question, *case.hosts))) if news else case.hosts_in_question
+        context.hosts
+        if context.turn.only
+        else tuple(dict.fromkeys((*context.hosts_in_question, *context.hosts)))
+        if news
+        else context.hosts_in_question
     )
-    alike = await ports.history.find_similar(case.brief.text, MAX_PAST_INCIDENTS, case.audience_tenant) if case.brief.text else []
-    similar = select_telling_incidents(alike, compute_word_priors(ports.taxonomy, case.brief))
+    alike = await ports.history.find_similar(context.brief.text, MAX_PAST_INCIDENTS, context.audience_tenant) if context.brief.text else []
+    similar = select_telling_incidents(alike, compute_word_priors(ports.taxonomy, context.brief))
     known = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.decidable.leaves]
-    noted = [(label, score) for label, score in find_page_hints(ports.pages, case.brief.text) if label in ports.taxonomy.decidable.leaves]
+    noted = [
+        (label, score) for label, score in find_page_hints(ports.pages, context.brief.text) if label in ports.taxonomy.decidable.leaves
+    ]
     parts: dict[ShiftSource, Mapping[str, float]] = {
-        "words": compute_word_priors(ports.taxonomy.decidable, case.brief),
+        "words": compute_word_priors(ports.taxonomy.decidable, context.brief),
         "history": compute_past_priors([*known, *noted]),
-        "read": compute_model_priors(case.turn.reading),
+        "read": compute_model_priors(context.turn.reading),
     }
     suggested = sum_priors(*parts.values())
-    parts["mistakes"] = compute_note_weights(suggested, ports.mistakes(case.audience_tenant), ports.taxonomy.decidable.leaves)
+    parts["mistakes"] = compute_note_weights(suggested, ports.mistakes(context.audience_tenant), ports.taxonomy.decidable.leaves)
     priors = _trim_priors(sum_priors(*parts.values()))
     moves = serialize_shifts([move for by, weights in parts.items() for move in build_shifts(by, weights)], priors)
     turn = replace(
-        case.turn, hosts=fold_host_names(hosts), named=bool(case.brief.hosts), past=tuple(label for label, _ in known), priors=priors
+        context.turn, hosts=fold_host_names(hosts), named=bool(context.brief.hosts), past=tuple(label for label, _ in known), priors=priors
     )
     turn = replace(turn, moves=moves)
     turn = replace(turn, recalled=merge_recalled_lessons(turn.recalled, [*alike[:MAX_CLOSEST_INCIDENTS], *similar]))
-    case = replace(case, turn=turn)
-    if guided := plan_guided_checks(case, None, ports):
+    context = replace(context, turn=turn)
+    if guided := plan_guided_checks(context, None, ports):
         return PlanResult(guided.turn, TaxonomySearch(), "taxonomy", guided.asks)
-    if get_due_recheck(case) == COUNTERS_RECHECK:
-        asks = list_counter_checks(case, await assess_incident(case, ports))
-        return PlanResult(case.turn, TaxonomySearch(), "history" if asks else "done", asks)
-    if is_narrow_recheck(case):
-        return _plan_narrow_recheck(replace(case, turn=replace(turn, narrow=True)), await assess_incident(case, ports))
+    if get_due_recheck(context) == COUNTERS_RECHECK:
+        asks = list_counter_checks(context, await assess_incident(context, ports))
+        return PlanResult(context.turn, TaxonomySearch(), "history" if asks else "done", asks)
+    if is_narrow_recheck(context):
+        return _plan_narrow_recheck(replace(context, turn=replace(turn, narrow=True)), await assess_incident(context, ports))
     if news:
-        case = replace(case, turn=replace(turn, news=True))
-        pointed_at = list_checks_for_news(case, await assess_incident(case, ports))
+        context = replace(context, turn=replace(turn, news=True))
+        pointed_at = list_checks_for_news(context, await assess_incident(context, ports))
         return (
-            PlanResult(case.turn, TaxonomySearch(), "history", pointed_at) if pointed_at else await _plan_next_round(case, ports, rounds=1)
+            PlanResult(context.turn, TaxonomySearch(), "history", pointed_at)
+            if pointed_at
+            else await _plan_next_round(context, ports, rounds=1)
         )
-    asks = list_first_wave(build_reference_data(ports, case.facts), hosts)
-    return PlanResult(turn, TaxonomySearch(), "history", asks) if asks else await _plan_next_round(case, ports, rounds=1)
+    asks = list_first_wave(build_reference_data(ports, context.facts), hosts)
+    return PlanResult(turn, TaxonomySearch(), "history", asks) if asks else await _plan_next_round(context, ports, rounds=1)
 
 
-def _plan_narrow_recheck(case: IncidentContext, now: Assessment) -> PlanResult:
-    asks = list_deciding_checks(case, now)
-    return PlanResult(case.turn, TaxonomySearch(), "history" if asks else "done", asks)
+def _plan_narrow_recheck(context: IncidentContext, assessment: Assessment) -> PlanResult:
+    asks = list_deciding_checks(context, assessment)
+    return PlanResult(context.turn, TaxonomySearch(), "history" if asks else "done", asks)
 
 
-async def _plan_next_round(case: IncidentContext, ports: GraphContext, rounds: int) -> PlanResult:
+async def _plan_next_round(context: IncidentContext, ports: GraphContext, rounds: int) -> PlanResult:
     """Plan the running guide's checks, else the cheapest useful ones."""
-    if get_due_recheck(case) == COUNTERS_RECHECK:
-        return PlanResult(case.turn, case.walk, "done")
-    if rounds < MAX_ROUNDS and (guided := plan_guided_checks(case, await assess_incident(case, ports), ports)):
-        return PlanResult(guided.turn, case.walk, "taxonomy", guided.asks)
-    return await _plan_cheapest_look(case, ports, rounds)
+    if get_due_recheck(context) == COUNTERS_RECHECK:
+        return PlanResult(context.turn, context.walk, "done")
+    if rounds < MAX_ROUNDS and (guided := plan_guided_checks(context, await assess_incident(context, ports), ports)):
+        return PlanResult(guided.turn, context.walk, "taxonomy", guided.asks)
+    return await _plan_cheapest_look(context, ports, rounds)
 
 
-async def _plan_cheapest_look(case: IncidentContext, ports: GraphContext, rounds: int) -> PlanResult:
-    if case.turn.narrow:
-        now = await assess_incident(case, ports)
-        over = case.turn.cut or case.turn.again >= MAX_REPEATED_LOOKS or now.finding == "diagnosed"
-        again = replace(case, turn=replace(case.turn, again=case.turn.again + 1))
-        return PlanResult(case.turn, case.walk, "done") if over else _plan_narrow_recheck(again, now)
-    case, now = await _read_findings(case, await assess_incident(case, ports), ports)
-    turn = case.turn
+async def _plan_cheapest_look(context: IncidentContext, ports: GraphContext, rounds: int) -> PlanResult:
+    if context.turn.narrow:
+        now = await assess_incident(context, ports)
+        over = context.turn.cut or context.turn.again >= MAX_REPEATED_LOOKS or now.finding == "diagnosed"
+        again = replace(context, turn=replace(context.turn, again=context.turn.again + 1))
+        return PlanResult(context.turn, context.walk, "done") if over else _plan_narrow_recheck(again, now)
+    context, now = await _read_findings(context, await assess_incident(context, ports), ports)
+    turn = context.turn
     if turn.cut or rounds >= MAX_ROUNDS or (turn.news and now.finding != "abstained"):
-        return PlanResult(turn, case.walk, "done")
-    walk, visit = advance_search(case.walk, now)
+        return PlanResult(turn, context.walk, "done")
+    walk, visit = advance_search(context.walk, now)
     if visit:
         return PlanResult(turn, walk, "taxonomy", visit.asks)
-    if more := await _find_wider_hosts(case, now, ports):
-        return PlanResult(replace(turn, hosts=fold_host_names((*case.hosts, *more))), walk, "taxonomy", list_first_wave(now.lens, more))
-    settled = not (turn.news and case.report and case.report.outcome == "abstained")  # else the earlier turn repeated its checks as often
+    if more := await _find_wider_hosts(context, now, ports):
+        return PlanResult(replace(turn, hosts=fold_host_names((*context.hosts, *more))), walk, "taxonomy", list_first_wave(now.lens, more))
+    settled = not (
+        turn.news and context.report and context.report.outcome == "abstained"
+    )  # else the earlier turn repeated its checks as often
     if settled and now.finding != "diagnosed" and turn.again < MAX_REPEATED_LOOKS and (answering := list_answering_hosts(now)):
         return PlanResult(replace(turn, again=turn.again + 1), walk, "taxonomy", list_first_wave(now.lens, answering))
-    if offers := _list_exclusive_offers(case, now):
+    if offers := _list_exclusive_offers(context, now):
         return PlanResult(turn, walk, "taxonomy", [(host, offers[0].check) for host in offers[0].hosts])
     if now.finding == "abstained":
-        step = await explore_causes(case, now, ports)
+        step = await explore_causes(context, now, ports)
         return PlanResult(step.turn, walk, "exploration", step.asks, step.explored)
     return PlanResult(turn, walk, "done")
 
 
-def _list_exclusive_offers(case: IncidentContext, now: Assessment) -> list[CheckOffer]:
+def _list_exclusive_offers(context: IncidentContext, assessment: Assessment) -> list[CheckOffer]:
     """Return exclusive checks that could still decide; none in a scheduled recheck."""
-    return [] if get_due_recheck(case) else rank_exclusive_offers(now)
+    return [] if get_due_recheck(context) else rank_exclusive_offers(assessment)
 
 
-async def _find_wider_hosts(case: IncidentContext, now: Assessment, ports: GraphContext) -> tuple[str, ...]:
+async def _find_wider_hosts(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> tuple[str, ...]:
     """Return further hosts to check; none if the report names only unknown hosts.
 
     In a small fleet all, as people may blame the wrong host. In a larger one the hosts named are the subject: add those
     that their errors or job name, and a few peers. `--hosts` names the subject in any fleet; a command's hosts are
     final.
     """
-    if case.brief.unknown_hosts:
+    if context.brief.unknown_hosts:
         return ()
-    compares = now.finding != "diagnosed" or any(not row.accused or row.label.startswith(FABRIC_LABEL_PREFIXES) for row in now.roots)
-    if case.turn.only and (case.item.kind != "mention" or not compares):
+    compares = assessment.finding != "diagnosed" or any(
+        not row.accused or row.label.startswith(FABRIC_LABEL_PREFIXES) for row in assessment.roots
+    )
+    if context.turn.only and (context.item.kind != "mention" or not compares):
         return ()
     if (
-        not case.turn.only
-        and case.hosts
-        and len(case.visible) <= (MAX_EXTRA_HOSTS if case.turn.named or now.finding == "diagnosed" else MAX_UNNAMED_HOSTS)
+        not context.turn.only
+        and context.hosts
+        and len(context.visible) <= (MAX_EXTRA_HOSTS if context.turn.named or assessment.finding == "diagnosed" else MAX_UNNAMED_HOSTS)
     ):
-        near = _find_group_hosts(case, ports)
-    elif case.turn.only or (case.turn.named and not case.brief.job):
-        near = await _find_related_hosts(case, ports)
-        new = [host for host in near if host not in case.hosts]
-        near = _find_peer_hosts(case, ports) if compares and not new else near
+        near = _find_group_hosts(context, ports)
+    elif context.turn.only or (context.turn.named and not context.brief.job):
+        near = await _find_related_hosts(context, ports)
+        new = [host for host in near if host not in context.hosts]
+        near = _find_peer_hosts(context, ports) if compares and not new else near
     else:
-        near = await _find_related_hosts(case, ports, mates=True)
-    return tuple(host for host in near if host not in case.hosts)
+        near = await _find_related_hosts(context, ports, mates=True)
+    return tuple(host for host in near if host not in context.hosts)
 
 
-def _find_group_hosts(case: IncidentContext, ports: GraphContext) -> tuple[str, ...]:
+def _find_group_hosts(context: IncidentContext, ports: GraphContext) -> tuple[str, ...]:
     """Return the visible hosts; if people named some, those of the same groups."""
-    if not case.turn.named:
-        return case.visible
+    if not context.turn.named:
+        return context.visible
     rows = ports.inventory.hosts
-    groups = {rows[name].group for name in case.hosts if name in rows}
-    return tuple(name for name in case.visible if rows[name].group in groups)
+    groups = {rows[name].group for name in context.hosts if name in rows}
+    return tuple(name for name in context.visible if rows[name].group in groups)
 
 
-def _find_peer_hosts(case: IncidentContext, ports: GraphContext) -> tuple[str, ...]:
+def _find_peer_hosts(context: IncidentContext, ports: GraphContext) -> tuple[str, ...]:
     """Return a few visible hosts of the same kind, next in the inventory first; hosts already checked count."""
     kind = build_kind_lookup(ports.inventory)
-    kinds = {kind(host) for host in case.hosts_in_question}
-    own = set(case.hosts_in_question)
-    alike = [host for host in case.visible if kind(host) in kinds]
+    kinds = {kind(host) for host in context.hosts_in_question}
+    own = set(context.hosts_in_question)
+    alike = [host for host in context.visible if kind(host) in kinds]
     last = max((at for at, host in enumerate(alike) if host in own), default=-1)
-    room = MAX_PEERS - len(set(case.hosts) - own)
-    return tuple(host for host in (*alike[last + 1 :], *alike[: last + 1]) if host not in case.hosts)[: max(0, room)]
+    room = MAX_PEERS - len(set(context.hosts) - own)
+    return tuple(host for host in (*alike[last + 1 :], *alike[: last + 1]) if host not in context.hosts)[: max(0, room)]
 
 
-async def _find_related_hosts(case: IncidentContext, ports: GraphContext, *, mates: bool = False) -> tuple[str, ...]:
+async def _find_related_hosts(context: IncidentContext, ports: GraphContext, *, mates: bool = False) -> tuple[str, ...]:
     """Return hosts that errors name, and a few or (`mates`) all of a job that runs there."""
-    said = "\n".join(fact.line for fact in case.facts if fact.key == "job.error" and fact.line)
-    shown = {str(fact.attrs["job"]) for fact in case.facts if fact.host and fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
-    queued = {job for fact in case.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
+    said = "\n".join(fact.line for fact in context.facts if fact.key == "job.error" and fact.line)
+    shown = {str(fact.attrs["job"]) for fact in context.facts if fact.host and fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
+    queued = {job for fact in context.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
     jobs = sorted(shown or queued)
     places = [host for job in jobs[:MAX_JOBS] for host in (await ports.job_place(job)).hosts]
-    beside = [host for host in find_hosts(" ".join(places), case.visible).hosts if mates or host not in case.hosts]
-    room = MAX_UNNAMED_HOSTS if mates else max(0, MAX_PEERS - len(set(case.hosts) - set(case.hosts_in_question)))
-    return tuple(dict.fromkeys((*find_hosts(said, case.names).hosts[:MAX_EXTRA_HOSTS], *beside[:room])))
+    beside = [host for host in find_hosts(" ".join(places), context.visible).hosts if mates or host not in context.hosts]
+    room = MAX_UNNAMED_HOSTS if mates else max(0, MAX_PEERS - len(set(context.hosts) - set(context.hosts_in_question)))
+    return tuple(dict.fromkeys((*find_hosts(said, context.names).hosts[:MAX_EXTRA_HOSTS], *beside[:room])))
 
 
-def list_answering_hosts(now: Assessment) -> list[str]:
-    answered = {host for host, check in now.coverage.asked if (host, check) not in now.coverage.blind and check != "ssh"}
-    return [host for host in now.hosts if host in answered]
+def list_answering_hosts(assessment: Assessment) -> list[str]:
+    answered = {host for host, check in assessment.coverage.asked if (host, check) not in assessment.coverage.blind and check != "ssh"}
+    return [host for host in assessment.hosts if host in answered]
 
 
-async def _read_findings(case: IncidentContext, now: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
+async def _read_findings(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
     """Let a model read the findings once a turn if unsure; its causes become priors only."""
-    if ports.model is None or now.roots or case.turn.news or FINDINGS_QUESTION in case.turn.asked_model:
-        return case, now
-    labels = list_offered_labels(case, now, ports.taxonomy)
+    if ports.model is None or assessment.roots or context.turn.news or FINDINGS_QUESTION in context.turn.asked_model:
+        return context, assessment
+    labels = list_offered_labels(context, assessment, ports.taxonomy)
     if len(labels) < 2:
-        return case, now
-    seen = render_findings(now, (), list_corrections(case, list(labels), ports))
-    material = await build_material(case.brief, list_logs(case), case, ports, seen)
-    answer = await ports.model.extract_report(case.id, material, case.visible, labels)
-    turn = replace(case.turn, asked_model=(*case.turn.asked_model, FINDINGS_QUESTION))
+        return context, assessment
+    seen = render_findings(assessment, (), list_corrections(context, list(labels), ports))
+    material = await build_material(context.brief, list_logs(context), context, ports, seen)
+    answer = await ports.model.extract_report(context.id, material, context.visible, labels)
+    turn = replace(context.turn, asked_model=(*context.turn.asked_model, FINDINGS_QUESTION))
     if isinstance(answer, DeclinedAnswer):
-        return replace(case, turn=turn.with_model_declined(answer.reason)), now
+        return replace(context, turn=turn.with_model_declined(answer.reason)), assessment
     reading = {label: p for label, p in answer.causes if label in labels}
-    open_ = {label: p for label, p in reading.items() if label in now.label_verdicts and now.label_verdicts[label].verdict != "rejected"}
+    open_ = {
+        label: p
+        for label, p in reading.items()
+        if label in assessment.label_verdicts and assessment.label_verdicts[label].verdict != "rejected"
+    }
     priors = _trim_priors(sum_priors(turn.priors, compute_model_priors(open_)))
     moves = serialize_shifts([*parse_shifts(turn.moves, turn.priors), *build_shifts("read", compute_model_priors(open_))], priors)
     turn = replace(turn, reading=reading, outside=answer.outside[:MAX_OUTSIDE_CHARS], priors=priors, moves=moves)
-    case = replace(case, turn=turn)
-    return case, await assess_incident(case, ports)
+    context = replace(context, turn=turn)
+    return context, await assess_incident(context, ports)
 
 
 def _trim_priors(priors: Mapping[str, float]) -> dict[str, float]:
@@ -264,11 +282,11 @@ def _trim_priors(priors: Mapping[str, float]) -> dict[str, float]:
     return {label: round(weight, 2) for label, weight in top}
 
 
-def _build_progress(case: IncidentContext, chosen: PlanResult, ports: GraphContext) -> Progress:
-    if case.rounds:
-        return Progress(case.id, "plan", f"{len(chosen.asks)} more looks" if chosen.asks else "nothing left to look at")
+def _build_progress(context: IncidentContext, chosen: PlanResult, ports: GraphContext) -> Progress:
+    if context.rounds:
+        return Progress(context.id, "plan", f"{len(chosen.asks)} more looks" if chosen.asks else "nothing left to look at")
     looked = len(expand_host_range(chosen.turn.hosts))
-    return Progress(case.id, "plan", f"looking at {looked} hosts", hypotheses=_list_titles(chosen.turn.past, ports))
+    return Progress(context.id, "plan", f"looking at {looked} hosts", hypotheses=_list_titles(chosen.turn.past, ports))
 
 
 def _list_titles(labels: Sequence[str], ports: GraphContext) -> tuple[str, ...]:

@@ -20,47 +20,49 @@ LOG_QUESTION = "Can you attach the log of the first rank that failed, from its s
 MAX_DIGEST_CHARS, MAX_LOG_CHARS, MAX_TEMPLATES = 2400, 1000, 8
 
 
-def list_questions(case: IncidentContext, now: Assessment) -> list[str]:
+def list_questions(context: IncidentContext, assessment: Assessment) -> list[str]:
     """Return new questions, most helpful first."""
-    return [question for question in dict.fromkeys(_iter_candidate_questions(case, now)) if question not in case.turn.asked][:MAX_QUESTIONS]
+    return [question for question in dict.fromkeys(_iter_candidate_questions(context, assessment)) if question not in context.turn.asked][
+        :MAX_QUESTIONS
+    ]
 
 
-def _iter_candidate_questions(case: IncidentContext, now: Assessment) -> Iterable[str]:
-    brief = case.brief
+def _iter_candidate_questions(context: IncidentContext, assessment: Assessment) -> Iterable[str]:
+    brief = context.brief
     if brief.unknown_hosts:
         yield build_hosts_question(TurnState(unknown=brief.unknown_hosts))
-    elif not case.hosts:
+    elif not context.hosts:
         yield "Which hosts does the job run on? I look at no machine that nobody named."
-    for hidden in now.open_hidden_causes[:1]:
+    for hidden in assessment.open_hidden_causes[:1]:
         yield f"When can {fold_host_names(hidden.hosts)} be without jobs for a while? {hidden.leaf.title} would show in {hidden.check_names} alone."
-    unreached = sorted({host for host, check, _ in now.coverage.list_unobserved_checks() if check == "smi"})
+    unreached = sorted({host for host, check, _ in assessment.coverage.list_unobserved_checks() if check == "smi"})
     if unreached:
         yield f"I could not look at {fold_host_names(unreached)}. Can you reach it, and what does `nvidia-smi` print there?"
-    if not any(fact.key.startswith("job.") for fact in case.facts):
+    if not any(fact.key.startswith("job.") for fact in context.facts):
         yield LOG_QUESTION
-    for suspect in now.suspects[:1]:
-        where = _seen_on(case, suspect)
+    for suspect in assessment.suspects[:1]:
+        where = _seen_on(context, suspect)
         yield f"Did you see “{suspect.leaf.title}” before{f' on {where}' if where else ''}, or did another job hit it?"
     if brief.since is None:
         yield "When did it last work, and what changed since (image, driver, configuration, number of nodes)?"
     yield "Does it happen again on other hosts, or only on these?"
 
 
-def _seen_on(case: IncidentContext, suspect: Belief) -> str:
-    named = _named_in_lines(case, suspect)
+def _seen_on(context: IncidentContext, suspect: Belief) -> str:
+    named = _named_in_lines(context, suspect)
     return ", ".join(named or suspect.subject.named_devices or suspect.subject.hosts)
 
 
-def _hosts_of(case: IncidentContext, suspect: Belief) -> tuple[str, ...]:
-    return _named_in_lines(case, suspect) or suspect.subject.hosts
+def _hosts_of(context: IncidentContext, suspect: Belief) -> tuple[str, ...]:
+    return _named_in_lines(context, suspect) or suspect.subject.hosts
 
 
-def _named_in_lines(case: IncidentContext, suspect: Belief) -> tuple[str, ...]:
+def _named_in_lines(context: IncidentContext, suspect: Belief) -> tuple[str, ...]:
     """Return hosts that uploaded lines name, where only such lines show the cause."""
     if any(match.fact.host for match in suspect.support):
         return ()
     lines = " ".join(match.fact.line for match in suspect.support)
-    return tuple(host for host in case.visible if re.search(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", lines))
+    return tuple(host for host in context.visible if re.search(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", lines))
 
 
 def build_hosts_question(turn: TurnState) -> str:
@@ -71,30 +73,32 @@ def build_hosts_question(turn: TurnState) -> str:
     return f"Which hosts of the inventory are meant by {', '.join(unknown[:4])}{' …' if len(unknown) > 4 else ''}?"
 
 
-def list_suggestions(case: IncidentContext, now: Assessment) -> list[str]:
+def list_suggestions(context: IncidentContext, assessment: Assessment) -> list[str]:
     """Return what a person may try; never run."""
     steps: dict[tuple[str, str], list[str]] = {}
-    for row in now.suspects:
-        steps.setdefault((row.leaf.title, row.leaf.next_step), []).extend(_hosts_of(case, row))
+    for row in assessment.suspects:
+        steps.setdefault((row.leaf.title, row.leaf.next_step), []).extend(_hosts_of(context, row))
     shown = [
         f"If it is {title}{f' on {fold_host_names(dict.fromkeys(hosts))}' if hosts else ''}: {step}"
         for (title, step), hosts in list(steps.items())[:2]
     ]
-    leaves = [row.leaf for row in now.suspects] + [row.leaf for row in now.open_hidden_causes]
-    exclusive = sorted({check for leaf in leaves for check in leaf.confirms if check in now.lens.checks})
+    leaves = [row.leaf for row in assessment.suspects] + [row.leaf for row in assessment.open_hidden_causes]
+    exclusive = sorted({check for leaf in leaves for check in leaf.confirms if check in assessment.lens.checks})
     if exclusive:
         shown.append(f"Run {', '.join(exclusive)} once the machines are idle")
-    if len(now.hosts) > 1:
+    if len(assessment.hosts) > 1:
         shown.append("Run the job again without one half of the hosts, then without the other, to see which half it follows")
     return shown[:MAX_QUESTIONS]
 
 
-def render_findings(now: Assessment, logs: Sequence[LogDigest] = (), notes: Sequence[str] = ()) -> str:
+def render_findings(assessment: Assessment, logs: Sequence[LogDigest] = (), notes: Sequence[str] = ()) -> str:
     """Render findings for a model: abnormal facts, likely causes, logs. `notes`: past misdiagnoses here, put first."""
     lines = [f"learnt here: {note}" for note in notes[:MAX_QUESTIONS]]
-    lines += [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in now.odd[:12]]
-    lines += [f"{row.label} {row.posterior:.2f}: {'; '.join(m.says for m in row.support[:2])}" for row in now.rows[:10] if row.support]
-    lines += [f"could not look: {blind.host} {blind.check}: {blind.why}" for blind in now.list_unobserved()[:6]]
+    lines += [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in assessment.odd[:12]]
+    lines += [
+        f"{row.label} {row.posterior:.2f}: {'; '.join(m.says for m in row.support[:2])}" for row in assessment.rows[:10] if row.support
+    ]
+    lines += [f"could not look: {blind.host} {blind.check}: {blind.why}" for blind in assessment.list_unobserved()[:6]]
     said = "\n".join(line[:200] for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))[:MAX_LOG_CHARS]
     seen = "\n".join(line[:200] for line in lines)[: MAX_DIGEST_CHARS - len(said)]
     return f"{seen}\n{said}".strip() if said else seen
@@ -105,45 +109,45 @@ def list_mistake_notes(labels: Sequence[str], notes: Sequence[MistakeNote], titl
     return [note.format_sentence(titles) for note in notes if note.is_useful and {note.blamed, note.was} & set(labels)]
 
 
-def list_logs(case: IncidentContext) -> tuple[LogDigest, ...]:
+def list_logs(context: IncidentContext) -> tuple[LogDigest, ...]:
     """Return uploaded logs, and the job's logs on the hosts."""
-    jobs = build_job_log_digest(case.facts)
-    return (*case.logs, jobs) if jobs else case.logs
+    jobs = build_job_log_digest(context.facts)
+    return (*context.logs, jobs) if jobs else context.logs
 
 
-def list_tenant_question_ids(rows: IncidentView, report: Report) -> tuple[str, ...]:
+def list_tenant_question_ids(incident_view: IncidentView, report: Report) -> tuple[str, ...]:
     """Return phrase ids of what a tenant is asked; questions about machines are not theirs to answer."""
     if not report.questions:
         return ()
-    brief, attached = rows.brief, any(row.get("attachments") for row in rows.messages)
+    brief, attached = incident_view.brief, any(row.get("attachments") for row in incident_view.messages)
     missing = {"q_which": not (brief.hosts or brief.job), "q_log": not attached, "q_since": brief.since is None}
     return tuple(id_ for id_, is_ in missing.items() if is_)
 
 
-def update_tenant_silence(rows: IncidentView, report: Report, lifecycle: Lifecycle, at: datetime) -> TenantSilence:
+def update_tenant_silence(incident_view: IncidentView, report: Report, lifecycle: Lifecycle, at: datetime) -> TenantSilence:
     """Return the tenant's silence after this turn.
 
     A tenant's message restarts it, a withdrawal ends it, operators do neither. A timer that an answer overtook reminds
     of nothing.
     """
-    item, before = rows.item, rows.tenant_silence
-    if rows.origin is None or rows.origin.customer is None:
+    item, before = incident_view.item, incident_view.tenant_silence
+    if incident_view.origin is None or incident_view.origin.customer is None:
         return TenantSilence()
     theirs, why = item.data.get(SIDE_KEY) == TENANT_SIDE, item.data.get("why") if item.kind == "timer" else ""
     if why == REPORT_WITHDRAWN or (before.withdrawn and not theirs):
         return TenantSilence(withdrawn=True)
-    if why == REMINDER_UNANSWERED and is_unanswered(rows):
+    if why == REMINDER_UNANSWERED and is_unanswered(incident_view):
         return before.model_copy(update={"handed": at})
     if before.handed and lifecycle == "handed_off" and not theirs:
         return before
-    if lifecycle != "waiting" or not list_tenant_question_ids(rows, report):
+    if lifecycle != "waiting" or not list_tenant_question_ids(incident_view, report):
         return TenantSilence()
     if theirs or before.since is None:
         return TenantSilence(since=at)
     return before.model_copy(update={"reminded": at}) if why == REMINDER_DUE and before.since < item.at and not before.reminded else before
 
 
-def is_unanswered(rows: IncidentView) -> bool:
+def is_unanswered(incident_view: IncidentView) -> bool:
     """Return whether the tenant was reminded and did not answer before this item."""
-    reminded = rows.tenant_silence.reminded
-    return reminded is not None and reminded < rows.item.at and rows.lifecycle == "waiting"
+    reminded = incident_view.tenant_silence.reminded
+    return reminded is not None and reminded < incident_view.item.at and incident_view.lifecycle == "waiting"

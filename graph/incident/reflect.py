@@ -42,24 +42,24 @@ async def reflect(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[
     return {"hypotheses": serialize_hypotheses(rows), "turn": case.turn.to_json()}
 
 
-def _is_unsure(now: Assessment) -> bool:
-    return not now.roots and bool(now.suspects or now.settled.contradictions)
+def _is_unsure(assessment: Assessment) -> bool:
+    return not assessment.roots and bool(assessment.suspects or assessment.settled.contradictions)
 
 
-async def _judge_suspects(case: IncidentContext, now: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
-    if ports.model is None or "judge" in case.turn.asked_model:
-        return case, now
-    turn = replace(case.turn, asked_model=(*case.turn.asked_model, "judge"))
-    lines = split_lines(render_findings(now))
+async def _judge_suspects(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
+    if ports.model is None or "judge" in context.turn.asked_model:
+        return context, assessment
+    turn = replace(context.turn, asked_model=(*context.turn.asked_model, "judge"))
+    lines = split_lines(render_findings(assessment))
     sway: dict[str, float] = {}
-    for row in now.suspects[:MAX_JUDGED_SUSPECTS]:
-        answer = await ports.model.judge_hypothesis(case.id, now.build_hypothesis(row.label), lines)
+    for row in assessment.suspects[:MAX_JUDGED_SUSPECTS]:
+        answer = await ports.model.judge_hypothesis(context.id, assessment.build_hypothesis(row.label), lines)
         if isinstance(answer, DeclinedAnswer):
             turn = turn.with_model_declined(answer.reason)
             break
         sway[row.label] = _compute_shift(answer, len(lines))
-    case = replace(case, turn=_shift_beliefs(turn, "judge", sway))
-    return case, await assess_incident(case, ports)
+    context = replace(context, turn=_shift_beliefs(turn, "judge", sway))
+    return context, await assess_incident(context, ports)
 
 
 def _shift_beliefs(turn: TurnState, by: ShiftSource, sway: Mapping[str, float]) -> TurnState:
@@ -67,20 +67,20 @@ def _shift_beliefs(turn: TurnState, by: ShiftSource, sway: Mapping[str, float]) 
     return replace(turn, priors=priors, moves=serialize_shifts([*parse_shifts(turn.moves, turn.priors), *build_shifts(by, sway)], priors))
 
 
-async def _critique_causes(case: IncidentContext, now: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
+async def _critique_causes(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
     """Let a second reading attack weak causes, once a turn; contradictions lower the belief by a bounded amount."""
-    if ports.model is None or CRITIQUE_QUESTION in case.turn.asked_model:
-        return case, now
-    causes, turn = now.list_root_causes(), replace(case.turn, asked_model=(*case.turn.asked_model, CRITIQUE_QUESTION))
+    if ports.model is None or CRITIQUE_QUESTION in context.turn.asked_model:
+        return context, assessment
+    causes, turn = assessment.list_root_causes(), replace(context.turn, asked_model=(*context.turn.asked_model, CRITIQUE_QUESTION))
     claims = [f"{ports.taxonomy.get_title(row.label)} ({', '.join(row.devices or row.hosts) or 'the job'})" for row in causes]
-    answer = await ports.model.critique_claims(case.id, claims, list_finding_lines(now))
+    answer = await ports.model.critique_claims(context.id, claims, list_finding_lines(assessment))
     if isinstance(answer, DeclinedAnswer):
-        return replace(case, turn=turn.with_model_declined(answer.reason)), now
+        return replace(context, turn=turn.with_model_declined(answer.reason)), assessment
     against = {row.label: objection for row, objection in zip(causes, answer, strict=True) if objection.verdict != "holds"}
     sway = {label: -OBJECTION_LOG_ODDS for label, objection in against.items() if objection.verdict == "contradicted"}
     doubts = tuple(f"{ports.taxonomy.get_title(label)}: {objection.because}" for label, objection in against.items())[:MAX_DOUBTS]
-    case = replace(case, turn=replace(_shift_beliefs(turn, "critique", sway), doubts=doubts))
-    return case, await assess_incident(case, ports)
+    context = replace(context, turn=replace(_shift_beliefs(turn, "critique", sway), doubts=doubts))
+    return context, await assess_incident(context, ports)
 
 
 def _compute_shift(answer: Judgement, lines: int) -> float:
@@ -90,14 +90,14 @@ def _compute_shift(answer: Judgement, lines: int) -> float:
     return {"confirmed": MODEL_LOG_ODDS, "rejected": -MODEL_LOG_ODDS, "inconclusive": 0.0}[answer.verdict]
 
 
-def list_hypotheses(now: Assessment, past: Sequence[str], tier: Tier) -> list[Hypothesis]:
+def list_hypotheses(assessment: Assessment, past: Sequence[str], tier: Tier) -> list[Hypothesis]:
     """Return hypotheses: causes found, similar incidents' causes, supported, hidden and open ones."""
-    found = [row.label for row in now.roots]
-    spoken = [s.label for s in now.label_verdicts.values() if s.best.support]
-    likely = [s.label for s in now.label_verdicts.values() if s.verdict == "open"][:2]
-    hidden = [row.leaf.label for row in now.open_hidden_causes]
-    labels = list(dict.fromkeys((*found, *(label for label in past if label in now.label_verdicts), *spoken, *hidden, *likely)))
-    return [now.build_hypothesis(label, "history" if label in past else tier) for label in labels[:MAX_HYPOTHESES]]
+    found = [row.label for row in assessment.roots]
+    spoken = [s.label for s in assessment.label_verdicts.values() if s.best.support]
+    likely = [s.label for s in assessment.label_verdicts.values() if s.verdict == "open"][:2]
+    hidden = [row.leaf.label for row in assessment.open_hidden_causes]
+    labels = list(dict.fromkeys((*found, *(label for label in past if label in assessment.label_verdicts), *spoken, *hidden, *likely)))
+    return [assessment.build_hypothesis(label, "history" if label in past else tier) for label in labels[:MAX_HYPOTHESES]]
 
 
 def _render_verdict_counts(rows: list[Hypothesis]) -> str:

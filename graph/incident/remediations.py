@@ -53,44 +53,44 @@ MAX_STORED_REMEDIATIONS = 80  # remediations kept: whether the first of many pas
 QUIET_EVENT = "quiet"
 
 
-async def add_remediations(concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
+async def add_remediations(result: TurnResult, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
     """Add the remediations of the turn, and drained nodes where the answer offers their return."""
-    after = await _update_remediations(concluded, case, now, ports)
-    ladders = case.remediations if after.ladders is None else after.ladders
-    offered = list_returnable_nodes(ladders) if case.kind in RETURN_OFFERING_KINDS and after.report.reply else ()
+    after = await _update_remediations(result, context, assessment, ports)
+    remediations = context.remediations if after.ladders is None else after.ladders
+    offered = list_returnable_nodes(remediations) if context.kind in RETURN_OFFERING_KINDS and after.report.reply else ()
     return after if after.report.held == offered else replace(after, report=after.report.model_copy(update={"held": offered}))
 
 
-async def _update_remediations(concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
-    kind = case.kind
-    if is_check_result(case.item):
+async def _update_remediations(result: TurnResult, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
+    kind = context.kind
+    if is_check_result(context.item):
         return await _apply_diagnosis(
-            concluded,
-            advance(case.remediations, RemediationEvent.from_item_data(case.item.data), build_plan_context(case, ports)),
-            case,
-            now,
+            result,
+            advance(context.remediations, RemediationEvent.from_item_data(context.item.data), build_plan_context(context, ports)),
+            context,
+            assessment,
             ports,
         )
     if kind == "action_result":
-        return _apply_action_result(concluded, case, now, ports)
+        return _apply_action_result(result, context, assessment, ports)
     if kind in TAKEOVER_REASONS:
         return (
-            _apply_takeover(concluded, stop_remediations(case.remediations, TAKEOVER_REASONS[kind]), ports)
-            if case.remediations
-            else concluded
+            _apply_takeover(result, stop_remediations(context.remediations, TAKEOVER_REASONS[kind]), ports)
+            if context.remediations
+            else result
         )
-    if kind == "timer" and concluded.lifecycle == "closed" and case.remediations:
-        return _apply_takeover(concluded, stop_remediations(case.remediations, "nobody said anything for days"), ports)
-    if kind == "timer" and concluded.lifecycle == "handed_off" and case.remediations:
-        return _apply_takeover(concluded, stop_remediations(case.remediations, TAKEOVER_REASONS["hand_off"]), ports)
-    if kind == "timer" or concluded.hypotheses is None:
-        return concluded
-    return await _apply_diagnosis(concluded, case.remediations, case, now, ports)
+    if kind == "timer" and result.lifecycle == "closed" and context.remediations:
+        return _apply_takeover(result, stop_remediations(context.remediations, "nobody said anything for days"), ports)
+    if kind == "timer" and result.lifecycle == "handed_off" and context.remediations:
+        return _apply_takeover(result, stop_remediations(context.remediations, TAKEOVER_REASONS["hand_off"]), ports)
+    if kind == "timer" or result.hypotheses is None:
+        return result
+    return await _apply_diagnosis(result, context.remediations, context, assessment, ports)
 
 
-def is_renewed_request(case: IncidentContext) -> bool:
+def is_renewed_request(context: IncidentContext) -> bool:
     """Return whether people want a new diagnosis: a recheck, or news after a stop; one for a released cause is not."""
-    return case.looks_at_hosts and "why" not in case.item.data and (case.kind == "recheck" or case.is_stopped)
+    return context.looks_at_hosts and "why" not in context.item.data and (context.kind == "recheck" or context.is_stopped)
 
 
 def is_check_result(item: InboxItem) -> bool:
@@ -98,94 +98,99 @@ def is_check_result(item: InboxItem) -> bool:
     return item.kind == "action_result" and item.data.get("remedy") == "run_check" and item.data.get("event") == "done"
 
 
-async def add_action_facts(case: IncidentContext, ports: GraphContext) -> IncidentContext:
+async def add_action_facts(context: IncidentContext, ports: GraphContext) -> IncidentContext:
     """Add the facts of the item's proof or check; mark facts from before the host was changed as stale."""
-    if case.item.kind != "action_result":
-        return case
-    news = RemediationEvent.from_item_data(case.item.data)
+    if context.item.kind != "action_result":
+        return context
+    news = RemediationEvent.from_item_data(context.item.data)
     try:
-        seen = await ports.evidence.get_facts(str(case.item.data.get("facts") or ""))
+        seen = await ports.evidence.get_facts(str(context.item.data.get("facts") or ""))
     except KeyError:
         seen = []
-    since = find_repair_cursors(case.remediations)
-    about = next((row for row in case.remediations if news.approval and row.approval == news.approval), None)
+    since = find_repair_cursors(context.remediations)
+    about = next((row for row in context.remediations if news.approval and row.approval == news.approval), None)
     if about and about.current_step and about.current_step.part == "fix" and news.since:
         since[about.target] = news.since
     if not seen and not since:
-        return case
-    facts = mark_stale_after_repairs(merge_facts(case.facts, seen), since)
-    return replace(case, facts=facts, snapshot=await ports.evidence.put_facts(case.id, facts))
+        return context
+    facts = mark_stale_after_repairs(merge_facts(context.facts, seen), since)
+    return replace(context, facts=facts, snapshot=await ports.evidence.put_facts(context.id, facts))
 
 
-def build_plan_context(case: IncidentContext, ports: GraphContext) -> PlanContext:
+def build_plan_context(context: IncidentContext, ports: GraphContext) -> PlanContext:
     return PlanContext(
-        incident=case.id,
+        incident=context.id,
         now=ports.clock.now(),
         inventory=ports.inventory,
         taxonomy=ports.taxonomy,
-        facts=case.facts,
-        job=case.brief.job,
-        stuck=bool(HANG_SYMPTOMS & set(case.brief.symptoms)),
+        facts=context.facts,
+        job=context.brief.job,
+        stuck=bool(HANG_SYMPTOMS & set(context.brief.symptoms)),
         waits=ports.waits,
     )
 
 
 async def _apply_diagnosis(
-    concluded: TurnResult, known: Sequence[Remediation], case: IncidentContext, now: Assessment, ports: GraphContext
+    result: TurnResult, known: Sequence[Remediation], context: IncidentContext, assessment: Assessment, ports: GraphContext
 ) -> TurnResult:
-    report, yard = concluded.report, build_plan_context(case, ports)
-    believed = {(cause.label, host) for cause in report.root_causes for host in find_remediation_hosts(cause, yard)}
+    report, plan = result.report, build_plan_context(context, ports)
+    believed = {(cause.label, host) for cause in report.root_causes for host in find_remediation_hosts(cause, plan)}
     kept, wanted = (
-        withdraw_disbelieved(known, believed | _list_undenied_causes(known, report, case, now, ports)),
-        list_remediable_causes(report, case),
+        withdraw_disbelieved(known, believed | _list_undenied_causes(known, report, context, assessment, ports)),
+        list_remediable_causes(report, context),
     )
-    elsewhere = await _find_owned_elsewhere(report, wanted, kept, case, ports, now)
+    elsewhere = await _find_owned_elsewhere(report, wanted, kept, context, ports, assessment)
     kept = withdraw_owned_elsewhere(kept, elsewhere)
-    asked = is_renewed_request(case)
-    built = build_remediations(wanted, yard, kept, anew=asked, elsewhere=elsewhere)
-    looks = build_check_remediations(now, yard, kept) if report.outcome == "abstained" else []
-    ladders = release_finished_nodes(_refresh_fault_conditions([*kept, *built.ladders], believed, case, ports) + looks, yard)
+    asked = is_renewed_request(context)
+    built = build_remediations(wanted, plan, kept, anew=asked, elsewhere=elsewhere)
+    looks = build_check_remediations(assessment, plan, kept) if report.outcome == "abstained" else []
+    ladders = release_finished_nodes(_refresh_fault_conditions([*kept, *built.ladders], believed, context, ports) + looks, plan)
     aside = [row for row in report.root_causes if row not in wanted and row.label in report.also_seen]
-    known_there = await _find_known_elsewhere(aside, yard, ports)
+    known_there = await _find_known_elsewhere(aside, plan, ports)
     shared = (*list_causes_owned_elsewhere(wanted, elsewhere), *list_causes_owned_elsewhere(aside, known_there, waits=False))
-    report = _report_released_causes(_add_owned_elsewhere(report, shared), case, ports)
+    report = _report_released_causes(_add_owned_elsewhere(report, shared), context, ports)
     if not ladders and not built.by_hand:
-        return replace(concluded, report=report)
+        return replace(result, report=report)
     by_hand = tuple(dict.fromkeys((*built.by_hand, *list_manual_work(kept, ports.taxonomy))))
-    report = report.model_copy(update={"actions": tuple(list_planned_actions(ladders, yard)), "by_hand": by_hand})
+    report = report.model_copy(update={"actions": tuple(list_planned_actions(ladders, plan)), "by_hand": by_hand})
     return replace(
-        concluded,
+        result,
         report=report,
         ladders=_drop_old_remediations(ladders),
-        lifecycle=get_next_lifecycle(concluded.lifecycle or "open", get_remediation_event(ladders)),
+        lifecycle=get_next_lifecycle(result.lifecycle or "open", get_remediation_event(ladders)),
     )
 
 
-def list_remediable_causes(report: Report, case: IncidentContext) -> tuple[Hypothesis, ...]:
+def list_remediable_causes(report: Report, context: IncidentContext) -> tuple[Hypothesis, ...]:
     """Return causes to remediate: none elsewhere for a mere host question, none that people denied."""
-    only_asked = case.turn.question and not case.brief.job
-    denied = case.correction.denied if case.correction else ()
+    only_asked = context.turn.question and not context.brief.job
+    denied = context.correction.denied if context.correction else ()
     return tuple(row for row in report.root_causes if not (only_asked and row.label in report.also_seen) and row.label not in denied)
 
 
 async def _find_owned_elsewhere(
-    report: Report, wanted: Sequence[Hypothesis], kept: Sequence[Remediation], case: IncidentContext, ports: GraphContext, now: Assessment
+    report: Report,
+    wanted: Sequence[Hypothesis],
+    kept: Sequence[Remediation],
+    context: IncidentContext,
+    ports: GraphContext,
+    assessment: Assessment,
 ) -> Mapping[CauseLocation, str]:
     """Claim the causes and return those that another incident owns. Ours, and those unobserved now, stay ours."""
-    yard = build_plan_context(case, ports)
-    spots = map_cause_locations(wanted, yard)
-    before = case.report.root_causes if case.report and report.outcome == "abstained" else ()
-    unseen = [row for row in before if (standing := now.label_verdicts.get(row.label)) is None or standing.verdict != "rejected"]
-    ours = {**{spot: names for spot, names in map_cause_locations(unseen, yard).items() if not spot[1]}, **map_remediation_locations(kept)}
+    plan = build_plan_context(context, ports)
+    spots = map_cause_locations(wanted, plan)
+    before = context.report.root_causes if context.report and report.outcome == "abstained" else ()
+    unseen = [row for row in before if (standing := assessment.label_verdicts.get(row.label)) is None or standing.verdict != "rejected"]
+    ours = {**{spot: names for spot, names in map_cause_locations(unseen, plan).items() if not spot[1]}, **map_remediation_locations(kept)}
     names = dict.fromkeys(name for row in (*spots.values(), *ours.values()) for name in row)
-    return find_owned_elsewhere(spots, await ports.keep(case.id, tuple(names)))
+    return find_owned_elsewhere(spots, await ports.keep(context.id, tuple(names)))
 
 
-async def _find_known_elsewhere(aside: Sequence[Hypothesis], yard: PlanContext, ports: GraphContext) -> Mapping[CauseLocation, str]:
+async def _find_known_elsewhere(aside: Sequence[Hypothesis], plan: PlanContext, ports: GraphContext) -> Mapping[CauseLocation, str]:
     """Return who owns the causes outside this incident's question, without claiming any."""
-    spots = map_cause_locations(aside, yard)
+    spots = map_cause_locations(aside, plan)
     names = dict.fromkeys(name for row in spots.values() for name in row)
-    return find_owned_elsewhere(spots, await ports.keepers(yard.incident, tuple(names))) if names else {}
+    return find_owned_elsewhere(spots, await ports.keepers(plan.incident, tuple(names))) if names else {}
 
 
 def _add_owned_elsewhere(report: Report, shared: tuple[CauseOwnedElsewhere, ...]) -> Report:
@@ -196,9 +201,9 @@ def _add_owned_elsewhere(report: Report, shared: tuple[CauseOwnedElsewhere, ...]
     return report.model_copy(update={"shared": shared, "next_step": "" if all_theirs else report.next_step})
 
 
-def _report_released_causes(report: Report, case: IncidentContext, ports: GraphContext) -> Report:
+def _report_released_causes(report: Report, context: IncidentContext, ports: GraphContext) -> Report:
     """Report what became of causes that another incident released; nothing else of it is revealed."""
-    was = case.report.shared if case.report and case.kind == "recheck" and "why" in case.item.data else ()
+    was = context.report.shared if context.report and context.kind == "recheck" and "why" in context.item.data else ()
     labels = list(dict.fromkeys(row.label for row in was if row.waits and row.label not in {kept.label for kept in report.shared}))
     shown = {row.label for row in report.root_causes}
     unseen = "I could not see whether it is gone" if report.outcome == "abstained" else "it does not show here any more"
@@ -211,88 +216,97 @@ def _report_released_causes(report: Report, case: IncidentContext, ports: GraphC
 
 
 def _list_undenied_causes(
-    known: Sequence[Remediation], report: Report, case: IncidentContext, now: Assessment, ports: GraphContext
+    remediations: Sequence[Remediation], report: Report, context: IncidentContext, assessment: Assessment, ports: GraphContext
 ) -> set[tuple[str, str]]:
     """Return causes that nothing contradicts: unobserved, an earlier finding holds."""
     sure = report.outcome in ("diagnosed", "no_fault")
-    return {(row.label, row.target) for row in known if row.is_open and not (_is_denied(row, case, now, ports) if row.fault else sure)}
+    return {
+        (row.label, row.target)
+        for row in remediations
+        if row.is_open and not (_is_denied(row, context, assessment, ports) if row.fault else sure)
+    }
 
 
-def _is_denied(ladder: Remediation, case: IncidentContext, now: Assessment, ports: GraphContext) -> bool:
+def _is_denied(remediation: Remediation, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> bool:
     """Return whether facts contradict a cause, across all hosts or on its own host."""
-    standing = now.label_verdicts.get(ladder.label)
+    standing = assessment.label_verdicts.get(remediation.label)
     rejected = standing is not None and standing.verdict == "rejected"
-    return rejected or is_contradicted(ladder, assess_host_alone(ladder.target, case, ports)[1])
+    return rejected or is_contradicted(remediation, assess_host_alone(remediation.target, context, ports)[1])
 
 
 def _refresh_fault_conditions(
-    ladders: Sequence[Remediation], believed: Collection[tuple[str, str]], case: IncidentContext, ports: GraphContext
+    remediations: Sequence[Remediation], believed: Collection[tuple[str, str]], context: IncidentContext, ports: GraphContext
 ) -> list[Remediation]:
     return [
-        row.model_copy(update={"fault": derive_fault_condition(row, case, ports)})
+        row.model_copy(update={"fault": derive_fault_condition(row, context, ports)})
         if row.is_open and (row.label, row.target) in believed
         else row
-        for row in ladders
+        for row in remediations
     ]
 
 
-def derive_fault_condition(ladder: Remediation, case: IncidentContext, ports: GraphContext) -> FaultCondition:
+def derive_fault_condition(remediation: Remediation, context: IncidentContext, ports: GraphContext) -> FaultCondition:
     """Return the fault that a remediation is for, from the facts."""
-    facts, alone = assess_host_alone(ladder.target, case, ports)
-    return build_fault_condition(ladder, alone, facts)
+    facts, alone = assess_host_alone(remediation.target, context, ports)
+    return build_fault_condition(remediation, alone, facts)
 
 
-def assess_host_alone(host: str, case: IncidentContext, ports: GraphContext) -> tuple[list[Fact], Assessment]:
+def assess_host_alone(host: str, context: IncidentContext, ports: GraphContext) -> tuple[list[Fact], Assessment]:
     """Assess a host alone, as later proofs will."""
-    facts = [fact for fact in case.facts if fact.host == host]
-    return facts, assess_facts(facts, build_reference_data(ports, case.facts), [host])
+    facts = [fact for fact in context.facts if fact.host == host]
+    return facts, assess_facts(facts, build_reference_data(ports, context.facts), [host])
 
 
-def _apply_action_result(concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
-    news = RemediationEvent.from_item_data(case.item.data)
+def _apply_action_result(result: TurnResult, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
+    news = RemediationEvent.from_item_data(context.item.data)
     if news.kind == QUIET_EVENT:
-        return _close_if_quiet(concluded, case)
-    yard = build_plan_context(case, ports)
-    ladders = advance(case.remediations, news, yard)
-    if case.lifecycle == "closed":
-        ladders = [
-            row if is_returning(row) or not row.is_open else end_remediation(row, "stopped", "the incident is closed") for row in ladders
+        return _close_if_quiet(result, context)
+    plan = build_plan_context(context, ports)
+    remediations = advance(context.remediations, news, plan)
+    if context.lifecycle == "closed":
+        remediations = [
+            row if is_returning(row) or not row.is_open else end_remediation(row, "stopped", "the incident is closed")
+            for row in remediations
         ]
-    changed = [row for row in ladders if row not in case.remediations]
-    after = get_next_lifecycle(case.lifecycle, get_remediation_event(ladders))
+    changed = [row for row in remediations if row not in context.remediations]
+    after = get_next_lifecycle(context.lifecycle, get_remediation_event(remediations))
     if not changed:
-        return replace(concluded, lifecycle=case.lifecycle)
+        return replace(result, lifecycle=context.lifecycle)
     said = [describe_remediation(row, ports.taxonomy.get_title(row.label)) for row in changed]
-    actions = tuple(list_planned_actions(ladders, yard))
-    by_hand = () if after == "closed" else _list_remaining_manual_work(concluded.report, case, ladders, yard)
-    report = concluded.report.model_copy(update={"reply": "\n".join(said), "actions": actions, "by_hand": by_hand})
-    ticket = _add_remediation_lines(build_handoff_ticket(case, now, report), ladders, ports) if after == "handed_off" else concluded.ticket
-    return replace(concluded, report=report, ladders=_drop_old_remediations(ladders), lifecycle=after, ticket=ticket)
+    actions = tuple(list_planned_actions(remediations, plan))
+    by_hand = () if after == "closed" else _list_remaining_manual_work(result.report, context, remediations, plan)
+    report = result.report.model_copy(update={"reply": "\n".join(said), "actions": actions, "by_hand": by_hand})
+    ticket = (
+        _add_remediation_lines(build_handoff_ticket(context, assessment, report), remediations, ports)
+        if after == "handed_off"
+        else result.ticket
+    )
+    return replace(result, report=report, ladders=_drop_old_remediations(remediations), lifecycle=after, ticket=ticket)
 
 
 def _list_remaining_manual_work(
-    report: Report, case: IncidentContext, ladders: Sequence[Remediation], yard: PlanContext
+    report: Report, context: IncidentContext, remediations: Sequence[Remediation], plan: PlanContext
 ) -> tuple[str, ...]:
     """Return manual work after an action: by plan for its remediations, as before for other causes."""
-    done = {(row.label, row.target) for row in ladders} | {(row.label, host) for row in report.shared for host in row.hosts or ("",)}
-    others = build_remediations(list_remediable_causes(report, case), yard, ladders, elsewhere=done).by_hand
-    return tuple(dict.fromkeys((*others, *list_manual_work(ladders, yard.taxonomy))))
+    done = {(row.label, row.target) for row in remediations} | {(row.label, host) for row in report.shared for host in row.hosts or ("",)}
+    others = build_remediations(list_remediable_causes(report, context), plan, remediations, elsewhere=done).by_hand
+    return tuple(dict.fromkeys((*others, *list_manual_work(remediations, plan.taxonomy))))
 
 
-def _apply_takeover(concluded: TurnResult, ladders: Sequence[Remediation], ports: GraphContext) -> TurnResult:
+def _apply_takeover(result: TurnResult, remediations: Sequence[Remediation], ports: GraphContext) -> TurnResult:
     """End remediations; a hand-off lists drained nodes."""
-    held = render_drained_nodes(ladders, ports.taxonomy)
-    lines = _render_section("Held:", held) if concluded.report.reply else []
-    reply = "\n".join((concluded.report.reply, *lines))
-    report = concluded.report.model_copy(update={"reply": reply, "actions": (), "by_hand": tuple(held)})
-    ticket = _append_summary_lines(concluded.ticket, _render_section("Held:", held)) if concluded.ticket else None
-    return replace(concluded, report=report, ladders=_drop_old_remediations(ladders), ticket=ticket)
+    held = render_drained_nodes(remediations, ports.taxonomy)
+    lines = _render_section("Held:", held) if result.report.reply else []
+    reply = "\n".join((result.report.reply, *lines))
+    report = result.report.model_copy(update={"reply": reply, "actions": (), "by_hand": tuple(held)})
+    ticket = _append_summary_lines(result.ticket, _render_section("Held:", held)) if result.ticket else None
+    return replace(result, report=report, ladders=_drop_old_remediations(remediations), ticket=ticket)
 
 
-def _add_remediation_lines(ticket: HandoffTicket, ladders: Sequence[Remediation], ports: GraphContext) -> HandoffTicket:
-    fixes = [describe_remediation(row, ports.taxonomy.get_title(row.label)) for row in ladders]
+def _add_remediation_lines(ticket: HandoffTicket, remediations: Sequence[Remediation], ports: GraphContext) -> HandoffTicket:
+    fixes = [describe_remediation(row, ports.taxonomy.get_title(row.label)) for row in remediations]
     return _append_summary_lines(
-        ticket, [*_render_section("Fixes:", fixes), *_render_section("Held:", render_drained_nodes(ladders, ports.taxonomy))]
+        ticket, [*_render_section("Fixes:", fixes), *_render_section("Held:", render_drained_nodes(remediations, ports.taxonomy))]
     )
 
 
@@ -304,16 +318,16 @@ def _append_summary_lines(ticket: HandoffTicket, lines: Sequence[str]) -> Handof
     return ticket.model_copy(update={"summary": "\n".join((ticket.summary, *lines))})
 
 
-def _close_if_quiet(concluded: TurnResult, case: IncidentContext) -> TurnResult:
-    after = get_next_lifecycle(case.lifecycle, TurnEvent.CURED_QUIET if all_cured(case.remediations) else None)
-    over = after != case.lifecycle
+def _close_if_quiet(result: TurnResult, context: IncidentContext) -> TurnResult:
+    after = get_next_lifecycle(context.lifecycle, TurnEvent.CURED_QUIET if all_cured(context.remediations) else None)
+    over = after != context.lifecycle
     reply = "Closed by itself: the fix was proved twice and all has been quiet since." if over else ""
-    report = concluded.report.model_copy(update={"reply": reply})
-    return replace(concluded, report=report, lifecycle=after)
+    report = result.report.model_copy(update={"reply": reply})
+    return replace(result, report=report, lifecycle=after)
 
 
-def _drop_old_remediations(ladders: Sequence[Remediation]) -> list[Remediation]:
+def _drop_old_remediations(remediations: Sequence[Remediation]) -> list[Remediation]:
     """Keep open remediations, those with drained nodes, and the latest others."""
-    over = [row.id for row in ladders if not row.is_open and not row.drained]
-    gone = set(over[: max(0, len(ladders) - MAX_STORED_REMEDIATIONS)])
-    return [row for row in ladders if row.id not in gone]
+    over = [row.id for row in remediations if not row.is_open and not row.drained]
+    gone = set(over[: max(0, len(remediations) - MAX_STORED_REMEDIATIONS)])
+    return [row for row in remediations if row.id not in gone]

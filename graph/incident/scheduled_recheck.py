@@ -23,48 +23,56 @@ from tools.fact import Status
 MAX_SEEN_FINDINGS: Final = 64
 
 
-def get_due_recheck(case: IncidentContext) -> str:
+def get_due_recheck(context: IncidentContext) -> str:
     """Return the kind of recheck that the item is, if still due, or an empty string."""
-    why = str(case.item.data.get("why") or "") if case.item.kind == "timer" else ""
-    due = case.scheduled_recheck
+    why = str(context.item.data.get("why") or "") if context.item.kind == "timer" else ""
+    due = context.scheduled_recheck
     return why if why in (COUNTERS_RECHECK, FULL_RECHECK) and due.due is not None and due.why == why else ""
 
 
-def list_counter_checks(case: IncidentContext, now: Assessment) -> list[tuple[str, str]]:
+def list_counter_checks(context: IncidentContext, assessment: Assessment) -> list[tuple[str, str]]:
     """Return the passive (host, check) pairs that read error counters."""
-    checks = [check.id for check in now.lens.list_passive_checks() if MIN_COUNTER_RISES.keys() & set(check.establishes)]
-    return [(host, check) for host in case.hosts for check in checks]
+    checks = [check.id for check in assessment.lens.list_passive_checks() if MIN_COUNTER_RISES.keys() & set(check.establishes)]
+    return [(host, check) for host in context.hosts for check in checks]
 
 
 def schedule_next_recheck(
-    case: IncidentContext, now: Assessment, report: Report, lifecycle: Lifecycle, looked: bool, waits: IncidentTimeouts, at: datetime
+    context: IncidentContext,
+    assessment: Assessment,
+    report: Report,
+    lifecycle: Lifecycle,
+    looked: bool,
+    waits: IncidentTimeouts,
+    at: datetime,
 ) -> ScheduledRecheck:
     """Return the recheck due after a turn. `looked`: the turn made a diagnosis."""
-    before, done = case.scheduled_recheck, get_due_recheck(case)
+    before, done = context.scheduled_recheck, get_due_recheck(context)
     came = (*before.done, done) if done else before.done
     none = ScheduledRecheck(done=came)
-    if lifecycle not in ("open", "waiting") or case.turn.cut or (case.kind in ("stop", "close") and not looked):
+    if lifecycle not in ("open", "waiting") or context.turn.cut or (context.kind in ("stop", "close") and not looked):
         return none
     if not looked:
         return before
-    asks_only = case.turn.question and not case.turn.only  # "how is gpu-001?" only asks; "recheck gpu-001" runs checks
-    seen = any(fact.host for fact in case.facts)
-    if asks_only or not seen or not _is_undecided(report) or (case.origin and (case.origin.customer or case.origin.ticket)):
+    asks_only = context.turn.question and not context.turn.only  # "how is gpu-001?" only asks; "recheck gpu-001" runs checks
+    seen = any(fact.host for fact in context.facts)
+    if asks_only or not seen or not _is_undecided(report) or (context.origin and (context.origin.customer or context.origin.ticket)):
         return none
-    delays = {COUNTERS_RECHECK: waits.counters if is_intermittent(case.brief.text) else timedelta(), FULL_RECHECK: waits.look_again}
+    delays = {COUNTERS_RECHECK: waits.counters if is_intermittent(context.brief.text) else timedelta(), FULL_RECHECK: waits.look_again}
     why = next((name for name, delay in delays.items() if delay and name not in came), "")
-    return ScheduledRecheck(why=why, due=at + delays[why], done=came, seen=_list_abnormal_findings(now)) if why else none
+    return ScheduledRecheck(why=why, due=at + delays[why], done=came, seen=_list_abnormal_findings(assessment)) if why else none
 
 
-def add_recheck_result(concluded: TurnResult, case: IncidentContext, now: Assessment, after: ScheduledRecheck, at: datetime) -> TurnResult:
+def add_recheck_result(
+    result: TurnResult, context: IncidentContext, assessment: Assessment, after: ScheduledRecheck, at: datetime
+) -> TurnResult:
     """Announce the next recheck; report one without news in one line."""
-    report, done = concluded.report, get_due_recheck(case)
+    report, done = result.report, get_due_recheck(context)
     announced = render_recheck_notice(after)
-    if done and case.report is not None and not _has_new_findings(case, now, report):
-        says = " ".join(filter(None, (_render_nothing_new(case, now, done, at), announced)))
-        return replace(concluded, report=report.model_copy(update={"reply": says, "look_again": ""}))
+    if done and context.report is not None and not _has_new_findings(context, assessment, report):
+        says = " ".join(filter(None, (_render_nothing_new(context, assessment, done, at), announced)))
+        return replace(result, report=report.model_copy(update={"reply": says, "look_again": ""}))
     changed = f"Looked again at {at:%H:%M} UTC, and something is new." if done and not report.changed else report.changed
-    return replace(concluded, report=report.model_copy(update={"look_again": announced, "changed": changed}))
+    return replace(result, report=report.model_copy(update={"look_again": announced, "changed": changed}))
 
 
 def render_recheck_notice(row: ScheduledRecheck) -> str:
@@ -80,29 +88,29 @@ def _is_undecided(report: Report) -> bool:
     return report.outcome in ("abstained", "no_fault")
 
 
-def _list_abnormal_findings(now: Assessment) -> tuple[str, ...]:
+def _list_abnormal_findings(assessment: Assessment) -> tuple[str, ...]:
     """Return stable names of what is abnormal or likely."""
-    odd = (f"{fact.host} {fact.key} {fact.device or ''}" for fact in now.odd)
-    return tuple(dict.fromkeys((*odd, *_iter_likely_findings(now))))[:MAX_SEEN_FINDINGS]
+    odd = (f"{fact.host} {fact.key} {fact.device or ''}" for fact in assessment.odd)
+    return tuple(dict.fromkeys((*odd, *_iter_likely_findings(assessment))))[:MAX_SEEN_FINDINGS]
 
 
-def _iter_likely_findings(now: Assessment) -> Iterable[str]:
-    return (f"{row.label} {' '.join(row.subject.hosts)} {row.subject.device}" for row in (*now.roots, *now.suspects))
+def _iter_likely_findings(assessment: Assessment) -> Iterable[str]:
+    return (f"{row.label} {' '.join(row.subject.hosts)} {row.subject.device}" for row in (*assessment.roots, *assessment.suspects))
 
 
-def _has_new_findings(case: IncidentContext, now: Assessment, report: Report) -> bool:
-    known = set(case.scheduled_recheck.seen)
-    new = [name for name in _list_abnormal_findings(now) if name not in known]
-    return (bool(new) and len(known) < MAX_SEEN_FINDINGS) or (case.report is not None and report.outcome != case.report.outcome)
+def _has_new_findings(context: IncidentContext, assessment: Assessment, report: Report) -> bool:
+    known = set(context.scheduled_recheck.seen)
+    new = [name for name in _list_abnormal_findings(assessment) if name not in known]
+    return (bool(new) and len(known) < MAX_SEEN_FINDINGS) or (context.report is not None and report.outcome != context.report.outcome)
 
 
-def _render_nothing_new(case: IncidentContext, now: Assessment, done: str, at: datetime) -> str:
-    hosts = f"{len(case.hosts)} host{'s' * (len(case.hosts) != 1)}"
-    blind = len(now.coverage.list_unobserved_checks())
+def _render_nothing_new(context: IncidentContext, assessment: Assessment, done: str, at: datetime) -> str:
+    hosts = f"{len(context.hosts)} host{'s' * (len(context.hosts) != 1)}"
+    blind = len(assessment.coverage.list_unobserved_checks())
     missed = f"; {blind} looks failed" if blind else ""
     if done == FULL_RECHECK:
         return f"Looked again at {at:%H:%M} UTC: nothing has changed on {hosts}{missed}."
-    read = sum(fact.key in MIN_COUNTER_RISES and fact.status is Status.OK and not fact.key.startswith("kernel.") for fact in case.facts)
+    read = sum(fact.key in MIN_COUNTER_RISES and fact.status is Status.OK and not fact.key.startswith("kernel.") for fact in context.facts)
     if not read:
         return f"Could not read any error counter of {hosts} again{missed}."
     return f"Read {read} error counters again at {at:%H:%M} UTC: none rose on {hosts}{missed}."

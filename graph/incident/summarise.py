@@ -107,98 +107,109 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
     }
 
 
-async def _told_beside(case: IncidentContext, ports: GraphContext) -> dict[str, Any]:
+async def _told_beside(context: IncidentContext, ports: GraphContext) -> dict[str, Any]:
     """Store what a question or request adds: pasted lines and reports that no check can judge."""
-    if case.item.kind not in QUESTION_KINDS:
+    if context.item.kind not in QUESTION_KINDS:
         return {}
-    _, facts, logs, files = await _read_attachments(case, ports) if case.item.attachments else ("", [], [], [])
-    unjudged = _unjudged(case, files)
+    _, facts, logs, files = await _read_attachments(context, ports) if context.item.attachments else ("", [], [], [])
+    unjudged = _unjudged(context, files)
     found: dict[str, Any] = {}
-    if unjudged != case.brief.unjudged:
-        found["brief"] = case.brief.model_copy(update={"unjudged": unjudged}).model_dump(mode="json")
+    if unjudged != context.brief.unjudged:
+        found["brief"] = context.brief.model_copy(update={"unjudged": unjudged}).model_dump(mode="json")
     if logs:
-        found["logs"] = [row.model_dump(mode="json", exclude_defaults=True) for row in merge_log_digests(case.logs, logs)]
+        found["logs"] = [row.model_dump(mode="json", exclude_defaults=True) for row in merge_log_digests(context.logs, logs)]
     if facts:
-        found |= {"facts": await ports.evidence.put_facts(case.id, merge_facts(case.facts, facts)), "said": _append_message(case)}
+        found |= {"facts": await ports.evidence.put_facts(context.id, merge_facts(context.facts, facts)), "said": _append_message(context)}
     return found
 
 
-def _unjudged(case: IncidentContext, files: Sequence[FileReadResult]) -> tuple[UnjudgedReport, ...]:
+def _unjudged(context: IncidentContext, files: Sequence[FileReadResult]) -> tuple[UnjudgedReport, ...]:
     """Return reports that no check can judge, minus fixed ones; the oldest stay, as they may cover all hosts."""
-    said, old = case.message, case.brief.unjudged
+    said, old = context.message, context.brief.unjudged
     if said.intent is Intent.FIXED:
         over = set(said.hosts)
         old = tuple(row for row in old if over and not set(row.hosts) & over)
-    new = [UnjudgedReport(text=text, hosts=_hosts_of(text, case)) for text in physical_reports(_get_report_text(case))]
+    new = [UnjudgedReport(text=text, hosts=_hosts_of(text, context)) for text in physical_reports(_get_report_text(context))]
     new += [UnjudgedReport(text=row.name, file=True) for row in files if row.unread]
     return tuple(dict.fromkeys((*old, *new)))[:MAX_UNJUDGED]
 
 
-def _hosts_of(text: str, case: IncidentContext) -> tuple[str, ...]:
-    return find_hosts(text, case.names).hosts or find_hosts(case.item.text, case.names).hosts
+def _hosts_of(text: str, context: IncidentContext) -> tuple[str, ...]:
+    return find_hosts(text, context.names).hosts or find_hosts(context.item.text, context.names).hosts
 
 
-async def _infer_intent(case: IncidentContext, turn: TurnState, ports: GraphContext, model: Reasoner) -> tuple[IncidentContext, TurnState]:
+async def _infer_intent(
+    context: IncidentContext, turn: TurnState, ports: GraphContext, model: Reasoner
+) -> tuple[IncidentContext, TurnState]:
     """Let a model classify a message that the rules did not understand."""
-    offered = build_intent_choices(case.visible, tuple(ports.taxonomy.leaves), tuple(ports.fleet.checks), tuple(REMEDIES))
-    guess = await model.classify_intent(case.id, case.item.text, offered)
+    offered = build_intent_choices(context.visible, tuple(ports.taxonomy.leaves), tuple(ports.fleet.checks), tuple(REMEDIES))
+    guess = await model.classify_intent(context.id, context.item.text, offered)
     if isinstance(guess, DeclinedAnswer):
-        return case, replace(turn, without_model=guess.reason)
-    said = apply_intent_guess(case.message, guess, closed=case.lifecycle == "closed")
+        return context, replace(turn, without_model=guess.reason)
+    said = apply_intent_guess(context.message, guess, closed=context.lifecycle == "closed")
     turn = replace(
-        turn, said=said.build_item_data()["said"], kind="" if said.kind == case.item.kind else said.kind, asked_model=("intent",)
+        turn, said=said.build_item_data()["said"], kind="" if said.kind == context.item.kind else said.kind, asked_model=("intent",)
     )
-    item = case.item.model_copy(update={"kind": said.kind, "data": {**case.item.data, **said.build_item_data()}})
-    return replace(case, stored=cast(IncidentState, {**case.stored, "item": item.model_dump(mode="json")}), turn=turn), turn
+    item = context.item.model_copy(update={"kind": said.kind, "data": {**context.item.data, **said.build_item_data()}})
+    return replace(context, stored=cast(IncidentState, {**context.stored, "item": item.model_dump(mode="json")}), turn=turn), turn
 
 
-def _has_files(case: IncidentContext) -> bool:
+def _has_files(context: IncidentContext) -> bool:
     """Return whether a question comes with files; then it is read as news."""
-    return case.kind in QUESTION_KINDS and any(map(is_file, case.item.attachments))
+    return context.kind in QUESTION_KINDS and any(map(is_file, context.item.attachments))
 
 
-def _parse_item(case: IncidentContext, ports: GraphContext) -> ParsedReport:
+def _parse_item(context: IncidentContext, ports: GraphContext) -> ParsedReport:
     """Parse the item. A command's names, or a one-word reply, may be groups."""
-    domains = ports.inventory.list_domains(case.visible)
+    domains = ports.inventory.list_domains(context.visible)
     new = parse_report(
-        _get_report_text(case), case.names, case.item.at, domains, lenient=case.origin is None or case.origin.customer is None
+        _get_report_text(context),
+        context.names,
+        context.item.at,
+        domains,
+        lenient=context.origin is None or context.origin.customer is None,
     )
-    given = str(case.item.data.get("hosts") or find_group(case.item.text.strip().removeprefix("@"), case.groups) or "")
-    if case.message.intent is Intent.WIDEN and case.message.group in (ALL, OTHERS) and not given and len(case.visible) <= MAX_UNNAMED_HOSTS:
-        return replace(new, hosts=case.visible)
-    exact = case.item.kind != "recheck" and not set(new.symptoms) - {"vague"}  # “hosts down” names none
-    named = resolve_hosts_and_groups(given, case.names, case.groups, domains, strict=exact)
+    given = str(context.item.data.get("hosts") or find_group(context.item.text.strip().removeprefix("@"), context.groups) or "")
+    if (
+        context.message.intent is Intent.WIDEN
+        and context.message.group in (ALL, OTHERS)
+        and not given
+        and len(context.visible) <= MAX_UNNAMED_HOSTS
+    ):
+        return replace(new, hosts=context.visible)
+    exact = context.item.kind != "recheck" and not set(new.symptoms) - {"vague"}  # “hosts down” names none
+    named = resolve_hosts_and_groups(given, context.names, context.groups, domains, strict=exact)
     return replace(new, hosts=named.hosts, unknown_hosts=named.unknown, read_as={}) if named.hosts or named.unknown else new
 
 
-def _get_report_text(case: IncidentContext) -> str:
+def _get_report_text(context: IncidentContext) -> str:
     """Return the reported text; naming a guide reports nothing."""
-    return "" if case.message.intent is Intent.RUN_GUIDE else case.item.text
+    return "" if context.message.intent is Intent.RUN_GUIDE else context.item.text
 
 
-async def _read_attachments(case: IncidentContext, ports: GraphContext) -> tuple[str, list[Fact], list[LogDigest], list[FileReadResult]]:
+async def _read_attachments(context: IncidentContext, ports: GraphContext) -> tuple[str, list[Fact], list[LogDigest], list[FileReadResult]]:
     """Return the texts (cut), facts, digests of long logs, and file results. Parsing runs off the event loop."""
     texts: list[str] = []
     facts: list[Fact] = []
     logs: list[LogDigest] = []
     files: list[FileReadResult] = []
-    addresses = list_gpu_addresses(case, ports)
-    for given in case.item.attachments:
+    addresses = list_gpu_addresses(context, ports)
+    for given in context.item.attachments:
         text = None if given.unread else await ports.evidence.get_text(given.sha256)
         if text is None:
             files.append(build_unread_file(given, given.unread or "gone"))
             continue
-        read = await _parse_attachment(given, text, case, ports)
+        read = await _parse_attachment(given, text, context, ports)
         if read is None:
             files.append(build_unread_file(given, "too_long"))
             continue
-        found, left_out = select_own_facts(read.pasted, (*case.facts, *facts), addresses)
+        found, left_out = select_own_facts(read.pasted, (*context.facts, *facts), addresses)
         if not is_file(given):  # a pasted block may be a command, which is no log to be read
             found = tuple(fact for fact in found if fact.key != NOT_UNDERSTOOD or fact.value)
-        found = _add_log_end(found, text, case.item.at)
-        said = "" if is_file(given) else case.item.text
+        found = _add_log_end(found, text, context.item.at)
+        said = "" if is_file(given) else context.item.text
         facts += [
-            mark_handed_in(case, given.name, _written_by(fact.locate("", time=case.item.at, sha256=given.sha256), said, case))
+            mark_handed_in(context, given.name, _written_by(fact.locate("", time=context.item.at, sha256=given.sha256), said, context))
             for fact in found
         ]
         logs += [read.digest] if read.digest else []
@@ -207,7 +218,7 @@ async def _read_attachments(case: IncidentContext, ports: GraphContext) -> tuple
     return "\n".join(texts), facts, logs, files[:MAX_FILES]
 
 
-def _written_by(fact: Fact, said: str, case: IncidentContext) -> Fact:
+def _written_by(fact: Fact, said: str, context: IncidentContext) -> Fact:
     """Add the host that wrote the line, if the line or the text before it says so; other hosts in it do not count.
 
     `said`: the message in which it was pasted.
@@ -216,7 +227,7 @@ def _written_by(fact: Fact, said: str, case: IncidentContext) -> Fact:
     if not line:
         return fact
     whole = next((row for row in split_lines(said) if line[:LONGEST_HEAD] in row), line)
-    named = find_hosts(head_of(whole), case.names).hosts
+    named = find_hosts(head_of(whole), context.names).hosts
     name = named[0] if len(named) == 1 else "" if named else writer_of(whole)
     return replace(fact, attrs={**fact.attrs, WRITTEN_BY: name}) if name else fact
 
@@ -231,79 +242,81 @@ def _add_log_end(facts: Sequence[Fact], text: str, at: datetime) -> tuple[Fact, 
     return tuple(replace(fact, attrs={**fact.attrs, **end}) if fact.key.startswith(MACHINE_EVENT_KEY_PREFIXES) else fact for fact in facts)
 
 
-def mark_handed_in(case: IncidentContext, name: str, fact: Fact) -> Fact:
+def mark_handed_in(context: IncidentContext, name: str, fact: Fact) -> Fact:
     """Mark an uploaded fact with its source, tenant or operator; a source in the text itself is ignored."""
-    origin = case.origin
-    opens = not case.done_items and origin is not None and (origin.customer is not None or bool(origin.ticket))
-    theirs = opens or case.item.data.get(SIDE_KEY) == TENANT_SIDE
+    origin = context.origin
+    opens = not context.done_items and origin is not None and (origin.customer is not None or bool(origin.ticket))
+    theirs = opens or context.item.data.get(SIDE_KEY) == TENANT_SIDE
     attrs = {key: value for key, value in fact.attrs.items() if key != FROM_FILE}
     source = {FROM_FILE: {"path": name[:MAX_NAME_CHARS], "by": TENANT_SIDE}} if theirs else {}
     return replace(fact, attrs={**attrs, **source}) if source or FROM_FILE in fact.attrs else fact
 
 
-def list_gpu_addresses(case: IncidentContext, ports: GraphContext) -> frozenset[str]:
+def list_gpu_addresses(context: IncidentContext, ports: GraphContext) -> frozenset[str]:
     """Return every possible GPU address of the visible hosts; none if one has no profile."""
-    tables = [ports.skus.get(ports.inventory.hosts[host].sku) for host in case.visible]
+    tables = [ports.skus.get(ports.inventory.hosts[host].sku) for host in context.visible]
     if not tables or not all(tables):
         return frozenset()
-    listed = (str(fact.value) for fact in case.facts if fact.key == "gpu.bdf" and fact.value)
+    listed = (str(fact.value) for fact in context.facts if fact.key == "gpu.bdf" and fact.value)
     return frozenset(filter(None, map(normalize_bdf, (*(address for sku in tables if sku for address in sku.bus), *listed))))
 
 
-async def _parse_attachment(given: Attachment, text: str, case: IncidentContext, ports: GraphContext) -> TextExtraction | None:
-    at = case.item.at
+async def _parse_attachment(given: Attachment, text: str, context: IncidentContext, ports: GraphContext) -> TextExtraction | None:
+    at = context.item.at
     if ports.reader is not None and len(text) >= MIN_SEPARATE_PROCESS_CHARS:
         return await ports.reader(given.name, given.sha256, text, at)
     return await asyncio.to_thread(extract_text, given.name, given.sha256, text, at, ports.fleet.checks)
 
 
-def _apply_named_targets(turn: TurnState, case: IncidentContext, new: ParsedReport, named: IncidentScope) -> TurnState:
+def _apply_named_targets(turn: TurnState, context: IncidentContext, report: ParsedReport, named: IncidentScope) -> TurnState:
     """Set what the item names and asks. Hosts of `diagnose --hosts` are no question about them."""
-    text = case.item.text
+    text = context.item.text
     return replace(
         turn,
-        about=fold_host_names(named.looked_at or find_asked_hosts(text, new)),
-        question=(bool(named.looked_at) and case.item.kind != "mention") or is_host_health_question(text),
+        about=fold_host_names(named.looked_at or find_asked_hosts(text, report)),
+        question=(bool(named.looked_at) and context.item.kind != "mention") or is_host_health_question(text),
         only=bool(named.looked_at),
         unknown=named.unknown,
-        read_as=new.read_as,
+        read_as=report.read_as,
         unknown_job=named.unknown_job,
         refused=named.refused,
     )
 
 
-def _restore_previous_subject(turn: TurnState, case: IncidentContext) -> TurnState:
+def _restore_previous_subject(turn: TurnState, context: IncidentContext) -> TurnState:
     """Restore the earlier subject, unless the last turn was limited to a few hosts."""
-    return turn if case.turn.only else replace(turn, about=case.turn.about, question=case.turn.question)
+    return turn if context.turn.only else replace(turn, about=context.turn.about, question=context.turn.question)
 
 
-def _extend_brief(case: IncidentContext, new: ParsedReport, named: IncidentScope, logs: ParsedReport | IncidentBrief) -> IncidentBrief:
+def _extend_brief(
+    context: IncidentContext, report: ParsedReport, named: IncidentScope, logs: ParsedReport | IncidentBrief
+) -> IncidentBrief:
     """Extend the brief. A log names many healthy hosts, so its hosts do not count."""
-    old = case.brief
+    old = context.brief
     return IncidentBrief(
-        text="\n".join(filter(None, (old.text, _get_report_text(case))))[-MAX_BRIEF_CHARS:],
-        symptoms=_drop_vague(_merge_unique(old.symptoms, new.symptoms, logs.symptoms)),
-        signatures=_merge_unique(old.signatures, new.signatures, logs.signatures)[:12],
-        hosts=tuple(host for host in named.hosts if host in case.visible),
+        text="\n".join(filter(None, (old.text, _get_report_text(context))))[-MAX_BRIEF_CHARS:],
+        symptoms=_drop_vague(_merge_unique(old.symptoms, report.symptoms, logs.symptoms)),
+        signatures=_merge_unique(old.signatures, report.signatures, logs.signatures)[:12],
+        hosts=tuple(host for host in named.hosts if host in context.visible),
         unknown_hosts=named.unknown[:12],
         job=named.job,
-        since=old.since or new.since,
-        until=new.until or old.until,
+        since=old.since or report.since,
+        until=report.until or old.until,
     )
 
 
-async def _query_job_hosts(job: str, case: IncidentContext, ports: GraphContext) -> JobHosts:
+async def _query_job_hosts(job: str, context: IncidentContext, ports: GraphContext) -> JobHosts:
     """Query a job. For a tenant, another's job takes as long as a missing one, so timing reveals nothing."""
-    if ports.own_job is None or not (case.origin and case.origin.tenant):
+    if ports.own_job is None or not (context.origin and context.origin.tenant):
         return await ports.job_place(job)
-    return await ports.own_job(job, lambda hosts: bool(find_hosts(" ".join(hosts), case.visible).hosts))
+    return await ports.own_job(job, lambda hosts: bool(find_hosts(" ".join(hosts), context.visible).hosts))
 
 
-async def _find_job_hosts(job: str, case: IncidentContext, ports: GraphContext) -> JobHosts:
+async def _find_job_hosts(job: str, context: IncidentContext, ports: GraphContext) -> JobHosts:
     if not job:
         return JobHosts()
-    place = await _query_job_hosts(job, case, ports)
-    seen = find_hosts(" ".join(place.hosts), case.visible).hosts
+    place = await _query_job_hosts(job, context, ports)
+    seen = find_hosts(" ".join(place.hosts), context.visible).hosts
     return JobHosts(seen, "other_hosts" if place.hosts and not seen else place.why)
 
 
@@ -316,7 +329,7 @@ def _drop_vague(symptoms: tuple[str, ...]) -> tuple[str, ...]:
 
 
 async def _apply_model_reading(
-    case: IncidentContext, brief: IncidentBrief, logs: Sequence[LogDigest], turn: TurnState, ports: GraphContext, *, lost: bool
+    context: IncidentContext, brief: IncidentBrief, logs: Sequence[LogDigest], turn: TurnState, ports: GraphContext, *, lost: bool
 ) -> tuple[IncidentBrief, TurnState]:
     """Let a model read what the rules could not; its causes only order the checks.
 
@@ -324,23 +337,23 @@ async def _apply_model_reading(
     """
     if ports.model is None:
         return brief, replace(turn, without_model="no model is configured")
-    if not case.item.text.strip() or lost or (set(brief.symptoms) - {"vague"} and brief.hosts):
+    if not context.item.text.strip() or lost or (set(brief.symptoms) - {"vague"} and brief.hosts):
         return brief, turn
-    material = await build_material(brief, logs, case, ports)
+    material = await build_material(brief, logs, context, ports)
     sounds = {label: ports.taxonomy.get_title(label) for label in rank_decidable_labels(ports.taxonomy, brief, MAX_OFFERED_LABELS)}
-    answer = await ports.model.extract_report(case.id, material, case.visible, sounds)
+    answer = await ports.model.extract_report(context.id, material, context.visible, sounds)
     if isinstance(answer, DeclinedAnswer):
         return brief, replace(turn, without_model=answer.reason)
     asked = replace(turn, asked_model=(*turn.asked_model, "read"), reading=dict(answer.causes))
-    return _merge_model_reading(brief, answer, case), asked
+    return _merge_model_reading(brief, answer, context), asked
 
 
-def _merge_model_reading(brief: IncidentBrief, guess: ReportExtraction, case: IncidentContext) -> IncidentBrief:
-    since, until = parse_time_window("; ".join(guess.times), case.item.at) if guess.times and not brief.since else (None, None)
+def _merge_model_reading(brief: IncidentBrief, guess: ReportExtraction, context: IncidentContext) -> IncidentBrief:
+    since, until = parse_time_window("; ".join(guess.times), context.item.at) if guess.times and not brief.since else (None, None)
     return brief.model_copy(
         update={
             "symptoms": _drop_vague(_merge_unique(brief.symptoms, guess.symptoms)),
-            "hosts": brief.hosts or tuple(host for host in guess.hosts if host in case.visible),
+            "hosts": brief.hosts or tuple(host for host in guess.hosts if host in context.visible),
             "job": brief.job or guess.job,
             "signatures": _merge_unique(brief.signatures, guess.signatures)[:12],
             "since": brief.since or since,
@@ -349,11 +362,11 @@ def _merge_model_reading(brief: IncidentBrief, guess: ReportExtraction, case: In
     )
 
 
-def _append_message(case: IncidentContext) -> list[Mapping[str, Any]]:
-    item = case.item
+def _append_message(context: IncidentContext) -> list[Mapping[str, Any]]:
+    item = context.item
     row = {"user": item.user, "text": item.text[:MAX_MESSAGE_CHARS], "at": item.at.isoformat()}
     attached = [given.model_dump(mode="json", exclude_defaults=True, exclude={"size"}) for given in item.attachments]
-    said = [*case.messages, {**row, "attachments": attached}]
+    said = [*context.messages, {**row, "attachments": attached}]
     return said if len(said) <= MAX_MESSAGES else [said[0], *said[-(MAX_MESSAGES - 1) :]]
 
 

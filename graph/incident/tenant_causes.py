@@ -13,41 +13,41 @@ from graph.state import Hypothesis
 from tools.inventory.inventory import Inventory
 
 
-def add_tenant_causes(concluded: TurnResult, case: IncidentContext, now: Assessment, inventory: Inventory) -> TurnResult:
+def add_tenant_causes(result: TurnResult, context: IncidentContext, assessment: Assessment, inventory: Inventory) -> TurnResult:
     """Add the causes that a tenant may see. If all are withheld, ask the tenant for their log, once."""
-    crossing = find_tenant_causes(concluded.report.root_causes, case, now, inventory)
-    report = concluded.report.model_copy(update={"crossing": crossing})
+    crossing = find_tenant_causes(result.report.root_causes, context, assessment, inventory)
+    report = result.report.model_copy(update={"crossing": crossing})
     if crossing is None:
-        return replace(concluded, report=report) if concluded.report.crossing is not None else concluded
-    turn = concluded.turn or case.turn
-    if not (report.hides_all_causes_from_tenant and _can_ask_tenant(case)) or LOG_QUESTION in case.turn.asked:
-        return replace(concluded, report=report)
+        return replace(result, report=report) if result.report.crossing is not None else result
+    turn = result.turn or context.turn
+    if not (report.hides_all_causes_from_tenant and _can_ask_tenant(context)) or LOG_QUESTION in context.turn.asked:
+        return replace(result, report=report)
     return replace(
-        concluded,
+        result,
         report=report.model_copy(update={"questions": (LOG_QUESTION,)}),
-        lifecycle=get_next_lifecycle(case.lifecycle, TurnEvent.QUESTION),
+        lifecycle=get_next_lifecycle(context.lifecycle, TurnEvent.QUESTION),
         turn=replace(turn, asked=(*turn.asked, LOG_QUESTION)),
     )
 
 
-def _can_ask_tenant(case: IncidentContext) -> bool:
+def _can_ask_tenant(context: IncidentContext) -> bool:
     """Return whether a tenant can be asked: no upload yet, no person on it, not stopped."""
-    people = case.ticket is not None and case.ticket.handed and case.ticket.state != "resolved"
-    handed_in = any(row.get("attachments") for row in case.messages)
-    return case.origin is not None and case.origin.customer is not None and not (people or handed_in or case.turn.cut)
+    people = context.ticket is not None and context.ticket.handed and context.ticket.state != "resolved"
+    handed_in = any(row.get("attachments") for row in context.messages)
+    return context.origin is not None and context.origin.customer is not None and not (people or handed_in or context.turn.cut)
 
 
 def find_tenant_causes(
-    found: tuple[Hypothesis, ...], case: IncidentContext, now: Assessment, inventory: Inventory
+    found: tuple[Hypothesis, ...], context: IncidentContext, assessment: Assessment, inventory: Inventory
 ) -> tuple[Hypothesis, ...] | None:
     """Return the causes that the tenant's own facts show; None if nothing is withheld or no tenant reads it."""
-    origin = case.origin
+    origin = context.origin
     if not found or origin is None or not origin.tenant:
         return None
     machines = build_tenant_machines(inventory, list_visible_hosts(inventory, origin))
-    told = [fact for fact in case.facts if not is_withheld_from_tenant(fact, machines)]
-    if len(told) == len(case.facts):
+    told = [fact for fact in context.facts if not is_withheld_from_tenant(fact, machines)]
+    if len(told) == len(context.facts):
         return None
     labels = {cause.label for cause in found}
-    shown = assess_facts(told, now.lens, case.hosts, case.turn.priors, case.onset, case.brief.symptoms)
+    shown = assess_facts(told, assessment.lens, context.hosts, context.turn.priors, context.onset, context.brief.symptoms)
     return tuple(cause for cause in shown.list_root_causes() if cause.label in labels)

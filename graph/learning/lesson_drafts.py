@@ -64,8 +64,8 @@ def draft_lesson(
     )
 
 
-def _is_operator_only(rows: IncidentView, found: Iterable[Hypothesis], whose: str, tenant_of_node: NodeTenantLookup) -> bool:
-    if rows.report is not None and rows.report.crossing is not None:
+def _is_operator_only(incident_view: IncidentView, found: Iterable[Hypothesis], whose: str, tenant_of_node: NodeTenantLookup) -> bool:
+    if incident_view.report is not None and incident_view.report.crossing is not None:
         return True
     return any(_is_foreign_evidence(row, whose, tenant_of_node) for cause in found for row in cause.evidence)
 
@@ -97,21 +97,27 @@ def find_new_cause(ideas: Sequence[Conjecture], words: str, leaves: Collection[s
     return (shorten_text(label, MAX_NAME_CHARS), best.title) if name and label not in leaves else ("", "")
 
 
-def get_established_cause(rows: IncidentView) -> str:
+def get_established_cause(incident_view: IncidentView) -> str:
     """Return the cause that a person named, else one whose cure was proved twice, else ""."""
-    word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
-    cured = [row.label for row in rows.remediations if row.outcome == "cured"]
+    word = (incident_view.ticket.true_label if incident_view.ticket else "") or (
+        incident_view.correction.label if incident_view.correction else ""
+    )
+    cured = [row.label for row in incident_view.remediations if row.outcome == "cured"]
     return word or (cured[0] if cured else "")
 
 
-def _find_leaf_below(rows: IncidentView, word: str) -> str:
+def _find_leaf_below(incident_view: IncidentView, word: str) -> str:
     """Return the only found cause below a named branch, else the name."""
-    below = {row.label for row in (rows.report.root_causes if rows.report else ()) if word and row.label.startswith(f"{word}.")}
+    below = {
+        row.label for row in (incident_view.report.root_causes if incident_view.report else ()) if word and row.label.startswith(f"{word}.")
+    }
     return below.pop() if len(below) == 1 else word
 
 
-def _get_stated_cause(rows: IncidentView) -> str:
-    return (rows.ticket.true_cause if rows.ticket else "") or (rows.correction.words if rows.correction else "")
+def _get_stated_cause(incident_view: IncidentView) -> str:
+    return (incident_view.ticket.true_cause if incident_view.ticket else "") or (
+        incident_view.correction.words if incident_view.correction else ""
+    )
 
 
 def _find_deciding_check(found: Iterable[Hypothesis]) -> str:
@@ -119,20 +125,20 @@ def _find_deciding_check(found: Iterable[Hypothesis]) -> str:
     return next((check[:MAX_NAME_CHARS] for check in looks if check), "")
 
 
-def _format_resolution(rows: IncidentView) -> str:
+def _format_resolution(incident_view: IncidentView) -> str:
     ran = (
-        rung.remedy
-        for row in rows.remediations
+        step.remedy
+        for row in incident_view.remediations
         if row.proven and row.outcome != "recurred"
-        for rung in row.rungs[: row.rung + 1]
-        if rung.part == "fix" and rung.plan == row.tried
+        for step in row.rungs[: row.rung + 1]
+        if step.part == "fix" and step.plan == row.tried
     )
     return ", ".join(dict.fromkeys(ran))
 
 
-def _list_misleading_causes(rows: IncidentView, label: str) -> list[str]:
-    reported = [row.label for row in rows.report.root_causes] if rows.report else []
-    denied = rows.correction.denied if rows.correction else ()
+def _list_misleading_causes(incident_view: IncidentView, label: str) -> list[str]:
+    reported = [row.label for row in incident_view.report.root_causes] if incident_view.report else []
+    denied = incident_view.correction.denied if incident_view.correction else ()
     return [one for one in (*reported, *denied) if label and one not in (label, NO_FAULT, ABSTAIN) and not one.startswith(f"{label}.")]
 
 

@@ -306,22 +306,24 @@ class ModelReasoner:
         return build_question(name, offers, shorten_texts(texts, self._room - lists))
 
     async def _ask_samples(
-        self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
+        self, incident: str, name: str, question: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
     ) -> list[T] | DeclinedAnswer:
         """Ask `samples` times; decline if no answer is usable."""
-        answers = [await self._ask(incident, name, replace(asked, sample=at), shape, read) for at in range(self._samples)]
+        answers = [await self._ask(incident, name, replace(question, sample=at), shape, read) for at in range(self._samples)]
         heard = [one for one in answers if not isinstance(one, DeclinedAnswer)]
         return heard or next(one for one in answers if isinstance(one, DeclinedAnswer))
 
     async def _ask(
-        self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
+        self, incident: str, name: str, question: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
     ) -> T | DeclinedAnswer:
         """Ask within the budget; any failure becomes one sentence."""
-        tokens = estimate_tokens(asked.size)
+        tokens = estimate_tokens(question.size)
         if why := self._breaker.get_open_reason() or await self._find_budget_refusal(incident, tokens):
             return DeclinedAnswer(why)
         await self._record_spend(incident, ModelSpend(calls=1))  # before asking, so that concurrent questions cannot overrun the budget
-        answer = await self._endpoint.ask(replace(asked, system=redact_once(asked.system), user=redact_once(asked.user)), name, shape)
+        answer = await self._endpoint.ask(
+            replace(question, system=redact_once(question.system), user=redact_once(question.user)), name, shape
+        )
         self._breaker.record_result(answer if isinstance(answer, EndpointFailure) else None)
         cost = self._price.compute_usd(answer.tokens_in, answer.tokens_out)
         await self._record_spend(incident, ModelSpend(0, answer.tokens_in, answer.tokens_out, cost))

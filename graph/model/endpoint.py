@@ -59,7 +59,7 @@ class ChatEndpoint(Protocol):
     @property
     def model(self) -> str: ...
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure: ...
+    async def ask(self, question: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure: ...
 
     async def aclose(self) -> None: ...
 
@@ -94,7 +94,7 @@ class OpenAIEndpoint:
         if self._http is not None:
             await self._http.aclose()
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
+    async def ask(self, question: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
         """Return one reply, of the asked shape if the endpoint supports shapes; the caller validates it."""
         await self._open_client()
         begun = time.monotonic()
@@ -102,7 +102,7 @@ class OpenAIEndpoint:
         try:
             async with asyncio.timeout(self._seconds):
                 for left in range(self._tries - 1, -1, -1):
-                    answer = await self._send_once(asked, name, schema)
+                    answer = await self._send_once(question, name, schema)
                     if isinstance(answer, ModelReply) or not answer.again or not left:
                         return answer
                     trouble = answer
@@ -110,15 +110,15 @@ class OpenAIEndpoint:
                         return answer
                     await self._pause(answer.wait)
         except TimeoutError:
-            return EndpointFailure(f"the model gave no whole answer within {self._seconds:g} s", tokens_in=estimate_tokens(asked.size))
+            return EndpointFailure(f"the model gave no whole answer within {self._seconds:g} s", tokens_in=estimate_tokens(question.size))
         return trouble
 
-    async def _send_once(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
+    async def _send_once(self, question: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
         import openai
 
         try:
             message = await self._client.ainvoke(
-                [("system", asked.system), ("user", asked.user)], **self._build_options(asked, name, schema)
+                [("system", question.system), ("user", question.user)], **self._build_options(question, name, schema)
             )
         except openai.BadRequestError as e:
             return self._handle_bad_request(e)
@@ -127,12 +127,12 @@ class OpenAIEndpoint:
         except (ValueError, TypeError, KeyError, IndexError, AttributeError):
             # A broken body surfaces as one of these behind two libraries (JSONDecodeError is a ValueError).
             return EndpointFailure("the model's endpoint answered with something that is not a chat completion", again=True)
-        return parse_reply(message, asked)
+        return parse_reply(message, question)
 
-    def _build_options(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _build_options(self, question: ModelQuestion, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         shape = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
         known = {
-            "temperature": SAMPLING_TEMPERATURE if asked.sample else 0,
+            "temperature": SAMPLING_TEMPERATURE if question.sample else 0,
             "max_completion_tokens": self._most_out,
             "response_format": shape,
         }
@@ -181,11 +181,11 @@ class OpenAIEndpoint:
         return client, http
 
 
-def parse_reply(message: Any, asked: ModelQuestion) -> ModelReply | EndpointFailure:
+def parse_reply(message: Any, question: ModelQuestion) -> ModelReply | EndpointFailure:
     """Return text and cost, or a failure if it was cut off, refused or empty."""
     text = message.content if isinstance(message.content, str) else ""
     usage = message.usage_metadata or {}
-    tokens_in = parse_bounded_count(usage.get("input_tokens"), MAX_REPORTED_TOKENS) or estimate_tokens(asked.size)
+    tokens_in = parse_bounded_count(usage.get("input_tokens"), MAX_REPORTED_TOKENS) or estimate_tokens(question.size)
     tokens_out = parse_bounded_count(usage.get("output_tokens"), MAX_REPORTED_TOKENS) or estimate_tokens(len(text))
     reason = message.response_metadata.get("finish_reason")
     why = ""

@@ -39,13 +39,13 @@ class RecordedEndpoint:
         if self._endpoint is not None:
             await self._endpoint.aclose()
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
-        digest = compute_question_digest(self.model, name, asked, schema)
+    async def ask(self, question: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
+        digest = compute_question_digest(self.model, name, question, schema)
         if digest in self._answers:
             return self._answers[digest]
         if self._endpoint is None:
             return EndpointFailure("the recording holds no answer to this question", provider=False)
-        answer = await self._endpoint.ask(asked, name, schema)
+        answer = await self._endpoint.ask(question, name, schema)
         if isinstance(answer, ModelReply):
             hidden = answer.text.replace(self._key, "[key]") if len(self._key) >= MIN_SECRET_CHARS else answer.text
             answer = ModelReply(redact_once(hidden), answer.tokens_in, answer.tokens_out, answer.by)
@@ -56,10 +56,10 @@ class RecordedEndpoint:
         return answer
 
 
-def compute_question_digest(model: str, name: str, asked: ModelQuestion, schema: Mapping[str, Any]) -> str:
+def compute_question_digest(model: str, name: str, question: ModelQuestion, schema: Mapping[str, Any]) -> str:
     """Return a digest of everything that could change an answer."""
-    mark = _MARK_PATTERN.search(asked.system)
-    texts = [text.replace(mark[1], "{mark}") if mark else text for text in (asked.system, asked.user)]
+    mark = _MARK_PATTERN.search(question.system)
+    texts = [text.replace(mark[1], "{mark}") if mark else text for text in (question.system, question.user)]
     whole = json.dumps([SCHEMA_VERSION, model, name, *texts, schema], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()
 

@@ -42,31 +42,33 @@ class ReasonGraphBuilder:
         self.edges.append(ReasonEdge(node.id, target, kind, round(weight, 2)))
 
 
-def build_reason_graph(thought: TurnReasoning) -> ReasonGraph:
+def build_reason_graph(reasoning: TurnReasoning) -> ReasonGraph:
     sketch = ReasonGraphBuilder()
-    for cause in list_propositions(thought):
+    for cause in list_propositions(reasoning):
         sketch.nodes.append(_build_proposition(cause))
-        _add_verifications(cause, thought.now, sketch)
-        _add_unobserved(cause, thought, sketch)
-        _add_critiques(cause, thought, sketch)
-        _add_refinements(cause, thought, sketch)
-    _add_conjectures(thought.report, sketch)
-    _add_remedies(thought, sketch)
+        _add_verifications(cause, reasoning.now, sketch)
+        _add_unobserved(cause, reasoning, sketch)
+        _add_critiques(cause, reasoning, sketch)
+        _add_refinements(cause, reasoning, sketch)
+    _add_conjectures(reasoning.report, sketch)
+    _add_remedies(reasoning, sketch)
     known = deduplicate_nodes(sketch.nodes)
     edges = tuple(dict.fromkeys(sketch.edges))
-    return ReasonGraph(thought.incident, thought.report.item, thought.report.outcome, thought.catalogue, known, edges, thought.ground)
+    return ReasonGraph(
+        reasoning.incident, reasoning.report.item, reasoning.report.outcome, reasoning.catalogue, known, edges, reasoning.ground
+    )
 
 
-def list_propositions(thought: TurnReasoning) -> list[Hypothesis]:
+def list_propositions(reasoning: TurnReasoning) -> list[Hypothesis]:
     """Return the causes found, then at most `MAX_OTHER_CAUSES` candidates: likely, hidden, ruled out, shifted."""
-    report, now = thought.report, thought.now
+    report, now = reasoning.report, reasoning.now
     rows = [*report.root_causes, *now.list_root_causes(), *(now.build_hypothesis(row.label) for row in now.suspects[:3])]
     if report.likely and report.likely.label in now.label_verdicts:
         rows.append(now.build_hypothesis(report.likely.label))
     elif report.likely:
         rows.append(Hypothesis(label=report.likely.label, verdict="inconclusive", because=report.likely.because))
     rows += [*(now.build_hypothesis(row.leaf.label) for row in now.open_hidden_causes), *report.ruled_out]
-    moved = dict.fromkeys(move.label for move in thought.moves if move.label in now.label_verdicts)
+    moved = dict.fromkeys(move.label for move in reasoning.moves if move.label in now.label_verdicts)
     rows += [now.build_hypothesis(label) for label in moved]
     found = len(report.root_causes) + len(now.list_root_causes())
     first: dict[str, Hypothesis] = {}
@@ -96,19 +98,19 @@ def _build_proposition(cause: Hypothesis) -> ReasonNode:
     )
 
 
-def _list_beliefs(cause: Hypothesis, now: Assessment) -> Sequence[Belief]:
-    roots = [row for row in now.roots if row.label == cause.label]
-    return roots[:MAX_BELIEFS] or now.by_label.get(cause.label, [])[:1]
+def _list_beliefs(cause: Hypothesis, assessment: Assessment) -> Sequence[Belief]:
+    roots = [row for row in assessment.roots if row.label == cause.label]
+    return roots[:MAX_BELIEFS] or assessment.by_label.get(cause.label, [])[:1]
 
 
-def _add_verifications(cause: Hypothesis, now: Assessment, sketch: ReasonGraphBuilder) -> None:
-    for row in _list_beliefs(cause, now):
+def _add_verifications(cause: Hypothesis, assessment: Assessment, builder: ReasonGraphBuilder) -> None:
+    for row in _list_beliefs(cause, assessment):
         deciding = {id(match.fact) for match in row.deciding}
         for match in row.support[:MAX_SUPPORTING_FACTS]:
             kind: EdgeKind = "decides" if id(match.fact) in deciding else "supports"
-            sketch.add_node(_build_verification(match), _build_proposition_id(cause.label), kind, match.weight)
+            builder.add_node(_build_verification(match), _build_proposition_id(cause.label), kind, match.weight)
         for match in row.against[:MAX_OPPOSING_FACTS]:
-            sketch.add_node(_build_verification(match), _build_proposition_id(cause.label), "contradicts", match.weight)
+            builder.add_node(_build_verification(match), _build_proposition_id(cause.label), "contradicts", match.weight)
 
 
 def _build_verification(match: ClueMatch) -> ReasonNode:
@@ -129,11 +131,11 @@ def _build_verification(match: ClueMatch) -> ReasonNode:
     )
 
 
-def _add_unobserved(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
+def _add_unobserved(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
     """Read the assessment's failed checks, because the report may show fewer."""
-    leaf = thought.taxonomy.leaves.get(cause.label)
-    deciding = {check.id for check in thought.now.lens.list_deciding_checks(leaf)} if leaf else set()
-    for row in [blind for blind in thought.now.list_unobserved() if blind.check in deciding or blind.check == "all"][
+    leaf = reasoning.taxonomy.leaves.get(cause.label)
+    deciding = {check.id for check in reasoning.now.lens.list_deciding_checks(leaf)} if leaf else set()
+    for row in [blind for blind in reasoning.now.list_unobserved() if blind.check in deciding or blind.check == "all"][
         :MAX_UNOBSERVED_CHECKS
     ]:
         node = ReasonNode(
@@ -145,57 +147,57 @@ def _add_unobserved(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGra
             host=row.host,
             check=row.check,
         )
-        sketch.add_node(node, _build_proposition_id(cause.label), "leaves open")
+        builder.add_node(node, _build_proposition_id(cause.label), "leaves open")
 
 
-def _add_critiques(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
-    for says, by in _iter_objections(cause, thought):
-        sketch.add_node(
+def _add_critiques(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
+    for says, by in _iter_objections(cause, reasoning):
+        builder.add_node(
             ReasonNode(_build_id("c", cause.label, says), "critique", shorten_text(says), by=by),
             _build_proposition_id(cause.label),
             "objects to",
         )
 
 
-def _iter_objections(cause: Hypothesis, thought: TurnReasoning) -> Iterator[tuple[str, str]]:
-    now, title = thought.now, thought.taxonomy.get_title(cause.label)
+def _iter_objections(cause: Hypothesis, reasoning: TurnReasoning) -> Iterator[tuple[str, str]]:
+    now, title = reasoning.now, reasoning.taxonomy.get_title(cause.label)
     yield from ((row.because, "engine") for row in now.settled.aside if row.belief.label == cause.label)
     yield from ((says, "engine") for says in now.settled.contradictions if title in says)
-    yield from ((doubt.removeprefix(f"{title}: "), "model:critique") for doubt in thought.report.doubts if doubt.startswith(f"{title}: "))
+    yield from ((doubt.removeprefix(f"{title}: "), "model:critique") for doubt in reasoning.report.doubts if doubt.startswith(f"{title}: "))
 
 
-def _add_refinements(cause: Hypothesis, thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
-    for number, move in enumerate(thought.moves):
+def _add_refinements(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
+    for number, move in enumerate(reasoning.moves):
         if move.label == cause.label:
             by = f"model:{move.by}" if move.by in MODEL_SOURCES else move.by
             says = f"{move.by} {'for' if move.weight > 0 else 'against'} it"
             node = ReasonNode(_build_id("r", str(number), move.by, move.label), "refinement", says, by=by, weight=round(move.weight, 2))
-            sketch.add_node(node, _build_proposition_id(cause.label), "moves", move.weight)
+            builder.add_node(node, _build_proposition_id(cause.label), "moves", move.weight)
 
 
-def _add_conjectures(report: Report, sketch: ReasonGraphBuilder) -> None:
+def _add_conjectures(report: Report, builder: ReasonGraphBuilder) -> None:
     for idea in report.ideas:
         place = _build_id("i", idea.title, idea.cause)
-        sketch.nodes.append(
+        builder.nodes.append(
             ReasonNode(place, "proposition", shorten_text(f"{idea.title}: {idea.cause}"), by="model:explore", verdict=idea.standing)
         )
         for line in idea.rests:
-            sketch.add_node(
+            builder.add_node(
                 ReasonNode(_build_id("q", idea.title, line), "refinement", shorten_text(line), by="model:explore", line=line[:400]),
                 place,
                 "moves",
             )
         if idea.doubt:
-            sketch.add_node(
+            builder.add_node(
                 ReasonNode(_build_id("c", idea.title, idea.doubt), "critique", shorten_text(idea.doubt), by="model:critique"),
                 place,
                 "objects to",
             )
 
 
-def _add_remedies(thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
-    for row in thought.report.actions:
-        known = "earlier" if (row.label, row.target) in thought.earlier else "new"
+def _add_remedies(reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
+    for row in reasoning.report.actions:
+        known = "earlier" if (row.label, row.target) in reasoning.earlier else "new"
         node = ReasonNode(
             _build_id("a", row.label, row.remedy, row.target, str(row.rung)),
             "remedy",
@@ -204,6 +206,6 @@ def _add_remedies(thought: TurnReasoning, sketch: ReasonGraphBuilder) -> None:
             verdict="look" if row.remedy == CHECK_REMEDY else known,
             host=row.target,
         )
-        sketch.nodes.append(node)
-        if _build_proposition_id(row.label) in {one.id for one in sketch.nodes}:
-            sketch.edges.append(ReasonEdge(_build_proposition_id(row.label), node.id, "calls for"))
+        builder.nodes.append(node)
+        if _build_proposition_id(row.label) in {one.id for one in builder.nodes}:
+            builder.edges.append(ReasonEdge(_build_proposition_id(row.label), node.id, "calls for"))

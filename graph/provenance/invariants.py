@@ -130,8 +130,8 @@ def verify_reasoning(graph: ReasonGraph, ground: InvariantInputs) -> Verificatio
     return VerificationResult(broken, (*other, *_iter_missing_outputs(trial)), sum(one.id not in failed for one in able))
 
 
-def _check_well_formed(trial: InvariantContext) -> Iterator[str]:
-    graph = trial.graph
+def _check_well_formed(context: InvariantContext) -> Iterator[str]:
+    graph = context.graph
     if len(graph.by_id) != len(graph.nodes):
         yield "two steps have one id"
     yield from (
@@ -139,15 +139,15 @@ def _check_well_formed(trial: InvariantContext) -> Iterator[str]:
     )
 
 
-def _check_known_labels(trial: InvariantContext) -> Iterator[str]:
-    known = trial.ground.taxonomy.leaves
-    yield from (f"{node.label} is none" for node in trial.graph.nodes if node.label and node.label not in known)
+def _check_known_labels(context: InvariantContext) -> Iterator[str]:
+    known = context.ground.taxonomy.leaves
+    yield from (f"{node.label} is none" for node in context.graph.nodes if node.label and node.label not in known)
 
 
-def _check_confirmed_is_verified(trial: InvariantContext) -> Iterator[str]:
-    for node in _list_confirmed(trial.graph):
-        proven = trial.list_proven_beliefs(node.label)
-        if not trial.graph.list_incoming(node, "decides"):
+def _check_confirmed_is_verified(context: InvariantContext) -> Iterator[str]:
+    for node in _list_confirmed(context.graph):
+        proven = context.list_proven_beliefs(node.label)
+        if not context.graph.list_incoming(node, "decides"):
             yield f"{node.label} rests on no fact that decides"
         elif not proven:
             yield f"{node.label}: the stored facts do not prove it"
@@ -162,66 +162,66 @@ def _iter_unaccused_targets(node: ReasonNode, proven: Sequence[Belief]) -> Itera
     yield from (f"{node.label}: no fact accuses {device}" for device in node.devices if device not in devices)
 
 
-def _check_rejected_is_not_proven(trial: InvariantContext) -> Iterator[str]:
-    roots = {row.label for row in trial.reassessment.roots}
-    for node in trial.graph.list_nodes("proposition"):
+def _check_rejected_is_not_proven(context: InvariantContext) -> Iterator[str]:
+    roots = {row.label for row in context.reassessment.roots}
+    for node in context.graph.list_nodes("proposition"):
         if node.verdict == "rejected" and node.label in roots:
             yield f"{node.label} is said to be ruled out, and the stored facts prove it"
 
 
-def _check_found_again(trial: InvariantContext) -> Iterator[str]:
+def _check_found_again(context: InvariantContext) -> Iterator[str]:
     """Every cited fact must have the same weight for its cause when reassessed."""
     weights: dict[str, dict[tuple[str, str, str, str], set[float]]] = {}
-    for row in trial.reassessment.rows:
+    for row in context.reassessment.rows:
         known = weights.setdefault(row.label, {})
         for match in (*row.support, *row.against):
             fact = match.fact
             known.setdefault((fact.host, fact.check, fact.key, fact.device or ""), set()).add(round(match.weight, 2))
-    for edge in trial.graph.edges:
-        node, cause = trial.graph.by_id.get(edge.source), trial.graph.by_id.get(edge.target)
+    for edge in context.graph.edges:
+        node, cause = context.graph.by_id.get(edge.source), context.graph.by_id.get(edge.target)
         if node is None or cause is None or edge.kind not in ("decides", "supports", "contradicts"):
             continue
         if edge.weight not in weights.get(cause.label, {}).get((node.host, node.check, node.key, node.device), set()):
             yield f"“{node.says[:80]}” does not speak {edge.weight:+.1f} for {cause.label}"
 
 
-def _check_no_fault_is_earned(trial: InvariantContext) -> Iterator[str]:
-    if trial.graph.outcome != "no_fault":
+def _check_no_fault_is_earned(context: InvariantContext) -> Iterator[str]:
+    if context.graph.outcome != "no_fault":
         return
-    yield from (f"{row.label} is proven, and no fault was reported" for row in trial.reassessment.roots)
+    yield from (f"{row.label} is proven, and no fault was reported" for row in context.reassessment.roots)
 
 
-def _check_verification_was_seen(trial: InvariantContext) -> Iterator[str]:
-    for node in trial.graph.list_nodes("verification"):
-        if node.verdict == "seen" and (node.host, node.check, node.key) not in trial.observed_keys:
+def _check_verification_was_seen(context: InvariantContext) -> Iterator[str]:
+    for node in context.graph.list_nodes("verification"):
+        if node.verdict == "seen" and (node.host, node.check, node.key) not in context.observed_keys:
             yield f"{node.check} on {node.host or 'what was handed in'} never said {node.key}"
 
 
-def _check_answer_is_its_hosts(trial: InvariantContext) -> Iterator[str]:
-    yield from trial.ground.receipts.list_misattributed(trial.ground.facts)
+def _check_answer_is_its_hosts(context: InvariantContext) -> Iterator[str]:
+    yield from context.ground.receipts.list_misattributed(context.ground.facts)
 
 
-def _check_nothing_is_lost(trial: InvariantContext) -> Iterator[str]:
-    for host, check in trial.ground.receipts.list_dropped(trial.ground.facts):
+def _check_nothing_is_lost(context: InvariantContext) -> Iterator[str]:
+    for host, check in context.ground.receipts.list_dropped(context.ground.facts):
         yield f"{check} on {host} was answered, and nothing of it was weighed"
 
 
-def _iter_quotes(trial: InvariantContext) -> Iterator[tuple[ReasonNode, str]]:
+def _iter_quotes(context: InvariantContext) -> Iterator[tuple[ReasonNode, str]]:
     """Yield cited lines with the stored output that should contain them.
 
     A fact derived from several outputs, such as a GPU missing from a list, is in none; `verification_was_seen` derives
     it again.
     """
-    stored = {(fact.host, fact.check, fact.key) for fact in trial.ground.facts}
-    for node in trial.graph.list_nodes("verification"):
-        text = trial.ground.outputs.get(node.sha256) if node.sha256 else None
+    stored = {(fact.host, fact.check, fact.key) for fact in context.ground.facts}
+    for node in context.graph.list_nodes("verification"):
+        text = context.ground.outputs.get(node.sha256) if node.sha256 else None
         if text is not None and node.verdict == "seen" and node.line and (node.host, node.check, node.key) in stored:
             yield node, text
 
 
-def _check_quote_is_in_output(trial: InvariantContext) -> Iterator[str]:
-    for node, text in _iter_quotes(trial):
-        if not is_quoted_in(node.line, text) and not _is_confirmed_by_reparse(node, trial.ground):
+def _check_quote_is_in_output(context: InvariantContext) -> Iterator[str]:
+    for node, text in _iter_quotes(context):
+        if not is_quoted_in(node.line, text) and not _is_confirmed_by_reparse(node, context.ground):
             yield f"“{node.line[:80]}” is not in what {node.host or 'people'} showed ({node.check})"
 
 
@@ -251,40 +251,40 @@ def _strip_whitespace(text: str) -> str:
     return "".join(text.split())
 
 
-def _iter_missing_outputs(trial: InvariantContext) -> Iterator[str]:
-    for node in trial.graph.list_nodes("verification"):
-        if node.sha256 and node.verdict == "seen" and trial.ground.outputs.get(node.sha256) is None:
+def _iter_missing_outputs(context: InvariantContext) -> Iterator[str]:
+    for node in context.graph.list_nodes("verification"):
+        if node.sha256 and node.verdict == "seen" and context.ground.outputs.get(node.sha256) is None:
             yield f"the output behind “{node.line[:60]}” ({node.check} on {node.host or 'what was handed in'}) is not kept any more"
 
 
-def _check_shifts_are_bounded(trial: InvariantContext) -> Iterator[str]:
+def _check_shifts_are_bounded(context: InvariantContext) -> Iterator[str]:
     summed: dict[str, float] = {}
-    for move in trial.ground.moves:
+    for move in context.ground.moves:
         if abs(move.weight) > MAX_SHIFT_LOG_ODDS[move.by] + ROUNDING_TOLERANCE:
             yield f"{move.by} moved {move.label} by {move.weight:+.2f}, and may by {MAX_SHIFT_LOG_ODDS[move.by]}"
         summed[move.label] = summed.get(move.label, 0.0) + move.weight
-    for label, prior in trial.ground.priors.items():
+    for label, prior in context.ground.priors.items():
         if abs(prior) > abs(summed.get(label, 0.0)) + ROUNDING_TOLERANCE * 4:
             yield f"{label} was moved by {prior:+.2f}, and only {summed.get(label, 0.0):+.2f} is accounted for"
 
 
-def _check_model_is_named(trial: InvariantContext) -> Iterator[str]:
-    for node in trial.graph.nodes:
+def _check_model_is_named(context: InvariantContext) -> Iterator[str]:
+    for node in context.graph.nodes:
         if node.by.startswith("model") and node.kind in ("verification", "remedy"):
             yield f"a model stands as what was looked at: {node.says}"
         if node.by.startswith("model") and node.verdict == "confirmed":
             yield f"a model's idea stands as confirmed: {node.says}"
 
 
-def _check_remedy_has_its_cause(trial: InvariantContext) -> Iterator[str]:
-    confirmed = {node.label: node for node in _list_confirmed(trial.graph)}
-    for node in trial.graph.list_nodes("remedy"):
+def _check_remedy_has_its_cause(context: InvariantContext) -> Iterator[str]:
+    confirmed = {node.label: node for node in _list_confirmed(context.graph)}
+    for node in context.graph.list_nodes("remedy"):
         if node.verdict != "new":
             continue
         cause = confirmed.get(node.label)
         if cause is None:
             yield f"{node.says} is put up for {node.label}, which is not confirmed"
-        elif _accuses_machines(cause, trial.ground) and node.host in trial.ground.hosts and node.host not in cause.hosts:
+        elif _accuses_machines(cause, context.ground) and node.host in context.ground.hosts and node.host not in cause.hosts:
             yield f"{node.says} is put up, and {node.label} accuses {', '.join(cause.hosts)}"
 
 
@@ -293,20 +293,20 @@ def _accuses_machines(cause: ReasonNode, ground: InvariantInputs) -> bool:
     return leaf is not None and leaf.scope in MACHINE_SCOPES
 
 
-def _check_refusals_are_shown(trial: InvariantContext) -> Iterator[str]:
-    told = {(node.host, node.check) for node in trial.graph.list_nodes("verification") if node.verdict == "could not look"}
+def _check_refusals_are_shown(context: InvariantContext) -> Iterator[str]:
+    told = {(node.host, node.check) for node in context.graph.list_nodes("verification") if node.verdict == "could not look"}
     everything = {host for host, check in told if check == "all"}
-    for node in trial.graph.list_nodes("proposition"):
-        leaf = trial.ground.lens.taxonomy.leaves.get(node.label)
+    for node in context.graph.list_nodes("proposition"):
+        leaf = context.ground.lens.taxonomy.leaves.get(node.label)
         if leaf is None or node.verdict != "inconclusive" or not node.says.startswith("could not look"):
             continue
-        deciding = {check.id for check in trial.ground.lens.list_deciding_checks(leaf)}
+        deciding = {check.id for check in context.ground.lens.list_deciding_checks(leaf)}
         if not any(check in deciding for _, check in told) and not everything:
             yield f"{node.label} could not be looked at, and the failed look is not shown"
 
 
-def _check_budget_is_kept(trial: InvariantContext) -> Iterator[str]:
-    for question, times in trial.ground.asked.items():
+def _check_budget_is_kept(context: InvariantContext) -> Iterator[str]:
+    for question, times in context.ground.asked.items():
         if times > MAX_MODEL_QUESTIONS.get(question, 1):
             yield f"“{question}” was asked {times} times in one turn"
 
@@ -315,11 +315,11 @@ def _list_confirmed(graph: ReasonGraph) -> list[ReasonNode]:
     return [node for node in graph.list_nodes("proposition") if node.verdict == "confirmed"]
 
 
-def _check_confirmed_is_reported(trial: InvariantContext) -> Iterator[str]:
-    causes = trial.ground.causes
+def _check_confirmed_is_reported(context: InvariantContext) -> Iterator[str]:
+    causes = context.ground.causes
     if causes is None:
         return
-    drawn, told = {node.label for node in _list_confirmed(trial.graph)}, {row.label for row in causes}
+    drawn, told = {node.label for node in _list_confirmed(context.graph)}, {row.label for row in causes}
     yield from (f"{row.label} is reported as {row.verdict}" for row in causes if row.verdict != "confirmed")
     yield from (f"{label} is reported and not confirmed" for label in sorted(told - drawn))
     yield from (f"{label} is confirmed and not reported" for label in sorted(drawn - told))

@@ -19,9 +19,9 @@ class Receipts:
 
     rows: Mapping[HostCheck, frozenset[str]] = field(default_factory=dict)
 
-    def with_wave(self, wave: FleetAnswers) -> "Receipts":
+    def with_wave(self, answers: FleetAnswers) -> "Receipts":
         """Replace earlier answers by a wave's."""
-        new = {(answer.host, answer.check): _collect_output_digests(answer.facts) for answer in wave.answers}
+        new = {(answer.host, answer.check): _collect_output_digests(answer.facts) for answer in answers.answers}
         return Receipts({**self.rows, **new})
 
     def with_facts(self, facts: Iterable[Fact]) -> "Receipts":

@@ -56,8 +56,8 @@ FAULT_GONE_OUTCOMES = frozenset({"withdrawn", "cured", "recurred"})
 
 def build_remediations(
     causes: Iterable[Hypothesis],
-    yard: PlanContext,
-    known: Sequence[Remediation] = (),
+    plan: PlanContext,
+    remediations: Sequence[Remediation] = (),
     *,
     anew: bool = False,
     elsewhere: Collection[tuple[str, str]] = (),
@@ -69,40 +69,46 @@ def build_remediations(
         anew: Whether those that people had to end may start again.
         elsewhere: (label, host) that another incident repairs; an empty host stands for its manual work.
     """
-    blocking = [row for row in known if row.is_open or row.outcome == "unknown" or (row.outcome not in FAULT_GONE_OUTCOMES and not anew)]
+    blocking = [
+        row for row in remediations if row.is_open or row.outcome == "unknown" or (row.outcome not in FAULT_GONE_OUTCOMES and not anew)
+    ]
     built: list[Remediation] = []
     by_hand: list[str] = []
     for cause in causes:
-        leaf = yard.taxonomy.leaves.get(cause.label)
+        leaf = plan.taxonomy.leaves.get(cause.label)
         if leaf is None:
             continue
-        hosts = [host for name in find_remediation_hosts(cause, yard) if (host := yard.inventory.hosts.get(name))]
+        hosts = [host for name in find_remediation_hosts(cause, plan) if (host := plan.inventory.hosts.get(name))]
         for host in hosts:
             if (cause.label, host.name) in elsewhere or any((row.label, row.target) == (cause.label, host.name) for row in blocking):
                 continue
-            ladder, words = _build_remediation(leaf, cause, host, yard, [*known, *built])
+            remediation, words = _build_remediation(leaf, cause, host, plan, [*remediations, *built])
             by_hand += words
-            built += [ladder] if ladder and len(built) + len(known) < MAX_REMEDIATIONS else []
+            built += [remediation] if remediation and len(built) + len(remediations) < MAX_REMEDIATIONS else []
         by_hand += _list_manual_steps(leaf, cause) if not hosts and (cause.label, "") not in elsewhere else []
     return BuiltRemediations(tuple(built), tuple(dict.fromkeys(by_hand)))
 
 
-def list_manual_work(ladders: Iterable[Remediation], taxonomy: Taxonomy) -> tuple[str, ...]:
+def list_manual_work(remediations: Iterable[Remediation], taxonomy: Taxonomy) -> tuple[str, ...]:
     """Return the manual work of these remediations' present plans; none where the fault is gone."""
-    said = [(row, _get_manual_work(row)) for row in ladders if row.outcome not in FAULT_GONE_OUTCOMES]
+    said = [(row, _get_manual_work(row)) for row in remediations if row.outcome not in FAULT_GONE_OUTCOMES]
     return tuple(dict.fromkeys(f"{taxonomy.get_title(row.label)} on {row.target}: {words}." for row, words in said if words))
 
 
-def _get_manual_work(ladder: Remediation) -> str:
-    plan = ladder.tried if ladder.current_step is None or ladder.current_step.part == "restore" else ladder.current_step.plan
-    return ladder.words[plan] if 0 <= plan < len(ladder.words) else ""
+def _get_manual_work(remediation: Remediation) -> str:
+    plan = (
+        remediation.tried
+        if remediation.current_step is None or remediation.current_step.part == "restore"
+        else remediation.current_step.plan
+    )
+    return remediation.words[plan] if 0 <= plan < len(remediation.words) else ""
 
 
-def find_remediation_hosts(cause: Hypothesis, yard: PlanContext) -> tuple[str, ...]:
+def find_remediation_hosts(cause: Hypothesis, plan: PlanContext) -> tuple[str, ...]:
     """Return where a remediation begins. A job cause has no host of its own; if a command repairs it, these are the
     hosts to which it applies.
     """
-    leaf = yard.taxonomy.leaves.get(cause.label)
+    leaf = plan.taxonomy.leaves.get(cause.label)
     if leaf is None or leaf.scope in HOST_SCOPES:
         return cause.hosts
     if leaf.scope != "job" or not leaf.remedies:
@@ -110,17 +116,17 @@ def find_remediation_hosts(cause: Hypothesis, yard: PlanContext) -> tuple[str, .
     first = parse_plan(leaf.remedies[0])[0]
     if first.kind != "remedy":
         return ()
-    hosts = (yard.inventory.hosts.get(name) for name in sorted({fact.host for fact in yard.facts}))
+    hosts = (plan.inventory.hosts.get(name) for name in sorted({fact.host for fact in plan.facts}))
     return tuple(
         host.name
         for host in hosts
-        if host and _is_applicable(first, StepContext(host, yard.inventory.hosts, yard.get_host_facts(host.name), cause))
+        if host and _is_applicable(first, StepContext(host, plan.inventory.hosts, plan.get_host_facts(host.name), cause))
     )
 
 
-def _is_applicable(step: PlanStep, ground: StepContext) -> bool:
+def _is_applicable(step: PlanStep, context: StepContext) -> bool:
     try:
-        return bool(build_remediation_steps(step, ground, 0))
+        return bool(build_remediation_steps(step, context, 0))
     except StepUnavailable:
         return False
 
@@ -133,53 +139,53 @@ def _list_manual_steps(leaf: Leaf, cause: Hypothesis) -> list[str]:
 
 
 def build_remediation(
-    label: str, host: Host, devices: tuple[str, ...], yard: PlanContext, known: Sequence[Remediation], *, plan: int = 0
+    label: str, host: Host, devices: tuple[str, ...], plan_context: PlanContext, remediations: Sequence[Remediation], *, plan: int = 0
 ) -> Remediation | None:
     """Return a new remediation from plan number `plan` on, after a failed one; None without a step left."""
-    leaf = yard.taxonomy.leaves.get(label)
+    leaf = plan_context.taxonomy.leaves.get(label)
     if leaf is None or plan >= len(leaf.remedies):
         return None
     cause = Hypothesis(label=label, hosts=(host.name,), devices=devices)
-    return _build_remediation(leaf, cause, host, yard, known, first=plan)[0]
+    return _build_remediation(leaf, cause, host, plan_context, remediations, first=plan)[0]
 
 
 def _build_remediation(
-    leaf: Leaf, cause: Hypothesis, host: Host, yard: PlanContext, known: Sequence[Remediation], first: int = 0
+    leaf: Leaf, cause: Hypothesis, host: Host, plan: PlanContext, remediations: Sequence[Remediation], first: int = 0
 ) -> tuple[Remediation | None, list[str]]:
-    ground = StepContext(host, yard.inventory.hosts, yard.get_host_facts(host.name), cause, yard.job)
-    shared = any(row.is_open and row.target == host.name and any(rung.remedy == "drain_node" for rung in row.rungs) for row in known)
-    rungs, words, missing = _build_plans(leaf, ground, first, shared=shared)
+    ground = StepContext(host, plan.inventory.hosts, plan.get_host_facts(host.name), cause, plan.job)
+    shared = any(row.is_open and row.target == host.name and any(step.remedy == "drain_node" for step in row.rungs) for row in remediations)
+    steps, words, missing = _build_plans(leaf, ground, first, shared=shared)
     sentences = dict.fromkeys([*missing, *filter(None, words[first : first + 1])])
     said = [f"{leaf.title} on {host.name}: {sentence}." for sentence in sentences]
-    if not rungs:
+    if not steps:
         return None, said
-    rungs = _insert_emptying_steps(rungs, ground, yard)
-    drains = any(rung.remedy == "drain_node" for rung in rungs)
-    rungs += [build_return_step(host.name)] if drains and any(rung.part == "fix" for rung in rungs) else []
+    steps = _insert_emptying_steps(steps, ground, plan)
+    drains = any(step.remedy == "drain_node" for step in steps)
+    steps += [build_return_step(host.name)] if drains and any(step.part == "fix" for step in steps) else []
     devices = tuple(name for name in cause.devices if name.partition("/")[0] == host.name)
-    count = sum((row.label, row.target) == (leaf.label, host.name) for row in known)
-    name = hashlib.sha256(f"{yard.incident} {leaf.label} {host.name} {count}".encode()).hexdigest()[:8]
-    ladder = Remediation(id=name, label=leaf.label, target=host.name, devices=devices, rungs=tuple(rungs), words=tuple(words))
-    return enter_step(ladder, 0, yard), said
+    count = sum((row.label, row.target) == (leaf.label, host.name) for row in remediations)
+    name = hashlib.sha256(f"{plan.incident} {leaf.label} {host.name} {count}".encode()).hexdigest()[:8]
+    remediation = Remediation(id=name, label=leaf.label, target=host.name, devices=devices, rungs=tuple(steps), words=tuple(words))
+    return enter_step(remediation, 0, plan), said
 
 
-def _build_plans(leaf: Leaf, ground: StepContext, first: int, *, shared: bool) -> tuple[list[RemediationStep], list[str], list[str]]:
+def _build_plans(leaf: Leaf, context: StepContext, first: int, *, shared: bool) -> tuple[list[RemediationStep], list[str], list[str]]:
     """Return all steps from plan `first` on, manual work per plan, and what cannot be offered."""
-    rungs: list[RemediationStep] = []
+    steps: list[RemediationStep] = []
     words: list[str] = [""] * first
     missing: list[str] = []
     for number, plan in enumerate(leaf.remedies[first:], first):
-        own, left, lost = _build_plan(parse_plan(plan), ground, number, drained=shared or any(r.remedy == "drain_node" for r in rungs))
-        rungs += own
+        own, left, lost = _build_plan(parse_plan(plan), context, number, drained=shared or any(r.remedy == "drain_node" for r in steps))
+        steps += own
         words.append(left)
         missing += lost
-        if not own and not rungs:
+        if not own and not steps:
             break  # the plan starts with manual work: change nothing on the host before that
-    return rungs, words, missing
+    return steps, words, missing
 
 
 def _build_plan(
-    steps: Sequence[PlanStep], ground: StepContext, number: int, *, drained: bool
+    steps: Sequence[PlanStep], context: StepContext, number: int, *, drained: bool
 ) -> tuple[list[RemediationStep], str, list[str]]:
     """Return the steps before the first manual one, the manual work, and what cannot be offered."""
     rungs: list[RemediationStep] = []
@@ -190,7 +196,7 @@ def _build_plan(
         if step.name == "drain_node" and drained:
             continue
         try:
-            rungs += build_remediation_steps(step, ground, number)
+            rungs += build_remediation_steps(step, context, number)
         except StepUnavailable as why:
             missing.append(str(why))
             if step.name != "drain_node":
@@ -198,46 +204,48 @@ def _build_plan(
     return rungs, "", missing
 
 
-def _insert_emptying_steps(rungs: list[RemediationStep], ground: StepContext, yard: PlanContext) -> list[RemediationStep]:
+def _insert_emptying_steps(steps: list[RemediationStep], context: StepContext, plan: PlanContext) -> list[RemediationStep]:
     """Empty the node after the drain where a stuck job or endless pods would keep it busy."""
-    at = next((n for n, rung in enumerate(rungs) if rung.remedy == "drain_node"), None)
-    waits = any("drained" in REMEDIES[rung.remedy].needs for rung in rungs)
-    pods = ground.host.scheduler == "kubernetes"
-    if at is None or not waits or not (pods or yard.stuck):
-        return rungs
+    at = next((n for n, step in enumerate(steps) if step.remedy == "drain_node"), None)
+    waits = any("drained" in REMEDIES[step.remedy].needs for step in steps)
+    pods = context.host.scheduler == "kubernetes"
+    if at is None or not waits or not (pods or plan.stuck):
+        return steps
     try:
-        empties = build_remediation_steps(PlanStep("evict_pods" if pods else "cancel_job"), ground, rungs[at].plan)
+        empties = build_remediation_steps(PlanStep("evict_pods" if pods else "cancel_job"), context, steps[at].plan)
     except StepUnavailable:
-        return rungs
-    return [*rungs[: at + 1], *empties, *rungs[at + 1 :]]
+        return steps
+    return [*steps[: at + 1], *empties, *steps[at + 1 :]]
 
 
 def build_return_step(host: str) -> RemediationStep:
     return RemediationStep(remedy="resume_node", args={"node": host}, plan=-1, part="restore")
 
 
-def build_approval_id(incident: str, ladder: Remediation) -> str:
+def build_approval_id(incident: str, remediation: Remediation) -> str:
     """Return the present attempt's approval id; deterministic, so that no action is proposed twice."""
-    text = f"{incident} {ladder.id} {ladder.rung} {ladder.attempt}"
+    text = f"{incident} {remediation.id} {remediation.rung} {remediation.attempt}"
     return f"apr-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def enter_step(ladder: Remediation, at: int, yard: PlanContext) -> Remediation:
+def enter_step(remediation: Remediation, at: int, plan: PlanContext) -> Remediation:
     """Enter step `at` and wait for a decision, or first for the node to become idle."""
-    rung, waits = ladder.rungs[at], yard.waits
-    ladder = ladder.model_copy(update={"rung": at, "attempt": 1, "outcome": "", "approval": "", "says": ""})
-    if rung.part == "restore":
-        return ladder.model_copy(update={"waiting_for": "none", "due": None})
-    if needs_idle_node(rung, yard.inventory.hosts.get(ladder.target)):
-        patience = waits.busy if rung.remedy in NODE_EMPTYING_REMEDIES else waits.idle
-        return ladder.model_copy(update={"waiting_for": "idle", "due": yard.now + patience})
-    return request_approval(ladder, yard)
+    step, waits = remediation.rungs[at], plan.waits
+    remediation = remediation.model_copy(update={"rung": at, "attempt": 1, "outcome": "", "approval": "", "says": ""})
+    if step.part == "restore":
+        return remediation.model_copy(update={"waiting_for": "none", "due": None})
+    if needs_idle_node(step, plan.inventory.hosts.get(remediation.target)):
+        patience = waits.busy if step.remedy in NODE_EMPTYING_REMEDIES else waits.idle
+        return remediation.model_copy(update={"waiting_for": "idle", "due": plan.now + patience})
+    return request_approval(remediation, plan)
 
 
-def request_approval(ladder: Remediation, yard: PlanContext) -> Remediation:
-    return ladder.model_copy(update={"waiting_for": "approval", "due": None, "approval": build_approval_id(yard.incident, ladder)})
+def request_approval(remediation: Remediation, plan: PlanContext) -> Remediation:
+    return remediation.model_copy(
+        update={"waiting_for": "approval", "due": None, "approval": build_approval_id(plan.incident, remediation)}
+    )
 
 
-def needs_idle_node(rung: RemediationStep, host: Host | None) -> bool:
+def needs_idle_node(step: RemediationStep, host: Host | None) -> bool:
     """Return whether the node must be drained and without jobs; only a scheduler can tell."""
-    return bool(host and host.controller) and (rung.remedy in NODE_EMPTYING_REMEDIES or "drained" in REMEDIES[rung.remedy].needs)
+    return bool(host and host.controller) and (step.remedy in NODE_EMPTYING_REMEDIES or "drained" in REMEDIES[step.remedy].needs)

@@ -13,21 +13,21 @@ from graph.state import Hypothesis, Remediation
 CauseLocation = tuple[str, str]  # (label, host) of one remediation; an empty host for a cause that people repair.
 
 
-def map_cause_locations(causes: Iterable[Hypothesis], yard: PlanContext) -> dict[CauseLocation, tuple[str, ...]]:
+def map_cause_locations(causes: Iterable[Hypothesis], plan: PlanContext) -> dict[CauseLocation, tuple[str, ...]]:
     """Return location → names by which it is known."""
     found: dict[CauseLocation, tuple[str, ...]] = {}
     for cause in causes:
-        hosts = [host for host in find_remediation_hosts(cause, yard) if host in yard.inventory.hosts]
+        hosts = [host for host in find_remediation_hosts(cause, plan) if host in plan.inventory.hosts]
         for host in hosts:
             found[cause.label, host] = _build_location_names(cause.label, host, cause.devices)
         if not hosts:
-            found[cause.label, ""] = tuple(f"{cause.label} {place}" for place in _list_places(cause, yard))
+            found[cause.label, ""] = tuple(f"{cause.label} {place}" for place in _list_places(cause, plan))
     return found
 
 
-def map_remediation_locations(ladders: Iterable[Remediation]) -> dict[CauseLocation, tuple[str, ...]]:
+def map_remediation_locations(remediations: Iterable[Remediation]) -> dict[CauseLocation, tuple[str, ...]]:
     """Return the locations of open remediations. Exclusive checks have none."""
-    rows = [row for row in ladders if row.is_open and not any(rung.remedy == "run_check" for rung in row.rungs)]
+    rows = [row for row in remediations if row.is_open and not any(step.remedy == "run_check" for step in row.rungs)]
     return {(row.label, row.target): _build_location_names(row.label, row.target, row.devices) for row in rows}
 
 
@@ -65,11 +65,11 @@ def _build_location_names(label: str, host: str, devices: Iterable[str]) -> tupl
     return tuple(f"{label} {name}" for name in own or [host])
 
 
-def _list_places(cause: Hypothesis, yard: PlanContext) -> tuple[str, ...]:
-    leaf = yard.taxonomy.leaves.get(cause.label)
+def _list_places(cause: Hypothesis, plan: PlanContext) -> tuple[str, ...]:
+    leaf = plan.taxonomy.leaves.get(cause.label)
     if cause.devices or cause.hosts:
         return cause.devices or cause.hosts
     if leaf is not None and leaf.scope == "cluster":
-        rows = (yard.inventory.hosts.get(cited.host) for cited in cause.evidence)
+        rows = (plan.inventory.hosts.get(cited.host) for cited in cause.evidence)
         return tuple(dict.fromkeys(f"group:{row.group}" for row in rows if row and row.group))
-    return (f"job:{yard.job}",) if yard.job else ()
+    return (f"job:{plan.job}",) if plan.job else ()

@@ -39,7 +39,7 @@ class DrainedNode:
         return f"drained by RackMedic{since}{approved}{cause}; {self.why}{doubt}"
 
 
-def list_drained_nodes(ladders: Sequence[Remediation]) -> list[DrainedNode]:
+def list_drained_nodes(remediations: Sequence[Remediation]) -> list[DrainedNode]:
     return [
         DrainedNode(
             row.id,
@@ -48,48 +48,48 @@ def list_drained_nodes(ladders: Sequence[Remediation]) -> list[DrainedNode]:
             row.drained_by,
             row.drained_at,
             _format_status(row),
-            get_return_blocker(row, ladders),
+            get_return_blocker(row, remediations),
             row.unasked,
         )
-        for row in ladders
+        for row in remediations
         if row.drained
     ]
 
 
-def render_drained_nodes(ladders: Sequence[Remediation], taxonomy: Taxonomy) -> list[str]:
+def render_drained_nodes(remediations: Sequence[Remediation], taxonomy: Taxonomy) -> list[str]:
     """Return drained nodes, then nodes locked by an unclear outcome, for a handover."""
-    said = [row.render_line(taxonomy.get_title(row.label)) for row in list_drained_nodes(ladders)]
-    said += [f"{row.target} is locked: {row.approval} ended in doubt" for row in ladders if row.outcome == "unknown"]
+    said = [row.render_line(taxonomy.get_title(row.label)) for row in list_drained_nodes(remediations)]
+    said += [f"{row.target} is locked: {row.approval} ended in doubt" for row in remediations if row.outcome == "unknown"]
     return list(dict.fromkeys(said))
 
 
-def _format_status(ladder: Remediation) -> str:
-    if ladder.is_open:
-        return "; ".join(filter(None, (ladder.says, f"next: {format_current_step(ladder)}")))
-    return ladder.says.removesuffix(format_still_drained(ladder)).rstrip("; ") or ladder.outcome
+def _format_status(remediation: Remediation) -> str:
+    if remediation.is_open:
+        return "; ".join(filter(None, (remediation.says, f"next: {format_current_step(remediation)}")))
+    return remediation.says.removesuffix(format_still_drained(remediation)).rstrip("; ") or remediation.outcome
 
 
-def list_returnable_nodes(ladders: Sequence[Remediation]) -> tuple[ReturnableNode, ...]:
+def list_returnable_nodes(remediations: Sequence[Remediation]) -> tuple[ReturnableNode, ...]:
     """Return drained nodes whose return may be requested; a fresh check decides whether it is proposed."""
-    return tuple(ReturnableNode(ladder=row.ladder, host=row.host) for row in list_drained_nodes(ladders) if not row.no_return)
+    return tuple(ReturnableNode(ladder=row.ladder, host=row.host) for row in list_drained_nodes(remediations) if not row.no_return)
 
 
-def get_return_blocker(ladder: Remediation, ladders: Sequence[Remediation]) -> str:
+def get_return_blocker(remediation: Remediation, remediations: Sequence[Remediation]) -> str:
     """Return why a return may not be requested, or "". `ladders`: all of the incident."""
-    if not ladder.drained:
-        return f"{ladder.target} is not held any more"
-    if ladder.is_open:
+    if not remediation.drained:
+        return f"{remediation.target} is not held any more"
+    if remediation.is_open:
         return (
-            f"the fix goes on by itself: {format_current_step(ladder)}"
-            if not is_returning(ladder)
+            f"the fix goes on by itself: {format_current_step(remediation)}"
+            if not is_returning(remediation)
             else "its return is under way in the thread"
         )
-    return next(filter(None, (_get_unmended_reason(row) for row in (ladder, *list_unresolved_on_host(ladder, ladders)))), "")
+    return next(filter(None, (_get_unmended_reason(row) for row in (remediation, *list_unresolved_on_host(remediation, remediations)))), "")
 
 
-def list_unresolved_on_host(ladder: Remediation, ladders: Sequence[Remediation]) -> list[Remediation]:
+def list_unresolved_on_host(remediation: Remediation, remediations: Sequence[Remediation]) -> list[Remediation]:
     """Return the host's other remediations not known to have succeeded."""
-    others = [row for row in ladders if row.target == ladder.target and row.id != ladder.id]
+    others = [row for row in remediations if row.target == remediation.target and row.id != remediation.id]
     return [
         row
         for row in others
@@ -97,54 +97,58 @@ def list_unresolved_on_host(ladder: Remediation, ladders: Sequence[Remediation])
     ]
 
 
-def will_return_node(ladder: Remediation) -> bool:
+def will_return_node(remediation: Remediation) -> bool:
     """Return whether the present plan ends with the return of a node that this remediation drains."""
-    plan = ladder.tried if ladder.current_step is None or ladder.current_step.part == "restore" else ladder.current_step.plan
-    drains = any(row.remedy == "drain_node" and row.plan == plan for row in ladder.rungs)
-    return any(row.part == "restore" for row in ladder.rungs) and (ladder.drained or (drains and not ladder.held_elsewhere))
+    plan = (
+        remediation.tried
+        if remediation.current_step is None or remediation.current_step.part == "restore"
+        else remediation.current_step.plan
+    )
+    drains = any(row.remedy == "drain_node" and row.plan == plan for row in remediation.rungs)
+    return any(row.part == "restore" for row in remediation.rungs) and (remediation.drained or (drains and not remediation.held_elsewhere))
 
 
-def is_returning(ladder: Remediation) -> bool:
+def is_returning(remediation: Remediation) -> bool:
     """Return whether the node is being returned, also by a closed incident."""
-    return ladder.is_open and ladder.current_step is not None and ladder.current_step.part == "restore"
+    return remediation.is_open and remediation.current_step is not None and remediation.current_step.part == "restore"
 
 
-def propose_return(incident: str, ladder: Remediation) -> Remediation:
+def propose_return(incident: str, remediation: Remediation) -> Remediation:
     """Propose the return once more, also where the plan had none."""
-    back = next((n for n, row in enumerate(ladder.rungs) if row.part == "restore"), len(ladder.rungs))
-    rungs = ladder.rungs if back < len(ladder.rungs) else (*ladder.rungs, build_return_step(ladder.target))
-    attempt = ladder.attempt + 1 if ladder.rung == back else 1
-    update = {"rungs": rungs, "rung": back, "attempt": attempt, "outcome": "", "waiting_for": "approval", "due": None, "says": ""}
-    asked = ladder.model_copy(update=update)
+    back = next((n for n, row in enumerate(remediation.rungs) if row.part == "restore"), len(remediation.rungs))
+    steps = remediation.rungs if back < len(remediation.rungs) else (*remediation.rungs, build_return_step(remediation.target))
+    attempt = remediation.attempt + 1 if remediation.rung == back else 1
+    update = {"rungs": steps, "rung": back, "attempt": attempt, "outcome": "", "waiting_for": "approval", "due": None, "says": ""}
+    asked = remediation.model_copy(update=update)
     return asked.model_copy(update={"approval": build_approval_id(incident, asked)})
 
 
-def _get_unmended_reason(ladder: Remediation) -> str:
+def _get_unmended_reason(remediation: Remediation) -> str:
     """Return what blocks a return regardless of new observations."""
-    if ladder.is_open:
-        return f"another fix on {ladder.target} goes on: {format_current_step(ladder)}"
-    if ladder.outcome == "unknown":
-        return ladder.says
-    if _is_remedy_unproven(ladder):
-        return f"a remedy was run and is not proved to have helped ({_format_status(ladder)}); whoever mends {ladder.target} returns it"
-    if ladder.fault is None and ladder.since is None:
+    if remediation.is_open:
+        return f"another fix on {remediation.target} goes on: {format_current_step(remediation)}"
+    if remediation.outcome == "unknown":
+        return remediation.says
+    if _is_remedy_unproven(remediation):
+        return f"a remedy was run and is not proved to have helped ({_format_status(remediation)}); whoever mends {remediation.target} returns it"
+    if remediation.fault is None and remediation.since is None:
         return "what was wrong is not noted, so I cannot look whether it is gone"
     return ""
 
 
-def _is_remedy_unproven(ladder: Remediation) -> bool:
+def _is_remedy_unproven(remediation: Remediation) -> bool:
     """Return whether a host-changing remedy was claimed and the last proof did not pass."""
-    rung = ladder.current_step
-    if ladder.since is None or rung is None or rung.part == "restore":
+    step = remediation.current_step
+    if remediation.since is None or step is None or step.part == "restore":
         return False
-    later = any(row.part == "fix" and row.plan == rung.plan for row in ladder.rungs[ladder.rung + 1 :])
-    return later or not ladder.proven or ladder.proven != ladder.approval
+    later = any(row.part == "fix" and row.plan == step.plan for row in remediation.rungs[remediation.rung + 1 :])
+    return later or not remediation.proven or remediation.proven != remediation.approval
 
 
-def _runs_check(ladder: Remediation) -> bool:
-    return any(rung.remedy == "run_check" for rung in ladder.rungs)
+def _runs_check(remediation: Remediation) -> bool:
+    return any(step.remedy == "run_check" for step in remediation.rungs)
 
 
-def has_drained_nodes(ladders: Sequence[Remediation]) -> bool:
+def has_drained_nodes(remediations: Sequence[Remediation]) -> bool:
     """Such an incident is never deleted, even when closed."""
-    return any(row.drained for row in ladders)
+    return any(row.drained for row in remediations)

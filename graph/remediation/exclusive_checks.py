@@ -12,43 +12,43 @@ from tools.checks.check import Check
 MAX_TEST_HOSTS = 16
 
 
-def build_check_remediations(now: Assessment, yard: PlanContext, known: Sequence[Remediation]) -> list[Remediation]:
+def build_check_remediations(assessment: Assessment, plan: PlanContext, remediations: Sequence[Remediation]) -> list[Remediation]:
     """Return the cheapest check of the likeliest cause that waits for busy hosts; none while one is open or was
     proposed.
     """
-    if any(row.is_open and row.current_step and row.current_step.remedy == "run_check" for row in known):
+    if any(row.is_open and row.current_step and row.current_step.remedy == "run_check" for row in remediations):
         return []
-    busy = {(fact.check, fact.host) for fact in yard.facts if fact.key == "check.skipped" and fact.value == "busy" and not fact.stale}
-    for row in now.rows:
+    busy = {(fact.check, fact.host) for fact in plan.facts if fact.key == "check.skipped" and fact.value == "busy" and not fact.stale}
+    for row in assessment.rows:
         if row.proven:
             continue
-        checks = [now.lens.checks[name] for name in row.leaf.confirms if name in now.lens.checks]
+        checks = [assessment.lens.checks[name] for name in row.leaf.confirms if name in assessment.lens.checks]
         for check in sorted(checks, key=lambda check: check.seconds):
-            hosts = sorted(host for host in list_hosts_to_test(row, check, now) if (check.id, host) in busy)[:MAX_TEST_HOSTS]
-            if hosts and not _was_proposed(check, hosts, known):
-                return [_build_check_remediation(row.label, check, hosts, yard, known)]
+            hosts = sorted(host for host in list_hosts_to_test(row, check, assessment) if (check.id, host) in busy)[:MAX_TEST_HOSTS]
+            if hosts and not _was_proposed(check, hosts, remediations):
+                return [_build_check_remediation(row.label, check, hosts, plan, remediations)]
     return []
 
 
 def build_requested_check(
-    check: Check, hosts: Sequence[str], now: Assessment, yard: PlanContext, known: Sequence[Remediation]
+    check: Check, hosts: Sequence[str], assessment: Assessment, plan: PlanContext, remediations: Sequence[Remediation]
 ) -> Remediation:
     """Return the requested check for the likeliest cause that it can confirm."""
-    able = [row for row in now.rows if check.id in row.leaf.confirms]
+    able = [row for row in assessment.rows if check.id in row.leaf.confirms]
     label = next((row.label for row in able if row.leaf.scope != "job"), able[0].label if able else "")
-    return _build_check_remediation(label, check, sorted(hosts), yard, known)
+    return _build_check_remediation(label, check, sorted(hosts), plan, remediations)
 
 
-def _was_proposed(check: Check, hosts: Sequence[str], known: Sequence[Remediation]) -> bool:
+def _was_proposed(check: Check, hosts: Sequence[str], remediations: Sequence[Remediation]) -> bool:
     target = ",".join(hosts)
-    return any(row.target == target and any(rung.args.get("check") == check.id for rung in row.rungs) for row in known)
+    return any(row.target == target and any(step.args.get("check") == check.id for step in row.rungs) for row in remediations)
 
 
 def _build_check_remediation(
-    label: str, check: Check, hosts: Sequence[str], yard: PlanContext, known: Sequence[Remediation]
+    label: str, check: Check, hosts: Sequence[str], plan: PlanContext, remediations: Sequence[Remediation]
 ) -> Remediation:
     target = ",".join(hosts)
-    name = hashlib.sha256(f"{yard.incident} {label} {target} {check.id} {len(known)}".encode()).hexdigest()[:8]
+    name = hashlib.sha256(f"{plan.incident} {label} {target} {check.id} {len(remediations)}".encode()).hexdigest()[:8]
     return enter_step(
-        Remediation(id=name, label=label, target=target, rungs=(RemediationStep(remedy="run_check", args={"check": check.id}),)), 0, yard
+        Remediation(id=name, label=label, target=target, rungs=(RemediationStep(remedy="run_check", args={"check": check.id}),)), 0, plan
     )

@@ -28,34 +28,35 @@ FAULT_INDEPENDENT_REMEDIES: Mapping[str, str] = {
 }
 
 
-def get_step_precondition(ladder: Remediation) -> FaultCondition | None:
+def get_step_precondition(remediation: Remediation) -> FaultCondition | None:
     """Return what must still be present for the present step; None for nothing."""
-    rung = ladder.current_step
-    if rung is None or ladder.fault is None or rung.remedy in FAULT_INDEPENDENT_REMEDIES or is_target_treated(ladder):
+    step = remediation.current_step
+    if step is None or remediation.fault is None or step.remedy in FAULT_INDEPENDENT_REMEDIES or is_target_treated(remediation):
         return None
-    own = tuple(name for name in rung.devices if name in ladder.fault.devices)
-    return replace(ladder.fault, devices=own) if own else ladder.fault
+    own = tuple(name for name in step.devices if name in remediation.fault.devices)
+    return replace(remediation.fault, devices=own) if own else remediation.fault
 
 
-def is_target_treated(ladder: Remediation) -> bool:
+def is_target_treated(remediation: Remediation) -> bool:
     """An earlier step changed the target: the proof decided to continue, and what shows no longer counts."""
-    rung = ladder.current_step
-    return rung is not None and any(
-        _has_taken_effect(row, ladder) and can_concern_devices(rung.devices, row.devices) for row in ladder.rungs[: ladder.rung]
+    step = remediation.current_step
+    return step is not None and any(
+        _has_taken_effect(row, remediation) and can_concern_devices(step.devices, row.devices)
+        for row in remediation.rungs[: remediation.rung]
     )
 
 
-def _has_taken_effect(rung: RemediationStep, ladder: Remediation) -> bool:
+def _has_taken_effect(step: RemediationStep, remediation: Remediation) -> bool:
     """A fix counts once claimed, a preparation with a later effect once passed."""
-    return (rung.part == "fix" and ladder.since is not None) or (rung.part == "prepare" and bool(REMEDIES[rung.remedy].then))
+    return (step.part == "fix" and remediation.since is not None) or (step.part == "prepare" and bool(REMEDIES[step.remedy].then))
 
 
-def build_fault_condition(ladder: Remediation, alone: Assessment, facts: Sequence[Fact]) -> FaultCondition:
+def build_fault_condition(remediation: Remediation, alone: Assessment, facts: Sequence[Fact]) -> FaultCondition:
     """Return what the cause rests on. `alone` assesses these `facts` of its host only."""
-    leaf = alone.lens.taxonomy.leaves[ladder.label]
-    rows = [row for row in alone.by_label.get(ladder.label, ()) if can_concern_devices(ladder.devices, row.subject.named_devices)]
+    leaf = alone.lens.taxonomy.leaves[remediation.label]
+    rows = [row for row in alone.by_label.get(remediation.label, ()) if can_concern_devices(remediation.devices, row.subject.named_devices)]
     matches = [
-        match for row in rows for match in row.deciding if match.fact.host == ladder.target and not is_tenant_writable(match.fact.key)
+        match for row in rows for match in row.deciding if match.fact.host == remediation.target and not is_tenant_writable(match.fact.key)
     ]
     passive = [match for match in matches if (check := alone.lens.checks.get(match.fact.check)) and not check.exclusive]
     states = [match for match in passive if not match.fact.key.startswith(EVENT_KEY_PREFIXES)]
@@ -66,11 +67,11 @@ def build_fault_condition(ladder: Remediation, alone: Assessment, facts: Sequenc
         "silence" if _is_unreachable_fault(alone, leaf) else "read" if states else "boot" if passive and boot else "proved"
     )
     return FaultCondition(
-        label=ladder.label,
-        host=ladder.target,
+        label=remediation.label,
+        host=remediation.target,
         says=decided[0].says if decided else leaf.title,
         keys=tuple(dict.fromkeys(fact.key for fact in telling)),
-        devices=ladder.devices,
+        devices=remediation.devices,
         checks=tuple(dict.fromkeys(fact.check for fact in telling)),
         boot_id="" if lasts == "read" else boot,  # a state is read again in any boot; the action records its host's boot id
         lasts=lasts,
@@ -82,9 +83,9 @@ def _is_unreachable_fault(alone: Assessment, leaf: Leaf) -> bool:
     return REACHABILITY_KEY in alone.lens.list_decisive_keys(leaf) and not alone.coverage.observed
 
 
-def is_contradicted(ladder: Remediation, alone: Assessment) -> bool:
+def is_contradicted(remediation: Remediation, alone: Assessment) -> bool:
     """Return whether present facts deny the cause; a failed observation never does."""
-    return ladder.fault is not None and judge_fault(ladder.fault, alone).answer == "gone"
+    return remediation.fault is not None and judge_fault(remediation.fault, alone).answer == "gone"
 
 
 def judge_fault(fault: FaultCondition, alone: Assessment) -> CausePresence:

@@ -15,94 +15,99 @@ from tools.remedies.remedy import fill_slots
 UNRESOLVED_OUTCOMES: frozenset[str] = frozenset({"ticket", "denied", "undecided", "unknown", "stopped"})
 
 
-def end_remediation(ladder: Remediation, outcome: RemediationOutcome, says: str) -> Remediation:
+def end_remediation(remediation: Remediation, outcome: RemediationOutcome, says: str) -> Remediation:
     """End it; the text names a node that stays drained."""
-    held = format_still_drained(ladder) if ladder.drained and outcome != "cured" else ""
+    held = format_still_drained(remediation) if remediation.drained and outcome != "cured" else ""
     said = "; ".join(filter(None, (says, held)))
-    return ladder.model_copy(update={"outcome": outcome, "waiting_for": "none", "due": None, "says": said})
+    return remediation.model_copy(update={"outcome": outcome, "waiting_for": "none", "due": None, "says": said})
 
 
-def format_still_drained(ladder: Remediation) -> str:
-    return f"{ladder.target} stays drained"
+def format_still_drained(remediation: Remediation) -> str:
+    return f"{remediation.target} stays drained"
 
 
-def release_finished_nodes(ladders: Sequence[Remediation], yard: PlanContext) -> list[Remediation]:
+def release_finished_nodes(remediations: Sequence[Remediation], plan: PlanContext) -> list[Remediation]:
     """Request the return of a node when all its remediations are done and succeeded."""
-    return [_request_return(row, ladders, yard) if _is_ready_to_return(row) else row for row in ladders]
+    return [_request_return(row, remediations, plan) if _is_ready_to_return(row) else row for row in remediations]
 
 
-def _is_ready_to_return(ladder: Remediation) -> bool:
-    return ladder.is_open and ladder.current_step is not None and ladder.current_step.part == "restore" and ladder.waiting_for == "none"
+def _is_ready_to_return(remediation: Remediation) -> bool:
+    return (
+        remediation.is_open
+        and remediation.current_step is not None
+        and remediation.current_step.part == "restore"
+        and remediation.waiting_for == "none"
+    )
 
 
-def _request_return(ladder: Remediation, ladders: Sequence[Remediation], yard: PlanContext) -> Remediation:
-    others = [row for row in ladders if row.target == ladder.target and row.id != ladder.id]
+def _request_return(remediation: Remediation, remediations: Sequence[Remediation], plan: PlanContext) -> Remediation:
+    others = [row for row in remediations if row.target == remediation.target and row.id != remediation.id]
     if any(row.is_open and row.waiting_for != "proof" for row in others):
-        return ladder
+        return remediation
     bad = next((row for row in others if row.outcome in UNRESOLVED_OUTCOMES), None)
     if bad is not None:
-        return end_remediation(ladder, "ticket", f"mended, but {yard.taxonomy.get_title(bad.label)} on the same host is not")
-    return request_approval(ladder, yard)
+        return end_remediation(remediation, "ticket", f"mended, but {plan.taxonomy.get_title(bad.label)} on the same host is not")
+    return request_approval(remediation, plan)
 
 
-def stop_remediations(ladders: Sequence[Remediation], why: str) -> list[Remediation]:
+def stop_remediations(remediations: Sequence[Remediation], why: str) -> list[Remediation]:
     """Stop open remediations, as a human took over. A running action continues; the reconciler withdraws proposed ones."""
-    return [end_remediation(row, "stopped", why) if row.is_open else row for row in ladders]
+    return [end_remediation(row, "stopped", why) if row.is_open else row for row in remediations]
 
 
-def withdraw_disbelieved(ladders: Sequence[Remediation], causes: Collection[tuple[str, str]]) -> list[Remediation]:
+def withdraw_disbelieved(remediations: Sequence[Remediation], causes: Collection[tuple[str, str]]) -> list[Remediation]:
     """Withdraw untouched ones whose cause (label, host) is no longer believed."""
 
     def idle(row: Remediation) -> bool:
         return row.is_open and not row.drained and row.since is None and (row.label, row.target) not in causes
 
-    return [end_remediation(row, "withdrawn", "the cause is no longer believed") if idle(row) else row for row in ladders]
+    return [end_remediation(row, "withdrawn", "the cause is no longer believed") if idle(row) else row for row in remediations]
 
 
-def withdraw_owned_elsewhere(ladders: Sequence[Remediation], elsewhere: Collection[tuple[str, str]]) -> list[Remediation]:
+def withdraw_owned_elsewhere(remediations: Sequence[Remediation], elsewhere: Collection[tuple[str, str]]) -> list[Remediation]:
     """Withdraw untouched ones whose cause (label, host) another incident owns."""
 
     def theirs(row: Remediation) -> bool:
         return row.is_open and not row.drained and row.since is None and (row.label, row.target) in elsewhere
 
-    return [end_remediation(row, "withdrawn", "it is worked on in another thread") if theirs(row) else row for row in ladders]
+    return [end_remediation(row, "withdrawn", "it is worked on in another thread") if theirs(row) else row for row in remediations]
 
 
-def end_outdated_remediations(ladders: Sequence[Remediation]) -> list[Remediation]:
+def end_outdated_remediations(remediations: Sequence[Remediation]) -> list[Remediation]:
     """For another graph version: plan untouched ones again, leave others to people."""
     why = "RackMedic was upgraded meanwhile"
-    begun = [row.is_open and (row.drained or row.since is not None) for row in ladders]
+    begun = [row.is_open and (row.drained or row.since is not None) for row in remediations]
     return [
         end_remediation(row, "stopped" if held else "withdrawn", why) if row.is_open else row
-        for row, held in zip(ladders, begun, strict=True)
+        for row, held in zip(remediations, begun, strict=True)
     ]
 
 
-def describe_remediation(ladder: Remediation, title: str) -> str:
+def describe_remediation(remediation: Remediation, title: str) -> str:
     """Return one line: cause, next step, what it waits for, and another holder of the node."""
-    return "; ".join(filter(None, (_format_status(ladder, title), ladder.held_elsewhere)))
+    return "; ".join(filter(None, (_format_status(remediation, title), remediation.held_elsewhere)))
 
 
-def _format_status(ladder: Remediation, title: str) -> str:
-    where = f"{title} on {ladder.target}"
-    if ladder.current_step and ladder.current_step.remedy == "run_check":
-        where = f"Test {ladder.current_step.args.get('check', '')} on {fold_host_names(ladder.target.split(','))}"
-    if ladder.outcome:
-        return f"{where}: {ladder.outcome}" + (f", {ladder.says}" if ladder.says else "")
-    if ladder.waiting_for == "proof":
-        return f"{where}: passes now, to be proved again" + (f" at {ladder.due:%H:%M} UTC" if ladder.due else "")
-    says = f"; {ladder.says}" if ladder.says else ""
-    return f"{where}: {format_current_step(ladder)} ({_format_wait_reason(ladder)}{says})"
+def _format_status(remediation: Remediation, title: str) -> str:
+    where = f"{title} on {remediation.target}"
+    if remediation.current_step and remediation.current_step.remedy == "run_check":
+        where = f"Test {remediation.current_step.args.get('check', '')} on {fold_host_names(remediation.target.split(','))}"
+    if remediation.outcome:
+        return f"{where}: {remediation.outcome}" + (f", {remediation.says}" if remediation.says else "")
+    if remediation.waiting_for == "proof":
+        return f"{where}: passes now, to be proved again" + (f" at {remediation.due:%H:%M} UTC" if remediation.due else "")
+    says = f"; {remediation.says}" if remediation.says else ""
+    return f"{where}: {format_current_step(remediation)} ({_format_wait_reason(remediation)}{says})"
 
 
-def format_current_step(ladder: Remediation) -> str:
-    rung = ladder.current_step
-    return fill_slots(REMEDIES[rung.remedy].does, {"approval": ladder.approval, **rung.args}) if rung else "nothing left to do"
+def format_current_step(remediation: Remediation) -> str:
+    step = remediation.current_step
+    return fill_slots(REMEDIES[step.remedy].does, {"approval": remediation.approval, **step.args}) if step else "nothing left to do"
 
 
-def _format_wait_reason(ladder: Remediation) -> str:
+def _format_wait_reason(remediation: Remediation) -> str:
     return {
-        "approval": "waits for its turn, nobody is asked yet" if ladder.late else "waiting for a decision",
-        "idle": f"waiting until {ladder.target} is drained and without jobs",
-        "node_back": f"waiting for {ladder.target}",
-    }.get(ladder.waiting_for, "waiting for the other fixes on this host")
+        "approval": "waits for its turn, nobody is asked yet" if remediation.late else "waiting for a decision",
+        "idle": f"waiting until {remediation.target} is drained and without jobs",
+        "node_back": f"waiting for {remediation.target}",
+    }.get(remediation.waiting_for, "waiting for the other fixes on this host")

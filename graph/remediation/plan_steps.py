@@ -105,19 +105,19 @@ class StepUnavailable(Exception):
     """This step cannot be offered. The text is a sentence for people."""
 
 
-def build_remediation_steps(step: PlanStep, ground: StepContext, plan: int) -> list[RemediationStep]:
+def build_remediation_steps(step: PlanStep, context: StepContext, plan: int) -> list[RemediationStep]:
     """Return a remedy's steps, one per device. Raises StepUnavailable with what people should do instead."""
     remedy = REMEDIES[step.name]
     try:
-        via = find_execution_host(remedy, ground.host, ground.hosts)
+        via = find_execution_host(remedy, context.host, context.hosts)
     except NoController as why:
-        lacks = str(why) if ground.host.controller else "its group has no Slurm controller in the inventory"
-        raise StepUnavailable(f"{_format_remedy_verb(remedy.id)} {ground.host.name} by hand: {lacks}") from why
-    filled = ARGUMENT_BUILDERS[remedy.id](replace(ground, detail=step.detail))
+        lacks = str(why) if context.host.controller else "its group has no Slurm controller in the inventory"
+        raise StepUnavailable(f"{_format_remedy_verb(remedy.id)} {context.host.name} by hand: {lacks}") from why
+    filled = ARGUMENT_BUILDERS[remedy.id](replace(context, detail=step.detail))
     if not via.kit:
-        words = get_scheduler_variant(remedy, ground.host.scheduler).command
+        words = get_scheduler_variant(remedy, context.host.scheduler).command
         commands = "; ".join(
-            f"`{' '.join(fill_slots(word, _build_command_slots(args, ground.host)) for word in words)}`" for args, _ in filled
+            f"`{' '.join(fill_slots(word, _build_command_slots(args, context.host)) for word in words)}`" for args, _ in filled
         )
         raise StepUnavailable(f"run {commands} on {via.name} by hand: it has no node kit")
     part = PARTS_BY_REMEDY.get(remedy.id, "prepare" if remedy.then else "fix")
@@ -135,93 +135,93 @@ PARTS_BY_REMEDY: Mapping[str, StepPart] = {
 StepArguments = list[tuple[dict[str, str], tuple[str, ...]]]
 
 
-def _build_node_arguments(ground: StepContext) -> StepArguments:
-    return [({"node": ground.host.name}, ())]
+def _build_node_arguments(context: StepContext) -> StepArguments:
+    return [({"node": context.host.name}, ())]
 
 
-def _build_no_arguments(ground: StepContext) -> StepArguments:
+def _build_no_arguments(context: StepContext) -> StepArguments:
     return [({}, ())]
 
 
-def _build_bdf_arguments(ground: StepContext) -> StepArguments:
-    if not ground.devices:
-        raise StepUnavailable(f"find out which GPU of {ground.host.name} it is: no check could tell")
-    return [({"bdf": _find_pci_address(ground, device)}, (f"{ground.host.name}/{device}",)) for device in ground.devices]
+def _build_bdf_arguments(context: StepContext) -> StepArguments:
+    if not context.devices:
+        raise StepUnavailable(f"find out which GPU of {context.host.name} it is: no check could tell")
+    return [({"bdf": _find_pci_address(context, device)}, (f"{context.host.name}/{device}",)) for device in context.devices]
 
 
-def _find_pci_address(ground: StepContext, device: str) -> str:
+def _find_pci_address(context: StepContext, device: str) -> str:
     """Raise StepUnavailable if the host reports none, or conflicting ones."""
     if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, device):
         return device
-    own = [fact for fact in ground.facts if fact.device == device and fact.status is Status.OK]
+    own = [fact for fact in context.facts if fact.device == device and fact.status is Status.OK]
     said = {str(fact.value).lower() for fact in own if fact.key == "gpu.bdf"}
     said = said or {str(fact.attrs["bdf"]).lower() for fact in own if fact.key.startswith(("kernel.", "pcie.")) and fact.attrs.get("bdf")}
     known = {address for address in said if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, address)}
     if len(known) != 1:
         raise StepUnavailable(
-            f"find the PCI address of {ground.host.name}/{device}: " + ("no check told it" if not known else "the checks disagree")
+            f"find the PCI address of {context.host.name}/{device}: " + ("no check told it" if not known else "the checks disagree")
         )
     return known.pop()
 
 
-def _build_power_limit_arguments(ground: StepContext) -> StepArguments:
-    told = {fact.value for fact in ground.facts if fact.key == "gpu.power.default" and isinstance(fact.value, int | float)}
+def _build_power_limit_arguments(context: StepContext) -> StepArguments:
+    told = {fact.value for fact in context.facts if fact.key == "gpu.power.default" and isinstance(fact.value, int | float)}
     if len(told) != 1:
         why = "nvidia-smi does not tell it" if not told else "its GPUs have different ones"
-        raise StepUnavailable(f"set the default power limit of {ground.host.name} by hand: {why}")
-    return [({"watts": f"{told.pop():g}"}, ground.cause.devices)]
+        raise StepUnavailable(f"set the default power limit of {context.host.name} by hand: {why}")
+    return [({"watts": f"{told.pop():g}"}, context.cause.devices)]
 
 
-def _build_process_arguments(ground: StepContext) -> StepArguments:
+def _build_process_arguments(context: StepContext) -> StepArguments:
     """Return orphans on the accused GPUs that a signal reaches: no zombies, none unknown to the kernel."""
     rows = {
         int(fact.attrs["pid"]): fact
-        for fact in ground.facts
+        for fact in context.facts
         if fact.key == "proc.orphan"
         and fact.status is Status.OK
         and "pid" in fact.attrs
-        and (not ground.devices or fact.device in ground.devices)
+        and (not context.devices or fact.device in context.devices)
     }
     living = {pid: fact for pid, fact in rows.items() if not str(fact.attrs.get("why", "")).startswith(("a zombie", "the process is gone"))}
     if not living:
         raise StepUnavailable(
-            f"free the GPU memory of {ground.host.name} by hand: "
+            f"free the GPU memory of {context.host.name} by hand: "
             + ("no signal reaches what holds it" if rows else "its holder is not known")
         )
     return [
-        ({"pid": str(pid), "ticks": "0", "signal": "TERM"}, (f"{ground.host.name}/{fact.device}",) if fact.device else ())
+        ({"pid": str(pid), "ticks": "0", "signal": "TERM"}, (f"{context.host.name}/{fact.device}",) if fact.device else ())
         for pid, fact in sorted(living.items())
     ]
 
 
-def _build_job_arguments(ground: StepContext) -> StepArguments:
+def _build_job_arguments(context: StepContext) -> StepArguments:
     """Return the job shown on the host's GPUs, else the scheduler's; of several only the one that people named."""
-    shown = {str(fact.attrs["job"]) for fact in ground.facts if fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
-    queued = {job for fact in ground.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
+    shown = {str(fact.attrs["job"]) for fact in context.facts if fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
+    queued = {job for fact in context.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
     jobs = {job for job in shown if re.fullmatch(ARGUMENT_KINDS["job"].pattern, job)} or queued
-    if ground.job in jobs:
-        return [({"job": ground.job}, ())]
+    if context.job in jobs:
+        return [({"job": context.job}, ())]
     if len(jobs) != 1:
-        raise StepUnavailable(f"find out which job holds {ground.host.name}")
+        raise StepUnavailable(f"find out which job holds {context.host.name}")
     return [({"job": jobs.pop()}, ())]
 
 
-def _build_service_arguments(ground: StepContext) -> StepArguments:
-    return [({"service": ground.detail}, ())]
+def _build_service_arguments(context: StepContext) -> StepArguments:
+    return [({"service": context.detail}, ())]
 
 
-def _build_cleanup_arguments(ground: StepContext) -> StepArguments:
+def _build_cleanup_arguments(context: StepContext) -> StepArguments:
     return [({"hours": OLD_FILE_HOURS}, ())]
 
 
-def _build_container_arguments(ground: StepContext) -> StepArguments:
+def _build_container_arguments(context: StepContext) -> StepArguments:
     """Return containers where NVML fails as after a daemon-reload; the kit checks again before it acts."""
-    lost = [fact for fact in ground.facts if (fact.key, fact.value, fact.status) == ("container.nvml", "unknown_error", Status.OK)]
+    lost = [fact for fact in context.facts if (fact.key, fact.value, fact.status) == ("container.nvml", "unknown_error", Status.OK)]
     ids = {str(fact.attrs.get("id", "")): fact.device for fact in lost}
     whole = {name: device for name, device in sorted(ids.items()) if re.fullmatch(ARGUMENT_KINDS["container"].pattern, name)}
     if not whole:
-        raise StepUnavailable(f"restart the container on {ground.host.name} by hand: no check saw which one lost its GPUs")
-    return [({"container": name}, (f"{ground.host.name}/{device}",)) for name, device in whole.items()]
+        raise StepUnavailable(f"restart the container on {context.host.name} by hand: no check saw which one lost its GPUs")
+    return [({"container": name}, (f"{context.host.name}/{device}",)) for name, device in whole.items()]
 
 
 ARGUMENT_BUILDERS: Mapping[str, Callable[[StepContext], StepArguments]] = {

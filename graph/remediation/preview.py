@@ -13,54 +13,56 @@ from tools.remedies import REMEDIES
 from tools.remedies.remedy import BadArgument
 
 
-def list_planned_actions(ladders: Iterable[Remediation], yard: PlanContext) -> list[PlannedAction]:
+def list_planned_actions(remediations: Iterable[Remediation], plan: PlanContext) -> list[PlannedAction]:
     """Return present and later steps of each open remediation's present plan, without returns."""
-    return [row for ladder in ladders if ladder.is_open for row in _list_for_remediation(ladder, yard)]
+    return [row for remediation in remediations if remediation.is_open for row in _list_for_remediation(remediation, plan)]
 
 
-def _list_for_remediation(ladder: Remediation, yard: PlanContext) -> list[PlannedAction]:
-    present = ladder.current_step
-    if present is None or present.part == "restore" or ladder.waiting_for == "proof":
+def _list_for_remediation(remediation: Remediation, plan: PlanContext) -> list[PlannedAction]:
+    present = remediation.current_step
+    if present is None or present.part == "restore" or remediation.waiting_for == "proof":
         return []
-    ahead = [n for n, rung in enumerate(ladder.rungs) if n >= ladder.rung and rung.part != "restore" and rung.plan == present.plan]
-    rows = [(n, build_planned_action(ladder.model_copy(update={"rung": n}), yard)) for n in sorted({ladder.rung, *ahead})]
-    return [_to_planned_action(ladder, n, action) for n, action in rows if action is not None]
+    ahead = [
+        n for n, step in enumerate(remediation.rungs) if n >= remediation.rung and step.part != "restore" and step.plan == present.plan
+    ]
+    rows = [(n, build_planned_action(remediation.model_copy(update={"rung": n}), plan)) for n in sorted({remediation.rung, *ahead})]
+    return [_to_planned_action(remediation, n, action) for n, action in rows if action is not None]
 
 
-def build_planned_action(ladder: Remediation, yard: PlanContext) -> Action | None:
+def build_planned_action(remediation: Remediation, plan: PlanContext) -> Action | None:
     """Return the present step's action, with the boot id last seen; None if it cannot be built."""
-    rung, target = ladder.current_step, yard.inventory.hosts.get(ladder.target)
-    if rung is None:
+    step, target = remediation.current_step, plan.inventory.hosts.get(remediation.target)
+    if step is None:
         return None
-    wanted = ActionRequest(rung.remedy, rung.args, yard.incident, ladder.label, rung.devices, fault=get_step_precondition(ladder))
-    if rung.remedy == "run_check":
-        return build_check_action(wanted, ladder.target.split(","), policy="", catalogue=compute_catalogue_hash())
+    wanted = ActionRequest(step.remedy, step.args, plan.incident, remediation.label, step.devices, fault=get_step_precondition(remediation))
+    if step.remedy == "run_check":
+        return build_check_action(wanted, remediation.target.split(","), policy="", catalogue=compute_catalogue_hash())
     if target is None:
         return None
     try:
-        via = find_execution_host(REMEDIES[rung.remedy], target, yard.inventory.hosts)
+        via = find_execution_host(REMEDIES[step.remedy], target, plan.inventory.hosts)
         return build_action(
             wanted,
             target,
             via,
-            _build_host_seen(via, yard),
+            _build_host_seen(via, plan),
             policy="",
             catalogue=compute_catalogue_hash(),
-            approval=build_approval_id(yard.incident, ladder),
+            approval=build_approval_id(plan.incident, remediation),
         )
     except BadArgument:
         return None
 
 
-def _build_host_seen(via: Host, yard: PlanContext) -> HostIdentity:
-    boots = [str(fact.value) for fact in yard.get_host_facts(via.name) if fact.key == "host.boot_id" and fact.value]
+def _build_host_seen(via: Host, plan: PlanContext) -> HostIdentity:
+    boots = [str(fact.value) for fact in plan.get_host_facts(via.name) if fact.key == "host.boot_id" and fact.value]
     return HostIdentity(boots[-1] if boots else "")
 
 
-def _to_planned_action(ladder: Remediation, rung: int, action: Action) -> PlannedAction:
+def _to_planned_action(remediation: Remediation, step: int, action: Action) -> PlannedAction:
     return PlannedAction(
-        label=ladder.label,
-        rung=rung,
+        label=remediation.label,
+        rung=step,
         remedy=action.remedy,
         target=action.target,
         via=action.via,

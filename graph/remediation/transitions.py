@@ -59,245 +59,265 @@ class RemediationEvent:
 TransitionFunction = Callable[[Remediation, RemediationEvent, PlanContext], Remediation]
 
 
-def advance(ladders: Sequence[Remediation], news: RemediationEvent, yard: PlanContext) -> list[Remediation]:
+def advance(remediations: Sequence[Remediation], event: RemediationEvent, plan: PlanContext) -> list[Remediation]:
     """Return the incident's remediations after an event; one for no present step changes nothing."""
-    found = [apply_event(row, news, yard) if _concerns_remediation(row, news) else row for row in ladders]
-    for row in [row for row in found if row.outcome == "recurred" and _concerns_remediation(row, news)]:
-        again = _build_from_next_plan(row, found, yard)
+    found = [apply_event(row, event, plan) if _concerns_remediation(row, event) else row for row in remediations]
+    for row in [row for row in found if row.outcome == "recurred" and _concerns_remediation(row, event)]:
+        again = _build_from_next_plan(row, found, plan)
         found = [*found, again] if again else [end_remediation(row, "ticket", row.says) if other is row else other for other in found]
-    return release_finished_nodes(found, yard)
+    return release_finished_nodes(found, plan)
 
 
-def _concerns_remediation(ladder: Remediation, news: RemediationEvent) -> bool:
-    if news.ladder:
-        return ladder.id == news.ladder
-    return bool(news.approval) and ladder.approval == news.approval
+def _concerns_remediation(remediation: Remediation, event: RemediationEvent) -> bool:
+    if event.ladder:
+        return remediation.id == event.ladder
+    return bool(event.approval) and remediation.approval == event.approval
 
 
-def apply_event(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    if news.kind in DRAINED_NODE_TRANSITIONS:
-        return DRAINED_NODE_TRANSITIONS[news.kind](ladder, news, yard) if ladder.drained else ladder
-    rule = TRANSITIONS.get(news.kind)
-    if rule is None or ladder.current_step is None or _is_irrelevant(ladder, news):
-        return ladder
-    if news.since and ladder.current_step.part == "fix":
-        ladder = ladder.model_copy(update={"since": news.since})
-    if ladder.outcome and not _reopens_remediation(ladder, news):
-        return _apply_after_end(ladder, news)
-    if rule.waiting not in (None, ladder.waiting_for):
-        return ladder
-    return rule.move(ladder.model_copy(update={"outcome": ""}), news, yard)
+def apply_event(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    if event.kind in DRAINED_NODE_TRANSITIONS:
+        return DRAINED_NODE_TRANSITIONS[event.kind](remediation, event, plan) if remediation.drained else remediation
+    rule = TRANSITIONS.get(event.kind)
+    if rule is None or remediation.current_step is None or _is_irrelevant(remediation, event):
+        return remediation
+    if event.since and remediation.current_step.part == "fix":
+        remediation = remediation.model_copy(update={"since": event.since})
+    if remediation.outcome and not _reopens_remediation(remediation, event):
+        return _apply_after_end(remediation, event)
+    if rule.waiting not in (None, remediation.waiting_for):
+        return remediation
+    return rule.move(remediation.model_copy(update={"outcome": ""}), event, plan)
 
 
-def _is_irrelevant(ladder: Remediation, news: RemediationEvent) -> bool:
+def _is_irrelevant(remediation: Remediation, event: RemediationEvent) -> bool:
     """Ignore a result while nothing is proposed, and `Ask again` on an old card, which would skip a wait."""
-    if news.kind == RETURN_EVENT:
-        return ladder.is_open or not ladder.drained
-    if news.kind == "again":
-        return not ladder.outcome and not (news.approval and news.approval == ladder.approval)
-    return news.kind in ACTION_RESULT_KINDS and not ladder.approval
+    if event.kind == RETURN_EVENT:
+        return remediation.is_open or not remediation.drained
+    if event.kind == "again":
+        return not remediation.outcome and not (event.approval and event.approval == remediation.approval)
+    return event.kind in ACTION_RESULT_KINDS and not remediation.approval
 
 
-def _reopens_remediation(ladder: Remediation, news: RemediationEvent) -> bool:
-    if news.kind == RETURN_EVENT:
+def _reopens_remediation(remediation: Remediation, event: RemediationEvent) -> bool:
+    if event.kind == RETURN_EVENT:
         return True
-    if news.kind == "again":
-        return ladder.outcome in ("undecided", "denied", "stopped", "withdrawn")
-    return ladder.outcome == "unknown" and news.kind in ("done", "failed")
+    if event.kind == "again":
+        return remediation.outcome in ("undecided", "denied", "stopped", "withdrawn")
+    return remediation.outcome == "unknown" and event.kind in ("done", "failed")
 
 
-def _apply_after_end(ladder: Remediation, news: RemediationEvent) -> Remediation:
+def _apply_after_end(remediation: Remediation, event: RemediationEvent) -> Remediation:
     """Record only what a late action drained, returned or proved."""
-    remedy = ladder.current_step.remedy if ladder.current_step and news.kind == "done" else ""
+    remedy = remediation.current_step.remedy if remediation.current_step and event.kind == "done" else ""
     if remedy == "drain_node":
-        return _mark_drained(ladder, news)
+        return _mark_drained(remediation, event)
     if remedy == "resume_node":
-        return _mark_returned(ladder)
-    proved = bool(remedy) and ladder.current_step is not None and ladder.current_step.part == "fix" and news.outcome in PASSED_OUTCOMES
-    return ladder.model_copy(update={"proven": ladder.approval}) if proved else ladder
+        return _mark_returned(remediation)
+    proved = (
+        bool(remedy)
+        and remediation.current_step is not None
+        and remediation.current_step.part == "fix"
+        and event.outcome in PASSED_OUTCOMES
+    )
+    return remediation.model_copy(update={"proven": remediation.approval}) if proved else remediation
 
 
-def _mark_drained(ladder: Remediation, news: RemediationEvent) -> Remediation:
-    return ladder.model_copy(update={"drained": True, "drained_at": news.since, "drained_by": news.by[:MAX_NAME_CHARS]})
+def _mark_drained(remediation: Remediation, event: RemediationEvent) -> Remediation:
+    return remediation.model_copy(update={"drained": True, "drained_at": event.since, "drained_by": event.by[:MAX_NAME_CHARS]})
 
 
-def _mark_returned(ladder: Remediation) -> Remediation:
-    return ladder.model_copy(update={"drained": False, "drained_at": None, "drained_by": "", "unasked": None})
+def _mark_returned(remediation: Remediation) -> Remediation:
+    return remediation.model_copy(update={"drained": False, "drained_at": None, "drained_by": "", "unasked": None})
 
 
-def _handle_done(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    rung = get_current_step(ladder)
-    if rung.part == "prepare":
-        if news.outcome == "worse":
-            return end_remediation(ladder, "ticket", news.says)
-        return enter_next_step(_mark_drained(ladder, news) if rung.remedy == "drain_node" else ladder, yard)
-    if rung.remedy == "run_check":
-        return end_remediation(ladder, "looked", news.says or "the check has answered")
-    if rung.part == "restore":
+def _handle_done(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    step = get_current_step(remediation)
+    if step.part == "prepare":
+        if event.outcome == "worse":
+            return end_remediation(remediation, "ticket", event.says)
+        return enter_next_step(_mark_drained(remediation, event) if step.remedy == "drain_node" else remediation, plan)
+    if step.remedy == "run_check":
+        return end_remediation(remediation, "looked", event.says or "the check has answered")
+    if step.part == "restore":
         return (
-            _finish_return(ladder, yard)
-            if news.outcome in PASSED_OUTCOMES
-            else end_remediation(ladder, "ticket", news.says or STILL_OUT_OF_SERVICE)
+            _finish_return(remediation, plan)
+            if event.outcome in PASSED_OUTCOMES
+            else end_remediation(remediation, "ticket", event.says or STILL_OUT_OF_SERVICE)
         )
-    if news.outcome not in PASSED_OUTCOMES:
-        return escalate_remediation(ladder, news.says or f"after it: {news.outcome or 'no proof'}", yard)
-    return enter_next_step(ladder.model_copy(update={"proven": ladder.approval, "tried": rung.plan}), yard)
+    if event.outcome not in PASSED_OUTCOMES:
+        return escalate_remediation(remediation, event.says or f"after it: {event.outcome or 'no proof'}", plan)
+    return enter_next_step(remediation.model_copy(update={"proven": remediation.approval, "tried": step.plan}), plan)
 
 
-def _finish_return(ladder: Remediation, yard: PlanContext) -> Remediation:
+def _finish_return(remediation: Remediation, plan: PlanContext) -> Remediation:
     """Schedule the second proof; without a remedy of RackMedic's own there is nothing to prove."""
-    if ladder.proven:
-        return schedule_recheck(_mark_returned(ladder), yard)
+    if remediation.proven:
+        return schedule_recheck(_mark_returned(remediation), plan)
     return end_remediation(
-        _mark_returned(ladder), "withdrawn", f"the fault was gone without a remedy of ours; {ladder.target} is back in service"
+        _mark_returned(remediation), "withdrawn", f"the fault was gone without a remedy of ours; {remediation.target} is back in service"
     )
 
 
-def _handle_failed(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    if not news.ran:
-        return request_approval_again(ladder, news.says, yard)
-    if news.outcome in PASSED_OUTCOMES and get_current_step(ladder).part == "fix" and ladder.fault and ladder.fault.lasts == "read":
-        return _handle_done(
-            ladder, news, yard
-        )  # the host was checked again and is healthy: do nothing heavier, even though the command failed
-    why = news.says or "the command failed"
+def _handle_failed(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    if not event.ran:
+        return request_approval_again(remediation, event.says, plan)
     if (
-        get_current_step(ladder).remedy == "evict_pods"
+        event.outcome in PASSED_OUTCOMES
+        and get_current_step(remediation).part == "fix"
+        and remediation.fault
+        and remediation.fault.lasts == "read"
+    ):
+        return _handle_done(
+            remediation, event, plan
+        )  # the host was checked again and is healthy: do nothing heavier, even though the command failed
+    why = event.says or "the command failed"
+    if (
+        get_current_step(remediation).remedy == "evict_pods"
     ):  # pods that may not be evicted may still end: the node stays drained, and the remediation waits for that
-        return enter_next_step(ladder, yard).model_copy(update={"says": why})
-    return escalate_remediation(ladder, why, yard) if get_current_step(ladder).part == "fix" else end_remediation(ladder, "ticket", why)
+        return enter_next_step(remediation, plan).model_copy(update={"says": why})
+    return (
+        escalate_remediation(remediation, why, plan)
+        if get_current_step(remediation).part == "fix"
+        else end_remediation(remediation, "ticket", why)
+    )
 
 
-def _handle_superseded(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    if news.replaced_by:
-        return ladder.model_copy(update={"approval": news.replaced_by, "says": news.says})
-    if news.outcome == "covered":
-        return set_waiting(ladder, "node_back", yard, news.says)
-    if news.outcome == "host_key":
-        return end_remediation(ladder, "ticket", news.says)
-    if news.outcome == "fault_gone":
-        return _handle_needless(ladder, news, yard)
-    return request_approval_again(ladder, news.says, yard)
+def _handle_superseded(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    if event.replaced_by:
+        return remediation.model_copy(update={"approval": event.replaced_by, "says": event.says})
+    if event.outcome == "covered":
+        return set_waiting(remediation, "node_back", plan, event.says)
+    if event.outcome == "host_key":
+        return end_remediation(remediation, "ticket", event.says)
+    if event.outcome == "fault_gone":
+        return _handle_needless(remediation, event, plan)
+    return request_approval_again(remediation, event.says, plan)
 
 
-def _handle_expired(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
+def _handle_expired(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """Do not propose a return again: the node stays drained until a person requests it."""
-    if get_current_step(ladder).part == "restore":
-        return end_remediation(ladder, "undecided", news.says or "nobody decided in time")
-    return request_approval_again(ladder, news.says, yard)
+    if get_current_step(remediation).part == "restore":
+        return end_remediation(remediation, "undecided", event.says or "nobody decided in time")
+    return request_approval_again(remediation, event.says, plan)
 
 
-def _handle_denied(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    return end_remediation(ladder, "denied", news.says or "an approver said no")
+def _handle_denied(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    return end_remediation(remediation, "denied", event.says or "an approver said no")
 
 
-def _handle_revoked(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    return end_remediation(ladder, "stopped", news.says or "it was revoked")
+def _handle_revoked(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    return end_remediation(remediation, "stopped", event.says or "it was revoked")
 
 
-def _handle_unknown(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    says = news.says or "the host cannot say what happened"
-    return end_remediation(ladder, "unknown", f"{says}; {ladder.target} stays locked until somebody looked and says what happened")
+def _handle_unknown(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    says = event.says or "the host cannot say what happened"
+    return end_remediation(
+        remediation, "unknown", f"{says}; {remediation.target} stays locked until somebody looked and says what happened"
+    )
 
 
-def _handle_idle(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    return enter_next_step(ladder, yard) if get_current_step(ladder).remedy in NODE_EMPTYING_REMEDIES else request_approval(ladder, yard)
+def _handle_idle(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    return (
+        enter_next_step(remediation, plan)
+        if get_current_step(remediation).remedy in NODE_EMPTYING_REMEDIES
+        else request_approval(remediation, plan)
+    )
 
 
-def _handle_busy(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    if get_current_step(ladder).remedy in NODE_EMPTYING_REMEDIES:
-        return request_approval(ladder, yard)
-    says = f"{ladder.target} is still not drained and without jobs"
-    return ladder.model_copy(update={"due": yard.now + yard.waits.idle, "says": says})
+def _handle_busy(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    if get_current_step(remediation).remedy in NODE_EMPTYING_REMEDIES:
+        return request_approval(remediation, plan)
+    says = f"{remediation.target} is still not drained and without jobs"
+    return remediation.model_copy(update={"due": plan.now + plan.waits.idle, "says": says})
 
 
-def _handle_held(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
+def _handle_held(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """Another party drained the node, so RackMedic does not return it."""
     return (
-        enter_next_step(ladder.model_copy(update={"held_elsewhere": news.says}), yard)
-        if get_current_step(ladder).remedy == "drain_node"
-        else ladder
+        enter_next_step(remediation.model_copy(update={"held_elsewhere": event.says}), plan)
+        if get_current_step(remediation).remedy == "drain_node"
+        else remediation
     )
 
 
-def _handle_given_back(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
+def _handle_given_back(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """Another party returned the node: RackMedic does not drain it again on its own."""
-    return end_remediation(_mark_returned(ladder), "withdrawn" if news.outcome == "gone" else "ticket", news.says)
+    return end_remediation(_mark_returned(remediation), "withdrawn" if event.outcome == "gone" else "ticket", event.says)
 
 
-def _handle_unreachable(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    return set_waiting(ladder, "node_back", yard, news.says)
+def _handle_unreachable(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    return set_waiting(remediation, "node_back", plan, event.says)
 
 
-def _handle_back(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
+def _handle_back(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """Propose again, unless the fault is gone."""
-    if news.outcome in PASSED_OUTCOMES and get_current_step(ladder).part == "fix":
-        return enter_next_step(ladder, yard)
-    return propose_again(ladder, news.says, yard)
+    if event.outcome in PASSED_OUTCOMES and get_current_step(remediation).part == "fix":
+        return enter_next_step(remediation, plan)
+    return propose_again(remediation, event.says, plan)
 
 
-def _handle_cannot(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
+def _handle_cannot(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     return (
-        escalate_remediation(ladder, news.says, yard)
-        if get_current_step(ladder).part == "fix"
-        else end_remediation(ladder, "ticket", news.says)
+        escalate_remediation(remediation, event.says, plan)
+        if get_current_step(remediation).part == "fix"
+        else end_remediation(remediation, "ticket", event.says)
     )
 
 
-def _handle_over(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
+def _handle_over(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """The job ended on its own, which was the aim of cancelling it."""
-    return enter_next_step(ladder, yard) if get_current_step(ladder).remedy in NODE_EMPTYING_REMEDIES else ladder
+    return enter_next_step(remediation, plan) if get_current_step(remediation).remedy in NODE_EMPTYING_REMEDIES else remediation
 
 
-def _handle_needless(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
+def _handle_needless(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """The fault is gone without a remedy; offer the return of its drained node."""
-    back = next((n for n, rung in enumerate(ladder.rungs) if rung.part == "restore"), None)
-    if ladder.drained and back is not None:
-        return enter_step(ladder, back, yard).model_copy(update={"says": news.says})
-    return end_remediation(ladder, "withdrawn", news.says)
+    back = next((n for n, step in enumerate(remediation.rungs) if step.part == "restore"), None)
+    if remediation.drained and back is not None:
+        return enter_step(remediation, back, plan).model_copy(update={"says": event.says})
+    return end_remediation(remediation, "withdrawn", event.says)
 
 
-def _handle_shows(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
+def _handle_shows(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """The fault is back while the return is proposed."""
-    return end_remediation(ladder, "ticket", news.says) if get_current_step(ladder).part == "restore" else ladder
+    return end_remediation(remediation, "ticket", event.says) if get_current_step(remediation).part == "restore" else remediation
 
 
-def _handle_joined(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
+def _handle_joined(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """Another incident proposed the same action; its result decides."""
-    return set_waiting(ladder.model_copy(update={"approval": news.replaced_by}), "node_back", yard, news.says)
+    return set_waiting(remediation.model_copy(update={"approval": event.replaced_by}), "node_back", plan, event.says)
 
 
-def _handle_not_idle(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
+def _handle_not_idle(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """Wait again under the same attempt."""
-    return ladder.model_copy(update={"waiting_for": "idle", "due": yard.now + yard.waits.idle, "approval": "", "says": news.says})
+    return remediation.model_copy(update={"waiting_for": "idle", "due": plan.now + plan.waits.idle, "approval": "", "says": event.says})
 
 
-def _handle_again(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    return request_approval(ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": ""}), yard)
+def _handle_again(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    return request_approval(remediation.model_copy(update={"attempt": remediation.attempt + 1, "says": ""}), plan)
 
 
-def _handle_return(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    return propose_return(yard.incident, ladder)
+def _handle_return(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    return propose_return(plan.incident, remediation)
 
 
-def _handle_in_service(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
+def _handle_in_service(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """Another party returned the node. A repair is still proved again; an open remediation notices by its conditions."""
-    if not ladder.is_open:
-        says = "; ".join(filter(None, (ladder.says.removesuffix(format_still_drained(ladder)).rstrip("; "), news.says)))
-        return _mark_returned(ladder).model_copy(update={"says": says})
-    if not is_returning(ladder):
-        return ladder
-    if ladder.proven:
-        return schedule_recheck(_mark_returned(ladder), yard).model_copy(update={"says": news.says})
-    return end_remediation(_mark_returned(ladder), "withdrawn", news.says)
+    if not remediation.is_open:
+        says = "; ".join(filter(None, (remediation.says.removesuffix(format_still_drained(remediation)).rstrip("; "), event.says)))
+        return _mark_returned(remediation).model_copy(update={"says": says})
+    if not is_returning(remediation):
+        return remediation
+    if remediation.proven:
+        return schedule_recheck(_mark_returned(remediation), plan).model_copy(update={"says": event.says})
+    return end_remediation(_mark_returned(remediation), "withdrawn", event.says)
 
 
-def _handle_scheduler_unobserved(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    return ladder.model_copy(update={"unasked": ladder.unasked or news.seen or yard.now})
+def _handle_scheduler_unobserved(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    return remediation.model_copy(update={"unasked": remediation.unasked or event.seen or plan.now})
 
 
-def _handle_scheduler_observed(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    return ladder.model_copy(update={"unasked": None})
+def _handle_scheduler_observed(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    return remediation.model_copy(update={"unasked": None})
 
 
 # Scheduler observations of a drained node, for open and ended remediations.
@@ -308,19 +328,19 @@ DRAINED_NODE_TRANSITIONS: Mapping[str, TransitionFunction] = {
 }
 
 
-def _handle_cured(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    over = end_remediation(ladder, "cured", "proved again, the fault did not come back")
-    return over.model_copy(update={"due": yard.now + yard.waits.quiet})
+def _handle_cured(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    over = end_remediation(remediation, "cured", "proved again, the fault did not come back")
+    return over.model_copy(update={"due": plan.now + plan.waits.quiet})
 
 
-def _handle_recurred(ladder: Remediation, news: RemediationEvent, yard: PlanContext) -> Remediation:
-    return end_remediation(ladder, "recurred", f"the fault came back: {news.says}" if news.says else "the fault came back")
+def _handle_recurred(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
+    return end_remediation(remediation, "recurred", f"the fault came back: {event.says}" if event.says else "the fault came back")
 
 
-def _build_from_next_plan(ladder: Remediation, ladders: Sequence[Remediation], yard: PlanContext) -> Remediation | None:
+def _build_from_next_plan(remediation: Remediation, remediations: Sequence[Remediation], plan: PlanContext) -> Remediation | None:
     """A relapse needs a new remediation, because the node is in service again."""
-    host = yard.inventory.hosts.get(ladder.target)
-    return build_remediation(ladder.label, host, ladder.devices, yard, ladders, plan=ladder.tried + 1) if host else None
+    host = plan.inventory.hosts.get(remediation.target)
+    return build_remediation(remediation.label, host, remediation.devices, plan, remediations, plan=remediation.tried + 1) if host else None
 
 
 class TransitionRule(NamedTuple):

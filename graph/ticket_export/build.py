@@ -77,12 +77,12 @@ class ExportPrivacy:
     private: Collection[str] = ()
 
 
-def build_ticket_document(rows: IncidentView, facts: Sequence[Fact], secrecy: ExportPrivacy, made: datetime) -> TicketDocument:
+def build_ticket_document(incident_view: IncidentView, facts: Sequence[Fact], secrecy: ExportPrivacy, made: datetime) -> TicketDocument:
     """Return the incident's document. `facts` are those of its latest checks."""
-    hosts = rows.brief.hosts or tuple(dict.fromkeys(fact.host for fact in facts if fact.host))
+    hosts = incident_view.brief.hosts or tuple(dict.fromkeys(fact.host for fact in facts if fact.host))
     names = {*find_workload_names(facts), *secrecy.private} - {*hosts, *GENERIC_PROGRAM_NAMES}
     away = Pseudonymizer(secrecy.salt, secrecy.public, hosts, names)
-    return _fit_to_size(_DocumentBuilder(rows, facts, away, hosts, frozenset(hosts)).build(made))
+    return _fit_to_size(_DocumentBuilder(incident_view, facts, away, hosts, frozenset(hosts)).build(made))
 
 
 def find_workload_names(facts: Iterable[Fact]) -> frozenset[str]:
@@ -229,13 +229,13 @@ class _DocumentBuilder:
         return ExportedLog(name=self.away.pseudonymize_text(log.name, 80), lines=log.lines, templates=tuple(told))
 
     def _iter_attempts(self) -> Iterator[ExportedAttempt]:
-        for ladder in self.rows.remediations:
-            if ladder.rungs:
-                done = ladder.rungs[min(ladder.rung, len(ladder.rungs) - 1)]
+        for remediation in self.rows.remediations:
+            if remediation.rungs:
+                done = remediation.rungs[min(remediation.rung, len(remediation.rungs) - 1)]
                 yield ExportedAttempt(
                     remedy=self.away.pseudonymize_name(done.remedy),
-                    target=self.away.pseudonymize_name(ladder.target, MAX_HOST_CHARS),
-                    outcome=ladder.outcome,
+                    target=self.away.pseudonymize_name(remediation.target, MAX_HOST_CHARS),
+                    outcome=remediation.outcome,
                 )
 
     def _list_signatures(self, logs: Sequence[LogDigest]) -> tuple[ExportedSignature, ...]:

@@ -54,39 +54,39 @@ class StepStatus:
     due: datetime | None = None
 
 
-def compute_step_statuses(guide: Guide, ground: GuideContext) -> tuple[StepStatus, ...]:
+def compute_step_statuses(guide: Guide, context: GuideContext) -> tuple[StepStatus, ...]:
     """Return every step's status. Steps marked `next` can run together."""
     found: dict[str, StepStatus] = {}
     for step in guide.steps:
-        found[step.id] = _compute_step_status(step, found, ground)
+        found[step.id] = _compute_step_status(step, found, context)
     return tuple(found.values())
 
 
-def _compute_step_status(step: GuideStep, before: dict[str, StepStatus], ground: GuideContext) -> StepStatus:
+def _compute_step_status(step: GuideStep, before: dict[str, StepStatus], context: GuideContext) -> StepStatus:
     open_ = [name for name in step.after if before[name].mark not in SETTLED_MARKS]
     if open_:
         return StepStatus(step, "later", f"after {', '.join(open_)}")
-    answers = [(condition, ground.is_condition_met(condition)) for condition in step.when]
+    answers = [(condition, context.is_condition_met(condition)) for condition in step.when]
     if no := next((condition for condition, holds in answers if holds is False), None):
         return StepStatus(step, "skipped", f"nothing shows {no}" if no.quantifier == "any" else f"there is {no}")
     if unknown := next((condition for condition, holds in answers if holds is None), None):
         return StepStatus(step, "unsure", f"could not tell whether there is {unknown}")
     if step.kind == "wait":
-        return _compute_wait_status(step, ground)
+        return _compute_wait_status(step, context)
     stands = (
         MarkReason("people")
         if step.kind == "ask"
-        else ground.get_look_status(step)
+        else context.get_look_status(step)
         if step.kind == "look"
-        else ground.get_remedy_status(step)
+        else context.get_remedy_status(step)
     )
     return StepStatus(step, stands.mark, stands.says)
 
 
-def _compute_wait_status(step: GuideStep, ground: GuideContext) -> StepStatus:
+def _compute_wait_status(step: GuideStep, context: GuideContext) -> StepStatus:
     """A wait starts at its turn; no process sleeps for it."""
-    due = (ground.get_wait_start(step) or ground.now) + step.wait
-    left = (due - ground.now).total_seconds()
+    due = (context.get_wait_start(step) or context.now) + step.wait
+    left = (due - context.now).total_seconds()
     if left > 0:
         return StepStatus(step, "waiting", f"{left:.0f} s left", due)
     return StepStatus(step, "done", f"waited {step.wait.total_seconds():.0f} s")

@@ -96,7 +96,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "whose job it is is not asked",
         "I27",
-        (Edit(_query_job_hosts, "ports.own_job is None or not (case.origin and case.origin.tenant)", "True"),),
+        (Edit(_query_job_hosts, "ports.own_job is None or not (context.origin and context.origin.tenant)", "True"),),
         i27_jobs,
     ),
     Mutant(
@@ -111,7 +111,9 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (Edit(LeakDetector._foreign_machines, "(host.name, host.address, host.alias)", "(host.name, host.address)"),),
         i27_words,
     ),
-    Mutant("a host within a range passes it", "I27", (Edit(LeakDetector._find_hosts, "machines.find_spans(said.text)", "()"),), i27_words),
+    Mutant(
+        "a host within a range passes it", "I27", (Edit(LeakDetector._find_hosts, "machines.find_spans(folded.text)", "()"),), i27_words
+    ),
     Mutant("an invisible letter hides a host from it", "I27", (Edit(_fold_char, "kind not in _INVISIBLE_CATEGORIES", "True"),), i27_words),
     Mutant(
         "whose workspace somebody is of is where the app is",
@@ -129,7 +131,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an organisation's id in place of a workspace's is ours",
         "I27",
-        (Edit(TenantHandlers._notify_operator, "arrival.user_team in ('', arrival.team)", "True"),),
+        (Edit(TenantHandlers._notify_operator, "message.user_team in ('', message.team)", "True"),),
         i27_people,
     ),
     Mutant(

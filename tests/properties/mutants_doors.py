@@ -50,8 +50,8 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
     Mutant("what could not be stored counts as heard", "I24", (Edit(ReplayGuard.guard_message, "await self._redis.delete(key)"),)),
     Mutant("two hear one message", "I24", (Edit(ReplayGuard.guard_message, "nx=True"),)),
     Mutant("what is not listed counts as over", "I25", (Edit(AlertTally.is_resolved, "not self.left", "True"),)),
-    Mutant("a fix that was put up does not keep an incident open", "I25", (Edit(_get_keep_open_reason, "case.remediations", "False"),)),
-    Mutant("people who speak to each other are nobody", "I25", (Edit(_get_keep_open_reason, "case.item.data.get('people')", "False"),)),
+    Mutant("a fix that was put up does not keep an incident open", "I25", (Edit(_get_keep_open_reason, "context.remediations", "False"),)),
+    Mutant("people who speak to each other are nobody", "I25", (Edit(_get_keep_open_reason, "context.item.data.get('people')", "False"),)),
     Mutant(
         "an older form sends what is shown now",
         "I26",

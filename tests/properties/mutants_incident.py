@@ -198,12 +198,12 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         "I18",
         (Edit(_weigh_clues, "min(odds, MAX_DIFFERENCE_LOG_ODDS) if _has_only_differences(matches) else odds", "odds"),),
     ),
-    Mutant("what did not help counts as mended", "I20", (Edit(_handle_done, "news.outcome not in PASSED_OUTCOMES", "False"),)),
+    Mutant("what did not help counts as mended", "I20", (Edit(_handle_done, "event.outcome not in PASSED_OUTCOMES", "False"),)),
     Mutant("a node returns beside a fix that failed", "I20", (Edit(_request_return, "UNRESOLVED_OUTCOMES", "()"),)),
     Mutant(
         "a command that failed is followed by the way back",
         "I20",
-        (Edit(_handle_failed, "escalate_remediation(ladder, why, yard)", "enter_next_step(ladder, yard)"),),
+        (Edit(_handle_failed, "escalate_remediation(remediation, why, plan)", "enter_next_step(remediation, plan)"),),
     ),
     Mutant(
         "each look at a ladder makes up another action",

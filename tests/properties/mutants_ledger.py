@@ -131,7 +131,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "I3",
         (
             Edit(scripts.VOTE, "if redis.call('HEXISTS', votes, voter) == 1 and becomes ~= 'denied' then return 'already' end"),
-            Edit(_compute_state_after_vote, "len(voters)", "len(seen.votes) + 1"),
+            Edit(_compute_state_after_vote, "len(voters)", "len(record.votes) + 1"),
         ),
     ),
     Mutant(
@@ -376,7 +376,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a reboot leaves the reset approved",
         "I21",
-        (Edit(Ledger.list_covered, "await self._is_covered(name, seen.terms.covers, ours)", "False"),),
+        (Edit(Ledger.list_covered, "await self._is_covered(name, record.terms.covers, ours)", "False"),),
     ),
     Mutant(
         "remedies run on a store that forgets",

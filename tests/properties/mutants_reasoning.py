@@ -75,7 +75,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
             Edit(
                 _build_diagnosis,
                 "root_causes=roots",
-                "root_causes=tuple((now.build_hypothesis('GPU.THERMAL.Hot').model_copy(update={'verdict': 'confirmed'}) for _ in '1'))",
+                "root_causes=tuple((assessment.build_hypothesis('GPU.THERMAL.Hot').model_copy(update={'verdict': 'confirmed'}) for _ in '1'))",
             ),
         ),
         when=BOTH,
@@ -88,7 +88,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
             Edit(_build_diagnosis, "root_causes=roots", "root_causes=()"),
             Edit(
                 _build_diagnosis,
-                "now.list_ruled_out(suspected=suspected)",
+                "assessment.list_ruled_out(suspected=suspected)",
                 "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]",
             ),
         ),
@@ -107,7 +107,9 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "flipped verdict",
         (
             Edit(_build_diagnosis, "root_causes=roots", "root_causes=()"),
-            Edit(_get_outcome, "'abstained' if case.turn.cut and now.finding != 'diagnosed' else now.finding", "'no_fault'"),
+            Edit(
+                _get_outcome, "'abstained' if context.turn.cut and assessment.finding != 'diagnosed' else assessment.finding", "'no_fault'"
+            ),
         ),
         when=BOTH,
         ends="confirmed_is_reported",
@@ -118,8 +120,8 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 list_wave_facts,
-                "[*wave.facts, *silent]",
-                '[replace(row, host={"n2": "n3", "n3": "n2"}.get(row.host, row.host)) for row in (*wave.facts, *silent)]',
+                "[*answers.facts, *silent]",
+                '[replace(row, host={"n2": "n3", "n3": "n2"}.get(row.host, row.host)) for row in (*answers.facts, *silent)]',
             ),
         ),
         when=BOTH,
@@ -131,8 +133,8 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 list_wave_facts,
-                "[*wave.facts, *silent]",
-                '[replace(row, host="n1" if row.host == "n2" else row.host) for row in wave.facts] + silent',
+                "[*answers.facts, *silent]",
+                '[replace(row, host="n1" if row.host == "n2" else row.host) for row in answers.facts] + silent',
             ),
         ),
         when=BOTH,
@@ -141,21 +143,21 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "the answers of one check are lost on the way",
         "lost message",
-        (Edit(list_wave_facts, "[*wave.facts, *silent]", "[row for row in (*wave.facts, *silent) if row.check != 'mem']"),),
+        (Edit(list_wave_facts, "[*answers.facts, *silent]", "[row for row in (*answers.facts, *silent) if row.check != 'mem']"),),
         when=BOTH,
         ends="nothing_is_lost",
     ),
     ReasoningMutant(
         "a host's answers never come",
         "lost message",
-        (Edit(list_wave_facts, "[*wave.facts, *silent]", "[row for row in (*wave.facts, *silent) if row.host != 'n2']"),),
+        (Edit(list_wave_facts, "[*answers.facts, *silent]", "[row for row in (*answers.facts, *silent) if row.host != 'n2']"),),
         when=HIDDEN,
         ends="nothing_is_lost",
     ),
     ReasoningMutant(
         "every answer comes twice",
         "repeated message",
-        (Edit(list_wave_facts, "[*wave.facts, *silent]", "[*wave.facts, *wave.facts, *silent]"),),
+        (Edit(list_wave_facts, "[*answers.facts, *silent]", "[*answers.facts, *answers.facts, *silent]"),),
         when=BOTH,
         ends="nothing: it says the truth",
     ),
@@ -209,7 +211,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "the model is asked at every step",
         "model oversteps",
-        (Edit(_read_findings, "FINDINGS_QUESTION in case.turn.asked_model", "False"),),
+        (Edit(_read_findings, "FINDINGS_QUESTION in context.turn.asked_model", "False"),),
         when=BLIND,
         ends="budget_is_kept",
     ),
@@ -245,8 +247,8 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 list_wave_facts,
-                "[*wave.facts, *silent]",
-                "[replace(row, line='never printed ' + row.line) for row in (*wave.facts, *silent)]",
+                "[*answers.facts, *silent]",
+                "[replace(row, line='never printed ' + row.line) for row in (*answers.facts, *silent)]",
             ),
         ),
         when=BOTH,

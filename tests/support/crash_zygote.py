@@ -60,10 +60,10 @@ class DoomedInbox(Inbox):
         timers: Mapping[str, datetime],
         *,
         keep: timedelta | None,
-        about: IncidentFingerprint = EMPTY_FINGERPRINT,
+        fingerprint: IncidentFingerprint = EMPTY_FINGERPRINT,
     ) -> None:
         await self.doom.at("finish:begin")
-        await super().finish_item(incident, token, item, lifecycle, timers, keep=keep, about=about)
+        await super().finish_item(incident, token, item, lifecycle, timers, keep=keep, fingerprint=fingerprint)
         await self.doom.at("finish:end")
 
 

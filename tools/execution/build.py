@@ -58,18 +58,18 @@ def find_execution_host(remedy: Remedy, target: Host, hosts: Mapping[str, Host])
 
 
 def build_action(
-    wanted: ActionRequest, target: Host, via: Host, seen: HostIdentity, *, policy: str, catalogue: str, approval: str = ""
+    request: ActionRequest, target: Host, via: Host, seen: HostIdentity, *, policy: str, catalogue: str, approval: str = ""
 ) -> Action:
     """Return the complete action. Raises BadArgument; KeyError for an unknown remedy is the caller's bug."""
-    row = REMEDIES[wanted.remedy]
+    row = REMEDIES[request.remedy]
     remedy = get_scheduler_variant(row, target.scheduler)
     approval = approval or new_approval_id()
-    args = check_args(remedy, dict(wanted.args) | _build_implied_args(remedy, wanted, target, approval))
+    args = check_args(remedy, dict(request.args) | _build_implied_args(remedy, request, target, approval))
     values = {"node": target.node_name, **args, "target": target.node_name}
-    conditions = tuple(fill_condition(row, values) for row in build_conditions(remedy, target, needs_drained=wanted.needs_drained))
+    conditions = tuple(fill_condition(row, values) for row in build_conditions(remedy, target, needs_drained=request.needs_drained))
     return Action(
         approval=approval,
-        incident=wanted.incident,
+        incident=request.incident,
         remedy=row.id,
         args=args,
         argv=(remedy.id, *args.values()),
@@ -78,41 +78,41 @@ def build_action(
         risk=remedy.risk,
         target=target.name,
         via=via.name,
-        devices=wanted.devices,
+        devices=request.devices,
         host_key=seen.host_key,
         boot_id=seen.boot_id,
         conditions=conditions,
         proof=remedy.proof,
-        proves=wanted.label,
+        proves=request.label,
         undo=remedy.undo,
         policy=policy,
         catalogue=catalogue,
-        requested_by=wanted.requested_by,
-        fault=wanted.fault,
+        requested_by=request.requested_by,
+        fault=request.fault,
     )
 
 
-def _build_implied_args(remedy: Remedy, wanted: ActionRequest, target: Host, approval: str) -> dict[str, str]:
+def _build_implied_args(remedy: Remedy, request: ActionRequest, target: Host, approval: str) -> dict[str, str]:
     """Refuse a `node` other than the target: the approver would approve another host."""
-    node = wanted.args.get("node", target.name)
+    node = request.args.get("node", target.name)
     if "node" in remedy.args and node not in (target.name, target.node_name):
         raise BadArgument(f"node={node[:80]!r}: must be the target, {target.name}")
     return {name: value for name, value in (("node", target.node_name), ("approval", approval)) if name in remedy.args}
 
 
-def build_check_action(wanted: ActionRequest, targets: Sequence[str], *, policy: str, catalogue: str) -> Action:
+def build_check_action(request: ActionRequest, targets: Sequence[str], *, policy: str, catalogue: str) -> Action:
     """Return the action for an exclusive check on several hosts.
 
     It runs through the fleet, without boot id and kit call.
     """
     remedy = REMEDIES["run_check"]
-    args = check_args(remedy, wanted.args)
+    args = check_args(remedy, request.args)
     if args["check"] not in CHECKS or not CHECKS[args["check"]].exclusive:
         raise BadArgument(f"check={args['check']!r}: must be an exclusive check, such as {_format_exclusive_checks()}")
     names = ",".join(sorted(targets))
     return Action(
         approval=new_approval_id(),
-        incident=wanted.incident,
+        incident=request.incident,
         remedy=remedy.id,
         args=args,
         argv=(remedy.id, *args.values()),
@@ -121,10 +121,10 @@ def build_check_action(wanted: ActionRequest, targets: Sequence[str], *, policy:
         risk=remedy.risk,
         target=names,
         via=names,
-        proves=wanted.label,
+        proves=request.label,
         policy=policy,
         catalogue=catalogue,
-        requested_by=wanted.requested_by,
+        requested_by=request.requested_by,
     )
 
 

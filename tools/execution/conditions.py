@@ -88,17 +88,17 @@ async def find_unmet_conditions(action: Action, transport: Transport, *, control
     return [one for one in seen if one.ok is not True]
 
 
-def _emulate_kit_function(name: str, words: Sequence[str], ran: CommandResult, complaint: str) -> str | None:
+def _emulate_kit_function(name: str, words: Sequence[str], result: CommandResult, complaint: str) -> str | None:
     """Return what the kit's function would print; None if unknown."""
     if name == "@proc_start":
-        return _parse_process_start(ran, complaint)
-    return _KIT_FUNCTION_PARSERS[name](words[0], ran.text) if ran.exit_status == 0 else None
+        return _parse_process_start(result, complaint)
+    return _KIT_FUNCTION_PARSERS[name](words[0], result.text) if result.exit_status == 0 else None
 
 
-def _parse_process_start(ran: CommandResult, complaint: str) -> str | None:
-    if ran.exit_status != 0:
+def _parse_process_start(result: CommandResult, complaint: str) -> str | None:
+    if result.exit_status != 0:
         return "gone" if "No such file" in complaint or "No such process" in complaint else None
-    fields = ran.text.rpartition(") ")[2].split()
+    fields = result.text.rpartition(") ")[2].split()
     return fields[19] if len(fields) > 19 else None
 
 

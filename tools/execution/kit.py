@@ -60,17 +60,17 @@ async def ask_kit(host: str, words: tuple[str, ...], transport: Transport, kit: 
     return parse_kit_answer(ran)
 
 
-def parse_kit_answer(ran: CommandResult) -> KitAnswer:
+def parse_kit_answer(result: CommandResult) -> KitAnswer:
     """Parse the kit's answer. A refusal by sudo or the shell is `absent`, anything malformed `unclear`."""
-    first, _, rest = ran.text.partition("\n")
+    first, _, rest = result.text.partition("\n")
     word, _, more = first.partition(" ")
-    whole = ran.exit_status is not None and not ran.timed_out
+    whole = result.exit_status is not None and not result.timed_out
     if whole and word == "done" and re.fullmatch(r"[0-9]{1,3}", more):
         return KitAnswer("done", int(more), rest)
     if whole and word != "done" and word in KNOWN_KIT_WORDS:
         return KitAnswer(cast(KitWord, word), output=rest, says=_explain_kit_reason(more))
-    complaint = (ran.stderr.decode("utf-8", "replace").strip() or first or "connection lost")[:200]
-    if whole and not first and _is_sudo_refusal(ran):
+    complaint = (result.stderr.decode("utf-8", "replace").strip() or first or "connection lost")[:200]
+    if whole and not first and _is_sudo_refusal(result):
         return KitAnswer("absent", says=complaint)
     return KitAnswer("unclear", says=f"the node kit gave no clear answer: {complaint}")
 
@@ -84,11 +84,11 @@ def _explain_kit_reason(says: str) -> str:
     return says
 
 
-def _is_sudo_refusal(ran: CommandResult) -> bool:
+def _is_sudo_refusal(result: CommandResult) -> bool:
     """Return whether sudo or the shell refused, so the kit did not run."""
-    lines = split_lines(ran.stderr.decode("utf-8", "replace"))
-    return ran.exit_status in (126, 127) or (
-        ran.exit_status == 1 and any(re.match(r"sudo: |Sorry, user |\S+ is not in the sudoers", x) for x in lines)
+    lines = split_lines(result.stderr.decode("utf-8", "replace"))
+    return result.exit_status in (126, 127) or (
+        result.exit_status == 1 and any(re.match(r"sudo: |Sorry, user |\S+ is not in the sudoers", x) for x in lines)
     )
 
 

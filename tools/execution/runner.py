@@ -151,8 +151,8 @@ class _ContactMonitor:
     since: datetime
     lost: bool = False
 
-    async def record_answer(self, said: KitAnswer) -> None:
-        if said.word == "unclear":
+    async def record_answer(self, answer: KitAnswer) -> None:
+        if answer.word == "unclear":
             await self.report_lost_contact()
             return
         self.since = self.clock.now()
@@ -176,32 +176,32 @@ class _ActionWatch:
     began: bool = False
     same_boot: bool | None = None
 
-    async def classify_answer(self, said: KitAnswer) -> ExecutionResult | None:
+    async def classify_answer(self, answer: KitAnswer) -> ExecutionResult | None:
         """Return the result if this answer ends the action; None to poll again."""
-        self.began = self.began or said.word in ("started", "running", "done", "lost")
-        match said.word:
+        self.began = self.began or answer.word in ("started", "running", "done", "lost")
+        match answer.word:
             case "done" | "lost" if self.remedy.completion.kind == "new_boot":
-                return await self._check_reboot(said)
+                return await self._check_reboot(answer)
             case "done":
-                return _build_result_by_status(self.remedy, said)
+                return _build_result_by_status(self.remedy, answer)
             case "refused":
-                return ExecutionResult("failed", says="; ".join(filter(None, (said.says, explain_refusal(self.remedy, said.says)))))
+                return ExecutionResult("failed", says="; ".join(filter(None, (answer.says, explain_refusal(self.remedy, answer.says)))))
             case "never":
-                return await self._handle_never_started(said)
+                return await self._handle_never_started(answer)
             case "lost":
-                return ExecutionResult("unknown", output=said.output, says="it began, and neither its end nor its process can be found")
+                return ExecutionResult("unknown", output=answer.output, says="it began, and neither its end nor its process can be found")
             case _:
                 return None
 
-    async def _check_reboot(self, said: KitAnswer) -> ExecutionResult | None:
+    async def _check_reboot(self, answer: KitAnswer) -> ExecutionResult | None:
         """Done with a new boot id; ends early if the command could not run or was refused."""
         boot = await self._read_boot_id()
         if boot and not self.same_boot:
-            return ExecutionResult("done", 0, said.output, f"it came back with boot id {boot}")
-        hopeless = said.exit_status in CANNOT_RUN_STATUSES or (said.exit_status and explain_refusal(self.remedy, said.output))
-        return _build_result_by_status(self.remedy, said) if hopeless else None
+            return ExecutionResult("done", 0, answer.output, f"it came back with boot id {boot}")
+        hopeless = answer.exit_status in CANNOT_RUN_STATUSES or (answer.exit_status and explain_refusal(self.remedy, answer.output))
+        return _build_result_by_status(self.remedy, answer) if hopeless else None
 
-    async def _handle_never_started(self, said: KitAnswer) -> ExecutionResult | None:
+    async def _handle_never_started(self, answer: KitAnswer) -> ExecutionResult | None:
         """No record means never begun, if the host still runs the approved boot.
 
         A diskless host loses its records with a boot.
@@ -210,7 +210,7 @@ class _ActionWatch:
         if not boot:
             return None
         if self.began and not self.same_boot and self.remedy.completion.kind == "new_boot":
-            return ExecutionResult("done", 0, said.output, f"it came back with boot id {boot}, and without its records")
+            return ExecutionResult("done", 0, answer.output, f"it came back with boot id {boot}, and without its records")
         if self.began:
             return ExecutionResult("unknown", says="the host said that it began, and has no record of it now")
         if not self.same_boot:
@@ -219,12 +219,12 @@ class _ActionWatch:
             )
         return ExecutionResult("failed", says="it never began, and can never begin now")
 
-    def build_timeout_result(self, said: KitAnswer) -> ExecutionResult:
-        if self.remedy.completion.kind == "new_boot" and said.word == "done" and self.same_boot:
+    def build_timeout_result(self, answer: KitAnswer) -> ExecutionResult:
+        if self.remedy.completion.kind == "new_boot" and answer.word == "done" and self.same_boot:
             late = f"the host still runs the same boot {self.remedy.completion.seconds} seconds after the command"
-            return ExecutionResult("failed", said.exit_status, said.output, late)
+            return ExecutionResult("failed", answer.exit_status, answer.output, late)
         return ExecutionResult(
-            "unknown", output=said.output, says=f"no final answer from {self.action.via} in time: {said.says or said.word}"
+            "unknown", output=answer.output, says=f"no final answer from {self.action.via} in time: {answer.says or answer.word}"
         )
 
     async def _read_boot_id(self) -> str:
@@ -238,12 +238,12 @@ class _ActionWatch:
         return boot
 
 
-def _build_result_by_status(remedy: Remedy, said: KitAnswer) -> ExecutionResult:
-    why = explain_refusal(remedy, said.output)
-    if said.exit_status == 0 and not why:
-        return ExecutionResult("done", 0, said.output)
-    late = "it did not end within its time limit" if said.exit_status in TIMEOUT_STATUSES else ""
-    return ExecutionResult("failed", said.exit_status, said.output, why or late or f"it exited with status {said.exit_status}")
+def _build_result_by_status(remedy: Remedy, answer: KitAnswer) -> ExecutionResult:
+    why = explain_refusal(remedy, answer.output)
+    if answer.exit_status == 0 and not why:
+        return ExecutionResult("done", 0, answer.output)
+    late = "it did not end within its time limit" if answer.exit_status in TIMEOUT_STATUSES else ""
+    return ExecutionResult("failed", answer.exit_status, answer.output, why or late or f"it exited with status {answer.exit_status}")
 
 
 def explain_refusal(remedy: Remedy, output: str) -> str:

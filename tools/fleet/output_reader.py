@@ -24,9 +24,9 @@ class OutputReader:
         self._evidence, self._incident = evidence, incident
 
     async def read_command_facts(
-        self, host: str, check: Check, command: Command, ran: CommandResult, now: datetime, boot_id: str = ""
+        self, host: str, check: Check, command: Command, result: CommandResult, now: datetime, boot_id: str = ""
     ) -> Sequence[Fact]:
-        sha, facts = await self._read_command(check, command, ran)
+        sha, facts = await self._read_command(check, command, result)
         return [fact.locate(host, time=now, boot_id=fact.boot_id or boot_id, sha256=sha) for fact in facts]
 
     async def read_check_facts(
@@ -43,23 +43,23 @@ class OutputReader:
                 said[command] = [*(fact for fact in said[command] if fact.status is Status.OK), *([cut] if whole else [])]
         return [fact for facts in said.values() for fact in facts]
 
-    async def _read_command(self, check: Check, command: Command, ran: CommandResult) -> tuple[str, Iterable[Fact]]:
-        trouble = _redact_trouble(find_trouble(check, command, ran))
-        text = await _redact_output(ran.text + ("\n" + ran.stderr.decode("utf-8", "replace") if ran.stderr else ""))
+    async def _read_command(self, check: Check, command: Command, result: CommandResult) -> tuple[str, Iterable[Fact]]:
+        trouble = _redact_trouble(find_trouble(check, command, result))
+        text = await _redact_output(result.text + ("\n" + result.stderr.decode("utf-8", "replace") if result.stderr else ""))
         sha = await self._evidence.put_text(self._incident, text) if text.strip() else ""
-        if command.silence and not text.strip() and ran.exit_status == 0:
+        if command.silence and not text.strip() and result.exit_status == 0:
             return sha, check.parse_output(command.silence)
         facts = [trouble] if trouble else []
-        if check.statuses is not None and (trouble or ran.exit_status not in check.statuses):
-            why = f"{check.id}.{command.name}: exit status {ran.exit_status}: {text.strip()[:200]}"
+        if check.statuses is not None and (trouble or result.exit_status not in check.statuses):
+            why = f"{check.id}.{command.name}: exit status {result.exit_status}: {text.strip()[:200]}"
             return sha, facts or [build_unobserved_fact(check.id, Status.UNREADABLE, why)]
-        if is_incomplete(ran) and not check.exclusive:
+        if is_incomplete(result) and not check.exclusive:
             facts += (
-                await _parse_output(check, await _redact_output(ran.text[: ran.text.rfind("\n") + 1]))
-                if check.partial and "\n" in ran.text
+                await _parse_output(check, await _redact_output(result.text[: result.text.rfind("\n") + 1]))
+                if check.partial and "\n" in result.text
                 else ()
             )
-        elif ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status != 126 and not is_missing_program(ran)):
+        elif result.stdout.strip() or (trouble is None and text.strip() and result.exit_status != 126 and not is_missing_program(result)):
             facts += await _parse_output(check, text)
         return sha, facts
 
@@ -78,9 +78,9 @@ async def _parse_output(check: Check, text: RedactedText) -> Sequence[Fact]:
     return await asyncio.to_thread(check.parse_output, text) if len(text) > MIN_THREAD_CHARS else check.parse_output(text)
 
 
-def _stand_in_was_read(facts: Sequence[Fact], command: Command, stand_in: Command, ran: CommandResult) -> bool:
+def _stand_in_was_read(facts: Sequence[Fact], command: Command, stand_in: Command, result: CommandResult) -> bool:
     """An empty result counts only from the program that printed the truncated output."""
-    nothing = not facts and bool(ran.stdout.strip()) and command.argv[0] == stand_in.argv[0]
+    nothing = not facts and bool(result.stdout.strip()) and command.argv[0] == stand_in.argv[0]
     return nothing or any(fact.key for fact in facts)
 
 

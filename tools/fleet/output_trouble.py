@@ -34,22 +34,22 @@ def build_truncated_fact(check: Check, command: Command, stand_in: Command) -> F
     return Fact(check.id, "check.left_out", command.name, line=line)
 
 
-def is_incomplete(ran: CommandResult) -> bool:
+def is_incomplete(result: CommandResult) -> bool:
     """Return whether the output may be cut: counts from half a table are wrong."""
-    return ran.timed_out or ran.truncated or ran.exit_status is None
+    return result.timed_out or result.truncated or result.exit_status is None
 
 
-def find_trouble(check: Check, command: Command, ran: CommandResult) -> Fact | None:
+def find_trouble(check: Check, command: Command, result: CommandResult) -> Fact | None:
     """Return why the answer is not fully trusted, or None. Exit statuses with output are left to the parser."""
     name = f"{check.id}.{command.name}"
-    if ran.timed_out:
+    if result.timed_out:
         return build_unobserved_fact(check.id, Status.TIMEOUT, f"{name}: no answer within {check.timeout:g} s")
-    if ran.exit_status is None and not ran.truncated:
+    if result.exit_status is None and not result.truncated:
         return build_unobserved_fact(check.id, Status.UNREACHABLE, f"{name}: connection lost before the command ended")
-    if ran.truncated:
+    if result.truncated:
         kept = "; what is older was left out" if command.stands_in_for else ""
         return build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: output cut at {check.cap} bytes{kept}")
-    return _explain_failure(check, command, ran, name)
+    return _explain_failure(check, command, result, name)
 
 
 def find_telling_line(complaint: str) -> str:
@@ -59,19 +59,21 @@ def find_telling_line(complaint: str) -> str:
     return next(refusal, lines[0] if lines else "no reason given")[:200]
 
 
-def _explain_failure(check: Check, command: Command, ran: CommandResult, name: str) -> Fact | None:
-    silent = not ran.stdout.strip()
-    complaint = ran.stderr.decode("utf-8", "replace").strip()
+def _explain_failure(check: Check, command: Command, result: CommandResult, name: str) -> Fact | None:
+    silent = not result.stdout.strip()
+    complaint = result.stderr.decode("utf-8", "replace").strip()
     if old := OLD_KIT_PATTERN.search(complaint):
         why = f"its node kit is {old[1]}, another than this RackMedic's, and does not know this question: install the newest (`rackmedic node-kit`)"
         return build_unobserved_fact(check.id, Status.DENIED, f"{name}: {why}")
-    if is_missing_program(ran):
+    if is_missing_program(result):
         return (
-            None if command.optional else build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: {explain_not_started(command, ran)}")
+            None
+            if command.optional
+            else build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: {explain_not_started(command, result)}")
         )
-    if ran.exit_status and silent and any(word in complaint.lower() for word in REFUSAL_TEXTS):
+    if result.exit_status and silent and any(word in complaint.lower() for word in REFUSAL_TEXTS):
         return build_unobserved_fact(check.id, Status.DENIED, f"{name}: {find_telling_line(complaint)}")
-    if ran.exit_status == 126:
+    if result.exit_status == 126:
         return (
             None
             if command.optional
@@ -81,6 +83,6 @@ def _explain_failure(check: Check, command: Command, ran: CommandResult, name: s
         return (
             None
             if command.optional
-            else build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: no output (exit status {ran.exit_status})")
+            else build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: no output (exit status {result.exit_status})")
         )
     return None

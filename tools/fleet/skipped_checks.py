@@ -57,24 +57,25 @@ _BROKEN_PATTERN = re.compile(r"(?m)^.{0,200}error while loading shared libraries
 NODE_KIT_PROGRAMS = ("rackmedic-look", "rackmedic-act")
 
 
-def is_missing_program(ran: CommandResult) -> bool:
+def is_missing_program(result: CommandResult) -> bool:
     """Return whether the program is missing: exit status 127, or a launcher's message."""
-    return ran.exit_status == 127 or (
-        not ran.stdout.strip() and bool(_MISSING_PATTERN.search(_decode_stderr(ran)) or _BROKEN_PATTERN.search(_decode_stderr(ran)))
+    return result.exit_status == 127 or (
+        not result.stdout.strip()
+        and bool(_MISSING_PATTERN.search(_decode_stderr(result)) or _BROKEN_PATTERN.search(_decode_stderr(result)))
     )
 
 
-def explain_not_started(command: Command, ran: CommandResult) -> str:
+def explain_not_started(command: Command, result: CommandResult) -> str:
     """Return why the command did not start, naming the program."""
-    if broken := _BROKEN_PATTERN.search(_decode_stderr(ran)):
+    if broken := _BROKEN_PATTERN.search(_decode_stderr(result)):
         return f"{_get_program_name(command.argv[0])} cannot be run: {broken[0].strip()}"[:300]
-    named = _MISSING_PATTERN.search(_decode_stderr(ran))
+    named = _MISSING_PATTERN.search(_decode_stderr(result))
     name = _get_program_name(next((word for word in named.groups() if word), command.argv[0]) if named else command.argv[0])
     return "the node kit is not installed" if name in NODE_KIT_PROGRAMS else f"{name} is not installed"
 
 
-def _decode_stderr(ran: CommandResult) -> str:
-    return ran.stderr.decode("utf-8", "replace")
+def _decode_stderr(result: CommandResult) -> str:
+    return result.stderr.decode("utf-8", "replace")
 
 
 def _get_program_name(path: str) -> str:

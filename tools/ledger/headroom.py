@@ -39,18 +39,20 @@ class BrakeHeadroom:
     incidents: tuple[IncidentHeadroom, ...] = ()  # incidents that have changed hosts
 
 
-async def compute_headroom(book: LedgerReader, groups: Mapping[str, Sequence[str]], incidents: Sequence[str]) -> BrakeHeadroom:
+async def compute_headroom(ledger: LedgerReader, groups: Mapping[str, Sequence[str]], incidents: Sequence[str]) -> BrakeHeadroom:
     """Compute as the ledger counts, for at most MAX_INCIDENTS incidents."""
-    rows = [await _compute_group_headroom(book, group, len(hosts)) for group, hosts in groups.items() if hosts]
-    used = [await _compute_incident_headroom(book, incident) for incident in incidents[:MAX_INCIDENTS]]
-    return BrakeHeadroom(book.brakes, tuple(sorted(rows, key=lambda row: (-row.changed, -row.busy, row.group))), tuple(filter(None, used)))
+    rows = [await _compute_group_headroom(ledger, group, len(hosts)) for group, hosts in groups.items() if hosts]
+    used = [await _compute_incident_headroom(ledger, incident) for incident in incidents[:MAX_INCIDENTS]]
+    return BrakeHeadroom(
+        ledger.brakes, tuple(sorted(rows, key=lambda row: (-row.changed, -row.busy, row.group))), tuple(filter(None, used))
+    )
 
 
-async def _compute_group_headroom(book: LedgerReader, group: str, size: int) -> GroupHeadroom:
-    used, brakes = await book.get_brake_usage("", group), book.brakes
+async def _compute_group_headroom(ledger: LedgerReader, group: str, size: int) -> GroupHeadroom:
+    used, brakes = await ledger.get_brake_usage("", group), ledger.brakes
     return GroupHeadroom(group, len(used.busy), brakes.get_max_at_once(size), len(used.window), brakes.get_max_in_window(size))
 
 
-async def _compute_incident_headroom(book: LedgerReader, incident: str) -> IncidentHeadroom | None:
-    blast = (await book.get_brake_usage(incident, "")).blast
+async def _compute_incident_headroom(ledger: LedgerReader, incident: str) -> IncidentHeadroom | None:
+    blast = (await ledger.get_brake_usage(incident, "")).blast
     return IncidentHeadroom(incident, len(blast), min(blast.values())) if blast else None

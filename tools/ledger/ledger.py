@@ -184,13 +184,13 @@ class Ledger(LedgerReader):
         shares = (brakes.get_max_at_once(size), brakes.get_max_in_window(size))
         return (brakes.blast_hosts, brakes.blast_seconds * 1000, *shares, brakes.window_seconds * 1000)
 
-    async def list_covered(self, seen: ActionRecord) -> list[str]:
+    async def list_covered(self, record: ActionRecord) -> list[str]:
         """List open approvals made unnecessary: covered remedies on a subset of the targets."""
-        ours, found = set(list_targets(seen.action)), set[str]()
-        for target in sorted(ours) if seen.terms.covers else ():
+        ours, found = set(list_targets(record.action)), set[str]()
+        for target in sorted(ours) if record.terms.covers else ():
             async with translate_redis_errors():
                 others = decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}")))
-            found |= {name for name in others if name != seen.approval and await self._is_covered(name, seen.terms.covers, ours)}
+            found |= {name for name in others if name != record.approval and await self._is_covered(name, record.terms.covers, ours)}
         return sorted(found)
 
     async def _is_covered(self, approval: str, covers: Collection[str], ours: set[str]) -> bool:
@@ -339,12 +339,12 @@ def _check_vote(seen: ActionRecord, digest: str, voter: str, verdict: str) -> No
         raise record.NotAnApprover(record.NotAnApprover.__doc__)
 
 
-def _compute_state_after_vote(seen: ActionRecord, vote: Vote) -> State:
+def _compute_state_after_vote(record: ActionRecord, vote: Vote) -> State:
     """Distinct voters count."""
     if vote.verdict == "deny":
         return State.DENIED
-    voters = find_approvers([*seen.votes, vote], seen.terms, seen.action)
-    return State.APPROVED if seen.terms.quorum >= 1 and len(voters) >= seen.terms.quorum else State.PENDING
+    voters = find_approvers([*record.votes, vote], record.terms, record.action)
+    return State.APPROVED if record.terms.quorum >= 1 and len(voters) >= record.terms.quorum else State.PENDING
 
 
 def _parse_claim(word: str, action: Action, worker: str, *, may_start: bool) -> Claim:

@@ -60,13 +60,13 @@ class LoggedStates:
         self._oldest: datetime | None = None
         self._newest = dict[str, str]()
 
-    async def confirms_state(self, seen: ActionRecord) -> bool:
+    async def confirms_state(self, record: ActionRecord) -> bool:
         """Return whether the log agrees. On a mismatch the caller re-reads: the record may have moved."""
         await self._read_new_entries()
-        since = seen.proposed_at - PROPOSAL_TIME_MARGIN
-        while seen.approval not in self._newest and self._first > 0 and not (self._oldest and self._oldest < since):
+        since = record.proposed_at - PROPOSAL_TIME_MARGIN
+        while record.approval not in self._newest and self._first > 0 and not (self._oldest and self._oldest < since):
             await self._read_earlier_page()
-        return self._newest.get(seen.approval) == seen.state
+        return self._newest.get(record.approval) == record.state
 
     async def _read_new_entries(self) -> None:
         if self._end - self._first > MAX_KEPT_ENTRIES:

@@ -205,13 +205,13 @@ class LedgerReader:
         who, why = (brakes.get("stopped_by", "unknown"), brakes.get("stopped_why", "")) if STOP_BRAKE in brakes else ("", "")
         return BrakeStatus(who, why, tuple(breakers), executing, unknown)
 
-    async def explain_held_back(self, seen: ActionRecord) -> str:
+    async def explain_held_back(self, record: ActionRecord) -> str:
         """Return the refusal of the brake that would block this claim now, or "".
 
         Advisory: the claim decides, and it alone trips the breaker. Spares a waiting action the readings before a
         claim.
         """
-        now, terms, hosts = await self.get_brake_status(), seen.terms, set(list_targets(seen.action))
+        now, terms, hosts = await self.get_brake_status(), record.terms, set(list_targets(record.action))
         if now.stopped_by:
             return format_refusal("stopped", now.stopped)
         if terms.group in now.breakers:
@@ -220,7 +220,7 @@ class LedgerReader:
             holders = [decode_text(await self._redis.get(f"{self._prefix}target:{host}")) for host in sorted(hosts)]
         if holder := next(filter(None, holders), ""):
             return format_refusal("busy", holder)
-        used, brakes = await self.get_brake_usage(seen.action.incident, terms.group), self._brakes
+        used, brakes = await self.get_brake_usage(record.action.incident, terms.group), self._brakes
         if terms.changes and len(hosts | set(used.blast)) > brakes.blast_hosts:
             return format_refusal("blast")
         return format_refusal("fleet") if terms.changes and len(hosts | used.busy) > brakes.get_max_at_once(terms.group_size) else ""
@@ -272,10 +272,10 @@ class LedgerReader:
             )
         return False
 
-    async def _run_script(self, script: str, seen: ActionRecord, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
+    async def _run_script(self, script: str, record: ActionRecord, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
         look = await self._read_head()
         return await self._journal.run_script(
-            script, look, get_key_parts(seen), build_audit_line(event, seen.action, by, look, **more), *rest
+            script, look, get_key_parts(record), build_audit_line(event, record.action, by, look, **more), *rest
         )
 
 
@@ -291,9 +291,9 @@ def _parse_score_time(score: float) -> datetime:
     return datetime.fromtimestamp(score / 1000, UTC)
 
 
-def get_key_parts(seen: ActionRecord) -> KeyParts:
+def get_key_parts(record: ActionRecord) -> KeyParts:
     """Return the parts for a record's keys."""
-    return build_key_parts(seen.action, seen.terms.group)
+    return build_key_parts(record.action, record.terms.group)
 
 
 def build_audit_line(event: str, action: Action, by: str, look: JournalHead, **more: Any) -> str:

@@ -92,9 +92,9 @@ class BatchingSshTransport:
             await asyncio.gather(session, return_exceptions=True)
 
     async def _run_session(self, host: str, queue: _HostQueue, taken: Sequence[_WaitingCommand]) -> None:
-        def heard(at: int, ran: CommandResult) -> None:
+        def heard(at: int, result: CommandResult) -> None:
             if not taken[at].answer.done():
-                taken[at].answer.set_result(ran)
+                taken[at].answer.set_result(result)
 
         try:
             if len(taken) == 1:

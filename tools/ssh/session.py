@@ -86,8 +86,8 @@ class _BatchListener:
             CommandResult(so_far[:cap], b"", None, monotonic() - self._since, truncated=len(so_far) > cap, timed_out=timed_out)
         )
 
-    def _report_command(self, ran: CommandResult) -> None:
-        self._heard(self.at, ran)
+    def _report_command(self, result: CommandResult) -> None:
+        self._heard(self.at, result)
         self.at, self._since = self.at + 1, monotonic()
 
 

@@ -33,7 +33,7 @@ def load_alert_site(settings: Settings, inventory: Inventory | None = None) -> A
         raise Refusal("\n".join([f"{ENV_PREFIX}ALERTS: the file cannot be used:", *why.problems]), 2) from why
 
 
-def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, surface: HandlerContext) -> AlertIntake | None:
+def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, handler_context: HandlerContext) -> AlertIntake | None:
     """Return the intake, or None without alert sources. Raises Refusal."""
     site = load_alert_site(settings, inventory)
     if site is None and not settings.alert_bots:
@@ -41,8 +41,10 @@ def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, s
     site = site or AlertConfig.model_validate({"channel": ""})
     book = AlertStore(store.redis, window=timedelta(minutes=site.minutes))
     heard, routing = ReplayGuard(store.redis, 3 * MAX_CLOCK_SKEW), build_alert_routing(site, inventory)
-    shared = surface.people.is_shared
-    return AlertIntake(site, book, surface.inbox, heard, surface.clock, routing, surface.bound, surface.wake, shared)
+    shared = handler_context.people.is_shared
+    return AlertIntake(
+        site, book, handler_context.inbox, heard, handler_context.clock, routing, handler_context.bound, handler_context.wake, shared
+    )
 
 
 def build_alert_routing(site: AlertConfig, inventory: Inventory) -> AlertRouting:

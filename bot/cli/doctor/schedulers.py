@@ -82,6 +82,6 @@ def _check_node_names(probe: SchedulerProbe, machine: str, hosts: Sequence[Host]
     return Finding(probe.part, "ok", f"{machine} answers and knows {fold_host_names(ours)}"[:600])
 
 
-def _format_failure(ran: CommandResult) -> str:
-    said = next((line.strip() for line in split_lines(ran.stderr.decode("utf-8", "replace")) if line.strip()), "")
-    return said[:300] or ("no answer in time" if ran.timed_out or ran.exit_status is None else f"exit status {ran.exit_status}")
+def _format_failure(result: CommandResult) -> str:
+    said = next((line.strip() for line in split_lines(result.stderr.decode("utf-8", "replace")) if line.strip()), "")
+    return said[:300] or ("no answer in time" if result.timed_out or result.exit_status is None else f"exit status {result.exit_status}")

@@ -202,20 +202,20 @@ async def _get_lesson(lessons: LessonStore, lesson: str) -> Lesson:
     return row
 
 
-def _apply_acceptance(now: Lesson, twin: Lesson | None, today: date) -> Lesson:
-    if now.state == "draft" and not now.label:
-        raise Refusal(f"nobody said yet which cause {now.id} was; its card in Slack has *Edit*", 2)
+def _apply_acceptance(lesson: Lesson, twin: Lesson | None, today: date) -> Lesson:
+    if lesson.state == "draft" and not lesson.label:
+        raise Refusal(f"nobody said yet which cause {lesson.id} was; its card in Slack has *Edit*", 2)
     return _change_if_in_state(
-        now,
+        lesson,
         ("draft", "retired"),
         lambda one: accept_lesson(one, AT_TERMINAL, today, twin) if one.state == "draft" else restore_lesson(one, AT_TERMINAL, today),
     )
 
 
-def _change_if_in_state(now: Lesson, states: Iterable[LessonState], change: Callable[[Lesson], Lesson]) -> Lesson:
-    if now.state not in (given := tuple(states)):
-        raise Refusal(f"{now.id} is {now.state}; this takes one that is {' or '.join(given)}", 2)
-    return change(now)
+def _change_if_in_state(lesson: Lesson, states: Iterable[LessonState], change: Callable[[Lesson], Lesson]) -> Lesson:
+    if lesson.state not in (given := tuple(states)):
+        raise Refusal(f"{lesson.id} is {lesson.state}; this takes one that is {' or '.join(given)}", 2)
+    return change(lesson)
 
 
 def _print_change(after: Lesson | None, what: str) -> int:

@@ -28,8 +28,8 @@ def render_return_buttons(incident: str, nodes: Sequence[ReturnableNode]) -> lis
     ]
 
 
-def render_return_button(incident: str, ladder: str) -> Block:
-    return blocks.button("Ask again to return", ASK_RETURN_ACTION_ID, encode_button_value(incident, ladder))
+def render_return_button(incident: str, remediation: str) -> Block:
+    return blocks.button("Ask again to return", ASK_RETURN_ACTION_ID, encode_button_value(incident, remediation))
 
 
 def parse_return_click(payload: Mapping[str, Any]) -> ButtonClick:

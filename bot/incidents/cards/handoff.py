@@ -65,38 +65,40 @@ def build_handoff(state: IncidentState) -> Handoff:
     )
 
 
-def done_in_words(ladder: Remediation, title: str) -> str:
+def done_in_words(remediation: Remediation, title: str) -> str:
     """Return for example `Clock skew on gpu-002: start chrony … by an approved action at 02:13 UTC; its proof passed`."""
-    fixes = [rung for rung in ladder.rungs[: ladder.rung + 1] if rung.part == "fix"]
+    fixes = [step for step in remediation.rungs[: remediation.rung + 1] if step.part == "fix"]
     what = "; ".join(
-        dict.fromkeys(format_current_step(ladder.model_copy(update={"rung": ladder.rungs.index(rung)})) for rung in fixes[-2:])
+        dict.fromkeys(format_current_step(remediation.model_copy(update={"rung": remediation.rungs.index(step)})) for step in fixes[-2:])
     )
-    when = f" at {ladder.since:%H:%M} UTC" if ladder.since else ""
-    passed = "its proof passed" if ladder.proven else "not proved"
-    return f"{title} on {fold_host_names(ladder.target.split(','))}: {what or 'changed'}, by an approved action{when}; {passed}"
+    when = f" at {remediation.since:%H:%M} UTC" if remediation.since else ""
+    passed = "its proof passed" if remediation.proven else "not proved"
+    return f"{title} on {fold_host_names(remediation.target.split(','))}: {what or 'changed'}, by an approved action{when}; {passed}"
 
 
-def build_timeline(rows: IncidentView) -> tuple[TimelineEntry, ...]:
+def build_timeline(incident_view: IncidentView) -> tuple[TimelineEntry, ...]:
     """Return people's messages and timed evidence, oldest first."""
-    return _build_timeline_entries(rows, _list_hypotheses(rows))
+    return _build_timeline_entries(incident_view, _list_hypotheses(incident_view))
 
 
-def _list_hypotheses(rows: IncidentView) -> tuple[Hypothesis, ...]:
+def _list_hypotheses(incident_view: IncidentView) -> tuple[Hypothesis, ...]:
     """Return each label once, with the report's evidence where cited."""
-    report = rows.report
-    found = {h.label: h for h in (*(report.ruled_out if report else ()), *rows.hypotheses, *(report.root_causes if report else ()))}
+    report = incident_view.report
+    found = {
+        h.label: h for h in (*(report.ruled_out if report else ()), *incident_view.hypotheses, *(report.root_causes if report else ()))
+    }
     return tuple(sorted(found.values(), key=lambda h: (VERDICT_ORDER.index(h.verdict), -h.confidence, h.label)))
 
 
-def _list_logs(rows: IncidentView) -> tuple[LogDigest, ...]:
+def _list_logs(incident_view: IncidentView) -> tuple[LogDigest, ...]:
     """Return uploaded logs, then those of the report."""
-    known = {row.name for row in rows.logs}
-    return (*rows.logs, *(row for row in (rows.report.logs if rows.report else ()) if row.name not in known))
+    known = {row.name for row in incident_view.logs}
+    return (*incident_view.logs, *(row for row in (incident_view.report.logs if incident_view.report else ()) if row.name not in known))
 
 
-def _build_timeline_entries(rows: IncidentView, hypotheses: Sequence[Hypothesis]) -> tuple[TimelineEntry, ...]:
-    moments = [TimelineEntry(rows.opened_at, "incident opened")] if rows.opened_at else []
-    for said in rows.messages:
+def _build_timeline_entries(incident_view: IncidentView, hypotheses: Sequence[Hypothesis]) -> tuple[TimelineEntry, ...]:
+    moments = [TimelineEntry(incident_view.opened_at, "incident opened")] if incident_view.opened_at else []
+    for said in incident_view.messages:
         if said.get("at"):
             words = str(said.get("text", "")).strip().partition("\n")[0]
             moments.append(
@@ -115,38 +117,38 @@ def require_unresolved_ticket(ticket: HandoffTicket, does: str) -> None:
         )
 
 
-def list_output_digests(whole: Handoff, facts: Sequence[Fact]) -> tuple[str, ...]:
+def list_output_digests(handoff: Handoff, facts: Sequence[Fact]) -> tuple[str, ...]:
     """Return the digests of stored outputs, cited ones first."""
-    cited = [e.sha256 for h in whole.hypotheses for e in h.evidence]
+    cited = [e.sha256 for h in handoff.hypotheses for e in h.evidence]
     return tuple(dict.fromkeys(sha for sha in (*cited, *(fact.sha256 for fact in facts)) if sha))
 
 
-def format_evidence_file(whole: Handoff, outputs: Mapping[str, str], most: int = 1_000_000) -> str:
+def format_evidence_file(handoff: Handoff, outputs: Mapping[str, str], most: int = 1_000_000) -> str:
     """Return conclusions, then outputs (digest → text), cut at `most` characters."""
     parts = [
-        f"Incident {whole.incident}",
-        whole.headline,
-        f"Hosts: {fold_host_names(whole.hosts) or 'none named'}",
+        f"Incident {handoff.incident}",
+        handoff.headline,
+        f"Hosts: {fold_host_names(handoff.hosts) or 'none named'}",
         "",
         "REPORTED",
-        whole.reported,
+        handoff.reported,
     ]
-    parts += ["", "SUMMARY", whole.ticket.summary] if whole.ticket.summary else []
-    parts += ["", "DONE", *(done_in_words(row, row.label) for row in whole.done)] if whole.done else []
-    parts += ["", "TIMELINE (UTC)", *(f"{moment.at:%Y-%m-%d %H:%M:%S}  {moment.what}" for moment in whole.timeline)]
-    parts += ["", "HYPOTHESES", *(line for h in whole.hypotheses for line in _format_hypothesis(h))]
-    parts += ["", "COULD NOT LOOK", *(f"{b.host}  {b.check}: {b.why}" for b in whole.could_not_look)]
-    parts += ["", "LOGS", *(line for log in whole.logs for line in format_log_digest(log))] if whole.logs else []
+    parts += ["", "SUMMARY", handoff.ticket.summary] if handoff.ticket.summary else []
+    parts += ["", "DONE", *(done_in_words(row, row.label) for row in handoff.done)] if handoff.done else []
+    parts += ["", "TIMELINE (UTC)", *(f"{moment.at:%Y-%m-%d %H:%M:%S}  {moment.what}" for moment in handoff.timeline)]
+    parts += ["", "HYPOTHESES", *(line for h in handoff.hypotheses for line in _format_hypothesis(h))]
+    parts += ["", "COULD NOT LOOK", *(f"{b.host}  {b.check}: {b.why}" for b in handoff.could_not_look)]
+    parts += ["", "LOGS", *(line for log in handoff.logs for line in format_log_digest(log))] if handoff.logs else []
     parts += ["", "OUTPUTS", *(f"--- {sha}\n{text}" for sha, text in outputs.items())]
     text = "\n".join(parts)
     return text if len(text) <= most else f"{text[:most]}\n… {len(text) - most:,} more characters are in the evidence store"
 
 
-def _format_hypothesis(h: Hypothesis) -> list[str]:
-    cited = [f"    {_format_evidence(e)}" for e in h.evidence]
+def _format_hypothesis(hypothesis: Hypothesis) -> list[str]:
+    cited = [f"    {_format_evidence(e)}" for e in hypothesis.evidence]
     return [
-        f"{h.verdict:<12} {format_confidence_percent(h.confidence):>4}  {h.label}  {' '.join(h.devices or h.hosts)}",
-        f"    {h.because}",
+        f"{hypothesis.verdict:<12} {format_confidence_percent(hypothesis.confidence):>4}  {hypothesis.label}  {' '.join(hypothesis.devices or hypothesis.hosts)}",
+        f"    {hypothesis.because}",
         *cited,
     ]
 

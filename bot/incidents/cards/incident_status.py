@@ -87,57 +87,66 @@ STATE_PRIORITY = (State.PENDING, State.EXECUTING, State.APPROVED, State.DONE)
 
 
 def get_incident_status(
-    rows: IncidentView, records: Sequence[ActionRecord] = (), taken_by: str = "", theirs: Collection[str] = (), lost: Collection[str] = ()
+    incident_view: IncidentView,
+    records: Sequence[ActionRecord] = (),
+    taken_by: str = "",
+    theirs: Collection[str] = (),
+    lost: Collection[str] = (),
 ) -> IncidentStatus:
     """Return the status.
 
     `taken_by`: the assignee's name. `theirs`: causes that the tenant mends. `lost`: approvals of running actions with
     unreachable hosts.
     """
-    match rows.lifecycle:
+    match incident_view.lifecycle:
         case "closed":
             return IncidentStatus(
-                "well", ("Closed: the fix held." if (cured := all_cured(rows.remediations)) else "Closed.",), closed=True, mended=cured
+                "well",
+                ("Closed: the fix held." if (cured := all_cured(incident_view.remediations)) else "Closed.",),
+                closed=True,
+                mended=cured,
             )
         case "handed_off":
-            waits = rows.ticket is not None and rows.ticket.state == "waiting"
+            waits = incident_view.ticket is not None and incident_view.ticket.state == "waiting"
             has = f"{taken_by} has it{', and it waits for others' if waits else ''}."
             first = has if taken_by else "Waiting for a person to take it."
-            return IncidentStatus("ticket", (first, *_list_human_tasks(rows.remediations)[:MAX_LINES]))
+            return IncidentStatus("ticket", (first, *_list_human_tasks(incident_view.remediations)[:MAX_LINES]))
         case "watching":
-            return _build_watched_status(rows.remediations)
-        case _ if rows.is_stopped:
-            return IncidentStatus("people", _list_human_tasks(rows.remediations)[:MAX_LINES] or ("Stopped. Say recheck for a new look.",))
+            return _build_watched_status(incident_view.remediations)
+        case _ if incident_view.is_stopped:
+            return IncidentStatus(
+                "people", _list_human_tasks(incident_view.remediations)[:MAX_LINES] or ("Stopped. Say recheck for a new look.",)
+            )
         case _:
-            return _build_repair_status(rows.remediations, {row.approval: row for row in records}, lost) or _build_report_status(
-                rows, theirs
+            return _build_repair_status(incident_view.remediations, {row.approval: row for row in records}, lost) or _build_report_status(
+                incident_view, theirs
             )
 
 
-def _build_watched_status(ladders: Sequence[Remediation]) -> IncidentStatus:
-    due = min((row.due for row in ladders if row.waiting_for == "proof" and row.due), default=None)
+def _build_watched_status(remediations: Sequence[Remediation]) -> IncidentStatus:
+    due = min((row.due for row in remediations if row.waiting_for == "proof" and row.due), default=None)
     if due is None:
         return IncidentStatus(
             "well", ("Cured: proved again, the fault did not come back.",), "closed by itself if all stays quiet", mended=True
         )
-    mended = not any(row.drained for row in ladders)
+    mended = not any(row.drained for row in remediations)
     return IncidentStatus("well", (f"Mended: passes now, to be proved again at {due:%H:%M} UTC.",), mended=mended)
 
 
-def _build_report_status(rows: IncidentView, theirs: Collection[str]) -> IncidentStatus:
-    report = rows.report
+def _build_report_status(incident_view: IncidentView, theirs: Collection[str]) -> IncidentStatus:
+    report = incident_view.report
     if report is None:
         return IncidentStatus("looking", ("Received.",))
     if report.outcome == "no_fault":
         return IncidentStatus("well", ("Nothing to mend here.",))
-    if ended := _list_human_tasks(rows.remediations):
+    if ended := _list_human_tasks(incident_view.remediations):
         return IncidentStatus("people", ended[:MAX_LINES])
     fault: StatusSign = "people" if report.outcome == "diagnosed" or report.root_causes else "unclear"
     if report.questions:
         return IncidentStatus(fault, ("Waiting for an answer.",))
     if report.about and report.about.found == "nothing" and not report.actions:
         return IncidentStatus("well", ("Nothing to mend on what was asked about.",))
-    if rows.origin and rows.origin.customer and is_settled_for_tenant(rows, theirs.__contains__):
+    if incident_view.origin and incident_view.origin.customer and is_settled_for_tenant(incident_view, theirs.__contains__):
         return IncidentStatus("well", ("Answered: the customer was told how to mend it.",), "closed by itself if all stays quiet")
     return IncidentStatus(fault, (_describe_other_incidents(report) or "Waiting for people.",))
 
@@ -152,33 +161,33 @@ def _describe_other_incidents(report: Report) -> str:
     return "Worked on and decided in another thread."
 
 
-def _list_human_tasks(ladders: Sequence[Remediation]) -> tuple[str, ...]:
+def _list_human_tasks(remediations: Sequence[Remediation]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(
             f"{row.target}: {OUTCOME_TEXTS[row.outcome]}{f', {row.says}' if row.says else ''}."
-            for row in ladders
+            for row in remediations
             if row.outcome in OUTCOME_TEXTS
         )
     )
 
 
 def _build_repair_status(
-    ladders: Sequence[Remediation], records: Mapping[str, ActionRecord], lost: Collection[str]
+    remediations: Sequence[Remediation], records: Mapping[str, ActionRecord], lost: Collection[str]
 ) -> IncidentStatus | None:
     """Return the status of running remediations, or None."""
-    going = [row for row in ladders if row.is_open and row.waiting_for != "proof" and row.current_step]
+    going = [row for row in remediations if row.is_open and row.waiting_for != "proof" and row.current_step]
     if not going:
         return None
     groups: dict[tuple[object, ...], list[Remediation]] = {}
     for row in going:
         groups.setdefault((row.label, row.rung, len(row.rungs), _describe_wait(row, records, lost)), []).append(row)
     parts = sorted(groups.values(), key=lambda rows: _get_priority(rows[0], records))
-    doubt = _list_human_tasks([row for row in ladders if row.outcome == "unknown"])
+    doubt = _list_human_tasks([row for row in remediations if row.outcome == "unknown"])
     told, rest = (
         [parts[0], *(rows for rows in parts[1:] if _is_under_way(rows[0], records))],
         [rows for rows in parts[1:] if not _is_under_way(rows[0], records)],
     )
-    people = _list_human_tasks([row for row in ladders if row.outcome == "ticket"])
+    people = _list_human_tasks([row for row in remediations if row.outcome == "ticket"])
     lines = [*doubt, *(_describe_step_progress(rows, records, lost) for rows in told), *_summarize_other_repairs(rest, records), *people]
     more = len(lines) - MAX_LINES
     shown = lines[:MAX_LINES] if more <= 0 else [*lines[: MAX_LINES - 1], f"and {more + 1} more fixes"]
@@ -188,10 +197,10 @@ def _build_repair_status(
     return IncidentStatus("people", tuple(shown), _describe_next_step(parts[0]), _list_plan_tasks(parts[0], records), step)
 
 
-def _is_under_way(ladder: Remediation, records: Mapping[str, ActionRecord]) -> bool:
+def _is_under_way(remediation: Remediation, records: Mapping[str, ActionRecord]) -> bool:
     """Return whether it runs, or waits for something other than a decision or its turn."""
-    seen = records.get(ladder.approval)
-    return ladder.waiting_for in ("idle", "node_back") or (seen is not None and seen.state in BEGUN_STATES)
+    seen = records.get(remediation.approval)
+    return remediation.waiting_for in ("idle", "node_back") or (seen is not None and seen.state in BEGUN_STATES)
 
 
 def _summarize_other_repairs(groups: Sequence[Sequence[Remediation]], records: Mapping[str, ActionRecord]) -> list[str]:
@@ -204,64 +213,64 @@ def _summarize_other_repairs(groups: Sequence[Sequence[Remediation]], records: M
     ]
 
 
-def _describe_step_progress(ladders: Sequence[Remediation], records: Mapping[str, ActionRecord], lost: Collection[str]) -> str:
-    return f"{_format_step_count(ladders[0])}: {_describe_step(ladders, ladders[0].rung)} ({_describe_wait(ladders[0], records, lost)})"
+def _describe_step_progress(remediations: Sequence[Remediation], records: Mapping[str, ActionRecord], lost: Collection[str]) -> str:
+    return f"{_format_step_count(remediations[0])}: {_describe_step(remediations, remediations[0].rung)} ({_describe_wait(remediations[0], records, lost)})"
 
 
-def _format_step_count(ladder: Remediation) -> str:
-    return f"Step {_get_step_position(ladder) + 1} of {len(_list_step_indexes(ladder))}"
+def _format_step_count(remediation: Remediation) -> str:
+    return f"Step {_get_step_position(remediation) + 1} of {len(_list_step_indexes(remediation))}"
 
 
-def _list_plan_tasks(ladders: Sequence[Remediation], records: Mapping[str, ActionRecord]) -> tuple[tuple[str, TaskStatus], ...]:
-    first, steps = ladders[0], _list_step_indexes(ladders[0])
+def _list_plan_tasks(remediations: Sequence[Remediation], records: Mapping[str, ActionRecord]) -> tuple[tuple[str, TaskStatus], ...]:
+    first, steps = remediations[0], _list_step_indexes(remediations[0])
     seen = records.get(first.approval)
     now: TaskStatus = "in_progress" if seen and seen.state in BEGUN_STATES else "pending"
     states: list[TaskStatus] = ["complete" if n < first.rung else now if n == first.rung else "pending" for n in steps]
-    return tuple((_describe_step(ladders, n), status) for n, status in zip(steps, states, strict=True))
+    return tuple((_describe_step(remediations, n), status) for n, status in zip(steps, states, strict=True))
 
 
-def _describe_next_step(ladders: Sequence[Remediation]) -> str:
-    after = _list_step_indexes(ladders[0])[_get_step_position(ladders[0]) + 1 :]
-    return _describe_step(ladders, after[0]) if after else "proved again later"
+def _describe_next_step(remediations: Sequence[Remediation]) -> str:
+    after = _list_step_indexes(remediations[0])[_get_step_position(remediations[0]) + 1 :]
+    return _describe_step(remediations, after[0]) if after else "proved again later"
 
 
-def _list_step_indexes(ladder: Remediation) -> list[int]:
+def _list_step_indexes(remediation: Remediation) -> list[int]:
     """Return the steps of the present plan, and of the return to service."""
-    rung = ladder.current_step
-    plan = ladder.tried if rung is None or rung.part == "restore" else rung.plan
-    back = will_return_node(ladder)
-    return [n for n, row in enumerate(ladder.rungs) if row.plan == plan or (row.part == "restore" and back) or n == ladder.rung]
+    step = remediation.current_step
+    plan = remediation.tried if step is None or step.part == "restore" else step.plan
+    back = will_return_node(remediation)
+    return [n for n, row in enumerate(remediation.rungs) if row.plan == plan or (row.part == "restore" and back) or n == remediation.rung]
 
 
-def _get_step_position(ladder: Remediation) -> int:
-    return _list_step_indexes(ladder).index(ladder.rung)
+def _get_step_position(remediation: Remediation) -> int:
+    return _list_step_indexes(remediation).index(remediation.rung)
 
 
-def _describe_step(ladders: Sequence[Remediation], rung: int) -> str:
+def _describe_step(remediations: Sequence[Remediation], step: int) -> str:
     """Describe a step; fold several hosts, and show `…` for arguments that differ."""
-    rows = [row.model_copy(update={"rung": rung}) for row in ladders]
+    rows = [row.model_copy(update={"rung": step}) for row in remediations]
     hosts = fold_host_names(name for row in rows for name in row.target.split(","))
     said = {format_current_step(row) for row in rows}
-    words = said.pop() if len(said) == 1 else _describe_common_step([row.rungs[rung] for row in rows], hosts)
+    words = said.pop() if len(said) == 1 else _describe_common_step([row.rungs[step] for row in rows], hosts)
     return words if hosts in words else f"{words}, {hosts}"
 
 
-def _describe_common_step(rungs: Sequence[RemediationStep], hosts: str) -> str:
-    args = [{"approval": "…", **rung.args} for rung in rungs]
+def _describe_common_step(steps: Sequence[RemediationStep], hosts: str) -> str:
+    args = [{"approval": "…", **step.args} for step in steps]
     given = {name: {row.get(name, "…") for row in args} for name in args[0]}
     values = {name: hosts if name == "node" else found.pop() if len(found) == 1 else "…" for name, found in given.items()}
-    return fill_slots(REMEDIES[rungs[0].remedy].does, values)
+    return fill_slots(REMEDIES[steps[0].remedy].does, values)
 
 
-def _describe_wait(ladder: Remediation, records: Mapping[str, ActionRecord], lost: Collection[str]) -> str:
-    seen = records.get(ladder.approval)
-    if seen and seen.state is State.EXECUTING and ladder.approval in lost:
+def _describe_wait(remediation: Remediation, records: Mapping[str, ActionRecord], lost: Collection[str]) -> str:
+    seen = records.get(remediation.approval)
+    if seen and seen.state is State.EXECUTING and remediation.approval in lost:
         return LOST_CONTACT_TEXT
-    if ladder.waiting_for == "approval" and seen and seen.state in ACTION_STATE_TEXTS:
+    if remediation.waiting_for == "approval" and seen and seen.state in ACTION_STATE_TEXTS:
         return ACTION_STATE_TEXTS[seen.state] + (f" until {seen.decide_by:%H:%M} UTC" if seen.state is State.PENDING else "")
-    return WAIT_TEXTS.get(ladder.waiting_for, "waiting for the other fixes on this host")
+    return WAIT_TEXTS.get(remediation.waiting_for, "waiting for the other fixes on this host")
 
 
-def _get_priority(ladder: Remediation, records: Mapping[str, ActionRecord]) -> int:
-    seen = records.get(ladder.approval)
+def _get_priority(remediation: Remediation, records: Mapping[str, ActionRecord]) -> int:
+    seen = records.get(remediation.approval)
     return STATE_PRIORITY.index(seen.state) if seen and seen.state in STATE_PRIORITY else len(STATE_PRIORITY)

@@ -43,65 +43,65 @@ class ProgressCard:
     likely: LikelyDiagnosis | None = None
 
 
-def apply_progress(living: ProgressCard, news: Progress) -> ProgressCard:
+def apply_progress(card: ProgressCard, news: Progress) -> ProgressCard:
     """Return the updated card; counts and hypotheses stay until newer ones come."""
     return replace(
-        living,
+        card,
         stage=news.stage,
         line=news.line if news.stage != "summarise" else "",
-        understood=news.line or living.understood if news.stage == "summarise" else living.understood,
-        done=news.done if news.total else living.done,
-        total=news.total or living.total,
-        hypotheses=news.hypotheses or living.hypotheses,
+        understood=news.line or card.understood if news.stage == "summarise" else card.understood,
+        done=news.done if news.total else card.done,
+        total=news.total or card.total,
+        hypotheses=news.hypotheses or card.hypotheses,
         awaited=news.awaited,
         seconds=news.seconds,
-        likely=news.likely or living.likely,
+        likely=news.likely or card.likely,
     )
 
 
-def render_progress(living: ProgressCard) -> Card:
-    understood: list[Block] = [blocks.line_section(bold("Understood:"), " ", living.understood)] if living.understood else []
+def render_progress(card: ProgressCard) -> Card:
+    understood: list[Block] = [blocks.line_section(bold("Understood:"), " ", card.understood)] if card.understood else []
     return blocks.build_card(
-        f"{_format_headline(living)} · {describe_current_activity(living)}",
+        f"{_format_headline(card)} · {describe_current_activity(card)}",
         [
-            render_progress_steps(living),
+            render_progress_steps(card),
             *understood,
-            *_render_hypotheses(living),
-            blocks.context((f"incident {living.incident} · reply ", code("help"), " for what I understand, ", code("stop"), " to stop")),
+            *_render_hypotheses(card),
+            blocks.context((f"incident {card.incident} · reply ", code("help"), " for what I understand, ", code("stop"), " to stop")),
         ],
     )
 
 
-def render_progress_steps(living: ProgressCard) -> Block:
-    at = next((n for n, stages in enumerate(STEP_STAGES.values()) if living.stage in stages), 0)
+def render_progress_steps(card: ProgressCard) -> Block:
+    at = next((n for n, stages in enumerate(STEP_STAGES.values()) if card.stage in stages), 0)
     states: list[TaskStatus] = ["complete" if n < at else "in_progress" if n == at else "pending" for n in range(len(STEP_STAGES))]
-    count = f"{living.done} of {living.total} checks" if living.total else ""
+    count = f"{card.done} of {card.total} checks" if card.total else ""
     told = [
-        " · ".join(filter(None, (title, count if n == LOOK_STEP_INDEX else "", describe_current_activity(living) if n == at else "")))
+        " · ".join(filter(None, (title, count if n == LOOK_STEP_INDEX else "", describe_current_activity(card) if n == at else "")))
         for n, title in enumerate(STEP_STAGES)
     ]
-    return blocks.plan(_format_headline(living), zip(told, states, strict=True))
+    return blocks.plan(_format_headline(card), zip(told, states, strict=True))
 
 
-def describe_current_activity(living: ProgressCard) -> str:
+def describe_current_activity(card: ProgressCard) -> str:
     """Return the awaited hosts, or the stage's line."""
-    if not living.awaited:
-        return living.line
-    first, *more = living.awaited
+    if not card.awaited:
+        return card.line
+    first, *more = card.awaited
     others = f" and {len(more)} more" if more else ""
-    waits = f"{first.hosts}: {first.asked}{others}, {living.seconds} s"
-    return f"still checking {waits}" if living.likely else f"waiting for {waits}"
+    waits = f"{first.hosts}: {first.asked}{others}, {card.seconds} s"
+    return f"still checking {waits}" if card.likely else f"waiting for {waits}"
 
 
-def _format_headline(living: ProgressCard) -> str:
-    if living.likely and living.stage not in ("queued", "summarise"):
-        return f"🔎 Likely: {living.likely.says}"
-    return f"🔎 {STAGE_TITLES.get(living.stage, living.stage)}"
+def _format_headline(card: ProgressCard) -> str:
+    if card.likely and card.stage not in ("queued", "summarise"):
+        return f"🔎 Likely: {card.likely.says}"
+    return f"🔎 {STAGE_TITLES.get(card.stage, card.stage)}"
 
 
-def _render_hypotheses(living: ProgressCard) -> list[Block]:
-    if not living.hypotheses:
+def _render_hypotheses(card: ProgressCard) -> list[Block]:
+    if not card.hypotheses:
         return []
-    shown: list[Line] = [(f"• {words}",) for words in living.hypotheses[:MAX_HYPOTHESES]]
-    more: list[Line] = [(f"… and {len(living.hypotheses) - MAX_HYPOTHESES} more",)] if len(living.hypotheses) > MAX_HYPOTHESES else []
+    shown: list[Line] = [(f"• {words}",) for words in card.hypotheses[:MAX_HYPOTHESES]]
+    more: list[Line] = [(f"… and {len(card.hypotheses) - MAX_HYPOTHESES} more",)] if len(card.hypotheses) > MAX_HYPOTHESES else []
     return [blocks.section((bold("Suspected"),), *shown, *more)]

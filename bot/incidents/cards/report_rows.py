@@ -33,12 +33,12 @@ def fold_hosts(names: Iterable[str]) -> str:
     return fold_host_names(names)
 
 
-def format_cause_place(h: Hypothesis) -> str:
+def format_cause_place(hypothesis: Hypothesis) -> str:
     """Return the devices where known, else the hosts."""
     return (
-        ", ".join(h.devices[:4]) + (f" and {len(h.devices) - 4} more" if len(h.devices) > 4 else "")
-        if h.devices
-        else fold_host_names(h.hosts)
+        ", ".join(hypothesis.devices[:4]) + (f" and {len(hypothesis.devices) - 4} more" if len(hypothesis.devices) > 4 else "")
+        if hypothesis.devices
+        else fold_host_names(hypothesis.hosts)
     )
 
 
@@ -47,32 +47,32 @@ def format_confidence(p: float) -> str:
     return format_confidence_percent(p)
 
 
-def render_cause_place(h: Hypothesis) -> Line:
+def render_cause_place(hypothesis: Hypothesis) -> Line:
     """Return for example `gpu-017/gpu5 · 99 % sure`."""
-    return (bold(format_cause_place(h) or "no machine at fault"), f" · {format_confidence(h.confidence)} sure")
+    return (bold(format_cause_place(hypothesis) or "no machine at fault"), f" · {format_confidence(hypothesis.confidence)} sure")
 
 
-def render_evidence_summary(h: Hypothesis, most: int, *, sources: bool = True) -> list[Line]:
+def render_evidence_summary(hypothesis: Hypothesis, most: int, *, sources: bool = True) -> list[Line]:
     """Return the first evidence in words, the decisive first. `sources`: with check and time."""
-    said = _group_evidence_by_text(h)
-    shown = said[:most] or ([(h.because, [])] if h.because else [])
-    return [(f"• {words}", *(_render_source(h, rows) if sources else ())) for words, rows in shown]
+    said = _group_evidence_by_text(hypothesis)
+    shown = said[:most] or ([(hypothesis.because, [])] if hypothesis.because else [])
+    return [(f"• {words}", *(_render_source(hypothesis, rows) if sources else ())) for words, rows in shown]
 
 
-def _group_evidence_by_text(h: Hypothesis) -> list[tuple[str, list[Evidence]]]:
+def _group_evidence_by_text(hypothesis: Hypothesis) -> list[tuple[str, list[Evidence]]]:
     found: dict[str, list[Evidence]] = {}
-    for row in h.evidence:
+    for row in hypothesis.evidence:
         found.setdefault(row.says or (row.line.strip() if is_readable_line(row.line) else f"see {row.check} in the details"), []).append(
             row
         )
-    return sorted(found.items(), key=lambda one: one[0] != h.because)
+    return sorted(found.items(), key=lambda one: one[0] != hypothesis.because)
 
 
-def _render_source(h: Hypothesis, rows: Sequence[Evidence]) -> Line:
+def _render_source(hypothesis: Hypothesis, rows: Sequence[Evidence]) -> Line:
     """Return checks, hosts (unless the cause has exactly one) and the first time."""
     if not rows:
         return ()
-    names = fold_host_names({row.host for row in rows if row.host}) if len(h.hosts) != 1 else ""
+    names = fold_host_names({row.host for row in rows if row.host}) if len(hypothesis.hosts) != 1 else ""
     times = [row.time for row in rows if row.time]
     when = f" {min(times):%H:%M} UTC" if times else ""
     return (f" ({', '.join(dict.fromkeys(row.check for row in rows))}{f' on {names}' if names else ''}{when})",)

@@ -21,21 +21,21 @@ MAX_CAUSES, MAX_UNDECIDED, MAX_RULED_OUT, MAX_LOG_LINES, MAX_DRAINED_NODES, MOST
 MAX_HEADLINE_CHARS, MAX_REPORTED_CHARS, MAX_CAUSE_CHARS = 300, 240, 300
 
 
-def render_ticket(whole: Handoff, titles: CauseTitles = NO_CAUSE_TITLES, elsewhere: Sequence[Block] = ()) -> Card:
+def render_ticket(handoff: Handoff, titles: CauseTitles = NO_CAUSE_TITLES, elsewhere: Sequence[Block] = ()) -> Card:
     """Render the ticket; `taken_by` and `closed_by` hold names. `elsewhere`: buttons that open a tracker ticket."""
-    headline = f"🎫 {_format_ticket_state(whole.ticket)}"
+    headline = f"🎫 {_format_ticket_state(handoff.ticket)}"
     return blocks.build_card(
-        f"{headline}: {whole.headline}",
+        f"{headline}: {handoff.headline}",
         [
             blocks.header(headline),
-            *_render_root_cause(whole, titles),
-            *_render_causes(whole, titles),
-            *_render_drained_nodes(whole),
-            blocks.section(*_render_summary_lines(whole, titles)),
-            *_render_logs(whole),
-            blocks.context((italic(f"incident {whole.incident}"),)),
-            *_render_buttons(whole),
-            *(elsewhere if whole.ticket.state != "resolved" else ()),
+            *_render_root_cause(handoff, titles),
+            *_render_causes(handoff, titles),
+            *_render_drained_nodes(handoff),
+            blocks.section(*_render_summary_lines(handoff, titles)),
+            *_render_logs(handoff),
+            blocks.context((italic(f"incident {handoff.incident}"),)),
+            *_render_buttons(handoff),
+            *(elsewhere if handoff.ticket.state != "resolved" else ()),
         ],
     )
 
@@ -56,14 +56,14 @@ def _format_ticket_state(ticket: HandoffTicket) -> str:
             return f"Ticket: closed by {ticket.closed_by or 'somebody'}"
 
 
-def _list_by_verdict(whole: Handoff, *verdicts: Verdict) -> list[Hypothesis]:
-    return [h for h in whole.hypotheses if h.verdict in verdicts]
+def _list_by_verdict(handoff: Handoff, *verdicts: Verdict) -> list[Hypothesis]:
+    return [h for h in handoff.hypotheses if h.verdict in verdicts]
 
 
-def _render_causes(whole: Handoff, titles: CauseTitles) -> list[Block]:
-    found = _list_by_verdict(whole, "confirmed")
+def _render_causes(handoff: Handoff, titles: CauseTitles) -> list[Block]:
+    found = _list_by_verdict(handoff, "confirmed")
     if not found:
-        return [blocks.clipped_section((bold(whole.headline),), room=MAX_HEADLINE_CHARS)]
+        return [blocks.clipped_section((bold(handoff.headline),), room=MAX_HEADLINE_CHARS)]
     shown = [
         blocks.clipped_section(
             (bold(report_rows.get_cause_title(h.label, titles)), " · ", *report_rows.render_cause_place(h)),
@@ -76,28 +76,28 @@ def _render_causes(whole: Handoff, titles: CauseTitles) -> list[Block]:
     return [*shown, blocks.line_section(f"… and {rest} more causes in the details")] if rest > 0 else shown
 
 
-def _render_drained_nodes(whole: Handoff) -> list[Block]:
-    lines: list[Line] = [(bold(row.host), f" {row.render_status()}") for row in whole.held[:MAX_DRAINED_NODES]]
-    rest = len(whole.held) - MAX_DRAINED_NODES
-    asks = [ReturnableNode(ladder=row.ladder, host=row.host) for row in whole.held if not row.no_return]
+def _render_drained_nodes(handoff: Handoff) -> list[Block]:
+    lines: list[Line] = [(bold(row.host), f" {row.render_status()}") for row in handoff.held[:MAX_DRAINED_NODES]]
+    rest = len(handoff.held) - MAX_DRAINED_NODES
+    asks = [ReturnableNode(ladder=row.ladder, host=row.host) for row in handoff.held if not row.no_return]
     said = [blocks.section((bold("Held"),), *lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
-    return [*said, *drained_nodes.render_return_buttons(whole.incident, asks)]
+    return [*said, *drained_nodes.render_return_buttons(handoff.incident, asks)]
 
 
-def _render_summary_lines(whole: Handoff, titles: CauseTitles) -> list[Line]:
-    unseen = report_rows.render_unobserved_summary(whole.could_not_look)
+def _render_summary_lines(handoff: Handoff, titles: CauseTitles) -> list[Line]:
+    unseen = report_rows.render_unobserved_summary(handoff.could_not_look)
     return [
         (
             bold("For:"),
             " ",
-            bold(whole.ticket.owner or "nobody known"),
+            bold(handoff.ticket.owner or "nobody known"),
             " · ",
-            bold(report_rows.fold_hosts(whole.hosts) or "no hosts named"),
+            bold(report_rows.fold_hosts(handoff.hosts) or "no hosts named"),
         ),
-        *([(bold("Asked:"), " ", _shorten_text(whole.reported))] if whole.reported else []),
-        *((bold("Done:"), f" {done_in_words(row, report_rows.get_cause_title(row.label, titles))}") for row in whole.done[:MOST_DONE]),
-        *_render_undecided(whole, titles),
-        *_render_ruled_out(whole, titles),
+        *([(bold("Asked:"), " ", _shorten_text(handoff.reported))] if handoff.reported else []),
+        *((bold("Done:"), f" {done_in_words(row, report_rows.get_cause_title(row.label, titles))}") for row in handoff.done[:MOST_DONE]),
+        *_render_undecided(handoff, titles),
+        *_render_ruled_out(handoff, titles),
         *([(bold("Could not look:"), " ", *unseen)] if unseen else []),
     ]
 
@@ -107,15 +107,15 @@ def _shorten_text(text: str) -> str:
     return words if len(words) <= MAX_REPORTED_CHARS else f"{words[:MAX_REPORTED_CHARS]}…"
 
 
-def _render_undecided(whole: Handoff, titles: CauseTitles) -> list[Line]:
-    doubts = _list_by_verdict(whole, "inconclusive", "open")
-    if not whole.hypotheses:
+def _render_undecided(handoff: Handoff, titles: CauseTitles) -> list[Line]:
+    doubts = _list_by_verdict(handoff, "inconclusive", "open")
+    if not handoff.hypotheses:
         return [(bold("Tried:"), " no hypothesis survived long enough to be checked.")]
     return [(bold("Not decided:"), " ", _format_titles(doubts, MAX_UNDECIDED, titles))] if doubts else []
 
 
-def _render_ruled_out(whole: Handoff, titles: CauseTitles) -> list[Line]:
-    rejected = _list_by_verdict(whole, "rejected")
+def _render_ruled_out(handoff: Handoff, titles: CauseTitles) -> list[Line]:
+    rejected = _list_by_verdict(handoff, "rejected")
     return [(bold("Not:"), " ", _format_titles(rejected, MAX_RULED_OUT, titles))] if rejected else []
 
 
@@ -124,21 +124,21 @@ def _format_titles(hypotheses: list[Hypothesis], most: int, titles: CauseTitles)
     return "; ".join(report_rows.get_cause_title(h.label, titles) for h in hypotheses[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _render_logs(whole: Handoff) -> list[Block]:
-    lines = [] if _list_by_verdict(whole, "confirmed") else report_rows.format_logs(whole.logs)
+def _render_logs(handoff: Handoff) -> list[Block]:
+    lines = [] if _list_by_verdict(handoff, "confirmed") else report_rows.format_logs(handoff.logs)
     rest = [f"… {len(lines) - MAX_LOG_LINES} more lines in the file"] if len(lines) > MAX_LOG_LINES else []
     return [blocks.section((bold("In the logs"),)), blocks.code_section([*lines[:MAX_LOG_LINES], *rest])] if lines else []
 
 
-def _render_root_cause(whole: Handoff, titles: CauseTitles) -> list[Block]:
+def _render_root_cause(handoff: Handoff, titles: CauseTitles) -> list[Block]:
     """Render the closer's cause; without one, what was mended."""
-    ticket = whole.ticket
+    ticket = handoff.ticket
     if ticket.state != "resolved":
         return []
     said: list[Line] = [(ticket.true_cause,)] if ticket.true_cause else []
     mended = dict.fromkeys(
         f"{report_rows.get_cause_title(row.label, titles)} ({fold_host_names(row.target.split(','))}), mended"
-        for row in whole.done
+        for row in handoff.done
         if row.proven
     )
     if not ticket.true_label and mended and not said:
@@ -146,15 +146,17 @@ def _render_root_cause(whole: Handoff, titles: CauseTitles) -> list[Block]:
     return [blocks.section((bold("Root cause:"), " ", report_rows.get_cause_title(ticket.true_label, titles)), *said)]
 
 
-def _render_buttons(whole: Handoff) -> list[Block]:
-    value = encode_button_value(whole.incident)
+def _render_buttons(handoff: Handoff) -> list[Block]:
+    value = encode_button_value(handoff.incident)
     written = blocks.button("Post-incident report", REPORT_ACTION_ID, value)
-    if whole.ticket.state == "resolved":
+    if handoff.ticket.state == "resolved":
         return [blocks.actions(written)]
-    is_open, waits = whole.ticket.state == "open", whole.ticket.state == "waiting"
+    is_open, waits = handoff.ticket.state == "open", handoff.ticket.state == "waiting"
     take = blocks.button(
         "Take" if is_open else "Go on" if waits else "Take over", TAKE_ACTION_ID, value, style="primary" if is_open else ""
     )
     wait = [] if waits else [blocks.button("Waits for others", WAIT_ACTION_ID, value)]
-    behind = [blocks.button("Details", diagnosis.DETAILS_ACTION_ID, encode_button_value(whole.incident, whole.item))] if whole.item else []
+    behind = (
+        [blocks.button("Details", diagnosis.DETAILS_ACTION_ID, encode_button_value(handoff.incident, handoff.item))] if handoff.item else []
+    )
     return [blocks.actions(take, *wait, blocks.button("Close…", CLOSE_ACTION_ID, value), written, *behind)]

@@ -21,7 +21,7 @@ def build_closed_incident(state: IncidentState, now: datetime) -> ClosedIncident
     rows = IncidentView(state)
     if rows.lifecycle != "closed" or rows.origin is None:
         return None
-    fixes = [row for row in rows.remediations if not any(rung.remedy == "run_check" for rung in row.rungs)]
+    fixes = [row for row in rows.remediations if not any(step.remedy == "run_check" for step in row.rungs)]
     return ClosedIncident(
         incident=rows.id,
         origin=rows.origin,
@@ -34,57 +34,59 @@ def build_closed_incident(state: IncidentState, now: datetime) -> ClosedIncident
     )
 
 
-def _list_causes(rows: IncidentView) -> tuple[ClosedIncidentCause, ...]:
+def _list_causes(incident_view: IncidentView) -> tuple[ClosedIncidentCause, ...]:
     """Return the causes. A person's label overrides the report's; its hosts come from the matching cause, else from the
     brief.
     """
-    word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
-    denied = rows.correction.denied if rows.correction else ()
-    told = {row.label for row in rows.report.tenant_root_causes} if rows.report else set()
+    word = (incident_view.ticket.true_label if incident_view.ticket else "") or (
+        incident_view.correction.label if incident_view.correction else ""
+    )
+    denied = incident_view.correction.denied if incident_view.correction else ()
+    told = {row.label for row in incident_view.report.tenant_root_causes} if incident_view.report else set()
     found = [
         ClosedIncidentCause(label=row.label, hosts=row.hosts[:MAX_HOSTS], devices=row.devices[:MAX_HOSTS], inside=row.label not in told)
-        for row in (rows.report.root_causes if rows.report else ())
+        for row in (incident_view.report.root_causes if incident_view.report else ())
         if row.label not in denied
     ]
     if word in (NO_FAULT, ABSTAIN) or not word:
         return () if word == NO_FAULT else tuple(found)
     same = tuple(row for row in found if row.label == word or row.label.startswith(f"{word}."))
-    return same or (ClosedIncidentCause(label=word, hosts=rows.brief.hosts[:MAX_HOSTS]),)
+    return same or (ClosedIncidentCause(label=word, hosts=incident_view.brief.hosts[:MAX_HOSTS]),)
 
 
-def _classify_ending(rows: IncidentView, fixes: Sequence[Remediation]) -> ClosureOutcome:
+def _classify_ending(incident_view: IncidentView, fixes: Sequence[Remediation]) -> ClosureOutcome:
     if proven := {(row.label, row.target) for row in fixes if row.proven}:
-        if any(place not in proven for place in _iterate_cause_hosts(rows)):
+        if any(place not in proven for place in _iterate_cause_hosts(incident_view)):
             return "in_part"
         return "cured" if all_cured(fixes) else "passed"
     if any(row.since for row in fixes):
         return "in_vain"
-    word = rows.ticket.true_label if rows.ticket else ""
-    if word == NO_FAULT or (not word and rows.report is not None and rows.report.outcome == "no_fault"):
+    word = incident_view.ticket.true_label if incident_view.ticket else ""
+    if word == NO_FAULT or (not word and incident_view.report is not None and incident_view.report.outcome == "no_fault"):
         return "well"
-    in_words = rows.item.kind in ("close", "ask")  # `ask`: any message in the thread
-    return "person" if in_words or (rows.ticket is not None and rows.ticket.closed_by) else "quiet"
+    in_words = incident_view.item.kind in ("close", "ask")  # `ask`: any message in the thread
+    return "person" if in_words or (incident_view.ticket is not None and incident_view.ticket.closed_by) else "quiet"
 
 
-def _iterate_cause_hosts(rows: IncidentView) -> Iterator[tuple[str, str]]:
-    for cause in _list_causes(rows):
+def _iterate_cause_hosts(incident_view: IncidentView) -> Iterator[tuple[str, str]]:
+    for cause in _list_causes(incident_view):
         yield from ((cause.label, host) for host in cause.hosts or ("",))
 
 
-def _list_proven_remedies(ladder: Remediation) -> list[str]:
-    if not ladder.proven:
+def _list_proven_remedies(remediation: Remediation) -> list[str]:
+    if not remediation.proven:
         return []
-    return [rung.remedy for rung in ladder.rungs[: ladder.rung + 1] if rung.part == "fix" and rung.plan == ladder.tried]
+    return [step.remedy for step in remediation.rungs[: remediation.rung + 1] if step.part == "fix" and step.plan == remediation.tried]
 
 
 class ClosedIncidentObserver:
     """Updates the index after each report, under the incident's lease, so a row has one writer."""
 
-    def __init__(self, board: ReportPublisher, earlier: ClosedIncidentIndex, clock: Clock) -> None:
-        self._board, self._earlier, self._clock = board, earlier, clock
+    def __init__(self, publisher: ReportPublisher, earlier: ClosedIncidentIndex, clock: Clock) -> None:
+        self._board, self._earlier, self._clock = publisher, earlier, clock
 
-    async def publish_progress(self, p: Progress) -> None:
-        await self._board.publish_progress(p)
+    async def publish_progress(self, progress: Progress) -> None:
+        await self._board.publish_progress(progress)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         await self._board.publish_report(incident, state, report)

@@ -43,7 +43,7 @@ EARLY_REPORT_RETRY_DELAY = timedelta(seconds=5)  # after a report raised TooEarl
 class ReportPublisher(Protocol):
     """`publish_report` may be called twice for one item and posts once. Raises TooEarly to be retried."""
 
-    async def publish_progress(self, p: Progress) -> None: ...
+    async def publish_progress(self, progress: Progress) -> None: ...
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None: ...
 
@@ -105,7 +105,7 @@ class Dispatcher:
         inbox: Inbox,
         leases: Leases,
         turns: TurnRunner,
-        board: ReportPublisher,
+        publisher: ReportPublisher,
         *,
         clock: Clock,
         timers: TimerPlanner,
@@ -119,7 +119,7 @@ class Dispatcher:
         self._inbox = inbox
         self._leases = leases
         self._turns = turns
-        self._board = board
+        self._board = publisher
         self._clock = clock
         self._timers = timers
         self._fetch = fetch
@@ -264,7 +264,7 @@ class Dispatcher:
         keep = None if has_drained_nodes(IncidentView(state).remediations) else self._limits.keep_closed
         await self._turns.prune_thread(item.incident, keep if lifecycle == "closed" else None)
         timers = self._timers(state, report, item, self._clock.now())
-        await self._inbox.finish_item(item.incident, lease.token, item.id, lifecycle, timers, keep=keep, about=about)
+        await self._inbox.finish_item(item.incident, lease.token, item.id, lifecycle, timers, keep=keep, fingerprint=about)
         return None
 
     async def _publish_report(self, lease: Lease, item: InboxItem, state: IncidentState, report: Report) -> datetime | None:
@@ -316,9 +316,9 @@ class Dispatcher:
             log.warning("desk.progress_not_shown", error=str(e))
 
 
-def can_release_causes(rows: IncidentView) -> bool:
+def can_release_causes(incident_view: IncidentView) -> bool:
     """Return whether a stopped incident releases its causes; an action with unknown result keeps them."""
-    return rows.is_stopped and not any(row.outcome == "unknown" for row in rows.remediations)
+    return incident_view.is_stopped and not any(row.outcome == "unknown" for row in incident_view.remediations)
 
 
 def _log_task_error(task: asyncio.Task[None]) -> None:

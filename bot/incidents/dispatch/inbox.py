@@ -99,7 +99,7 @@ class Inbox:
         dedupe_key: str,
         make: Callable[[str], InboxItem],
         *,
-        about: IncidentFingerprint = EMPTY_FINGERPRINT,
+        fingerprint: IncidentFingerprint = EMPTY_FINGERPRINT,
         joins: Callable[[str], Awaitable[bool]] = never_joins,
         repeats: bool = True,
     ) -> EnqueueResult:
@@ -112,7 +112,7 @@ class Inbox:
         incident = await self._get_bound_incident(thread) or self._new_id()
         beside: list[str] = []
         while True:
-            concerns = [self._names.incident_key(incident, "concerns"), *self._get_fingerprint_keys(about)]
+            concerns = [self._names.incident_key(incident, "concerns"), *self._get_fingerprint_keys(fingerprint)]
             keys = [self._names.seen_item_key(dedupe_key), thread, *self._get_receive_keys(incident), *concerns]
             args = [
                 incident,
@@ -122,14 +122,14 @@ class Inbox:
                 origin.model_dump_json(),
                 thread,
             ]
-            raw, outcome = await self._open(keys=keys, args=[*args, len(about.hosts), *beside])
+            raw, outcome = await self._open(keys=keys, args=[*args, len(fingerprint.hosts), *beside])
             found = raw.decode()
             match outcome:
                 case scripts.MATCHES_OPEN_INCIDENTS:
                     same = found.split()
                     if (known := await _find_first_match(same, joins)) is not None:
                         reply = make(known).model_copy(update={"kind": "reply"})
-                        return await self._join_incident(known, origin, reply, dedupe_key, about.alert, repeats)
+                        return await self._join_incident(known, origin, reply, dedupe_key, fingerprint.alert, repeats)
                     beside += same
                 case scripts.DUPLICATE:
                     return EnqueueResult(found, duplicate=True)
@@ -234,7 +234,7 @@ class Inbox:
         timers: Mapping[str, datetime],
         *,
         keep: timedelta | None,
-        about: IncidentFingerprint = EMPTY_FINGERPRINT,
+        fingerprint: IncidentFingerprint = EMPTY_FINGERPRINT,
     ) -> None:
         """In one step remove the item, replace timers and fingerprint, and set a closed incident's TTL. Raises
         LostLease.
@@ -243,7 +243,12 @@ class Inbox:
         """
         due = [word for why, at in timers.items() for word in (why, _format_score(at))]
         await self._remove_item(
-            incident, token, item, "", [lifecycle, "held" if keep is None else _format_seconds(keep), self._get_now_score(), *due], about
+            incident,
+            token,
+            item,
+            "",
+            [lifecycle, "held" if keep is None else _format_seconds(keep), self._get_now_score(), *due],
+            fingerprint,
         )
 
     async def dead_letter_item(self, incident: str, token: str, item: str, letter: str) -> None:
@@ -259,9 +264,9 @@ class Inbox:
         keys = [self._names.lease_key(incident), self._names.incident_key(incident, "inbox"), self._names.due, self._names.dead]
         return bool(await self._set_aside(keys=keys, args=[token, row, letter, incident]) != scripts.LEASE_LOST)
 
-    async def add_fingerprint(self, incident: str, about: IncidentFingerprint) -> None:
+    async def add_fingerprint(self, incident: str, fingerprint: IncidentFingerprint) -> None:
         """Let later reports match this. `finish_item` removes what no longer applies."""
-        if keys := self._get_fingerprint_keys(about):
+        if keys := self._get_fingerprint_keys(fingerprint):
             score = self._clock.now().timestamp()
             async with self._redis.pipeline(transaction=True) as pipe:
                 for key in keys:
@@ -297,7 +302,7 @@ class Inbox:
         return bool(await self._fire(keys=keys, args=[due.incident, due.why, due.score, _serialize_item(item), _format_score(now)]))
 
     async def _remove_item(
-        self, incident: str, token: str, item: str, letter: str, rest: Sequence[str], about: IncidentFingerprint
+        self, incident: str, token: str, item: str, letter: str, rest: Sequence[str], fingerprint: IncidentFingerprint
     ) -> None:
         parts = ("inbox", "timers", "tries", "threads", "posted")
         keys = [
@@ -310,7 +315,7 @@ class Inbox:
             self._names.incident_key(incident, "causes"),
             self._names.incident_key(incident, "concerns"),
             self._names.held,
-            *self._get_fingerprint_keys(about),
+            *self._get_fingerprint_keys(fingerprint),
         ]
         if await self._finish(keys=keys, args=[token, incident, item, letter, *rest]) == scripts.LEASE_LOST:
             raise LostLease(f"{incident}: another worker has it; {item} stays for them")
@@ -331,9 +336,11 @@ class Inbox:
         of = self._names.incident_key
         return [of(incident), of(incident, "inbox"), of(incident, "threads"), of(incident, "posted"), self._names.due, self._names.open]
 
-    def _get_fingerprint_keys(self, about: IncidentFingerprint) -> list[str]:
-        others = [self._names.fingerprint_key(kind, name) for kind, name in (("job", about.job), ("alert", about.alert)) if name]
-        return [self._names.fingerprint_key("host", host) for host in about.hosts] + others
+    def _get_fingerprint_keys(self, fingerprint: IncidentFingerprint) -> list[str]:
+        others = [
+            self._names.fingerprint_key(kind, name) for kind, name in (("job", fingerprint.job), ("alert", fingerprint.alert)) if name
+        ]
+        return [self._names.fingerprint_key("host", host) for host in fingerprint.hosts] + others
 
     def _get_now_score(self) -> str:
         return _format_score(self._clock.now())

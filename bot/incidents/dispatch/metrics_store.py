@@ -56,18 +56,18 @@ class IncidentMetricsStore:
         return [_METRICS_ADAPTER.validate_json(raw) for raw in rows if raw], [one for one in said if one.at >= start]
 
 
-def wrap_with_metrics(board: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> ReportPublisher:
-    return MetricsObserver(board, courses, clock)
+def wrap_with_metrics(publisher: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> ReportPublisher:
+    return MetricsObserver(publisher, courses, clock)
 
 
 class MetricsObserver:
     """Saves metrics after each report, under the incident's lease, so a row has one writer."""
 
-    def __init__(self, board: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> None:
-        self._board, self._courses, self._clock = board, courses, clock
+    def __init__(self, publisher: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> None:
+        self._board, self._courses, self._clock = publisher, courses, clock
 
-    async def publish_progress(self, p: Progress) -> None:
-        await self._board.publish_progress(p)
+    async def publish_progress(self, progress: Progress) -> None:
+        await self._board.publish_progress(progress)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         await self._board.publish_report(incident, state, report)

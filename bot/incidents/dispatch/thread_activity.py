@@ -195,12 +195,12 @@ SILENT_ITEM_KINDS: Final = frozenset({"ask", "timer", "action_result"})  # their
 class ThreadActivityObserver:
     """Records each report as our message in the thread."""
 
-    def __init__(self, board: ReportPublisher, pulse: ThreadActivity, clock: Clock) -> None:
-        self._board, self._pulse, self._clock = board, pulse, clock
+    def __init__(self, publisher: ReportPublisher, pulse: ThreadActivity, clock: Clock) -> None:
+        self._board, self._pulse, self._clock = publisher, pulse, clock
 
-    async def publish_progress(self, p: Progress) -> None:
+    async def publish_progress(self, progress: Progress) -> None:
         """Progress does not count as thread activity."""
-        await self._board.publish_progress(p)
+        await self._board.publish_progress(progress)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         """The recorded time is after the item's, as our clock may be behind Slack's."""

@@ -12,34 +12,36 @@ from graph.incident_view import IncidentView
 from kb.redact import redact
 
 
-async def handle_vote(surface: HandlerContext, payload: Payload, team: str, channel: str, user: str) -> None:
+async def handle_vote(handler_context: HandlerContext, payload: Payload, team: str, channel: str, user: str) -> None:
     """Store “Useful”, or open the form. The caller has authorised the user."""
     pressed = feedback.parse_feedback_click(payload)
     if pressed.does == feedback.NOT_USEFUL:
-        await surface.client.views_open(
+        await handler_context.client.views_open(
             trigger_id=str(payload["trigger_id"]), view=feedback.render_feedback_form(pressed.incident, pressed.item)
         )
         return
-    await _store_feedback(surface, Feedback(pressed.incident, f"{team}:{user}", True, surface.clock.now()))
-    surface.tasks.spawn_task("thanks", _post_thanks(surface, channel, user, payload))
+    await _store_feedback(handler_context, Feedback(pressed.incident, f"{team}:{user}", True, handler_context.clock.now()))
+    handler_context.tasks.spawn_task("thanks", _post_thanks(handler_context, channel, user, payload))
 
 
-async def handle_feedback_form(surface: HandlerContext, payload: Payload) -> None:
+async def handle_feedback_form(handler_context: HandlerContext, payload: Payload) -> None:
     """Store a submitted form. Raises BadForm."""
     said = feedback.parse_feedback_form(payload)
-    team, user = await authorize_form_sender(surface, payload, said.incident)
-    await _store_feedback(surface, Feedback(said.incident, f"{team}:{user}", False, surface.clock.now(), said.reason, redact(said.words)))
+    team, user = await authorize_form_sender(handler_context, payload, said.incident)
+    await _store_feedback(
+        handler_context, Feedback(said.incident, f"{team}:{user}", False, handler_context.clock.now(), said.reason, redact(said.words))
+    )
 
 
-async def _store_feedback(surface: HandlerContext, said: Feedback) -> None:
-    if surface.courses is None:
+async def _store_feedback(handler_context: HandlerContext, said: Feedback) -> None:
+    if handler_context.courses is None:
         raise OldButton
     async with guard_store():
-        report = IncidentView(await surface.state_of(said.incident)).report
+        report = IncidentView(await handler_context.state_of(said.incident)).report
         labels = tuple(cause.label for cause in report.root_causes) if report else ()
-        await surface.courses.add_feedback(replace(said, labels=labels))
+        await handler_context.courses.add_feedback(replace(said, labels=labels))
 
 
-async def _post_thanks(surface: HandlerContext, channel: str, user: str, payload: Payload) -> None:
+async def _post_thanks(handler_context: HandlerContext, channel: str, user: str, payload: Payload) -> None:
     thread = str((payload.get("container") or {}).get("thread_ts") or (payload.get("message") or {}).get("thread_ts") or "")
-    await surface.client.chat_postEphemeral(channel=channel, user=user, text=feedback.THANKS_TEXT, thread_ts=thread or None)
+    await handler_context.client.chat_postEphemeral(channel=channel, user=user, text=feedback.THANKS_TEXT, thread_ts=thread or None)

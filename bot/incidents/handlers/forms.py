@@ -11,71 +11,79 @@ from graph.incident_view import IncidentView
 from graph.state import InboxItem
 
 
-async def open_form(surface: HandlerContext, pressed: ButtonClick, trigger: str) -> None:
+async def open_form(handler_context: HandlerContext, click: ButtonClick, trigger: str) -> None:
     """Open the chosen form with the present belief."""
     async with guard_store():
-        state = await surface.state_of(pressed.incident)
+        state = await handler_context.state_of(click.incident)
     report = IncidentView(state).report
     best = max(report.root_causes if report else (), key=lambda cause: cause.confidence, default=None)
-    match pressed.does:
+    match click.does:
         case "assign_form":
-            view = incident_menu.render_assign_form(pressed.incident, str(state.get("owner") or ""))
+            view = incident_menu.render_assign_form(click.incident, str(state.get("owner") or ""))
         case "correct_form":
-            view = incident_menu.render_correction_form(pressed.incident, surface.offered, best.label if best else "")
+            view = incident_menu.render_correction_form(click.incident, handler_context.offered, best.label if best else "")
         case _:
             raise OldButton
-    await surface.client.views_open(trigger_id=trigger, view=view)
+    await handler_context.client.views_open(trigger_id=trigger, view=view)
 
 
-async def handle_assign_form(surface: HandlerContext, payload: Payload) -> None:
+async def handle_assign_form(handler_context: HandlerContext, payload: Payload) -> None:
     """Store an assignment. Raises BadForm."""
     incident, person = incident_menu.parse_assign_form(payload)
-    team, _ = await authorize_form_sender(surface, payload, incident)
-    named = await surface.people.get_person(person)
+    team, _ = await authorize_form_sender(handler_context, payload, incident)
+    named = await handler_context.people.get_person(person)
     if not named.human or named.team != team:
         raise BadForm({incident_menu.PERSON_BLOCK_ID: "Choose a full member of this workspace: no guest, no app, nobody who has left."})
-    await _store_statement(surface, payload, incident, ParsedMessage(intent=Intent.ASSIGN, person=person))
+    await _store_statement(handler_context, payload, incident, ParsedMessage(intent=Intent.ASSIGN, person=person))
 
 
-async def handle_correct_form(surface: HandlerContext, payload: Payload) -> None:
+async def handle_correct_form(handler_context: HandlerContext, payload: Payload) -> None:
     """Store a correction. Raises BadForm."""
     said = incident_menu.parse_correction_form(payload)
-    await _store_statement(surface, payload, said.incident, ParsedMessage(intent=Intent.CORRECT, text=said.words, labels=(said.label,)))
+    await _store_statement(
+        handler_context, payload, said.incident, ParsedMessage(intent=Intent.CORRECT, text=said.words, labels=(said.label,))
+    )
 
 
-async def handle_tracker_form(surface: HandlerContext, payload: Payload) -> None:
+async def handle_tracker_form(handler_context: HandlerContext, payload: Payload) -> None:
     """Handle the confirmed tracker ticket. Raises BadForm."""
-    if surface.tracking is None:
+    if handler_context.tracking is None:
         raise OldButton
-    await surface.tracking.handle_submission(payload)
+    await handler_context.tracking.handle_submission(payload)
 
 
-async def handle_lesson_form(surface: HandlerContext, payload: Payload) -> None:
+async def handle_lesson_form(handler_context: HandlerContext, payload: Payload) -> None:
     """Handle the edited lesson draft. Raises BadForm."""
-    if surface.teaching is None:
+    if handler_context.teaching is None:
         raise OldButton
-    await surface.teaching.handle_submission(payload)
+    await handler_context.teaching.handle_submission(payload)
 
 
-async def authorize_form_sender(surface: HandlerContext, payload: Payload, incident: str) -> tuple[str, str]:
+async def authorize_form_sender(handler_context: HandlerContext, payload: Payload, incident: str) -> tuple[str, str]:
     """Return (team, user). Raises a refusal unless the sender may speak where the incident lives."""
     team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
     async with guard_store():
-        origin = await surface.inbox.get_origin(incident)
+        origin = await handler_context.inbox.get_origin(incident)
     if origin is None or origin.team != team:
         raise OldButton
-    await surface.admit_user(SlackPlace(team, origin.channel), user)
-    await surface.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
+    await handler_context.admit_user(SlackPlace(team, origin.channel), user)
+    await handler_context.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
     return team, user
 
 
-async def _store_statement(surface: HandlerContext, payload: Payload, incident: str, said: ParsedMessage) -> None:
-    team, user = await authorize_form_sender(surface, payload, incident)
+async def _store_statement(handler_context: HandlerContext, payload: Payload, incident: str, message: ParsedMessage) -> None:
+    team, user = await authorize_form_sender(handler_context, payload, incident)
     key = f"{team}.view.{payload['view']['id']}"
     item = InboxItem(
-        id=key, kind=said.kind, incident=incident, at=surface.clock.now(), user=user, text=said.text, data=said.build_item_data()
+        id=key,
+        kind=message.kind,
+        incident=incident,
+        at=handler_context.clock.now(),
+        user=user,
+        text=message.text,
+        data=message.build_item_data(),
     )
     async with guard_store():
-        new = await surface.inbox.enqueue(item, key)
+        new = await handler_context.inbox.enqueue(item, key)
     if new:
-        surface.notify_stored(incident)
+        handler_context.notify_stored(incident)

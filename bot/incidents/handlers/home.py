@@ -42,64 +42,74 @@ QUOTA_WAIVED = "The report of {tenant} begins now, whatever their share says."
 ALREADY_BEGUN = "That report waits no more: it has begun. `status` lists what waits still."
 
 
-async def publish_home_tab(surface: HandlerContext, user: str, team: str, note: str = "") -> None:
+async def publish_home_tab(handler_context: HandlerContext, user: str, team: str, note: str = "") -> None:
     """Publish a user's tab; non-operators get one sentence. `note` is shown first."""
     try:
-        await require_operator(surface, user, team)
-        view = home.render_home_tab(await _build_home_tab(surface, user, team, note), surface.clock.now())
+        await require_operator(handler_context, user, team)
+        view = home.render_home_tab(await _build_home_tab(handler_context, user, team, note), handler_context.clock.now())
     except Refusal as no:
         view = home.render_refused_home(str(no))
     except StoreUnreachable:
         view = home.render_refused_home("My store does not answer, so I cannot say what is open. Look again in a minute.")
-    await surface.client.views_publish(user_id=user, view=view)
+    await handler_context.client.views_publish(user_id=user, view=view)
 
 
-async def require_operator(surface: HandlerContext, user: str, team: str) -> None:
+async def require_operator(handler_context: HandlerContext, user: str, team: str) -> None:
     """Raise a refusal unless the user may see incidents."""
-    policy.require_colleague(await surface.people.get_person(user), team)
-    if not await surface.people.is_in_any(user, policy.list_operator_channels(surface.bound)):
+    policy.require_colleague(await handler_context.people.get_person(user), team)
+    if not await handler_context.people.is_in_any(user, policy.list_operator_channels(handler_context.bound)):
         raise policy.NotAllowed(policy.NOT_A_MEMBER_TEXT)
 
 
-async def _build_home_tab(surface: HandlerContext, user: str, team: str, note: str) -> HomeTab:
-    incidents = await list_open_and_drained(surface)
-    titles = {label: title for rows in surface.offered.values() for label, title in rows}
-    mine, standing = await _render_remediation_status(surface, f"{team}:{user}", incidents)
-    glance = await _render_fleet(surface, incidents, titles)
+async def _build_home_tab(handler_context: HandlerContext, user: str, team: str, note: str) -> HomeTab:
+    incidents = await list_open_and_drained(handler_context)
+    titles = {label: title for rows in handler_context.offered.values() for label, title in rows}
+    mine, standing = await _render_remediation_status(handler_context, f"{team}:{user}", incidents)
+    glance = await _render_fleet(handler_context, incidents, titles)
     return HomeTab(
-        incidents, user, titles, mine, await render_quota_waits(surface), standing, note, glance, await _list_unserved_channels(surface)
+        incidents,
+        user,
+        titles,
+        mine,
+        await render_quota_waits(handler_context),
+        standing,
+        note,
+        glance,
+        await _list_unserved_channels(handler_context),
     )
 
 
-async def _render_fleet(surface: HandlerContext, incidents: list[OpenIncident], titles: Mapping[str, str]) -> list[Block]:
+async def _render_fleet(handler_context: HandlerContext, incidents: list[OpenIncident], titles: Mapping[str, str]) -> list[Block]:
     found = None
-    if surface.courses is not None:
+    if handler_context.courses is not None:
         async with guard_store():
-            courses, _ = await surface.courses.list_since(surface.clock.now() - FLEET_HISTORY_WINDOW)
+            courses, _ = await handler_context.courses.list_since(handler_context.clock.now() - FLEET_HISTORY_WINDOW)
         found = fleet.count_causes((row.labels for row in courses), titles)
     oldest = MAX_INCIDENTS if len(incidents) >= MAX_INCIDENTS else 0
-    return fleet.render_fleet(fleet.summarize_groups(surface.groups, incidents), found, FLEET_HISTORY_WINDOW.days, oldest)
+    return fleet.render_fleet(fleet.summarize_groups(handler_context.groups, incidents), found, FLEET_HISTORY_WINDOW.days, oldest)
 
 
-async def _list_unserved_channels(surface: HandlerContext) -> dict[str, bool | None]:
+async def _list_unserved_channels(handler_context: HandlerContext) -> dict[str, bool | None]:
     """Return operator channels that others read (True) or may read (None)."""
 
     async def shared(channel: str) -> bool | None:
         try:
-            return await surface.people.is_shared(channel)
+            return await handler_context.people.is_shared(channel)
         except Refusal:
             return None
 
-    ours = policy.list_operator_channels(surface.bound)
+    ours = policy.list_operator_channels(handler_context.bound)
     found = await asyncio.gather(*(shared(channel) for channel in ours))
     return {channel: by_others for channel, by_others in zip(ours, found, strict=True) if by_others is not False}
 
 
-async def _render_remediation_status(surface: HandlerContext, voter: str, incidents: list[OpenIncident]) -> tuple[list[Block], list[Block]]:
-    now, room = await get_brake_status(surface), await get_remaining_room(surface, incidents)
+async def _render_remediation_status(
+    handler_context: HandlerContext, voter: str, incidents: list[OpenIncident]
+) -> tuple[list[Block], list[Block]]:
+    now, room = await get_brake_status(handler_context), await get_remaining_room(handler_context, incidents)
     if now is None or room is None:
         return [], []
-    mine = brakes.render_waiting_approvals(await list_pending_actions(surface, voter), "No action waits for your decision.")
+    mine = brakes.render_waiting_approvals(await list_pending_actions(handler_context, voter), "No action waits for your decision.")
     return mine, [*brakes.render_brake_status(now), *brakes.render_change_allowance(room)]
 
 
@@ -121,16 +131,16 @@ class ReturnRequest:
         await self.surface.client.chat_postEphemeral(channel=channel, user=self.voter.user, thread_ts=thread, **build_message_args(card))
 
 
-async def handle_return_click(surface: HandlerContext, payload: Payload) -> None:
+async def handle_return_click(handler_context: HandlerContext, payload: Payload) -> None:
     """Start a return request in the background. Raises Refusal."""
     pressed, voter = drained_nodes.parse_return_click(payload), parse_voter(payload)
-    require_approvals(surface)
+    require_approvals(handler_context)
     async with guard_store():
-        origin = await surface.inbox.get_origin(pressed.incident)
+        origin = await handler_context.inbox.get_origin(pressed.incident)
     if origin is None or origin.kind != "slack":
         raise OldButton
-    surface.tasks.spawn_task(
-        "return", _request_return(ReturnRequest(surface, pressed, origin, voter, _is_home_tab(payload)), _get_thread(payload))
+    handler_context.tasks.spawn_task(
+        "return", _request_return(ReturnRequest(handler_context, pressed, origin, voter, _is_home_tab(payload)), _get_thread(payload))
     )
 
 
@@ -166,42 +176,42 @@ async def _authorize_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
         raise OldButton
 
 
-async def handle_quota_waiver(surface: HandlerContext, payload: Payload) -> None:
+async def handle_quota_waiver(handler_context: HandlerContext, payload: Payload) -> None:
     """Let a tenant's waiting incident begin. A refusal is raised, or shown on the Home tab."""
     pressed, voter = quota_waiting.parse_let_in_click(payload), parse_voter(payload)
     channel = "" if _is_home_tab(payload) else str((payload.get("channel") or {}).get("id", ""))
     try:
-        words = await _waive_quota(surface, pressed.incident, voter, channel)
+        words = await _waive_quota(handler_context, pressed.incident, voter, channel)
     except Refusal as no:
         if channel:
             raise
         words = str(no)
     if channel:
         thread = (payload.get("container") or {}).get("thread_ts")
-        work = surface.client.chat_postEphemeral(
+        work = handler_context.client.chat_postEphemeral(
             channel=channel, user=voter.user, thread_ts=thread, **build_message_args(notes.render_in_progress(words))
         )
-        surface.tasks.spawn_task("let_in", work)
+        handler_context.tasks.spawn_task("let_in", work)
     else:
-        surface.tasks.spawn_task("let_in", publish_home_tab(surface, voter.user, voter.team, note=words))
+        handler_context.tasks.spawn_task("let_in", publish_home_tab(handler_context, voter.user, voter.team, note=words))
 
 
-async def _waive_quota(surface: HandlerContext, incident: str, voter: Voter, channel: str) -> str:
+async def _waive_quota(handler_context: HandlerContext, incident: str, voter: Voter, channel: str) -> str:
     async with guard_store():
-        origin = await surface.inbox.get_origin(incident)
-    if surface.waits is None or origin is None or not origin.tenant:
+        origin = await handler_context.inbox.get_origin(incident)
+    if handler_context.waits is None or origin is None or not origin.tenant:
         raise OldButton
-    if voter.team != (origin.team or str((await surface.client.auth_test())["team_id"])):  # a ticket has no thread yet
+    if voter.team != (origin.team or str((await handler_context.client.auth_test())["team_id"])):  # a ticket has no thread yet
         raise policy.NotAllowed(policy.NOT_FULL_MEMBER_TEXT)
     if not channel:
-        await require_operator(surface, voter.user, voter.team)
-    await surface.admit_user(SlackPlace(voter.team, channel or origin.channel), voter.user, fresh=True)
-    await surface.require_permission(f"button.{quota_waiting.LET_IN_ACTION_ID}", voter.user, channel or origin.channel)
+        await require_operator(handler_context, voter.user, voter.team)
+    await handler_context.admit_user(SlackPlace(voter.team, channel or origin.channel), voter.user, fresh=True)
+    await handler_context.require_permission(f"button.{quota_waiting.LET_IN_ACTION_ID}", voter.user, channel or origin.channel)
     async with guard_store():
-        if not await surface.waits.let_in_incident(origin.tenant, incident):
+        if not await handler_context.waits.let_in_incident(origin.tenant, incident):
             raise Refusal(ALREADY_BEGUN)
     log.info("shares.let_in", incident=incident, tenant=origin.tenant, by=str(voter))
-    surface.notify_stored(incident)
+    handler_context.notify_stored(incident)
     return QUOTA_WAIVED.format(tenant=origin.tenant)
 
 

@@ -36,7 +36,7 @@ REPORTS_UNAVAILABLE = "Nothing is written down here; `rackmedic report INCIDENT`
 ALREADY_OPEN = "I am on this thread already. Reply there, or say `status` in it."
 
 
-async def handle_click(surface: HandlerContext, payload: Payload) -> None:
+async def handle_click(handler_context: HandlerContext, payload: Payload) -> None:
     """Handle a click in a message."""
     action = payload["actions"][0]
     reader = CLICK_PARSERS.get(action.get("action_id", ""))
@@ -44,70 +44,79 @@ async def handle_click(surface: HandlerContext, payload: Payload) -> None:
         raise OldButton
     pressed = reader(payload)
     team, channel, user = _parse_location(payload)
-    await surface.admit_user(SlackPlace(team, channel), user)
-    await surface.require_permission(f"button.{action['action_id']}", user, channel)
+    await handler_context.admit_user(SlackPlace(team, channel), user)
+    await handler_context.require_permission(f"button.{action['action_id']}", user, channel)
     async with guard_store():
-        if await surface.inbox.find_incident(team, channel, get_thread_ts(payload)) != pressed.incident:
+        if await handler_context.inbox.find_incident(team, channel, get_thread_ts(payload)) != pressed.incident:
             raise OldButton
     if action.get("action_id") == feedback.VOTE_ACTION_ID:
-        await handle_vote(surface, payload, team, channel, user)
+        await handle_vote(handler_context, payload, team, channel, user)
         return
     if pressed.does in ("take", "wait", "close_form"):
         async with guard_store():
-            require_unresolved_ticket(IncidentView(await surface.state_of(pressed.incident)).ticket or HandoffTicket(), pressed.does)
-    if await _open_if_view_only(surface, pressed, payload):
+            require_unresolved_ticket(
+                IncidentView(await handler_context.state_of(pressed.incident)).ticket or HandoffTicket(), pressed.does
+            )
+    if await _open_if_view_only(handler_context, pressed, payload):
         return
     ts = str(action.get("action_ts") or payload.get("trigger_id"))
     key = f"{team}.{channel}.{get_thread_ts(payload)}.{action['action_id']}.{user}.{ts}"
-    await _store_item(surface, key, pressed.does, pressed.incident, user, {"report": pressed.item} if pressed.item else {}, pressed.chosen)
+    await _store_item(
+        handler_context, key, pressed.does, pressed.incident, user, {"report": pressed.item} if pressed.item else {}, pressed.chosen
+    )
 
 
-async def _open_if_view_only(surface: HandlerContext, pressed: ButtonClick, payload: Payload) -> bool:
+async def _open_if_view_only(handler_context: HandlerContext, click: ButtonClick, payload: Payload) -> bool:
     """Open a form, details or report and return True; store nothing."""
-    if pressed.does == "details":
-        await _open_details(surface, pressed, str(payload["trigger_id"]))
-    elif pressed.does == "close_form":
-        await _open_close_form(surface, pressed.incident, str(payload["trigger_id"]))
-    elif pressed.does == "report":
-        _begin_report(surface, pressed.incident, payload)
-    elif pressed.does in incident_menu.FORM_CHOICES:
-        await open_form(surface, pressed, str(payload["trigger_id"]))
+    if click.does == "details":
+        await _open_details(handler_context, click, str(payload["trigger_id"]))
+    elif click.does == "close_form":
+        await _open_close_form(handler_context, click.incident, str(payload["trigger_id"]))
+    elif click.does == "report":
+        _begin_report(handler_context, click.incident, payload)
+    elif click.does in incident_menu.FORM_CHOICES:
+        await open_form(handler_context, click, str(payload["trigger_id"]))
     else:
         return False
     return True
 
 
-def _begin_report(surface: HandlerContext, incident: str, payload: Payload) -> None:
+def _begin_report(handler_context: HandlerContext, incident: str, payload: Payload) -> None:
     """Start the report; rendering outlasts Slack's timeout. Raises Refusal."""
-    if surface.writing is None:
+    if handler_context.writing is None:
         raise Refusal(REPORTS_UNAVAILABLE)
     team, channel, user = _parse_location(payload)
-    surface.writing.begin_report(incident, Origin(kind="slack", team=team, channel=channel, thread_ts=get_thread_ts(payload), user=user))
+    handler_context.writing.begin_report(
+        incident, Origin(kind="slack", team=team, channel=channel, thread_ts=get_thread_ts(payload), user=user)
+    )
 
 
-async def handle_close_form(surface: HandlerContext, payload: Payload) -> None:
+async def handle_close_form(handler_context: HandlerContext, payload: Payload) -> None:
     """Store the closing form. Raises BadForm."""
     closing = close_modal.parse_close_form(payload)
-    team, user = await authorize_form_sender(surface, payload, closing.incident)
-    if unknown := await _list_unknown_hosts(surface, closing):
+    team, user = await authorize_form_sender(handler_context, payload, closing.incident)
+    if unknown := await _list_unknown_hosts(handler_context, closing):
         raise BadForm({close_modal.HOSTS_BLOCK_ID: f"Not in the inventory: {fold_host_names(unknown)}."})
     data = {"label": closing.label, "root_cause": closing.root_cause, "hosts": list(closing.hosts)}
-    await _store_item(surface, f"{team}.view.{payload['view']['id']}", "close", closing.incident, user, data)
+    await _store_item(handler_context, f"{team}.view.{payload['view']['id']}", "close", closing.incident, user, data)
 
 
-async def _list_unknown_hosts(surface: HandlerContext, closing: IncidentClosure) -> list[str]:
+async def _list_unknown_hosts(handler_context: HandlerContext, closing: IncidentClosure) -> list[str]:
     """Return hosts unknown to inventory and diagnosis: lessons would learn a typing error."""
     async with guard_store():
-        origin = await surface.inbox.get_origin(closing.incident)
-    known = {*(surface.hosts_of(origin) if origin else ()), *(await _build_closing_defaults(surface, closing.incident)).hosts}
+        origin = await handler_context.inbox.get_origin(closing.incident)
+    known = {
+        *(handler_context.hosts_of(origin) if origin else ()),
+        *(await _build_closing_defaults(handler_context, closing.incident)).hosts,
+    }
     return [host for host in closing.hosts if host not in known]
 
 
-async def handle_diagnose_shortcut(surface: HandlerContext, payload: Payload) -> None:
+async def handle_diagnose_shortcut(handler_context: HandlerContext, payload: Payload) -> None:
     """Open an incident from a message, in its thread."""
     team, channel, user = _parse_location(payload)
-    await surface.admit_user(SlackPlace(team, channel), user)
-    await surface.require_permission(f"shortcut.{SHORTCUT}", user, channel)
+    await handler_context.admit_user(SlackPlace(team, channel), user)
+    await handler_context.require_permission(f"shortcut.{SHORTCUT}", user, channel)
     message = payload["message"]
     ts = str(message.get("ts") or payload["message_ts"])
     root = str(message.get("thread_ts") or ts)
@@ -117,42 +126,44 @@ async def handle_diagnose_shortcut(surface: HandlerContext, payload: Payload) ->
     key = f"{team}.{channel}.{ts}.diagnose"
     text = slack_markup.render_plain_text(get_full_text(message))
     async with guard_store():
-        if await surface.inbox.find_incident(team, channel, root):
+        if await handler_context.inbox.find_incident(team, channel, root):
             raise Refusal(ALREADY_OPEN)
     origin = Origin(kind="slack", team=team, channel=channel, thread_ts=root, user=user)
     made = InboxItem(id=key, kind="mention", incident="", at=parse_slack_timestamp(ts), user=user, text=text, data=data)
-    await open_or_join_incident(surface, origin, key, text, lambda incident: made.model_copy(update={"incident": incident}))
+    await open_or_join_incident(handler_context, origin, key, text, lambda incident: made.model_copy(update={"incident": incident}))
 
 
-async def _open_close_form(surface: HandlerContext, incident: str, trigger: str) -> None:
-    view = close_modal.render_close_form(await _build_closing_defaults(surface, incident), surface.offered)
-    await surface.client.views_open(trigger_id=trigger, view=view)
+async def _open_close_form(handler_context: HandlerContext, incident: str, trigger: str) -> None:
+    view = close_modal.render_close_form(await _build_closing_defaults(handler_context, incident), handler_context.offered)
+    await handler_context.client.views_open(trigger_id=trigger, view=view)
 
 
-async def _open_details(surface: HandlerContext, pressed: ButtonClick, trigger: str) -> None:
+async def _open_details(handler_context: HandlerContext, click: ButtonClick, trigger: str) -> None:
     async with guard_store():
-        rows = IncidentView(await surface.state_of(pressed.incident))
-        facts = await surface.facts_of(pressed.incident)
-    titles = {label: title for offered in surface.offered.values() for label, title in offered}
-    await surface.client.views_open(
-        trigger_id=trigger, view=details.render_details(rows, titles, details.find_boot_ids(facts), pressed.item, facts)
+        rows = IncidentView(await handler_context.state_of(click.incident))
+        facts = await handler_context.facts_of(click.incident)
+    titles = {label: title for offered in handler_context.offered.values() for label, title in offered}
+    await handler_context.client.views_open(
+        trigger_id=trigger, view=details.render_details(rows, titles, details.find_boot_ids(facts), click.item, facts)
     )
 
 
-async def _build_closing_defaults(surface: HandlerContext, incident: str) -> IncidentClosure:
+async def _build_closing_defaults(handler_context: HandlerContext, incident: str) -> IncidentClosure:
     """Return the most certain cause, or nothing."""
     async with guard_store():
-        report = IncidentView(await surface.state_of(incident)).report
+        report = IncidentView(await handler_context.state_of(incident)).report
     best = max(report.root_causes if report else (), key=lambda h: h.confidence, default=None)
     return IncidentClosure(incident, best.label, best.because, best.hosts) if best else IncidentClosure(incident, "", "")
 
 
-async def _store_item(surface: HandlerContext, key: str, kind: str, incident: str, user: str, data: dict[str, Any], text: str = "") -> None:
-    row = {"id": key, "kind": kind, "incident": incident, "at": surface.clock.now(), "user": user, "text": text, "data": data}
+async def _store_item(
+    handler_context: HandlerContext, key: str, kind: str, incident: str, user: str, data: dict[str, Any], text: str = ""
+) -> None:
+    row = {"id": key, "kind": kind, "incident": incident, "at": handler_context.clock.now(), "user": user, "text": text, "data": data}
     async with guard_store():
-        new = await surface.inbox.enqueue(InboxItem.model_validate(row), key)
+        new = await handler_context.inbox.enqueue(InboxItem.model_validate(row), key)
     if new:
-        surface.notify_stored(incident)
+        handler_context.notify_stored(incident)
 
 
 def _parse_location(payload: Payload) -> tuple[str, str, str]:

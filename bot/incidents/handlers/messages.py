@@ -78,167 +78,171 @@ class IntakeResult:
     opened: bool = False
 
 
-async def handle_message(surface: HandlerContext, arrival: IncomingMessage) -> IntakeResult:
+async def handle_message(handler_context: HandlerContext, message: IncomingMessage) -> IntakeResult:
     """Store, answer or ignore a message. Raises Refusal (to show), StoreUnreachable (do not acknowledge)."""
-    async with surface.in_order.acquire(f"{arrival.channel} {arrival.root}"):
-        return await _handle_in_order(surface, arrival)
+    async with handler_context.in_order.acquire(f"{message.channel} {message.root}"):
+        return await _handle_in_order(handler_context, message)
 
 
-async def handle_edit(surface: HandlerContext, edit: EditedMessage, first: Callable[[str], bool]) -> IntakeResult:
+async def handle_edit(handler_context: HandlerContext, edit: EditedMessage, first: Callable[[str], bool]) -> IntakeResult:
     """Handle an edit as a message if the thread has no incident, or if the edit added the mention.
 
     Else tell the author once (`first`) that it is not read again: an approval may rest on the original.
     """
     async with guard_store():
-        incident = await surface.inbox.find_incident(edit.now.team, edit.now.channel, edit.now.root)
+        incident = await handler_context.inbox.find_incident(edit.now.team, edit.now.channel, edit.now.root)
     if incident is None or not edit.called_before:
-        return await handle_message(surface, edit.now)
-    policy.require_operator_channel(edit.now.place, surface.bound)
+        return await handle_message(handler_context, edit.now)
+    policy.require_operator_channel(edit.now.place, handler_context.bound)
     if first(f"{edit.now.key} is not read again"):
-        surface.tasks.spawn_task("not_read_again", _post_not_read_again(surface, edit.now))
+        handler_context.tasks.spawn_task("not_read_again", _post_not_read_again(handler_context, edit.now))
     return IntakeResult(incident)
 
 
-async def _post_not_read_again(surface: HandlerContext, arrival: IncomingMessage) -> None:
-    thread = arrival.root if arrival.in_thread else None
+async def _post_not_read_again(handler_context: HandlerContext, message: IncomingMessage) -> None:
+    thread = message.root if message.in_thread else None
     told = blocks_of(notes.render_edit_ignored())
-    await surface.client.chat_postEphemeral(channel=arrival.channel, user=arrival.user, thread_ts=thread, **told)
+    await handler_context.client.chat_postEphemeral(channel=message.channel, user=message.user, thread_ts=thread, **told)
 
 
-async def handle_deletion(surface: HandlerContext, gone: DeletedMessage, first: Callable[[str], bool]) -> None:
+async def handle_deletion(handler_context: HandlerContext, gone: DeletedMessage, first: Callable[[str], bool]) -> None:
     """Tell operators once that an incident's first message was deleted, if work or drained nodes remain."""
     async with guard_store():
-        incident = await surface.inbox.find_incident(gone.team, gone.channel, gone.ts)
-    row = surface.bound.get(gone.channel)
+        incident = await handler_context.inbox.find_incident(gone.team, gone.channel, gone.ts)
+    row = handler_context.bound.get(gone.channel)
     if incident is None or row is None:
         return
-    work = await load_open_incident(surface, incident)
+    work = await load_open_incident(handler_context, incident)
     if (work.lifecycle == "closed" and not work.held) or not first(f"{gone.team}.{gone.channel}.{gone.ts} deleted"):
         return
     where = row.internal if row.kind == "tenant" else gone.channel
     if where:
-        await surface.queue_reply(
+        await handler_context.queue_reply(
             Origin(kind="slack", team=gone.team, channel=where), f"{gone.channel}.{gone.ts} deleted", notes.render_thread_deleted(work)
         )
 
 
-async def _handle_in_order(surface: HandlerContext, arrival: IncomingMessage) -> IntakeResult:
+async def _handle_in_order(handler_context: HandlerContext, message: IncomingMessage) -> IntakeResult:
     async with guard_store():
-        incident = await surface.inbox.find_incident(arrival.team, arrival.channel, arrival.root)
-    if incident is None and await _in_joined_thread(surface, arrival):
+        incident = await handler_context.inbox.find_incident(message.team, message.channel, message.root)
+    if incident is None and await _in_joined_thread(handler_context, message):
         return IntakeResult()
-    if incident is None and not arrival.mention:
+    if incident is None and not message.mention:
         return IntakeResult()
-    if incident is None and arrival.place.type == "im":
+    if incident is None and message.place.type == "im":
         async with guard_store():
-            await surface.direct.store(
-                _build_origin(arrival), arrival.key, arrival.at, classify_request(slack_markup.render_plain_text(arrival.raw))
+            await handler_context.direct.store(
+                _build_origin(message), message.key, message.at, classify_request(slack_markup.render_plain_text(message.raw))
             )
         return IntakeResult()
-    policy.require_operator_channel(arrival.place, surface.bound)
-    if arrival.alert:
-        return await _handle_alert(surface, arrival, incident)
-    said = await parse_incoming_message(surface, arrival, _build_origin(arrival))
+    policy.require_operator_channel(message.place, handler_context.bound)
+    if message.alert:
+        return await _handle_alert(handler_context, message, incident)
+    said = await parse_incoming_message(handler_context, message, _build_origin(message))
     if incident is not None:
-        return await _handle_reply(surface, arrival, said, incident)
-    policy.require_colleague(await surface.people.get_person(arrival.user), arrival.team)
-    await surface.require_permission(f"intent.{said.intent}", arrival.user, arrival.channel)
-    return await _handle_first_mention(surface, arrival, said)
+        return await _handle_reply(handler_context, message, said, incident)
+    policy.require_colleague(await handler_context.people.get_person(message.user), message.team)
+    await handler_context.require_permission(f"intent.{said.intent}", message.user, message.channel)
+    return await _handle_first_mention(handler_context, message, said)
 
 
-async def _handle_alert(surface: HandlerContext, arrival: IncomingMessage, incident: str | None) -> IntakeResult:
+async def _handle_alert(handler_context: HandlerContext, message: IncomingMessage, incident: str | None) -> IntakeResult:
     """Read listed alerts where the format is known, else a report."""
-    said = ParsedMessage(intent=Intent.NEW_FACTS, text=slack_markup.render_plain_text(arrival.raw))
+    said = ParsedMessage(intent=Intent.NEW_FACTS, text=slack_markup.render_plain_text(message.raw))
     if incident:
-        return await _store_message(surface, arrival, said, incident)
-    posted = parse_posted_alerts(said.text, f"{arrival.channel} {arrival.source}") if surface.posted else None
-    if surface.posted is None or posted is None:
-        return await _open_incident(surface, arrival, said)
+        return await _store_message(handler_context, message, said, incident)
+    posted = parse_posted_alerts(said.text, f"{message.channel} {message.source}") if handler_context.posted else None
+    if handler_context.posted is None or posted is None:
+        return await _open_incident(handler_context, message, said)
     async with guard_store():
-        told = await surface.posted(arrival.channel, arrival.ts, posted)
+        told = await handler_context.posted(message.channel, message.ts, posted)
     return IntakeResult(told[0] if told else "")
 
 
-async def parse_incoming_message(surface: HandlerContext, arrival: IncomingMessage, origin: Origin) -> ParsedMessage:
+async def parse_incoming_message(handler_context: HandlerContext, message: IncomingMessage, origin: Origin) -> ParsedMessage:
     """Parse the request by rules, off the event loop. A bare mention asks for the status."""
-    text = slack_markup.render_plain_text(slack_markup.strip_bot_mention(arrival.raw, arrival.us))
-    if not text and not arrival.files:
+    text = slack_markup.render_plain_text(slack_markup.strip_bot_mention(message.raw, message.us))
+    if not text and not message.files:
         return ParsedMessage(intent=Intent.STATUS)
-    said = await asyncio.to_thread(parse_message, text[:MAX_PARSED_CHARS], surface.vocabulary_of(origin), arrival.at)
+    said = await asyncio.to_thread(parse_message, text[:MAX_PARSED_CHARS], handler_context.vocabulary_of(origin), message.at)
     return said.model_copy(update={"text": text})
 
 
-async def _handle_reply(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
+async def _handle_reply(handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
     async with guard_store():
-        before = await surface.pulse.record_message(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
-    what = await classify_message_addressing(surface, arrival, said, before)
+        before = await handler_context.pulse.record_message(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
+    what = await classify_message_addressing(handler_context, arrival, said, before)
     if what is Addressing.SILENCE:
         return (
-            await _answer_passed_over(surface, arrival, said, incident)
-            if _is_alone_with_bot(surface, arrival, said, before)
+            await _answer_passed_over(handler_context, arrival, said, incident)
+            if _is_alone_with_bot(handler_context, arrival, said, before)
             else IntakeResult()
         )
     said = mark_as_new_facts(said) if what is Addressing.TAKE else said
     if arrival.mention or said.kind != "reply":
-        policy.require_colleague(await surface.people.get_person(arrival.user), arrival.team)
-        await surface.require_permission(f"intent.{said.intent}", arrival.user, arrival.channel)
+        policy.require_colleague(await handler_context.people.get_person(arrival.user), arrival.team)
+        await handler_context.require_permission(f"intent.{said.intent}", arrival.user, arrival.channel)
     async with guard_store():
         always = said.intent in ALWAYS_ANSWERED_INTENTS
-        may = await surface.pulse.admit_answer(incident, arrival.ts, always=always, mention=arrival.mention, alone=not before.others)
+        may = await handler_context.pulse.admit_answer(
+            incident, arrival.ts, always=always, mention=arrival.mention, alone=not before.others
+        )
     if may is not AnswerPermit.GO:
         return (
-            await _post_answer(surface, arrival, notes.render_answer_limit(MAX_MUTE_DURATION))
+            await _post_answer(handler_context, arrival, notes.render_answer_limit(MAX_MUTE_DURATION))
             if may is AnswerPermit.TRIP
             else IntakeResult()
         )
     if said.intent is Intent.HELP:
-        return await _post_answer(surface, arrival, home.render_help(slack_markup.list_help_rows()))
-    return await _store_message(surface, arrival, said, incident)
+        return await _post_answer(handler_context, arrival, home.render_help(slack_markup.list_help_rows()))
+    return await _store_message(handler_context, arrival, said, incident)
 
 
-def _is_alone_with_bot(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity) -> bool:
-    paused = before.quiet_until is not None and before.quiet_until > surface.clock.now()
-    wanted = not (surface.bound[arrival.channel].mention_only or paused or before.lifecycle == "closed")
+def _is_alone_with_bot(handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity) -> bool:
+    paused = before.quiet_until is not None and before.quiet_until > handler_context.clock.now()
+    wanted = not (handler_context.bound[arrival.channel].mention_only or paused or before.lifecycle == "closed")
     return wanted and not before.others and bool(said.text) and not find_call(said.text, (arrival.us, BOT_NAME))
 
 
-async def _answer_passed_over(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
+async def _answer_passed_over(
+    handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str
+) -> IntakeResult:
     """Say that it was not understood: once per window, but for each request."""
     async with guard_store():
-        first = await surface.pulse.is_first_ignored(incident, arrival.ts)
-    return await _post_answer(surface, arrival, notes.render_not_understood()) if first or is_request(said) else IntakeResult()
+        first = await handler_context.pulse.is_first_ignored(incident, arrival.ts)
+    return await _post_answer(handler_context, arrival, notes.render_not_understood()) if first or is_request(said) else IntakeResult()
 
 
-async def _in_joined_thread(surface: HandlerContext, arrival: IncomingMessage) -> bool:
+async def _in_joined_thread(handler_context: HandlerContext, message: IncomingMessage) -> bool:
     """Handle a message in a thread whose report joined another incident; return whether it is done.
 
     A mention that reports something is read as a report.
     """
-    if not arrival.in_thread or arrival.alert or surface.bound.get(arrival.channel) is None:
+    if not message.in_thread or message.alert or handler_context.bound.get(message.channel) is None:
         return False
     async with guard_store():
-        incident = await surface.inbox.joined_from(arrival.team, arrival.channel, arrival.root)
-        other = await surface.inbox.get_origin(incident) if incident else None
-    if other is None or not policy.can_follow_thread(_build_origin(arrival), other, surface.bound):
+        incident = await handler_context.inbox.joined_from(message.team, message.channel, message.root)
+        other = await handler_context.inbox.get_origin(incident) if incident else None
+    if other is None or not policy.can_follow_thread(_build_origin(message), other, handler_context.bound):
         return False
-    said = await parse_incoming_message(surface, arrival, _build_origin(arrival))
-    us = (arrival.us, BOT_NAME)
-    mentioned = arrival.mention or is_mentioned(said.text, us)
+    said = await parse_incoming_message(handler_context, message, _build_origin(message))
+    us = (message.us, BOT_NAME)
+    mentioned = message.mention or is_mentioned(said.text, us)
     to_somebody_else = bool(find_call(said.text, us)) and not mentioned
-    if arrival.mention and not (said.text and is_request_only(said) and said.intent in INCIDENT_INTENTS):
+    if message.mention and not (said.text and is_request_only(said) and said.intent in INCIDENT_INTENTS):
         return False
-    if to_somebody_else or not is_request(said) or (surface.bound[arrival.channel].mention_only and not mentioned):
-        return not arrival.mention
-    policy.require_operator_channel(arrival.place, surface.bound)
-    await _post_answer(surface, arrival, notes.ask_there(other.team, other.channel, other.thread_ts))
+    if to_somebody_else or not is_request(said) or (handler_context.bound[message.channel].mention_only and not mentioned):
+        return not message.mention
+    policy.require_operator_channel(message.place, handler_context.bound)
+    await _post_answer(handler_context, message, notes.ask_there(other.team, other.channel, other.thread_ts))
     return True
 
 
 async def classify_message_addressing(
-    surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity
+    handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity
 ) -> Addressing:
     """Return whether a message is for us. Slack is asked for names only where a name could matter."""
-    row, us = surface.bound[arrival.channel], (arrival.us, BOT_NAME)
+    row, us = handler_context.bound[arrival.channel], (arrival.us, BOT_NAME)
     here = ThreadSituation(
         mentioned=arrival.mention or is_mentioned(said.text, us),
         called=find_call(said.text, us),
@@ -246,7 +250,7 @@ async def classify_message_addressing(
         after_question=before.after_question,
         asked=before.asked,
         mention_only=row.mention_only,
-        paused=before.quiet_until is not None and before.quiet_until > surface.clock.now(),
+        paused=before.quiet_until is not None and before.quiet_until > handler_context.clock.now(),
         closed=before.lifecycle == "closed",
         files=bool(arrival.files),
         alone=not before.others,
@@ -254,50 +258,50 @@ async def classify_message_addressing(
     what = classify_addressing(said, here)
     if what is Addressing.SILENCE or here.mentioned or here.called or " " not in said.text:
         return what
-    told = await asyncio.gather(*(surface.people.get_name(user) for user in before.others))
+    told = await asyncio.gather(*(handler_context.people.get_name(user) for user in before.others))
     names = {word for name in told for word in name.split() if len(word) > 2}
     return classify_addressing(said, replace(here, called=find_call(said.text, us, names)))
 
 
-async def _store_message(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
+async def _store_message(handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
     data = {} if arrival.alert else said.build_item_data()
     async with guard_store():
-        new = await surface.inbox.enqueue(build_item(arrival, said, incident, kind=said.kind, data=data), arrival.key)
+        new = await handler_context.inbox.enqueue(build_item(arrival, said, incident, kind=said.kind, data=data), arrival.key)
     if new:
-        surface.notify_stored(incident)
+        handler_context.notify_stored(incident)
     return IntakeResult(incident)
 
 
-async def _handle_first_mention(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
+async def _handle_first_mention(handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
     """List open incidents, help, or open an incident."""
     bare = said.text == "" and not arrival.files
     if bare and arrival.in_thread:
-        return await _open_incident(surface, arrival, said)
+        return await _open_incident(handler_context, arrival, said)
     if bare or (is_request_only(said) and said.intent in BOT_INTENTS and not arrival.files and not has_complaint(said.text, arrival.at)):
-        return await _post_answer(surface, arrival, home.render_help(slack_markup.list_help_rows()))
+        return await _post_answer(handler_context, arrival, home.render_help(slack_markup.list_help_rows()))
     if is_request_only(said) and said.intent is Intent.STATUS:
-        return await _post_open_incidents(surface, arrival)
+        return await _post_open_incidents(handler_context, arrival)
     if is_request_only(said) and said.intent in INCIDENT_INTENTS and not arrival.files:
         raise Refusal(NO_INCIDENT)
     if not (arrival.in_thread or arrival.files) and is_empty_message(said, arrival.at):
-        return await _post_answer(surface, arrival, notes.render_empty_report())
-    return await _open_incident(surface, arrival, said)
+        return await _post_answer(handler_context, arrival, notes.render_empty_report())
+    return await _open_incident(handler_context, arrival, said)
 
 
-def is_request_only(said: ParsedMessage) -> bool:
+def is_request_only(message: ParsedMessage) -> bool:
     """Return whether a message names nothing to examine."""
-    names = said.hosts or said.unknown_hosts or said.group or said.job or said.device or said.labels or said.category
-    return said.sure and not names and len(said.text.split()) <= MAX_REQUEST_WORDS
+    names = message.hosts or message.unknown_hosts or message.group or message.job or message.device or message.labels or message.category
+    return message.sure and not names and len(message.text.split()) <= MAX_REQUEST_WORDS
 
 
-async def _open_incident(surface: HandlerContext, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
+async def _open_incident(handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
     make = partial(build_item, arrival, said, kind="mention", data={})
-    received = await open_or_join_incident(surface, _build_origin(arrival), arrival.key, said.text, make, alert=arrival.alert)
+    received = await open_or_join_incident(handler_context, _build_origin(arrival), arrival.key, said.text, make, alert=arrival.alert)
     return IntakeResult(received.incident, received.opened)
 
 
-def _build_origin(arrival: IncomingMessage) -> Origin:
-    return Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
+def _build_origin(message: IncomingMessage) -> Origin:
+    return Origin(kind="slack", team=message.team, channel=message.channel, thread_ts=message.root, user=message.user)
 
 
 def build_item(arrival: IncomingMessage, said: ParsedMessage, incident: str, *, kind: InboxItemKind, data: dict[str, Any]) -> InboxItem:
@@ -308,17 +312,19 @@ def build_item(arrival: IncomingMessage, said: ParsedMessage, incident: str, *, 
     return InboxItem(id=arrival.key, kind=kind, incident=incident, at=arrival.at, user=arrival.user, text=said.text, data={**data, **more})
 
 
-async def _post_answer(surface: HandlerContext, arrival: IncomingMessage, shown: Card) -> IntakeResult:
+async def _post_answer(handler_context: HandlerContext, message: IncomingMessage, shown: Card) -> IntakeResult:
     """Queue an answer; of a mention's two events only one answers."""
-    if not arrival.twin:
-        await surface.queue_reply(_build_origin(arrival), arrival.key, shown)
+    if not message.twin:
+        await handler_context.queue_reply(_build_origin(message), message.key, shown)
     return IntakeResult()
 
 
-async def _post_open_incidents(surface: HandlerContext, arrival: IncomingMessage) -> IntakeResult:
-    rows = await list_open_incidents(surface)
+async def _post_open_incidents(handler_context: HandlerContext, message: IncomingMessage) -> IntakeResult:
+    rows = await list_open_incidents(handler_context)
     return await _post_answer(
-        surface,
-        arrival,
-        build_card("Open incidents", home.render_incident_list(rows, surface.clock.now(), await render_quota_waits(surface))),
+        handler_context,
+        message,
+        build_card(
+            "Open incidents", home.render_incident_list(rows, handler_context.clock.now(), await render_quota_waits(handler_context))
+        ),
     )

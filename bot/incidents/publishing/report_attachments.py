@@ -62,12 +62,12 @@ class ReportAttachments:
         if _is_worth_timeline(rows):
             await self._post_chart(origin, incident, AttachedChart(kind="timeline", asked=False), rows, "timeline:closed")
 
-    async def _post_chart(self, origin: Origin, incident: str, wanted: AttachedChart, rows: IncidentView, mark: str) -> None:
+    async def _post_chart(self, origin: Origin, incident: str, chart: AttachedChart, incident_view: IncidentView, mark: str) -> None:
         """Claim `mark`, then draw. Without a mark, the same rows are shown once."""
         if mark and await self._cards.claim(incident, mark):
             return
         try:
-            drawing = await self.drawn_from.build_drawing(wanted, rows)
+            drawing = await self.drawn_from.build_drawing(chart, incident_view)
         except FactsNotKept:
             log.warning("board.picture_without_facts", incident=incident)
             return
@@ -100,16 +100,16 @@ def has_attachments(report: Report, state: IncidentState) -> bool:
     return bool(report.shown or report.pictures or report.page) or _is_worth_timeline(IncidentView(state))
 
 
-def _is_worth_timeline(rows: IncidentView) -> bool:
-    return rows.lifecycle == "closed" and any(mark.kind in TIMELINE_MILESTONES for mark in rows.milestones)
+def _is_worth_timeline(incident_view: IncidentView) -> bool:
+    return incident_view.lifecycle == "closed" and any(mark.kind in TIMELINE_MILESTONES for mark in incident_view.milestones)
 
 
-def _build_chart_key(wanted: AttachedChart, report: Report) -> str:
+def _build_chart_key(chart: AttachedChart, report: Report) -> str:
     """Key of an unrequested chart: a heat map's numbers change with each look, so its accused hosts count; others are
     keyed by their rows.
     """
     accused = sorted({host for cause in report.root_causes for host in cause.hosts})
-    return f"picture:{wanted.key}:{_compute_digest(' '.join(accused))}" if wanted.kind == "heat" else ""
+    return f"picture:{chart.key}:{_compute_digest(' '.join(accused))}" if chart.kind == "heat" else ""
 
 
 def _compute_digest(text: str) -> str:

@@ -83,8 +83,8 @@ class SlackReportPublisher:
     def set_report_writer(self, pages: IncidentReportWriter) -> None:
         self._outputs_of.pages = pages
 
-    async def publish_progress(self, p: Progress) -> None:
-        self._living.queue_update(p)
+    async def publish_progress(self, progress: Progress) -> None:
+        self._living.queue_update(progress)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         """Publish report, end card, attachments and ticket."""
@@ -193,9 +193,9 @@ class SlackReportPublisher:
         shared = await self._people.is_shared(origin.channel)
         return notes.render_refusal(policy.REFUSAL_TEXTS["shared"]) if shared else card
 
-    async def _post_ticket(self, origin: Origin, incident: str, whole: Handoff, facts: str) -> None:
+    async def _post_ticket(self, origin: Origin, incident: str, handoff: Handoff, facts: str) -> None:
         """Post one ticket per incident and edit it."""
-        card = await self._render_ticket(origin, incident, whole)
+        card = await self._render_ticket(origin, incident, handoff)
         shown = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
         known = await self._cards.get(incident, TICKET_CARD)
         ts = await self._once.post_once(
@@ -204,21 +204,21 @@ class SlackReportPublisher:
         if known and shown != await self._cards.get(incident, "ticket_shown"):
             await self._owed.edit_message(origin, incident, TICKET_CARD, ts, card)
         await self._cards.set(incident, "ticket_shown", shown)
-        await self._upload_evidence(origin, incident, whole, facts)
+        await self._upload_evidence(origin, incident, handoff, facts)
 
-    async def _render_ticket(self, origin: Origin, incident: str, whole: Handoff) -> Card:
-        named = whole.ticket.model_copy(
+    async def _render_ticket(self, origin: Origin, incident: str, handoff: Handoff) -> Card:
+        named = handoff.ticket.model_copy(
             update={
-                "taken_by": await self._people.get_name(whole.ticket.taken_by),
-                "closed_by": await self._people.get_name(whole.ticket.closed_by),
+                "taken_by": await self._people.get_name(handoff.ticket.taken_by),
+                "closed_by": await self._people.get_name(handoff.ticket.closed_by),
             }
         )
         return await self._redact_for_channel(
             origin,
-            ticket.render_ticket(replace(whole, ticket=named), self._titles, ticket_form.render_open_buttons(incident, self._trackers)),
+            ticket.render_ticket(replace(handoff, ticket=named), self._titles, ticket_form.render_open_buttons(incident, self._trackers)),
         )
 
-    async def _upload_evidence(self, origin: Origin, incident: str, whole: Handoff, facts: str) -> None:
+    async def _upload_evidence(self, origin: Origin, incident: str, handoff: Handoff, facts: str) -> None:
         """Best effort: the ticket is complete without the file."""
         name = f"{incident}-evidence.txt"
         before = await self._cards.claim(incident, "file")
@@ -226,7 +226,7 @@ class SlackReportPublisher:
             return
         try:
             if before != POSTING or not await self._has_file(origin, name):
-                text = format_evidence_file(whole, await self._load_outputs(whole, facts))
+                text = format_evidence_file(handoff, await self._load_outputs(handoff, facts))
                 await self._client.files_upload_v2(
                     channel=origin.channel,
                     thread_ts=origin.thread_ts,
@@ -242,10 +242,10 @@ class SlackReportPublisher:
     async def _has_file(self, origin: Origin, name: str) -> bool:
         return any(file.get("name") == name for message in await self._once.fetch_thread(origin) for file in message.get("files") or [])
 
-    async def _load_outputs(self, whole: Handoff, facts: str) -> dict[str, str]:
+    async def _load_outputs(self, handoff: Handoff, facts: str) -> dict[str, str]:
         try:
             known = await self._evidence.get_facts(facts)
         except KeyError:
             known = []
-        outputs = {sha: await self._evidence.get_text(sha) for sha in list_output_digests(whole, known)[:MAX_OUTPUTS]}
+        outputs = {sha: await self._evidence.get_text(sha) for sha in list_output_digests(handoff, known)[:MAX_OUTPUTS]}
         return {sha: text for sha, text in outputs.items() if text is not None}

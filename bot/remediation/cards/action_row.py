@@ -21,21 +21,21 @@ DIGEST_PREFIX_CHARS = 16
 MAX_VOTES = 2
 
 
-def render_action_row(shown: ApprovalCardView, *, told_above: bool = False) -> list[Block]:
+def render_action_row(view: ApprovalCardView, *, told_above: bool = False) -> list[Block]:
     """Render the row. `told_above`: the command and shared conditions appear above all rows."""
-    record = shown.record
+    record = view.record
     if not told_above:
         text = blocks.exact_command_section(
-            (_render_first_line(record, shown.held),), approval.format_command(record.action), _render_detail_lines(shown), MAX_DETAIL_CHARS
+            (_render_first_line(record, view.held),), approval.format_command(record.action), _render_detail_lines(view), MAX_DETAIL_CHARS
         )
         return [blocks.divider(), text, *approval.render_buttons(record)]
-    own = _render_detail_lines(shown, held_alike=has_met_conditions(shown))
-    return [blocks.exact_line_section(_render_first_line(record, shown.held), own, MAX_DETAIL_CHARS), *approval.render_buttons(record)]
+    own = _render_detail_lines(view, held_alike=has_met_conditions(view))
+    return [blocks.exact_line_section(_render_first_line(record, view.held), own, MAX_DETAIL_CHARS), *approval.render_buttons(record)]
 
 
-def has_met_conditions(shown: ApprovalCardView) -> bool:
+def has_met_conditions(view: ApprovalCardView) -> bool:
     """Return whether a dry run saw every precondition hold."""
-    return bool(shown.seen) and all(one.ok is True for one in shown.seen)
+    return bool(view.seen) and all(one.ok is True for one in view.seen)
 
 
 def count_row_chars(action: Action) -> int:
@@ -64,22 +64,22 @@ def _render_digest(action: Action) -> Line:
     return (" ", code(f"{action.digest[:DIGEST_PREFIX_CHARS]}…"))
 
 
-def _render_detail_lines(shown: ApprovalCardView, *, held_alike: bool = False) -> list[Line]:
-    record = shown.record
+def _render_detail_lines(view: ApprovalCardView, *, held_alike: bool = False) -> list[Line]:
+    record = view.record
     held: list[Line] = (
-        [*([] if held_alike else _render_condition_lines(shown)), *deleted_files.render_known_lines(record.action, shown.known)]
+        [*([] if held_alike else _render_condition_lines(view)), *deleted_files.render_known_lines(record.action, view.known)]
         if record.state in OPEN_STATES
         else []
     )
-    votes = card_parts.render_vote_lines(record, shown.names)[-MAX_VOTES:]
-    return [*held, *card_parts.render_status_lines(record, shown.names, shown.began, shown.held), *votes]
+    votes = card_parts.render_vote_lines(record, view.names)[-MAX_VOTES:]
+    return [*held, *card_parts.render_status_lines(record, view.names, view.began, view.held), *votes]
 
 
-def _render_condition_lines(shown: ApprovalCardView) -> list[Line]:
+def _render_condition_lines(view: ApprovalCardView) -> list[Line]:
     """Render unmet preconditions one by one and the others as a number."""
-    if not shown.seen:
+    if not view.seen:
         return []
-    bad = [one for one in shown.seen if one.ok is not True]
-    good, every = len(shown.seen) - len(bad), len(shown.seen)
+    bad = [one for one in view.seen if one.ok is not True]
+    good, every = len(view.seen) - len(bad), len(view.seen)
     held: Line = (f"✓ {good} of {every} precondition{'s' if every > 1 else ''} hold{'s' if good == 1 else ''}",)
     return [*map(card_parts.render_condition, bad), *([held] if good else [])]

@@ -79,35 +79,35 @@ class ApprovalCardView:
     known: killed_process.KnownRows = ()  # The process that it ends, the files that it deletes, and the like.
 
 
-def render_approval_card(shown: ApprovalCardView) -> Card:
-    record = shown.record
+def render_approval_card(view: ApprovalCardView) -> Card:
+    record = view.record
     try:
-        core = _render_core(record, shown.group)
-        proof, identity = card_parts.render_small_print(record, shown.seen, shown.seen_at), card_parts.render_identity(record)
+        core = _render_core(record, view.group)
+        proof, identity = card_parts.render_small_print(record, view.seen, view.seen_at), card_parts.render_identity(record)
     except TooLong as why:
-        return _render_too_large(shown, str(why))
+        return _render_too_large(view, str(why))
     made = blocks.build_card(
-        action_text.format_headline(record, shown.held),
+        action_text.format_headline(record, view.held),
         [
-            blocks.header(_format_headline(record, shown.held)),
-            *wave_queue.render_queue(shown.queued, 1, encode_action(record)),
+            blocks.header(_format_headline(record, view.held)),
+            *wave_queue.render_queue(view.queued, 1, encode_action(record)),
             *core,
-            *_render_impact(shown),
-            *card_parts.render_warning(shown.warning),
-            *card_parts.render_status(record, shown.names, shown.began, shown.held),
-            *card_parts.render_output(shown.tail),
-            *card_parts.render_conditions(record, shown.seen),
-            *card_parts.render_requesters(record, shown.names),
-            *card_parts.render_votes(record, shown.names),
+            *_render_impact(view),
+            *card_parts.render_warning(view.warning),
+            *card_parts.render_status(record, view.names, view.began, view.held),
+            *card_parts.render_output(view.tail),
+            *card_parts.render_conditions(record, view.seen),
+            *card_parts.render_requesters(record, view.names),
+            *card_parts.render_votes(record, view.names),
             proof,
-            *_render_all_buttons(shown),
+            *_render_all_buttons(view),
             identity,
         ],
     )
     return (
         made
         if all(block in made.blocks for block in (*core, proof, identity))
-        else _render_too_large(shown, "its parts together are longer than a message may be")
+        else _render_too_large(view, "its parts together are longer than a message may be")
     )
 
 
@@ -176,27 +176,27 @@ def _render_core(record: ActionRecord, group: str) -> list[Block]:
     return [blocks.exact_section(*([asked] if asked else []), where), blocks.exact_code_section(format_command(action))]
 
 
-def _render_impact(shown: ApprovalCardView) -> list[Block]:
+def _render_impact(view: ApprovalCardView) -> list[Block]:
     """Render outage, cost of waiting and affected objects, while the action can be stopped."""
     lines = [
-        *action_text.render_impact(shown.record),
-        *(deleted_files.render_known_lines(shown.record.action, shown.known) if shown.record.state in OPEN_STATES else []),
+        *action_text.render_impact(view.record),
+        *(deleted_files.render_known_lines(view.record.action, view.known) if view.record.state in OPEN_STATES else []),
     ]
     return [blocks.clipped_section(*lines, room=MAX_IMPACT_CHARS)] if lines else []
 
 
-def _render_all_buttons(shown: ApprovalCardView) -> list[Block]:
+def _render_all_buttons(view: ApprovalCardView) -> list[Block]:
     """Add a button for all files if the card hides some."""
-    rows, record = render_buttons(shown.record), shown.record
-    if record.state not in OPEN_STATES or not deleted_files.has_hidden_files(shown.known):
+    rows, record = render_buttons(view.record), view.record
+    if record.state not in OPEN_STATES or not deleted_files.has_hidden_files(view.known):
         return rows
     show = blocks.button("Show all", SHOW_ALL_ACTION_ID, encode_actions([record]))
     return [*rows[:-1], blocks.actions(*(rows[-1]["elements"] if rows else ()), show)]
 
 
-def _render_too_large(shown: ApprovalCardView, why: str) -> Card:
+def _render_too_large(view: ApprovalCardView, why: str) -> Card:
     """Render a card without approval: what cannot be read whole must not be approved."""
-    record = shown.record
+    record = view.record
     head = f"🚫 {TOO_LARGE_TEXT}, so it cannot run"
     mark, begins = action_text.get_state_headline(record)
     reject = [blocks.actions(_render_reject_button(record))] if record.state is State.PENDING else []
@@ -214,7 +214,7 @@ def _render_too_large(shown: ApprovalCardView, why: str) -> Card:
                 ("Host, command and digest must be readable whole on this card, and they do not fit: ", why, "."),
                 ("Nothing runs. Do this one by hand, or with fewer hosts at once. The audit log holds the action whole.",),
             ),
-            *card_parts.render_status(record, shown.names, shown.began, shown.held),
+            *card_parts.render_status(record, view.names, view.began, view.held),
             blocks.exact_context(("digest ", exact_code(record.digest))),
             *reject,
         ],

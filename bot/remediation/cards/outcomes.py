@@ -10,9 +10,9 @@ from bot.remediation.cards.approval_card import ApprovalCardView
 from tools.ledger.states import State
 
 
-def render_outcome(shown: ApprovalCardView, *, among_others: bool = False) -> Card:
+def render_outcome(view: ApprovalCardView, *, among_others: bool = False) -> Card:
     """Render how the action ended. `among_others`: use the words of its row on a shared card."""
-    record = shown.record
+    record = view.record
     mark, word = action_text.get_state_word(record)
     head = (
         f"{mark} {word.capitalize()}: {action_text.summarize_action(record.action)}"
@@ -23,15 +23,15 @@ def render_outcome(shown: ApprovalCardView, *, among_others: bool = False) -> Ca
         head,
         [
             blocks.section((bold(head),)),
-            *card_parts.render_status(record, shown.names, shown.began, ""),
-            *card_parts.render_output(shown.tail),
+            *card_parts.render_status(record, view.names, view.began, ""),
+            *card_parts.render_output(view.tail),
             blocks.context((f"{record.approval} · digest {record.digest}",)),
         ],
     )
 
 
-def render_reminder(shown: ApprovalCardView) -> Card:
-    record = shown.record
+def render_reminder(view: ApprovalCardView) -> Card:
+    record = view.record
     asks = (bold(action_text.describe_action(record.action)), " on ", *action_text.render_place(record.action), " still waits above")
     until = (
         ": ",
@@ -42,7 +42,7 @@ def render_reminder(shown: ApprovalCardView) -> Card:
     )
     return blocks.build_card(
         f"⏳ Still to be decided: {action_text.format_headline(record)}",
-        [blocks.section(("⏳ ", *card_parts.mention_approvers(shown.group), *asks, *until))],
+        [blocks.section(("⏳ ", *card_parts.mention_approvers(view.group), *asks, *until))],
     )
 
 

@@ -54,8 +54,8 @@ def _format_notes(all_of: Bandwidths) -> str:
 class _Plot:
     """Axes with a logarithmic message size."""
 
-    def __init__(self, sheet: Canvas, all_of: Bandwidths) -> None:
-        self._sheet, self._all = sheet, all_of
+    def __init__(self, canvas: Canvas, all_of: Bandwidths) -> None:
+        self._sheet, self._all = canvas, all_of
         sizes = all_of.sizes
         self._low, self._high = log2(sizes[0]), log2(sizes[-1])
         most = max([*(row.best for row in all_of.curves), *all_of.bands, 1.0])

@@ -43,7 +43,7 @@ def _list_called_for(graph: ReasonGraph, cause: ReasonNode) -> list[ReasonNode]:
 
 
 def _draw_band(
-    sheet: Canvas,
+    canvas: Canvas,
     top: float,
     height: float,
     cause: ReasonNode,
@@ -56,28 +56,28 @@ def _draw_band(
         y = top + ROW_HEIGHT * number + ROW_HEIGHT / 2
         ink = _choose_ink(edge.kind)
         dashes = "4 3" if edge.kind in ("leaves open", "moves") else ""
-        sheet.draw_path([(LEFT_X + LEFT_WIDTH, y), (MIDDLE_X, middle)], ink, width=2 if edge.kind == "decides" else 1, dashes=dashes)
+        canvas.draw_path([(LEFT_X + LEFT_WIDTH, y), (MIDDLE_X, middle)], ink, width=2 if edge.kind == "decides" else 1, dashes=dashes)
         more = f" (+{len(steps) - MAX_STEPS} more)" if number == MAX_STEPS - 1 and len(steps) > MAX_STEPS else ""
-        _draw_box(sheet, LEFT_X, y - 12, LEFT_WIDTH, f"{EDGE_TEXTS[edge.kind]}: {_format_node(edge, node)}{more}", ink)
+        _draw_box(canvas, LEFT_X, y - 12, LEFT_WIDTH, f"{EDGE_TEXTS[edge.kind]}: {_format_node(edge, node)}{more}", ink)
     for number, node in enumerate(calls[:MAX_STEPS]):
         y = top + ROW_HEIGHT * number + ROW_HEIGHT / 2
-        sheet.draw_path([(MIDDLE_X + MIDDLE_WIDTH, middle), (RIGHT_X, y)], palette.FAINT)
-        _draw_box(sheet, RIGHT_X, y - 12, RIGHT_WIDTH, node.says, palette.FAINT)
-    _draw_cause(sheet, middle, cause, titles)
+        canvas.draw_path([(MIDDLE_X + MIDDLE_WIDTH, middle), (RIGHT_X, y)], palette.FAINT)
+        _draw_box(canvas, RIGHT_X, y - 12, RIGHT_WIDTH, node.says, palette.FAINT)
+    _draw_cause(canvas, middle, cause, titles)
 
 
-def _draw_cause(sheet: Canvas, middle: float, cause: ReasonNode, titles: Mapping[str, str]) -> None:
+def _draw_cause(canvas: Canvas, middle: float, cause: ReasonNode, titles: Mapping[str, str]) -> None:
     ink = palette.BAD if cause.verdict == "confirmed" else palette.FAINT
-    sheet.draw_box(MIDDLE_X, middle - 22, MIDDLE_WIDTH, 44, palette.BACKGROUND, stroke=ink, round_by=5)
+    canvas.draw_box(MIDDLE_X, middle - 22, MIDDLE_WIDTH, 44, palette.BACKGROUND, stroke=ink, round_by=5)
     name = titles.get(cause.label, cause.label) or cause.says
-    sheet.draw_text(MIDDLE_X + 8, middle - 4, f"{VERDICT_MARKS.get(cause.verdict, '·')} {name}", size=11, room=MIDDLE_WIDTH - 16)
+    canvas.draw_text(MIDDLE_X + 8, middle - 4, f"{VERDICT_MARKS.get(cause.verdict, '·')} {name}", size=11, room=MIDDLE_WIDTH - 16)
     where = ", ".join(cause.devices[:3]) or fold_host_names(cause.hosts)
-    sheet.draw_text(MIDDLE_X + 8, middle + 13, f"{cause.verdict} {where}".strip(), size=9, fill=palette.FAINT, room=MIDDLE_WIDTH - 16)
+    canvas.draw_text(MIDDLE_X + 8, middle + 13, f"{cause.verdict} {where}".strip(), size=9, fill=palette.FAINT, room=MIDDLE_WIDTH - 16)
 
 
-def _draw_box(sheet: Canvas, x: float, y: float, width: float, says: str, ink: str) -> None:
-    sheet.draw_box(x, y, width, 24, palette.BACKGROUND, stroke=ink, round_by=4)
-    sheet.draw_text(x + 6, y + 16, says, size=9.5, room=width - 12)
+def _draw_box(canvas: Canvas, x: float, y: float, width: float, says: str, ink: str) -> None:
+    canvas.draw_box(x, y, width, 24, palette.BACKGROUND, stroke=ink, round_by=4)
+    canvas.draw_text(x + 6, y + 16, says, size=9.5, room=width - 12)
 
 
 def _format_node(edge: ReasonEdge, node: ReasonNode) -> str:

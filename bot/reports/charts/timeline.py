@@ -80,17 +80,17 @@ def select_rows(rows: Sequence[MomentGroup], most: int) -> tuple[list[MomentGrou
     return [rows[at] for at in kept], sum(row.times for row in rows) - sum(rows[at].times for at in kept)
 
 
-def _draw_strip(sheet: Canvas, events: Sequence[TimelineEvent]) -> None:
+def _draw_strip(canvas: Canvas, events: Sequence[TimelineEvent]) -> None:
     right = CHART_WIDTH - 44
     begin, end = events[0].at, max(events[-1].at, events[0].at + timedelta(minutes=1))
     reach, low = (end - begin).total_seconds(), TOP_MARGIN + LANE_HEIGHT * len(LANE_MARKS)
     for number, lane in enumerate(LANE_MARKS):
         y = TOP_MARGIN + LANE_HEIGHT * number + LANE_HEIGHT / 2
-        sheet.draw_path(((LEFT_MARGIN, y), (right, y)), palette.UNKNOWN, width=2)
-        sheet.draw_text(LEFT_MARGIN - 12, y + 4, lane, size=11, anchor="end")
+        canvas.draw_path(((LEFT_MARGIN, y), (right, y)), palette.UNKNOWN, width=2)
+        canvas.draw_text(LEFT_MARGIN - 12, y + 4, lane, size=11, anchor="end")
     for at in compute_ticks(begin, end):
         x = LEFT_MARGIN + (right - LEFT_MARGIN) * (at - begin).total_seconds() / reach
-        sheet.draw_path(((x, TOP_MARGIN), (x, low + 4)), palette.UNKNOWN)
+        canvas.draw_path(((x, TOP_MARGIN), (x, low + 4)), palette.UNKNOWN)
         words = (
             f"{at:%Y-%m-%d}"
             if begin.year != end.year
@@ -100,13 +100,13 @@ def _draw_strip(sheet: Canvas, events: Sequence[TimelineEvent]) -> None:
             if reach < 300
             else f"{at:%H:%M}"
         )
-        sheet.draw_text(x, low + 17, words, size=10, fill=palette.FAINT, anchor="middle")
+        canvas.draw_text(x, low + 17, words, size=10, fill=palette.FAINT, anchor="middle")
     step = max(1, -(-len(events) // MAX_DOTS))
     kept = [event for number, event in enumerate(events) if number % step == 0 or event.kind in BAD_KINDS | GOOD_KINDS]
     for event in kept[: 2 * MAX_DOTS]:
         lane = LANES_BY_KIND[event.kind]
         x = LEFT_MARGIN + (right - LEFT_MARGIN) * (event.at - begin).total_seconds() / reach
-        sheet.draw_text(
+        canvas.draw_text(
             x,
             TOP_MARGIN + LANE_HEIGHT * list(LANE_MARKS).index(lane) + LANE_HEIGHT / 2 + 5,
             LANE_MARKS[lane],
@@ -136,14 +136,14 @@ def _choose_ink(kind: TimelineKind) -> str:
     )
 
 
-def _draw_row(sheet: Canvas, y: float, row: MomentGroup, when: str) -> None:
+def _draw_row(canvas: Canvas, y: float, row: MomentGroup, when: str) -> None:
     event, ink = row.first, _choose_ink(row.first.kind)
-    sheet.draw_text(24, y + 12, event.at.strftime(when), size=10 if "%Y" in when else 11, fill=palette.FAINT)
-    sheet.draw_text(128, y + 12, LANE_MARKS[LANES_BY_KIND[event.kind]], size=11, fill=ink)
-    sheet.draw_text(146, y + 12, event.kind, size=11, fill=ink)
-    sheet.draw_text(232, y + 12, event.by or event.host or "RackMedic", size=11, room=136)
+    canvas.draw_text(24, y + 12, event.at.strftime(when), size=10 if "%Y" in when else 11, fill=palette.FAINT)
+    canvas.draw_text(128, y + 12, LANE_MARKS[LANES_BY_KIND[event.kind]], size=11, fill=ink)
+    canvas.draw_text(146, y + 12, event.kind, size=11, fill=ink)
+    canvas.draw_text(232, y + 12, event.by or event.host or "RackMedic", size=11, room=136)
     alike = f" (and {row.times - 1} alike until {row.until.strftime(when)})" if row.times > 1 else ""
     room = CHART_WIDTH - 378 - 20 - (250 if alike else 0)
-    sheet.draw_text(378, y + 12, event.says, size=11, room=room)
+    canvas.draw_text(378, y + 12, event.says, size=11, room=room)
     if alike:
-        sheet.draw_text(CHART_WIDTH - 20, y + 12, alike.strip(), size=10, fill=palette.FAINT, anchor="end", room=240)
+        canvas.draw_text(CHART_WIDTH - 20, y + 12, alike.strip(), size=10, fill=palette.FAINT, anchor="end", room=240)

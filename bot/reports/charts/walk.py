@@ -54,23 +54,23 @@ def _choose_ink(sign: BranchResult) -> str:
     return inks.get(sign, palette.FAINT)
 
 
-def _draw_stems(sheet: Canvas, depths: list[int]) -> None:
+def _draw_stems(canvas: Canvas, depths: list[int]) -> None:
     for at, depth in enumerate(depths):
         below = [row for row in range(at + 1, len(depths)) if depths[row] == depth + 1 and min(depths[at + 1 : row + 1]) > depth]
         x = 30 + INDENT_WIDTH * depth
         for row in below:
             y = TOP_MARGIN + ROW_HEIGHT * row + 10
-            sheet.draw_path(((x, y), (x + INDENT_WIDTH - 8, y)), palette.FRAME)
+            canvas.draw_path(((x, y), (x + INDENT_WIDTH - 8, y)), palette.FRAME)
         if below:
-            sheet.draw_path(((x, TOP_MARGIN + ROW_HEIGHT * at + 18), (x, TOP_MARGIN + ROW_HEIGHT * below[-1] + 10)), palette.FRAME)
+            canvas.draw_path(((x, TOP_MARGIN + ROW_HEIGHT * at + 18), (x, TOP_MARGIN + ROW_HEIGHT * below[-1] + 10)), palette.FRAME)
 
 
-def _draw_row(sheet: Canvas, y: float, depth: int, branch: SearchBranch) -> None:
+def _draw_row(canvas: Canvas, y: float, depth: int, branch: SearchBranch) -> None:
     x, ink = 24 + INDENT_WIDTH * depth, _choose_ink(branch.sign)
-    sheet.draw_text(x, y + 15, RESULT_MARKS[branch.sign], size=13, fill=ink)
+    canvas.draw_text(x, y + 15, RESULT_MARKS[branch.sign], size=13, fill=ink)
     size, faint = 12 if depth < 2 else 11, palette.FAINT
-    sheet.draw_text(x + 18, y + 15, branch.title, size=size, fill=faint if branch.sign in _FAINT_SIGNS else "", room=REASON_X - x - 30)
+    canvas.draw_text(x + 18, y + 15, branch.title, size=size, fill=faint if branch.sign in _FAINT_SIGNS else "", room=REASON_X - x - 30)
     rest = f"{branch.left_out} more below, not looked into" if branch.left_out else ""
     sign = "" if branch.why.startswith(branch.sign) else branch.sign  # the reason repeats the result
     why = "; ".join(filter(None, (sign, branch.why, rest)))
-    sheet.draw_text(REASON_X, y + 15, why, size=10, fill=ink if branch.sign == "found" else faint, room=CHART_WIDTH - REASON_X - 16)
+    canvas.draw_text(REASON_X, y + 15, why, size=10, fill=ink if branch.sign == "found" else faint, room=CHART_WIDTH - REASON_X - 16)

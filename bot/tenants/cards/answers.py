@@ -51,23 +51,28 @@ ANSWER_BY_WANT: Final[Mapping[TenantRequest, AnswerKind]] = {
 MACHINE_INTENTS: Final = frozenset({Intent.SAFE_TO, Intent.WIDEN, Intent.NARROW})
 
 
-def classify_answer(said: ParsedMessage, at: datetime, *, facts: bool = False, want: TenantRequest | None = None) -> AnswerKind | None:
+def classify_answer(message: ParsedMessage, at: datetime, *, facts: bool = False, want: TenantRequest | None = None) -> AnswerKind | None:
     """Return the kind of answer, or None to store the item. `facts`: it answers our question or attaches something."""
     if facts:
         return None
     if want is not None and want in ANSWER_BY_WANT:
         return ANSWER_BY_WANT[want]
-    if said.intent in MACHINE_INTENTS and (said.unknown_hosts if not said.hosts else said.intent is Intent.SAFE_TO):
+    if message.intent in MACHINE_INTENTS and (message.unknown_hosts if not message.hosts else message.intent is Intent.SAFE_TO):
         return "machines"
-    if is_empty_message(said, at):
-        return "thanks" if said.intent is Intent.THANKS else "help"
-    return ANSWER_BY_INTENT.get(said.intent) or ("beyond" if _is_unrelated_question(said, at) else None)
+    if is_empty_message(message, at):
+        return "thanks" if message.intent is Intent.THANKS else "help"
+    return ANSWER_BY_INTENT.get(message.intent) or ("beyond" if _is_unrelated_question(message, at) else None)
 
 
-def _is_unrelated_question(said: ParsedMessage, at: datetime) -> bool:
+def _is_unrelated_question(message: ParsedMessage, at: datetime) -> bool:
     """A question without a host or job of the tenant; checking their hosts would not answer it."""
-    named = said.hosts or said.unknown_hosts or said.job
-    return said.intent is Intent.NOT_UNDERSTOOD and said.text.rstrip().endswith("?") and not named and not has_complaint(said.text, at)
+    named = message.hosts or message.unknown_hosts or message.job
+    return (
+        message.intent is Intent.NOT_UNDERSTOOD
+        and message.text.rstrip().endswith("?")
+        and not named
+        and not has_complaint(message.text, at)
+    )
 
 
 def render_answer(kind: AnswerKind, view: TenantView, hosts: Sequence[str], unknown: Sequence[str]) -> Card:

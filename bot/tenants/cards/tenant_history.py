@@ -12,34 +12,36 @@ from tools.inventory.host_ranges import fold_host_names
 MAX_PAST_INCIDENTS = 3
 
 
-def build_past_query(rows: IncidentView, origin: Origin, reader: TenantViewContext) -> ClosedIncidentQuery:
+def build_past_query(incident_view: IncidentView, origin: Origin, context: TenantViewContext) -> ClosedIncidentQuery:
     """Return the query: closed incidents on the same hosts of the tenant, or with the same cause."""
-    hosts = tuple(host for host in rows.brief.hosts if host in reader.own)
-    labels = tuple(row.label for row in rows.report.tenant_root_causes if reader.is_visible_cause(row)) if rows.report else ()
-    return ClosedIncidentQuery(rows.id, origin, tuple(sorted(reader.own)), hosts=hosts, labels=labels)
+    hosts = tuple(host for host in incident_view.brief.hosts if host in context.own)
+    labels = (
+        tuple(row.label for row in incident_view.report.tenant_root_causes if context.is_visible_cause(row)) if incident_view.report else ()
+    )
+    return ClosedIncidentQuery(incident_view.id, origin, tuple(sorted(context.own)), hosts=hosts, labels=labels)
 
 
-def format_past_incidents(found: Sequence[ClosedIncident], origin: Origin, reader: TenantViewContext) -> list[str]:
+def format_past_incidents(found: Sequence[ClosedIncident], origin: Origin, context: TenantViewContext) -> list[str]:
     """Return a line per recent incident that the tenant reported; all others are dropped."""
     own = [row for row in found if row.origin.customer is not None and row.origin.tenant == origin.tenant and origin.tenant]
     if not own:
         return []
-    said = [f"{row.opened:%Y-%m-%d}: {_describe_cause(row, reader)}" for row in own[:MAX_PAST_INCIDENTS]]
-    return [get_phrase("again_seen", reader.language, count=str(len(own))), *said]
+    said = [f"{row.opened:%Y-%m-%d}: {_describe_cause(row, context)}" for row in own[:MAX_PAST_INCIDENTS]]
+    return [get_phrase("again_seen", context.language, count=str(len(own))), *said]
 
 
-def _describe_cause(row: ClosedIncident, reader: TenantViewContext) -> str:
+def _describe_cause(row: ClosedIncident, context: TenantViewContext) -> str:
     known = [
         cause
         for cause in row.causes
-        if cause.label in reader.words.taxonomy.leaves and not cause.inside and _is_tenant_cause(cause, reader)
+        if cause.label in context.words.taxonomy.leaves and not cause.inside and _is_tenant_cause(cause, context)
     ]
     if not known:
-        return get_phrase("again_unknown", reader.language)
-    names = reader.get_tenant_host_names(host for host in known[0].hosts if host in reader.own)
-    return reader.words.get_cause_words(known[0].label, reader.language).title + (f" ({fold_host_names(names)})" if names else "")
+        return get_phrase("again_unknown", context.language)
+    names = context.get_tenant_host_names(host for host in known[0].hosts if host in context.own)
+    return context.words.get_cause_words(known[0].label, context.language).title + (f" ({fold_host_names(names)})" if names else "")
 
 
-def _is_tenant_cause(cause: ClosedIncidentCause, reader: TenantViewContext) -> bool:
+def _is_tenant_cause(cause: ClosedIncidentCause, context: TenantViewContext) -> bool:
     """Return whether the cause names only the tenant's hosts, or none."""
-    return all(host in reader.own for host in cause.hosts)
+    return all(host in context.own for host in cause.hosts)

@@ -111,97 +111,101 @@ class TenantViewContext:
         return HOST_NAME_PATTERN.sub(lambda found: self.names.get(found[0], found[0]), line)
 
 
-def build_tenant_view(rows: IncidentView, reader: TenantViewContext, *, begun: Collection[str] = (), withdrawn: bool = False) -> TenantView:
+def build_tenant_view(
+    incident_view: IncidentView, context: TenantViewContext, *, begun: Collection[str] = (), withdrawn: bool = False
+) -> TenantView:
     """Build the view of a stored incident. `begun`: approved actions."""
-    report, own = rows.report, reader.own
-    about = reader.get_tenant_host_names(host for host in rows.brief.hosts if host in own)
+    report, own = incident_view.report, context.own
+    about = context.get_tenant_host_names(host for host in incident_view.brief.hosts if host in own)
     if report is None:
-        return TenantView(rows.id, "received", hosts=about, language=reader.language, withdrawn=withdrawn)
+        return TenantView(incident_view.id, "received", hosts=about, language=context.language, withdrawn=withdrawn)
     causes = tuple(
-        _build_cause(row, reader)
+        _build_cause(row, context)
         for row in report.tenant_root_causes
-        if row.label in reader.words.taxonomy.leaves and reader.is_visible_cause(row)
+        if row.label in context.words.taxonomy.leaves and context.is_visible_cause(row)
     )[:MAX_CAUSES]
-    state = _get_state(rows, causes, [row for row in rows.remediations if row.target not in reader.others], begun)
+    state = _get_state(incident_view, causes, [row for row in incident_view.remediations if row.target not in context.others], begun)
     if state not in APPROVED_STATES:
         causes = tuple(replace(row, said=replace(row.said, words=remove_promises(row.said.words))) if row.ours else row for row in causes)
     return TenantView(
-        rows.id,
-        _get_stage(rows, report, causes, asks := list_tenant_question_ids(rows, report)),
+        incident_view.id,
+        _get_stage(incident_view, report, causes, asks := list_tenant_question_ids(incident_view, report)),
         state,
         causes,
         avoid=tuple(dict.fromkeys(host for row in causes if row.ours for host in row.hosts)),
-        questions=() if causes or _is_handed_over(rows) else asks,
+        questions=() if causes or _is_handed_over(incident_view) else asks,
         unknown_hosts=tuple(row.name for row in report.unknown_hosts),
         unknown_job=report.unknown_job,
         hosts=about,
-        silent=reader.get_tenant_host_names(
+        silent=context.get_tenant_host_names(
             row.host for row in report.could_not_look if row.host in own and row.check == ALL_CHECKS_FAILED
         ),
-        language=reader.language,
+        language=context.language,
         withdrawn=withdrawn,
-        reminded=rows.tenant_silence.reminded is not None and not rows.tenant_silence.handed,
-        unanswered=rows.tenant_silence.handed is not None,
-        clear=reader.get_tenant_host_names(host for host in report.about.hosts if host in own)
+        reminded=incident_view.tenant_silence.reminded is not None and not incident_view.tenant_silence.handed,
+        unanswered=incident_view.tenant_silence.handed is not None,
+        clear=context.get_tenant_host_names(host for host in report.about.hosts if host in own)
         if report.about and report.about.found == "nothing"
         else (),
-        unseen=_is_handed_over(rows) and rows.stats.checks == 0 and not report.root_causes,
-        unread=_list_unread_files(rows, report),
+        unseen=_is_handed_over(incident_view) and incident_view.stats.checks == 0 and not report.root_causes,
+        unread=_list_unread_files(incident_view, report),
     )
 
 
-def _list_unread_files(rows: IncidentView, report: Report) -> tuple[str, ...]:
+def _list_unread_files(incident_view: IncidentView, report: Report) -> tuple[str, ...]:
     """Only files attached to the item that the report answers; operators' files are internal."""
-    if not rows.stored.get("item") or rows.item.data.get(SIDE_KEY) != TENANT_SIDE or report.item != rows.item.id:
+    if not incident_view.stored.get("item") or incident_view.item.data.get(SIDE_KEY) != TENANT_SIDE or report.item != incident_view.item.id:
         return ()
-    own = {given.name[:MAX_NAME_CHARS] for given in rows.item.attachments}
+    own = {given.name[:MAX_NAME_CHARS] for given in incident_view.item.attachments}
     return tuple(dict.fromkeys(row.name for row in report.files if row.unread and row.name in own))
 
 
-def _get_stage(rows: IncidentView, report: Report, causes: Sequence[TenantCause], asks: Sequence[str]) -> TenantStage:
+def _get_stage(incident_view: IncidentView, report: Report, causes: Sequence[TenantCause], asks: Sequence[str]) -> TenantStage:
     if causes:
         ours = {row.ours for row in causes}
         return "both" if len(ours) > 1 else "ours" if ours == {True} else "yours"
-    if asks and not _is_handed_over(rows):
+    if asks and not _is_handed_over(incident_view):
         return "asked"
     if report.outcome == "no_fault":
         return "healthy"
     return "people"
 
 
-def _get_state(rows: IncidentView, causes: Sequence[TenantCause], ladders: Sequence[Remediation], begun: Collection[str]) -> TenantState:
+def _get_state(
+    incident_view: IncidentView, causes: Sequence[TenantCause], remediations: Sequence[Remediation], begun: Collection[str]
+) -> TenantState:
     """Return the status of our side. `ladders`: remediations of the tenant's own hosts."""
-    ticket = rows.ticket
-    if not (any(row.ours for row in causes) or ladders or _is_handed_over(rows)):
+    ticket = incident_view.ticket
+    if not (any(row.ours for row in causes) or remediations or _is_handed_over(incident_view)):
         return ""
-    if rows.lifecycle == "closed":
+    if incident_view.lifecycle == "closed":
         return "closed"
-    if rows.lifecycle == "watching" and (ladders or not rows.remediations):
+    if incident_view.lifecycle == "watching" and (remediations or not incident_view.remediations):
         return "proved"
-    if any(_is_under_way(row, begun) for row in ladders):
+    if any(_is_under_way(row, begun) for row in remediations):
         return "repairing"
     if ticket is not None and ticket.state == "waiting":
         return "waiting"
-    return "taken" if (ticket is not None and ticket.state == "taken") or rows.owner else "received"
+    return "taken" if (ticket is not None and ticket.state == "taken") or incident_view.owner else "received"
 
 
-def _is_handed_over(rows: IncidentView) -> bool:
-    return rows.ticket is not None and rows.ticket.handed
+def _is_handed_over(incident_view: IncidentView) -> bool:
+    return incident_view.ticket is not None and incident_view.ticket.handed
 
 
-def _is_under_way(ladder: Remediation, begun: Collection[str]) -> bool:
-    return ladder.is_open and (
-        ladder.drained or ladder.rung > 0 or ladder.approval in begun or ladder.waiting_for in ("node_back", "proof")
+def _is_under_way(remediation: Remediation, begun: Collection[str]) -> bool:
+    return remediation.is_open and (
+        remediation.drained or remediation.rung > 0 or remediation.approval in begun or remediation.waiting_for in ("node_back", "proof")
     )
 
 
-def _build_cause(row: Hypothesis, reader: TenantViewContext) -> TenantCause:
-    leaf, said = reader.words.taxonomy.get_leaf(row.label), reader.words.get_cause_words(row.label, reader.language)
-    hosts = tuple(host for host in row.hosts if host in reader.own)
-    named = reader.get_tenant_host_names(hosts)
+def _build_cause(row: Hypothesis, context: TenantViewContext) -> TenantCause:
+    leaf, said = context.words.taxonomy.get_leaf(row.label), context.words.get_cause_words(row.label, context.language)
+    hosts = tuple(host for host in row.hosts if host in context.own)
+    named = context.get_tenant_host_names(hosts)
     if leaf.owner != "customer":
         return TenantCause(said, True, named)
-    lines = tuple(dict.fromkeys(reader.replace_host_names(found.line) for found in row.evidence if reader.is_tenant_evidence(found)))[
+    lines = tuple(dict.fromkeys(context.replace_host_names(found.line) for found in row.evidence if context.is_tenant_evidence(found)))[
         :MAX_EVIDENCE_LINES
     ]
-    return TenantCause(said, False, named, lines, said.fix.choose_block(reader.known(row.label, hosts)) if said.fix else "")
+    return TenantCause(said, False, named, lines, said.fix.choose_block(context.known(row.label, hosts)) if said.fix else "")

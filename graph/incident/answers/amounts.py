@@ -26,60 +26,60 @@ _HOW_MUCH = re.compile(
 )
 
 
-def asks_how_much(asked: AnswerContext) -> bool:
+def asks_how_much(context: AnswerContext) -> bool:
     """Return whether the message asks for a known number behind a cause."""
-    return bool(_HOW_MUCH.search(asked.message.text[:MAX_CHARACTERS])) and bool(_numbers(asked))
+    return bool(_HOW_MUCH.search(context.message.text[:MAX_CHARACTERS])) and bool(_numbers(context))
 
 
-def asks_of_what_was_mended(asked: AnswerContext) -> bool:
+def asks_of_what_was_mended(context: AnswerContext) -> bool:
     """Return whether a named cause was remediated on a host the message may mean."""
-    return bool(asked.message.labels) and not asked.message.unknown_hosts and bool(mended(asked))
+    return bool(context.message.labels) and not context.message.unknown_hosts and bool(mended(context))
 
 
-def mended(asked: AnswerContext) -> list[Remediation]:
+def mended(context: AnswerContext) -> list[Remediation]:
     """Return the proven remediations of the causes named, unless the cause shows again."""
-    shown = {row.label for row in asked.root_causes}
-    rows = [row for row in asked.case.remediations if row.proven and row.label in asked.message.labels and row.label not in shown]
-    return [row for row in rows if not asked.message.hosts or row.target in asked.message.hosts]
+    shown = {row.label for row in context.root_causes}
+    rows = [row for row in context.case.remediations if row.proven and row.label in context.message.labels and row.label not in shown]
+    return [row for row in rows if not context.message.hosts or row.target in context.message.hosts]
 
 
-async def how_much(asked: AnswerContext) -> TurnResult:
+async def how_much(context: AnswerContext) -> TurnResult:
     """Answer with the numbers of the named causes, and with proven remediations."""
-    fixes, numbers = mended(asked), _numbers(asked)
-    lines = [f"{describe_remediation(row, asked.get_title(row.label))}." for row in fixes[:2]]
-    lines += [_in_words(asked, fact) for fact in numbers[:MAX_NUMBERS]]
+    fixes, numbers = mended(context), _numbers(context)
+    lines = [f"{describe_remediation(row, context.get_title(row.label))}." for row in fixes[:2]]
+    lines += [_in_words(context, fact) for fact in numbers[:MAX_NUMBERS]]
     old = [row.target for row in fixes if row.target not in {fact.host for fact in numbers}]
     lines += [f"No number was read on {host} since then. Say `recheck {host}` and I look." for host in old[:2]]
     return build_answer(
-        asked,
+        context,
         [
-            *render_unknown_names(asked),
+            *render_unknown_names(context),
             *lines,
-            render_recheck_offer(asked, tuple(dict.fromkeys(fact.host for fact in numbers if fact.host))),
+            render_recheck_offer(context, tuple(dict.fromkeys(fact.host for fact in numbers if fact.host))),
         ],
     )
 
 
-def _in_words(asked: AnswerContext, fact: Fact) -> str:
-    return f"{fact.host or 'handed in'}: {clean_text(fact.format_sentence())} ({get_check_name(fact.check)}, read {format_age(fact.time, asked.current_time)})."
+def _in_words(context: AnswerContext, fact: Fact) -> str:
+    return f"{fact.host or 'handed in'}: {clean_text(fact.format_sentence())} ({get_check_name(fact.check)}, read {format_age(fact.time, context.current_time)})."
 
 
-def _hosts(asked: AnswerContext) -> tuple[str, ...]:
-    named = resolve_target_hosts(asked)
+def _hosts(context: AnswerContext) -> tuple[str, ...]:
+    named = resolve_target_hosts(context)
     if named.named:
         return named.hosts
-    at_fault = [host for row in asked.root_causes if row.label in asked.message.labels for host in row.hosts]
-    return tuple(dict.fromkeys(at_fault or [row.target for row in mended(asked)] or named.hosts))
+    at_fault = [host for row in context.root_causes if row.label in context.message.labels for host in row.hosts]
+    return tuple(dict.fromkeys(at_fault or [row.target for row in mended(context)] or named.hosts))
 
 
-def _numbers(asked: AnswerContext) -> list[Fact]:
+def _numbers(context: AnswerContext) -> list[Fact]:
     """Return measurements of the named causes, one per device, largest first, none from before a remediation."""
-    taxonomy, labels = asked.now.lens.taxonomy, asked.message.labels
+    taxonomy, labels = context.now.lens.taxonomy, context.message.labels
     keys = {clue.key for label in labels if label in taxonomy.leaves for clue in taxonomy.get_leaf(label).evidence}
-    rows = [match.fact for label in labels for row in asked.now.by_label.get(label, ()) for match in (*row.support, *row.against)]
-    hosts, fixed = _hosts(asked), {row.target: row.since for row in mended(asked)}
+    rows = [match.fact for label in labels for row in context.now.by_label.get(label, ()) for match in (*row.support, *row.against)]
+    hosts, fixed = _hosts(context), {row.target: row.since for row in mended(context)}
     found: dict[tuple[str, str, str], Fact] = {}
-    for fact in (*rows, *asked.case.facts):
+    for fact in (*rows, *context.case.facts):
         if fact.key in keys and fact.host in hosts and _is_number(fact) and _after(fact, fixed.get(fact.host)):
             found.setdefault((fact.host, fact.key, fact.device or ""), fact)
     return sorted(found.values(), key=_size, reverse=True)

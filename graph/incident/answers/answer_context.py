@@ -85,32 +85,32 @@ class TargetHosts:
     named: bool = True
 
 
-def resolve_target_hosts(asked: AnswerContext) -> TargetHosts:
+def resolve_target_hosts(context: AnswerContext) -> TargetHosts:
     """Return the hosts named, minus those excluded; else those at fault, else all observed."""
-    said, visible_ones = asked.message, set(asked.case.visible)
+    said, visible_ones = context.message, set(context.case.visible)
     named = tuple(host for host in said.hosts if host in visible_ones)
     if named or said.unknown_hosts:
         return TargetHosts(named)
     if said.group and said.group not in (ALL, OTHERS):
-        members = asked.ports.inventory.groups.get(said.group, ())
+        members = context.ports.inventory.groups.get(said.group, ())
         return TargetHosts(tuple(host for host in members if host in visible_ones and host not in said.left_out))
     if said.left_out:
-        return TargetHosts(tuple(host for host in asked.observed_hosts if host not in said.left_out))
+        return TargetHosts(tuple(host for host in context.observed_hosts if host not in said.left_out))
     if said.group == ALL:
-        return TargetHosts(asked.observed_hosts)
+        return TargetHosts(context.observed_hosts)
     if said.group == OTHERS:
-        return TargetHosts(tuple(host for host in asked.observed_hosts if host not in asked.faulty_hosts) or asked.observed_hosts)
-    return TargetHosts(asked.faulty_hosts or asked.case.hosts or asked.observed_hosts, named=False)
+        return TargetHosts(tuple(host for host in context.observed_hosts if host not in context.faulty_hosts) or context.observed_hosts)
+    return TargetHosts(context.faulty_hosts or context.case.hosts or context.observed_hosts, named=False)
 
 
-def render_unknown_names(asked: AnswerContext) -> list[str]:
+def render_unknown_names(context: AnswerContext) -> list[str]:
     """Return a line about unknown names, with suggestions."""
-    words = format_unknown_names(asked.case.find_unknown_names(asked.message.unknown_hosts))
+    words = format_unknown_names(context.case.find_unknown_names(context.message.unknown_hosts))
     return [f"{words[0].upper()}{words[1:]}."] if words else []
 
 
 def build_answer(
-    asked: AnswerContext,
+    context: AnswerContext,
     lines: Iterable[str],
     came: TurnEvent | None = None,
     *,
@@ -124,8 +124,8 @@ def build_answer(
     kept = [line for line in lines if line]
     if len(kept) > most:
         kept = [*kept[: most - 1], f"… and {len(kept) - most + 1} more lines; ask for one host or check to see the rest."]
-    report = build_answer_report(asked.case, "\n".join(kept)).model_copy(update={"shown": tuple(shown), "pictures": tuple(pictures)})
-    lifecycle = get_next_lifecycle(asked.case.lifecycle, came) if came else None
+    report = build_answer_report(context.case, "\n".join(kept)).model_copy(update={"shown": tuple(shown), "pictures": tuple(pictures)})
+    lifecycle = get_next_lifecycle(context.case.lifecycle, came) if came else None
     return TurnResult(report, lifecycle=lifecycle, owner=owner, ticket=ticket)
 
 
@@ -147,37 +147,37 @@ def format_age(then: datetime | None, now: datetime) -> str:
     return f"{seconds / 3600:.0f} h ago" if seconds < 86_400 else f"{then:%Y-%m-%d %H:%M} UTC"
 
 
-def get_read_time(asked: AnswerContext, host: str, check: str = "") -> datetime | None:
+def get_read_time(context: AnswerContext, host: str, check: str = "") -> datetime | None:
     """Return when a host, or a check on it, was last read; event times do not count."""
-    own = [fact for fact in asked.case.facts if fact.host == host and fact.time and not fact.key.startswith(EVENT_KEY_PREFIXES)]
+    own = [fact for fact in context.case.facts if fact.host == host and fact.time and not fact.key.startswith(EVENT_KEY_PREFIXES)]
     times = [fact.time for fact in own if fact.time and fact.check == check] or [fact.time for fact in own if fact.time]
     return max(times, default=None)
 
 
-def render_recheck_offer(asked: AnswerContext, hosts: Sequence[str]) -> str:
+def render_recheck_offer(context: AnswerContext, hosts: Sequence[str]) -> str:
     """Offer a recheck if a reading is old."""
-    times = [at for host in hosts if (at := get_read_time(asked, host))]
-    return f"Say `recheck {fold_host_names(hosts)}` for now." if times and asked.current_time - min(times) > MAX_FRESH_AGE else ""
+    times = [at for host in hosts if (at := get_read_time(context, host))]
+    return f"Say `recheck {fold_host_names(hosts)}` for now." if times and context.current_time - min(times) > MAX_FRESH_AGE else ""
 
 
 def get_check_name(check: str) -> str:
     return CHECK_DISPLAY_NAMES.get(check, check)
 
 
-def render_source(asked: AnswerContext, host: str, check: str) -> str:
+def render_source(context: AnswerContext, host: str, check: str) -> str:
     """Return `gpu-002 · kernel log · read 4 min ago`."""
     if not host:
         return f"handed in · {get_check_name(check)}"
-    return f"{host} · {get_check_name(check)} · read {format_age(get_read_time(asked, host, check), asked.current_time)}"
+    return f"{host} · {get_check_name(check)} · read {format_age(get_read_time(context, host, check), context.current_time)}"
 
 
-def render_evidence(asked: AnswerContext, row: Evidence) -> str:
+def render_evidence(context: AnswerContext, row: Evidence) -> str:
     """Return an evidence line behind its source."""
-    return f"  {render_source(asked, row.host, row.check)}: {format_log_line(row.line, row.says)}"
+    return f"  {render_source(context, row.host, row.check)}: {format_log_line(row.line, row.says)}"
 
 
-def render_fact(asked: AnswerContext, fact: Fact) -> str:
-    return f"  {render_source(asked, fact.host, fact.check)}: {format_log_line(fact.line, f'{fact.key} = {fact.value}')}"
+def render_fact(context: AnswerContext, fact: Fact) -> str:
+    return f"  {render_source(context, fact.host, fact.check)}: {format_log_line(fact.line, f'{fact.key} = {fact.value}')}"
 
 
 def format_log_line(line: str, says: str) -> str:
@@ -209,9 +209,9 @@ def render_citation(row: Hypothesis) -> str:
     return f" ({render_basis(row.evidence)})" if row.evidence else ""
 
 
-def render_counter_evidence(asked: AnswerContext, label: str) -> str:
+def render_counter_evidence(context: AnswerContext, label: str) -> str:
     """Return what contradicts a cause, with its source."""
-    standing = asked.now.label_verdicts[label]
+    standing = context.now.label_verdicts[label]
     against = [match.fact for match in standing.best.against[:MAX_CITED_CHECKS]]
     return render_basis(against) if against else clean_text(standing.because.removesuffix(", nothing shows it"), 100)
 
@@ -242,13 +242,13 @@ class HostKnowledge:
         return not self.looked
 
 
-def render_coverage(asked: AnswerContext, known: HostKnowledge) -> str:
+def render_coverage(context: AnswerContext, known: HostKnowledge) -> str:
     """Return `22 checks, read 4 min ago`."""
-    return f"{len(known.looked)} check{'s' * (len(known.looked) != 1)}, read {format_age(known.read, asked.current_time)}"
+    return f"{len(known.looked)} check{'s' * (len(known.looked) != 1)}, read {format_age(known.read, context.current_time)}"
 
 
-def build_host_knowledge(asked: AnswerContext, host: str) -> HostKnowledge:
-    now = asked.now
+def build_host_knowledge(context: AnswerContext, host: str) -> HostKnowledge:
+    now = context.now
     here, _ = partition_causes_by_hosts(now.list_root_causes(), (host,), now.hosts_by_cause)
     coverage, checks = now.coverage, now.lens.checks
     own = {check for asked_host, check in coverage.asked if asked_host == host and check in checks}
@@ -260,9 +260,9 @@ def build_host_knowledge(asked: AnswerContext, host: str) -> HostKnowledge:
     looked = () if kept_out(now, (host,)) else looked  # answers of an earlier observation say nothing of now
     causes = tuple(row for row in here if host in row.hosts)
     shows = tuple(row for row in here if not row.hosts and any(cited.host == host for cited in row.evidence))
-    against = [row for row in unproven(asked.case, now) if row.concerns(host)]
+    against = [row for row in unproven(context.case, now) if row.concerns(host)]
     placed, unplaced = (tuple(row for row in against if bool(row.hosts) is known) for known in (True, False))
-    return HostKnowledge(host, causes, shows, odd, looked, blind, whole, get_read_time(asked, host), placed, unplaced)
+    return HostKnowledge(host, causes, shows, odd, looked, blind, whole, get_read_time(context, host), placed, unplaced)
 
 
 def find_common_branch(labels: Sequence[str]) -> str:

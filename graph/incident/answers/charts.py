@@ -29,46 +29,46 @@ MAX_LATEST_EVENTS, MAX_RULED_OUT = 5, 6
 CHART_INTRO: Final = "As a picture and as text:"
 
 
-async def show_chart(asked: AnswerContext) -> TurnResult:
+async def show_chart(context: AnswerContext) -> TurnResult:
     """Answer with the chart named, else the search tree."""
-    return HANDLERS_BY_CHART.get(asked.message.picture, _answer_search_tree)(asked)
+    return HANDLERS_BY_CHART.get(context.message.picture, _answer_search_tree)(context)
 
 
-def _answer_timeline(asked: AnswerContext) -> TurnResult:
+def _answer_timeline(context: AnswerContext) -> TurnResult:
     """Answer with the last events; approvals, known to the ledger, are on the chart only."""
-    events = build_timeline(asked.case).events
+    events = build_timeline(context.case).events
     last = [
-        f"{row.at:%H:%M:%S} {row.kind}: {clean_text(row.says, 120)}{_render_event_basis(asked, row.says)}"
+        f"{row.at:%H:%M:%S} {row.kind}: {clean_text(row.says, 120)}{_render_event_basis(context, row.says)}"
         for row in events
         if row.kind not in ("logged", "said")
     ][-MAX_LATEST_EVENTS:]
     if not events:
-        return build_answer(asked, ["No moment of this incident is known yet, so there is nothing to draw."])
+        return build_answer(context, ["No moment of this incident is known yet, so there is nothing to draw."])
     head = f"{len(events)} moments since {events[0].at:%Y-%m-%d %H:%M} UTC. {CHART_INTRO}"
-    return build_answer(asked, [head, *last], pictures=(AttachedChart(kind="timeline"),))
+    return build_answer(context, [head, *last], pictures=(AttachedChart(kind="timeline"),))
 
 
-def _render_event_basis(asked: AnswerContext, says: str) -> str:
-    return next((render_citation(row) for row in asked.root_causes if asked.get_title(row.label) in says), "")
+def _render_event_basis(context: AnswerContext, says: str) -> str:
+    return next((render_citation(row) for row in context.root_causes if context.get_title(row.label) in says), "")
 
 
-def _render_counter_evidence(asked: AnswerContext, branch: SearchBranch) -> str:
-    return render_counter_evidence(asked, branch.path) if branch.path in asked.now.label_verdicts else clean_text(branch.reason, 60)
+def _render_counter_evidence(context: AnswerContext, branch: SearchBranch) -> str:
+    return render_counter_evidence(context, branch.path) if branch.path in context.now.label_verdicts else clean_text(branch.reason, 60)
 
 
-def _answer_search_tree(asked: AnswerContext) -> TurnResult:
-    tree = build_search_tree(asked.case, asked.now.lens.taxonomy.titles)
-    if not (asked.case.search_steps or asked.case.report):
-        return build_answer(asked, ["I have looked into nothing yet, so nothing is ruled out."])
-    out = [f"{branch.title} ({_render_counter_evidence(asked, branch)})" for branch in tree.find_leaves("ruled out")]
+def _answer_search_tree(context: AnswerContext) -> TurnResult:
+    tree = build_search_tree(context.case, context.now.lens.taxonomy.titles)
+    if not (context.case.search_steps or context.case.report):
+        return build_answer(context, ["I have looked into nothing yet, so nothing is ruled out."])
+    out = [f"{branch.title} ({_render_counter_evidence(context, branch)})" for branch in tree.find_leaves("ruled out")]
     blind = [branch.title for branch in tree.find_leaves("could not look")]
     lines = [
         f"{walk_in_words(tree)} {CHART_INTRO}",
-        *(f"{asked.get_title(row.label)}{render_citation(row)}." for row in asked.root_causes[:3]),
+        *(f"{context.get_title(row.label)}{render_citation(row)}." for row in context.root_causes[:3]),
         f"Ruled out: {_join_titles(out)}." if out else "Nothing of what I went into is ruled out.",
         f"Could not look: {_join_titles(blind)}." if blind else "",
     ]
-    return build_answer(asked, lines, pictures=(AttachedChart(kind="walk"),))
+    return build_answer(context, lines, pictures=(AttachedChart(kind="walk"),))
 
 
 def _join_titles(titles: list[str]) -> str:
@@ -76,40 +76,40 @@ def _join_titles(titles: list[str]) -> str:
     return ", ".join(titles[:MAX_RULED_OUT]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def answer_bandwidth(asked: AnswerContext) -> TurnResult:
+def answer_bandwidth(context: AnswerContext) -> TurnResult:
     """Answer with the hosts' bandwidth by message size."""
-    here = resolve_target_hosts(asked)
-    hosts = here.hosts if here.named else asked.case.visible
-    found = measured(asked, hosts)
+    here = resolve_target_hosts(context)
+    hosts = here.hosts if here.named else context.case.visible
+    found = measured(context, hosts)
     if not found.curves:
         how = f"Say `run nccl1 on {fold_host_names(hosts[:1])}` to put the test up for decision." if hosts else ""
         return build_answer(
-            asked,
-            [*render_unknown_names(asked), f"No bandwidth by message size was measured on {fold_host_names(hosts) or 'any host'}.", how],
+            context,
+            [*render_unknown_names(context), f"No bandwidth by message size was measured on {fold_host_names(hosts) or 'any host'}.", how],
         )
     span = f"{format_size(found.sizes[0])} to {format_size(found.sizes[-1])}"
     lines = [
-        *render_unknown_names(asked),
-        f"{clean_text(bandwidth_in_words(found), 400)} · {_format_bandwidth_checks(asked)} · messages of {span}. {CHART_INTRO}",
-        render_recheck_offer(asked, [row.host for row in found.curves]),
+        *render_unknown_names(context),
+        f"{clean_text(bandwidth_in_words(found), 400)} · {_format_bandwidth_checks(context)} · messages of {span}. {CHART_INTRO}",
+        render_recheck_offer(context, [row.host for row in found.curves]),
     ]
-    return build_answer(asked, lines, pictures=(AttachedChart(kind="bandwidth", hosts=tuple(hosts) if here.named else ()),))
+    return build_answer(context, lines, pictures=(AttachedChart(kind="bandwidth", hosts=tuple(hosts) if here.named else ()),))
 
 
-def _format_bandwidth_checks(asked: AnswerContext) -> str:
-    facts = [fact for fact in asked.case.facts if fact.key.startswith("nccl.") and fact.check]
+def _format_bandwidth_checks(context: AnswerContext) -> str:
+    facts = [fact for fact in context.case.facts if fact.key.startswith("nccl.") and fact.check]
     latest = max((fact.time for fact in facts if fact.time), default=None)
-    return f"{', '.join(dict.fromkeys(get_check_name(fact.check) for fact in facts))} · read {format_age(latest, asked.current_time)}"
+    return f"{', '.join(dict.fromkeys(get_check_name(fact.check) for fact in facts))} · read {format_age(latest, context.current_time)}"
 
 
-def measured(asked: AnswerContext, hosts: tuple[str, ...]) -> Bandwidths:
+def measured(context: AnswerContext, hosts: tuple[str, ...]) -> Bandwidths:
     """Return the known curves; hosts not named are not reported missing."""
 
     def expected(host: str) -> Value:
-        return asked.now.lens.expected(host, "nccl.busbw_max", None) if host else None
+        return context.now.lens.expected(host, "nccl.busbw_max", None) if host else None
 
-    whole = bandwidths(hosts, asked.case.facts, expected)
-    return whole if asked.message.hosts else Bandwidths(whole.curves)
+    whole = bandwidths(hosts, context.case.facts, expected)
+    return whole if context.message.hosts else Bandwidths(whole.curves)
 
 
 HANDLERS_BY_CHART: Final[Mapping[str, Callable[[AnswerContext], TurnResult]]] = {

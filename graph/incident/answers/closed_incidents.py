@@ -36,51 +36,54 @@ CLOSURE_TEXTS: Final = {
 }
 
 
-def build_query(asked: AnswerContext) -> ClosedIncidentQuery:
+def build_query(context: AnswerContext) -> ClosedIncidentQuery:
     """Build the query from what the message names, else from the findings."""
-    named = resolve_target_hosts(asked)
-    hosts = named.hosts if named.named or asked.faulty_hosts else asked.case.brief.hosts
-    roots = asked.root_causes
+    named = resolve_target_hosts(context)
+    hosts = named.hosts if named.named or context.faulty_hosts else context.case.brief.hosts
+    roots = context.root_causes
     devices = [name for row in roots for name in row.devices if name.partition("/")[0] in hosts]
-    labels = asked.message.labels or tuple(row.label for row in roots)
-    reader = asked.case.origin or Origin()
-    visible = asked.case.visible
+    labels = context.message.labels or tuple(row.label for row in roots)
+    reader = context.case.origin or Origin()
+    visible = context.case.visible
     return ClosedIncidentQuery(
-        asked.case.id, reader, visible, hosts[:MAX_QUERY_HOSTS], tuple(devices[:MAX_QUERY_DEVICES]), labels[:MAX_QUERY_LABELS]
+        context.case.id, reader, visible, hosts[:MAX_QUERY_HOSTS], tuple(devices[:MAX_QUERY_DEVICES]), labels[:MAX_QUERY_LABELS]
     )
 
 
-def classify_proximity(row: ClosedIncident, of: ClosedIncidentQuery) -> IncidentProximity:
+def classify_proximity(row: ClosedIncident, query: ClosedIncidentQuery) -> IncidentProximity:
     """Return the closest proximity."""
-    same = [cause for cause in row.causes if cause.label in of.labels]
-    if any(set(cause.devices) & set(of.devices) for cause in same):
+    same = [cause for cause in row.causes if cause.label in query.labels]
+    if any(set(cause.devices) & set(query.devices) for cause in same):
         return IncidentProximity.DEVICE
-    if any(set(cause.hosts) & set(of.hosts) for cause in same):
+    if any(set(cause.hosts) & set(query.hosts) for cause in same):
         return IncidentProximity.HOST
     return IncidentProximity.CAUSE if same else IncidentProximity.OTHER
 
 
 def render_matches(
-    asked: AnswerContext, of: ClosedIncidentQuery, seen: ClosedIncidentMatches
+    context: AnswerContext, query: ClosedIncidentQuery, seen: ClosedIncidentMatches
 ) -> tuple[list[str], tuple[ClosedIncidentLink, ...]]:
     """Return the answer's lines, and the incidents they mention."""
     if seen.could_not:
         return [f"I could not look for earlier incidents: {seen.could_not}."], ()
-    if not (of.hosts or of.labels):
+    if not (query.hosts or query.labels):
         return ["Name a host, and I look for its earlier incidents; nothing is found here yet."], ()
-    rows = [(classify_proximity(row, of), row) for row in seen.found]
+    rows = [(classify_proximity(row, query), row) for row in seen.found]
     shown = sorted(rows, key=lambda pair: pair[0] is IncidentProximity.OTHER)[:MAX_SHOWN_INCIDENTS]
-    lines = [*_render_headings(asked, of, rows, cut=seen.cut), *(f"• {_render_incident(asked, how, row, of)}" for how, row in shown)]
+    lines = [
+        *_render_headings(context, query, rows, cut=seen.cut),
+        *(f"• {_render_incident(context, how, row, query)}" for how, row in shown),
+    ]
     lines += [f"… and {len(rows) - MAX_SHOWN_INCIDENTS} more."] if len(rows) > MAX_SHOWN_INCIDENTS else []
     return [*lines, _render_retention(seen.since)], tuple(ClosedIncidentLink(incident=row.incident, opened=row.opened) for _, row in shown)
 
 
 def _render_headings(
-    asked: AnswerContext, of: ClosedIncidentQuery, rows: Sequence[tuple[IncidentProximity, ClosedIncident]], *, cut: bool
+    context: AnswerContext, query: ClosedIncidentQuery, rows: Sequence[tuple[IncidentProximity, ClosedIncident]], *, cut: bool
 ) -> list[str]:
     same = [row for how, row in rows if how is not IncidentProximity.OTHER]
     others = [row for how, row in rows if how is IncidentProximity.OTHER]
-    what = " or ".join(asked.get_title(label) for label in of.labels[:2])
+    what = " or ".join(context.get_title(label) for label in query.labels[:2])
     heads = []
     if same:
         counted = [
@@ -89,25 +92,25 @@ def _render_headings(
         ]
         parts = ", ".join(f"{count} {'on the ' if how is not IncidentProximity.CAUSE else ''}{how}" for how, count in counted if count)
         least = "at least " if cut else ""
-        there = not asked.message.hosts or any(how in (IncidentProximity.DEVICE, IncidentProximity.HOST) for how, _ in rows)
-        yes = "Yes: " if asked.message.predicate == "happened" and there else ""
+        there = not context.message.hosts or any(how in (IncidentProximity.DEVICE, IncidentProximity.HOST) for how, _ in rows)
+        yes = "Yes: " if context.message.predicate == "happened" and there else ""
         heads.append(f"{yes}{what} {least}{format_times(len(same))} since {min(row.opened for row in same):%Y-%m-%d} ({parts}).")
-    elif of.labels:
+    elif query.labels:
         heads.append(f"None of the closed incidents that I keep was {what}.")
-    where = fold_host_names(of.hosts)
+    where = fold_host_names(query.hosts)
     if others:
         least = "at least " if cut else ""
-        heads.append(f"{where} had {'something else' if of.labels else 'an incident'} {least}{format_times(len(others))} before.")
-    elif of.hosts and not of.labels:
+        heads.append(f"{where} had {'something else' if query.labels else 'an incident'} {least}{format_times(len(others))} before.")
+    elif query.hosts and not query.labels:
         heads.append(f"None of the closed incidents that I keep was about {where}.")
     return heads
 
 
-def _render_incident(asked: AnswerContext, how: IncidentProximity, row: ClosedIncident, of: ClosedIncidentQuery) -> str:
+def _render_incident(context: AnswerContext, how: IncidentProximity, row: ClosedIncident, query: ClosedIncidentQuery) -> str:
     """Return `2026-11-02 gpu-003 (same device): GPU fell off the bus; gpu reset, proved twice`."""
-    causes = [cause for cause in row.causes if cause.label in of.labels] or list(row.causes)
+    causes = [cause for cause in row.causes if cause.label in query.labels] or list(row.causes)
     hosts = [host for cause in causes for host in cause.hosts] or list(row.hosts)
-    what = " and ".join(dict.fromkeys(asked.get_title(cause.label) for cause in causes[:2])) or "no cause found"
+    what = " and ".join(dict.fromkeys(context.get_title(cause.label) for cause in causes[:2])) or "no cause found"
     where = f" {fold_host_names(dict.fromkeys(hosts))}" if hosts else ""
     did = f"{' and '.join(row.did[:2]).replace('_', ' ')}, " if row.did else ""
     return f"{row.opened:%Y-%m-%d}{where} ({how}): {what}; {did}{CLOSURE_TEXTS[row.ended]}"

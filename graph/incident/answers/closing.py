@@ -18,54 +18,64 @@ MAX_DENIED_LABELS = 6
 MAX_PAUSE = timedelta(days=7)
 
 
-def _format_named_cause(asked: AnswerContext) -> str:
-    said = asked.message
+def _format_named_cause(context: AnswerContext) -> str:
+    said = context.message
     if said.labels:
         branch = find_common_branch(said.labels)
-        return asked.get_title(branch) if len(said.labels) > 1 and branch else asked.get_title(said.labels[0])
-    return asked.get_title(said.category) if said.category else ""
+        return context.get_title(branch) if len(said.labels) > 1 and branch else context.get_title(said.labels[0])
+    return context.get_title(said.category) if said.category else ""
 
 
-def _build_correction(asked: AnswerContext, denied: Sequence[str] = ()) -> HumanCorrection:
-    said = asked.message
-    found = {row.label for row in asked.root_causes if row.label in said.labels or _is_under_branch(row.label, said.category)}
+def _build_correction(context: AnswerContext, denied: Sequence[str] = ()) -> HumanCorrection:
+    said = context.message
+    found = {row.label for row in context.root_causes if row.label in said.labels or _is_under_branch(row.label, said.category)}
     label = said.labels[0] if len(said.labels) == 1 else find_common_branch(said.labels) or said.category
     label = found.pop() if len(found) == 1 else label
-    return HumanCorrection(label=label, words=clean_text(said.text, 160), by=asked.case.item.user, denied=tuple(denied)[:MAX_DENIED_LABELS])
+    return HumanCorrection(
+        label=label, words=clean_text(said.text, 160), by=context.case.item.user, denied=tuple(denied)[:MAX_DENIED_LABELS]
+    )
 
 
-async def correct_cause(asked: AnswerContext) -> TurnResult:
+async def correct_cause(context: AnswerContext) -> TurnResult:
     """Store a person's cause; withdraw pending approvals for other causes."""
-    named, case = _format_named_cause(asked), asked.case
-    found = [row.label for row in asked.root_causes]
+    named, case = _format_named_cause(context), context.case
+    found = [row.label for row in context.root_causes]
     if not named:
         noted = "Noted that it was something else." if found else "Noted."
         asks = "What was it? For example “it was the cable”."
-        return replace(build_answer(asked, [f"{noted} {asks}", "What I saw stays as it is."]), correction=_build_correction(asked))
-    same = [row for row in asked.root_causes if row.label in asked.message.labels or _is_under_branch(row.label, asked.message.category)]
-    agreed = [f"{asked.get_title(row.label)}{render_citation(row)}" for row in same]
+        return replace(build_answer(context, [f"{noted} {asks}", "What I saw stays as it is."]), correction=_build_correction(context))
+    same = [
+        row for row in context.root_causes if row.label in context.message.labels or _is_under_branch(row.label, context.message.category)
+    ]
+    agreed = [f"{context.get_title(row.label)}{render_citation(row)}" for row in same]
     if agreed:
         return replace(
-            build_answer(asked, [f"That is what I found: {agreed[0]}. Noted as confirmed by you."]), correction=_build_correction(asked)
+            build_answer(context, [f"That is what I found: {agreed[0]}. Noted as confirmed by you."]), correction=_build_correction(context)
         )
     kept = {
         (row.label, row.target)
         for row in case.remediations
-        if row.label in asked.message.labels or _is_under_branch(row.label, asked.message.category)
+        if row.label in context.message.labels or _is_under_branch(row.label, context.message.category)
     }
-    ladders = withdraw_disbelieved(case.remediations, kept)
-    gone = [row for row, before in zip(ladders, case.remediations, strict=True) if row != before]
+    remediations = withdraw_disbelieved(case.remediations, kept)
+    gone = [row for row, before in zip(remediations, case.remediations, strict=True) if row != before]
     lines = [
         f"Noted as your word: {named}."
-        + (f" I had found {asked.get_title(found[0])}{render_citation(asked.root_causes[0])}; what I saw stays as it is." if found else "")
+        + (
+            f" I had found {context.get_title(found[0])}{render_citation(context.root_causes[0])}; what I saw stays as it is."
+            if found
+            else ""
+        )
     ]
     lines += [f"What was up for decision for it is taken back: {fold_host_names([row.target for row in gone])}."] if gone else []
-    going = [row for row in ladders if row.is_open]
+    going = [row for row in remediations if row.is_open]
     lines += [f"What was begun goes on: {fold_host_names([row.target for row in going])}."] if going else []
     return _apply_remediations(
-        asked,
-        replace(build_answer(asked, [*lines, "Say “close” to close the incident with it."]), correction=_build_correction(asked, found)),
-        ladders,
+        context,
+        replace(
+            build_answer(context, [*lines, "Say “close” to close the incident with it."]), correction=_build_correction(context, found)
+        ),
+        remediations,
     )
 
 
@@ -73,23 +83,23 @@ def _is_under_branch(label: str, branch: str) -> bool:
     return bool(branch) and (label == branch or label.startswith(f"{branch}."))
 
 
-def _apply_remediations(asked: AnswerContext, told: TurnResult, ladders: Sequence[Remediation]) -> TurnResult:
-    if list(ladders) == asked.case.remediations:
+def _apply_remediations(context: AnswerContext, told: TurnResult, remediations: Sequence[Remediation]) -> TurnResult:
+    if list(remediations) == context.case.remediations:
         return told
-    actions = tuple(list_planned_actions(ladders, build_plan_context(asked.case, asked.ports)))
-    return replace(told, ladders=list(ladders), report=told.report.model_copy(update={"actions": actions}))
+    actions = tuple(list_planned_actions(remediations, build_plan_context(context.case, context.ports)))
+    return replace(told, ladders=list(remediations), report=told.report.model_copy(update={"actions": actions}))
 
 
-async def close_incident(asked: AnswerContext) -> TurnResult:
+async def close_incident(context: AnswerContext) -> TurnResult:
     """Close without a hand-off: propose nothing more, let running steps finish, name drained nodes."""
-    case, named = asked.case, _format_named_cause(asked)
+    case, named = context.case, _format_named_cause(context)
     if case.lifecycle == "closed":
-        return build_answer(asked, ["It is closed already. Say “reopen” if it is not over."])
-    found = " and ".join(asked.get_title(row.label) for row in asked.root_causes[:2])
-    cause = named or (asked.get_title(case.correction.label) if case.correction and case.correction.label else "") or found
-    ladders = stop_remediations(case.remediations, "the incident was closed")
-    gone = [row for row, before in zip(ladders, case.remediations, strict=True) if row != before]
-    held = [row.target for row in ladders if row.drained]
+        return build_answer(context, ["It is closed already. Say “reopen” if it is not over."])
+    found = " and ".join(context.get_title(row.label) for row in context.root_causes[:2])
+    cause = named or (context.get_title(case.correction.label) if case.correction and case.correction.label else "") or found
+    remediations = stop_remediations(case.remediations, "the incident was closed")
+    gone = [row for row, before in zip(remediations, case.remediations, strict=True) if row != before]
+    held = [row.target for row in remediations if row.drained]
     lines = [f"Closed: {cause or 'no cause named'}."]
     lines += (
         [
@@ -102,28 +112,28 @@ async def close_incident(asked: AnswerContext) -> TurnResult:
     ticket = case.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "resolved", "true_cause": cause[:400], "closed_by": case.item.user})
-    told = build_answer(asked, [*lines, "Say “reopen” if it comes back."], came=TurnEvent.CLOSED, ticket=ticket)
+    told = build_answer(context, [*lines, "Say “reopen” if it comes back."], came=TurnEvent.CLOSED, ticket=ticket)
     denied = case.correction.denied if case.correction else ()
-    return _apply_remediations(asked, replace(told, correction=_build_correction(asked, denied)) if named else told, ladders)
+    return _apply_remediations(context, replace(told, correction=_build_correction(context, denied)) if named else told, remediations)
 
 
-async def reopen_incident(asked: AnswerContext) -> TurnResult:
+async def reopen_incident(context: AnswerContext) -> TurnResult:
     """Reopen as it was left; no check runs."""
-    if asked.case.lifecycle != "closed":
-        return build_answer(asked, [f"It is not closed: it is {asked.case.lifecycle.replace('_', ' ')}. Say `recheck` to look again."])
-    ticket = asked.case.ticket
+    if context.case.lifecycle != "closed":
+        return build_answer(context, [f"It is not closed: it is {context.case.lifecycle.replace('_', ' ')}. Say `recheck` to look again."])
+    ticket = context.case.ticket
     if ticket and ticket.state == "resolved":
         ticket = ticket.model_copy(update={"state": "open"})
     came = TurnEvent.TO_PEOPLE if ticket and ticket.handed else TurnEvent.NOTHING_OPEN
-    return build_answer(asked, ["Open again. What I knew is kept; say `recheck` to look at the hosts now."], came=came, ticket=ticket)
+    return build_answer(context, ["Open again. What I knew is kept; say `recheck` to look at the hosts now."], came=came, ticket=ticket)
 
 
-async def pause_thread(asked: AnswerContext) -> TurnResult:
+async def pause_thread(context: AnswerContext) -> TurnResult:
     """Stay quiet in this thread until a time, except when mentioned."""
-    now, named = asked.current_time, asked.message.at
+    now, named = context.current_time, context.message.at
     until = min(named, now + MAX_PAUSE) if named and named > now else now + DEFAULT_PAUSE
     when = f"{until:%H:%M} UTC" if until.date() == now.date() else f"{until:%Y-%m-%d %H:%M} UTC"
     return replace(
-        build_answer(asked, [f"I am quiet here until {when}. Mention me and I answer all the same; cards that wait are not taken back."]),
+        build_answer(context, [f"I am quiet here until {when}. Mention me and I answer all the same; cards that wait are not taken back."]),
         quiet_until=until,
     )

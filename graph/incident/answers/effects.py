@@ -40,9 +40,9 @@ _PHRASES = sorted(
 )
 
 
-def asks_what_a_fix_does_to_the_job(said: ParsedMessage) -> bool:
+def asks_what_a_fix_does_to_the_job(message: ParsedMessage) -> bool:
     """Return whether a question is about a remedy's effect on the job."""
-    return bool(_fix_in(said.text))
+    return bool(_fix_in(message.text))
 
 
 def _fix_in(text: str) -> str:
@@ -58,19 +58,19 @@ def _remedy_in(words: str) -> str:
     return next((remedy for phrase, remedy in _PHRASES if f" {phrase} " in plain), "")
 
 
-async def effect_on_the_job(asked: AnswerContext) -> TurnResult:
+async def effect_on_the_job(context: AnswerContext) -> TurnResult:
     """Answer with the outage, the reach and the jobs on the hosts."""
-    row = _fix_meant(asked, named := _remedy_in(_fix_in(asked.message.text)))
+    row = _fix_meant(context, named := _remedy_in(_fix_in(context.message.text)))
     remedy = REMEDIES.get(named or (row.current_step.remedy if row and row.current_step else ""))
     if remedy is None:
         return build_answer(
-            asked,
+            context,
             [
-                *render_unknown_names(asked),
+                *render_unknown_names(context),
                 "Nothing is up for decision now, so no fix of mine touches the job. Name the fix that you mean.",
             ],
         )
-    hosts = tuple(row.target.split(",")) if row else resolve_target_hosts(asked).hosts
+    hosts = tuple(row.target.split(",")) if row else resolve_target_hosts(context).hosts
     what = (
         f"{render_step_summary(row)} is what waits for a decision"
         if row and row.current_step and row.current_step.remedy == remedy.id
@@ -79,17 +79,17 @@ async def effect_on_the_job(asked: AnswerContext) -> TurnResult:
     what = what or ("It is a later step of the fix that waits" if row else "Nothing that I found asks for it")
     lines = [
         f"Outage: {remedy.outage}. Reach: {remedy.blast}.",
-        running_jobs(asked, hosts) if hosts else "",
+        running_jobs(context, hosts) if hosts else "",
         f"{what}. {NOTHING_RUNS_TEXT}",
     ]
-    return build_answer(asked, [*render_unknown_names(asked), *lines])
+    return build_answer(context, [*render_unknown_names(context), *lines])
 
 
-def _fix_meant(asked: AnswerContext, remedy: str) -> Remediation | None:
+def _fix_meant(context: AnswerContext, remedy: str) -> Remediation | None:
     """Return the pending remediation of the named cause, host or remedy, else the first."""
-    rows: Sequence[Remediation] = list_pending_approvals(asked)
+    rows: Sequence[Remediation] = list_pending_approvals(context)
     if remedy:
         rows = [row for row in rows if any(step.remedy == remedy for step in row.rungs)]
-    said = asked.message
+    said = context.message
     own = [row for row in rows if row.label in said.labels or set(row.target.split(",")) & set(said.hosts)]
     return next(iter(own or ([] if said.hosts and remedy else rows)), None)

@@ -42,37 +42,38 @@ class PastEvent:
     says: str
 
 
-async def answer_changes_since(asked: AnswerContext) -> TurnResult:
+async def answer_changes_since(context: AnswerContext) -> TurnResult:
     """Answer with logs and our actions since a time; by default DEFAULT_LOOKBACK before the incident."""
-    named = resolve_target_hosts(asked)
-    hosts = named.hosts if named.named else asked.observed_hosts
-    since = asked.message.at or asked.case.brief.since or asked.case.opened - DEFAULT_LOOKBACK
+    named = resolve_target_hosts(context)
+    hosts = named.hosts if named.named else context.observed_hosts
+    since = context.message.at or context.case.brief.since or context.case.opened - DEFAULT_LOOKBACK
     rows = sorted(
-        (row for row in (*_iter_logged_events(asked, set(hosts)), *_iter_our_actions(asked, set(hosts))) if row.at >= since),
+        (row for row in (*_iter_logged_events(context, set(hosts)), *_iter_our_actions(context, set(hosts))) if row.at >= since),
         key=lambda row: row.at,
     )
-    when = f"{since:%H:%M}" if since.date() == asked.current_time.date() else f"{since:%Y-%m-%d %H:%M}"
-    if not asked.observed_hosts:
-        return build_answer(asked, [*render_unknown_names(asked), "I have looked at no machine yet, so I cannot tell what changed."])
+    when = f"{since:%H:%M}" if since.date() == context.current_time.date() else f"{since:%Y-%m-%d %H:%M}"
+    if not context.observed_hosts:
+        return build_answer(context, [*render_unknown_names(context), "I have looked at no machine yet, so I cannot tell what changed."])
     head = f"Since {when} UTC on {fold_host_names(hosts)}{':' if rows else ' nothing new was logged, as far as it was read.'}"
     lines = [f"• {row.at:%H:%M:%S} {row.says}" for row in rows[:MAX_EVENTS]]
     lines += [f"• … and {len(rows) - MAX_EVENTS} more"] if len(rows) > MAX_EVENTS else []
     settings = "Settings that were changed without a log line do not show in one reading." if not rows else ""
-    return build_answer(asked, [*render_unknown_names(asked), head, *lines, settings, render_recheck_offer(asked, hosts)])
+    return build_answer(context, [*render_unknown_names(context), head, *lines, settings, render_recheck_offer(context, hosts)])
 
 
-def _iter_logged_events(asked: AnswerContext, hosts: set[str]) -> Iterable[PastEvent]:
+def _iter_logged_events(context: AnswerContext, hosts: set[str]) -> Iterable[PastEvent]:
     """Yield timed events, each kind once per host and device."""
     seen: set[tuple[str, str, str, str]] = set()
-    for fact in asked.case.facts:
+    for fact in context.case.facts:
         name = (fact.host, fact.key, fact.device or "", repr(fact.value))
         if fact.host in hosts and _is_logged_event(fact) and name not in seen and fact.time:
             seen.add(name)
             yield PastEvent(
-                fact.time, f"{render_source(asked, fact.host, fact.check)}: {format_log_line(fact.line, f'{fact.key} {fact.value}')[:110]}"
+                fact.time,
+                f"{render_source(context, fact.host, fact.check)}: {format_log_line(fact.line, f'{fact.key} {fact.value}')[:110]}",
             )
         elif fact.host in hosts and fact.key == "host.booted_at" and isinstance(fact.value, str) and (at := _parse_timestamp(fact.value)):
-            yield PastEvent(at, f"{render_source(asked, fact.host, fact.check)}: {fact.host} was started")
+            yield PastEvent(at, f"{render_source(context, fact.host, fact.check)}: {fact.host} was started")
 
 
 def _is_logged_event(fact: Fact) -> bool:
@@ -93,43 +94,45 @@ def _parse_timestamp(text: str) -> datetime | None:
     return at if at.tzinfo else None
 
 
-def _iter_our_actions(asked: AnswerContext, hosts: set[str]) -> Iterable[PastEvent]:
-    for row in asked.case.remediations:
+def _iter_our_actions(context: AnswerContext, hosts: set[str]) -> Iterable[PastEvent]:
+    for row in context.case.remediations:
         if row.target in hosts and row.drained_at:
-            yield PastEvent(row.drained_at, f"{row.target} was drained by RackMedic for {asked.get_title(row.label)}")
+            yield PastEvent(row.drained_at, f"{row.target} was drained by RackMedic for {context.get_title(row.label)}")
         if row.target in hosts and row.since:
             yield PastEvent(
-                row.since, f"{row.target}: last remedy begun for {asked.get_title(row.label)}; {row.says or format_current_step(row)}"
+                row.since, f"{row.target}: last remedy begun for {context.get_title(row.label)}; {row.says or format_current_step(row)}"
             )
 
 
-async def answer_happened_before(asked: AnswerContext) -> TurnResult:
+async def answer_happened_before(context: AnswerContext) -> TurnResult:
     """Answer with recurrences, closed incidents of the same host or cause, and similar recorded ones."""
-    back = [row for row in asked.case.remediations if row.outcome == "recurred"]
-    yes = "Yes, in this incident" if asked.message.predicate == "happened" else "In this incident"
-    lines = [f"{yes}: {asked.get_title(row.label)} on {row.target} came back after a fix." for row in back[:2]]
-    of = closed_incidents.build_query(asked)
-    kept, threads = closed_incidents.render_matches(asked, of, await asked.ports.earlier(of))
-    concluded = build_answer(asked, [*lines, *kept, *_render_old_log_line(asked), *await _render_past_incidents(asked)], most=MAX_LINES)
+    back = [row for row in context.case.remediations if row.outcome == "recurred"]
+    yes = "Yes, in this incident" if context.message.predicate == "happened" else "In this incident"
+    lines = [f"{yes}: {context.get_title(row.label)} on {row.target} came back after a fix." for row in back[:2]]
+    of = closed_incidents.build_query(context)
+    kept, threads = closed_incidents.render_matches(context, of, await context.ports.earlier(of))
+    concluded = build_answer(
+        context, [*lines, *kept, *_render_old_log_line(context), *await _render_past_incidents(context)], most=MAX_LINES
+    )
     return replace(concluded, report=concluded.report.model_copy(update={"threads": threads}))
 
 
-def _render_old_log_line(asked: AnswerContext) -> list[str]:
-    old = [fact for fact in (*asked.now.old, *asked.now.odd) if fact.attrs.get("aged") and fact.host]
+def _render_old_log_line(context: AnswerContext) -> list[str]:
+    old = [fact for fact in (*context.now.old, *context.now.odd) if fact.attrs.get("aged") and fact.host]
     return [
-        f"On {fact.host} the {get_check_name(fact.check)} shows it {format_age(fact.time, asked.current_time)} too: {clean_text(fact.line, 100)}"
+        f"On {fact.host} the {get_check_name(fact.check)} shows it {format_age(fact.time, context.current_time)} too: {clean_text(fact.line, 100)}"
         for fact in old[:1]
     ]
 
 
-async def _render_past_incidents(asked: AnswerContext) -> list[str]:
+async def _render_past_incidents(context: AnswerContext) -> list[str]:
     """Return recorded incidents with the same cause, else similar ones.
 
     Lessons from our closed incidents are left out: those are listed separately.
     """
-    causes, titles = asked.root_causes, asked.get_title
-    words = " ".join(filter(None, (asked.case.brief.text, *(titles(row.label) for row in causes))))
-    known = await asked.ports.history.find_similar(words, MAX_PAST_INCIDENTS, asked.case.audience_tenant) if words else []
+    causes, titles = context.root_causes, context.get_title
+    words = " ".join(filter(None, (context.case.brief.text, *(titles(row.label) for row in causes))))
+    known = await context.ports.history.find_similar(words, MAX_PAST_INCIDENTS, context.case.audience_tenant) if words else []
     alike = [row for row in known if not row.learnt or row.learnt == row.lesson]
     labels = {row.label for row in causes}
     same = [row for row in alike if row.label in labels and row.score >= MIN_SIMILARITY_SAME_CAUSE]

@@ -26,10 +26,10 @@ MAX_LINES, MAX_COMPARED_HOSTS, MAX_VALUE_CHARS = 6, 64, 48
 ABSENT_VALUE = "nothing"
 
 
-async def compare_hosts(asked: AnswerContext) -> TurnResult:
+async def compare_hosts(context: AnswerContext) -> TurnResult:
     """Compare the hosts named, one with the rest, or those at fault with the rest."""
-    hosts, others = _choose_sides(asked)
-    known = [build_host_knowledge(asked, host) for host in (*hosts, *others)]
+    hosts, others = _choose_sides(context)
+    known = [build_host_knowledge(context, host) for host in (*hosts, *others)]
     dark = [row.host for row in known if row.is_unobserved]
     compared = [row.host for row in known if not row.is_unobserved][:MAX_COMPARED_HOSTS]
     if len(compared) < 2:
@@ -38,36 +38,36 @@ async def compare_hosts(asked: AnswerContext) -> TurnResult:
             if dark
             else "I have looked at fewer than two hosts."
         )
-        return build_answer(asked, [*render_unknown_names(asked), f"There is nothing to compare yet. {lacking}"])
-    lines = _list_differences(asked, compared)
+        return build_answer(context, [*render_unknown_names(context), f"There is nothing to compare yet. {lacking}"])
+    lines = _list_differences(context, compared)
     head = f"{_format_hosts(compared)}: " + (
         f"{len(lines)} thing{'s' * (len(lines) != 1)} differ{'s' * (len(lines) == 1)}."
         if lines
         else f"nothing differs in what was read with {max(len(row.looked) for row in known)} checks."
     )
     shown = lines[:MAX_LINES] if len(lines) <= MAX_LINES else [*lines[: MAX_LINES - 1], f"• … and {len(lines) - MAX_LINES + 1} more"]
-    read = min((at for host in compared if (at := get_read_time(asked, host))), default=None)
+    read = min((at for host in compared if (at := get_read_time(context, host))), default=None)
     left = [f"{fold_host_names(dark)}: not looked at. Say `recheck {fold_host_names(dark)}`."] if dark else []
     blind = sorted({f"{get_check_name(check)} on {row.host}" for row in known for check, _ in row.blind if not row.is_unobserved})
     left += [f"Could not look: {', '.join(blind[:4])}."] if blind else []
     return build_answer(
-        asked,
+        context,
         [
-            *render_unknown_names(asked),
+            *render_unknown_names(context),
             head,
             *shown,
             *left,
-            f"Read {format_age(read, asked.current_time)}. {render_recheck_offer(asked, compared)}".strip(),
+            f"Read {format_age(read, context.current_time)}. {render_recheck_offer(context, compared)}".strip(),
         ],
         most=11,
     )
 
 
-def _choose_sides(asked: AnswerContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    named = resolve_target_hosts(asked)
-    seen = asked.observed_hosts
+def _choose_sides(context: AnswerContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    named = resolve_target_hosts(context)
+    seen = context.observed_hosts
     if not named.named:
-        first = asked.faulty_hosts or seen
+        first = context.faulty_hosts or seen
         return first, tuple(host for host in seen if host not in first)
     if len(named.hosts) == 1:
         return named.hosts, tuple(host for host in seen if host not in named.hosts)
@@ -78,11 +78,11 @@ def _format_hosts(hosts: Sequence[str]) -> str:
     return " and ".join(hosts) if len(hosts) == 2 else fold_host_names(hosts)
 
 
-def _collect_values(asked: AnswerContext, hosts: Sequence[str]) -> ValuesByHost:
+def _collect_values(context: AnswerContext, hosts: Sequence[str]) -> ValuesByHost:
     """Collect settings and abnormal facts by check, without counters and site-defined keys."""
-    odd = {(fact.host, fact.check, fact.key, fact.device or "") for fact in asked.now.odd}
+    odd = {(fact.host, fact.check, fact.key, fact.device or "") for fact in context.now.odd}
     found: dict[str, dict[str, dict[tuple[str, str], set[str]]]] = {host: {} for host in hosts}
-    for fact in asked.case.facts:
+    for fact in context.case.facts:
         slot = (fact.key, fact.device or "")
         if fact.host not in found or fact.status is not Status.OK or fact.stale:
             continue
@@ -90,7 +90,7 @@ def _collect_values(asked: AnswerContext, hosts: Sequence[str]) -> ValuesByHost:
             found[fact.host].setdefault(fact.check, {}).setdefault(slot, set()).add(_format_value(fact))
     table = ValuesByHost()
     for host, by_check in found.items():
-        looked = build_host_knowledge(asked, host).looked
+        looked = build_host_knowledge(context, host).looked
         for check in dict.fromkeys((*by_check, *looked)):  # in the order in which they were read
             if check in looked:
                 table.add_host(check, host, by_check.get(check, {}))
@@ -107,16 +107,16 @@ def _format_value(fact: Fact) -> str:
     return clean_text({"True": "yes", "False": "no"}.get(text, text), MAX_VALUE_CHARS)
 
 
-def _list_differences(asked: AnswerContext, hosts: Sequence[str]) -> list[str]:
+def _list_differences(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
     """Return a line per setting, equal devices folded, abnormal ones first."""
-    abnormal = {fact.key for fact in asked.now.odd if fact.host in hosts}
+    abnormal = {fact.key for fact in context.now.odd if fact.host in hosts}
     rows: dict[tuple[str, str, str], list[str]] = {}
-    table = _collect_values(asked, hosts)
+    table = _collect_values(context, hosts)
     for (check, key, device), values in table.iter_settings():
         if len(values) > 1 and (all(values) or key in abnormal):
             sides = {", ".join(sorted(said)) or ABSENT_VALUE: table.list_hosts(mask) for said, mask in values.items()}
             rows.setdefault((check, key, _format_sides(sides)), []).append(device)
-    cited = {line.key for row in asked.root_causes for line in row.evidence}
+    cited = {line.key for row in context.root_causes for line in row.evidence}
     order = sorted(rows.items(), key=lambda item: (item[0][1] not in cited, item[0][1] not in abnormal))
     return [
         f"• {_describe_key(key)}{_format_devices(devices)} · {get_check_name(check)} · {sides}" for (check, key, sides), devices in order

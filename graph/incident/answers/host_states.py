@@ -29,61 +29,64 @@ NOTHING_READ = "nothing abnormal in what I read"
 PARTLY_CHECKED_TEXT = "nothing abnormal in what could be looked at, but not all was"
 
 
-async def answer_host_state(asked: AnswerContext) -> TurnResult:
+async def answer_host_state(context: AnswerContext) -> TurnResult:
     """Answer one host in detail, several in a line each."""
-    hosts = resolve_target_hosts(asked).hosts
+    hosts = resolve_target_hosts(context).hosts
     if len(hosts) != 1:
-        return _answer_hosts(asked, hosts)
-    known = build_host_knowledge(asked, hosts[0])
+        return _answer_hosts(context, hosts)
+    known = build_host_knowledge(context, hosts[0])
     if known.is_unobserved:
         against = told((*known.unproven, *known.unplaced))
         return build_answer(
-            asked, [*render_unknown_names(asked), render_not_checked(asked, known), f"{known.host}: {against}." if against else ""]
+            context, [*render_unknown_names(context), render_not_checked(context, known), f"{known.host}: {against}." if against else ""]
         )
-    return build_answer(asked, [*render_unknown_names(asked), *_render_host_details(asked, known), render_recheck_offer(asked, hosts)])
+    return build_answer(
+        context, [*render_unknown_names(context), *_render_host_details(context, known), render_recheck_offer(context, hosts)]
+    )
 
 
-async def answer_group_state(asked: AnswerContext) -> TurnResult:
+async def answer_group_state(context: AnswerContext) -> TurnResult:
     """Answer for several hosts, those with findings first."""
-    return _answer_hosts(asked, resolve_target_hosts(asked).hosts)
+    return _answer_hosts(context, resolve_target_hosts(context).hosts)
 
 
-def render_not_checked(asked: AnswerContext, known: HostKnowledge) -> str:
+def render_not_checked(context: AnswerContext, known: HostKnowledge) -> str:
     """Return why nothing is known of a host, with the offer to check."""
     if known.blind:
-        why, found = known.blind[0][1], "".join(f"{asked.get_title(row.label)}, {format_confidence(row)}; " for row in known.causes[:1])
-        return f"{known.host}: {found}could not be looked at ({clean_text(why, 80)}), tried {format_age(known.read, asked.current_time)}. Say `recheck {known.host}` to try again."
+        why, found = known.blind[0][1], "".join(f"{context.get_title(row.label)}, {format_confidence(row)}; " for row in known.causes[:1])
+        tried = f"tried {format_age(known.read, context.current_time)}"
+        return f"{known.host}: {found}could not be looked at ({clean_text(why, 80)}), {tried}. Say `recheck {known.host}` to try again."
     return f"{known.host}: not looked at. Say `recheck {known.host}` and I look."
 
 
-def _render_host_details(asked: AnswerContext, known: HostKnowledge) -> list[str]:
-    lines = [f"{known.host}: {render_host_summary(asked, known, quoted_below=True)}."]
+def _render_host_details(context: AnswerContext, known: HostKnowledge) -> list[str]:
+    lines = [f"{known.host}: {render_host_summary(context, known, quoted_below=True)}."]
     if known.causes or known.shows:
         lines += [f"Also {told(against)}."] if (against := (*known.unproven, *known.unplaced)) else []
     if any(row.reported for row in (*known.unproven, *known.unplaced)):
         lines.append(CLEARED)
-    device = asked.message.device
+    device = context.message.device
     for row in (*known.causes, *known.shows)[:2]:
         own = [line for line in row.evidence if line.host in (known.host, "")]
-        lines += [render_evidence(asked, line) for line in own[:MAX_QUOTES]]
+        lines += [render_evidence(context, line) for line in own[:MAX_QUOTES]]
     if not known.causes and not known.shows:
         odd = [fact for fact in known.odd if not device or fact.device in (device, None, "")] or list(known.odd)
-        lines += [render_fact(asked, fact) for fact in odd[:MAX_QUOTES]]
+        lines += [render_fact(context, fact) for fact in odd[:MAX_QUOTES]]
     if known.blind:
         lines.append(f"Could not look with {', '.join(check for check, _ in known.blind[:6])}: {clean_text(known.blind[0][1], 80)}.")
     return lines
 
 
-def render_host_summary(asked: AnswerContext, known: HostKnowledge, *, quoted_below: bool = False) -> str:
+def render_host_summary(context: AnswerContext, known: HostKnowledge, *, quoted_below: bool = False) -> str:
     """Summarize a host in a clause; cite evidence unless it is quoted below."""
-    looked, by = render_coverage(asked, known), (lambda row: "") if quoted_below else render_citation
+    looked, by = render_coverage(context, known), (lambda row: "") if quoted_below else render_citation
     if known.causes:
         found = "; ".join(
-            f"{asked.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{by(row)}" for row in known.causes[:2]
+            f"{context.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{by(row)}" for row in known.causes[:2]
         )
         return f"{found}; {looked}"
     if known.shows:
-        return f"{looked}, nothing wrong with the machine itself; it shows {asked.get_title(known.shows[0].label)}, {format_confidence(known.shows[0])}{by(known.shows[0])}"
+        return f"{looked}, nothing wrong with the machine itself; it shows {context.get_title(known.shows[0].label)}, {format_confidence(known.shows[0])}{by(known.shows[0])}"
     but = f"; but {told(against)}" if (against := (*known.unproven, *known.unplaced)) else ""
     if known.odd:
         return f"{looked}: something is abnormal and no cause is proven {'' if quoted_below else f' ({render_basis(known.odd)})'}{but}"
@@ -92,11 +95,13 @@ def render_host_summary(asked: AnswerContext, known: HostKnowledge, *, quoted_be
     return f"{looked}, {NOTHING_READ}{but}" if but else f"{looked}, nothing abnormal"
 
 
-def _answer_hosts(asked: AnswerContext, hosts: Sequence[str]) -> TurnResult:
+def _answer_hosts(context: AnswerContext, hosts: Sequence[str]) -> TurnResult:
     if not hosts:
-        nothing = "" if asked.message.unknown_hosts else "I have looked at no machine yet. Name hosts, for example `recheck gpu-[001-004]`."
-        return build_answer(asked, [*render_unknown_names(asked), nothing or "I looked at nothing."])
-    known = [build_host_knowledge(asked, host) for host in hosts]
+        nothing = (
+            "" if context.message.unknown_hosts else "I have looked at no machine yet. Name hosts, for example `recheck gpu-[001-004]`."
+        )
+        return build_answer(context, [*render_unknown_names(context), nothing or "I looked at nothing."])
+    known = [build_host_knowledge(context, host) for host in hosts]
     sick = [row for row in known if row.causes and not row.is_unobserved]
     odd = [row for row in known if not row.causes and (row.odd or row.shows or row.unproven) and not row.is_unobserved]
     rest = [row for row in known if row not in sick and row not in odd and not row.is_unobserved]
@@ -112,16 +117,16 @@ def _answer_hosts(asked: AnswerContext, hosts: Sequence[str]) -> TurnResult:
     parts += [f"{len(partly)} not wholly looked at" if partly else ""]
     parts += [f"{len(shut)} that could not be looked at" if shut else "", f"{len(dark)} not looked at" if dark else ""]
     lines = [f"{head}{', '.join(filter(None, parts))}."] if len(list(filter(None, parts))) > 1 else []
-    lines += [f"{row.host}: {render_host_summary(asked, row)}." for row in (*sick, *odd)[:MAX_SEPARATE_HOSTS]]
-    lines += [render_not_checked(asked, row) for row in shut[:MAX_SEPARATE_HOSTS]]
+    lines += [f"{row.host}: {render_host_summary(context, row)}." for row in (*sick, *odd)[:MAX_SEPARATE_HOSTS]]
+    lines += [render_not_checked(context, row) for row in shut[:MAX_SEPARATE_HOSTS]]
     lines += (
         [f"{fold_host_names([row.host for row in shut[MAX_SEPARATE_HOSTS:]])}: could not be looked at either."]
         if len(shut) > MAX_SEPARATE_HOSTS
         else []
     )
     lines += [f"… and {len(sick) + len(odd) - MAX_SEPARATE_HOSTS} more."] if len(sick) + len(odd) > MAX_SEPARATE_HOSTS else []
-    lines += [f"{fold_host_names([row.host for row in well])}: {render_host_summary(asked, well[0])}."] if well else []
-    lines += [f"{fold_host_names([row.host for row in partly])}: {render_host_summary(asked, partly[0])}."] if partly else []
+    lines += [f"{fold_host_names([row.host for row in well])}: {render_host_summary(context, well[0])}."] if well else []
+    lines += [f"{fold_host_names([row.host for row in partly])}: {render_host_summary(context, partly[0])}."] if partly else []
     lines += (
         [f"{fold_host_names([row.host for row in dark])}: not looked at. Say `recheck {fold_host_names([row.host for row in dark])}`."]
         if dark
@@ -129,5 +134,6 @@ def _answer_hosts(asked: AnswerContext, hosts: Sequence[str]) -> TurnResult:
     )
     lines += [f"{row.host}: {told(row.unproven)}." for row in dark if row.unproven][:MAX_SEPARATE_HOSTS]
     return build_answer(
-        asked, [*render_unknown_names(asked), *lines, render_recheck_offer(asked, [row.host for row in known if not row.is_unobserved])]
+        context,
+        [*render_unknown_names(context), *lines, render_recheck_offer(context, [row.host for row in known if not row.is_unobserved])],
     )

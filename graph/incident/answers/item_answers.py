@@ -18,12 +18,12 @@ WAITING_TEXT = "Noted: it waits for others. Press “Go on” on the ticket, or 
 NOTHING_CHECKED_TEXT = "I looked at nothing, and nothing else has changed."
 
 
-def answer_unknown_names(case: IncidentContext) -> TurnResult:
+def answer_unknown_names(context: IncidentContext) -> TurnResult:
     """Answer a message with only unknown names; nothing else changes."""
-    turn = case.turn
-    report = build_answer_report(case, "").model_copy(
+    turn = context.turn
+    report = build_answer_report(context, "").model_copy(
         update={
-            "unknown_hosts": case.find_unknown_names(turn.unknown),
+            "unknown_hosts": context.find_unknown_names(turn.unknown),
             "unknown_job": turn.unknown_job,
             "why_nowhere": turn.why_nowhere,
         }
@@ -32,10 +32,10 @@ def answer_unknown_names(case: IncidentContext) -> TurnResult:
     return TurnResult(report.model_copy(update={"reply": reply}))
 
 
-def build_answer_report(case: IncidentContext, reply: str, outcome: DiagnosisOutcome | None = None) -> Report:
+def build_answer_report(context: IncidentContext, reply: str, outcome: DiagnosisOutcome | None = None) -> Report:
     """Return the last report under the new item's id, with a reply."""
-    last = case.report or Report(item=case.item.id, outcome="abstained")
-    said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome}
+    last = context.report or Report(item=context.item.id, outcome="abstained")
+    said = {"item": context.item.id, "reply": reply, "outcome": outcome or last.outcome}
     return last.model_copy(
         update={
             **said,
@@ -51,104 +51,110 @@ def build_answer_report(case: IncidentContext, reply: str, outcome: DiagnosisOut
     )
 
 
-def _answer_stop(case: IncidentContext, now: Assessment) -> TurnResult:
-    left = "" if case.scheduled_recheck.due is None else " I do not look again by myself."
+def _answer_stop(context: IncidentContext, assessment: Assessment) -> TurnResult:
+    left = "" if context.scheduled_recheck.due is None else " I do not look again by myself."
     says = f"Stopped.{left} What was seen is kept; say recheck to look again."
-    report = build_answer_report(case, says).model_copy(update={"look_again": ""})
-    return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.STOPPED), stopped=True)
+    report = build_answer_report(context, says).model_copy(update={"look_again": ""})
+    return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.STOPPED), stopped=True)
 
 
-def _answer_hand_off(case: IncidentContext, now: Assessment) -> TurnResult:
-    report = build_answer_report(case, "Handed over to a human.", "handed_off").model_copy(update={"next_step": "Take the ticket."})
-    return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.HAND_OFF), ticket=build_handoff_ticket(case, now, report))
+def _answer_hand_off(context: IncidentContext, assessment: Assessment) -> TurnResult:
+    report = build_answer_report(context, "Handed over to a human.", "handed_off").model_copy(update={"next_step": "Take the ticket."})
+    return TurnResult(
+        report, get_next_lifecycle(context.lifecycle, TurnEvent.HAND_OFF), ticket=build_handoff_ticket(context, assessment, report)
+    )
 
 
-def _answer_take(case: IncidentContext, now: Assessment) -> TurnResult:
-    before, state = _get_ticket_holder(case)
-    if before == case.item.user and state == "taken":
-        return TurnResult(build_answer_report(case, ""))  # a repeated click changes nothing
-    says = f"Taken by {case.item.user}."
+def _answer_take(context: IncidentContext, assessment: Assessment) -> TurnResult:
+    before, state = _get_ticket_holder(context)
+    if before == context.item.user and state == "taken":
+        return TurnResult(build_answer_report(context, ""))  # a repeated click changes nothing
+    says = f"Taken by {context.item.user}."
     if before:
-        says = f"{before} goes on with it." if before == case.item.user else f"Taken over by {case.item.user} from {before}."
-    report = build_answer_report(case, says, "handed_off")
-    ticket = build_handoff_ticket(case, now, report).model_copy(update={"state": "taken", "taken_by": case.item.user})
-    return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.TAKEN), ticket=ticket)
+        says = f"{before} goes on with it." if before == context.item.user else f"Taken over by {context.item.user} from {before}."
+    report = build_answer_report(context, says, "handed_off")
+    ticket = build_handoff_ticket(context, assessment, report).model_copy(update={"state": "taken", "taken_by": context.item.user})
+    return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.TAKEN), ticket=ticket)
 
 
-def _answer_wait(case: IncidentContext, now: Assessment) -> TurnResult:
+def _answer_wait(context: IncidentContext, assessment: Assessment) -> TurnResult:
     """Mark the ticket as waiting for others. An unowned ticket goes to the requester."""
-    before, state = _get_ticket_holder(case)
+    before, state = _get_ticket_holder(context)
     if state == "waiting":
-        return TurnResult(build_answer_report(case, ""))  # a repeated click changes nothing
-    report = build_answer_report(case, WAITING_TEXT, "handed_off")
-    ticket = build_handoff_ticket(case, now, report).model_copy(update={"state": "waiting", "taken_by": before or case.item.user})
-    return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.TAKEN), ticket=ticket)
+        return TurnResult(build_answer_report(context, ""))  # a repeated click changes nothing
+    report = build_answer_report(context, WAITING_TEXT, "handed_off")
+    ticket = build_handoff_ticket(context, assessment, report).model_copy(
+        update={"state": "waiting", "taken_by": before or context.item.user}
+    )
+    return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.TAKEN), ticket=ticket)
 
 
-def _get_ticket_holder(case: IncidentContext) -> tuple[str, str]:
-    ticket = case.ticket
+def _get_ticket_holder(context: IncidentContext) -> tuple[str, str]:
+    ticket = context.ticket
     return (ticket.taken_by, ticket.state) if ticket and ticket.state in ("taken", "waiting") else ("", "")
 
 
-def _answer_close(case: IncidentContext, now: Assessment) -> TurnResult:
-    data: Mapping[str, Any] = case.item.data
+def _answer_close(context: IncidentContext, assessment: Assessment) -> TurnResult:
+    data: Mapping[str, Any] = context.item.data
     label, cause = str(data.get("label") or ""), str(data.get("root_cause") or "")[:400]
-    report = build_answer_report(case, f"Closed: {now.lens.taxonomy.get_title(label) if label else cause or 'no cause named'}.")
+    report = build_answer_report(context, f"Closed: {assessment.lens.taxonomy.get_title(label) if label else cause or 'no cause named'}.")
     noted = {
         "state": "resolved",
         "true_label": label,
         "true_cause": cause,
-        "closed_by": case.item.user,
-        "handed": bool(case.ticket and case.ticket.handed),
+        "closed_by": context.item.user,
+        "handed": bool(context.ticket and context.ticket.handed),
     }
-    ticket = build_handoff_ticket(case, now, report).model_copy(update=noted)
-    return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.CLOSED), ticket=ticket)
+    ticket = build_handoff_ticket(context, assessment, report).model_copy(update=noted)
+    return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.CLOSED), ticket=ticket)
 
 
-def _answer_timer(case: IncidentContext, now: Assessment) -> TurnResult:
+def _answer_timer(context: IncidentContext, assessment: Assessment) -> TurnResult:
     """Stay silent, unless a quiet incident closes, a tenant did not answer, or its alerts resolved."""
-    if case.item.data.get("why") == "auto_close":
-        said = build_answer_report(case, "Closed after three quiet days. Mention me again and I start anew.")
-        return TurnResult(said, get_next_lifecycle(case.lifecycle, TurnEvent.QUIET))
-    if case.item.data.get("why") == REMINDER_UNANSWERED and is_unanswered(case):
-        return _hand_off_unanswered(case, now)
-    if case.item.data.get("why") == ALERTS_RESOLVED:
-        return _answer_alerts_resolved(case)
-    return TurnResult(build_answer_report(case, ""))
+    if context.item.data.get("why") == "auto_close":
+        said = build_answer_report(context, "Closed after three quiet days. Mention me again and I start anew.")
+        return TurnResult(said, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
+    if context.item.data.get("why") == REMINDER_UNANSWERED and is_unanswered(context):
+        return _hand_off_unanswered(context, assessment)
+    if context.item.data.get("why") == ALERTS_RESOLVED:
+        return _answer_alerts_resolved(context)
+    return TurnResult(build_answer_report(context, ""))
 
 
-def _hand_off_unanswered(case: IncidentContext, now: Assessment) -> TurnResult:
-    asked, reminded = case.tenant_silence.since, case.tenant_silence.reminded
+def _hand_off_unanswered(context: IncidentContext, assessment: Assessment) -> TurnResult:
+    asked, reminded = context.tenant_silence.since, context.tenant_silence.reminded
     said = f"The customer was asked {asked:%Y-%m-%d %H:%M} UTC, reminded {reminded:%Y-%m-%d %H:%M} UTC, and has not answered."
-    report = build_answer_report(case, f"{said} Handed over to a human, with all that was found.", "handed_off")
+    report = build_answer_report(context, f"{said} Handed over to a human, with all that was found.", "handed_off")
     report = report.model_copy(update={"next_step": "Take the ticket."})
-    return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.HAND_OFF), ticket=build_handoff_ticket(case, now, report))
+    return TurnResult(
+        report, get_next_lifecycle(context.lifecycle, TurnEvent.HAND_OFF), ticket=build_handoff_ticket(context, assessment, report)
+    )
 
 
-def _answer_alerts_resolved(case: IncidentContext) -> TurnResult:
+def _answer_alerts_resolved(context: IncidentContext) -> TurnResult:
     """Close the incident with its alerts, unless people are involved."""
-    if case.lifecycle == "closed":
-        return TurnResult(build_answer_report(case, ""))
-    if why := _get_keep_open_reason(case):
-        return TurnResult(build_answer_report(case, f"The alerts are over. I leave this open: {why}."))
-    said = build_answer_report(case, "The alerts are over and nothing was done: closed. If they come back, I start anew.")
-    return TurnResult(said, get_next_lifecycle(case.lifecycle, TurnEvent.QUIET))
+    if context.lifecycle == "closed":
+        return TurnResult(build_answer_report(context, ""))
+    if why := _get_keep_open_reason(context):
+        return TurnResult(build_answer_report(context, f"The alerts are over. I leave this open: {why}."))
+    said = build_answer_report(context, "The alerts are over and nothing was done: closed. If they come back, I start anew.")
+    return TurnResult(said, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
 
 
-def _get_keep_open_reason(case: IncidentContext) -> str:
-    if case.remediations:
+def _get_keep_open_reason(context: IncidentContext) -> str:
+    if context.remediations:
         return "a fix was put up"
-    if case.owner or case.ticket or case.lifecycle in ("handed_off", "watching"):
+    if context.owner or context.ticket or context.lifecycle in ("handed_off", "watching"):
         return "a person has it"
-    told_us = not (case.origin and case.origin.alert) or any(row.get("user") != ALERTS_USER for row in case.messages)
-    if told_us or case.item.data.get("people"):  # messages between people are not stored, only that there are some
+    told_us = not (context.origin and context.origin.alert) or any(row.get("user") != ALERTS_USER for row in context.messages)
+    if told_us or context.item.data.get("people"):  # messages between people are not stored, only that there are some
         return "people wrote about it"
     return ""
 
 
-def _answer_action_result(case: IncidentContext, now: Assessment) -> TurnResult:
+def _answer_action_result(context: IncidentContext, assessment: Assessment) -> TurnResult:
     """Say nothing: the remediation reports the result (`graph.incident.remediations`)."""
-    return TurnResult(build_answer_report(case, ""))
+    return TurnResult(build_answer_report(context, ""))
 
 
 HANDLERS_BY_KIND: Mapping[InboxItemKind, Callable[[IncidentContext, Assessment], TurnResult]] = {

@@ -14,48 +14,48 @@ from tools.remedies.remedy import Remedy
 NOTHING_RUNS_TEXT = "Nothing runs before somebody presses Approve."
 
 
-def list_pending_approvals(asked: AnswerContext) -> list[Remediation]:
-    return [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
+def list_pending_approvals(context: AnswerContext) -> list[Remediation]:
+    return [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
 
 
-async def answer_next_step(asked: AnswerContext) -> TurnResult:
+async def answer_next_step(context: AnswerContext) -> TurnResult:
     """Answer with pending approvals, else running work, else the cause's next step."""
-    case, report = asked.case, asked.case.report
+    case, report = context.case, context.case.report
     if case.lifecycle == "closed":
-        return build_answer(asked, ["Nothing: this incident is closed. Say “reopen” if it is not over."])
-    if asks := list_pending_approvals(asked):
+        return build_answer(context, ["Nothing: this incident is closed. Say “reopen” if it is not over."])
+    if asks := list_pending_approvals(context):
         lines = [f"Decide on the card: {render_step_summary(row)}. “What happens if I approve?” tells more." for row in asks[:2]]
         lines += [f"… and {len(asks) - 2} more cards."] if len(asks) > 2 else []
-        return build_answer(asked, [*lines, *(report.by_hand[:2] if report else ())])
+        return build_answer(context, [*lines, *(report.by_hand[:2] if report else ())])
     if going := [row for row in case.remediations if row.is_open]:
         return build_answer(
-            asked, ["Nothing to do for you now.", *(f"• {describe_remediation(row, asked.get_title(row.label))}" for row in going[:3])]
+            context, ["Nothing to do for you now.", *(f"• {describe_remediation(row, context.get_title(row.label))}" for row in going[:3])]
         )
     if report and report.questions:
-        return build_answer(asked, ["Answer what I asked:", *(f"• {question}" for question in report.questions)])
+        return build_answer(context, ["Answer what I asked:", *(f"• {question}" for question in report.questions)])
     if report and report.by_hand:
-        return build_answer(asked, ["This is for people to do:", *(f"• {row}" for row in report.by_hand[:4])])
+        return build_answer(context, ["This is for people to do:", *(f"• {row}" for row in report.by_hand[:4])])
     if report and report.next_step:
-        return build_answer(asked, [report.next_step, render_recheck_offer(asked, asked.faulty_hosts)])
-    return build_answer(asked, ["Nothing is open. Tell me anything new, or say `recheck`."])
+        return build_answer(context, [report.next_step, render_recheck_offer(context, context.faulty_hosts)])
+    return build_answer(context, ["Nothing is open. Tell me anything new, or say `recheck`."])
 
 
-async def answer_on_approve(asked: AnswerContext) -> TurnResult:
+async def answer_on_approve(context: AnswerContext) -> TurnResult:
     """Answer what runs where, its preconditions, its proof and what follows."""
     asks = [
-        row for row in list_pending_approvals(asked) if not asked.message.hosts or row.target in asked.message.hosts
-    ] or list_pending_approvals(asked)
+        row for row in list_pending_approvals(context) if not context.message.hosts or row.target in context.message.hosts
+    ] or list_pending_approvals(context)
     if not asks:
-        going = [row for row in asked.case.remediations if row.is_open]
-        later = f" {describe_remediation(going[0], asked.get_title(going[0].label))}." if going else ""
-        return build_answer(asked, [f"Nothing is up for decision now, so there is nothing to approve.{later}"])
+        going = [row for row in context.case.remediations if row.is_open]
+        later = f" {describe_remediation(going[0], context.get_title(going[0].label))}." if going else ""
+        return build_answer(context, [f"Nothing is up for decision now, so there is nothing to approve.{later}"])
     row = asks[0]
     action, remedy = (
-        build_planned_action(row, build_plan_context(asked.case, asked.ports)),
+        build_planned_action(row, build_plan_context(context.case, context.ports)),
         REMEDIES[row.current_step.remedy] if row.current_step else None,
     )
     if action is None or remedy is None:
-        return build_answer(asked, [f"{render_step_summary(row)}; the card says the rest."])
+        return build_answer(context, [f"{render_step_summary(row)}; the card says the rest."])
     via = "" if action.via == action.target else f", by way of {action.via}"
     holds = [one.says for one in action.conditions] + (
         [f"the fault is still there: {clean_text(action.fault.says, 80)}"] if action.fault else []
@@ -70,14 +70,14 @@ async def answer_on_approve(asked: AnswerContext) -> TurnResult:
         _render_undo(remedy),
         f"{len(asks) - 1} more card{'s' * (len(asks) > 2)} wait{'s' * (len(asks) == 2)}; ask with a host's name." if len(asks) > 1 else "",
     ]
-    live = await asked.ports.decisions(asked.case.id)
+    live = await context.ports.decisions(context.case.id)
     lines += [line for one in live or () if one.open and one.approval == row.approval for line in render_approval_status(one)]
-    return build_answer(asked, [*lines, NOTHING_RUNS_TEXT])
+    return build_answer(context, [*lines, NOTHING_RUNS_TEXT])
 
 
 def _render_following_step(row: Remediation) -> str:
     later = [
-        rung for rung in row.rungs[row.rung + 1 :] if row.current_step and rung.plan == row.current_step.plan and rung.part != "restore"
+        step for step in row.rungs[row.rung + 1 :] if row.current_step and step.plan == row.current_step.plan and step.part != "restore"
     ]
     if later:
         return f"{format_current_step(row.model_copy(update={'rung': row.rungs.index(later[0], row.rung + 1)}))}, with a card of its own"

@@ -27,43 +27,43 @@ LOG_CHECKS = frozenset({"dmesg", "joblog", "sysd", "ipmi"})  # outputs whose las
 MAX_OUTPUT_CHARS = 200_000  # characters of an output searched for relevant lines
 
 
-async def show_output(asked: AnswerContext) -> TurnResult:
+async def show_output(context: AnswerContext) -> TurnResult:
     """Show a check's output, as a file too if requested or cut; by default what decided."""
-    if asked.message.form == "picture" and (key := find_metric(asked.message.text, asked.message.check, _get_deciding_key(asked))):
-        return _answer_heatmap(asked, key)
-    pairs = _list_wanted_outputs(asked)
+    if context.message.form == "picture" and (key := find_metric(context.message.text, context.message.check, _get_deciding_key(context))):
+        return _answer_heatmap(context, key)
+    pairs = _list_wanted_outputs(context)
     if not pairs:
-        return build_answer(asked, [*render_unknown_names(asked), _ask_which_output(asked)])
-    lines, files = render_unknown_names(asked), list[AttachedOutput]()
+        return build_answer(context, [*render_unknown_names(context), _ask_which_output(context)])
+    lines, files = render_unknown_names(context), list[AttachedOutput]()
     for host, check in pairs[:MAX_HOSTS]:
-        more, own = await _render_output(asked, host, check, room=MAX_LINES if len(pairs) == 1 else MAX_LINES // 2)
+        more, own = await _render_output(context, host, check, room=MAX_LINES if len(pairs) == 1 else MAX_LINES // 2)
         lines, files = [*lines, *more], [*files, *own]
     left = [host for host, _ in pairs[MAX_HOSTS:]]
     lines += [f"The same for {fold_host_names(left)}: ask for one host at a time."] if left else []
     lines += (
         ["A picture would say no more, so it comes as a file. I draw numbers of GPUs, such as temperatures."]
-        if asked.message.form == "picture" and files
+        if context.message.form == "picture" and files
         else []
     )
     return build_answer(
-        asked, [*lines, render_recheck_offer(asked, [host for host, _ in pairs[:MAX_HOSTS]])], most=2 * MAX_LINES, shown=tuple(files)
+        context, [*lines, render_recheck_offer(context, [host for host, _ in pairs[:MAX_HOSTS]])], most=2 * MAX_LINES, shown=tuple(files)
     )
 
 
-def _get_deciding_key(asked: AnswerContext) -> str:
-    return next(iter_deciding_gpu_keys(asked.root_causes), DEFAULT_METRIC)
+def _get_deciding_key(context: AnswerContext) -> str:
+    return next(iter_deciding_gpu_keys(context.root_causes), DEFAULT_METRIC)
 
 
-def _answer_heatmap(asked: AnswerContext, key: str) -> TurnResult:
+def _answer_heatmap(context: AnswerContext, key: str) -> TurnResult:
     """Answer with a heatmap of a GPU metric; by default of all observed hosts."""
-    here = resolve_target_hosts(asked)
-    hosts = here.hosts if here.named else asked.observed_hosts
+    here = resolve_target_hosts(context)
+    hosts = here.hosts if here.named else context.observed_hosts
     heat = Heatmap(key, hosts)
-    heat.add_facts(asked.case.facts)
-    if heat.compute_spread() is None and key == "nccl.pair_busbw" and measured(asked, tuple(hosts)).curves:
-        return answer_bandwidth(asked)  # measured by message size, not per pair
+    heat.add_facts(context.case.facts)
+    if heat.compute_spread() is None and key == "nccl.pair_busbw" and measured(context, tuple(hosts)).curves:
+        return answer_bandwidth(context)  # measured by message size, not per pair
     if heat.compute_spread() is None:
-        check = next((row for row in asked.now.lens.checks.values() if key in row.establishes), None)
+        check = next((row for row in context.now.lens.checks.values() if key in row.establishes), None)
         exclusive = check is not None and check.exclusive
         how = (
             f"Say `run {check.id} on {fold_host_names(hosts)}` to put it up for decision."
@@ -71,79 +71,79 @@ def _answer_heatmap(asked: AnswerContext, key: str) -> TurnResult:
             else f"Say `recheck {fold_host_names(hosts)}` and I look."
         )
         return build_answer(
-            asked,
+            context,
             [
-                *render_unknown_names(asked),
+                *render_unknown_names(context),
                 f"No {heat.says} was read of {fold_host_names(hosts) or 'any host'}, so there is nothing to draw.",
                 how,
             ],
         )
     known = heat.list_known_hosts()
     blind = [host for host in hosts if host not in set(known)]
-    ages = [at for host in known if (at := get_read_time(asked, host))]
+    ages = [at for host in known if (at := get_read_time(context, host))]
     lines = [
-        *render_unknown_names(asked),
-        f"{clean_text(summarize_heatmap(heat), 300)} · {_format_reading_checks(asked, key)} · read {format_age(min(ages, default=None), asked.current_time)}; as a picture:",
+        *render_unknown_names(context),
+        f"{clean_text(summarize_heatmap(heat), 300)} · {_format_reading_checks(context, key)} · read {format_age(min(ages, default=None), context.current_time)}; as a picture:",
         f"Not known: {fold_host_names(blind)}." if blind else "",
-        render_recheck_offer(asked, known),
+        render_recheck_offer(context, known),
     ]
-    return build_answer(asked, lines, pictures=(AttachedChart(key=key, hosts=tuple(hosts)),))
+    return build_answer(context, lines, pictures=(AttachedChart(key=key, hosts=tuple(hosts)),))
 
 
-def _format_reading_checks(asked: AnswerContext, key: str) -> str:
-    return ", ".join(dict.fromkeys(get_check_name(fact.check) for fact in asked.case.facts if fact.key == key))
+def _format_reading_checks(context: AnswerContext, key: str) -> str:
+    return ", ".join(dict.fromkeys(get_check_name(fact.check) for fact in context.case.facts if fact.key == key))
 
 
-def _list_wanted_outputs(asked: AnswerContext) -> list[tuple[str, str]]:
-    here = resolve_target_hosts(asked)
-    if asked.message.check:
-        return [(host, asked.message.check) for host in here.hosts]
-    cited = [(line.host, line.check) for row in asked.root_causes for line in row.evidence if line.host]
+def _list_wanted_outputs(context: AnswerContext) -> list[tuple[str, str]]:
+    here = resolve_target_hosts(context)
+    if context.message.check:
+        return [(host, context.message.check) for host in here.hosts]
+    cited = [(line.host, line.check) for row in context.root_causes for line in row.evidence if line.host]
     if here.named:
         of_theirs = [pair for pair in cited if pair[0] in here.hosts]
-        odd = [(fact.host, fact.check) for fact in asked.now.odd if fact.host in here.hosts]
+        odd = [(fact.host, fact.check) for fact in context.now.odd if fact.host in here.hosts]
         return list(dict.fromkeys((*of_theirs, *odd)))[:1]
     return list(dict.fromkeys(cited))[:1]
 
 
-def _ask_which_output(asked: AnswerContext) -> str:
-    if asked.message.unknown_hosts:
+def _ask_which_output(context: AnswerContext) -> str:
+    if context.message.unknown_hosts:
         return "I can show no output of those."
-    looked = sorted({fact.check for fact in asked.case.facts if fact.host and fact.sha256})
+    looked = sorted({fact.check for fact in context.case.facts if fact.host and fact.sha256})
     names = ", ".join(get_check_name(check) for check in looked[:12])
     return (
-        f"Which output do you want? I have {names}. For example “show kernel log of {asked.observed_hosts[0]}”."
+        f"Which output do you want? I have {names}. For example “show kernel log of {context.observed_hosts[0]}”."
         if looked
         else "I have looked at nothing yet."
     )
 
 
-async def _render_output(asked: AnswerContext, host: str, check: str, room: int) -> tuple[list[str], list[AttachedOutput]]:
+async def _render_output(context: AnswerContext, host: str, check: str, room: int) -> tuple[list[str], list[AttachedOutput]]:
     """Return a head and the relevant lines, and files if lines are cut or files requested."""
-    digests = list(dict.fromkeys(fact.sha256 for fact in asked.case.facts if (fact.host, fact.check) == (host, check) and fact.sha256))
+    digests = list(dict.fromkeys(fact.sha256 for fact in context.case.facts if (fact.host, fact.check) == (host, check) and fact.sha256))
     texts = _drop_boot_id_texts(
-        [(sha, text) for sha in digests[:MAX_COMMANDS] if (text := await asked.ports.evidence.get_text(sha)) is not None],
-        _list_boot_ids(asked, host),
+        [(sha, text) for sha in digests[:MAX_COMMANDS] if (text := await context.ports.evidence.get_text(sha)) is not None],
+        _list_boot_ids(context, host),
     )
-    why = asked.now.coverage.blind.get((host, check), "")
+    why = context.now.coverage.blind.get((host, check), "")
     if not texts:
-        return [_render_no_output(asked, host, check, why, kept=not digests)], []
-    head = f"{host} · {get_check_name(check)} · read {format_age(get_read_time(asked, host, check), asked.current_time)}"
+        return [_render_no_output(context, host, check, why, kept=not digests)], []
+    head = f"{host} · {get_check_name(check)} · read {format_age(get_read_time(context, host, check), context.current_time)}"
     lines = [line for _, text in texts for line in split_lines(text[:MAX_OUTPUT_CHARS]) if line.strip()]
     telling = _select_telling_lines(
-        lines, [fact.line for fact in asked.now.odd if (fact.host, fact.check) == (host, check)], room, newest=check in LOG_CHECKS
+        lines, [fact.line for fact in context.now.odd if (fact.host, fact.check) == (host, check)], room, newest=check in LOG_CHECKS
     )
     count = f"{len(telling)} of {len(lines)} lines" if len(telling) < len(lines) else f"{len(lines)} line{'s' * (len(lines) != 1)}"
-    filed = texts if asked.message.form or len(telling) < len(lines) else []
+    filed = texts if context.message.form or len(telling) < len(lines) else []
     files = [AttachedOutput(name=_build_file_name(host, check, n), sha256=sha) for n, (sha, _) in enumerate(filed)]
     whole = "; all of it as a file" if files else ""
     blind = [f"A part could not be looked at: {clean_text(why, 100)}."] if why else []
     return [f"{head}: {count}{whole}", *(f"  {clean_text(line)}" for line in telling), *blind], files
 
 
-def _list_boot_ids(asked: AnswerContext, host: str) -> set[str]:
+def _list_boot_ids(context: AnswerContext, host: str) -> set[str]:
     return {
-        fact.boot_id or str(fact.value) for fact in asked.case.facts if fact.host == host and (fact.boot_id or fact.key == "host.boot_id")
+        fact.boot_id or str(fact.value) for fact in context.case.facts if fact.host == host and (fact.boot_id or fact.key == "host.boot_id")
     }
 
 
@@ -152,15 +152,15 @@ def _drop_boot_id_texts(texts: Sequence[tuple[str, str]], boots: Set[str]) -> li
     return [(sha, text) for sha, text in texts if text.strip() not in boots] or list(texts)
 
 
-def _render_no_output(asked: AnswerContext, host: str, check: str, why: str, *, kept: bool) -> str:
+def _render_no_output(context: AnswerContext, host: str, check: str, why: str, *, kept: bool) -> str:
     if why:
         return f"{host} · {get_check_name(check)}: could not look: {clean_text(why, 100)}. Say `recheck {host}` to try again."
-    if (host, check) in asked.now.coverage.skipped:
-        return f"{host} · {get_check_name(check)}: was not run: {clean_text(asked.now.coverage.skipped[host, check], 120)}."
-    if any((fact.host, fact.check) == (host, check) for fact in asked.case.facts):
-        at = format_age(get_read_time(asked, host, check), asked.current_time)
+    if (host, check) in context.now.coverage.skipped:
+        return f"{host} · {get_check_name(check)}: was not run: {clean_text(context.now.coverage.skipped[host, check], 120)}."
+    if any((fact.host, fact.check) == (host, check) for fact in context.case.facts):
+        at = format_age(get_read_time(context, host, check), context.current_time)
         return f"{host} · {get_check_name(check)} · read {at}: {'it printed nothing' if kept else 'its output is no longer kept'}."
-    row = asked.now.lens.checks.get(check)
+    row = context.now.lens.checks.get(check)
     how = f"Say `run {check} on {host}` to put it up for decision." if row and row.exclusive else f"Say `recheck {host}` and I look."
     return f"{host} · {get_check_name(check)}: not looked at. {how}"
 

@@ -12,68 +12,70 @@ from tools.inventory.host_ranges import fold_host_names
 NO_OWNER_TEXT = "Nobody is on it. Say “I take it”, or “assign it to @name”."
 
 
-def get_owner(asked: AnswerContext) -> str:
+def get_owner(context: AnswerContext) -> str:
     """Return who took or was assigned the incident, or an empty string."""
-    case = asked.case
+    case = context.case
     return case.owner or (case.ticket.taken_by if case.ticket else "")
 
 
-async def answer_owner(asked: AnswerContext) -> TurnResult:
+async def answer_owner(context: AnswerContext) -> TurnResult:
     """Answer with the owner and the pending approvals."""
-    owner, waits = get_owner(asked), [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
+    owner, waits = get_owner(context), [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
     doing = f"I wait for a decision: {render_pending_approvals(waits)}." if waits else ""
-    return build_answer(asked, [f"{owner} is on it." if owner else NO_OWNER_TEXT, doing])
+    return build_answer(context, [f"{owner} is on it." if owner else NO_OWNER_TEXT, doing])
 
 
-async def take_incident(asked: AnswerContext) -> TurnResult:
+async def take_incident(context: AnswerContext) -> TurnResult:
     """Assign the incident to the requester."""
-    return _set_owner(asked, asked.case.item.user, own=True)
+    return _set_owner(context, context.case.item.user, own=True)
 
 
-async def assign_incident(asked: AnswerContext) -> TurnResult:
+async def assign_incident(context: AnswerContext) -> TurnResult:
     """Assign the incident to the person named."""
-    if not asked.message.person:
-        return build_answer(asked, ["Whom? For example “assign it to @name”; or say “I take it”."])
-    return _set_owner(asked, asked.message.person, own=asked.message.person == asked.case.item.user)
+    if not context.message.person:
+        return build_answer(context, ["Whom? For example “assign it to @name”; or say “I take it”."])
+    return _set_owner(context, context.message.person, own=context.message.person == context.case.item.user)
 
 
-async def mark_waiting(asked: AnswerContext) -> TurnResult:
+async def mark_waiting(context: AnswerContext) -> TurnResult:
     """Mark the ticket as waiting for others. An unowned ticket goes to the requester."""
-    ticket, user = asked.case.ticket, get_owner(asked) or asked.case.item.user
+    ticket, user = context.case.ticket, get_owner(context) or context.case.item.user
     if ticket is None or ticket.state == "resolved":
-        return build_answer(asked, ["There is no ticket that could wait. Say “hand off” first, or press “Take”."])
+        return build_answer(context, ["There is no ticket that could wait. Say “hand off” first, or press “Take”."])
     if ticket.state == "waiting":
-        return build_answer(asked, ["It waits already; say “I take it” when it goes on."])
+        return build_answer(context, ["It waits already; say “I take it” when it goes on."])
     says = f"Noted: {user} has it, and it waits for others. Say “I take it” when it goes on."
-    return build_answer(asked, [says], owner=user, ticket=ticket.model_copy(update={"state": "waiting", "taken_by": user}))
+    return build_answer(context, [says], owner=user, ticket=ticket.model_copy(update={"state": "waiting", "taken_by": user}))
 
 
-def _set_owner(asked: AnswerContext, user: str, *, own: bool) -> TurnResult:
-    before, case = get_owner(asked), asked.case
+def _set_owner(context: AnswerContext, user: str, *, own: bool) -> TurnResult:
+    before, case = get_owner(context), context.case
     if not user:
-        return build_answer(asked, ["I could not tell who you are, so nothing was noted."])
+        return build_answer(context, ["I could not tell who you are, so nothing was noted."])
     if before == user and not (own and case.ticket and case.ticket.state == "waiting"):
-        return build_answer(asked, [f"{user} is on it already."])
+        return build_answer(context, [f"{user} is on it already."])
     says = f"{user} is on it{' from now on' if before else ''}."
     ticket = case.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "taken", "taken_by": user})
-    return build_answer(asked, [says, "" if own else "I mention nobody: tell them.", "I go on answering here."], owner=user, ticket=ticket)
+    return build_answer(
+        context, [says, "" if own else "I mention nobody: tell them.", "I go on answering here."], owner=user, ticket=ticket
+    )
 
 
-async def answer_approvers(asked: AnswerContext) -> TurnResult:
+async def answer_approvers(context: AnswerContext) -> TurnResult:
     """Answer with approvers, quorum and deadline of pending decisions."""
-    live = await asked.ports.decisions(asked.case.id)
-    waits = [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
+    live = await context.ports.decisions(context.case.id)
+    waits = [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
     if live is None:
         what = f"Up for decision: {render_pending_approvals(waits)}. " if waits else ""
         return build_answer(
-            asked, [f"{what}Nobody can approve here: approvals are given in Slack, with the button on the card, by its approvers."]
+            context, [f"{what}Nobody can approve here: approvals are given in Slack, with the button on the card, by its approvers."]
         )
     pending = [row for row in live if row.open]
     if not pending:
-        return build_answer(asked, ["Nothing is up for decision now, so there is nothing to approve."])
-    return build_answer(asked, [line for row in pending[:3] for line in render_approval_status(row)])
+        return build_answer(context, ["Nothing is up for decision now, so there is nothing to approve."])
+    return build_answer(context, [line for row in pending[:3] for line in render_approval_status(row)])
 
 
 def render_approval_status(row: ApprovalStatus) -> list[str]:

@@ -50,86 +50,90 @@ _OTHER_HOSTS_PATTERN = re.compile(
 REOPENABLE_OUTCOMES = frozenset({"undecided", "denied", "stopped", "withdrawn"})
 
 
-def propose_remediations(asked: AnswerContext, lines: Sequence[str], ladders: Sequence[Remediation]) -> TurnResult:
+def propose_remediations(context: AnswerContext, lines: Sequence[str], remediations: Sequence[Remediation]) -> TurnResult:
     """Answer with changed remediations; the reconciler posts their cards."""
-    case, yard = asked.case, build_plan_context(asked.case, asked.ports)
-    told = build_answer(asked, lines)
-    report = told.report.model_copy(update={"actions": tuple(list_planned_actions(ladders, yard))})
-    return replace(told, report=report, ladders=list(ladders), lifecycle=get_next_lifecycle(case.lifecycle, get_remediation_event(ladders)))
+    case, plan = context.case, build_plan_context(context.case, context.ports)
+    told = build_answer(context, lines)
+    report = told.report.model_copy(update={"actions": tuple(list_planned_actions(remediations, plan))})
+    return replace(
+        told, report=report, ladders=list(remediations), lifecycle=get_next_lifecycle(case.lifecycle, get_remediation_event(remediations))
+    )
 
 
-async def request_check(asked: AnswerContext) -> TurnResult:
+async def request_check(context: AnswerContext) -> TurnResult:
     """Propose an exclusive check on the hosts named."""
-    checks, named = asked.now.lens.checks, resolve_target_hosts(asked)
-    if unclear := ask_which_hosts(asked):
-        return build_answer(asked, unclear)
+    checks, named = context.now.lens.checks, resolve_target_hosts(context)
+    if unclear := ask_which_hosts(context):
+        return build_answer(context, unclear)
     hosts = named.hosts[:MAX_TEST_HOSTS] if named.named else ()  # never guess whose GPUs a test takes
-    row = checks.get(asked.message.check)
+    row = checks.get(context.message.check)
     able = ", ".join(check.id for check in checks.values() if check.exclusive)
     if row is None:
         return build_answer(
-            asked, [*render_unknown_names(asked), f"Which test? I know {able}. For example “run nccl1 on {next(iter(hosts), 'gpu-002')}”."]
+            context,
+            [*render_unknown_names(context), f"Which test? I know {able}. For example “run nccl1 on {next(iter(hosts), 'gpu-002')}”."],
         )
     if not row.exclusive:
         free = f"{get_check_name(row.id)} disturbs nobody, so it needs no card: say `recheck {fold_host_names(hosts or named.hosts)}` and it is read now."
-        return build_answer(asked, [*render_unknown_names(asked), free])
+        return build_answer(context, [*render_unknown_names(context), free])
     if not hosts:
-        return build_answer(asked, [*render_unknown_names(asked), f"On which hosts? For example “run {row.id} on gpu-[001-002]”."])
+        return build_answer(context, [*render_unknown_names(context), f"On which hosts? For example “run {row.id} on gpu-[001-002]”."])
     if row.scope != "host" and len(hosts) < 2:
-        return build_answer(asked, [*render_unknown_names(asked), f"{row.id} measures between hosts, so it needs at least two."])
+        return build_answer(context, [*render_unknown_names(context), f"{row.id} measures between hosts, so it needs at least two."])
     target = ",".join(sorted(hosts))
     if any(
         one.is_open and one.target == target and one.current_step and one.current_step.args.get("check") == row.id
-        for one in asked.case.remediations
+        for one in context.case.remediations
     ):
-        return build_answer(asked, [f"{row.id} on {fold_host_names(hosts)} is up for decision already; its card is above."])
-    ladder = build_requested_check(row, hosts, asked.now, build_plan_context(asked.case, asked.ports), asked.case.remediations)
-    ladder = ladder.model_copy(update={"asked_by": _get_requester(asked)})
+        return build_answer(context, [f"{row.id} on {fold_host_names(hosts)} is up for decision already; its card is above."])
+    remediation = build_requested_check(row, hosts, context.now, build_plan_context(context.case, context.ports), context.case.remediations)
+    remediation = remediation.model_copy(update={"asked_by": _get_requester(context)})
     lines = [
         f"Put up for decision: {row.id} on {fold_host_names(hosts)}. {row.asks}",
         f"It takes about {row.seconds:.0f} s and whole GPUs; it {ON_APPROVE_TEXT}",
     ]
-    return propose_remediations(asked, [*render_unknown_names(asked), *lines], [*asked.case.remediations, ladder])
+    return propose_remediations(context, [*render_unknown_names(context), *lines], [*context.case.remediations, remediation])
 
 
-async def request_remedy(asked: AnswerContext) -> TurnResult:
+async def request_remedy(context: AnswerContext) -> TurnResult:
     """Propose a remedy that a finding asks for, or say why not."""
-    remedy = REMEDIES.get(asked.message.remedy)
+    remedy = REMEDIES.get(context.message.remedy)
     if remedy is None or remedy.at == "fleet":
         return (
-            await request_check(asked)
+            await request_check(context)
             if remedy
             else build_answer(
-                asked, ["Which fix do you mean? I can propose only what something found asks for; say “what should I do now?”."]
+                context, ["Which fix do you mean? I can propose only what something found asks for; say “what should I do now?”."]
             )
         )
     if remedy.id == "resume_node":
-        return await request_undo(asked)
-    if unclear := ask_which_hosts(asked):
-        return build_answer(asked, unclear)
-    hosts = resolve_target_hosts(asked).hosts
+        return await request_undo(context)
+    if unclear := ask_which_hosts(context):
+        return build_answer(context, unclear)
+    hosts = resolve_target_hosts(context).hosts
     if not hosts:
         return build_answer(
-            asked, [*render_unknown_names(asked), f"On which host? Nothing was found yet that {format_remedy_name(remedy.id)} would mend."]
+            context,
+            [*render_unknown_names(context), f"On which host? Nothing was found yet that {format_remedy_name(remedy.id)} would mend."],
         )
-    ladders, lines = list(asked.case.remediations), render_unknown_names(asked)
+    remediations, lines = list(context.case.remediations), render_unknown_names(context)
     well = [
         host
         for host in hosts
-        if not [row for row in asked.root_causes if host in row.hosts] and not build_host_knowledge(asked, host).is_unobserved
+        if not [row for row in context.root_causes if host in row.hosts] and not build_host_knowledge(context, host).is_unobserved
     ]
-    well = [host for host in well if not any(row.target == host for row in ladders)]
-    lines += [_render_refusal(asked, remedy.id, fold_host_names(well), ())] if well else []
+    well = [host for host in well if not any(row.target == host for row in remediations)]
+    lines += [_render_refusal(context, remedy.id, fold_host_names(well), ())] if well else []
     for host in [one for one in hosts if one not in well][:MAX_REQUESTED_HOSTS]:
-        ladders, line = _request_for_host(asked, remedy.id, host, ladders)
+        remediations, line = _request_for_host(context, remedy.id, host, remediations)
         lines.append(line)
-    return propose_remediations(asked, lines, ladders) if ladders != asked.case.remediations else build_answer(asked, lines)
+    return propose_remediations(context, lines, remediations) if remediations != context.case.remediations else build_answer(context, lines)
 
 
-def ask_which_hosts(asked: AnswerContext) -> list[str]:
+def ask_which_hosts(context: AnswerContext) -> list[str]:
     """Return a question if the hosts named may be those to spare."""
-    hosts = asked.message.hosts
-    if not hosts or not _OTHER_HOSTS_PATTERN.search(asked.message.text[:_MAX_REQUEST_CHARS]):
+    hosts = context.message.hosts
+    if not hosts or not _OTHER_HOSTS_PATTERN.search(context.message.text[:_MAX_REQUEST_CHARS]):
         return []
     named = fold_host_names(hosts)
     return [
@@ -137,15 +141,17 @@ def ask_which_hosts(asked: AnswerContext) -> list[str]:
     ]
 
 
-def _get_requester(asked: AnswerContext) -> str:
+def _get_requester(context: AnswerContext) -> str:
     """Return the requester's ledger id; empty outside Slack, where approval is impossible."""
-    team, user = asked.case.origin.team if asked.case.origin else "", asked.case.item.user
+    team, user = context.case.origin.team if context.case.origin else "", context.case.item.user
     return f"{team}:{user}" if team and user else ""
 
 
-def _request_again(asked: AnswerContext, row: Remediation, ladders: Sequence[Remediation], news: RemediationEvent) -> list[Remediation]:
-    moved = advance(ladders, news, build_plan_context(asked.case, asked.ports))
-    return [one.model_copy(update={"asked_by": _get_requester(asked)}) if one.id == row.id else one for one in moved]
+def _request_again(
+    context: AnswerContext, row: Remediation, remediations: Sequence[Remediation], event: RemediationEvent
+) -> list[Remediation]:
+    moved = advance(remediations, event, build_plan_context(context.case, context.ports))
+    return [one.model_copy(update={"asked_by": _get_requester(context)}) if one.id == row.id else one for one in moved]
 
 
 def format_remedy_name(remedy: str) -> str:
@@ -159,32 +165,32 @@ def format_remedy_name(remedy: str) -> str:
     return words.get(remedy, f"“{remedy.replace('_', ' ')}”")
 
 
-def _request_for_host(asked: AnswerContext, remedy: str, host: str, ladders: list[Remediation]) -> tuple[list[Remediation], str]:
-    own = [row for row in ladders if row.target == host and any(rung.remedy == remedy for rung in row.rungs)]
-    yard = build_plan_context(asked.case, asked.ports)
+def _request_for_host(context: AnswerContext, remedy: str, host: str, remediations: list[Remediation]) -> tuple[list[Remediation], str]:
+    own = [row for row in remediations if row.target == host and any(step.remedy == remedy for step in row.rungs)]
+    plan = build_plan_context(context.case, context.ports)
     if row := next((one for one in own if one.is_open), None):
-        return ladders, _render_open_step(asked, remedy, row)
+        return remediations, _render_open_step(context, remedy, row)
     if row := next(
         (one for one in own if one.outcome in REOPENABLE_OUTCOMES and one.current_step and one.current_step.remedy == remedy), None
     ):
-        again = _request_again(asked, row, ladders, RemediationEvent("again", ladder=row.id))
+        again = _request_again(context, row, remediations, RemediationEvent("again", ladder=row.id))
         return (
             again,
             f"Put up again: {render_step_summary(row)}. It {ON_APPROVE_TEXT}",
         )
-    known = build_host_knowledge(asked, host)
+    known = build_host_knowledge(context, host)
     if known.is_unobserved:
-        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: a fix is put up only for a fault that a look has shown. {render_not_checked(asked, known)}"
-        return ladders, f"{why} {_render_alternative(remedy, host, yard)}"
-    causes = [row for row in asked.root_causes if host in row.hosts]
-    fitting = [row for row in causes if remedy in _list_remedies(asked, row.label)]
+        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: a fix is put up only for a fault that a look has shown. {render_not_checked(context, known)}"
+        return remediations, f"{why} {_render_alternative(remedy, host, plan)}"
+    causes = [row for row in context.root_causes if host in row.hosts]
+    fitting = [row for row in causes if remedy in _list_remedies(context, row.label)]
     if not fitting:
-        return ladders, _render_refusal(asked, remedy, host, causes)
-    return _start_remediation(asked, remedy, host, fitting[0], ladders, yard)
+        return remediations, _render_refusal(context, remedy, host, causes)
+    return _start_remediation(context, remedy, host, fitting[0], remediations, plan)
 
 
-def _render_alternative(remedy: str, host: str, yard: PlanContext) -> str:
-    row = yard.inventory.hosts.get(host)
+def _render_alternative(remedy: str, host: str, plan: PlanContext) -> str:
+    row = plan.inventory.hosts.get(host)
     controller = row.controller if row else ""
     if remedy == "drain_node" and controller:
         how = f'`scontrol update NodeName={host} State=DRAIN Reason="does not answer"` on {controller}'
@@ -197,18 +203,18 @@ def _render_alternative(remedy: str, host: str, yard: PlanContext) -> str:
 
 
 def _start_remediation(
-    asked: AnswerContext, remedy: str, host: str, cause: Hypothesis, ladders: list[Remediation], yard: PlanContext
+    context: AnswerContext, remedy: str, host: str, cause: Hypothesis, remediations: list[Remediation], plan: PlanContext
 ) -> tuple[list[Remediation], str]:
     """Start a remediation for a cause without one, or whose last one people ended."""
     only = cause.model_copy(update={"hosts": (host,), "devices": tuple(name for name in cause.devices if name.partition("/")[0] == host)})
-    built = build_remediations([only], yard, ladders, anew=True)
+    built = build_remediations([only], plan, remediations, anew=True)
     if not built.ladders:
         why = " ".join(built.by_hand) or "; ".join(
-            row.says for row in ladders if row.target == host and row.label == cause.label and row.says
+            row.says for row in remediations if row.target == host and row.label == cause.label and row.says
         )
-        return ladders, f"{host}: no card, for this is left to people. {why}".strip()
+        return remediations, f"{host}: no card, for this is left to people. {why}".strip()
     row = built.ladders[0].model_copy(
-        update={"fault": derive_fault_condition(built.ladders[0], asked.case, asked.ports), "asked_by": _get_requester(asked)}
+        update={"fault": derive_fault_condition(built.ladders[0], context.case, context.ports), "asked_by": _get_requester(context)}
     )
     follows = (
         ""
@@ -217,82 +223,82 @@ def _start_remediation(
     )
     waits = "Put up for decision" if row.waiting_for == "approval" else "Planned"
     return (
-        [*ladders, row],
-        f"{waits}: {render_step_summary(row)}, for {asked.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
+        [*remediations, row],
+        f"{waits}: {render_step_summary(row)}, for {context.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
     )
 
 
-def _list_remedies(asked: AnswerContext, label: str) -> set[str]:
-    leaf = asked.now.lens.taxonomy.leaves.get(label)
+def _list_remedies(context: AnswerContext, label: str) -> set[str]:
+    leaf = context.now.lens.taxonomy.leaves.get(label)
     return {step.name for plan in leaf.remedies for step in parse_plan(plan)} if leaf else set()
 
 
-def _render_open_step(asked: AnswerContext, remedy: str, row: Remediation) -> str:
+def _render_open_step(context: AnswerContext, remedy: str, row: Remediation) -> str:
     if row.current_step and row.current_step.remedy == remedy and row.waiting_for == "approval":
         return f"{render_step_summary(row)}: it is up for decision already; press Approve on its card."
-    at = next((n for n, rung in enumerate(row.rungs) if rung.remedy == remedy), 0)
+    at = next((n for n, step in enumerate(row.rungs) if step.remedy == remedy), 0)
     when = "was done before" if at < row.rung else "comes later, if it is still needed"
-    return f"{row.target}: {format_remedy_name(remedy)} {when}. Now: {describe_remediation(row, asked.get_title(row.label))}."
+    return f"{row.target}: {format_remedy_name(remedy)} {when}. Now: {describe_remediation(row, context.get_title(row.label))}."
 
 
-def _render_refusal(asked: AnswerContext, remedy: str, host: str, causes: Sequence[Hypothesis]) -> str:
-    known = [build_host_knowledge(asked, one) for one in expand_host_range(host)] if not causes else []
+def _render_refusal(context: AnswerContext, remedy: str, host: str, causes: Sequence[Hypothesis]) -> str:
+    known = [build_host_knowledge(context, one) for one in expand_host_range(host)] if not causes else []
     against = list(dict.fromkeys(line for row in known for line in (*row.unproven, *row.unplaced)))
     if against:
         why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: a fix is put up only for a fault that a look has shown. Of {host} I have, without such a look: {told(against)}."
-        return f"{why} {_render_alternative(remedy, expand_host_range(host)[0], build_plan_context(asked.case, asked.ports))} Say `recheck {host}` and I look again."
+        return f"{why} {_render_alternative(remedy, expand_host_range(host)[0], build_plan_context(context.case, context.ports))} Say `recheck {host}` and I look again."
     if not causes:
-        looked = render_coverage(asked, build_host_knowledge(asked, expand_host_range(host)[0]))
+        looked = render_coverage(context, build_host_knowledge(context, expand_host_range(host)[0]))
         return f"{NO_CARD_PREFIX}: nothing was found on {host} that {format_remedy_name(remedy)} would mend ({looked}). Tell me what you see there, or say `recheck {host}`."
     row = causes[0]
-    step = asked.now.lens.taxonomy.get_leaf(row.label).next_step
-    return f"{NO_CARD_PREFIX}: {asked.get_title(row.label)} on {host}{render_citation(row)} is not mended by {format_remedy_name(remedy)}. {step}"
+    step = context.now.lens.taxonomy.get_leaf(row.label).next_step
+    return f"{NO_CARD_PREFIX}: {context.get_title(row.label)} on {host}{render_citation(row)} is not mended by {format_remedy_name(remedy)}. {step}"
 
 
-async def request_undo(asked: AnswerContext) -> TurnResult:
+async def request_undo(context: AnswerContext) -> TurnResult:
     """Propose the return of drained nodes; for other remedies, say how people undo them."""
-    if unclear := ask_which_hosts(asked):
-        return build_answer(asked, unclear)
-    hosts, case = resolve_target_hosts(asked), asked.case
+    if unclear := ask_which_hosts(context):
+        return build_answer(context, unclear)
+    hosts, case = resolve_target_hosts(context), context.case
     rows = [row for row in case.remediations if not hosts.named or row.target in hosts.hosts]
     held = [row for row in rows if row.drained]
-    ladders, lines = list(case.remediations), render_unknown_names(asked)
+    remediations, lines = list(case.remediations), render_unknown_names(context)
     for row in held[:4]:
-        ladders, line = _request_return(asked, row, ladders)
+        remediations, line = _request_return(context, row, remediations)
         lines.append(line)
     if not held:
         lines += _render_undo_instructions([row for row in rows if row.since or row.proven]) or [
-            _render_nothing_to_undo(asked, hosts.hosts if hosts.named else ())
+            _render_nothing_to_undo(context, hosts.hosts if hosts.named else ())
         ]
-    return propose_remediations(asked, lines, ladders) if ladders != case.remediations else build_answer(asked, lines)
+    return propose_remediations(context, lines, remediations) if remediations != case.remediations else build_answer(context, lines)
 
 
-def _render_nothing_to_undo(asked: AnswerContext, hosts: Sequence[str]) -> str:
-    waiting = [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
+def _render_nothing_to_undo(context: AnswerContext, hosts: Sequence[str]) -> str:
+    waiting = [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
     what = f" {render_step_summary(waiting[0])} was only put up for decision: reject its card." if waiting else ""
     return f"{NOTHING_TO_UNDO_PREFIX}{f' on {fold_host_names(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{what}"
 
 
-def _request_return(asked: AnswerContext, row: Remediation, ladders: list[Remediation]) -> tuple[list[Remediation], str]:
+def _request_return(context: AnswerContext, row: Remediation, remediations: list[Remediation]) -> tuple[list[Remediation], str]:
     """Request a drained node's return; it is checked once more before its card is posted."""
     if is_returning(row) and row.waiting_for == "approval":
-        return ladders, f"Returning {row.target} to service is up for decision already; press Approve on its card."
-    if why := get_return_blocker(row, ladders):
-        return ladders, f"{row.target} is not returned: {why}."
-    if list_unresolved_on_host(row, ladders):
+        return remediations, f"Returning {row.target} to service is up for decision already; press Approve on its card."
+    if why := get_return_blocker(row, remediations):
+        return remediations, f"{row.target} is not returned: {why}."
+    if list_unresolved_on_host(row, remediations):
         return (
-            ladders,
+            remediations,
             f"{row.target} had more than one fix: press “Ask for it back” where it is listed as held, and I look at all of it first.",
         )
-    again = _request_again(asked, row, ladders, RemediationEvent(RETURN_EVENT, ladder=row.id))
+    again = _request_again(context, row, remediations, RemediationEvent(RETURN_EVENT, ladder=row.id))
     return again, f"I look at {row.target} once more; if its fault shows no more, its return is put up for decision."
 
 
 def _render_undo_instructions(rows: Sequence[Remediation]) -> list[str]:
     lines: list[str] = []
     for row in rows[:3]:
-        fixes = [rung for rung in row.rungs[: row.rung + 1] if rung.part == "fix"]
-        for rung in fixes[-1:]:
-            back = REMEDIES[rung.remedy].back or "nothing takes it back"
-            lines.append(f"{row.target}, {rung.remedy.replace('_', ' ')}: {back}.")
+        fixes = [step for step in row.rungs[: row.rung + 1] if step.part == "fix"]
+        for step in fixes[-1:]:
+            back = REMEDIES[step.remedy].back or "nothing takes it back"
+            lines.append(f"{row.target}, {step.remedy.replace('_', ' ')}: {back}.")
     return lines

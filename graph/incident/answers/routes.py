@@ -71,18 +71,18 @@ HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
 HANDLERS_BY_QUESTION_KIND: Final[Mapping[InboxItemKind, AnswerHandler]] = {"why": reasons.explain_cause, "status": summaries.answer_status}
 
 
-async def answer_item(case: IncidentContext, now: Assessment, ports: GraphContext) -> TurnResult:
+async def answer_item(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
     """Answer the turn's item."""
-    if case.keeps_last_report:
-        return answer_unknown_names(case)
-    asked = AnswerContext(case, now, ports)
+    if context.keeps_last_report:
+        return answer_unknown_names(context)
+    asked = AnswerContext(context, assessment, ports)
     if files := attached.asked_about(asked):
         return await attached.show_attached(asked, files)
-    if case.kind in HANDLERS_BY_QUESTION_KIND:
-        return await HANDLERS_BY_QUESTION_KIND[case.kind](asked)
-    if case.kind == "ask":
+    if context.kind in HANDLERS_BY_QUESTION_KIND:
+        return await HANDLERS_BY_QUESTION_KIND[context.kind](asked)
+    if context.kind == "ask":
         return await _handler(asked)(asked)
-    return HANDLERS_BY_KIND[case.kind](case, now)
+    return HANDLERS_BY_KIND[context.kind](context, assessment)
 
 
 # intents whose text may also ask for a number or for a remediation's effect on the job
@@ -91,12 +91,12 @@ READS_ONLY = frozenset(
 )
 
 
-def _handler(asked: AnswerContext) -> AnswerHandler:
+def _handler(context: AnswerContext) -> AnswerHandler:
     """Return the intent's handler, or a more specific one that the text asks for."""
-    said = asked.message
+    said = context.message
     if said.intent in READS_ONLY and effects.asks_what_a_fix_does_to_the_job(said):
         return effects.effect_on_the_job
     states_of = READS_ONLY - {Intent.SAFE_TO, Intent.WHAT_NOW}
-    if said.intent in states_of and (amounts.asks_how_much(asked) or amounts.asks_of_what_was_mended(asked)):
+    if said.intent in states_of and (amounts.asks_how_much(context) or amounts.asks_of_what_was_mended(context)):
         return amounts.how_much
     return HANDLERS_BY_INTENT.get(said.intent, summaries.answer_not_understood)

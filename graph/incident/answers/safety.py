@@ -40,30 +40,31 @@ _JOB_PATTERN = re.compile(r"\b(?:jobs?|runs?|rerun|restart\w*|resubmit\w*|submit
 MAX_READING_AGE_SECONDS = 1800.0  # an older reading does not show that something is safe
 
 
-async def answer_is_safe(asked: AnswerContext) -> TurnResult:
+async def answer_is_safe(context: AnswerContext) -> TurnResult:
     """Answer whether to use the hosts, or to change them by the remedy named."""
-    named = resolve_target_hosts(asked)
-    if asked.message.remedy in REMEDIES:
-        return _answer_change(asked, REMEDIES[asked.message.remedy], named.hosts)
-    hosts = named.hosts if named.named else asked.case.hosts or asked.observed_hosts
+    named = resolve_target_hosts(context)
+    if context.message.remedy in REMEDIES:
+        return _answer_change(context, REMEDIES[context.message.remedy], named.hosts)
+    hosts = named.hosts if named.named else context.case.hosts or context.observed_hosts
     if not hosts:
         return build_answer(
-            asked, [*render_unknown_names(asked), f"{UNSURE_PREFIX}: I have looked at no machine yet. Name hosts, or say `recheck HOSTS`."]
+            context,
+            [*render_unknown_names(context), f"{UNSURE_PREFIX}: I have looked at no machine yet. Name hosts, or say `recheck HOSTS`."],
         )
-    return build_answer(asked, [*render_unknown_names(asked), *_assess_use(asked, hosts), render_recheck_offer(asked, hosts)])
+    return build_answer(context, [*render_unknown_names(context), *_assess_use(context, hosts), render_recheck_offer(context, hosts)])
 
 
-def _assess_use(asked: AnswerContext, hosts: Sequence[str]) -> list[str]:
-    known = [build_host_knowledge(asked, host) for host in hosts]
-    bad = {row.host: why for row in known if (why := _get_fault_reason(asked, row))}
-    job = [row for row in unproven(asked.case, asked.now) if row.of_job] if _of_the_job(asked) else []
-    doubt = {row.host: why for row in known if row.host not in bad and (why := _get_doubt_reason(asked, row))}
+def _assess_use(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
+    known = [build_host_knowledge(context, host) for host in hosts]
+    bad = {row.host: why for row in known if (why := _get_fault_reason(context, row))}
+    job = [row for row in unproven(context.case, context.now) if row.of_job] if _of_the_job(context) else []
+    doubt = {row.host: why for row in known if row.host not in bad and (why := _get_doubt_reason(context, row))}
     well = [row.host for row in known if row.host not in bad and row.host not in doubt]
     first = next((row for row in known if row.host in well), known[0])
-    nothing = f"{fold_host_names(well)}: nothing abnormal in {render_coverage(asked, first)}." if well else ""
-    if asked.message.predicate != "usable":
-        about = f"• The job: {told(job) or unsure}." if job or (unsure := _undecided(asked)) else ""
-        lines = [*(f"• {host}: {why}" for host, why in list((bad | doubt).items())[:3]), about, nothing, *_list_job_causes(asked)]
+    nothing = f"{fold_host_names(well)}: nothing abnormal in {render_coverage(context, first)}." if well else ""
+    if context.message.predicate != "usable":
+        about = f"• The job: {told(job) or unsure}." if job or (unsure := _undecided(context)) else ""
+        lines = [*(f"• {host}: {why}" for host, why in list((bad | doubt).items())[:3]), about, nothing, *_list_job_causes(context)]
         return [NO_VERDICT_PREFIX, *lines]
     if bad:
         return [f"{NOT_SAFE_PREFIX} {fold_host_names(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
@@ -75,24 +76,24 @@ def _assess_use(asked: AnswerContext, hosts: Sequence[str]) -> list[str]:
             nothing,
             CLEARED if reported else "",
         ]
-    mended = [fix for row in known for fix in _passed(asked, row.host)]
-    unsure = "" if mended else _undecided(asked)  # the job's old log shows the fault that was remediated since
+    mended = [fix for row in known for fix in _passed(context, row.host)]
+    unsure = "" if mended else _undecided(context)  # the job's old log shows the fault that was remediated since
     if job or unsure:
         return [f"{UNSURE_PREFIX}: {told(job) or unsure}.", nothing]
-    again = [f"Mended: {describe_remediation(fix, asked.get_title(fix.label))}." for fix in mended[:3]]
+    again = [f"Mended: {describe_remediation(fix, context.get_title(fix.label))}." for fix in mended[:3]]
     return [
-        *_render_job_cause(asked, nothing),
+        *_render_job_cause(context, nothing),
         *again,
-        "" if _is_repeatable_failure(asked) else "What was not checked I cannot see; the decision is yours.",
+        "" if _is_repeatable_failure(context) else "What was not checked I cannot see; the decision is yours.",
     ]
 
 
-def _of_the_job(asked: AnswerContext) -> bool:
-    return not resolve_target_hosts(asked).named or bool(_JOB_PATTERN.search(asked.message.text[:MAX_TEXT_CHARS]))
+def _of_the_job(context: AnswerContext) -> bool:
+    return not resolve_target_hosts(context).named or bool(_JOB_PATTERN.search(context.message.text[:MAX_TEXT_CHARS]))
 
 
-def _undecided(asked: AnswerContext) -> str:
-    reasons = asked.now.why_unsure if not asked.root_causes and _of_the_job(asked) else ()
+def _undecided(context: AnswerContext) -> str:
+    reasons = context.now.why_unsure if not context.root_causes and _of_the_job(context) else ()
     return reasons[0] if reasons else ""
 
 
@@ -101,13 +102,13 @@ def _more_doubts(doubt: Mapping[str, str]) -> list[str]:
     return [f"• {host}: {why}" for host, why in others if why != first[1]][:2]
 
 
-def _render_job_cause(asked: AnswerContext, nothing: str) -> list[str]:
+def _render_job_cause(context: AnswerContext, nothing: str) -> list[str]:
     """Return what ended the job; called once nothing speaks against the machines."""
-    roots = [row for row in asked.root_causes if not row.hosts]
-    ended = [asked.now.lens.taxonomy.get_leaf(row.label) for row in roots]
+    roots = [row for row in context.root_causes if not row.hosts]
+    ended = [context.now.lens.taxonomy.get_leaf(row.label) for row in roots]
     if not ended:
         return [f"{SAFE_PREFIX} {nothing}"]
-    if _is_repeatable_failure(asked):
+    if _is_repeatable_failure(context):
         return [
             f"{FAILS_AGAIN_PREFIX} {ended[0].title}{render_citation(roots[0])}, which is no fault of a machine. {ended[0].next_step}",
             nothing,
@@ -118,40 +119,45 @@ def _render_job_cause(asked: AnswerContext, nothing: str) -> list[str]:
     ]
 
 
-def _list_job_causes(asked: AnswerContext) -> list[str]:
+def _list_job_causes(context: AnswerContext) -> list[str]:
     return [
-        f"• {asked.get_title(row.label)}{render_citation(row)}, which is no fault of a machine."
-        for row in asked.root_causes
+        f"• {context.get_title(row.label)}{render_citation(row)}, which is no fault of a machine."
+        for row in context.root_causes
         if not row.hosts
     ][:2]
 
 
-def _is_repeatable_failure(asked: AnswerContext) -> bool:
+def _is_repeatable_failure(context: AnswerContext) -> bool:
     """Return whether the job would fail again. Hosts named without a job may serve others."""
-    lasts = any(not asked.now.lens.taxonomy.get_leaf(row.label).transient for row in asked.root_causes if not row.hosts)
-    return lasts and not (resolve_target_hosts(asked).named and not _JOB_PATTERN.search(asked.message.text[:MAX_TEXT_CHARS]))
+    lasts = any(not context.now.lens.taxonomy.get_leaf(row.label).transient for row in context.root_causes if not row.hosts)
+    return lasts and not (resolve_target_hosts(context).named and not _JOB_PATTERN.search(context.message.text[:MAX_TEXT_CHARS]))
 
 
-def _get_fault_reason(asked: AnswerContext, row: HostKnowledge) -> str:
-    own = [ladder for ladder in asked.case.remediations if ladder.target == row.host]
-    held = [ladder for ladder in own if ladder.drained or (ladder.is_open and ladder not in _passed(asked, row.host))]
+def _get_fault_reason(context: AnswerContext, row: HostKnowledge) -> str:
+    own = [remediation for remediation in context.case.remediations if remediation.target == row.host]
+    held = [
+        remediation for remediation in own if remediation.drained or (remediation.is_open and remediation not in _passed(context, row.host))
+    ]
     causes = [cause for cause in row.causes if row.host in cause.hosts]
     against = f". Also {told(row.unproven)}" if row.unproven else ""
     if causes:
-        drained = "; it is drained" if any(ladder.drained for ladder in held) else ""
-        return f"{asked.get_title(causes[0].label)} ({format_location(causes[0])}){render_citation(causes[0])}, read {format_age(row.read, asked.current_time)}{drained}{against}"
-    return f"{describe_remediation(held[0], asked.get_title(held[0].label))}{against}" if held else ""
+        drained = "; it is drained" if any(remediation.drained for remediation in held) else ""
+        age = format_age(row.read, context.current_time)
+        return (
+            f"{context.get_title(causes[0].label)} ({format_location(causes[0])}){render_citation(causes[0])}, read {age}{drained}{against}"
+        )
+    return f"{describe_remediation(held[0], context.get_title(held[0].label))}{against}" if held else ""
 
 
-def _passed(asked: AnswerContext, host: str) -> list[Remediation]:
+def _passed(context: AnswerContext, host: str) -> list[Remediation]:
     """Return remediations of hosts in service that passed one proof and await the second."""
-    rows = [row for row in asked.case.remediations if host in row.target.split(",") and row.is_open]
+    rows = [row for row in context.case.remediations if host in row.target.split(",") and row.is_open]
     return [row for row in rows if row.waiting_for == "proof" and row.proven and not row.drained]
 
 
-def _get_doubt_reason(asked: AnswerContext, row: HostKnowledge) -> str:
-    if unread := [fix for fix in _passed(asked, row.host) if fix.since and (row.read is None or row.read < fix.since)]:
-        return f"{asked.get_title(unread[0].label)} was mended on {row.host}, and it was not read since. Say `recheck {row.host}`."
+def _get_doubt_reason(context: AnswerContext, row: HostKnowledge) -> str:
+    if unread := [fix for fix in _passed(context, row.host) if fix.since and (row.read is None or row.read < fix.since)]:
+        return f"{context.get_title(unread[0].label)} was mended on {row.host}, and it was not read since. Say `recheck {row.host}`."
     if row.is_unobserved:
         return _not_seen(row)
     if row.unproven:
@@ -163,8 +169,8 @@ def _get_doubt_reason(asked: AnswerContext, row: HostKnowledge) -> str:
     if not row.whole:
         check, why = row.blind[0] if row.blind else ("some checks", "were not asked")
         return f"not all of {row.host} could be looked at ({get_check_name(check)}: {clean_text(why, 60)})."
-    if row.read is None or (asked.current_time - row.read).total_seconds() > MAX_READING_AGE_SECONDS:
-        return f"{row.host} was read {format_age(row.read, asked.current_time)}, which is too old. Say `recheck {row.host}`."
+    if row.read is None or (context.current_time - row.read).total_seconds() > MAX_READING_AGE_SECONDS:
+        return f"{row.host} was read {format_age(row.read, context.current_time)}, which is too old. Say `recheck {row.host}`."
     return ""
 
 
@@ -175,65 +181,65 @@ def _not_seen(row: HostKnowledge) -> str:
     return f"nobody looked at {row.host}{against}. Say `recheck {row.host}`."
 
 
-def _answer_change(asked: AnswerContext, remedy: Remedy, hosts: Sequence[str]) -> TurnResult:
+def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str]) -> TurnResult:
     if not hosts:
         return build_answer(
-            asked, [*render_unknown_names(asked), "I cannot tell: name the host, for example “is it safe to reboot gpu-001?”."]
+            context, [*render_unknown_names(context), "I cannot tell: name the host, for example “is it safe to reboot gpu-001?”."]
         )
     wanted = [
         row
-        for row in asked.case.remediations
-        if row.target in hosts and row.is_open and any(rung.remedy == remedy.id for rung in row.rungs)
+        for row in context.case.remediations
+        if row.target in hosts and row.is_open and any(step.remedy == remedy.id for step in row.rungs)
     ]
     asks = f"Nothing that I found on {fold_host_names(hosts)} asks for it."
     if wanted:
-        asks = f"It is part of a fix: {describe_remediation(wanted[0], asked.get_title(wanted[0].label))}."
-    understood = asked.message.predicate == "changeable"
+        asks = f"It is part of a fix: {describe_remediation(wanted[0], context.get_title(wanted[0].label))}."
+    understood = context.message.predicate == "changeable"
     lines = [
         *([] if understood else [NO_VERDICT_PREFIX]),
-        _render_change_cost(asked, remedy, hosts) if understood else running_jobs(asked, hosts),
+        _render_change_cost(context, remedy, hosts) if understood else running_jobs(context, hosts),
         f"It affects {remedy.blast}.",
         "It needs the node drained and without jobs first." if remedy.needs else "",
     ]
     return build_answer(
-        asked,
+        context,
         [
-            *render_unknown_names(asked),
+            *render_unknown_names(context),
             *lines,
             asks,
             "RackMedic does it only by a card that somebody approves.",
-            render_recheck_offer(asked, hosts),
+            render_recheck_offer(context, hosts),
         ],
     )
 
 
-def _render_change_cost(asked: AnswerContext, remedy: Remedy, hosts: Sequence[str]) -> str:
-    jobs = {host: names for host in hosts if (names := _list_jobs(asked, host))}
-    unseen = [host for host in hosts if not {"procs", "sched"} & set(build_host_knowledge(asked, host).looked)]
+def _render_change_cost(context: AnswerContext, remedy: Remedy, hosts: Sequence[str]) -> str:
+    jobs = {host: names for host in hosts if (names := _list_jobs(context, host))}
+    unseen = [host for host in hosts if not {"procs", "sched"} & set(build_host_knowledge(context, host).looked)]
     if jobs and remedy.id != "drain_node" and remedy.risk != "intrusive":
         return f"No, not now: jobs hold GPUs: {'; '.join(f'{host} (job {names[0]})' for host, names in list(jobs.items())[:3])} (procs)."
-    seen_by = _format_job_checks(asked, hosts)
+    seen_by = _format_job_checks(context, hosts)
     if unseen:
         return f"I cannot tell: whether jobs run on {fold_host_names(unseen)} was not seen. Say `recheck {fold_host_names(unseen)}`."
     return f"By all that I see nothing on {fold_host_names(hosts)} speaks against it: {'running jobs go on' if jobs else 'no job holds a GPU there'} ({seen_by})."
 
 
-def running_jobs(asked: AnswerContext, hosts: Sequence[str]) -> str:
+def running_jobs(context: AnswerContext, hosts: Sequence[str]) -> str:
     """Return which jobs hold GPUs on each host, without a verdict."""
-    unseen = [host for host in hosts if not {"procs", "sched"} & set(build_host_knowledge(asked, host).looked)]
-    jobs = {host: names for host in hosts if host not in unseen and (names := _list_jobs(asked, host))}
+    unseen = [host for host in hosts if not {"procs", "sched"} & set(build_host_knowledge(context, host).looked)]
+    jobs = {host: names for host in hosts if host not in unseen and (names := _list_jobs(context, host))}
     free = [host for host in hosts if host not in unseen and host not in jobs]
     parts = [f"{host}: job {names[0]} holds GPUs" for host, names in list(jobs.items())[:3]]
     parts += [f"{fold_host_names(free)}: no job holds a GPU"] if free else []
     parts += [f"{fold_host_names(unseen)}: whether jobs run was not seen"] if unseen else []
-    seen_by = _format_job_checks(asked, hosts)
+    seen_by = _format_job_checks(context, hosts)
     return f"• {'; '.join(parts)}{f' ({seen_by})' if seen_by else ''}."
 
 
-def _format_job_checks(asked: AnswerContext, hosts: Sequence[str]) -> str:
-    return ", ".join(check for check in ("procs", "sched") if any(check in build_host_knowledge(asked, host).looked for host in hosts))
+def _format_job_checks(context: AnswerContext, hosts: Sequence[str]) -> str:
+    return ", ".join(check for check in ("procs", "sched") if any(check in build_host_knowledge(context, host).looked for host in hosts))
 
 
-def _list_jobs(asked: AnswerContext, host: str) -> list[str]:
-    held = (fact for fact in asked.case.facts if fact.host == host and fact.key == "proc.gpu_memory" and not fact.stale)
+def _list_jobs(context: AnswerContext, host: str) -> list[str]:
+    held = (fact for fact in context.case.facts if fact.host == host and fact.key == "proc.gpu_memory" and not fact.stale)
     return sorted({str(fact.attrs["job"]) for fact in held if fact.attrs.get("job")})

@@ -35,15 +35,15 @@ class Unproven:
         return not self.of_job and (not self.hosts or host in self.hosts)
 
 
-def unproven(case: IncidentContext, now: Assessment) -> tuple[Unproven, ...]:
+def unproven(context: IncidentContext, assessment: Assessment) -> tuple[Unproven, ...]:
     """Return all such findings, reports first."""
     reports = [
         Unproven(f"{row.text} was handed in and not read", row.hosts)
         if row.file
         else Unproven(f"reported, and no check can judge it: “{row.text}”", row.hosts, reported=True)
-        for row in case.brief.unjudged
+        for row in context.brief.unjudged
     ]
-    found = [*reports, *_given(case, now), *_likely(case, now), *_unread(case, now)]
+    found = [*reports, *_given(context, assessment), *_likely(context, assessment), *_unread(context, assessment)]
     return tuple(dict.fromkeys(Unproven(row.says[:MAX_CHARS], row.hosts, row.of_job, row.reported) for row in found))
 
 
@@ -54,64 +54,64 @@ def told(rows: Sequence[Unproven]) -> str:
     return "; ".join(one.removeprefix(GIVEN) if repeats else one for one, repeats in zip(said, again, strict=True)) + more
 
 
-def writer(fact: Fact, case: IncidentContext) -> tuple[str, ...]:
+def writer(fact: Fact, context: IncidentContext) -> tuple[str, ...]:
     """Return the visible host that wrote the line, if known."""
     name = str(fact.attrs.get(WRITTEN_BY) or "")
-    host = case.names.get(name, name)
-    return (host,) if host in case.visible else ()
+    host = context.names.get(name, name)
+    return (host,) if host in context.visible else ()
 
 
-def given_in_words(fact: Fact, case: IncidentContext) -> str:
+def given_in_words(fact: Fact, context: IncidentContext) -> str:
     """Return `handed in: Xid 79 on 0000:9b:00.0, 191 days ago, not since`."""
     name = str(fact.attrs.get(WRITTEN_BY) or "")
-    of = f" of {name}, which I do not know here" if name and not writer(fact, case) else ""
+    of = f" of {name}, which I do not know here" if name and not writer(fact, context) else ""
     nowhere = ", a device that I know on no host here" if fact.attrs.get(ELSEWHERE_ATTRIBUTE, UNLISTED) != UNLISTED else ""
     old = is_old(fact) or bool(fact.attrs.get("aged"))
-    return f"{GIVEN[:-2]}{of}: {format_old_event(fact, case.item.at) if old else fact.format_sentence()}{nowhere}"
+    return f"{GIVEN[:-2]}{of}: {format_old_event(fact, context.item.at) if old else fact.format_sentence()}{nowhere}"
 
 
-def _given(case: IncidentContext, now: Assessment) -> Iterator[Unproven]:
-    for fact in now.handed_in:
+def _given(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:
+    for fact in assessment.handed_in:
         of_job = is_tenant_writable(fact.key)
-        if _explained(fact, case, now) or (of_job and now.roots):
+        if _explained(fact, context, assessment) or (of_job and assessment.roots):
             continue
-        yield Unproven(given_in_words(fact, case), writer(fact, case), of_job)
+        yield Unproven(given_in_words(fact, context), writer(fact, context), of_job)
 
 
-def _explained(fact: Fact, case: IncidentContext, now: Assessment) -> bool:
+def _explained(fact: Fact, context: IncidentContext, assessment: Assessment) -> bool:
     """Return whether a proven cause or its consequence explains the fact, on the fact's host if known."""
-    hosts = set(writer(fact, case))
-    follows = [row.belief for row in now.settled.aside if row.verdict == "rejected"]
+    hosts = set(writer(fact, context))
+    follows = [row.belief for row in assessment.settled.aside if row.verdict == "rejected"]
     return any(
         id(fact) in row.explains and (not hosts or not row.subject.hosts or bool(hosts & {*row.accused, *row.shown}))
-        for row in (*now.roots, *follows)
+        for row in (*assessment.roots, *follows)
     )
 
 
-def _likely(case: IncidentContext, now: Assessment) -> Iterator[Unproven]:
-    given = {id(fact) for fact in now.handed_in}
-    for row in now.suspects:
+def _likely(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:
+    given = {id(fact) for fact in assessment.handed_in}
+    for row in assessment.suspects:
         facts = [match.fact for match in row.support]
         hosts = tuple(filter(None, row.subject.hosts))
-        if has_only_old_events(facts) or _follows(row, hosts, now):
+        if has_only_old_events(facts) or _follows(row, hosts, assessment):
             continue
         if all(id(fact) in given for fact in facts):
-            named = [writer(fact, case) for fact in facts]
+            named = [writer(fact, context) for fact in facts]
             hosts = hosts or (tuple(dict.fromkeys(host for one in named for host in one)) if all(named) else ())
         of_job = not row.accused and all(is_tenant_writable(fact.key) for fact in facts)
-        if not (of_job and now.roots):
+        if not (of_job and assessment.roots):
             yield Unproven(f"{row.leaf.title} is likely and unproven", hosts, of_job)
 
 
-def _follows(row: Belief, hosts: Sequence[str], now: Assessment) -> bool:
-    return any(row.label in root.leaf.suppresses and (not hosts or set(hosts) & {*root.accused, *root.shown}) for root in now.roots)
+def _follows(row: Belief, hosts: Sequence[str], assessment: Assessment) -> bool:
+    return any(row.label in root.leaf.suppresses and (not hosts or set(hosts) & {*root.accused, *root.shown}) for root in assessment.roots)
 
 
-def _unread(case: IncidentContext, now: Assessment) -> Iterator[Unproven]:
-    of_jobs = {fact.sha256 for fact in case.facts if not fact.host and fact.key == "job.error" and fact.status is Status.OK}
-    for fact in case.facts:
+def _unread(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:
+    of_jobs = {fact.sha256 for fact in context.facts if not fact.host and fact.key == "job.error" and fact.status is Status.OK}
+    for fact in context.facts:
         if fact.host or fact.key not in UNASKED_KEYS or fact.status is not Status.OK:
             continue
         of_job = fact.sha256 in of_jobs and fact.key == NOT_UNDERSTOOD
-        if not (of_job and now.roots):
-            yield Unproven(f"handed in and not understood: {fact.line or fact.format_sentence()}", writer(fact, case), of_job)
+        if not (of_job and assessment.roots):
+            yield Unproven(f"handed in and not understood: {fact.line or fact.format_sentence()}", writer(fact, context), of_job)

@@ -68,7 +68,11 @@ class GuideContext:
 
     def get_remedy_status(self, step: GuideStep) -> MarkReason:
         """Return the status of its approval cards; only a proven cause has one."""
-        own = [row for row in self.ladders if row.target in self.hosts and any(rung.remedy == step.remedy for rung in row.rungs)]
+        own = [
+            row
+            for row in self.ladders
+            if row.target in self.hosts and any(remediation_step.remedy == step.remedy for remediation_step in row.rungs)
+        ]
         if not own:
             return MarkReason("waiting", "a cause asks for it") if step.remedy in self.planned else MarkReason("people", NO_CARD_REASON)
         if waits := [row.target for row in own if row.is_open]:
@@ -95,7 +99,7 @@ class GuideContext:
             return self._render_findings(step)
         if self.lens.checks[left[0]].scope != "host" and len(self.hosts) < 2:
             return MarkReason("unsure", f"{left[0]} measures between hosts, so it needs at least two")
-        cards = [row for row in self.ladders if any(rung.args.get("check") == left[0] for rung in row.rungs)]
+        cards = [row for row in self.ladders if any(remediation_step.args.get("check") == left[0] for remediation_step in row.rungs)]
         cards = [row for row in cards if set(row.target.split(",")) & set(self.hosts) and row.outcome != "withdrawn"]
         if any(row.is_open for row in cards):
             return MarkReason("waiting", f"the card of {left[0]} is up for decision")

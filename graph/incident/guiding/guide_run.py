@@ -34,27 +34,27 @@ class GuideRunState:
         return {"id": self.id, "hosts": self.hosts, "looked": list(self.looked), "began": began, "rest": self.rest, "by": self.by}
 
 
-def get_requested_guide(case: IncidentContext) -> str:
+def get_requested_guide(context: IncidentContext) -> str:
     """Return the guide that the item names, by command or first message, or an empty string."""
-    if not case.looks_at_hosts:
+    if not context.looks_at_hosts:
         return ""
-    if case.message.intent is Intent.RUN_GUIDE:
-        return case.message.guide
-    return slugify_guide_name(found[0]) if case.item.kind == "mention" and (found := parse_guide_request(case.item.text)) else ""
+    if context.message.intent is Intent.RUN_GUIDE:
+        return context.message.guide
+    return slugify_guide_name(found[0]) if context.item.kind == "mention" and (found := parse_guide_request(context.item.text)) else ""
 
 
-def get_running_guide(case: IncidentContext) -> GuideRunState | None:
-    return GuideRunState.from_json(case.turn.guide)
+def get_running_guide(context: IncidentContext) -> GuideRunState | None:
+    return GuideRunState.from_json(context.turn.guide)
 
 
-def start_or_resume_run(case: IncidentContext, guide: Guide, hosts: str) -> GuideRunState:
+def start_or_resume_run(context: IncidentContext, guide: Guide, hosts: str) -> GuideRunState:
     """Resume an open run of the same guide and hosts, or start one."""
-    before, told = get_running_guide(case), case.report.guide if case.report else None
+    before, told = get_running_guide(context), context.report.guide if context.report else None
     goes_on = before is not None and before.id == guide.id and before.hosts == hosts and told is not None and told.is_open
-    by = _get_requester(case)
+    by = _get_requester(context)
     return replace(before, rest=False, by=by) if before and goes_on else GuideRunState(guide.id, hosts, by=by)
 
 
-def _get_requester(case: IncidentContext) -> str:
-    team, user = case.origin.team if case.origin else "", case.item.user
+def _get_requester(context: IncidentContext) -> str:
+    team, user = context.origin.team if context.origin else "", context.item.user
     return f"{team}:{user}" if team and user else ""

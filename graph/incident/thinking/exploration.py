@@ -34,54 +34,54 @@ class ExplorationResult:
     asks: HostChecks = ()
 
 
-async def explore_causes(case: IncidentContext, now: Assessment, ports: GraphContext) -> ExplorationResult:
+async def explore_causes(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> ExplorationResult:
     """Take one step: propose ideas and their checks, or weigh them once checked."""
-    turn, before, again = case.turn, case.exploration, EXPLORE_QUESTION in case.turn.asked_model
-    asking = replace(turn, questions=turn.questions or tuple(list_questions(case, now)))
+    turn, before, again = context.turn, context.exploration, EXPLORE_QUESTION in context.turn.asked_model
+    asking = replace(turn, questions=turn.questions or tuple(list_questions(context, assessment)))
     over = turn.asked_model.count(EXPLORE_QUESTION) > 1 or (before.rounds >= MAX_ROUNDS and not again)
-    if ports.model is None or over or _is_known_already(turn, now):
+    if ports.model is None or over or _is_known_already(turn, assessment):
         return ExplorationResult(asking, before)
-    lines = list_finding_lines(now, list_corrections(case, list(now.label_verdicts)[:MAX_OFFERED_LABELS], ports))
-    material = await build_material(case.brief, list_logs(case), case, ports)
-    answer = await ports.model.propose_ideas(case.id, material, lines, _build_idea_choices(case, now, ports))
+    lines = list_finding_lines(assessment, list_corrections(context, list(assessment.label_verdicts)[:MAX_OFFERED_LABELS], ports))
+    material = await build_material(context.brief, list_logs(context), context, ports)
+    answer = await ports.model.propose_ideas(context.id, material, lines, _build_idea_choices(context, assessment, ports))
     if isinstance(answer, DeclinedAnswer):
         return ExplorationResult(asking.with_model_declined(answer.reason), before)
     asked = tuple(question for question in answer.questions if question not in turn.asked)
     turn = replace(asking, asked_model=(*turn.asked_model, EXPLORE_QUESTION), questions=asked or asking.questions)
     taken = {idea.title: idea.looks for idea in before.ideas} if again else {}
-    looks = {} if again else list_idea_checks(answer.ideas, case, now)
+    looks = {} if again else list_idea_checks(answer.ideas, context, assessment)
     ideas = tuple(
         _build_conjecture(idea, lines, taken.get(idea.title, ()) or _fold_checks(looks.get(idea.title, ()))) for idea in answer.ideas
     )
     explored = Exploration(rounds=before.rounds + (not again), ideas=ideas)
     if asks := list(dict.fromkeys(ask for rows in looks.values() for ask in rows))[:MAX_ASKS]:
-        return ExplorationResult(replace(turn, hosts=fold_host_names((*case.hosts, *(host for host, _ in asks)))), explored, asks)
-    return await _critique_ideas(ExplorationResult(turn, explored), lines, case, ports)
+        return ExplorationResult(replace(turn, hosts=fold_host_names((*context.hosts, *(host for host, _ in asks)))), explored, asks)
+    return await _critique_ideas(ExplorationResult(turn, explored), lines, context, ports)
 
 
-def _is_known_already(turn: TurnState, now: Assessment) -> bool:
-    return any(p >= MIN_KNOWN_PROBABILITY and is_possible(label, now) for label, p in turn.reading.items())
+def _is_known_already(turn: TurnState, assessment: Assessment) -> bool:
+    return any(p >= MIN_KNOWN_PROBABILITY and is_possible(label, assessment) for label, p in turn.reading.items())
 
 
-def _build_idea_choices(case: IncidentContext, now: Assessment, ports: GraphContext) -> IdeaChoices:
+def _build_idea_choices(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> IdeaChoices:
     title = ports.taxonomy.get_title
-    looks = {check.id: check.asks for check in now.lens.list_passive_checks()}
+    looks = {check.id: check.asks for check in assessment.lens.list_passive_checks()}
     branches = {branch: title(branch) for branch in dict.fromkeys(label.rpartition(".")[0] for label in ports.taxonomy.leaves)}
-    out = [title(row.label) for row in now.label_verdicts.values() if row.verdict == "rejected" and row.best.support][:MAX_RULED_OUT]
-    earlier = [f"{idea.title} ({idea.standing}): {idea.cause}" for idea in case.exploration.ideas]
-    return IdeaChoices(_list_allowed_hosts(case), looks, branches, out, earlier)
+    out = [title(row.label) for row in assessment.label_verdicts.values() if row.verdict == "rejected" and row.best.support][:MAX_RULED_OUT]
+    earlier = [f"{idea.title} ({idea.standing}): {idea.cause}" for idea in context.exploration.ideas]
+    return IdeaChoices(_list_allowed_hosts(context), looks, branches, out, earlier)
 
 
-def _list_allowed_hosts(case: IncidentContext) -> tuple[str, ...]:
-    return case.hosts if case.turn.only else tuple(dict.fromkeys((*case.hosts, *case.visible)))
+def _list_allowed_hosts(context: IncidentContext) -> tuple[str, ...]:
+    return context.hosts if context.turn.only else tuple(dict.fromkeys((*context.hosts, *context.visible)))
 
 
-def list_idea_checks(ideas: Sequence[Idea], case: IncidentContext, now: Assessment) -> Mapping[str, HostChecks]:
+def list_idea_checks(ideas: Sequence[Idea], context: IncidentContext, assessment: Assessment) -> Mapping[str, HostChecks]:
     """Return by idea title the unasked passive checks it wants, on allowed hosts."""
-    passive, places = {check.id for check in now.lens.list_passive_checks()}, set(_list_allowed_hosts(case))
-    wanted = {idea.title: [(host, look) for host in idea.hosts or case.hosts for look in idea.looks] for idea in ideas}
+    passive, places = {check.id for check in assessment.lens.list_passive_checks()}, set(_list_allowed_hosts(context))
+    wanted = {idea.title: [(host, look) for host in idea.hosts or context.hosts for look in idea.looks] for idea in ideas}
     return {
-        title: [(host, look) for host, look in rows if host in places and look in passive and (host, look) not in now.coverage.asked]
+        title: [(host, look) for host, look in rows if host in places and look in passive and (host, look) not in assessment.coverage.asked]
         for title, rows in wanted.items()
     }
 
@@ -105,11 +105,11 @@ def _build_conjecture(idea: Idea, lines: Sequence[str], looks: tuple[str, ...]) 
     )
 
 
-async def _critique_ideas(now: ExplorationResult, lines: Sequence[str], case: IncidentContext, ports: GraphContext) -> ExplorationResult:
+async def _critique_ideas(now: ExplorationResult, lines: Sequence[str], context: IncidentContext, ports: GraphContext) -> ExplorationResult:
     standing = [idea for idea in now.explored.ideas if idea.standing != "refuted"]
     if ports.model is None or not standing:
         return now
-    answer = await ports.model.critique_claims(case.id, [f"{idea.title}: {idea.cause}" for idea in standing], lines)
+    answer = await ports.model.critique_claims(context.id, [f"{idea.title}: {idea.cause}" for idea in standing], lines)
     turn = replace(now.turn, asked_model=(*now.turn.asked_model, CRITIQUE_QUESTION))
     if isinstance(answer, DeclinedAnswer):
         return replace(now, turn=turn.with_model_declined(answer.reason))
@@ -125,6 +125,10 @@ async def _critique_ideas(now: ExplorationResult, lines: Sequence[str], case: In
     return replace(now, turn=turn, explored=now.explored.model_copy(update={"ideas": ideas}))
 
 
-def has_exhausted_ideas(case: IncidentContext) -> bool:
+def has_exhausted_ideas(context: IncidentContext) -> bool:
     """Return whether all rounds are used and a new message brought no further ideas."""
-    return case.exploration.rounds >= MAX_ROUNDS and EXPLORE_QUESTION not in case.turn.asked_model and case.kind in ("reply", "attach")
+    return (
+        context.exploration.rounds >= MAX_ROUNDS
+        and EXPLORE_QUESTION not in context.turn.asked_model
+        and context.kind in ("reply", "attach")
+    )

@@ -12,43 +12,43 @@ MAX_LABELS_BY_WORDS = 16  # labels offered because the report suggests them, eve
 MAX_REASON_CHARS = 160
 
 
-def is_possible(label: str, now: Assessment) -> bool:
+def is_possible(label: str, assessment: Assessment) -> bool:
     """Return whether no fact contradicts it; a missing sign is no contradiction, as many faults leave no trace."""
-    standing = now.label_verdicts.get(label)
+    standing = assessment.label_verdicts.get(label)
     return standing is None or standing.verdict != "rejected" or standing.absent
 
 
-def list_offered_labels(case: IncidentContext, now: Assessment, taxonomy: Taxonomy) -> dict[str, str]:
+def list_offered_labels(context: IncidentContext, assessment: Assessment, taxonomy: Taxonomy) -> dict[str, str]:
     """Return labels offered to a reading, with title and whether checks missed them."""
-    spoken = [label for label in rank_labels_by_words(taxonomy, case.brief, MAX_LABELS_BY_WORDS) if is_possible(label, now)]
-    standing = [one.label for one in now.label_verdicts.values() if one.verdict != "rejected"]
+    spoken = [label for label in rank_labels_by_words(taxonomy, context.brief, MAX_LABELS_BY_WORDS) if is_possible(label, assessment)]
+    standing = [one.label for one in assessment.label_verdicts.values() if one.verdict != "rejected"]
     return {
-        label: f"{taxonomy.get_title(label)}{_format_missed_look(label, now)}"
+        label: f"{taxonomy.get_title(label)}{_format_missed_look(label, assessment)}"
         for label in list(dict.fromkeys((*spoken, *standing)))[:MAX_OFFERED_LABELS]
     }
 
 
-def _format_missed_look(label: str, now: Assessment) -> str:
-    standing = now.label_verdicts.get(label)
+def _format_missed_look(label: str, assessment: Assessment) -> str:
+    standing = assessment.label_verdicts.get(label)
     if standing is None:
         return " (no look can show it)"
     return f" ({standing.because[:MAX_REASON_CHARS]})" if standing.verdict == "rejected" else ""
 
 
-def find_likely_cause(case: IncidentContext, now: Assessment, taxonomy: Taxonomy) -> UnprovenCause | None:
+def find_likely_cause(context: IncidentContext, assessment: Assessment, taxonomy: Taxonomy) -> UnprovenCause | None:
     """Return the likeliest cause or None; never one that facts contradict."""
     read = [
         (p, label)
-        for label, p in case.turn.reading.items()
-        if p >= MIN_LIKELY_PROBABILITY and label in taxonomy.leaves and is_possible(label, now)
+        for label, p in context.turn.reading.items()
+        if p >= MIN_LIKELY_PROBABILITY and label in taxonomy.leaves and is_possible(label, assessment)
     ]
     if read:
         p, label = max(read)
-        standing = now.label_verdicts.get(label)
+        standing = assessment.label_verdicts.get(label)
         because = standing.because if standing else "no look of mine can show it"
         return UnprovenCause(label=label, p=round(p, 2), by="reading", because=because[:MAX_REASON_CHARS])
-    best = next((row for row in now.suspects if now.label_verdicts[row.label].verdict != "rejected"), None)
+    best = next((row for row in assessment.suspects if assessment.label_verdicts[row.label].verdict != "rejected"), None)
     if best is None:
         return None
-    because = now.label_verdicts[best.label].because[:MAX_REASON_CHARS]
+    because = assessment.label_verdicts[best.label].because[:MAX_REASON_CHARS]
     return UnprovenCause(label=best.label, p=round(best.posterior, 2), by="facts", because=because)

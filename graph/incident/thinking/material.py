@@ -18,17 +18,17 @@ MAX_PAST_INCIDENTS, MAX_TEMPLATES = 4, 12  # past incidents and log templates sh
 
 
 async def build_material(
-    brief: IncidentBrief, logs: Sequence[LogDigest], case: IncidentContext, ports: GraphContext, findings: str = ""
+    brief: IncidentBrief, logs: Sequence[LogDigest], context: IncidentContext, ports: GraphContext, findings: str = ""
 ) -> PromptMaterial:
     """Build the prompt material. Site pages are left out of tenants' incidents."""
-    alike = await ports.history.find_similar(brief.text, MAX_PAST_INCIDENTS, case.audience_tenant) if brief.text else []
+    alike = await ports.history.find_similar(brief.text, MAX_PAST_INCIDENTS, context.audience_tenant) if brief.text else []
     past = [f"{ports.taxonomy.get_title(one.label)} ({one.label}): {one.title}" for one in alike if one.label in ports.taxonomy.leaves]
     said = "\n".join(line for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))
-    return PromptMaterial(brief.text, said, past, _list_page_lines(brief, case, ports), findings)
+    return PromptMaterial(brief.text, said, past, _list_page_lines(brief, context, ports), findings)
 
 
-def _list_page_lines(brief: IncidentBrief, case: IncidentContext, ports: GraphContext) -> list[str]:
-    if not ports.pages or case.audience_tenant is not None:
+def _list_page_lines(brief: IncidentBrief, context: IncidentContext, ports: GraphContext) -> list[str]:
+    if not ports.pages or context.audience_tenant is not None:
         return []
     hosts = [ports.inventory.hosts[name] for name in brief.hosts if name in ports.inventory.hosts]
     return [
@@ -38,11 +38,11 @@ def _list_page_lines(brief: IncidentBrief, case: IncidentContext, ports: GraphCo
     ]
 
 
-def list_finding_lines(now: Assessment, notes: Sequence[str] = ()) -> list[str]:
+def list_finding_lines(assessment: Assessment, notes: Sequence[str] = ()) -> list[str]:
     """Return findings as lines, `notes` first."""
-    return split_lines(render_findings(now, (), notes))
+    return split_lines(render_findings(assessment, (), notes))
 
 
-def list_corrections(case: IncidentContext, labels: Sequence[str], ports: GraphContext) -> list[str]:
+def list_corrections(context: IncidentContext, labels: Sequence[str], ports: GraphContext) -> list[str]:
     """Return earlier human corrections about these causes."""
-    return mistaken(labels, ports.mistakes(case.audience_tenant), ports.taxonomy.titles)
+    return mistaken(labels, ports.mistakes(context.audience_tenant), ports.taxonomy.titles)

@@ -53,32 +53,32 @@ class ReasoningInputs:
 
 
 async def verify_conclusion(
-    concluded: TurnResult, case: IncidentContext, now: Assessment, ports: GraphContext
+    result: TurnResult, context: IncidentContext, assessment: Assessment, ports: GraphContext
 ) -> tuple[TurnResult, dict[str, Any]]:
     """Store the reasoning; return the conclusion, or an abstention if it is broken, and the state update."""
-    turn, brought = case.turn, await _merge_action_receipts(case, ports)
-    receipts, asked = brought.get("receipts", case.stored.get("receipts", "")), dict(Counter(turn.asked_model))
-    under = ReasoningInputs(case.snapshot, receipts, turn.hosts, dict(turn.priors), turn.moves, asked, case.onset.isoformat())
+    turn, brought = context.turn, await _merge_action_receipts(context, ports)
+    receipts, asked = brought.get("receipts", context.stored.get("receipts", "")), dict(Counter(turn.asked_model))
+    under = ReasoningInputs(context.snapshot, receipts, turn.hosts, dict(turn.priors), turn.moves, asked, context.onset.isoformat())
     graph = build_reason_graph(
         TurnReasoning(
-            incident=case.id,
-            report=concluded.report,
-            now=now,
+            incident=context.id,
+            report=result.report,
+            now=assessment,
             taxonomy=ports.taxonomy,
             moves=parse_shifts(turn.moves, turn.priors),
             catalogue=_get_catalogue_digest(ports),
             ground=asdict(under),
-            earlier={(row.label, row.target) for row in case.remediations},
+            earlier={(row.label, row.target) for row in context.remediations},
         )
     )
-    ground = await _build_invariant_inputs(graph, under, case.facts, concluded.report.root_causes, ports)
-    large = len(case.facts) > MANY_FACTS or any(ground.outputs.values())
+    ground = await _build_invariant_inputs(graph, under, context.facts, result.report.root_causes, ports)
+    large = len(context.facts) > MANY_FACTS or any(ground.outputs.values())
     came = await asyncio.to_thread(verify_reasoning, graph, ground) if large else verify_reasoning(graph, ground)
-    kept = {"reasoning": await ports.evidence.put_text(case.id, graph.serialize()), **brought}
+    kept = {"reasoning": await ports.evidence.put_text(context.id, graph.serialize()), **brought}
     if not came.broken:
-        return concluded, kept
-    log.error("reasoning.broken", incident=case.id, contracts=[str(row)[:200] for row in came.broken[:MAX_SHOWN_VIOLATIONS]])
-    return abstain_for_violations(concluded, case, came.broken), kept
+        return result, kept
+    log.error("reasoning.broken", incident=context.id, contracts=[str(row)[:200] for row in came.broken[:MAX_SHOWN_VIOLATIONS]])
+    return abstain_for_violations(result, context, came.broken), kept
 
 
 def _get_catalogue_digest(ports: GraphContext) -> str:
@@ -88,16 +88,16 @@ def _get_catalogue_digest(ports: GraphContext) -> str:
     return str(ports.recent[name])
 
 
-async def _merge_action_receipts(case: IncidentContext, ports: GraphContext) -> dict[str, str]:
+async def _merge_action_receipts(context: IncidentContext, ports: GraphContext) -> dict[str, str]:
     """Add the receipts of an approved check and return their new digest."""
-    brought = str(case.item.data.get("facts") or "") if case.item.kind == "action_result" else ""
+    brought = str(context.item.data.get("facts") or "") if context.item.kind == "action_result" else ""
     if not brought:
         return {}
     try:
-        receipts = (await _load_receipts(case.stored.get("receipts", ""), ports)).with_facts(await ports.evidence.get_facts(brought))
+        receipts = (await _load_receipts(context.stored.get("receipts", ""), ports)).with_facts(await ports.evidence.get_facts(brought))
     except KeyError:
         return {}
-    return {"receipts": await ports.evidence.put_text(case.id, receipts.serialize())}
+    return {"receipts": await ports.evidence.put_text(context.id, receipts.serialize())}
 
 
 async def _load_receipts(sha256: str, ports: GraphContext) -> Receipts:
@@ -114,16 +114,16 @@ async def _build_invariant_inputs(
     whole: bool = False,
 ) -> InvariantInputs:
     """Build the verifier's inputs; `whole` includes every cited output of any length."""
-    lens = build_reference_data(ports, facts)
+    reference = build_reference_data(ports, facts)
 
     def read_again(check: str, texts: Sequence[str]) -> Sequence[Fact]:
-        row = lens.checks.get(check)
+        row = reference.checks.get(check)
         read = [fact for text in texts for fact in row.parse_output(text)] if row else []
         return row.settle(read) if row and row.settle else read
 
     return InvariantInputs(
         facts=facts,
-        lens=lens,
+        lens=reference,
         taxonomy=ports.taxonomy,
         hosts=expand_host_range(under.hosts),
         causes=causes,
@@ -155,26 +155,26 @@ async def _load_text(sha256: str, ports: GraphContext, *, whole: bool) -> str | 
     return text if whole or text is None or len(text) <= MAX_OUTPUT_CHARS else None
 
 
-def abstain_for_violations(concluded: TurnResult, case: IncidentContext, broken: Sequence[InvariantViolation]) -> TurnResult:
+def abstain_for_violations(result: TurnResult, context: IncidentContext, broken: Sequence[InvariantViolation]) -> TurnResult:
     """Return an abstention: nothing is claimed or proposed, earlier remediations stay."""
     said = tuple(str(row) for row in broken[:MAX_SHOWN_VIOLATIONS])
     report = Report(
-        item=concluded.report.item,
+        item=result.report.item,
         outcome="abstained",
         headline=f"I do not trust what I concluded and claim nothing: {said[0]}.",
-        could_not_look=concluded.report.could_not_look,
-        without_model=concluded.report.without_model,
+        could_not_look=result.report.could_not_look,
+        without_model=result.report.without_model,
         broken=said,
         next_step="This is a fault of mine, not of your machines: say recheck, or hand the incident over.",
     )
-    unsure = [row.model_copy(update={"verdict": "inconclusive"}) for row in concluded.hypotheses or ()]
+    unsure = [row.model_copy(update={"verdict": "inconclusive"}) for row in result.hypotheses or ()]
     return replace(
-        concluded,
+        result,
         report=report,
         hypotheses=unsure,
         ladders=None,
         ticket=None,
-        lifecycle=get_next_lifecycle(case.lifecycle, TurnEvent.QUESTION),
+        lifecycle=get_next_lifecycle(context.lifecycle, TurnEvent.QUESTION),
     )
 
 

@@ -223,7 +223,7 @@ async def test_an_alert_of_a_host_that_people_reported_joins_their_incident(bell
         Origin(kind="slack", team="T", channel=OPS, thread_ts="1.0"),
         "k",
         lambda incident: InboxItem(id="k", kind="mention", incident=incident, at=bell.clock.now()),
-        about=IncidentFingerprint(("gpu-017",)),
+        fingerprint=IncidentFingerprint(("gpu-017",)),
     )
     await bell.send(alert(16))
     assert [(item.incident, item.kind) for item in await bell.items()] == [(theirs.incident, "mention"), (theirs.incident, "reply")]

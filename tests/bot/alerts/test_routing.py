@@ -322,7 +322,7 @@ async def test_what_people_reported_elsewhere_is_joined_by_alerts_of_the_default
         return InboxItem(id="k", kind="mention", incident=incident, at=desk.clock.now(), text="people: slow")
 
     theirs = Origin(kind="slack", team="T", channel=FABRIC, thread_ts="1.0")
-    await desk.inbox.open_or_join(theirs, "k", first, about=IncidentFingerprint(("gpu-017", "gpu-018")))
+    await desk.inbox.open_or_join(theirs, "k", first, fingerprint=IncidentFingerprint(("gpu-017", "gpu-018")))
     await desk.send(alert(16, "Cold"))
     assert await desk.opened() == [(FABRIC, "people")]
     desk.serves({"channel": OPS, "matchers": ["team=fabric"]}, channel=FABRIC)

@@ -281,8 +281,8 @@ async def beside(redis: Redis) -> tuple[Inbox, CauseOwnership, str, str]:
     """An incident, and another one of the same host whose people may not read the first."""
     clock = SetClock()
     inbox = Inbox(redis, clock)
-    a = await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), about=IncidentFingerprint(("n1",)))
-    b = await inbox.open_or_join(origin("2.0"), "b", lambda i: item(i, "b"), about=IncidentFingerprint(("n1",)))
+    a = await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=IncidentFingerprint(("n1",)))
+    b = await inbox.open_or_join(origin("2.0"), "b", lambda i: item(i, "b"), fingerprint=IncidentFingerprint(("n1",)))
     assert b.beside == (a.incident,)
     return inbox, CauseOwnership(redis, clock), a.incident, b.incident
 

@@ -266,11 +266,11 @@ async def anything(incident: str) -> bool:
 
 async def test_a_second_report_of_the_same_host_or_job_joins_the_open_incident(inbox: Inbox) -> None:
     first = await inbox.open_or_join(
-        origin("1.0"), "a", lambda i: item(i, "a"), about=IncidentFingerprint(("n1", "n2"), "4711"), joins=anything
+        origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=IncidentFingerprint(("n1", "n2"), "4711"), joins=anything
     )
     assert first.opened
     for n, about in enumerate((IncidentFingerprint(("n1",)), IncidentFingerprint(("n2", "n1")), IncidentFingerprint(("n9",), "4711"))):
-        again = await inbox.open_or_join(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), about=about, joins=anything)  # type: ignore[misc]
+        again = await inbox.open_or_join(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), fingerprint=about, joins=anything)  # type: ignore[misc]
         assert (again.incident, again.joined, again.opened, again.duplicate) == (first.incident, True, False, False)
     assert [(waiting.id, waiting.kind) for waiting in await inbox.list_waiting(first.incident)] == [
         ("a", "mention"),
@@ -278,34 +278,34 @@ async def test_a_second_report_of_the_same_host_or_job_joins_the_open_incident(i
         ("b1", "reply"),
         ("b2", "reply"),
     ]
-    twin = await inbox.open_or_join(origin("2.0"), "b0", lambda i: item(i, "b0"), about=IncidentFingerprint(("n1",)), joins=anything)
+    twin = await inbox.open_or_join(origin("2.0"), "b0", lambda i: item(i, "b0"), fingerprint=IncidentFingerprint(("n1",)), joins=anything)
     assert (twin.incident, twin.duplicate) == (first.incident, True)
     for n, about in enumerate(
         (IncidentFingerprint(("n1", "n3")), IncidentFingerprint(("n4",)), IncidentFingerprint((), "4712"), IncidentFingerprint())
     ):
-        other = await inbox.open_or_join(origin(f"3.{n}"), f"c{n}", lambda i, n=n: item(i, f"c{n}"), about=about, joins=anything)  # type: ignore[misc]
+        other = await inbox.open_or_join(origin(f"3.{n}"), f"c{n}", lambda i, n=n: item(i, f"c{n}"), fingerprint=about, joins=anything)  # type: ignore[misc]
         assert other.opened
 
 
 async def test_nobody_joins_a_closed_incident_for_which_something_late_still_waits(inbox: Inbox, leases: Leases) -> None:
     """Found by a soak: under load a card's end came a minute after the close, and a new report of the host became a reply to what was over."""
     about = IncidentFingerprint(("n1",), "4711", "f00d")
-    first = (await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), about=about, joins=anything)).incident
+    first = (await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=about, joins=anything)).incident
     await inbox.enqueue(item(first, "late"), "late")
     lease = await leases.acquire(first)
     assert lease
-    await inbox.finish_item(first, lease.token, "a", "closed", {}, keep=KEEP, about=IncidentFingerprint(("n1",), "4711"))
+    await inbox.finish_item(first, lease.token, "a", "closed", {}, keep=KEEP, fingerprint=IncidentFingerprint(("n1",), "4711"))
     assert first in await inbox.list_open_incidents(), "somebody has to look after what waits"
     for n, same in enumerate((IncidentFingerprint(("n1",)), IncidentFingerprint((), "4711"), IncidentFingerprint((), "", "f00d"))):
-        got = await inbox.open_or_join(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), about=same, joins=anything)  # type: ignore[misc]
+        got = await inbox.open_or_join(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), fingerprint=same, joins=anything)  # type: ignore[misc]
         assert got.opened, same
-    await inbox.finish_item(first, lease.token, "late", "closed", {}, keep=KEEP, about=IncidentFingerprint(("n1",), "4711"))
+    await inbox.finish_item(first, lease.token, "late", "closed", {}, keep=KEEP, fingerprint=IncidentFingerprint(("n1",), "4711"))
     assert first not in await inbox.list_open_incidents()
 
 
 async def test_who_may_not_join_gets_an_incident_of_their_own(inbox: Inbox) -> None:
-    first = await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), about=IncidentFingerprint(("n1",)))
-    second = await inbox.open_or_join(origin("2.0"), "b", lambda i: item(i, "b"), about=IncidentFingerprint(("n1",)))
+    first = await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=IncidentFingerprint(("n1",)))
+    second = await inbox.open_or_join(origin("2.0"), "b", lambda i: item(i, "b"), fingerprint=IncidentFingerprint(("n1",)))
     assert (first.opened, second.opened) == (True, True)
     asked: list[str] = []
 
@@ -313,7 +313,9 @@ async def test_who_may_not_join_gets_an_incident_of_their_own(inbox: Inbox) -> N
         asked.append(incident)
         return incident == second.incident
 
-    third = await inbox.open_or_join(origin("3.0"), "c", lambda i: item(i, "c"), about=IncidentFingerprint(("n1",)), joins=second_only)
+    third = await inbox.open_or_join(
+        origin("3.0"), "c", lambda i: item(i, "c"), fingerprint=IncidentFingerprint(("n1",)), joins=second_only
+    )
     assert (third.incident, third.joined) == (second.incident, True)
     assert asked[-1:] == [second.incident]
     assert set(asked) <= {first.incident, second.incident}
@@ -322,7 +324,7 @@ async def test_who_may_not_join_gets_an_incident_of_their_own(inbox: Inbox) -> N
 async def test_of_many_reports_of_one_host_at_once_one_opens_and_the_others_join(inbox: Inbox) -> None:
     async def report(n: int) -> EnqueueResult:
         return await inbox.open_or_join(
-            origin(f"{n}.0"), f"k{n}", lambda i: item(i, f"k{n}"), about=IncidentFingerprint(("n1",)), joins=anything
+            origin(f"{n}.0"), f"k{n}", lambda i: item(i, f"k{n}"), fingerprint=IncidentFingerprint(("n1",)), joins=anything
         )
 
     got = await asyncio.gather(*(report(n) for n in range(8)))
@@ -333,21 +335,23 @@ async def test_of_many_reports_of_one_host_at_once_one_opens_and_the_others_join
 
 async def test_what_an_incident_concerns_follows_its_turns_and_ends_with_it(inbox: Inbox, leases: Leases, redis: Redis) -> None:
     incident = (
-        await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), about=IncidentFingerprint(("n1",), "", "f00d"), joins=anything)
+        await inbox.open_or_join(
+            origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=IncidentFingerprint(("n1",), "", "f00d"), joins=anything
+        )
     ).incident
     lease = await leases.acquire(incident)
     assert lease
-    await inbox.finish_item(incident, lease.token, "a", "open", {}, keep=KEEP, about=IncidentFingerprint(("n2",), "4711"))
+    await inbox.finish_item(incident, lease.token, "a", "open", {}, keep=KEEP, fingerprint=IncidentFingerprint(("n2",), "4711"))
     for n, (about, joined) in enumerate(
         ((IncidentFingerprint(("n2",)), True), (IncidentFingerprint((), "4711"), True), (IncidentFingerprint((), "", "f00d"), True))
     ):
-        got = await inbox.open_or_join(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), about=about, joins=anything)  # type: ignore[misc]
+        got = await inbox.open_or_join(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), fingerprint=about, joins=anything)  # type: ignore[misc]
         assert got.joined == joined
     for n in range(3):
-        await inbox.finish_item(incident, lease.token, f"b{n}", "closed", {}, keep=KEEP, about=IncidentFingerprint(("n2",), "4711"))
+        await inbox.finish_item(incident, lease.token, f"b{n}", "closed", {}, keep=KEEP, fingerprint=IncidentFingerprint(("n2",), "4711"))
     assert await inbox.get_lifecycle(incident) == "closed"
     assert [key async for key in redis.scan_iter(match="rm:concern:*")] == []
-    anew = await inbox.open_or_join(origin("3.0"), "c", lambda i: item(i, "c"), about=IncidentFingerprint(("n2",)), joins=anything)
+    anew = await inbox.open_or_join(origin("3.0"), "c", lambda i: item(i, "c"), fingerprint=IncidentFingerprint(("n2",)), joins=anything)
     assert anew.opened
 
 
@@ -356,7 +360,7 @@ async def test_what_a_turn_found_is_joined_before_the_turn_has_ended(inbox: Inbo
     await inbox.add_fingerprint(incident, IncidentFingerprint())
     assert [key async for key in redis.scan_iter(match="rm:concern:*")] == []
     await inbox.add_fingerprint(incident, IncidentFingerprint(("n3",)))
-    got = await inbox.open_or_join(origin("2.0"), "b", lambda i: item(i, "b"), about=IncidentFingerprint(("n3",)), joins=anything)
+    got = await inbox.open_or_join(origin("2.0"), "b", lambda i: item(i, "b"), fingerprint=IncidentFingerprint(("n3",)), joins=anything)
     assert (got.incident, got.joined) == (incident, True)
 
 

@@ -620,7 +620,9 @@ async def answered(bot: Behind, incident: str, state: IncidentState) -> None:
     lease = await leases.acquire(incident)
     assert lease
     for item in await bot.inbox.list_waiting(incident):
-        await bot.inbox.finish_item(incident, lease.token, item.id, "open", {}, keep=None, about=compute_fingerprint(item.text, HOSTS))
+        await bot.inbox.finish_item(
+            incident, lease.token, item.id, "open", {}, keep=None, fingerprint=compute_fingerprint(item.text, HOSTS)
+        )
     await lease.release()
 
 

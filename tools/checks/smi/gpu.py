@@ -68,16 +68,16 @@ def normalize_label(label: str) -> str:
     return "_".join(re.sub(r"[^a-z0-9_ ]", "", label.lower()).split())
 
 
-def build_gpu_facts(device: str, leaves: GpuFields, address: str | None, processes: int | None) -> list[Fact]:
-    found = [row for field in FIELDS if (row := _build_field_fact(field, leaves))]
-    found += [row for row in (_build_recovery_fact(leaves), _build_health_fact(leaves), _build_slowdown_fact(leaves)) if row]
+def build_gpu_facts(device: str, fields: GpuFields, address: str | None, processes: int | None) -> list[Fact]:
+    found = [row for field in FIELDS if (row := _build_field_fact(field, fields))]
+    found += [row for row in (_build_recovery_fact(fields), _build_health_fact(fields), _build_slowdown_fact(fields)) if row]
     if address:
         found.append(
             Fact(CHECK, "gpu.bdf", normalize_bdf(address), line=address, status=Status.OK if normalize_bdf(address) else Status.UNREADABLE)
         )
     if processes is not None:
         found.append(Fact(CHECK, "gpu.processes", processes))
-    errors, lost = _find_errors(leaves)
+    errors, lost = _find_errors(fields)
     if lost:
         found = [row for row in found if row.key in IDENTITY_KEYS and row.status is Status.OK]
     elif errors:
@@ -102,58 +102,58 @@ _TROUBLE_PATTERN = re.compile(
 )
 
 
-def list_unknown_lines(leaves: GpuFields) -> list[str]:
+def list_unknown_lines(fields: GpuFields) -> list[str]:
     """Return lines of unread fields whose value may report trouble.
 
     None for a lost GPU, where every field does. Errors instead of values are in `gpu.field_errors`.
     """
-    if _find_errors(leaves)[1] is not None:
+    if _find_errors(fields)[1] is not None:
         return []
     return [
         cell.line
-        for path, cell in leaves.all
+        for path, cell in fields.all
         if _TROUBLE_PATTERN.fullmatch(cell.text.strip())
         and classify_cell(cell.text) is Status.OK
         and not any(tail in READ_PATH_ENDS or tail in HARMLESS_FIELDS for tail in _list_path_ends(path))
     ]
 
 
-def _find_errors(leaves: GpuFields) -> tuple[list[tuple[str, Cell]], Cell | None]:
+def _find_errors(fields: GpuFields) -> tuple[list[tuple[str, Cell]], Cell | None]:
     """Return erroneous fields, and the cell that shows a lost GPU (or that most fields failed)."""
     lost = next(
-        (cell for _, cell in leaves.all if len(cell.text) in _LOST_TEXT_LENGTHS and cell.text.strip(" []().").lower() == LOST_GPU_TEXT),
+        (cell for _, cell in fields.all if len(cell.text) in _LOST_TEXT_LENGTHS and cell.text.strip(" []().").lower() == LOST_GPU_TEXT),
         None,
     )
-    errors = [row for row in leaves.all if row[1].text and classify_cell(row[1].text) is Status.UNREADABLE]
-    if lost is None and len(errors) > 10 and len(errors) * 2 > sum(classify_cell(cell.text) is not Status.ABSENT for _, cell in leaves.all):
+    errors = [row for row in fields.all if row[1].text and classify_cell(row[1].text) is Status.UNREADABLE]
+    if lost is None and len(errors) > 10 and len(errors) * 2 > sum(classify_cell(cell.text) is not Status.ABSENT for _, cell in fields.all):
         lost = errors[0][1]
     return errors, lost
 
 
-def _build_field_fact(field: Field, leaves: GpuFields) -> Fact | None:
+def _build_field_fact(field: Field, fields: GpuFields) -> Fact | None:
     """The first path's value, else the worst status, else None: no such field in this driver branch."""
     worst: Fact | None = None
     for path in field.paths:
-        fact = _build_path_fact(field, path, leaves)
+        fact = _build_path_fact(field, path, fields)
         if fact is None:
             continue
         if fact.status is Status.OK:
             return fact
         if worst is None or _STATUS_ORDER.index(fact.status) > _STATUS_ORDER.index(worst.status):
             worst = fact
-    return worst or _build_group_fact(field, leaves)
+    return worst or _build_group_fact(field, fields)
 
 
-def _build_group_fact(field: Field, leaves: GpuFields) -> Fact | None:
+def _build_group_fact(field: Field, fields: GpuFields) -> Fact | None:
     names = next((names for prefix, names in GROUP_PATHS.items() if field.key.startswith(prefix)), ())
-    cell = next((cell for name in names if (cell := leaves.get(name)) and cell.text.strip()), None)
+    cell = next((cell for name in names if (cell := fields.get(name)) and cell.text.strip()), None)
     if cell is None or classify_cell(cell.text) is Status.OK:
         return None
     return Fact(CHECK, field.key, status=classify_cell(cell.text), line=cell.line)
 
 
-def _build_path_fact(field: Field, path: str, leaves: GpuFields) -> Fact | None:
-    cells = [cell for part in _split_path_sum(path) if (cell := leaves.get(part))]
+def _build_path_fact(field: Field, path: str, fields: GpuFields) -> Fact | None:
+    cells = [cell for part in _split_path_sum(path) if (cell := fields.get(part))]
     if not cells:
         return None
     read_ok = [cell for cell in cells if classify_cell(cell.text) is Status.OK]
@@ -179,12 +179,12 @@ def _sum_values(values: list[Value]) -> Value:
     return sum(value for value in values if isinstance(value, int))
 
 
-def _build_recovery_fact(leaves: GpuFields) -> Fact | None:
+def _build_recovery_fact(fields: GpuFields) -> Fact | None:
     """`gpu_recovery_action` since driver 550, `gpu_reset_status` since 535."""
-    cell = leaves.get("gpu_recovery_action")
+    cell = fields.get("gpu_recovery_action")
     if cell and classify_cell(cell.text) is Status.OK:
         return Fact(CHECK, "gpu.recovery_action", cell.text.strip().replace(" ", "_"), line=cell.line)
-    reset, drain = leaves.get("reset_required"), leaves.get("drain_and_reset_recommended")
+    reset, drain = fields.get("reset_required"), fields.get("drain_and_reset_recommended")
     asked = [(word, c) for word, c in (("Drain_and_Reset", drain), ("Reset", reset)) if c and c.text.strip() == "Yes"]
     if asked:
         return Fact(CHECK, "gpu.recovery_action", asked[0][0], line=asked[0][1].line)
@@ -197,11 +197,11 @@ _HEALTH_PARTS = ("bandwidth", "route_recovery_in_progress", "route_unhealthy", "
 _HEALTHY_WORDS = ("full", "false", "none", "no", "not in progress")
 
 
-def _build_health_fact(leaves: GpuFields) -> Fact | None:
+def _build_health_fact(fields: GpuFields) -> Fact | None:
     """The driver's summary if printed, else derived from the parts."""
-    parts = {name: cell for name in _HEALTH_PARTS if (cell := leaves.get(f"health/{name}")) and classify_cell(cell.text) is Status.OK}
+    parts = {name: cell for name in _HEALTH_PARTS if (cell := fields.get(f"health/{name}")) and classify_cell(cell.text) is Status.OK}
     attrs: Mapping[str, str] = {name: cell.text.strip() for name, cell in parts.items()}
-    summary = leaves.get("health/summary")
+    summary = fields.get("health/summary")
     if summary and classify_cell(summary.text) is Status.OK:
         return Fact(CHECK, "gpu.fabric.health", summary.text.strip(), line=summary.line, attrs=attrs)
     if not parts:
@@ -211,14 +211,14 @@ def _build_health_fact(leaves: GpuFields) -> Fact | None:
     return Fact(CHECK, "gpu.fabric.health", value, line=(ill or list(parts.values()))[0].line, attrs=attrs)
 
 
-def _build_slowdown_fact(leaves: GpuFields) -> Fact | None:
+def _build_slowdown_fact(fields: GpuFields) -> Fact | None:
     """Ada and newer print margins: degrees left to the limit, and the margin at which clocks drop."""
     names = (
         ("gpu_temp", "gpu_current_temp"),
         ("gpu_temp_tlimit", "gpu_tlimit_temp", "gpu_current_tlimit_temp"),
         ("gpu_temp_slow_tlimit_threshold", "gpu_slowdown_tlimit_temp"),
     )
-    cells = [next((cell for name in pair if (cell := leaves.get(name))), None) for pair in names]
+    cells = [next((cell for name in pair if (cell := fields.get(name))), None) for pair in names]
     values = [parse_cell(cell.text, "int") if cell and classify_cell(cell.text) is Status.OK else None for cell in cells]
     now, left, margin = values
     if isinstance(now, int) and isinstance(left, int) and isinstance(margin, int) and cells[2]:
