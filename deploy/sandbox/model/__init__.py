@@ -1,1 +1,1 @@
-"""A language model that needs no network: rules and faults behind an OpenAI-compatible endpoint."""
+"""A stand-in language model without network: rules and faults behind an OpenAI-compatible endpoint."""

@@ -70,7 +70,7 @@ class Repairable(Simulation):
         self._do(host, "hold", at, gpu=gpu)
 
     def inhibit(self, host: str, at: float = 0.0) -> None:
-        """Make the node refuse reboots until it is power-cycled."""
+        """Make the node refuse reboots until it next goes down."""
         self._do(host, "inhibit", at)
 
     def waits_for(self, at: float = 0.0) -> str:
