@@ -1,1 +1,1 @@
-"""The benchmark: cases with known truth, arms, marks, gates and report."""
+"""The benchmark: cases with a known truth, the arms that are compared on them, marks, gates and report."""

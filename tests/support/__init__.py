@@ -1,1 +1,1 @@
-"""Shared test code: a clock, stand-ins that keep their contracts, servers, samples. Imports no test."""
+"""What tests share: one clock, stand-ins that keep the contract of what they stand for, servers, samples. Imports no test."""

@@ -1,5 +1,5 @@
-"""A simulated GPU cluster: one state, rendered as the real commands' output, in process or behind real SSH.
+"""A simulated GPU cluster: one state, rendered as what the real commands print, in process or behind real SSH.
 
-A node's state is a pure function of profile, seed and events (faults, recoveries, remedies), so a case always prints
-the same bytes and no query can change it.
+The state of a node is a pure function of profile, seed and what happened to it (faults, healings, later remedies),
+so the same case always prints the same bytes and no question asked of a node can change it.
 """

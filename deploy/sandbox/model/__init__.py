@@ -1,1 +1,1 @@
-"""A stand-in language model without network: rules and faults behind an OpenAI-compatible endpoint."""
+"""A language model that needs no network: rules and faults behind an OpenAI-compatible endpoint."""

@@ -1,5 +1,6 @@
-"""A local Slack workspace: Web API, Socket Mode, and a page for people. The real bot runs against it unchanged, because
-every call is answered or refused as Slack does.
+"""A Slack workspace on one's own machine: Web API, Socket Mode, and a page on which a person plays the story.
+
+The bot that talks to it is the real one: it believes in Slack because everything it can ask is answered, and refused, as Slack does.
 """
 
 from deploy.sandbox.slack.server import SlackSandbox

@@ -1,3 +1,2 @@
-"""The interfaces of the simulated cluster: real SSH, an in-process transport, and the control API. May import every
-other cluster package.
-"""
+"""The ways into the simulated cluster: real SSH, a transport in the same process, the control by which a person breaks and heals it.
+May import every other room of the cluster."""

@@ -1,4 +1,4 @@
-"""The fault catalogue. To add a fault, add one function to one module of this package. May import only `machines`."""
+"""The fault catalogue: adding a fault means adding one function to one module of this room. May import machines alone."""
 
 from deploy.sandbox.cluster.faults import (
     containers,

@@ -1,1 +1,2 @@
-"""Healthy machines: their state, the training job, log noise and Slurm. Imports no other package of the cluster."""
+"""What the machines are and do while nothing is wrong: their state, the job that trains on them, the noise in their logs, Slurm.
+Imports no other room of the cluster."""

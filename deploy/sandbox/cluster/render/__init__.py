@@ -1,6 +1,5 @@
-"""One renderer per command: state in, the real command's output out; pure and without own randomness. May import only
-`machines`.
-"""
+"""One renderer a command: state in, the bytes the real command would print out; nothing is changed, no chance of its own is drawn.
+May import machines alone."""
 
 from collections.abc import Callable, Mapping
 
@@ -106,7 +105,6 @@ RENDERERS: Mapping[str, Callable[[View], ShellAnswer]] = {
     "nccl2.torchrun": pairs.all_gather,
 }
 
-# read by preconditions and remedy previews, not by checks
 FILES: Mapping[str, Callable[[View], ShellAnswer]] = {
     "procs.stat": procfs.stat,
     "procs.users": nvidia.users,
@@ -116,3 +114,4 @@ FILES: Mapping[str, Callable[[View], ShellAnswer]] = {
     "cleanup.preview": disks.old_files,
     "ipmi.status": surroundings.power_status,
 }
+"""What no check asks for, but a condition or the preview of a remedy."""

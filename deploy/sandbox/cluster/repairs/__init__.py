@@ -1,3 +1,2 @@
-"""Effects of the node kit's tools and Slurm's commands: an answer, and deeds that the simulation applies. Pure; may
-import machines, render and simulation.
-"""
+"""What the node kit's tools and Slurm's commands do to a machine: an answer, and deeds that the simulation applies. Pure; may import
+machines, render and simulation."""

@@ -1,1 +1,1 @@
-"""The cluster over time: ordered events and deeds give the state at any moment. May import cases, faults and machines."""
+"""The cluster over time: what happened and what was done, in order, give the state at any moment. May import cases, faults and machines."""

@@ -1,1 +1,1 @@
-"""Turns people's actions into events and delivers them to the app. May import the workspace."""
+"""Between people and the app under test: what they do becomes events and envelopes, and Socket Mode carries them. May import the workspace."""

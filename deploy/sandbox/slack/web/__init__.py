@@ -1,1 +1,1 @@
-"""Slack's Web API: methods, scopes and rate limits. May import the workspace and the app's hub."""
+"""Slack's Web API: the methods that the app may call, their scopes and their rate limits. May import the workspace, and the app's hub."""

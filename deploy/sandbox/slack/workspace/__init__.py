@@ -1,3 +1,1 @@
-"""Slack's state: people, channels, messages, files, views, and a journal of changes. Imports no other package of the
-sandbox.
-"""
+"""What Slack remembers: people, channels, messages, files, views, and the order in which all of it changed. Imports no other room."""
