@@ -1,10 +1,9 @@
-"""Agreement of a build's labels with published incidents: `python -m tests.bench.agreement [--replay FILE] [--json]
-[FOLDER]`.
+"""How far a build's labels agree with those of published incidents: `python -m tests.bench.agreement`.
 
-Incidents are read as an export without labels: title, description, cause and resolution. Without a recording the rules
-label, ignoring past incidents of the same thread; with one, the model's answers do. `level_1` compares the category
-with the leaf's if the taxonomy has the cause, else with the incident's own (`incident_labels`: one cause may be filed
-under two layers); `level_1_own` only with the incident's own.
+Options: `[--replay FILE] [--json] [FOLDER]`. Incidents are read as an export without labels: title, description, cause
+and resolution. Without a recording the rules label, ignoring past incidents of the same thread; with one, the model's
+answers do. `level_1` compares the category with the leaf's if the taxonomy has the cause, else with the incident's own
+(`incident_labels`: one cause may be filed under two layers); `level_1_own` only with the incident's own.
 """
 
 import argparse

@@ -1,10 +1,9 @@
-"""How often a published incident's text alone leads to its cause: `python -m tests.bench.incidents [--json]
-[--embeddings URL] [FOLDER]`.
+"""How often a published incident's text alone leads to its cause: `python -m tests.bench.incidents`.
 
-Cross-validated: an incident is ranked without past incidents of its own thread, in arm `taught` with the other folds'
-incidents added. Category, root cause and resolution are never shown to the ranker. Level 1 is the category, 2 the
-branch, 3 the leaf; 2 and 3 only if the taxonomy has the cause. Times are not used. `past_in_first_2` queries the index
-of past incidents, if one of the same leaf and another thread exists.
+Options: `[--json] [--embeddings URL] [FOLDER]`. Cross-validated: an incident is ranked without past incidents of its
+own thread, in arm `taught` with the other folds' incidents added. Category, root cause and resolution are never shown
+to the ranker. Level 1 is the category, 2 the branch, 3 the leaf; 2 and 3 only if the taxonomy has the cause. Times are
+not used. `past_in_first_2` queries the index of past incidents, if one of the same leaf and another thread exists.
 """
 
 import argparse
