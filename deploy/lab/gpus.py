@@ -91,15 +91,15 @@ class RackGpus:
         await asyncio.to_thread(self._remove)
 
     def hang(self, host: str) -> None:
-        """Make the host's tools hang."""
+        """Make the host's nvidia-smi hang."""
         self._dead[host] = HANGS
 
     def die(self, host: str, answer: ShellAnswer) -> None:
-        """Make every simulated tool of the host give this one answer."""
+        """Make the host's nvidia-smi give only this answer."""
         self._dead[host] = answer
 
     def recover(self, host: str) -> None:
-        """Make the host's tools answer normally again."""
+        """Make the host's nvidia-smi answer normally again."""
         self._dead.pop(host, None)
 
     def _install(self, url: str) -> None:

@@ -18,7 +18,7 @@ from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 MENTION = "<@U0RACKMED> job 4711 hangs with NCCL timeout on gpu-[001-004]"
-APART = "<@U0RACKMED> training hangs with NCCL timeout"  # without host and job, so it joins no other incident
+APART = "<@U0RACKMED> training hangs with NCCL timeout"  # a shared remediation's result is reported once too
 
 
 @asynccontextmanager
