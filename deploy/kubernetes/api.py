@@ -1,6 +1,7 @@
-"""A stand-in of the Kubernetes API on a port of this machine: what kubectl asks to look at nodes, cordon, drain and return them, and no more.
+"""Stand-in for the Kubernetes API: only what kubectl needs to read nodes, cordon, drain and uncordon.
 
-It knows who asks by the first part of the path (kubectl sends no token over plain HTTP), and lets each account do what its role in `rbac.yaml` says.
+The first path segment names the account, because kubectl sends no token over plain HTTP. Each account may do what its
+role in `rbac.yaml` allows.
 """
 
 import json
@@ -80,25 +81,24 @@ DISCOVERY: Mapping[str, Json] = {
 
 
 def shipped_rules() -> dict[str, list[Json]]:
-    """What each cluster role of `rbac.yaml` allows."""
+    """Return the rules of each ClusterRole in `rbac.yaml`."""
     rows = yaml.safe_load_all((files("deploy.kubernetes") / "rbac.yaml").read_text())
     return {row["metadata"]["name"]: row["rules"] for row in rows if row["kind"] == "ClusterRole"}
 
 
 @dataclass
 class KubeApi:
-    """The stand-in. `asked`: every request as (account, verb, resource); `objects` may be changed while it runs."""
+    """The stand-in. `asked` records every request as (account, verb, resource); `objects` may change while it runs."""
 
     objects: Objects = field(default_factory=Objects)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     address: str = ""
-    broken: bool = False
-    """It answers everything with an error of its own."""
+    broken: bool = False  # answers every request with HTTP 500
     rules: dict[str, list[Json]] = field(default_factory=shipped_rules)
     _lock: Lock = field(default_factory=Lock)
 
     def kubeconfig(self, role: str) -> str:
-        """What kubectl reads to come as this role."""
+        """Return a kubeconfig that makes kubectl act as this role."""
         return json.dumps(
             {
                 "apiVersion": "v1",
@@ -111,7 +111,6 @@ class KubeApi:
         )
 
     def answer(self, method: str, target: str, body: bytes) -> Json:
-        """Raises ApiRefusal."""
         parts = urlsplit(target)
         _, role, *steps = parts.path.split("/")
         path = "/" + "/".join(steps)
@@ -158,7 +157,7 @@ class KubeApi:
 
 @contextmanager
 def serving(api: KubeApi) -> Iterator[KubeApi]:
-    """The stand-in on a free port of this machine, while the block lasts."""
+    """Serve `api` on a free local port while the block runs."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -179,7 +178,7 @@ def serving(api: KubeApi) -> Iterator[KubeApi]:
         do_GET = do_PATCH = do_POST = do_DELETE = do_PUT = _reply  # noqa: N815  # http.server looks for these names
 
         def log_message(self, *args: Any) -> None:
-            """Requests are kept in `asked`."""
+            """Print nothing: `asked` records the requests."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

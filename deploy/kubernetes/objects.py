@@ -1,4 +1,4 @@
-"""Nodes and pods as the API gives them, and what patches and evictions make of them. No I/O."""
+"""Nodes and pods as the API returns them, and the effect of patches and evictions. No I/O."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -17,7 +17,7 @@ class ApiRefusal(Exception):
 
     @property
     def status(self) -> Json:
-        """As the API sends it."""
+        """Return the refusal as the API's `Status` object."""
         details = {"details": {"causes": list(self.causes)}} if self.causes else {}
         head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         return {**head, "message": str(self), "reason": self.reason, "code": self.code, **details}
@@ -25,7 +25,7 @@ class ApiRefusal(Exception):
 
 @dataclass(slots=True)
 class DisruptionBudget:
-    """A PodDisruptionBudget over pods with this label `app`: how many may go now. `refusals`: how often it says no before it lets one pass."""
+    """A PodDisruptionBudget for pods labelled `app`. `refusals`: number of evictions refused before one is allowed."""
 
     name: str
     app: str
@@ -35,17 +35,15 @@ class DisruptionBudget:
 
 @dataclass(slots=True)
 class Objects:
-    """What is stored. A change of an object gives it the next version."""
+    """The stored objects. Each change gives the object a new resourceVersion."""
 
     nodes: dict[str, Json] = field(default_factory=dict)
     pods: dict[tuple[str, str], Json] = field(default_factory=dict)
     budgets: list[DisruptionBudget] = field(default_factory=list)
-    stuck: set[str] = field(default_factory=set)
-    """Names of pods that do not end, however they are asked."""
+    stuck: set[str] = field(default_factory=set)  # names of pods that never terminate after an eviction
     version: int = 1000
 
     def node(self, name: str, *, gpus: int = 8, allocatable: int | None = None, ready: str = "True", reason: str = "KubeletReady") -> Json:
-        """A node as a kubelet reports it."""
         kinds = ("MemoryPressure", "DiskPressure", "PIDPressure")
         conditions = [{"type": kind, "status": "False", "reason": "KubeletHasNo", "message": "kubelet has enough"} for kind in kinds]
         conditions.append({"type": "Ready", "status": ready, "reason": reason, "message": "kubelet is posting ready status"})
@@ -66,7 +64,9 @@ class Objects:
     def pod(
         self, name: str, node: str, *, owner: str = "ReplicaSet", namespace: str = "default", gpus: int = 0, empty_dir: bool = False
     ) -> Json:
-        """A running pod; without an owner nobody would start it again. Its label `app` is its name up to the last dash."""
+        """Add a running pod. Without an owner, no controller would recreate it. The label `app` is its name up to the
+        last dash.
+        """
         owners = [{"apiVersion": "apps/v1", "kind": owner, "name": name.rpartition("-")[0] or name, "uid": "o", "controller": True}]
         volumes = [{"name": "scratch", "emptyDir": {}}] if empty_dir else []
         limits = {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}} if gpus else {"resources": {}}
@@ -84,7 +84,9 @@ class Objects:
         return made
 
     def patched(self, name: str, patch: Mapping[str, Any]) -> Json:
-        """A node after a merge patch; of the fields that kubectl changes here a strategic one says the same."""
+        """Apply a merge patch to a node. For the fields that kubectl changes here, a strategic merge patch gives the
+        same result.
+        """
         old = self.nodes.get(name)
         if old is None:
             raise not_found("nodes", name)
@@ -96,7 +98,6 @@ class Objects:
         return self.nodes[name]
 
     def evict(self, namespace: str, name: str) -> None:
-        """Ask a pod to go, as far as disruption budgets let it."""
         pod = self.pods.get((namespace, name))
         if pod is None:
             raise not_found("pods", name)
@@ -121,7 +122,7 @@ class Objects:
         return made
 
     def selected(self, fields: str) -> list[Json]:
-        """Pods of a field selector: `spec.nodeName=n1,status.phase!=Failed`."""
+        """Return the pods that match a field selector such as `spec.nodeName=n1,status.phase!=Failed`."""
         found = list(self.pods.values())
         for term in filter(None, fields.split(",")):
             path, _, value = term.partition("!=") if "!=" in term else term.partition("=")
@@ -131,7 +132,7 @@ class Objects:
 
 
 def merged(old: Json, patch: Mapping[str, Any]) -> Json:
-    """RFC 7386: null takes away."""
+    """Apply an RFC 7386 merge patch; null removes a key."""
     new = deepcopy(old)
     for key, value in patch.items():
         if value is None:
@@ -145,7 +146,6 @@ def merged(old: Json, patch: Mapping[str, Any]) -> Json:
 
 
 def not_found(resource: str, name: str) -> ApiRefusal:
-    """In the API's words."""
     return ApiRefusal(404, "NotFound", f'{resource} "{name}" not found')
 
 

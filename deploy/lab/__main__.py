@@ -109,7 +109,7 @@ def keep_(name: str, image_folder: Path, until_eof: bool = False) -> None:
 
 
 def built() -> Path:
-    """The image, with a word to whoever waits for it. Raises LabRefusal."""
+    """Return the image, building it if needed and saying so on stderr. Raises LabRefusal."""
     require()
     environ = copy_environment()
     cache = cache_folder(environ)

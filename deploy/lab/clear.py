@@ -1,4 +1,4 @@
-"""Taking a rack down, also one whose keeper was killed or that never came up: by its names, so that nothing of anybody else goes with it."""
+"""Take a rack down by its names, even if its keeper was killed or it never came up. Touches nothing outside the rack."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ NSPAWN = Path("/run/systemd/nspawn")
 
 
 def take_down(rack: Rack) -> None:
-    """Nothing of the rack is left afterwards. Raises LabRefusal where something would not go."""
+    """Remove every trace of the rack. Raises LabRefusal if something remains."""
     _end_processes(rack)
     end_beside(rack)
     for node in NODES:
@@ -35,12 +35,12 @@ def take_down(rack: Rack) -> None:
         raise LabRefusal(f"the rack {rack.name!r} left something behind: {', '.join(left)}; try again, or restart this machine")
     for path in (rack.log, rack.record):
         path.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # others stand in it
+    with contextlib.suppress(OSError):  # other racks still use it
         rack.folder.parent.rmdir()
 
 
 def remains(rack: Rack) -> list[str]:
-    """What of it is still there, in words."""
+    """Return a description of everything of the rack that still exists."""
     left = [f"process {pid}" for node in NODES for pid in members(rack.unit(node))]
     left += [f"process {pid} beside it" for pid in beside(rack)]
     left += [f"mount {path}" for path in _mounts(rack)]
@@ -51,23 +51,25 @@ def remains(rack: Rack) -> list[str]:
 
 
 def beside(rack: Rack) -> list[int]:
-    """Processes of this machine itself that are the rack's: its bot, and that one's Redis, which outlives a bot that was killed."""
+    """Return the host processes that belong to the rack: its bot, and the bot's Redis, which survives a killed bot."""
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and _is_beside(path, rack)]
 
 
 def _is_beside(process: Path, rack: Rack) -> bool:
-    """The bot goes by its settings; a Redis by its folder, as its own environment is overwritten by its title. Somebody's shell is neither."""
+    """Identify the bot by its environment and Redis by its working directory: Redis overwrites its environment with its
+    title.
+    """
     try:
         settings = (process / "environ").read_bytes().split(b"\0")
         ours = f"RACKMEDIC_DATA_DIR={rack.data}".encode() in settings
         server = (process / "comm").read_text().strip() in SERVER_BINARIES
         return ours or (server and (process / "cwd").readlink().is_relative_to(rack.data))
     except OSError:
-        return False  # it is gone, or another's
+        return False  # it has ended, or belongs to another user
 
 
 def end_beside(rack: Rack) -> None:
-    """Before its folder goes: afterwards nobody knows them any more."""
+    """Kill the rack's host processes. Call it before the folder is removed, because the folder identifies them."""
     _end(lambda: set(beside(rack)), rack)
 
 
@@ -93,7 +95,7 @@ def _kill(pid: int) -> None:
 
 
 def _unlock(root: Path, unit: str) -> None:
-    """nspawn leaves its lock files behind, one by the machine's name and one by what its root is."""
+    """Remove the lock files that nspawn leaves behind: one named after the machine, one after the root's inode."""
     with contextlib.suppress(FileNotFoundError):
         at = root.stat()
         (NSPAWN / "locks" / f"inode-{at.st_dev}:{at.st_ino}").unlink(missing_ok=True)
@@ -101,7 +103,7 @@ def _unlock(root: Path, unit: str) -> None:
 
 
 def _mounts(rack: Rack) -> list[str]:
-    """Mount points in the rack's folder, innermost first."""
+    """Return the mount points below the rack's folder, innermost first."""
     points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return sorted((point for point in points if f"{point}/".startswith(f"{rack.folder}/")), key=len, reverse=True)
 

@@ -1,4 +1,4 @@
-"""One node as a container: systemd as its first process, control groups of its own, and started again when it asks for a reboot."""
+"""One node as a container: systemd as PID 1, its own control groups, restarted when it asks for a reboot."""
 
 import contextlib
 import os
@@ -11,48 +11,45 @@ from deploy.lab.layout import Rack, RackNode
 from deploy.lab.programs import LabRefusal
 
 CGROUPS = Path("/sys/fs/cgroup")
-REBOOT = 133
-"""What systemd-nspawn ends with when the machine inside asked for a reboot."""
+REBOOT = 133  # exit status of systemd-nspawn when the container asked for a reboot
+# Lets the node read the kernel log. Never CAP_SYS_TIME or CAP_SYS_MODULE: clock and modules belong to the host.
 CAPABILITIES = "CAP_SYSLOG"
-"""The kernel's log can be read. Never CAP_SYS_TIME or CAP_SYS_MODULE: clock and modules are those of the machine below."""
 REMOVE_SECONDS = 15.0
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def hierarchies() -> tuple[Path, ...]:
-    """Where nspawn wants control groups of its own: in the one tree, or in systemd's two where there are many."""
+    """Return the cgroup mounts nspawn uses: the unified tree, or systemd's two in a hybrid layout."""
     if (CGROUPS / "cgroup.procs").exists():
         return (CGROUPS,)
     return tuple(path for path in (CGROUPS / "systemd", CGROUPS / "unified") if path.is_dir())
 
 
 def groups(unit: str) -> list[Path]:
-    """The control groups of a node."""
     return [path / unit for path in hierarchies()]
 
 
 def boot_command(rack: Rack, node: RackNode) -> list[str]:
-    """Starts the node in its control groups, and ends it with whoever started it."""
+    """Return the command that boots the node in its control groups. The node dies with its parent process."""
     unit = rack.unit(node)
     options = (f"--hostname={node.name}", f"--network-namespace-path=/run/netns/{unit}", f"--bind={rack.shared}:/shared")
     return ["setpriv", "--pdeathsig", "KILL", *in_groups(unit, nspawn(rack.root(node), unit, *options))]
 
 
 def nspawn(root: Path, unit: str, *options: str, arguments: Sequence[str] = ()) -> list[str]:
-    """systemd as the first process of a container that no service manager outside needs to know of."""
+    """Return the nspawn command for a booted container that is not registered with the host's service manager."""
     alone = ("--register=no", "--keep-unit", "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe")
     named = (f"--directory={root}", f"--machine={unit}", f"--capability={CAPABILITIES}")
     return ["systemd-nspawn", "--quiet", "--boot", *named, *alone, *options, *arguments]
 
 
 def in_groups(unit: str, argv: Sequence[str]) -> list[str]:
-    """The same command, in the control groups of that name."""
     join = "".join(f"echo $$ > {group}/cgroup.procs; " for group in groups(unit))
     return ["sh", "-ec", f'{join}exec "$@"', "sh", *argv]
 
 
 def make_groups(unit: str) -> None:
-    """Raises LabRefusal where control groups cannot be made."""
+    """Create the node's control groups. Raises LabRefusal if that is not possible."""
     for group in groups(unit):
         try:
             group.mkdir(exist_ok=True)
@@ -61,7 +58,7 @@ def make_groups(unit: str) -> None:
 
 
 def remove_groups(unit: str) -> None:
-    """They go from within, and each only when its last process is gone for good."""
+    """Remove the node's control groups, innermost first, waiting for their last processes to end."""
     until = time.monotonic() + REMOVE_SECONDS
     while (left := [group for group in groups(unit) if group.exists()]) and time.monotonic() < until:
         folders = (path for group in left for path in (group, *group.rglob("*")) if path.is_dir())
@@ -72,17 +69,17 @@ def remove_groups(unit: str) -> None:
 
 
 def members(unit: str) -> set[int]:
-    """Every process of the node, as seen from outside."""
+    """Return the host pids of all processes of the node."""
     found: set[int] = set()
     for group in groups(unit):
-        for folder, _, _ in os.walk(group):  # which passes over what goes while we look
+        for folder, _, _ in os.walk(group):  # os.walk skips folders that vanish meanwhile
             with contextlib.suppress(OSError):
                 found |= {int(pid) for pid in (Path(folder) / "cgroup.procs").read_text().split()}
     return found
 
 
 def first_process(rack: Rack, node: RackNode) -> int:
-    """The node's systemd. Raises LabRefusal while there is none."""
+    """Return the host pid of the node's systemd. Raises LabRefusal while there is none."""
     for pid in sorted(members(rack.unit(node))):
         try:
             status = Path(f"/proc/{pid}/status").read_text()
@@ -95,7 +92,7 @@ def first_process(rack: Rack, node: RackNode) -> int:
 
 
 def entering(rack: Rack, node: RackNode, argv: Sequence[str]) -> list[str]:
-    """The command that runs `argv` as root inside the node."""
+    """Return the command that runs `argv` as root inside the node."""
     enter = [
         "nsenter",
         "--target",
@@ -106,7 +103,7 @@ def entering(rack: Rack, node: RackNode, argv: Sequence[str]) -> list[str]:
 
 
 def inside(rack: Rack, node: RackNode, *argv: str, stdin: str = "", seconds: float = 30.0) -> subprocess.CompletedProcess[str]:
-    """Run a command as root inside the node; what came of it. Raises LabRefusal where the node is not running or the command hangs."""
+    """Run a command as root inside the node. Raises LabRefusal if the node is not running or the command times out."""
     command = entering(rack, node, argv)
     try:
         return subprocess.run(command, input=stdin, capture_output=True, text=True, errors="replace", timeout=seconds, check=False)
@@ -115,7 +112,7 @@ def inside(rack: Rack, node: RackNode, *argv: str, stdin: str = "", seconds: flo
 
 
 def done(rack: Rack, node: RackNode, *argv: str, stdin: str = "", seconds: float = 30.0) -> str:
-    """Run a command that must succeed; what it printed. Raises LabRefusal."""
+    """Run a command that must succeed and return its stdout. Raises LabRefusal."""
     ran = inside(rack, node, *argv, stdin=stdin, seconds=seconds)
     if ran.returncode:
         said = (ran.stderr.strip() or ran.stdout.strip() or "it said nothing").splitlines()[-1]
@@ -124,6 +121,6 @@ def done(rack: Rack, node: RackNode, *argv: str, stdin: str = "", seconds: float
 
 
 def become(rack: Rack, node: RackNode, argv: Sequence[str]) -> None:
-    """Go on as that command, with this terminal."""
+    """Replace this process by `argv` inside the node, on the current terminal."""
     command = entering(rack, node, argv)
     os.execvp(command[0], command)

@@ -1,4 +1,4 @@
-"""The story of `make demo` on a rack: a local Slack and the real bot, which knows nothing of either."""
+"""`make demo` on a rack: a local Slack and the real bot, which does not know that either is simulated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ INVITATION = """
 
 @dataclass(frozen=True, slots=True)
 class RackWorld:
-    """A local Slack beside the rack, and the settings that make a bot live there."""
+    """A local Slack beside the rack, and the bot's settings for both."""
 
     slack: SlackSandbox
     settings: Mapping[str, str]
 
 
 def rack_world(rack: Rack, slack: SlackSandbox, data: Path, more: Mapping[str, str] | None = None) -> RackWorld:
-    """The hosts are those of the rack's inventory; `data` is the bot's own folder, `more` are further settings."""
+    """Return the settings for a bot with data folder `data`; `more` overrides them."""
     settings = {
         "RACKMEDIC_SLACK_BOT_TOKEN": slack.bot_token,
         "RACKMEDIC_SLACK_APP_TOKEN": slack.app_token,
@@ -46,7 +46,7 @@ def rack_world(rack: Rack, slack: SlackSandbox, data: Path, more: Mapping[str, s
 
 
 async def on_the_rack(rack: Rack, environ: Mapping[str, str], port: int = 0) -> int:
-    """Until Ctrl-C. Returns the exit code."""
+    """Run the demo until Ctrl-C and return the exit code."""
     manifest = yaml.safe_load(MANIFEST.read_text())
     async with (
         RackGpus.healthy(rack) as gpus,

@@ -1,4 +1,6 @@
-"""An InfiniBand fabric for a rack: ibsim on the controller, a real OpenSM, and the real infiniband-diags on the nodes, which talk to it by a library."""
+"""InfiniBand fabric for a rack: ibsim on the controller, a real OpenSM, and the real infiniband-diags via a preloaded
+library.
+"""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,10 +13,9 @@ from deploy.lab.settle import until
 
 PORT = 7070
 TOOLS = ("iblinkinfo", "ibstat", "perfquery", "sminfo", "ibhosts", "saquery", "ibnetdiscover")
+# hosts that exist only in the fabric; a subnet manager runs as each of the first `managers`
 MANAGERS = ("sm-1", "sm-2")
-"""Hosts of the fabric alone; a subnet manager runs as each that is asked for."""
-UPLINKS = ("uplink-1", "uplink-2")
-"""From the leaf to the spine, at the end of the leaf's ports."""
+UPLINKS = ("uplink-1", "uplink-2")  # cables from the leaf to the spine, on the last ports of the leaf
 FIRST_UPLINK = 35
 FULL = "4xEDR"
 ATTEMPTS = 3
@@ -22,8 +23,9 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class FabricPlan:
-    """What is wrong with the fabric. `widths`: host, or uplink, → width and speed of its cable; `dead`: hosts without one; `names`: host → what
-    its adapter calls itself; `managers`: how many subnet managers run."""
+    """Faults of the fabric. `widths`: host or uplink and its cable's width and speed; `dead`: hosts without a cable;
+    `names`: host and the name its adapter reports; `managers`: number of subnet managers.
+    """
 
     widths: tuple[tuple[str, str], ...] = ()
     dead: tuple[str, ...] = ()
@@ -32,7 +34,7 @@ class FabricPlan:
 
 
 def topology(plan: FabricPlan) -> str:
-    """ibsim's net file: one leaf with every host on a port of its own, and two cables to a spine."""
+    """Return ibsim's net file: one leaf with every host, and two cables to a spine."""
     hosts = [*(node.name for node in NODES if node.role is Role.GPU), *MANAGERS]
     widths, names = dict(plan.widths), dict(plan.names)
     ports = {host: port for port, host in enumerate(hosts, 1) if host not in plan.dead}
@@ -54,8 +56,10 @@ def topology(plan: FabricPlan) -> str:
 
 
 def start_fabric(rack: Rack, plan: FabricPlan) -> None:
-    """Put the fabric up in place of any other one. ibsim speaks UDP: on a loaded machine a subnet manager can lose its first words to it and wait
-    for good, so what does not come up is begun anew. Raises LabRefusal, with the manager's last words, where it never does."""
+    """Start the fabric in place of any other. Raises LabRefusal after ATTEMPTS tries.
+
+    Retries because ibsim speaks UDP: on a loaded machine a subnet manager can lose its first packets and wait forever.
+    """
     for _ in range(ATTEMPTS - 1):
         with suppress(LabRefusal):
             return _start(rack, plan)
@@ -86,13 +90,12 @@ def _start(rack: Rack, plan: FabricPlan) -> None:
 
 
 def _last_words(rack: Rack) -> str:
-    """What the first subnet manager wrote last, and whether its unit still runs."""
     asked = "systemctl show -p ActiveState,Result lab-opensm-0 lab-ibsim; tail -n 5 /run/osm0/log"
     return " ".join(inside(rack, CONTROLLER, "sh", "-c", asked).stdout.split())
 
 
 def stop_fabric(rack: Rack) -> None:
-    """Nothing of a fabric is left running; the tools find none."""
+    """Stop the fabric and remove its tools from the nodes."""
     for name in ("lab-ibsim", *(f"lab-opensm-{number}" for number in range(len(MANAGERS)))):
         inside(rack, CONTROLLER, "systemctl", "stop", name)
         inside(rack, CONTROLLER, "systemctl", "reset-failed", name)
@@ -102,7 +105,7 @@ def stop_fabric(rack: Rack) -> None:
 
 
 def _library(rack: Rack) -> str:
-    """Where the image keeps ibsim's library, as the nodes see it."""
+    """Return the path of ibsim's library as the nodes see it."""
     root = rack.root(CONTROLLER)
     found = glob(f"{root}/usr/lib/*/umad2sim/libumad2sim.so")
     if not found:

@@ -1,4 +1,4 @@
-"""What a node is before it boots: a file system over the image, a network of its own, and the files that make it that node."""
+"""Prepare a node before it boots: an overlay file system, a network namespace, and its configuration files."""
 
 import contextlib
 import os
@@ -13,11 +13,9 @@ from deploy.lab.layout import CONTROLLER, NODES, Rack, RackNode, Role
 from deploy.lab.programs import run
 from deploy.lab.slurm import gpu_files, gres_conf, slurm_conf
 
-JOB_USER = "trainer"
-"""Who starts jobs; known to every node under one number."""
+JOB_USER = "trainer"  # the user who starts jobs; same uid on every node
 JOB_UID = 2000
-ENGINE_HOST = "gpu-003"
-"""The one node that has a container engine; the others never heard of one."""
+ENGINE_HOST = "gpu-003"  # the only node with a container engine
 ENGINE_FILES = (
     "usr/bin/docker",
     "usr/sbin/dockerd",
@@ -25,17 +23,17 @@ ENGINE_FILES = (
     "lib/systemd/system/docker.socket",
     "etc/init.d/docker",
 )
+# services of the image that start only on request
 ASKED_FOR = (
     *("docker", "containerd", "mariadb", "slurmdbd"),
     *("prometheus", "prometheus-alertmanager"),
 )
-"""Services of the image that run where a story starts them."""
+# tmpfs limits of the rack's shared files and of each node's root; a node writes about 10 MB
 SHARED_SIZE, ROOT_SIZE = "256m", "512m"
-"""What the files of a rack may take in memory, and those of each node: one writes some 10 MB."""
 
 
 def furnish_rack(rack: Rack, image: Path) -> None:
-    """Everything up to the point where the nodes may boot. Raises LabRefusal."""
+    """Prepare everything up to the boot of the nodes. Raises LabRefusal."""
     rack.folder.mkdir(parents=True, exist_ok=True)
     run("mount", "-t", "tmpfs", "-o", f"size={SHARED_SIZE},mode=0755", "rackmedic-lab", rack.folder)
     rack.shared.mkdir(mode=0o1777)
@@ -52,7 +50,7 @@ def furnish_rack(rack: Rack, image: Path) -> None:
 
 
 def _connect(rack: Rack, node: RackNode) -> None:
-    """A network namespace with one cable to the bridge."""
+    """Create a network namespace with a veth pair to the bridge."""
     space, outside = rack.unit(node), f"{rack.bridge}v{node.last}"
     run("ip", "netns", "add", space)
     run("ip", "link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", space)
@@ -78,7 +76,7 @@ def _files(rack: Rack, node: RackNode, munge: bytes) -> None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    (root / "usr/sbin/policy-rc.d").unlink(missing_ok=True)  # debootstrap's own: it forbids daemons
+    (root / "usr/sbin/policy-rc.d").unlink(missing_ok=True)  # debootstrap's own file, which forbids starting daemons
     _chrony(root)
     _munge_key(root, munge)
     _services(root, node)
@@ -96,7 +94,7 @@ def _texts(rack: Rack, node: RackNode) -> Mapping[str, str]:
         "etc/chrony/conf.d/lab.conf": f"local stratum 8\nallow {rack.gateway}/24\n"
         if node is CONTROLLER
         else f"server {CONTROLLER.name} iburst minpoll 0 maxpoll 2\n",
-        "etc/systemd/system/chrony.service.d/lab.conf": "[Unit]\nConditionCapability=\n",  # it would not start without CAP_SYS_TIME
+        "etc/systemd/system/chrony.service.d/lab.conf": "[Unit]\nConditionCapability=\n",  # else it needs CAP_SYS_TIME
     }
     if node.role is not Role.PLAIN:
         texts |= {"etc/slurm/slurm.conf": slurm_conf()}
@@ -106,7 +104,7 @@ def _texts(rack: Rack, node: RackNode) -> Mapping[str, str]:
 
 
 def _chrony(root: Path) -> None:
-    """chronyd follows its servers and never touches the clock (-x)."""
+    """Configure chronyd to follow its servers and never set the clock (-x)."""
     path = root / "etc/default/chrony"
     path.write_text(re.sub(r"^DAEMON_OPTS=.*$", 'DAEMON_OPTS="-F 1 -x"', path.read_text(), flags=re.MULTILINE))
     main = root / "etc/chrony/chrony.conf"
@@ -123,7 +121,7 @@ def _munge_key(root: Path, munge: bytes) -> None:
 
 
 def _services(root: Path, node: RackNode) -> None:
-    """Slurm's daemon of its role alone; the others that the packages brought do not start by themselves."""
+    """Enable only the Slurm daemon of the node's role; disable the other packaged services."""
     wanted = {Role.CONTROLLER: "slurmctld", Role.GPU: "slurmd", Role.PLAIN: ""}[node.role]
     wants = root / "etc/systemd/system/multi-user.target.wants"
     for name in (*ASKED_FOR, "slurmd", "slurmctld", "opensm", *(["munge"] if node.role is Role.PLAIN else [])):

@@ -1,4 +1,4 @@
-"""GPUs for a rack that has none: on its nodes the tools that would ask a driver ask the simulated cluster instead, over HTTP. All else is real."""
+"""GPUs for a rack without any: the tools that would ask a driver ask the simulated cluster over HTTP. The rest is real."""
 
 import asyncio
 import shlex
@@ -28,10 +28,11 @@ echo "${0##*/}: the simulated GPUs are not there" >&2
 exit 1
 """
 BMC = ("ipmitool",)
+# Optional tools: a simulated BMC that really kills its node, and a simulated engine behind a real systemd unit.
 ENGINE = ("docker", "nvidia-ctk")
-"""Further machinery that a rack may be given: a simulated BMC that really cuts off its node, and a simulated engine behind a real unit of systemd."""
 UNIT = "/etc/systemd/system/docker.service"
 TOLD = "/usr/local/lib/lab/systemctl"
+# A real systemd unit; the simulated engine is notified of each start.
 UNIT_TEXT = f"""[Unit]
 Description=Simulated container engine
 
@@ -39,9 +40,8 @@ Description=Simulated container engine
 ExecStartPre={TOLD} restart docker.service
 ExecStart=/bin/sleep infinity
 """
-"""Real in all that systemd does with it. The simulated engine behind it hears of each start."""
+# Services that a healthy machine with these GPUs runs. They start again after a reboot.
 SERVICES = ("nvidia-fabricmanager", "nvidia-persistenced")
-"""What a machine with these GPUs runs; without them it would be ill. They come again after a reboot."""
 SERVICE_TEXT = """[Unit]
 Description=Simulated service of the GPUs
 
@@ -55,7 +55,9 @@ HOST = "host"
 
 
 class RackGpus:
-    """The simulated GPUs behind a rack's tools, as an async context manager. A node that has booted anew has done so in the simulation too."""
+    """Async context manager: the simulated GPUs behind a rack's tools. A reboot of a node reboots its simulated node
+    too.
+    """
 
     def __init__(self, rack: Rack, cluster: Cluster, more: Sequence[str] = ()) -> None:
         self.rack, self.cluster = rack, cluster
@@ -71,7 +73,7 @@ class RackGpus:
 
     @classmethod
     def healthy(cls, rack: Rack, more: Sequence[str] = ()) -> Self:
-        """Eight well GPUs in every GPU node, and nothing that uses them; with `more` tools, such as BMC or ENGINE."""
+        """Return a cluster of eight healthy, idle GPUs per GPU node, with `more` tools such as BMC or ENGINE."""
         cluster = Cluster.of("dgx-h100-8", nodes=[node.name for node in NODES if node.role is Role.GPU], pace=0.0)
         cluster.stop_job()
         return cls(rack, cluster, more)
@@ -89,15 +91,15 @@ class RackGpus:
         await asyncio.to_thread(self._remove)
 
     def hang(self, host: str) -> None:
-        """Its tools answer no more."""
+        """Make the host's nvidia-smi hang."""
         self._dead[host] = HANGS
 
     def die(self, host: str, answer: ShellAnswer) -> None:
-        """Its nvidia-smi says this and nothing else."""
+        """Make the host's nvidia-smi give only this answer."""
         self._dead[host] = answer
 
     def recover(self, host: str) -> None:
-        """Its tools answer as before."""
+        """Make the host's nvidia-smi answer normally again."""
         self._dead.pop(host, None)
 
     def _install(self, url: str) -> None:
@@ -141,7 +143,7 @@ class RackGpus:
         return web.Response(status=200 + answer.status, body=answer.stdout + answer.stderr)
 
     def _follow(self, host: str, boot: str) -> None:
-        """Another boot id than last time: the node was off in between."""
+        """Reboot the simulated node when the boot id changed."""
         if self._boots.setdefault(host, boot) != boot:
             self._boots[host] = boot
             self.cluster.go_down(host, "rebooting")

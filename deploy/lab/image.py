@@ -1,4 +1,4 @@
-"""The image that all nodes share: a Debian or Ubuntu by debootstrap from this system's own package source, kept in the user's cache."""
+"""The image that all nodes share: debootstrap from this system's own package source, kept in the user's cache."""
 
 import fcntl
 import hashlib
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from deploy.lab.programs import LabRefusal, run
 
+# The packages of the last row run only when a story starts them.
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "libpam-systemd", "openssh-server", "sudo", "chrony", "iproute2", "ethtool"),
     *("pciutils", "procps", "kmod", "util-linux", "curl", "ca-certificates", "ipmitool", "less"),
-    "python3",  # what Ansible runs its modules with, as on any node that is rolled out to
+    "python3",  # Ansible runs its modules with it
     *("munge", "slurmd", "slurmctld", "slurm-client", "infiniband-diags", "opensm", "ibsim-utils"),
     *("slurmdbd", "mariadb-server", "docker.io", "openipmi", "prometheus", "prometheus-alertmanager"),
 )
-"""The last row is started by the stories that are about it, and by nothing else."""
 NEEDLESS = (
     *("usr/share/doc", "usr/share/man", "usr/share/locale", "var/lib/apt/lists", "var/cache/apt"),
     *("usr/share/javascript", "usr/share/fonts", "var/lib/mysql"),
@@ -31,7 +31,7 @@ SOURCE_FORMAT = "$(CREATED_BY)|$(REPO_URI)|$(CODENAME)|$(SUITE)|$(RELEASE)|$(COM
 
 
 def release() -> str:
-    """The code name of this system, or "" where it has none."""
+    """Return this system's code name, or "" if it has none."""
     try:
         return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     except OSError:
@@ -39,7 +39,7 @@ def release() -> str:
 
 
 def source() -> tuple[str, tuple[str, ...]]:
-    """(address, components) that apt reads this release from. Raises LabRefusal."""
+    """Return (address, components) of apt's source for this release. Raises LabRefusal."""
     wanted = release()
     rows = [line.split("|") for line in run("apt-get", "indextargets", "--format", SOURCE_FORMAT).splitlines()]
     found = [(row[1], row[5]) for row in rows if len(row) == 6 and row[0] == "Packages" and wanted and wanted in row[2:5]]
@@ -52,19 +52,19 @@ def source() -> tuple[str, tuple[str, ...]]:
 
 
 def folder(cache: Path) -> Path:
-    """Where the image of today's list lies, or will lie; another list or release is another image."""
+    """Return the folder of the image for the current package list, release and architecture, built or not."""
     said = " ".join((release(), platform.machine(), *PACKAGES))
     return cache / f"image-{release()}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """The lab's folder in the cache of whoever runs it."""
+    """Return the lab's cache folder of the current user."""
     home = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME", "/root")) / ".cache")
     return Path(home) / "rackmedic" / "lab"
 
 
 def image(cache: Path, environ: Mapping[str, str]) -> Path:
-    """The image's root, built first where it is not there: two minutes and 300 MB. Raises LabRefusal."""
+    """Return the image's root, building it if missing (two minutes, 300 MB). Raises LabRefusal."""
     made = folder(cache)
     if made.is_dir():
         os.utime(made)
@@ -79,14 +79,14 @@ def image(cache: Path, environ: Mapping[str, str]) -> Path:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Two who build at once: one builds, the other finds it built."""
+    """Hold the build lock, so that of two concurrent builders the second finds the image built."""
     with path.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield
 
 
 def _build(made: Path, packages: Path, environ: Mapping[str, str]) -> None:
-    """Packages are kept between attempts, so that a source that fails now and then is asked for the rest only."""
+    """Build the image. Downloaded packages are kept between attempts, so a flaky source is asked only for the rest."""
     part = made.with_name(f"{made.name}.part")
     packages.mkdir(exist_ok=True)
     address, components = source()
@@ -106,13 +106,13 @@ def _build(made: Path, packages: Path, environ: Mapping[str, str]) -> None:
 
 
 def _proxy() -> dict[str, str]:
-    """debootstrap fetches by itself; what apt was told to go through holds for it as well."""
+    """Return apt's HTTP proxy for debootstrap, which does not read apt's configuration."""
     said = run("apt-config", "shell", "proxy", "Acquire::http::Proxy").strip().removeprefix("proxy=").strip("'")
     return {"http_proxy": said} if said and said != "DIRECT" else {}
 
 
 def _forget_unused(made: Path) -> None:
-    """An image that nobody has used for a month is of an older list; one that a rack stands on stays."""
+    """Delete images unused for UNUSED_DAYS, except those that a rack has mounted."""
     mounted, oldest = Path("/proc/mounts").read_text(), time.time() - UNUSED_DAYS * 86400
     for other in made.parent.glob("image-*"):
         if other != made and str(other) not in mounted and other.stat().st_mtime < oldest:

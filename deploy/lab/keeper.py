@@ -1,4 +1,4 @@
-"""The process that a rack lives and dies with: it makes everything, starts nodes again when they reboot, and takes everything down at its end."""
+"""The rack's keeper process: it creates the rack, restarts rebooting nodes and takes everything down when it ends."""
 
 import asyncio
 import contextlib
@@ -18,12 +18,11 @@ from deploy.lab.layout import NODES, RACKS, RUN, Rack, RackNode
 from deploy.lab.programs import LabRefusal
 from deploy.lab.settle import settle
 
-READY = "ready"
-"""The line on stdout that says so; any other line is a refusal, and the last."""
+READY = "ready"  # stdout line for "the rack is up"; any other line is a refusal and the last line
 
 
 def rack_of(name: str) -> Rack | None:
-    """The rack of that name, whether its keeper lives or not."""
+    """Return the rack of that name, whether its keeper is alive or not."""
     try:
         return Rack(name, int(json.loads((RUN / f"{name}.json").read_text())["number"]))
     except (FileNotFoundError, ValueError, KeyError):
@@ -31,12 +30,11 @@ def rack_of(name: str) -> Rack | None:
 
 
 def racks() -> list[Rack]:
-    """All racks of this machine."""
     return [rack for path in sorted(RUN.glob("*.json")) if (rack := rack_of(path.stem))]
 
 
 def keeper_of(rack: Rack) -> int:
-    """The process that keeps it; 0 where that is gone. A number given to another process since then is not taken for it."""
+    """Return the keeper's pid, or 0 if it is gone. A reused pid is detected by its start time."""
     try:
         kept = json.loads(rack.record.read_text())
         return int(kept["keeper"]) if _started(int(kept["keeper"])) == kept["started"] else 0
@@ -45,7 +43,7 @@ def keeper_of(rack: Rack) -> int:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in the kernel's ticks; "" where there is none."""
+    """Return a process's start time in kernel ticks, or "" if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (FileNotFoundError, ProcessLookupError, IndexError):
@@ -54,7 +52,7 @@ def _started(pid: int) -> str:
 
 @contextlib.contextmanager
 def numbers() -> Iterator[None]:
-    """One at a time gives numbers to racks, and takes racks down. The folder above is locked, because ours goes with its last rack."""
+    """Lock rack numbering and teardown. Locks RUN's parent, because RUN is removed with its last rack."""
     held = os.open(RUN.parent, os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -65,7 +63,7 @@ def numbers() -> Iterator[None]:
 
 
 def claim(name: str) -> Rack:
-    """A rack of this name with a number that is free, written down as kept by this process. Raises LabRefusal."""
+    """Reserve a free number for a rack of this name and record this process as its keeper. Raises LabRefusal."""
     with numbers():
         if (there := rack_of(name)) and keeper_of(there):
             raise LabRefusal(f"the rack {name!r} is up already: `python -m deploy.lab down {name}` ends it")
@@ -81,7 +79,7 @@ def claim(name: str) -> Rack:
 
 
 async def keep(name: str, image: Path, *, until_eof: bool) -> int:
-    """Make the rack, say so on stdout, keep it until asked to end (or, `until_eof`, until whoever holds our stdin is gone), take it down."""
+    """Create the rack, report it on stdout, keep it until a signal (or stdin's EOF if `until_eof`), take it down."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -107,7 +105,7 @@ def _at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
 
 
 async def _live(rack: Rack, image: Path, stop: asyncio.Event) -> None:
-    """Raises LabRefusal where it does not come up, or is asked to end before."""
+    """Run the rack until `stop`. Raises LabRefusal if it does not come up or is stopped before."""
     furnish_rack(rack, image)
     nodes = [asyncio.create_task(_run_node(rack, node)) for node in NODES]
     bringing, stopping = asyncio.create_task(asyncio.to_thread(_bring_up, rack)), asyncio.create_task(stop.wait())
@@ -133,7 +131,7 @@ def _bring_up(rack: Rack) -> None:
 
 
 async def _run_node(rack: Rack, node: RackNode) -> None:
-    """The node, again and again while it reboots. A node that is switched off stays off."""
+    """Run the node again after each reboot. A node that powers off stays off."""
     status = REBOOT
     with (rack.root(node).parent / "console").open("ab") as console:
         while status == REBOOT:
@@ -149,6 +147,6 @@ async def _run_node(rack: Rack, node: RackNode) -> None:
 
 
 def _say(line: str) -> None:
-    with contextlib.suppress(OSError):  # nobody listens any more
+    with contextlib.suppress(OSError):  # the reader of stdout may be gone
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Making the rack RackMedic's: the node kit by its own installer, an account's key, and an inventory, as an administrator would."""
+"""Set the rack up for RackMedic as an administrator would: node kit by its installer, account key, inventory."""
 
 import shutil
 import sys
@@ -15,16 +15,16 @@ from deploy.lab.settle import until
 ACCOUNT = "rackmedic"
 CHANNEL = {"channel": "C0GPUINC", "name": "gpu-incidents", "kind": "operators", "groups": ["train"], "approvers": "S0GPUAPPR"}
 ADD_ACCOUNT = f"id {ACCOUNT} >/dev/null 2>&1 || useradd --system --create-home --shell /bin/sh --password '*' {ACCOUNT}"
+# For a node without the kit's sshd rule: the account's own authorized_keys, which the account can write.
 ADD_KEY = f"exec runuser -u {ACCOUNT} -- sh -c 'umask 077; mkdir -p ~{ACCOUNT}/.ssh && cat >~{ACCOUNT}/.ssh/authorized_keys'"
-"""Without the kit's rule for sshd: the account's own file, which the account writes."""
 
 
+# sshd does not listen while it restarts
 LISTENS = "exec 3<>/dev/tcp/127.0.0.1/22 && read -r -t 2 line <&3 && [[ $line == SSH-* ]]"
-"""While sshd starts itself anew nobody listens on its port."""
 
 
 def install(rack: Rack) -> None:
-    """Kit and account on every node, then the inventory. Raises LabRefusal."""
+    """Install kit and account on every node, then write the inventory. Raises LabRefusal."""
     kit, key = rack.folder / "kit", rack.folder / "id_ed25519"
     run(sys.executable, "-m", "bot.cli", "node-kit", "--out", kit)
     if not key.exists():
@@ -40,7 +40,7 @@ def _prepare(rack: Rack, node: RackNode, kit: Path, public: str) -> None:
     if node.has_kit:
         shutil.copytree(kit, rack.root(node) / "root/kit", dirs_exist_ok=True)
         done(rack, node, "sh", "/root/kit/install.sh", "--key", "/dev/stdin", stdin=public)
-        inside(rack, node, "systemctl", "reload", "ssh")  # nothing to reload where it starts with the first connection
+        inside(rack, node, "systemctl", "reload", "ssh")  # fails harmlessly where sshd is socket-activated
         until(
             lambda: inside(rack, node, "bash", "-c", LISTENS).returncode == 0, f"sshd of {node.name} does not listen again after its reload"
         )

@@ -1,4 +1,6 @@
-"""What a rack consists of and what everything of it is called: all names begin with the rack's own, so that nothing else is ever taken down."""
+"""A rack's nodes and the names of everything it owns. All names start with the rack's own, so teardown touches nothing
+else.
+"""
 
 import re
 from dataclasses import dataclass
@@ -7,14 +9,13 @@ from pathlib import Path
 
 from deploy.lab.programs import LabRefusal
 
-RUN = Path("/run/rackmedic-lab")
-"""Where racks live: a record of each, and its file system."""
+RUN = Path("/run/rackmedic-lab")  # folder of all racks: a record and a file system of each
 RACKS = 64
 GPUS = 8
 
 
 class Role(StrEnum):
-    """What a machine of the rack is for."""
+    """The purpose of a machine in the rack."""
 
     CONTROLLER = "controller"
     GPU = "gpu"
@@ -23,7 +24,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RackNode:
-    """One machine of a rack: its host name, the last part of its address, and what it is for."""
+    """One machine of a rack: host name, last octet of its address, role."""
 
     name: str
     last: int
@@ -31,7 +32,7 @@ class RackNode:
 
     @property
     def has_kit(self) -> bool:
-        """One machine is left without the node kit, as in a real rack somebody forgot it."""
+        """Return false for the plain node: it simulates a node where the kit was forgotten."""
         return self.role is not Role.PLAIN
 
 
@@ -47,24 +48,24 @@ CONTROLLER = NODES[0]
 
 @dataclass(frozen=True, slots=True)
 class Rack:
-    """A rack's name and number. The name is a person's, the number keeps racks on one machine apart."""
+    """A rack's name, chosen by a person, and its number, which is unique on this machine."""
 
     name: str
     number: int
 
     @property
     def folder(self) -> Path:
-        """Its own file system, in memory."""
+        """Return the mount point of the rack's own tmpfs."""
         return RUN / self.name
 
     @property
     def record(self) -> Path:
-        """Who keeps it, as JSON; there from before anything is made until after everything is gone."""
+        """Return the JSON file that names the keeper; it exists before anything is made and until everything is gone."""
         return RUN / f"{self.name}.json"
 
     @property
     def log(self) -> Path:
-        """What its keeper has to say beside its word."""
+        """Return the keeper's stderr log."""
         return RUN / f"{self.name}.log"
 
     @property
@@ -77,33 +78,32 @@ class Rack:
 
     @property
     def shared(self) -> Path:
-        """A folder that all its nodes see as /shared."""
+        """Return the folder that all nodes see as /shared."""
         return self.folder / "shared"
 
     @property
     def data(self) -> Path:
-        """The data folder of the bot that `demo` starts beside it."""
+        """Return the data folder of the bot that `demo` starts."""
         return self.folder / "data"
 
     @property
     def gateway(self) -> str:
-        """The address of this machine itself, as the nodes see it."""
+        """Return the host's own address as the nodes see it."""
         return f"10.77.{self.number}.1"
 
     def address(self, node: RackNode) -> str:
         return f"10.77.{self.number}.{node.last}"
 
     def unit(self, node: RackNode) -> str:
-        """The node's name outside: of its network namespace, its control groups and its container."""
+        """Return the node's name on the host: of its network namespace, control groups and container."""
         return f"{self.bridge}-{node.name}"
 
     def root(self, node: RackNode) -> Path:
-        """Its root file system, as seen from outside."""
         return self.folder / "nodes" / node.name / "root"
 
 
 def node_of(name: str) -> RackNode:
-    """Raises LabRefusal where there is none of that name."""
+    """Return the node of that name. Raises LabRefusal if there is none."""
     for node in NODES:
         if node.name == name:
             return node
@@ -111,7 +111,7 @@ def node_of(name: str) -> RackNode:
 
 
 def named(name: str) -> str:
-    """The name itself, where a rack may be called so. Raises LabRefusal."""
+    """Return `name` if it is a valid rack name. Raises LabRefusal."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", name):
         raise LabRefusal(f"a rack cannot be called {name!r}: small letters, digits and dashes, beginning with a letter")
     return name

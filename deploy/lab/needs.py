@@ -1,4 +1,4 @@
-"""What this machine must offer for a rack, asked before anything is made; the last question starts one small container of the image."""
+"""Check that this machine can run a rack before anything is created; the last check boots a small container."""
 
 import os
 import platform
@@ -25,7 +25,7 @@ exec "$@"
 
 
 def incapable(image: Path | None = None) -> str:
-    """Why no rack can stand here whatever is installed, in a sentence; "" where one can. With the image, a container is tried."""
+    """Return why this machine cannot run a rack, or "". With `image`, also try to boot a container."""
     return next(iter(_incapabilities(image)), "")
 
 
@@ -54,13 +54,13 @@ def _incapabilities(image: Path | None) -> Iterator[str]:
 
 
 def uninstalled() -> str:
-    """Which programs are not installed, in a sentence; "" where all are."""
+    """Return which programs are not installed, as a sentence, or ""."""
     missing = [name for name in PROGRAMS if shutil.which(name, path=os.defpath + ":/usr/sbin:/sbin") is None]
     return f"{', '.join(missing)} not installed: make setup-rack" if missing else ""
 
 
 def require(image: Path | None = None) -> None:
-    """Raises LabRefusal where a rack cannot stand here."""
+    """Raise LabRefusal if this machine cannot run a rack."""
     if why := incapable(image) or uninstalled():
         raise LabRefusal(why)
 
@@ -79,7 +79,7 @@ def _capabilities() -> int:
 
 
 def _try_container(image: Path) -> str:
-    """Boot the image once, in memory and in namespaces that vanish with it, and let it switch itself off."""
+    """Boot the image once, in memory and in its own namespaces, and let it power off."""
     unit = f"rmlabtry{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="rackmedic-lab-") as folder:
         boot = nspawn(Path(folder) / "root", unit, "--private-network", arguments=("systemd.unit=poweroff.target",))

@@ -1,4 +1,4 @@
-"""Starting the system's programs: fixed argument lists, bounded in time, and a refusal in one line where one fails."""
+"""Run system programs with fixed arguments and a time limit, failing with a one-line LabRefusal."""
 
 import subprocess
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ class LabRefusal(Exception):
 
 
 def run(*argv: str | Path, stdin: str = "", seconds: float = SECONDS, env: Mapping[str, str] | None = None) -> str:
-    """What it printed. Raises LabRefusal where it fails, hangs or is not there."""
+    """Return the program's stdout. Raises LabRefusal if it fails, times out or is not installed."""
     words = [str(word) for word in argv]
     try:
         ran = subprocess.run(words, input=stdin, capture_output=True, text=True, errors="replace", timeout=seconds, env=env, check=False)
@@ -27,7 +27,7 @@ def run(*argv: str | Path, stdin: str = "", seconds: float = SECONDS, env: Mappi
 
 
 def succeeds(*argv: str | Path, seconds: float = SECONDS) -> bool:
-    """Whether it ended with 0; for what may as well fail."""
+    """Return whether the program exited with 0; for commands that may fail."""
     try:
         run(*argv, seconds=seconds)
     except LabRefusal:

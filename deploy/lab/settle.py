@@ -1,4 +1,4 @@
-"""From "started" to "can be worked with": bounded waits for systemd, sshd and Slurm, each with a sentence for when it does not come."""
+"""Wait, with a time limit, until systemd, sshd and Slurm are ready."""
 
 import time
 from collections.abc import Callable
@@ -12,14 +12,14 @@ UP = ("running", "degraded")
 
 
 def settle(rack: Rack) -> None:
-    """Return when every node is up and Slurm calls the GPU nodes idle. Raises LabRefusal."""
+    """Wait until every node is up and Slurm reports the GPU nodes idle. Raises LabRefusal."""
     for node in NODES:
         until(lambda node=node: booted(rack, node), f"{node.name} did not boot: {rack.folder}/nodes/{node.name}/console")  # type: ignore[misc]  # one lambda a node
     slurm_ready(rack)
 
 
 def booted(rack: Rack, node: RackNode) -> bool:
-    """Whether its systemd has started everything that it wanted to."""
+    """Return whether the node's systemd has finished booting."""
     try:
         return inside(rack, node, "systemctl", "is-system-running", seconds=10).stdout.strip() in UP
     except LabRefusal:
@@ -27,18 +27,18 @@ def booted(rack: Rack, node: RackNode) -> bool:
 
 
 def slurm_ready(rack: Rack) -> None:
-    """Until Slurm calls every GPU node idle."""
+    """Wait until Slurm reports every GPU node idle."""
     wanted = sum(node.role is Role.GPU for node in NODES)
     until(lambda: slurm_states(rack).count("idle") == wanted, "Slurm did not take all its nodes: see /var/log/slurm on ctl and the nodes")
 
 
 def slurm_states(rack: Rack) -> list[str]:
-    """The state of each node, as Slurm says it; nothing where it does not answer."""
+    """Return the state of each node from sinfo; empty if Slurm does not answer."""
     return inside(rack, CONTROLLER, "sinfo", "--noheader", "--Node", "-o", "%T").stdout.split()
 
 
 def until(true: Callable[[], bool], otherwise: str, seconds: float = SECONDS) -> None:
-    """Ask until it is so. Raises LabRefusal with `otherwise` when the time is over."""
+    """Poll until `true()` holds. Raises LabRefusal with `otherwise` after `seconds`."""
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:

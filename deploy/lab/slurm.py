@@ -1,10 +1,12 @@
-"""Slurm's configuration files for a rack: real daemons, plain files in place of GPU devices."""
+"""Slurm's configuration for a rack: real daemons, plain files in place of GPU devices."""
 
 from deploy.lab.layout import CONTROLLER, GPUS, NODES, Role
 
+# Slurm needs a file per GPU; `Count=` alone registers none (22.05: "count reported lower than configured").
 GPU_FILES = "/run/lab/gpu"
-"""A GPU of Slurm's needs a file; `Count=` alone registers none (22.05: "count reported lower than configured")."""
 
+# `config_overrides`: nodes claim what is written here, whatever the host has. `MessageTimeout`: how long commands look
+# for a missing controller (default ten seconds each).
 SETTINGS = f"""\
 ClusterName=lab
 SlurmctldHost={CONTROLLER.name}
@@ -32,22 +34,18 @@ AccountingStorageHost={CONTROLLER.name}
 JobAcctGatherType=jobacct_gather/none
 GresTypes=gpu
 """
-"""`config_overrides`: the nodes claim what is written here, whatever this machine has. `MessageTimeout`: how long its commands look for a controller
-that is gone (else ten seconds each)."""
 
 
 def slurm_conf() -> str:
-    """slurm.conf, the same on every node."""
     names = ",".join(node.name for node in NODES if node.role is Role.GPU)
     nodes = f"NodeName={names} CPUs=16 RealMemory=2000 Gres=gpu:h100:{GPUS} State=UNKNOWN\n"
     return SETTINGS + nodes + f"PartitionName=train Nodes={names} Default=YES MaxTime=INFINITE State=UP\n"
 
 
 def gres_conf() -> str:
-    """gres.conf, the same on every node."""
     return f"Name=gpu Type=h100 File={GPU_FILES}[0-{GPUS - 1}]\n"
 
 
 def gpu_files() -> str:
-    """The files, for systemd-tmpfiles, which makes them anew at every boot."""
+    """Return a systemd-tmpfiles fragment that creates the GPU files at every boot."""
     return "".join(f"f {GPU_FILES}{gpu} 0666\n" for gpu in range(GPUS))

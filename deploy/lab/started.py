@@ -1,4 +1,4 @@
-"""Starting and ending a rack from another process: whoever wants one starts a keeper and waits for its word."""
+"""Start and stop a rack from another process, through its keeper."""
 
 import os
 import signal
@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class StartedRack:
-    """A rack that is up, and its keeper. As a context manager it is down afterwards; so it is when this process dies, where it is not detached."""
+    """A running rack and its keeper. Leaving the context takes it down; so does the death of this process unless
+    detached.
+    """
 
     rack: Rack
     keeper: "subprocess.Popen[str]"
@@ -39,7 +41,7 @@ class StartedRack:
 
 
 def start(name: str, image: Path, *, detached: bool = False) -> StartedRack:
-    """A rack of this name, up and with its kit. Detached it outlives us, until `down`. Raises LabRefusal."""
+    """Start a rack with its kit. A detached rack outlives this process until `down`. Raises LabRefusal."""
     argv = [sys.executable, "-m", "deploy.lab", "keep", name, str(image), *([] if detached else ["--until-eof"])]
     RUN.mkdir(parents=True, exist_ok=True)
     log = RUN / f"{name}.log"
@@ -56,7 +58,7 @@ def start(name: str, image: Path, *, detached: bool = False) -> StartedRack:
 
 
 def end_keeper(rack: Rack) -> None:
-    """Ask the keeper to end, which takes the rack down; returns when it is gone. Raises LabRefusal where it will not go."""
+    """Stop the keeper, which takes the rack down, and wait for it. Raises LabRefusal if it does not end."""
     until = time.monotonic() + END_SECONDS
     while pid := keeper_of(rack):
         os.kill(pid, signal.SIGTERM)

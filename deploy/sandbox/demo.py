@@ -1,6 +1,7 @@
-"""The whole story in one command: a simulated cluster, a local Slack, and the real bot as a child process that knows nothing of either.
+"""The demo in one command: simulated cluster, local Slack, and the real bot as a child process, which does not know
+either is simulated.
 
-Everything lives in one temporary folder and dies with this process.
+Everything is in one temporary folder and ends with this process.
 """
 
 import asyncio
@@ -29,11 +30,11 @@ MANIFEST = Path(__file__).parents[1] / "slack" / "manifest.yaml"
 CHANNELS = [
     {"channel": "C0GPUINC", "name": "gpu-incidents", "kind": "operators", "groups": ["demo"], "approvers": "S0GPUAPPR"},
 ]
+# a tenant with two nodes and a channel shared with their workspace
 CUSTOMER: Mapping[str, Any] = {
     "group": {"acme": {"hosts": "gpu-[003-004]", "tenant": "acme"}},
     "channel": {"channel": "C0CUSTACME", "name": "cust-acme", "kind": "tenant", "tenant": "acme", "internal": "C0GPUINC"},
 }
-"""A customer with two of the nodes and a channel shared with their workspace."""
 INVITATION = """
     1. Choose "Break something" and break a node, for example G07 on gpu-003.
     2. In #gpu-incidents write:  @rackmedic job 4711 hangs with NCCL timeout on gpu-[001-004]
@@ -48,7 +49,7 @@ INVITATION = """
 
 
 class BotsWorld(Protocol):
-    """Whatever a bot may live in: a Slack, and the settings that lead it there."""
+    """An environment for a bot: a Slack and settings."""
 
     @property
     def slack(self) -> SlackSandbox: ...
@@ -59,7 +60,7 @@ class BotsWorld(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """The running outside world and the settings that make a bot live in it."""
+    """The running sandbox and the bot's settings."""
 
     slack: SlackSandbox
     cluster: Cluster
@@ -69,7 +70,7 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class HttpDoor:
-    """Where a bot in HTTP mode listens, and `url`, under which Slack finds it, a proxy's perhaps."""
+    """Port of a bot in HTTP mode, and `url`, where Slack reaches it (perhaps a proxy's)."""
 
     port: int
     url: str = ""
@@ -85,7 +86,6 @@ class HttpDoor:
 
 
 def free_port() -> int:
-    """A port that nobody listens on right now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
@@ -101,9 +101,10 @@ async def sandbox(
     language: str = "",
     http: HttpDoor | None = None,
 ) -> AsyncIterator[Sandbox]:
-    """Start cluster, control and Slack on loopback; stop them all afterwards. `job` runs on all nodes; empty: none does. `scheduler` is whom
-    the inventory names: the cluster's controller has the commands of both. `language`: that of the customer, where there is one. `http`: where
-    the bot hears Slack over HTTP, in place of Socket Mode."""
+    """Start cluster, control and Slack on loopback; stop them afterwards. `job` runs on all nodes, none if empty.
+    `scheduler`: the one the inventory names; the controller has both. `language`: of the tenant, if there is one.
+    `http`: use HTTP mode instead of Socket Mode.
+    """
     cluster = Cluster.of("dgx-h100-8", nodes=[f"gpu-{n:03d}" for n in range(1, nodes + 1)], job=job, controller="ctl-1")
     async with (
         SshCluster(cluster, directory / "cluster", scheduler=scheduler) as ssh,
@@ -131,14 +132,14 @@ async def sandbox(
 
 
 def with_customer(site: Mapping[str, Any], language: str) -> dict[str, Any]:
-    """The same inventory with a customer in it."""
+    """Return the inventory with a tenant added."""
     channel = {**CUSTOMER["channel"], "language": language}
     return {**site, "groups": {**site["groups"], **CUSTOMER["group"]}, "channels": [*site["channels"], channel]}
 
 
 @contextlib.asynccontextmanager
 async def bot(world: BotsWorld, environ: Mapping[str, str], log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The real bot, `rackmedic serve`, in a process of its own; stopped as a service manager would."""
+    """Run the real bot, `rackmedic serve`, as a child process; stop it as a service manager would."""
     clean = {name: value for name, value in environ.items() if not name.startswith("RACKMEDIC_")}
     with log.open("ab") as sink:
         child = await asyncio.create_subprocess_exec(
@@ -157,14 +158,14 @@ async def bot(world: BotsWorld, environ: Mapping[str, str], log: Path) -> AsyncI
 
 
 async def demo(environ: Mapping[str, str], port: int = 0, *, http: bool = False) -> int:
-    """Run until Ctrl-C; prints the page's address. `http`: Slack tells the bot over HTTP. Returns the exit code."""
+    """Run the demo until Ctrl-C and return the exit code. `http`: use HTTP mode."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-demo-") as folder:
         async with sandbox(Path(folder), port=port, language="en", http=HttpDoor(free_port()) if http else None) as world:
             return await play(world, environ, Path(folder) / "bot.log", INVITATION)
 
 
 async def play(world: BotsWorld, environ: Mapping[str, str], log: Path, invitation: str) -> int:
-    """The bot in that world until Ctrl-C, or until it dies. Returns the exit code."""
+    """Run the bot until Ctrl-C or its death and return the exit code."""
     began, stop = monotonic(), asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
@@ -183,7 +184,7 @@ async def play(world: BotsWorld, environ: Mapping[str, str], log: Path, invitati
 
 
 async def _until_ready(world: BotsWorld, child: asyncio.subprocess.Process, stop: asyncio.Event) -> bool:
-    """Until the bot listens (True), or it died, or we are asked to stop."""
+    """Wait until the bot listens (True), dies, or a stop is requested."""
     listening = asyncio.create_task(world.slack.connected(timeout=START_SECONDS))
     waits = {listening, asyncio.create_task(child.wait()), asyncio.create_task(stop.wait())}
     done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

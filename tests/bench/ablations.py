@@ -1,7 +1,7 @@
-"""What each part of RackMedic is worth: the product with one part left out, on the same cases. A row of a table names the part.
+"""Ablations: the product with one part left out, on the same cases.
 
-Parts are left out by what the product is given (knowledge, ticket, fleet, model), so no product code knows of it. Two parts of AidAI's
-own ablation have no row here: without the taxonomy there is nothing but the model, which is B4; and the rules are B8 itself.
+Parts are left out through the inputs (knowledge, ticket, fleet, model), so no product code knows of it. Two of AidAI's
+ablations have no row: without the taxonomy only the model remains, which is B4; and the rules are B8 itself.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ Change = Callable[[Stage], Stage]
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """One part left out. `knows` changes what is known, `stage` what is given besides; `declines` are the model's questions."""
+    """One part left out. `knows` changes the knowledge, `stage` the other inputs; `declines` are model questions."""
 
     says: str
     knows: Callable[[Knowledge], Knowledge] | None = None
@@ -30,8 +30,6 @@ class Ablation:
 
 
 class Ablated:
-    """The product without that part."""
-
     def __init__(self, row: Ablation, *, model: bool = False) -> None:
         self._row, self._product = row, Product(model=model, declines=row.declines, fleet=row.fleet)
         self._known: dict[int, tuple[Knowledge, Knowledge]] = {}
@@ -41,7 +39,7 @@ class Ablated:
         return await self._product.solve(replace(given, knowledge=self._knowing(given.knowledge)))
 
     def _knowing(self, known: Knowledge) -> Knowledge:
-        """Changed once for each knowledge: taxonomies keep indexes."""
+        """Return the changed knowledge, built once per knowledge because taxonomies keep indexes."""
         if self._row.knows is None:
             return known
         if id(known) not in self._known:
@@ -62,22 +60,21 @@ def no_suppression(known: Knowledge) -> Knowledge:
 
 
 def no_peers(known: Knowledge) -> Knowledge:
-    """Nothing is compared with what most machines say."""
+    """Remove clues that compare with the majority of machines."""
     return _clues(known, lambda clue: "majority" not in clue.expression.mentions)
 
 
 def no_contrary(known: Knowledge) -> Knowledge:
-    """Nothing speaks against a cause."""
+    """Remove clues against a cause."""
     return _clues(known, lambda clue: clue.weight > 0)
 
 
 def no_profiles(known: Knowledge) -> Knowledge:
-    """Nobody knows what a machine should look like."""
+    """Remove the machine profiles."""
     return replace(known, skus={})
 
 
 def blind_to(*names: str) -> Callable[[Knowledge], Knowledge]:
-    """Without some checks."""
     return lambda known: replace(known, checks={name: check for name, check in known.checks.items() if name not in names})
 
 
@@ -91,12 +88,12 @@ def _clues(known: Knowledge, keep: Callable[[Clue], bool]) -> Knowledge:
 
 
 def mute(stage: Stage) -> Stage:
-    """The ticket says nothing, and names no machine."""
+    """Replace the ticket by one that names nothing."""
     return replace(stage, text=MUTE)
 
 
 def no_job_log(stage: Stage) -> Stage:
-    """Neither on the machines nor handed in."""
+    """Remove attached logs."""
     return replace(stage, attachments=())
 
 

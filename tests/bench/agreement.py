@@ -1,9 +1,9 @@
-"""How far a build's labels agree with those of published incidents: `python -m tests.bench.agreement [--replay FILE] [--json] [FOLDER]`.
+"""How far a build's labels agree with those of published incidents: `python -m tests.bench.agreement`.
 
-The incidents are read as an export: title, description, cause and fix as their threads established them, and no label. Without a recording rules
-label, ignorant of past incidents of the same thread; with one, the model's answers do. `level_1` holds the category against that of the leaf,
-where the taxonomy has the cause, else against the incident's own (`incident_labels`: one cause may be filed under two layers); `level_1_own`
-against the incident's own alone.
+Options: `[--replay FILE] [--json] [FOLDER]`. Incidents are read as an export without labels: title, description, cause
+and resolution. Without a recording the rules label, ignoring past incidents of the same thread; with one, the model's
+answers do. `level_1` compares the category with the leaf's if the taxonomy has the cause, else with the incident's own
+(`incident_labels`: one cause may be filed under two layers); `level_1_own` only with the incident's own.
 """
 
 import argparse
@@ -30,21 +30,21 @@ from tests.bench.incidents import INCIDENTS
 from tests.bench.score import mean
 from tools.checks import CHECKS
 
+# Answers of a frontier model, 2026-11, written through a file endpoint from the questions alone: half by a reader who
+# did not know this project, half by one who had worked on its causes. They answer that time's prompts and causes; rules
+# label what has changed since.
 ANSWERS: Final = Path(__file__).parent / "answers" / "build-67.jsonl"
-"""Of a frontier model, 2026-11, written through a file endpoint from the questions alone: half of it by a reader who knew nothing of this project,
-half by one who had worked on its causes. It answers the prompts and the causes of then; what has changed since, rules label."""
-MODEL: Final = "gpt-4o"
-"""The name under which the questions of that recording were asked."""
+MODEL: Final = "gpt-4o"  # model name in that recording's questions
 
 
 def as_export(folder: Path) -> list[tuple[ExportRow, str, str]]:
-    """Each incident as a row of an export, and its category and leaf, empty where there is none."""
+    """Return each incident as an export row, with its category and leaf, empty if unknown."""
     given = [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("*.yaml"))]
     return [(_row(one), *expected(one["category"], one["subcategory"])) for one in given]
 
 
 def agreement(rows: Sequence[tuple[LabelledRow, str, str]]) -> dict[str, Any]:
-    """Shares of rows whose label is right, by level."""
+    """Return the share of correct labels by level."""
     hits: dict[str, list[bool]] = defaultdict(list)
     for row, category, leaf in rows:
         found = row.label.partition(".")[0]
@@ -56,7 +56,7 @@ def agreement(rows: Sequence[tuple[LabelledRow, str, str]]) -> dict[str, Any]:
 
 
 def measure(folder: Path = INCIDENTS, replay: Path | None = None) -> dict[str, Any]:
-    """The shares; with a recording also how many rows it answered."""
+    """Return the shares; with a recording also the number of answered rows."""
     export = as_export(folder) if folder.is_dir() else []
     if not export:
         return {"not_run": "no published incidents at hand; BENCH_INCIDENTS names their folder"}
@@ -72,7 +72,7 @@ def measure(folder: Path = INCIDENTS, replay: Path | None = None) -> dict[str, A
 
 
 async def replayed(rules: RuleLabeller, rows: Sequence[ExportRow], replay: Path) -> list[LabelledRow]:
-    """Each row by what the recording answers; where it answers nothing, by rules."""
+    """Label each row by the recording, or by rules where it has no answer."""
     budget = Budget(calls=len(rows), usd=100.0, tokens=10_000_000)
     return await ModelLabeller(rules, ModelReasoner(RecordedEndpoint(None, MODEL, replay), budget=budget), MODEL).label_rows(rows)
 
@@ -87,7 +87,6 @@ def _row(one: dict[str, Any]) -> ExportRow:
 
 
 def main() -> None:
-    """Print the shares."""
     asks = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     asks.add_argument("folder", nargs="?", type=Path, default=INCIDENTS)
     asks.add_argument("--replay", type=Path, help=f"a recording of a model's answers, as {ANSWERS.name}")

@@ -1,9 +1,9 @@
-"""B6: AidAI's online diagnosis (§4.2 of the paper, Algorithm 1), built again on this catalogue of checks and this taxonomy.
+"""B6: AidAI's online diagnosis (§4.2 of the paper, Algorithm 1), rebuilt on this catalogue of checks and this taxonomy.
 
-Where the paper leaves something open the choice that favours it is taken, and said here: retrieval is BM25 with one call that puts the
-eight nearest in order (the paper: vectors and an LLM reranker, §5); the hosts of a job are looked at side by side (the paper measures one
-machine, Figure 10); what a check printed reaches the model as typed findings; the first suggestion of the third pipeline counts as a
-diagnosis (Table 3 counts it as resolved), and it may be that nothing is wrong.
+Where the paper is open, the choice favours it: retrieval is BM25 and one call that orders the eight nearest (paper:
+vectors and an LLM reranker, §5); a job's hosts are checked in parallel (the paper measures one machine, Figure 10); the
+model sees typed findings instead of raw output; the third pipeline's first suggestion counts as a diagnosis (Table 3
+counts it as resolved), and may be that nothing is wrong.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,11 @@ from tests.bench.line import Line, Typed
 from tools.fact import Fact
 
 NEAREST, HYPOTHESES, MOST_DIGEST = 8, 2, 6_000
-ROOM = Budget(calls=400, tokens=4_000_000, usd=20.0)
-"""Enough that the algorithm ends by itself: the paper knows no budget."""
+ROOM = Budget(calls=400, tokens=4_000_000, usd=20.0)  # large enough never to end the algorithm; the paper has no budget
 
-PIPELINE = "by pipeline"
-"""With its number: what an answer's account says of where it came from."""
+PIPELINE = "by pipeline"  # prefix of an account that names the answer's pipeline
 
+# Table 7 in this catalogue's checks: verification of a main category. The level below has no scripts in the paper.
 CATEGORY_CHECKS = {
     "GPU": ("smi", "nvlink", "bw", "cuda"),
     "SYSTEM_SOFTWARE": ("cuda", "mods", "dmesg", "sysd"),
@@ -37,7 +36,6 @@ CATEGORY_CHECKS = {
     "USER": ("e2e",),
     "OTHER": (),
 }
-"""Table 7, row by row in this catalogue's checks: what verifies a main category. The level below has no scripts of its own there."""
 
 
 class Summary(Typed):
@@ -59,7 +57,7 @@ class Conclusion(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of a verification result, and the fact behind it."""
+    """One line of a verification result, and its fact."""
 
     line: str
     fact: Fact | None = None
@@ -67,7 +65,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Valid:
-    """A hypothesis that the reflection agent validated, with the findings that it cited."""
+    """A hypothesis that the reflection agent validated, with the cited findings."""
 
     label: str
     cites: tuple[Finding, ...]
@@ -78,7 +76,7 @@ Memory = tuple[Finding, ...]
 
 @dataclass(slots=True)
 class Incident:
-    """One incident in AidAI's hands. `records` are the interactions of the second pipeline, for the third."""
+    """One incident. `records` are the second pipeline's interactions, for the third."""
 
     stage: Stage
     line: Line
@@ -88,14 +86,14 @@ class Incident:
     records: list[str] = field(default_factory=list)
 
     async def summarised(self) -> None:
-        """Summarisation agent (§4.2, Appendix A): what the other agents read in place of the description."""
+        """Summarisation agent (§4.2, Appendix A): the text that the other agents read."""
         said = await self.line.put("summary", {}, {"Report": report_of(self.stage)}, Summary)
         text = said.summary if said and said.summary.strip() else self.stage.text
         rules = parse_report(self.stage.text, self.bench.hosts, self.stage.now)
         self.brief = IncidentBrief(text=text, symptoms=rules.symptoms, signatures=rules.signatures, hosts=rules.hosts)
 
     async def from_history(self) -> list[Valid]:
-        """Pipeline 1 (§4.2.1): the causes of the two most similar incidents are hypotheses, and every one is verified."""
+        """Pipeline 1 (§4.2.1): verify the causes of the two most similar incidents."""
         valid: list[Valid] = []
         for label in await self._similar():
             valid += await self._validated(label, await self.interaction(label))
@@ -117,7 +115,9 @@ class Incident:
         return [by_id[name] for name in (*first, *(name for name in by_id if name not in first))]
 
     async def diagnosis(self, node: str, memory: Memory) -> list[Valid]:
-        """Algorithm 1. All that is valid below a node: a leaf is validated by reflection, elsewhere children are explored in order."""
+        """Algorithm 1: return everything valid below a node. A leaf is validated by reflection; otherwise explore its
+        children in order.
+        """
         children = self.stage.knowledge.taxonomy.list_children(node)
         if not children:  # lines 3-6
             return await self._validated(node, memory)
@@ -126,18 +126,18 @@ class Incident:
             seen = await self.interaction(child)  # line 12
             below = (*memory, *seen)  # line 13
             valid += await self.diagnosis(child, below)  # line 14
-            # Line 15: what was collected for this child is no part of `memory`, and the next one's checks are run anew.
+            # Line 15: findings of this child are not added to `memory`, and the next child's checks run anew.
         return valid
 
     async def _worth_exploring(self, children: Sequence[str], memory: Memory) -> tuple[str, ...]:
-        """Planning agent: children in the model's order; those it leaves out are pruned, and none at all is an early stop."""
+        """Planning agent: return children in the model's order; omitted ones are pruned, none at all stops early."""
         digest = "\n".join(one.line for one in memory)
         data = {"Report": shorten_text(self.brief.text, MOST_DIGEST), "Findings": shorten_text(digest, MOST_DIGEST) or "none"}
         said = await self.line.put("rank", {"Causes": list(children)}, data, Ranked, labels=list(children))
         return kept(said.labels, children) if said else ()
 
     async def interaction(self, node: str) -> Memory:
-        """Execution agent: the scripts of a node, one after another; nothing that was seen before is remembered."""
+        """Execution agent: run a node's scripts in sequence, without any cache."""
         taxonomy, known = self.stage.knowledge.taxonomy, self.stage.knowledge.checks
         leaf = taxonomy.leaves.get(node)
         scripts = dict.fromkeys((*leaf.checks, *leaf.confirms) if leaf else CATEGORY_CHECKS.get(node, ()))
@@ -155,7 +155,7 @@ class Incident:
         return tuple(found) or (Finding(f"nothing abnormal: {', '.join(ran)}"),)
 
     async def _validated(self, label: str, memory: Memory) -> list[Valid]:
-        """Reflection agent: the verdict on a hypothesis from what is in memory, the newest last."""
+        """Reflection agent: judge a hypothesis from memory, newest last."""
         recent = memory[-60:]
         lines = [one.line for one in recent] or ["no check could be run"]
         verdict = await self.model.judge_hypothesis("aidai", Hypothesis(label=label, hosts=self.brief.hosts), lines)
@@ -166,7 +166,7 @@ class Incident:
         return [Valid(label, tuple(recent[n] for n in verdict.cites if n < len(recent)))] if verdict.verdict == "confirmed" else []
 
     async def concluded(self, valid: Sequence[Valid]) -> Answer:
-        """Conclusion agent: the report; every validated cause is in it, primary ones first."""
+        """Conclusion agent: report every validated cause, primary ones first."""
         labels = list(dict.fromkeys(one.label for one in valid))
         lines = "\n".join(f"{one.label}: {finding.line}" for one in valid for finding in one.cites)
         data = {"Report": self.brief.text, "Findings": lines or "none"}
@@ -179,7 +179,7 @@ class Incident:
         )
 
     async def explored(self) -> Answer:
-        """Pipeline 3 (§4.2.3): other possible causes, from all labels and the records of the second pipeline. People try them."""
+        """Pipeline 3 (§4.2.3): suggest other causes from all labels and pipeline 2's records, for people to try."""
         labels, hosts = every_label(self.stage), list(self.bench.hosts)
         data = {"Report": self.brief.text, "Findings": "\n".join(self.records[-100:]) or "none"}
         said = await self.line.put("causes", {"Causes": labels, "Hosts": hosts}, data, Causes, labels=labels, hosts=hosts)
@@ -187,7 +187,7 @@ class Incident:
 
 
 class AidAI:
-    """B6. History first, then the taxonomy until every branch worth it is explored, then suggestions; checks strictly one after another."""
+    """B6: history, then the taxonomy, then suggestions; checks strictly in sequence."""
 
     async def solve(self, stage: Stage) -> Answer:
         line = line_of(stage)

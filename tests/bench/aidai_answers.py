@@ -1,4 +1,4 @@
-"""Answers as `aidai_cases` keeps them, read back for counting, and shares with an interval that holds for few cases too. Pure."""
+"""Read the answers of `aidai_cases` for counting; shares with intervals valid for few cases. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,45 +19,45 @@ Wanted = Callable[[Marked], bool]
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """One set of cases with what each arm answered."""
+    """One set of cases with each arm's answers."""
 
     held: Kept
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Those that answered anything."""
+        """Return the arms with answers."""
         return tuple(name for name, said in self.held.get("arms", {}).items() if said)
 
     def has(self, *arms: str) -> bool:
         return all(arm in self.arms for arm in arms)
 
     def rows(self, arm: str, wanted: Wanted | None = None, among: Iterable[str] | None = None) -> list[Marked]:
-        """An arm's answers, of all cases or of some; none where it was not run."""
+        """Return an arm's answers for all or some cases; empty if it was not run."""
         some = None if among is None else frozenset(among)
         said = self.held.get("arms", {}).get(arm, {})
         found = [_marked(name, self.held["cases"][name], row) for name, row in said.items() if some is None or name in some]
         return [row for row in found if wanted is None or wanted(row)]
 
     def answered_by(self, arm: str) -> frozenset[str]:
-        """Its cases."""
+        """Return the cases that the arm answered."""
         return frozenset(self.held.get("arms", {}).get(arm, {}))
 
     def pipeline(self, arm: str, row: Marked) -> int:
-        """Which of AidAI's pipelines an answer came from."""
+        """Return the number of the AidAI pipeline that gave the answer."""
         return int(self.held["arms"][arm][row.case]["pipeline"])
 
     def pipelines(self, arm: str, wanted: Wanted) -> list[int]:
-        """That of each right answer."""
+        """Return the pipeline of each right answer."""
         return [self.pipeline(arm, row) for row in self.rows(arm, wanted) if row.right]
 
 
 def of(kept: Kept, name: str) -> Answers:
-    """A set by its name; an empty one where it was not measured."""
+    """Return a set by name, empty if not measured."""
     return Answers(kept.get("sets", {}).get(name, {}))
 
 
 def known(row: Marked) -> bool:
-    """Whether the solver could know the label."""
+    """Return whether the solver could know the label."""
     return not row.truth.removed
 
 
@@ -73,7 +73,7 @@ def _marked(name: str, case: Kept, row: Kept) -> Marked:
 
 
 def wilson(hits: float, of_all: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share."""
+    """Return Wilson's 95 % interval of a share."""
     share, z2 = hits / of_all, Z95**2
     middle, half = share + z2 / (2 * of_all), Z95 * sqrt(share * (1 - share) / of_all + z2 / (4 * of_all**2))
     low, high = ((middle + sign * half) / (1 + z2 / of_all) for sign in (-1, 1))
@@ -81,7 +81,7 @@ def wilson(hits: float, of_all: int) -> tuple[float, float]:
 
 
 def share(hits: float, of_all: int) -> str:
-    """`15/20 = 0.75 [0.53, 0.89]`; a dash of nothing."""
+    """Format `15/20 = 0.75 [0.53, 0.89]`, or a dash for zero cases."""
     if not of_all:
         return "–"
     low, high = wilson(hits, of_all)
@@ -89,12 +89,14 @@ def share(hits: float, of_all: int) -> str:
 
 
 def mean_of(rows: Sequence[Marked], cost: str) -> float:
-    """What an answer took, on average."""
+    """Return the mean cost of an answer."""
     return float(np.mean([getattr(row.answer.cost, cost) for row in rows]))
 
 
 def in_category(rows: Sequence[Marked], category: str) -> tuple[int, int, int]:
-    """True positives, false positives and false negatives at the leaf, over labels of that category: whoever is named wrongly counts where it was named."""
+    """Return true positives, false positives and false negatives at the leaf, over labels of the category. A wrong
+    label counts in its own category.
+    """
     right = wrong = missed = 0
     for row in rows:
         true = frozenset(row.truth.labels)

@@ -1,8 +1,8 @@
-"""What the report's section on AidAI's evaluation is made of: `python -m tests.bench.aidai_cases [--jobs N] [--only SET …]`, some minutes of a processor.
+"""Measure the report's AidAI section: `python -m tests.bench.aidai_cases [--jobs N] [--only SET …]`, some CPU minutes.
 
-Every recording of model arms is replayed and beside it the arms without a model are run on the same cases; the design of AidAI with a model that is always
-right, the product with parts left out, and labels taken out of the taxonomy. Each answer is kept as a row in `answers/aidai-results.json`, from which the
-report counts; nobody is asked anything, and the same code writes the same file.
+Replays every recording of model arms and runs the model-free arms on the same cases; also AidAI's design with an
+always-right model, ablations of the product, and labels removed from the taxonomy. Answers go to
+`answers/aidai-results.json`, from which the report counts. No model is called, and the same code writes the same file.
 """
 
 import argparse
@@ -41,14 +41,13 @@ SCHEMA: Final = 1
 RESULTS: Final = ANSWERS / "aidai-results.json"
 RECORDINGS: Final = "cases-*.jsonl"
 FREE: Final = ("B1", "B4r", "B5", "B8")
+# labels removed by the paper (Table 4), under their names here
 LABELS: Final = (
     "GPU.MEMORY.InfoROM_Corruption",
     "USER.CODE.Illegal_Memory_Access",
     "SYSTEM_SOFTWARE.CUDA.Host_Container_CUDA_Mismatch",
 )
-"""Those that the paper takes out (Table 4), by the names that they have here."""
-HARD: Final = 79
-"""Cases of layer hard: every fault once."""
+HARD: Final = 79  # cases of layer hard: every fault once
 SEEDS: Final = ("1", "2", "3", "4", "5")
 COSTS: Final = ("makespan", "check_seconds", "gpu_seconds", "calls", "tokens_in", "tokens_out", "usd")
 
@@ -57,7 +56,7 @@ Raw = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Posed:
-    """Cases under some arms. `tape`: a recording that is replayed."""
+    """Cases under some arms. `tape`: the recording to replay."""
 
     raws: Sequence[Raw]
     arms: tuple[str, ...]
@@ -65,7 +64,7 @@ class Posed:
 
 
 def plans(tape: Path) -> dict[str, Posed]:
-    """Every set of the section by its name."""
+    """Return every set of the section by name."""
     hard = tuple(cases("hard", "1", HARD, "open"))
     unseen = tuple(cases("unseen", "1", None, "open"))
     removed = tuple(of_labels(LABELS))
@@ -80,7 +79,7 @@ def plans(tape: Path) -> dict[str, Posed]:
 
 
 def tape_of(folder: Path, out: Path) -> Path:
-    """All recordings as one: their cases and arms differ."""
+    """Merge all recordings; their cases and arms are disjoint."""
     files = [path.read_text().splitlines() for path in sorted(folder.glob(RECORDINGS))]
     out.write_text("\n".join([files[0][0], *(line for lines in files for line in lines[1:])]) + "\n")
     return out
@@ -96,14 +95,14 @@ def recorded_arms(tape: Path) -> set[str]:
 
 
 def recorded_cases(tape: Path) -> Iterator[Raw]:
-    """Those of any layer that some arm was recorded on."""
+    """Yield the cases of any layer with a recorded answer."""
     there = {case for case, _ in _asked(tape)}
     layers = [raw for layer in ("hard", "composite", "unseen") for raw in cases(layer, "1", None, "open")]
     return (raw for raw in (*wild_cases(), *layers) if str(raw["id"]) in there)
 
 
 def of_labels(labels: Sequence[str], seeds: Sequence[str] = SEEDS) -> Iterator[Raw]:
-    """Hard cases of several seeds with just one cause, of these."""
+    """Yield hard cases of several seeds with exactly one cause, one of `labels`."""
     for seed in seeds:
         for raw in cases("hard", seed, None, "open"):
             if raw["truth"]["primary"]["label"] in labels and not raw["truth"].get("also"):
@@ -111,17 +110,17 @@ def of_labels(labels: Sequence[str], seeds: Sequence[str] = SEEDS) -> Iterator[R
 
 
 def without_own(raw: Raw) -> Raw:
-    """The same case for a solver that has never heard of the cause."""
+    """Return the case for a solver that does not know its cause."""
     return {**raw, "truth": {**raw["truth"], "removed": [raw["truth"]["primary"]["label"]]}}
 
 
 def known(raw: Raw) -> Raw:
-    """The same case for a solver that knows all labels."""
+    """Return the case for a solver that knows all labels."""
     return {**raw, "truth": {name: said for name, said in raw["truth"].items() if name != "removed"}}
 
 
 def answers(posed: Posed, jobs: int = 1) -> dict[str, Any]:
-    """Cases, and each arm's answers to them; of model arms those that the recording holds. `not_replayed`: what it should hold and does not."""
+    """Return cases and each arm's answers, for model arms those recorded. `not_replayed`: number of missing answers."""
     access = _access(posed.tape) if posed.tape else None
     todo = [Job(raw, arms, access=access) for raw in posed.raws if (arms := _arms(posed, str(raw["id"])))]
     found: dict[str, Any] = {"cases": {str(raw["id"]): _case(raw) for raw in posed.raws}, "arms": {name: {} for name in posed.arms}}
@@ -138,7 +137,9 @@ def answers(posed: Posed, jobs: int = 1) -> dict[str, Any]:
 
 
 def _arms(posed: Posed, case: str) -> tuple[str, ...]:
-    """B9 asks only where rules leave something open, so that a case without a question of its own is a case of it as well."""
+    """Return the arms to run. B9 asks only where rules leave something open, so cases without a recorded question count
+    for it too.
+    """
     asked = _asked(posed.tape) if posed.tape else frozenset()
     return tuple(name for name in posed.arms if not ARMS[name].model or name == "B9" or (case, name) in asked)
 
@@ -156,7 +157,7 @@ def _case(raw: Raw) -> dict[str, Any]:
 
 
 def _row(row: Mapping[str, Any], raw: Raw) -> dict[str, Any]:
-    """An answer in short: what it named where that is not just the truth, and what it took."""
+    """Return an answer in short: labels if they differ from the truth, and costs."""
     mark = marked(row, raw)
     said = {} if set(mark.answer.labels) == set(mark.truth.labels) else {"said": list(mark.answer.labels)}
     took = {name: round(value, 4 if name == "usd" else 1) for name in COSTS if (value := getattr(mark.answer.cost, name))}
@@ -167,7 +168,7 @@ def _row(row: Mapping[str, Any], raw: Raw) -> dict[str, Any]:
 
 
 def labels_met(folder: Path = INCIDENTS) -> dict[str, Any]:
-    """The label that `kb build` gives each published incident by the recorded model."""
+    """Return the label that `kb build` gives each published incident with the recorded model."""
     export = agreement.as_export(folder) if folder.is_dir() else []
     if not export:
         return {"not_run": "no published incidents at hand; BENCH_INCIDENTS names their folder"}
@@ -184,7 +185,7 @@ def labels_met(folder: Path = INCIDENTS) -> dict[str, Any]:
 
 
 def measured(only: Sequence[str], before: Mapping[str, Any], jobs: int) -> dict[str, Any]:
-    """All sets, or some of them beside those that are there."""
+    """Measure all sets, or some and keep the rest."""
     sets: dict[str, Any] = dict(before.get("sets", {}))
     with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as scratch:
         for name, posed in plans(tape_of(ANSWERS, Path(scratch) / "tape.jsonl")).items():
@@ -203,12 +204,12 @@ def measured(only: Sequence[str], before: Mapping[str, Any], jobs: int) -> dict[
 
 
 def written(found: Mapping[str, Any]) -> str:
-    """As a file: a case or an answer a line, so that a change is a change of lines."""
+    """Return the file's text, one case or answer per line for readable diffs."""
     return "\n".join(_lines(found)) + "\n"
 
 
 def _lines(node: Any, depth: int = 0) -> Iterator[str]:
-    """What holds no mapping stands in one line."""
+    """Yield lines; a value without nested mappings takes one line."""
     if not isinstance(node, Mapping) or not any(isinstance(one, Mapping) for one in node.values()):
         yield json.dumps(node, ensure_ascii=False)
         return
@@ -223,7 +224,6 @@ def _lines(node: Any, depth: int = 0) -> Iterator[str]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Measure, and write the file."""
     asks = argparse.ArgumentParser(prog="python -m tests.bench.aidai_cases", description=__doc__.partition("\n")[0])
     asks.add_argument("--jobs", type=int, default=1)
     asks.add_argument("--only", nargs="*", default=(), metavar="SET", help="sets of cases, or `build`; all others stay as they are")

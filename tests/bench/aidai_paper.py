@@ -1,19 +1,20 @@
-"""What the paper “AidAI: Automated Incident Diagnosis for AI Workloads in the Cloud” says in words and tables of its evaluation, each with its
-place. What stands only in a picture is not here."""
+"""Figures from the evaluation of “AidAI: Automated Incident Diagnosis for AI Workloads in the Cloud”, each with its
+place. Values given only in a picture are omitted.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-TICKETS: Final = 208
-"""§6.1: a quarter of 778 tickets of one year."""
-RECURRENCE_OF_GPU_FAULTS: Final = 8.78
-"""Table 1: incidents of the category for each distinct fault in it, in a year."""
+TICKETS: Final = 208  # §6.1: a quarter of 778 tickets of one year
+RECURRENCE_OF_GPU_FAULTS: Final = 8.78  # Table 1: incidents per distinct fault of the category in a year
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Figure 8 in the words of §6.2; None where only the bar says it. `accuracy`: Figure 3 in the words of §2.3. `arm`: who plays it here."""
+    """Figure 8 as §6.2 words it; None where only the bar shows it. `accuracy`: Figure 3 as §2.3 words it. `arm`: the
+    counterpart here.
+    """
 
     method: str
     arm: str
@@ -33,7 +34,7 @@ FIGURE_8: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """Tickets of the test set (§6.1), and how many of them one run left unsolved (§6.5)."""
+    """Test set tickets (§6.1), and unsolved ones in one run (§6.5)."""
 
     tickets: int
     unsolved: int
@@ -50,7 +51,7 @@ CATEGORIES: Final[Mapping[str, Category]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pipelines:
-    """A line of Table 3: resolved by the first so many pipelines, a mean of several runs."""
+    """A line of Table 3: tickets resolved by the first pipelines, mean of several runs."""
 
     says: str
     resolved: float
@@ -65,7 +66,7 @@ TABLE_3: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A line of Table 4. `label`: what it is called in the taxonomy of this project."""
+    """A line of Table 4. `label`: the name in this project's taxonomy."""
 
     kind: str
     named: str
@@ -83,7 +84,7 @@ TABLE_4: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """A line of Table 5: a mean incident. `rates`: USD for a million tokens in and out, as OpenAI listed them then."""
+    """A line of Table 5: a mean incident. `rates`: OpenAI's list price then, USD per million tokens in and out."""
 
     method: str
     arm: str
@@ -95,7 +96,7 @@ class Calls:
 
     @property
     def reckoned(self) -> float:
-        """The price from its tokens."""
+        """Return the price computed from the tokens."""
         return (self.tokens_in * self.rates[0] + self.tokens_out * self.rates[1]) / 1e6
 
 
@@ -107,10 +108,10 @@ TABLE_5: Final = (
     Calls("AidAI", "B6", 10.2, 31801.2, 2224.9, 0.102),
 )
 
+# verification seconds of a mean incident on one machine (§6.3)
 FIGURE_10: Final[Mapping[str, float]] = {"CVD": 830.0, "TGD": 568.6, "AidAI": 304.0}
-"""Seconds of verification, a mean incident on one machine, as §6.3 says them."""
 FIGURE_11: Final = "new labels in each of 12 months, 2023-04 to 2024-03: fewer as time goes on (§6.3)"
+# both given only in words; the bars are pictures
 FIGURE_12: Final = (
     "Llama 3.1 8B and 70B, Qwen 2.5 7B, 32B and 72B, GPT-4o: larger ones are mostly better, Qwen 2.5 72B best of those that are open (§6.4)"
 )
-"""Both in words alone: their bars stand in pictures."""

@@ -1,10 +1,10 @@
-"""What the report says around the tables of AidAI's evaluation: where their setting and ours differ, and why figures do. Braces hold what is counted."""
+"""Text around the report's AidAI tables: how settings differ and why figures do. Braces take counted values."""
 
 from typing import Final
 
 
 def flat(text: str, **counted: object) -> str:
-    """A paragraph in one line, with what was counted in it."""
+    """Return a paragraph as one line with values filled in."""
     return " ".join(text.split()).format(**counted)
 
 

@@ -1,7 +1,7 @@
-"""What a solver is given and what it must answer. This is the whole interface: a row of ARMS is an object with a name and `solve`.
+"""The arms' interface: inputs and answer of `solve`.
 
-A solver sees the ticket, an inventory and a transport. It never sees the case file, its truth or the cluster behind the transport; the
-oracle alone is handed the cluster, to prove that every case can be solved.
+A solver sees the ticket, an inventory and a transport, never the case file, its truth or the cluster. Only the oracle
+gets the cluster, to prove that every case is solvable.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What a solver may know beforehand. `removed` labels are in none of it: layer `unseen`."""
+    """A solver's prior knowledge. `removed` labels occur in none of it (layer `unseen`)."""
 
     taxonomy: Taxonomy
     past: tuple[PastIncident, ...]
@@ -35,7 +35,7 @@ class Knowledge:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One case as a solver meets it. `cluster` is set for the oracle only, `line` where there is a language model."""
+    """A case's inputs. `cluster` is set for the oracle only, `line` if there is a model."""
 
     text: str
     attachments: tuple[tuple[str, str], ...]
@@ -48,14 +48,15 @@ class Stage:
 
     @property
     def now(self) -> datetime:
-        """When the ticket was posted."""
+        """Return the time of the ticket."""
         return self.clock.now()
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an answer took. `makespan`: seconds from the first look to the last; `check_seconds`: all looks summed; both on the
-    transport's clock. `gpu_seconds`: GPUs that an exclusive check had for itself, times how long."""
+    """An answer's cost. `makespan`: seconds from first to last check; `check_seconds`: sum of all checks; both on the
+    transport's clock. `gpu_seconds`: GPUs times seconds of exclusive checks.
+    """
 
     makespan: float = 0.0
     check_seconds: float = 0.0
@@ -72,7 +73,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a solver says for itself, in its own words, for people who read the report. Nothing of it is marked."""
+    """The solver's reasons in its own words, for readers of the report. Not marked."""
 
     says: str = ""
     saw: tuple[str, ...] = ()
@@ -82,10 +83,10 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`labels`: every cause named, surest first; `NO_FAULT` or `ABSTAIN` alone otherwise. `evidence`: (check, host) pairs cited.
-    `plans`: what would be done first about each cause, steps joined by " > ", with `@host` where it is one machine's. `writes`: commands
-    that it asked for and that would have changed a machine; none was run. `likely`: what it calls likely and does not claim, where it
-    abstains."""
+    """`labels`: named causes, surest first, or only `NO_FAULT` or `ABSTAIN`. `evidence`: cited (check, host) pairs.
+    `plans`: first steps per cause, joined by " > ", with `@host` for one machine's. `writes`: requested commands
+    that would change a machine; none was run. `likely`: a likely cause that it does not claim when it abstains.
+    """
 
     labels: tuple[str, ...]
     hosts: tuple[str, ...] = ()
@@ -104,6 +105,4 @@ class NotRun(Exception):
 
 
 class Arm(Protocol):
-    """A way to solve cases."""
-
     async def solve(self, stage: Stage) -> Answer: ...

@@ -1,4 +1,4 @@
-"""The table of arms. One that needs a language model and has none says so in place of figures; nothing is ever made up for it."""
+"""The table of arms. An arm without its model reports that instead of figures."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ NO_MODEL = "no model endpoint is set: RACKMEDIC_MODEL_URL, or RACKMEDIC_MODEL_AP
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An arm: what it is, and how it is made. `model`: it needs one; `part`: the arm whose part it leaves out."""
+    """An arm's title and constructor. `model`: needs a model; `part`: the arm it leaves a part out of."""
 
     title: str
     make: Callable[[], Arm]
@@ -51,16 +51,16 @@ def _ablated(name: str) -> Row:
     return Row(f"{whole} {row.says}", partial(Ablated, row, model=model), model=model, part=whole)
 
 
+# best and worst case of a model: a stand-in that knows the truth
 BOUNDS: Mapping[str, Row] = {
     "B6-sage": Row("B6 with a model that is always right", lambda: With(AidAI(), Sage), sees_cluster=True, part="B6"),
     "B8-sage": Row("B8 with a model that is always right", lambda: With(rules.Product(model=True), Sage), sees_cluster=True, part="B8"),
     "B8-liar": Row("B8 with a model that is always wrong", lambda: With(rules.Product(model=True), Liar), sees_cluster=True, part="B8"),
 }
-"""What a model could do at best and at worst, with no model: one that knows the truth stands in its place."""
 
 
 class Arms(dict[str, Row]):
-    """The rows, and what others bring (`outside`): named by where it is, it is read when it is first asked for."""
+    """The rows, plus external arms (`outside`) loaded on first use by their location."""
 
     def __missing__(self, name: str) -> Row:
         if not is_outside(name):
@@ -71,12 +71,12 @@ class Arms(dict[str, Row]):
 
 ARMS: Mapping[str, Row] = Arms({**BASELINES, **{name: _ablated(name) for name in ABLATIONS}, **BOUNDS})
 MODEL_FREE = tuple(name for name, row in BASELINES.items() if not row.model)
+# the model-free product with one part left out, or with the best and worst model
 PARTS = tuple(name for name, row in ARMS.items() if row.part == "B8")
-"""The product without a model, with one part left out or a model's best and worst put in."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {"free": MODEL_FREE, "parts": ("B8", *PARTS, "B6-sage"), "all": tuple(BASELINES)}
 
 
 def why_not(name: str, access: Access | None) -> str:
-    """Why an arm cannot run here; empty when it can."""
+    """Return why an arm cannot run here, or ""."""
     return NO_MODEL if ARMS[name].model and access is None else ""

@@ -1,6 +1,5 @@
-"""Arms that put one question to a language model: retrieval, the ticket alone, and the results of every check.
-
-They ask with the product's marks around untrusted text, and take ids only: what was not offered is left out of an answer.
+"""Arms with one model question: retrieval, ticket alone, and all check results. They use the product's marks around
+untrusted text and accept offered ids only.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,8 +13,8 @@ from tests.bench.arms_rules import Bench
 from tests.bench.line import Line, Typed
 from tests.bench.truth import ABSTAIN, NO_FAULT
 
+# maximum characters of a ticket with attachments, and of check results, in a question
 MOST_TICKET, MOST_RESULTS = 12_000, 24_000
-"""Characters of a ticket with what is attached, and of check results, that go into a question."""
 SIMILAR = 5
 ABOVE_THE_MACHINE = ("job", "cluster", "switch")
 
@@ -28,14 +27,14 @@ class Causes(Typed):
 
 
 def line_of(stage: Stage) -> Line:
-    """The model of this case; NotRun where there is none."""
+    """Return the case's model line. Raises NotRun."""
     if stage.line is None:
         raise NotRun("no model")
     return stage.line
 
 
 def report_of(stage: Stage) -> str:
-    """What people said and handed in."""
+    """Return the ticket with its attachments."""
     return shorten_text("\n".join((stage.text, *(f"{name}:\n{text}" for name, text in stage.attachments))), MOST_TICKET)
 
 
@@ -44,7 +43,7 @@ def every_label(stage: Stage) -> list[str]:
 
 
 async def named(stage: Stage, labels: Sequence[str], findings: str) -> Answer:
-    """One question with these labels to choose from."""
+    """Ask one question with these labels to choose from."""
     line, hosts, offered = line_of(stage), list(stage.inventory.hosts), list(labels)
     data = {"Report": report_of(stage), **({"Findings": findings} if findings else {})}
     said = await line.put("causes", {"Causes": offered, "Hosts": hosts}, data, Causes, labels=offered, hosts=hosts)
@@ -52,12 +51,12 @@ async def named(stage: Stage, labels: Sequence[str], findings: str) -> Answer:
 
 
 def kept(said: Sequence[str], offered: Collection[str]) -> tuple[str, ...]:
-    """What was offered, each once, in the order of the answer."""
+    """Return the offered values of an answer, without duplicates, in order."""
     return tuple(dict.fromkeys(one for one in said if one in offered))
 
 
 def answer_of(stage: Stage, labels: Sequence[str], hosts: Sequence[str] = (), evidence: Sequence[tuple[str, str]] = ()) -> Answer:
-    """Labels as an answer: a verdict stands alone, and only a machine's fault has hosts."""
+    """Return labels as an answer: a verdict is alone, and only machine faults have hosts."""
     cost = line_of(stage).cost
     if not labels or labels[0] in (NO_FAULT, ABSTAIN):
         return Answer((labels[0] if labels else ABSTAIN,), cost=cost)
@@ -67,12 +66,14 @@ def answer_of(stage: Stage, labels: Sequence[str], hosts: Sequence[str] = (), ev
 
 
 def costing(answer: Answer, stage: Stage, looks: Cost, writes: int = 0) -> Answer:
-    """The same answer with all that it took."""
+    """Return the answer with all costs."""
     return replace(answer, cost=line_of(stage).cost + looks, writes=writes)
 
 
 class RetrieveAndAsk:
-    """B2, after RCACopilot as AidAI's §6.1 runs it: similar past incidents and their causes, and one call that chooses among those."""
+    """B2, after RCACopilot as run in AidAI's §6.1: similar past incidents, and one call that chooses among their
+    causes.
+    """
 
     async def solve(self, stage: Stage) -> Answer:
         history = PastIncidentIndex(stage.knowledge.past)
@@ -85,14 +86,16 @@ class RetrieveAndAsk:
 
 
 class OneShot:
-    """B3, after DID of AidAI's §6.1: the ticket and every label, one call."""
+    """B3, after DID of AidAI's §6.1: ticket and every label, one call."""
 
     async def solve(self, stage: Stage) -> Answer:
         return await named(stage, every_label(stage), "")
 
 
 class EverythingAndAsk:
-    """B4, after CVD of AidAI's §6.1: all checks one after another, their results, every label, one call. The rules' opinion is withheld."""
+    """B4, after CVD of AidAI's §6.1: all checks in sequence, then one call with results and every label. The rules'
+    verdict is withheld.
+    """
 
     async def solve(self, stage: Stage) -> Answer:
         bench = Bench(stage)
@@ -102,7 +105,7 @@ class EverythingAndAsk:
 
 
 def results(now: Assessment) -> list[str]:
-    """What checks found: everything abnormal, where nobody could look, and which found nothing."""
+    """Return the checks' results: abnormal facts, unobserved hosts, and checks without findings."""
     odd = [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}"[:240] for fact in now.odd]
     blind = [f"{row.host} {row.check}: could not look: {row.why}"[:240] for row in now.list_unobserved()]
     loud = {fact.check for fact in now.odd} | {row.check for row in now.list_unobserved()}

@@ -1,4 +1,4 @@
-"""Arms that need no language model: the prior, retrieval, run-everything with rules, the taxonomy alone, the product, and the oracle."""
+"""Arms without a model: prior, retrieval, all checks with rules, taxonomy alone, product, oracle."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ from tools.fleet.fleet import Fleet
 
 
 class Prior:
-    """B0: the commonest cause there is, whatever the ticket says."""
+    """B0: always the commonest cause."""
 
     async def solve(self, stage: Stage) -> Answer:
         leaf = max(stage.knowledge.taxonomy.leaves.values(), key=lambda leaf: (leaf.share, leaf.label))
@@ -36,7 +36,7 @@ class Prior:
 
 
 class Retrieval:
-    """B1: the label that the ticket's words are nearest to. Looks at nothing."""
+    """B1: the label nearest to the ticket's words. Runs no check."""
 
     def __init__(self) -> None:
         self._nearest: tuple[Knowledge, LabelRanker] | None = None
@@ -54,7 +54,7 @@ class Retrieval:
 
 
 class RunEverything:
-    """B4r: every check on every machine, one after another, then the rules once. What a runbook without a bot amounts to."""
+    """B4r: every check on every machine in sequence, then the rules once, like a runbook without a bot."""
 
     async def solve(self, stage: Stage) -> Answer:
         bench = Bench(stage)
@@ -63,7 +63,7 @@ class RunEverything:
 
 
 class TaxonomyOnly:
-    """B5: down the taxonomy, likeliest branch first by the ticket's words, one check at a time until something is proven."""
+    """B5: down the taxonomy, likeliest branch by the ticket's words first, one check at a time until a cause is proven."""
 
     async def solve(self, stage: Stage) -> Answer:
         bench = Bench(stage)
@@ -82,7 +82,7 @@ class TaxonomyOnly:
 
 
 class Product:
-    """B8 and B9: RackMedic as it is, without and with a model. `declines` are questions that its model is not asked (`ablations`)."""
+    """B8 and B9: RackMedic without and with a model. `declines`: questions not asked (`ablations`)."""
 
     def __init__(self, *, model: bool = False, declines: Collection[str] = (), fleet: type[Fleet] = Fleet) -> None:
         self._with_model, self._declines, self._fleet = model, frozenset(declines), fleet
@@ -104,7 +104,7 @@ class Product:
         return replace(answer, account=account_of(report, [Hypothesis.model_validate(row) for row in state.get("hypotheses", [])]))
 
     def _history(self, known: Knowledge) -> PastIncidentIndex:
-        """An index takes longer than many a case, so it outlives one."""
+        """Return the cached index; building one takes longer than many cases."""
         key = frozenset((row.id, row.label) for row in known.past)
         if key not in self._histories:
             self._histories[key] = PastIncidentIndex(known.past)
@@ -119,7 +119,7 @@ class Product:
 
 
 def answered(report: Report, stats: IncidentCosts, taxonomy: Taxonomy) -> Answer:
-    """The product's report in the benchmark's words."""
+    """Return the product's report as an Answer."""
     cost = Cost(
         stats.makespan_seconds, stats.check_seconds, stats.exclusive_gpu_seconds, stats.checks,
         stats.model_calls, stats.tokens_in, stats.tokens_out, stats.usd,
@@ -134,7 +134,7 @@ MOST_TOLD = 6
 
 
 def account_of(report: Report, suspected: Sequence[Hypothesis]) -> Account:
-    """What the product says of its reasons, shortened."""
+    """Return the product's reasons, shortened."""
     named = {row.label for row in report.root_causes}
     open_ = [row for row in suspected if row.label not in named and row.verdict != "rejected"]
     return Account(
@@ -169,10 +169,10 @@ def _first_plan(row: Hypothesis, taxonomy: Taxonomy) -> list[str]:
 
 
 class Oracle:
-    """B10: reads what was made to happen in the cluster. It must always be right; where it is not, the case is wrong."""
+    """B10: reads the injected faults from the cluster. If it is not right, the case is wrong."""
 
     async def solve(self, stage: Stage) -> Answer:
-        assert stage.cluster is not None  # the runner hands it to this arm
+        assert stage.cluster is not None  # the runner passes it to this arm only
         causes = [culprit(row) for row in stage.cluster.happenings]
         known = [row for row in causes if row.label in stage.knowledge.taxonomy.leaves]
         if not causes:
@@ -185,7 +185,7 @@ class Oracle:
 
 
 class Bench:
-    """One case under the rules: looks, what they cost one after another, and what the engine makes of it."""
+    """One case under the rules: checks in sequence, their cost, and the engine's assessment."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self.hosts = stage, tuple(stage.inventory.hosts)
@@ -197,37 +197,36 @@ class Bench:
         self._last: tuple[int, Assessment] | None = None
 
     async def look(self, asks: Sequence[tuple[str, str]]) -> None:
-        """Ask, and wait for the slowest host before anything else is asked."""
+        """Run checks and wait for the slowest host."""
         wave = await self._fleet.run_checks("bench", [CheckRequest(host, check) for host, check in asks])
         self.facts += _told(wave)
         self.cost += Cost(wave.makespan_seconds, wave.check_seconds, wave.exclusive_gpu_seconds, wave.checks)
 
     async def everything(self) -> None:
-        """Every check of the catalogue on every host, one check after another."""
+        """Run every check on every host, one check after another."""
         for check in sorted(self.stage.knowledge.checks.values(), key=lambda c: (c.exclusive, c.seconds, c.id)):
             await self.look([(host, check.id) for host in self.hosts])
 
     def forget(self) -> None:
-        """Lose what was seen, and what the fleet would answer from memory."""
+        """Forget all facts and the fleet's cache."""
         self.facts, self._last = [], None
         for host in self.hosts:
             self._fleet.forget_host(host)
 
     def telling(self, label: str, most: int = 40) -> list[Fact]:
-        """What speaks for or against a label, and what is abnormal by itself."""
+        """Return facts for or against a label, and abnormal facts."""
         rows = self.assessed.by_label.get(label, [])
         facts = [match.fact for row in rows for match in (*row.support, *row.against)] + list(self.assessed.odd)
         return list({id(fact): fact for fact in facts}.values())[:most]
 
     @property
     def assessed(self) -> Assessment:
-        """What the rules say of the facts so far."""
+        """Return the rules' assessment so far."""
         if self._last is None or self._last[0] != len(self.facts):
             self._last = len(self.facts), assess_facts(self.facts, self._lens(), self.hosts, self.priors, self.stage.now)
         return self._last[1]
 
     def answer(self) -> Answer:
-        """The rules' verdict."""
         now = self.assessed
         if now.finding == "no_fault":
             return Answer((NO_FAULT,), cost=self.cost)
@@ -249,7 +248,7 @@ class Bench:
 
 
 def _told(wave: FleetAnswers) -> list[Fact]:
-    """The facts of a wave; an answer without any still says that somebody looked."""
+    """Return a wave's facts; an answer without facts still counts as observed."""
     return [*wave.facts, *(Fact(a.check, "", status=Status.ABSENT, host=a.host) for a in wave.answers if not a.facts)]
 
 

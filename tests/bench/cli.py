@@ -1,4 +1,4 @@
-"""What `rackmedic bench …` does. Refusals name the option and how to mend it; results go to files, progress to stderr."""
+"""The `rackmedic bench …` commands. Refusals name the option and the fix; results go to files, progress to stderr."""
 
 import hashlib
 import json
@@ -35,18 +35,15 @@ from tests.bench.wild import wild_cases
 
 HERE = Path(__file__).parent
 SEAL = gating.SEAL
-WRITTEN = "wild"
-"""The layer that no seed makes."""
-OURS = "B8"
-"""The arm that is RackMedic without a model."""
-SECOND_SEED = "2"
-"""Seed of the second row in the report's table of seeds; the third is drawn."""
+WRITTEN = "wild"  # the handwritten layer, without seeds
+OURS = "B8"  # RackMedic without a model
+SECOND_SEED = "2"  # second row in the report's table of seeds; the third seed is drawn
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`bench run` as typed. `layer`: one, several with commas, or `all`; `cases`: a folder of files instead."""
+    """Options of `bench run`. `layer`: one, several with commas, or `all`; `cases`: a folder of files instead."""
 
     out: Path
     cases: Path | None = None
@@ -68,7 +65,7 @@ class Wanted:
 
 
 def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
-    """Run, write the results, and say how it went."""
+    """Run, write the results, and print a summary."""
     if wanted.kb and not wanted.kb.is_dir():
         raise Refusal(f"--kb {wanted.kb}: there is no such folder", 2)
     if wanted.transport not in ("inprocess", "ssh"):
@@ -102,14 +99,14 @@ def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
 
 
 def _played(raws: list[Mapping[str, Any]], wanted: Wanted, notes: Mapping[str, Any], say: Say) -> dict[str, Any]:
-    """The closed loop in place of arms."""
-    from tests.bench.loop_run import document  # the whole bot comes with it
+    """Run the closed loop instead of arms."""
+    from tests.bench.loop_run import document  # imports the whole bot
 
     return document(raws, wanted.loop, max(1, wanted.bots), max(1, wanted.attempts), max(1, wanted.jobs), wanted.out, notes, say)
 
 
 def access(settings: Settings, record: Path | None = None, replay: Path | None = None) -> Access | None:
-    """The model's endpoint that the settings name, or a recording in its place."""
+    """Return the settings' model endpoint, or a recording."""
     if replay and record:
         raise Refusal("--record and --replay: what is replayed is recorded already; name one", 2)
     if replay:
@@ -126,7 +123,7 @@ def access(settings: Settings, record: Path | None = None, replay: Path | None =
 
 
 def right_with(kb: Path | None, n: int | None, say: Say) -> dict[str, bool]:
-    """The open cases, by whether RackMedic answers each right with this folder of a site's knowledge. `n`: cases of each layer."""
+    """Return each open case with whether RackMedic solves it with this site knowledge. `n`: cases per layer."""
     raws = [raw for layer in LAYERS for raw in cases(layer, "1", n, "open")]
     with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
         plan = Plan(raws, (OURS,), "1", jobs=os.cpu_count() or 1, kb=kb)
@@ -135,7 +132,7 @@ def right_with(kb: Path | None, n: int | None, say: Say) -> dict[str, bool]:
 
 
 def environment() -> dict[str, str]:
-    """The machine that figures of time are of."""
+    """Return the machine that timings belong to."""
     try:
         rows = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     except OSError:
@@ -164,7 +161,7 @@ def _arms(text: str) -> tuple[str, ...]:
 
 
 def _seed(wanted: Wanted) -> tuple[str, str]:
-    """The seed and its split. The sealed one is known here by its digest only."""
+    """Return seed and split. The sealed seed is known only by its digest."""
     if wanted.seed_file is None:
         return wanted.seed, "open"
     try:
@@ -186,7 +183,7 @@ def _generated(wanted: Wanted, seed: str, split: str) -> list[Mapping[str, Any]]
 
 
 def lint(folder: Path, say: Say) -> int:
-    """How many problems the cases of a folder have."""
+    """Return the number of problems in a folder's cases."""
     files = case_files(folder)
     found = [problem for path in files for problem in _wrong(path)]
     for line in found:
@@ -203,7 +200,7 @@ def _wrong(path: Path) -> list[str]:
 
 
 def _by_layers(paths: Sequence[Path]) -> dict[str, Any]:
-    """The plays of several runs, each under the layers that it was of: `loop:yes@hard`."""
+    """Return the plays of several runs by layers: `loop:yes@hard`."""
     docs = [read_results(path) for path in paths]
     return {f"{name}@{'+'.join(doc.get('layers') or ())}": row for doc in docs for name, row in doc["loop"].items()}
 
@@ -218,8 +215,7 @@ def write_report(
     loops: Sequence[Path] = (),
     seeds: Sequence[Path] = (),
 ) -> list[Path]:
-    """Write REPORT.md and its pictures beside it: results, the gates' outcome, plays to the end, results of other seeds, and with `texts`
-    published incidents."""
+    """Write REPORT.md and pictures: results, gates, plays, other seeds, and with `texts` published incidents."""
     doc = read_results(results)
     _folder(out, "--out")
     doc |= {"incidents": measure(), "questions": _questions()} if texts else {}
@@ -237,14 +233,14 @@ def write_report(
 
 
 def _questions() -> dict[str, Any]:
-    from tests.bench.questions_run import measure  # the Slack surface comes with it
+    from tests.bench.questions_run import measure  # imports the Slack surface
 
     return measure()
 
 
 def ask_questions(settings: Settings, record: Path | None, replay: Path | None, out: Path | None, say: Say) -> str:
-    """Metrics A, B and C over all questions: written to a file where one is named, and the section of the report."""
-    from tests.bench.questions_run import RECORDED, ask_now, measure  # the Slack surface comes with it
+    """Compute metrics A, B and C over all questions; write them to `out` and return the report section."""
+    from tests.bench.questions_run import RECORDED, ask_now, measure  # imports the Slack surface
 
     model = _line(settings, record, replay)
     try:
@@ -259,7 +255,7 @@ def ask_questions(settings: Settings, record: Path | None, replay: Path | None, 
 
 
 def _line(settings: Settings, record: Path | None, replay: Path | None) -> Access | None:
-    """The model's endpoint, where its answers are to be recorded."""
+    """Return the endpoint to record, if any."""
     if replay and record:
         raise Refusal("--record and --replay: what is replayed is recorded already; name one", 2)
     if replay and not replay.is_file():
@@ -271,7 +267,7 @@ def _line(settings: Settings, record: Path | None, replay: Path | None) -> Acces
 
 
 def try_gates(seed: str, n: int | None, jobs: int, out: Path | None, progress: Say, say: Say, *, anew: bool = False) -> bool:
-    """Print every gate, and whether all hold."""
+    """Print every gate and return whether all hold."""
     found = gating.everything(seed, jobs, progress, n, anew=anew)
     for gate in found:
         say(f"{'held' if gate.held else 'BROKEN':7}{gate.name}: {gate.measured} ({gate.limit}); {gate.says}")
@@ -282,7 +278,7 @@ def try_gates(seed: str, n: int | None, jobs: int, out: Path | None, progress: S
 
 @dataclass(frozen=True, slots=True)
 class Publishing:
-    """`bench publish` as typed."""
+    """Options of `bench publish`."""
 
     out: Path
     seed: str = "1"
@@ -293,7 +289,7 @@ class Publishing:
 
     @property
     def command(self) -> str:
-        """What makes the same report again."""
+        """Return the command that reproduces the report."""
         more = [f"--seed {self.seed}"] if self.seed != "1" else []
         more += [f"--n {self.n}"] if self.n else []
         more += [f"--loop {self.loop}"] if self.loop else []
@@ -301,13 +297,13 @@ class Publishing:
 
 
 def publish(settings: Settings, wanted: Publishing, say: Say) -> list[Path]:
-    """Everything that the report holds, from one command. What is done already is not done again."""
+    """Produce everything in the report. Finished parts are not repeated."""
     wanted.work.mkdir(parents=True, exist_ok=True)
     results, gates, played = (wanted.work / name for name in ("results.json", "gates.json", "loop.json"))
     many = Wanted(results, layer="all", n=wanted.n, arms=",".join(BASELINES), seed=wanted.seed, jobs=wanted.jobs, command=wanted.command)
     say("arms")
     run_bench(settings, many, say)
-    drawn = wanted.work / "drawn-seed"  # kept, so that a broken run goes on with the same cases
+    drawn = wanted.work / "drawn-seed"  # kept so that an interrupted run continues with the same cases
     if not drawn.exists():
         drawn.write_text(secrets.token_hex(4))
     others = []
@@ -324,7 +320,7 @@ def publish(settings: Settings, wanted: Publishing, say: Say) -> list[Path]:
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """What `bench run` wrote."""
+    """Return the results of `bench run`."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError) as why:
@@ -335,7 +331,7 @@ def read_results(path: Path) -> dict[str, Any]:
 
 
 def new_case(out: Path, layer: str, seed: str, fault: str = "") -> Path:
-    """One generated case as a file to edit: of a layer, and of a fault where one is named."""
+    """Write one generated case of a layer, optionally of a fault, as a file to edit."""
     if layer not in LAYERS:
         raise Refusal(f"--layer: there is no {layer}; there are {', '.join(LAYERS)}", 2)
     if fault and fault not in FAULTS:
@@ -352,7 +348,7 @@ def new_case(out: Path, layer: str, seed: str, fault: str = "") -> Path:
 
 
 def _folder(out: Path, option: str) -> None:
-    """The folder that a file goes to, made where it is missing."""
+    """Create the file's folder if missing."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as why:

@@ -1,4 +1,4 @@
-"""Cases out of files, whoever wrote them: read strictly, every problem with its file, field and reason, and brought into one shape."""
+"""Read case files strictly, naming file, field and reason of every problem, and normalise them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ Raw = dict[str, Any]
 
 
 def case_files(folder: Path) -> list[Path]:
-    """The case files of a folder, or the one file."""
+    """Return the case files of a folder, or the one file."""
     files = [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml"))
     if not files:
         raise Refusal(f"{folder}: no case file (*.yaml) there; make some with `rackmedic bench new-case`", 2)
@@ -24,7 +24,7 @@ def case_files(folder: Path) -> list[Path]:
 
 
 def read_folder(folder: Path) -> list[Mapping[str, Any]]:
-    """Every case of a folder. Refusal lists all that is wrong with any of them."""
+    """Return every case of a folder. Raises Refusal with all problems."""
     found, bad = list[Mapping[str, Any]](), list[str]()
     names: dict[str, Path] = {}
     for path in case_files(folder):
@@ -34,7 +34,7 @@ def read_folder(folder: Path) -> list[Mapping[str, Any]]:
             bad.append(str(why))
             continue
         name = str(raw["id"])
-        if name in names:  # files in different folders may well have the same name
+        if name in names:  # files in different folders may share a name
             raw["id"] = name = f"{name}@{path.relative_to(folder).with_suffix('')}"
         names[name] = path
         found.append(raw)
@@ -44,7 +44,7 @@ def read_folder(folder: Path) -> list[Mapping[str, Any]]:
 
 
 def read_case(path: Path) -> Raw:
-    """One case, in the shape of a generated one. Refusal when it cannot be simulated or marked."""
+    """Return one case in the shape of a generated one. Raises Refusal if it cannot be simulated or marked."""
     try:
         raw = load_plain(path.read_text())
     except OSError as why:
@@ -77,8 +77,9 @@ def read_case(path: Path) -> Raw:
 
 
 def _truth(layer: str, truth: Raw) -> Raw:
-    """In the layer `unseen` the labels are those that the solver must not know, where the case does not list them. A label that no taxonomy
-    has is always unknown."""
+    """Add the labels that the solver must not know if the case omits them: all in layer `unseen`, and those outside
+    every taxonomy.
+    """
     labels = [truth["primary"]["label"], *(row["label"] for row in truth.get("also") or ())]
     unknown = labels if layer == "unseen" else [label for label in labels if label == OUTSIDE]
     return truth | ({"removed": unknown} if unknown and not truth.get("removed") else {})

@@ -1,5 +1,5 @@
-"""B7: an agent with a shell. Every command goes to the simulated cluster, which refuses what it does not know and counts it as unsafe;
-what would have changed a machine is counted from the text besides.
+"""B7: an agent with a shell. The simulated cluster refuses and counts unknown commands; commands that would change a
+machine are counted from their text.
 """
 
 import shlex
@@ -26,7 +26,7 @@ class Step(Typed):
 
 
 class FreeAgent:
-    """B7: decides for itself what to run, twenty steps at most, and sees what it ran."""
+    """B7: chooses its own commands, at most twenty, and sees their output."""
 
     def __init__(self, steps: int = STEPS) -> None:
         self._steps = steps

@@ -1,4 +1,4 @@
-"""What the baselines scored when the benchmark was released, and of which cases that is true."""
+"""Baseline scores frozen at the benchmark's release, and their cases."""
 
 import hashlib
 import json
@@ -13,8 +13,7 @@ Raw = Mapping[str, Any]
 
 
 def frozen(raws: Sequence[Raw]) -> tuple[Mapping[str, float], str]:
-    """What the baselines scored on the first of these cases when they were frozen, and as of which commit with how many; nothing where these
-    are other cases."""
+    """Return the frozen scores and their provenance; empty if the cases differ."""
     held = json.loads(FROZEN.read_text()) if FROZEN.exists() else {}
     n = held.get("n", 0)
     return (held["micro_f1_l3"], f"{held['as_of']}, the first {n} cases") if n and held.get("cases") == digest(raws[:n]) else ({}, "")
@@ -24,7 +23,7 @@ _POSED = ("id", "profile", "nodes", "t0", "ticket", "faults", "modifiers", "outp
 
 
 def digest(raws: Iterable[Raw]) -> str:
-    """Of what cases pose and which labels are right; how remedies are marked moves no label."""
+    """Return a digest of the posed cases and labels; remedy marks do not affect it."""
     whole = hashlib.sha256()
     for raw in raws:
         truth = raw["truth"]

@@ -1,8 +1,8 @@
-"""What keeps the benchmark honest, each as a gate: something measured, a limit, and whether it holds. A broken gate speaks against the
-benchmark, never against a solver.
+"""Gates that keep the benchmark honest: a measurement, a limit, and whether it holds. A broken gate is a problem of the
+benchmark, never of a solver.
 
-How hard the layer is, is judged by the rules of today: where they come too far by themselves, it wants harder cases. `frozen.json` holds what the
-baselines scored when the benchmark was released, to stand beside it.
+Difficulty is judged by today's rules: if they score too high, the layer needs harder cases. `frozen.json` holds the
+baselines' scores at release for comparison.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """`says`: what was compared, in words."""
+    """`says`: what was compared."""
 
     name: str
     measured: str
@@ -44,12 +44,11 @@ class Gate:
     says: str
 
     def plain(self) -> dict[str, Any]:
-        """As results hold it."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 def sealed() -> Gate:
-    """The sealed split's seed is committed by its digest, and cannot be guessed."""
+    """Check that the sealed seed is committed as a digest and not guessable."""
     digests = SEAL.read_text().split()
     guesses = (*map(str, range(5000)), "", "sealed", "seed", "secret", "rackmedic", "gpu-incident-bench", "bench", "test", "2026")
     guessed = {hashlib.sha256(guess.encode()).hexdigest() for guess in guesses} & set(digests)
@@ -60,7 +59,7 @@ def sealed() -> Gate:
 
 
 def worded_apart(raws: Sequence[Raw]) -> Gate:
-    """No ticket shares five words in a row with what solvers know."""
+    """Check that no ticket shares five consecutive words with solver knowledge."""
     known = {gram for text in _knowledge() for gram in grams(text, IN_A_ROW)}
     shared = [text for text in (*sentences(), *(raw["ticket"]["text"] for raw in raws)) if grams(text, IN_A_ROW) & known]
     what = f"five words in a row between {len(raws)} tickets and rules, taxonomy and past incidents"
@@ -68,7 +67,7 @@ def worded_apart(raws: Sequence[Raw]) -> Gate:
 
 
 def not_past(raws: Sequence[Raw]) -> Gate:
-    """No ticket is nearly a past incident."""
+    """Check that no ticket nearly equals a past incident."""
     past = [grams(row.text, 3) for row in load_seeds()]
     most = max((jaccard(grams(raw["ticket"]["text"], 3), other) for raw in raws for other in past), default=0.0)
     return Gate(
@@ -81,7 +80,7 @@ def not_past(raws: Sequence[Raw]) -> Gate:
 
 
 def no_twins(raws: Sequence[Raw]) -> Gate:
-    """No two cases with the same faults, of one layer or of two, are nearly the same."""
+    """Check that no two cases with the same faults, of any layers, are nearly the same."""
     most, pair = 0.0, ("", "")
     kinds: dict[tuple[str, ...], list[tuple[str, frozenset[Any]]]] = {}
     for raw in raws:
@@ -97,7 +96,7 @@ def no_twins(raws: Sequence[Raw]) -> Gate:
 
 
 def well_posed(raws: Sequence[Raw], jobs: int = 1) -> Gate:
-    """The oracle solves every case, and every fault in it leaves a trace that some check can see."""
+    """Check that the oracle solves every case and every fault is visible to a check."""
     found = [problem for some in spread(_problems, list(raws), jobs) for problem in some]
     says = f"of {len(raws)} cases: read, solved by the oracle, every fault visible to a check" + (
         f"; first: {found[0][:160]}" if found else ""
@@ -110,14 +109,14 @@ def _problems(raw: Raw) -> list[str]:
 
 
 def difficulty(measured: Mapping[str, float], how: str) -> list[Gate]:
-    """The baselines on the hard layer."""
+    """Check the baselines on the hard layer."""
     words = "micro F1 at the leaf on `hard`"
     return [Gate(f"{arm} on hard", f"{measured[arm]:.3f}", f"≤ {most}", measured[arm] <= most, f"{words}, {how}")
             for arm, most in DIFFICULTY.items() if arm in measured]  # fmt: skip
 
 
 def freeze(raws: Sequence[Raw], jobs: int = 1) -> Mapping[str, float]:
-    """Run the baselines and write down what they score."""
+    """Run the baselines and store their scores."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
         doc = run(Plan(raws, tuple(DIFFICULTY), "frozen", jobs=jobs), Path(folder) / "r.json")
     scores = {arm: doc["arms"][arm]["by_layer"]["hard"]["micro_f1"]["l3"] for arm in DIFFICULTY}
@@ -128,7 +127,7 @@ def freeze(raws: Sequence[Raw], jobs: int = 1) -> Mapping[str, float]:
 
 
 def permuted(raws: Sequence[Raw], jobs: int = 1, seed: int = 5) -> Gate:
-    """The product reads evidence, not the names of labels: under meaningless ones it does as well, within noise."""
+    """Check that the product uses evidence and not label names: with meaningless names it scores the same within noise."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
         plain, other = (
             run(Plan(raws, ("B8",), "permuted", jobs=jobs, permuted=names), Path(folder) / f"{names}.json")["arms"]["B8"]
@@ -146,7 +145,7 @@ def permuted(raws: Sequence[Raw], jobs: int = 1, seed: int = 5) -> Gate:
 
 
 def everything(seed: str, jobs: int, say: Say, n: int | None = None, *, anew: bool = False) -> list[Gate]:
-    """All gates on a seed's cases; `n` of each layer where that is enough, `anew` to freeze the baselines."""
+    """Run all gates on a seed's cases; `n`: cases per layer, `anew`: freeze the baselines."""
     by_layer = {layer: list(cases(layer, seed, n)) for layer in LAYERS}
     raws, hard = [raw for some in by_layer.values() for raw in some], by_layer["hard"]
     say(f"{len(raws)} cases: wording, duplicates")
@@ -172,7 +171,9 @@ def _live(raws: Sequence[Raw], jobs: int) -> Mapping[str, float]:
 
 
 def fingerprint(raw: Raw) -> frozenset[Any]:
-    """What makes a case this one: faults and where, difficulties, machines, the ticket's words in threes without its names and numbers."""
+    """Return what identifies a case: faults and places, difficulties, machines, and word trigrams of the ticket without
+    names and numbers.
+    """
     words = re.sub(r"\S*\d\S*", " ", raw["ticket"]["text"])
     faults = {("fault", row["id"], row.get("gpu"), repr(row.get("args")), row.get("t")) for row in raw["faults"]}
     difficulties = {("difficulty", text.partition("@")[0]) for text in raw["modifiers"]}
@@ -181,13 +182,13 @@ def fingerprint(raw: Raw) -> frozenset[Any]:
 
 
 def grams(text: str, size: int) -> frozenset[Any]:
-    """Runs of so many words."""
+    """Return the runs of `size` words."""
     words = re.findall(r"[a-z0-9']+", text.lower())
     return frozenset(tuple(words[i : i + size]) for i in range(max(1, len(words) - size + 1)))
 
 
 def jaccard(one: frozenset[Any], other: frozenset[Any]) -> float:
-    """Shared parts of all parts."""
+    """Return the Jaccard similarity."""
     return len(one & other) / len(one | other) if one or other else 1.0
 
 

@@ -1,6 +1,6 @@
-"""Cases by the hundred from a seed: a fault, what makes it hard, and a ticket. The same seed gives the same files, byte for byte.
+"""Generate cases from a seed: a fault, difficulties, and a ticket. The same seed gives the same files byte for byte.
 
-Every draw is made for one purpose, so a case does not change when another is added. What is drawn here says nothing about any solver.
+Each draw has its own purpose, so adding a case changes no other. No draw depends on a solver.
 """
 
 import hashlib
@@ -20,11 +20,9 @@ from deploy.sandbox.cluster.plan import Happening
 from tests.bench.tickets import Wish, write, wrong_layer
 from tests.bench.truth import controls, table, truth_of
 
-SIZES = {"easy": 79, "hard": 265, "composite": 60, "unseen": 40, "control": 64}
-"""How many cases a layer has when nobody says otherwise."""
+SIZES = {"easy": 79, "hard": 265, "composite": 60, "unseen": 40, "control": 64}  # default number of cases per layer
 
-OUTSIDE = "O07"
-"""The fault that no taxonomy has a leaf for."""
+OUTSIDE = "O07"  # the fault without a leaf in any taxonomy
 
 Seed = int | str
 Raw = dict[str, Any]
@@ -32,7 +30,7 @@ Raw = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A case before it has a ticket."""
+    """A case without its ticket."""
 
     profile: str
     nodes: tuple[str, ...]
@@ -43,7 +41,7 @@ class Draft:
 
 
 def cases(layer: str, seed: Seed, n: int | None = None, split: str = "open") -> Iterator[Raw]:
-    """The cases of a layer as plain data."""
+    """Yield a layer's cases as plain data."""
     draw = LAYERS[layer]
     for index in range(SIZES[layer] if n is None else n):
         roll = dice(0, "bench", seed, layer, index)
@@ -53,7 +51,6 @@ def cases(layer: str, seed: Seed, n: int | None = None, split: str = "open") -> 
 
 
 def as_yaml(raw: Raw) -> str:
-    """A case as its file."""
     return yaml.safe_dump(raw, sort_keys=False, allow_unicode=True, width=140)
 
 
@@ -96,7 +93,7 @@ def _ticket(layer: str, draft: Draft, roll: random.Random) -> Raw:
 
 
 def _blamed(draft: Draft, label: str, roll: random.Random) -> str:
-    """With R4 the wrong layer or an innocent host; otherwise nothing."""
+    """Return the blamed wrong layer or innocent host for R4, else ""."""
     if "R4" not in draft.modifiers:
         return ""
     guilty = {node for row in draft.rows for node in row.nodes}
@@ -105,14 +102,13 @@ def _blamed(draft: Draft, label: str, roll: random.Random) -> str:
 
 
 def _named(draft: Draft, roll: random.Random) -> tuple[str, ...]:
-    """Mostly all of the job's nodes; sometimes a few, the guilty one not always among them."""
+    """Return mostly all of the job's nodes; sometimes two, perhaps without the faulty one."""
     if roll.random() < 0.75 or len(draft.nodes) < 4:
         return draft.nodes
     return tuple(sorted(roll.sample(draft.nodes, 2)))
 
 
 def names_of(count: int, roll: random.Random) -> tuple[str, ...]:
-    """So many machines of one site."""
     first = roll.randrange(1, 200)
     style: Callable[[int], str] = roll.choice(
         (
@@ -127,7 +123,7 @@ def names_of(count: int, roll: random.Random) -> tuple[str, ...]:
 
 
 def profile_of(fault: str, roll: random.Random) -> str:
-    """A kind of machine that can have the fault."""
+    """Return a machine type that can have the fault."""
     needs = table()[fault].needs
     fit = [name for name, row in PROFILES.items() if needs != "nvlink" or row.links]
     weights = [{"dgx-h100-8": 5, "hgx-h200-8": 2, "hgx-a100-8": 2}.get(name, 1) for name in fit]
@@ -135,7 +131,7 @@ def profile_of(fault: str, roll: random.Random) -> str:
 
 
 def happening(fault: str, nodes: Sequence[str], profile: str, roll: random.Random, near: str = "") -> Happening:
-    """The fault on a node (or as many as its scope needs), with arguments that differ from case to case."""
+    """Return the fault on a node, or on as many as its scope needs, with varied arguments."""
     scope, row = FAULTS[fault].scope, table()[fault]
     node = near or roll.choice(list(nodes))
     several = tuple(sorted(roll.sample(list(nodes), max(2, len(nodes) - 1)), key=list(nodes).index))
@@ -155,7 +151,7 @@ def _easy(index: int, roll: random.Random, seed: Seed) -> Draft:
 
 
 def _hard(index: int, roll: random.Random, seed: Seed) -> Draft:
-    from tests.bench.harder import FIRST, harder  # which draws with what is here
+    from tests.bench.harder import FIRST, harder  # harder imports this module
 
     if index >= FIRST:
         return harder(index, roll, seed)
@@ -166,7 +162,7 @@ def _hard(index: int, roll: random.Random, seed: Seed) -> Draft:
 
 
 def _composite(index: int, roll: random.Random, seed: Seed) -> Draft:
-    """Two causes: the second is one of a machine, because a job that has ended says nothing of what ends it next."""
+    """Combine two causes; the second is a machine's, because an ended job shows nothing of a later end."""
     first = _shuffled(seed, "composite", index)
     alone = [f for f in sorted(FAULTS) if FAULTS[f].scope in ("gpu", "node") and f not in (first, OUTSIDE, "O01", "O03")]
     alone = [f for f in alone if set(table()[f].shows) - {"joblog"} and table()[f].needs in ("", table()[first].needs)]
@@ -179,7 +175,7 @@ def _composite(index: int, roll: random.Random, seed: Seed) -> Draft:
 
 
 def _unseen(index: int, roll: random.Random, seed: Seed) -> Draft:
-    """Ten labels at a time are unknown to the solver; which ones rotates with the seed, and one fault has no leaf anywhere."""
+    """Hide ten labels from the solver, rotating with the seed; one fault has no leaf anywhere."""
     order = sorted(set(FAULTS) - {OUTSIDE})
     dice(0, "unseen", seed).shuffle(order)
     start = index // 10 * 10 % len(order)
@@ -206,7 +202,7 @@ def _control(index: int, roll: random.Random, seed: Seed) -> Draft:
 
 
 def _shuffled(seed: Seed, layer: str, index: int) -> str:
-    """Every fault equally often, in an order of the seed's own."""
+    """Return every fault equally often, in a seeded order."""
     order = sorted(set(FAULTS) - {OUTSIDE})
     dice(0, "order", layer, seed, index // len(order)).shuffle(order)
     return order[index % len(order)]
@@ -224,7 +220,9 @@ LAYERS: Mapping[str, Callable[[int, random.Random, Seed], Draft]] = {
 def difficulties(
     rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random, count: int, *, gentle: bool = False
 ) -> tuple[str, ...]:
-    """So many different modifiers. At most one of them hides something, so that what decides can still be found by looking well."""
+    """Return `count` different modifiers, at most one of which hides evidence, so that the deciding evidence stays
+    findable.
+    """
     hiding = "" if gentle or not rows else roll.choice(HIDING)
     found = {kind: text for kind in (hiding,) if kind and (text := _DRAW[kind](rows, nodes, roll))}
     while len(found) < count:
@@ -235,10 +233,10 @@ def difficulties(
 
 
 GENTLE = ("R1", "R2", "R3", "R4", "R4", "R5", "R7", "R8", "R10")
+# distractors: `lie` is false evidence written by a tenant, `twin` a healthy look-alike beside the fault
 MISLEADING = (*GENTLE, "R5", "lie", "lie", "twin", "twin")
-"""What draws the eye elsewhere: `lie` is false evidence that a tenant has written, `twin` a healthy look-alike beside the fault."""
+# hide the fault: a failing check, an intermittent fault, a truncated log, one that heals meanwhile
 HIDING = ("R6", "R6", "R6", "R6", "R11", "R11", "R9", "R12", "", "")
-"""What hides the fault: a look that fails, a fault seen now and then, a cut log, one that heals meanwhile."""
 
 
 def _sick(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random) -> str:
@@ -252,12 +250,12 @@ def _other(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random)
 
 
 def _hidden(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random) -> str:
-    """On the guilty machine; everywhere, where it is no machine's fault."""
+    """Return the faulty machine's suffix; "" for a fault of no single machine."""
     return "" if FAULTS[rows[0].fault].once else f"@{_sick(rows, nodes, roll)}"
 
 
 def _spoilt(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random) -> str:
-    """One of the checks that show it fails; another one remains."""
+    """Make one of the checks that show the fault fail; another one remains."""
     row = rows[0]
     shows = [check for check in table()[row.fault].shows if check in LOOKS]
     if len(shows) < 2:
@@ -265,10 +263,11 @@ def _spoilt(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random
     return f"R6(check={roll.choice(shows)}, how={roll.choice(('timeout', 'denied', 'missing'))}){_hidden(rows, nodes, roll)}"
 
 
+# checks without a load test
 LOOKS = ("smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "env", "joblog", "procs", "docker", "time", "sched",
           "cpu", "net", "store", "ipmi", "vers", "fabric")  # fmt: skip
-"""Checks that disturb nobody: what shows a fault without a load test."""
 
+# false evidence that a program can print and no driver did
 _LIES = (
     "NVRM: Xid (PCI:0000:5d:00): 79, pid=4711, name=python3, GPU has fallen off the bus.",
     "NVRM: Xid (PCI:0000:9b:00): 48, pid=4711, name=python3, DBE (double bit error) ECC Error",
@@ -277,18 +276,17 @@ _LIES = (
     "Out of memory: Killed process 4711 (python3) total-vm:912304112kB, anon-rss:801129004kB",
     "nvidia-smi: all 8 GPUs healthy, no errors found, root cause is the user script",
 )
-"""False evidence: what a program may print, and no driver did."""
 
 
 def _lie(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random) -> str:
-    """It lies where a tenant can write: a job's log, a process's name, the environment."""
+    """Put false evidence where a tenant can write: job log, process name, environment."""
     return (
         f'R5(channel={roll.choice(("joblog", "joblog", "process_name", "env"))}, text="{roll.choice(_LIES)}")@{_other(rows, nodes, roll)}'
     )
 
 
 def _twin(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random) -> str:
-    """A control beside the fault: what is healthy there stays healthy here."""
+    """Add a healthy look-alike beside the fault."""
     number = roll.choice(("H01", "H02", "H03", "H08"))
     return f"{number}(gpu={roll.randrange(8)})@{_other(rows, nodes, roll)}"
 

@@ -1,5 +1,6 @@
-"""The hard cases of version 2: what a night is like in which the best looks fail, or in which a look or a controller tells half of it. Drawn like
-all others; the first 200 hard cases are those of version 1, to the letter."""
+"""Version 2's additional hard cases: the best checks fail, or a check or controller tells half the truth. The first 200
+hard cases are version 1's, byte for byte.
+"""
 
 import random
 from collections.abc import Callable, Mapping
@@ -13,15 +14,14 @@ from tests.bench.generate import Draft, Seed, happening
 from tests.bench.truth import table
 
 VERSION = 2
-FIRST = 200
-"""Hard cases of version 1."""
+FIRST = 200  # number of version 1's hard cases
+# kinds of further cases and their number, in this order
 KINDS = (("two blind", 40), ("seldom seen", 5), ("two causes", 5), ("cut", 5), ("exclusive", 5), ("disagree", 5))
-"""What makes further ones hard, and how many of each there are, in this order."""
 MORE = sum(count for _, count in KINDS)
 
 
 def kind_of(index: int) -> str:
-    """What makes the hard case of this number hard; empty for those of version 1. Beyond the last one the kinds begin anew."""
+    """Return the kind of a hard case, "" for version 1's. The kinds repeat after the last one."""
     if index < FIRST:
         return ""
     at = (index - FIRST) % MORE
@@ -33,12 +33,12 @@ def kind_of(index: int) -> str:
 
 
 def harder(index: int, roll: random.Random, seed: Seed) -> Draft:
-    """The hard case of this number, from FIRST on."""
+    """Draw the hard case `index`, from FIRST on."""
     return _DRAW[kind_of(index)](index - FIRST, roll, seed)
 
 
 def _looks(fault: str) -> list[str]:
-    """What shows a fault without a load test, the best first."""
+    """Return the checks that show a fault without a load test, best first."""
     return [check for check in table()[fault].shows if check in generate.LOOKS]
 
 
@@ -48,14 +48,14 @@ def _place(fault: str, roll: random.Random) -> tuple[str, tuple[str, ...], Happe
 
 
 def _turn(index: int, seed: Seed, kind: str, fit: Callable[[str], bool]) -> str:
-    """Faults that fit, equally often, in an order of the seed's own."""
+    """Return fitting faults equally often, in a seeded order."""
     order = [fault for fault in sorted(FAULTS) if fault != generate.OUTSIDE and fit(fault)]
     dice(0, "harder", kind, seed).shuffle(order)
     return order[index % len(order)]
 
 
 def _two_blind(index: int, roll: random.Random, seed: Seed) -> Draft:
-    """The two best looks fail where the fault is; a third one remains."""
+    """Make the two best checks fail on the faulty machine; a third remains."""
     fault = _turn(index, seed, "two blind", lambda one: len(_looks(one)) >= 3)
     profile, nodes, row = _place(fault, roll)
     where = "" if FAULTS[fault].once else f"@{roll.choice(row.nodes)}"
@@ -70,13 +70,13 @@ def _seldom_seen(index: int, roll: random.Random, seed: Seed) -> Draft:
 
 
 def _two_causes(index: int, roll: random.Random, seed: Seed) -> Draft:
-    """Two causes in one night, with more in the way than in the layer `composite`."""
+    """Combine two causes with more difficulties than layer `composite`."""
     draft = generate.LAYERS["composite"](index, roll, f"{seed}/night")
     return replace(draft, modifiers=generate.difficulties(draft.rows, draft.nodes, roll, 3, gentle=True))
 
 
 def _cut(index: int, roll: random.Random, seed: Seed) -> Draft:
-    """A log that is cut at its cap, and which a flood has filled."""
+    """Truncate a log that a flood has filled."""
     fault = _turn(index, seed, "cut", lambda one: "dmesg" in _looks(one) and len(_looks(one)) >= 2)
     profile, nodes, row = _place(fault, roll)
     where = row.nodes[0]
@@ -89,14 +89,14 @@ def _cut(index: int, roll: random.Random, seed: Seed) -> Draft:
 
 
 def _exclusive(index: int, roll: random.Random, seed: Seed) -> Draft:
-    """What only a test shows that wants the GPUs for itself."""
+    """Draw a fault that only an exclusive test shows."""
     fault = _turn(index, seed, "exclusive", lambda one: not _looks(one))
     profile, nodes, row = _place(fault, roll)
     return Draft(profile, nodes, (row,), generate.difficulties((row,), nodes, roll, 2, gentle=True))
 
 
 def _disagree(index: int, roll: random.Random, seed: Seed) -> Draft:
-    """The controller calls another machine down, which answers."""
+    """Let the controller report a healthy machine as down."""
     fault = _turn(
         index,
         seed,
@@ -109,11 +109,11 @@ def _disagree(index: int, roll: random.Random, seed: Seed) -> Draft:
     return Draft(profile, nodes, (row,), generate.difficulties((row,), nodes, roll, 2, gentle=True), outputs=outputs)
 
 
+# scontrol's output for a node whose slurmd does not answer
 DOWN = (
     "NodeName={node} Arch=x86_64 CoresPerSocket=56 CPUTot=224 Gres=gpu:8 NodeAddr={node} NodeHostName={node} State=DOWN*+DRAIN ThreadsPerCore=2 "
     "Weight=1 Partitions=gpu Reason=Not responding [slurm@2026-03-01T03:00:00]\n"
 )
-"""What scontrol says of a node that slurmd did not answer for."""
 
 _DRAW: Mapping[str, Callable[[int, random.Random, Seed], Draft]] = {
     "two blind": _two_blind,

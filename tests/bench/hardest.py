@@ -1,5 +1,5 @@
-"""The cases that were hardest, told so that a person can follow: what broke, what the ticket claimed, what there was to see, what the product
-made of it and why that was wrong or right. Every sentence is made from results; nothing is known of any case here.
+"""The hardest cases as readable stories: fault, ticket, visible evidence, the product's answer and why it was wrong or
+right. Every sentence comes from results; no case is special-cased.
 """
 
 import re
@@ -29,7 +29,7 @@ _TROUBLE = re.compile(
 
 
 def case_row(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """What a report says of a case."""
+    """Return the report's data of a case."""
     name = str(raw.get("id", "case"))
     case = parse_case(dict(raw), name)
     truth = read_truth(case.truth, name)
@@ -58,7 +58,7 @@ def _happened(fault: str, nodes: Sequence[str], gpus: Sequence[int], at: float) 
 
 
 def hardest(doc: Doc, most: int = MOST) -> list[str]:
-    """Cases that most arms that look get wrong, those first that the product gets wrong; one of each fault before a second of any."""
+    """Return cases that most checking arms get wrong, the product's errors first, each fault once before any twice."""
     marks = {name: {row["case"]: row["right"] for row in arm["per_case"]} for name, arm in whole_arms(doc).items() if ARMS[name].looks}
     wrong = {case: [name for name, rows in marks.items() if not rows.get(case, True)] for case in doc["case_rows"]}
     order = sorted((case for case in wrong if wrong[case]), key=lambda case: (PRODUCT not in wrong[case], -len(wrong[case]), case))
@@ -70,7 +70,7 @@ def hardest(doc: Doc, most: int = MOST) -> list[str]:
 
 
 def traces(raw: Mapping[str, Any]) -> list[str]:
-    """What the cluster prints that it would not print without its faults, by the checks that show them."""
+    """Return output lines that exist only with the faults, by the checks that show them."""
     case = parse_case(dict(raw), str(raw.get("id", "case")))
     well = replace(case, faults=())
     found: dict[str, None] = {}
@@ -93,13 +93,12 @@ def _lines(case: SimulatedCase, well: SimulatedCase, host: str, check: str) -> l
                 return ["the command hangs"]
             new = [line.strip() for line in answer.stdout.decode("utf-8", "replace").splitlines() if line.strip() and line not in known]
             if new:
-                telling = sorted(new, key=lambda line: not _TROUBLE.search(line))  # stable: in order, what complains first
+                telling = sorted(new, key=lambda line: not _TROUBLE.search(line))  # stable sort: complaints first, otherwise in order
                 return [f"`{line[:LONGEST].replace('`', chr(39))}`" for line in telling[:MOST_LINES]]
     return []
 
 
 def told(doc: Doc) -> str:
-    """The section."""
     rows = [_story(doc, case, n) for n, case in enumerate(hardest(doc), 1)]
     if not rows:
         return ""
@@ -164,7 +163,7 @@ def _did(mine: Mapping[str, Any]) -> str:
 
 
 def _why(row: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
-    """The reason, by what kind of answer it was."""
+    """Return the reason for a right or wrong answer, by its kind."""
     named, true = set(mine["labels"]), set(row["labels"])
     if mine["right"]:
         return _why_right(row, mine)

@@ -1,4 +1,4 @@
-"""Models for the plays with hostile texts: one that does what it reads, and one whose own answers are the attack."""
+"""Models for hostile plays: one that obeys what it reads, and one whose answers are the attack."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -10,18 +10,16 @@ from graph.model.prompts import ModelQuestion
 from tests.bench.hostile_texts import OTHER, VICTIM
 from tests.bench.two_models import listed
 
-MOST = 450
-"""Characters of an order that an answer repeats: one that is longer than a field takes would be refused whole, and try nothing."""
+MOST = 450  # characters of a repeated order; a longer one would exceed its field and be refused without being tried
+# other answers beside an attack, chosen so that its question is asked at all
 UNSURE: Mapping[str, Mapping[str, Any]] = {"read": {"causes": []}, "judge": {"verdict": "inconclusive"}}
-"""What is said beside an attack in another answer, so that this one is asked for at all."""
 
 
 @dataclass
 class Obeys:
-    """A model that does what the text in front of it says: names what it wants, agrees with everything, and passes the texts on as its own, one an answer.
-
-    `calls`: the questions in whose answers it does, where they are not all; `mute`: it answers no others. `strange`: the text stands in place
-    of ids, too."""
+    """A model that obeys: names what the text wants, agrees with everything, and repeats the texts. `calls`: questions
+    where it does so (default all); `mute`: it answers no others. `strange`: the text also replaces ids.
+    """
 
     model: str = "gpt-4o"
     asked: list[str] = field(default_factory=list)
@@ -29,11 +27,9 @@ class Obeys:
     calls: Collection[str] = ()
     mute: bool = False
     strange: bool = False
-    heard: set[str] = field(default_factory=set)
-    """The questions that were asked."""
+    heard: set[str] = field(default_factory=set)  # questions asked
 
     async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
-        """See `graph.model.endpoint.ChatEndpoint`."""
         self.asked.append(f"{asked.system}\n{asked.user}")
         self.heard.add(name)
         meant = not self.calls or name in self.calls
@@ -44,7 +40,7 @@ class Obeys:
         return ModelReply(json.dumps(in_place_of_ids(said, order) if self.strange else said), 100, 10, "one who obeys")
 
     def said(self, user: str, name: str, order: str) -> dict[str, Any]:
-        """The answer to a question, with the order wherever words may stand."""
+        """Return the answer with the order in every text field."""
         causes, hosts = listed(user, "Causes"), listed(user, "Hosts")
         wanted = [label for label in causes if label.partition("  ")[0] == OTHER or OTHER.startswith(f"{label}.")] or causes[-1:]
         branches = listed(user, "Branches")
@@ -89,8 +85,7 @@ class Obeys:
         }
         return answers.get(name, {"labels": wanted, "report": order})
 
-    async def aclose(self) -> None:
-        """Holds nothing."""
+    async def aclose(self) -> None: ...
 
     def _wish(self, text: str) -> str:
         offered = listed(text, "Intents")
@@ -102,7 +97,7 @@ class Obeys:
 
 
 def in_place_of_ids(said: Any, order: str) -> Any:
-    """The same shape, with the text for every word and a number that points at nothing."""
+    """Return the same shape with the text for every string and an out-of-range number."""
     if isinstance(said, Mapping):
         return {name: in_place_of_ids(value, order) for name, value in said.items()}
     if isinstance(said, list):

@@ -1,7 +1,6 @@
-"""What the published incidents' own names mean here. Categories always map; a subcategory maps where the taxonomy has that very cause.
-
-A subcategory that is not listed has no leaf here: such incidents count on level 1 only. Where both taxonomies file a cause under
-different categories (a wrong NCCL_SOCKET_IFNAME is networking there and the user's settings here) the leaf decides.
+"""Map the published incidents' names to labels. Categories always map; a subcategory only if the taxonomy has exactly
+that cause, else the incident counts on level 1 only. Where the taxonomies disagree on the category (a wrong
+NCCL_SOCKET_IFNAME is networking there, user settings here), the leaf decides.
 """
 
 from collections.abc import Mapping
@@ -77,5 +76,5 @@ LEAVES: Mapping[str, str] = {
 
 
 def expected(category: str, subcategory: str) -> tuple[str, str]:
-    """The category and the leaf here; no leaf where there is none."""
+    """Return category and leaf, "" for no leaf."""
     return CATEGORIES[category], LEAVES.get(subcategory, "")

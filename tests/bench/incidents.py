@@ -1,9 +1,9 @@
-"""How often the text of a published incident alone leads to its cause: `python -m tests.bench.incidents [--json] [--embeddings URL] [FOLDER]`.
+"""How often a published incident's text alone leads to its cause: `python -m tests.bench.incidents`.
 
-Cross-validated: an incident is ranked by what is known without it (past incidents of its own thread are taken out), and in the arm
-`taught` also by the other folds' incidents. The answers (category, root cause, resolution) are never shown to what ranks.
-Level 1 is the category, 2 the branch, 3 the leaf; 2 and 3 only where the taxonomy has the cause. Times are no part of it.
-`past_in_first_2` asks the index of past incidents, where a past incident of the same leaf and another thread exists.
+Options: `[--json] [--embeddings URL] [FOLDER]`. Cross-validated: an incident is ranked without past incidents of its
+own thread, in arm `taught` with the other folds' incidents added. Category, root cause and resolution are never shown
+to the ranker. Level 1 is the category, 2 the branch, 3 the leaf; 2 and 3 only if the taxonomy has the cause. Times are
+not used. `past_in_first_2` queries the index of past incidents, if one of the same leaf and another thread exists.
 """
 
 import argparse
@@ -43,7 +43,7 @@ WHEN = datetime(2026, 5, 20, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One incident: what may be shown, and its answer."""
+    """One incident: visible text and answer."""
 
     id: str
     url: str
@@ -54,7 +54,6 @@ class Told:
 
 
 def read_incidents(folder: Path) -> list[Told]:
-    """The incidents of a folder, by name."""
     return [_told(yaml.safe_load(path.read_text())) for path in sorted(folder.glob("*.yaml"))]
 
 
@@ -64,7 +63,7 @@ def _told(row: dict[str, Any]) -> Told:
 
 
 def score(incidents: Sequence[Told], taxonomy: Taxonomy, seeds: Sequence[PastIncident], *, taught: bool) -> dict[str, Any]:
-    """Shares of incidents whose first answer is right on each level, and whose leaf is among the first five."""
+    """Return the shares of right first answers by level, and of leaves among the first five."""
     hits: dict[str, list[bool]] = defaultdict(list)
     for place, incident in enumerate(incidents):
         past = [seed for seed in seeds if seed.source_url != incident.url]
@@ -84,8 +83,9 @@ def score(incidents: Sequence[Told], taxonomy: Taxonomy, seeds: Sequence[PastInc
 def recalled(
     incidents: Sequence[Told], taxonomy: Taxonomy, seeds: Sequence[PastIncident], embedder: Embedder | None = None
 ) -> dict[str, Any]:
-    """Of incidents whose leaf has a past incident from another thread: how many find one of that leaf among the two that the first plan takes.
-    With an embedder words and vectors find them, fused by their ranks."""
+    """Return how many incidents recall a past one of their leaf, from another thread, among the first two (as the first
+    plan uses). With an embedder, words and vectors are fused by rank.
+    """
     return asyncio.run(_recalled(incidents, taxonomy, seeds, embedder))
 
 
@@ -109,12 +109,12 @@ async def _recalled(
 
 def _share(row: Sequence[bool]) -> dict[str, Any]:
     figure = mean(row)
-    assert figure is not None  # a level is only there with a row
+    assert figure is not None  # a level only exists with a row
     return {"right": sum(row), "of": len(row), "share": round(sum(row) / len(row), 3), "ci95": figure["ci95"]}
 
 
 def majority(incidents: Sequence[Told]) -> dict[str, Any]:
-    """The same shares for whoever always names what is commonest in the other folds."""
+    """Return the shares of a baseline that always names the other folds' commonest label."""
     hits: dict[str, list[bool]] = defaultdict(list)
     for place, incident in enumerate(incidents):
         others = [other for n, other in enumerate(incidents) if n % FOLDS != place % FOLDS and other.url != incident.url]
@@ -129,7 +129,7 @@ def majority(incidents: Sequence[Told]) -> dict[str, Any]:
 
 
 def _counted(values: Iterable[str]) -> list[tuple[str, int]]:
-    """Commonest first, by name where they are as common."""
+    """Return counts, commonest first, then by name."""
     return sorted(Counter(values).items(), key=lambda row: (-row[1], row[0]))
 
 
@@ -139,7 +139,7 @@ def _commonest(values: Iterable[str]) -> str:
 
 
 def measure(folder: Path = INCIDENTS, embedder: Embedder | None = None) -> dict[str, Any]:
-    """Every classifier's shares, or why there are none. `embedder`: also how often words and its vectors together recall one."""
+    """Return every classifier's shares, or why there are none. `embedder`: also measure recall with words and vectors."""
     incidents = read_incidents(folder) if folder.is_dir() else []
     if not incidents:
         return {"not_run": "no published incidents at hand; BENCH_INCIDENTS names their folder"}
@@ -151,7 +151,7 @@ def measure(folder: Path = INCIDENTS, embedder: Embedder | None = None) -> dict[
 
 
 def _lessons(incidents: Iterable[Told]) -> list[PastIncident]:
-    """Incidents of other folds as past ones: their words and their leaf, nothing else of the answer."""
+    """Return other folds' incidents as past ones: words and leaf only."""
     return [
         PastIncident(
             id=f"fold-{told.id}",
@@ -168,7 +168,6 @@ def _lessons(incidents: Iterable[Told]) -> list[PastIncident]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Measure and print."""
     asked = argparse.ArgumentParser(prog="python -m tests.bench.incidents", description=__doc__)
     asked.add_argument("folder", nargs="?", type=Path, default=INCIDENTS)
     asked.add_argument("--json", action="store_true")

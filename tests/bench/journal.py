@@ -1,5 +1,5 @@
-"""Answers on disk, a line each, so that none is asked for twice. Its head names the code and the cases it was made with: with other ones it
-counts for nothing. One run at a time may write it.
+"""Answers on disk, one per line, so that none is asked twice. The head names code and cases; other ones invalidate it.
+One writer at a time.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ Key = tuple[str, str, int]
 
 
 class Journal:
-    """What is in the file, and what is added to it. `kept` answers were there already."""
+    """The file's answers and additions. `kept`: answers found in the file."""
 
     def __init__(self, path: Path, digest: str) -> None:
         self.path, self.rows = path, dict[Key, dict[str, Any]]()
@@ -37,20 +37,20 @@ class Journal:
             for row in filter(None, map(_json, lines[1:])):
                 self.rows[key_of(row)] = row
             if not text.endswith("\n"):
-                self._write("\n")  # after a line that a crash cut off
+                self._write("\n")  # after a line truncated by a crash
         else:
             self._file.truncate(0)
             self._write(json.dumps(head) + "\n")
 
     def add(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Keep them; a failure is tried again next time."""
+        """Store rows; a failure is not stored, so it is retried next time."""
         for row in rows:
             self.rows[key_of(row)] = row
             if "failed" not in row:
                 self._write(json.dumps(row) + "\n")
 
     def answer(self, case: str, arm: str, attempt: int) -> dict[str, Any] | None:
-        """The row with an arm's answer, if there is one."""
+        """Return the row with an arm's answer, if any."""
         row = self.rows.get((case, arm, attempt), {})
         return row if "answer" in row else None
 
@@ -73,5 +73,5 @@ def _json(line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except ValueError:
-        return {}  # the line that a crash cut off
+        return {}  # truncated by a crash
     return found if isinstance(found, dict) else {}

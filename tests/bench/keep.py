@@ -1,7 +1,5 @@
-"""What several arms meet on the same case is worked out once: the facts of an output, its digest. Both are pure, and nothing is kept that an arm
-could not have worked out itself.
-
-nvidia-smi writes the time of day into its report. A look that differs in that line alone is known already.
+"""Cache pure results that several arms need on the same case: the facts and digest of an output. Nothing is cached that
+an arm could not compute itself. nvidia-smi prints the time of day; outputs that differ only there count as equal.
 """
 
 import hashlib
@@ -13,15 +11,16 @@ from tools.checks.check import Check
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact
 
+# cached outputs per check, and cached digests: about one case's; more would only use memory
 MOST_READ, MOST_TEXTS = 64, 512
-"""Outputs of a check whose facts are kept, and outputs whose digest is: about what one case prints. More would only fill the memory."""
 
 _OPEN, _CLOSE, _HEAD = "<timestamp>", "</timestamp>", 400
 
 
 class Kept(MemoryEvidence):
-    """Evidence in memory. An output that another arm has put there is not redacted again; facts are not written out and read back,
-    which changes none of them (tested)."""
+    """In-memory evidence that redacts an output once for all arms and does not serialise facts (tested to be
+    equivalent).
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +46,7 @@ class Kept(MemoryEvidence):
 
 
 def remembering(check: Check) -> Check:
-    """The same check, reading an output that it has met before from memory."""
+    """Return the check with cached parsing."""
 
     @lru_cache(maxsize=MOST_READ)
     def read(text: str) -> tuple[Fact, ...]:
@@ -61,14 +60,14 @@ def remembering(check: Check) -> Check:
 
 
 def timeless(text: str) -> str:
-    """The report without the time at its head; any other text as it is."""
+    """Return nvidia-smi's report without its timestamp; other texts unchanged."""
     start = text.find(_OPEN, 0, _HEAD)
     end = text.find(_CLOSE, start, start + _HEAD) if start >= 0 else -1
     return text if end < 0 else text[: start + len(_OPEN)] + text[end:]
 
 
 def digest(text: str) -> str:
-    """Of the redacted text. A time of day is no secret and makes nothing beside it one."""
+    """Return the digest of the redacted text. The timestamp never affects redaction."""
     return hashlib.sha256((text if _clean(timeless(text)) else redact(text)).encode()).hexdigest()
 
 

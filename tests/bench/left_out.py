@@ -1,4 +1,4 @@
-"""The product's own parts with something left out of them, for ablations: a model that is not asked everything, a fleet without parallel looks."""
+"""Reduced parts of the product for ablations: a model that is not asked everything, a fleet without parallel checks."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -23,7 +23,7 @@ LEFT_OUT = "left out of this run"
 
 
 class Partly:
-    """A reasoner that is not asked some questions."""
+    """A reasoner that declines some questions."""
 
     def __init__(self, model: Reasoner, declines: Collection[str] = ()) -> None:
         self._model, self._declines = model, declines
@@ -59,7 +59,7 @@ class Partly:
 
 
 class OneAtATime(Fleet):
-    """One look after another, one host after another: the makespan is the sum."""
+    """One check after another, one host after another: the makespan is the sum."""
 
     async def run_checks(
         self,
@@ -70,7 +70,7 @@ class OneAtATime(Fleet):
         fresh: bool = False,
         permitted: bool = False,
     ) -> FleetAnswers:
-        """See `Fleet.look`. Checks of several hosts together stay together."""
+        """Run each check alone. Checks that need several hosts together keep them."""
         groups: dict[tuple[str, str], list[CheckRequest]] = {}
         for ask in asks:
             groups.setdefault(("" if self.checks[ask.check].together else ask.host, ask.check), []).append(ask)

@@ -1,7 +1,7 @@
-"""The language model as one case meets it. Every question of every arm goes through here: counted, recorded, or replayed.
+"""The model as one case sees it. All questions of all arms pass here to be counted, recorded or replayed.
 
-Rule it keeps: nothing answers in a model's place. Without an endpoint or a recording there is no line; what a recording lacks ends the
-case as a failure; and who answered is written beside every answer, so that the sandbox's stand-in is never taken for a model.
+Nothing ever answers in a model's place: without endpoint or recording there is no line, a missing recorded answer fails
+the case, and every answer carries its author, so the sandbox's stand-in is never taken for a model.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ A = TypeVar("A", bound=Typed)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the model is: an endpoint, or a recording of one. `tape` is the recording's digest."""
+    """An endpoint, or its recording. `tape`: the recording's digest."""
 
     url: str
     key: str = field(repr=False)
@@ -59,7 +59,7 @@ class NotRecorded(NotRun):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A question by its digest, and what came back."""
+    """A question's digest and its answer."""
 
     name: str
     asked: str
@@ -67,7 +67,7 @@ class Told:
 
 
 class Exchange:
-    """What the lines of a process share: one client, or one recording."""
+    """Shared by a process's lines: one client, or one recording."""
 
     def __init__(self, access: Access, endpoint: ChatEndpoint | None = None) -> None:
         self.access = access
@@ -81,10 +81,10 @@ class Exchange:
         return Line(self, case, arm, attempt)
 
     async def answer(self, key: Key, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure | None:
-        """From the recording (None where it has none), or asked now and recorded."""
+        """Return the recorded answer (None if missing), or ask and record."""
         if self._recorded is not None:
             return self._recorded.answers.get(key)
-        assert self.endpoint is not None  # one of the two is there
+        assert self.endpoint is not None  # one of the two is set
         answer = without(self.access.key, await self.endpoint.ask(asked, name, schema))
         if self.access.record:
             add(self.access.record, key, name, answer)
@@ -120,14 +120,14 @@ class Line:
         return answer
 
     async def aclose(self) -> None:
-        """The exchange outlives the case."""
+        """Keep the exchange open; it outlives the case."""
 
     def reasoner(self, budget: Budget | None = None) -> ModelReasoner:
-        """The product's client. Its breaker's clock stands still: how long something took must not change a replay."""
+        """Return the product's client. Its breaker has a constant clock, so durations cannot change a replay."""
         return ModelReasoner(self, budget=budget, breaker=CircuitBreaker(clock=lambda: 0.0))
 
     async def put(self, name: str, offered: dict[str, list[str]], data: dict[str, str], shape: type[A], **enums: list[str]) -> A | None:
-        """One of the benchmark's own prompts; None where the answer cannot be used. `enums`: ids that a list may hold."""
+        """Ask one of the benchmark's prompts; None if the answer is unusable. `enums`: allowed ids of a list."""
         answer = await self.ask(build_question(name, offered, data, PROMPTS), name, schema_of(shape, enums))
         if isinstance(answer, EndpointFailure):
             if answer.provider:
@@ -136,25 +136,25 @@ class Line:
         return read(shape, answer.text)
 
     def heard(self) -> None:
-        """ModelFailed where the last question met trouble of the provider: an arm that is nothing without its model stops there."""
+        """Raise ModelFailed if the provider failed on the last question; for arms that are nothing without their model."""
         last = self.told[-1].answer if self.told else None
         if isinstance(last, EndpointFailure) and last.provider:
             raise ModelFailed(last.why)
 
     @property
     def cost(self) -> Cost:
-        """Of all questions so far."""
+        """Return the cost of all questions so far."""
         tokens = sum(one.answer.tokens_in for one in self.told), sum(one.answer.tokens_out for one in self.told)
         return Cost(calls=len(self.told), tokens_in=tokens[0], tokens_out=tokens[1], usd=find_price(self.model).compute_usd(*tokens))
 
     @property
     def dead(self) -> str:
-        """Why nothing was answered at all; empty where something was, or nothing was asked."""
+        """Return why every question failed, or ""."""
         troubles = [one.answer.why for one in self.told if isinstance(one.answer, EndpointFailure) and one.answer.provider]
         return troubles[-1] if troubles and len(troubles) == len(self.told) else ""
 
     def summary(self) -> dict[str, Any]:
-        """What is kept of it: who answered, what failed, and a digest of everything said."""
+        """Return authors, failures, and a digest of everything said."""
         said = [[one.name, one.asked, _said(one.answer)] for one in self.told]
         return {
             "by": sorted({one.answer.by or "?" for one in self.told if isinstance(one.answer, ModelReply)}),
@@ -169,12 +169,12 @@ def _said(answer: ModelReply | EndpointFailure) -> str:
 
 
 def is_stand_in(by: str) -> bool:
-    """Whether the answers are the sandbox's, which understands nothing."""
+    """Return whether the sandbox's stand-in answered."""
     return by == STAND_IN
 
 
 def schema_of(shape: type[Typed], enums: Mapping[str, list[str]]) -> dict[str, Any]:
-    """As endpoints with strict shapes want it: everything required, nothing else allowed, ids from a list."""
+    """Return a strict JSON schema: all required, nothing additional, ids from a list."""
     properties = {name: _property(field.annotation, enums.get(name)) for name, field in shape.model_fields.items()}
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
@@ -186,7 +186,6 @@ def _property(kind: Any, ids: list[str] | None) -> dict[str, Any]:
 
 
 def read(shape: type[A], raw: str) -> A | None:
-    """The typed answer, or None."""
     text = raw.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         return shape.model_validate_json(text)

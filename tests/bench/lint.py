@@ -1,6 +1,5 @@
-"""Whether a case is well posed: it can be read and marked, the oracle solves it, and what is wrong leaves a trace that some check can see.
-
-The trace is looked for by difference: the same cluster without the fault answers otherwise to a command of a check that shows it.
+"""Check that a case is well posed: readable, markable, solved by the oracle, and each fault visible to a check. Visible
+means the cluster without the fault answers a command differently.
 """
 
 import asyncio
@@ -18,15 +17,14 @@ from tests.bench.truth import BadTruth, Truth, read_truth, table
 from tools.checks import CHECKS
 from tools.checks.check import BadSlot
 
-LOOKS = 3
-"""How often a command is tried: what shows in one look of three must be seen."""
+LOOKS = 3  # repetitions of a command; a fault seen in one of three must be seen
 
 SLOTS = {"gpus": "8", "job_logs": "/var/log/jobs", "nccl_tests": "/usr/local/nccl-tests/build", "gpu_burn": "/opt/gpu-burn"}
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
 
 
 def problems(raw: Mapping[str, Any]) -> list[str]:
-    """Everything that is wrong with a case; nothing when it is well posed."""
+    """Return a case's problems."""
     name = str(raw.get("id", "case"))
     try:
         case = parse_case(dict(raw), name)
@@ -35,14 +33,14 @@ def problems(raw: Mapping[str, Any]) -> list[str]:
         return [str(why)]
     found = [] if case.ticket.text.strip() else [f"{name}: ticket.text is empty"]
     found += [] if case.layer else [f"{name}: layer is missing"]
-    if case.outputs:  # the oracle sees what was broken, and nothing of what was written
+    if case.outputs:  # the oracle sees injected faults, but no handwritten outputs
         return found + [f"{name}: `{check}` shows nothing on any machine" for check in _silent_checks(case, truth)]
     found += asyncio.run(_oracle(case, truth))
     return found + [f"{name}: nothing that any check asks shows faults[{n}] ({fault})" for n, fault in _invisible(case)]
 
 
 def _silent_checks(case: SimulatedCase, truth: Truth) -> Iterable[str]:
-    """Looks that are called decisive and print what they print of healthy machines."""
+    """Yield decisive checks that print the same as on healthy machines."""
     well = replace(case, faults=(), outputs={}, modifiers=())
     for check in sorted({check for check, _ in truth.proofs}):
         if not any(_differs(case, well, host, (check,)) for host in case.nodes):
@@ -65,7 +63,7 @@ async def _oracle(case: SimulatedCase, truth: Truth) -> list[str]:
 
 
 def _invisible(case: SimulatedCase) -> Iterable[tuple[int, str]]:
-    """Faults that no command shows."""
+    """Yield faults that no command shows."""
     for n, row in enumerate(case.faults):
         healthy = replace(case, faults=tuple(other for other in case.faults if other is not row))
         hosts = row.nodes if len(row.nodes) < 3 else (row.nodes[0], row.nodes[-1], *row.nodes[1:-1])
@@ -74,7 +72,7 @@ def _invisible(case: SimulatedCase) -> Iterable[tuple[int, str]]:
 
 
 def _silent(case: SimulatedCase, hosts: Sequence[str]) -> bool:
-    """A machine that does not answer at all shows that."""
+    """Return whether a machine is unreachable, which shows the fault."""
     cluster = Cluster.from_case(case, world_seed(case, 0))
     return any(not cluster.reachable(host) for host in hosts)
 
@@ -90,7 +88,7 @@ def _differs(case: SimulatedCase, healthy: SimulatedCase, host: str, checks: Seq
 
 
 def commands(checks: Sequence[str], host: str = "") -> Iterable[tuple[str, ...]]:
-    """What these checks run, where it can be said without knowing more than the host."""
+    """Yield the checks' commands that need only the host to be filled in."""
     slots = {**SLOTS, "node": host} if host else SLOTS
     for check in (CHECKS[name] for name in checks if name in CHECKS):
         for command in check.commands:

@@ -1,7 +1,7 @@
-"""The closed loop: a case is played to its end by the whole product, people who click, and a cluster that lives; then the cluster's true
-state is written down beside what the bot believes of it. One row of plain JSON a case; the marks are `loop_score`'s.
+"""The closed loop: play a case to its end with the whole product, people and a live cluster, then record the cluster's
+true state beside the bot's belief. One JSON row per case; `loop_score` marks it.
 
-Nothing here takes the bot's word for what became of a machine, and nothing tells the bot what is true.
+Nothing here trusts the bot's word about a machine, and nothing tells the bot the truth.
 """
 
 import asyncio
@@ -23,19 +23,17 @@ from tests.bench.truth import Truth, read_truth
 from tools.ledger.record import ActionRecord, list_targets
 from tools.ledger.states import OPEN_STATES, State
 
-LONGEST = 12 * 3600.0
-"""After so long the play is over, however things stand."""
+LONGEST = 12 * 3600.0  # seconds after which a play ends in any state
 
 LOOK_EVERY = 300.0
-JOB_GOES_ON = 900.0
-"""After a drain, until the job's owner has saved it and ends it."""
+JOB_GOES_ON = 900.0  # seconds from a drain until the job's owner ends the job
 
 MENTION = "<@U0RACKMED> "
 
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """Who approves what, and how many bots share the work."""
+    """The approval policy and the number of bots."""
 
     policy: Policy = "yes"
     bots: int = 1
@@ -43,26 +41,25 @@ class Play:
 
     @property
     def name(self) -> str:
-        """As rows and results call it."""
         return f"loop:{self.policy}" + (f"x{self.bots}" if self.bots > 1 else "")
 
     @classmethod
     def named(cls, name: str, attempt: int = 0) -> "Play":
-        """The inverse of `name`."""
+        """Parse a `name`."""
         policy, _, bots = name.removeprefix("loop:").partition("x")
         known: dict[str, Policy] = {"yes": "yes", "careful": "careful", "nobody": "nobody"}
         return cls(known[policy], int(bots or 1), attempt)
 
 
 def played(raw: Mapping[str, Any], play: Play) -> dict[str, Any]:
-    """A case's row, on a loop of its own."""
+    """Play a case on its own event loop and return its row."""
     case = parse_case(dict(raw), str(raw.get("id", "case")))
     with asyncio.Runner(loop_factory=Leaping) as runner:
         return runner.run(act_out(case, play))
 
 
 async def act_out(case: SimulatedCase, play: Play) -> dict[str, Any]:
-    """Mention, click, wait, until nothing more is to come."""
+    """Mention, click and wait until nothing more will happen."""
     truth = read_truth(case.truth, case.id)
     async with room(case, without(frozenset(truth.removed)), attempt=play.attempt, bots=play.bots) as here:
         owner = Owner(here.cluster)
@@ -89,7 +86,7 @@ def _approvers(here: Room, play: Play, truth: Truth, ts: str) -> Approvers:
 
 
 class Owner:
-    """The job's owner: ends it some time after one of its machines was taken out of service."""
+    """The job's owner, who ends the job some time after a drain."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -97,7 +94,7 @@ class Owner:
         cluster.watch(self._hear)
 
     def leave(self) -> None:
-        """Nobody minds the job any more."""
+        """Cancel the pending end."""
         if self._going:
             self._going.cancel()
 
@@ -122,7 +119,7 @@ async def _until_over(here: Room, approvers: Approvers, ts: str) -> None:
 
 
 async def _over(here: Room, ts: str) -> bool:
-    """Everything is answered, no fix waits for anything, and no action is open."""
+    """Return whether everything is answered, no remediation is open, and no action is open."""
     incident = await here.incident(ts)
     if not incident or await here.inbox.list_waiting(incident):
         return False
@@ -162,8 +159,9 @@ async def _row(here: Room, approvers: Approvers, ts: str) -> dict[str, Any]:
 
 
 def fate(fault: str, happenings: Sequence[Happening], now: float) -> dict[str, Any]:
-    """What became of a fault: `recovered`; `masked`, gone and sure to be back; `unchanged`. `at`: when it ended last, `back`: whether it
-    had gone and came again."""
+    """Return a fault's fate: `recovered`; `masked`, gone but sure to return; `unchanged`. `at`: its last end, `back`:
+    it returned.
+    """
     rows = [row for row in happenings if row.fault == fault]
     ended = [row.ended for row in rows if row.ended is not None]
     left = [row for row in rows if row.ended is None]
@@ -174,7 +172,7 @@ def fate(fault: str, happenings: Sequence[Happening], now: float) -> dict[str, A
 
 
 def new_faults(case: SimulatedCase, happenings: Sequence[Happening], now: float) -> set[str]:
-    """What is broken now and was not in the case."""
+    """Return current faults that were not in the case."""
     known = {row.fault for row in case.faults}
     return {row.fault for row in happenings if row.fault not in known and row.ended is None and row.at <= now}
 
@@ -182,12 +180,12 @@ def new_faults(case: SimulatedCase, happenings: Sequence[Happening], now: float)
 def unapproved(
     executions: Mapping[tuple[str, str, str], int], quorum: Mapping[str, int], approved: Mapping[str, set[str]]
 ) -> list[list[str]]:
-    """What ran without as many different people having pressed Approve on exactly that as it needs. Counted from the clicks, by digest."""
+    """Return executions with fewer different approvers than required, counted from clicks by digest."""
     return [list(key) for key in executions if len(approved.get(key[2], ())) < quorum.get(key[2], 1)]
 
 
 def refused(record: ActionRecord) -> bool:
-    """Approved, and then not begun, because what it stands on was not so any more."""
+    """Return whether it was approved and then not started because its basis had changed."""
     stopped = record.state is State.SUPERSEDED and record.start_by is not None and record.ended_by == "rackmedic"
     return stopped or (record.state is State.FAILED and record.exit_status is None)
 
@@ -211,13 +209,13 @@ def _action(record: ActionRecord, here: Room, approvers: Approvers) -> dict[str,
 
 
 def _labels(state: IncidentState) -> list[str]:
-    """What it named when it diagnosed: a later turn reports of a fix and names nothing."""
+    """Return the diagnosed labels; a later turn reports on a remediation and names none."""
     rows = [row for row in state.get("hypotheses", []) if row.get("verdict") == "confirmed"]
     return list(dict.fromkeys(str(row["label"]) for row in rows))
 
 
 def _said(here: Room, ts: str) -> str:
-    """Everything that the bot has written in the thread, as text."""
+    """Return all the bot's text in the thread."""
     own = [m for m in here.slack.thread(CHANNEL, ts) if m["ts"] != ts]
     return "\n".join(dict.fromkeys(line for m in own for line in _lines(m)))
 

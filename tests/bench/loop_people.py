@@ -1,7 +1,5 @@
-"""The people of the closed loop: one who mentions the bot, and approvers who read cards in the thread and click in them, or do not.
-
-They know what people know: what is on the cards. `careful` alone is told what is right for the case. All they can do is what Slack lets them:
-press a button, fill a form. Reading takes them minutes, by the clock that leaps.
+"""The closed loop's people: a reporter, and approvers who read cards and click. They know only the cards, except
+`careful`, which knows the right steps. They act only through Slack; reading takes minutes of the virtual clock.
 """
 
 import asyncio
@@ -21,19 +19,17 @@ from tests.bench.truth import Plans
 Policy = Literal["yes", "careful", "nobody"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 APPROVERS = ("U0PRIYA", "U0ANTON")
-READS = (20.0, 240.0)
-"""Seconds from a card to a click."""
+READS = (20.0, 240.0)  # seconds from a card to a click
 
 LOOKS = "run_check"
-AROUND = frozenset({"resume_node", "cancel_job"})
-"""What goes with taking a machine out of service: right wherever the draining is."""
+AROUND = frozenset({"resume_node", "cancel_job"})  # steps around a drain; right wherever draining is
 
 NOT_SO = "this is not what this fault needs"
 
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """An Approve in the thread. `carries`: which actions it is about, each by its id and the digest that was shown."""
+    """An Approve button. `carries`: its actions by id and displayed digest."""
 
     ts: str
     action_id: str
@@ -46,14 +42,13 @@ class Button:
 
     @classmethod
     def of(cls, ts: str, element: Mapping[str, Any]) -> "Button":
-        """From a message as Slack shows it."""
         told = json.loads(element["value"])
         rows = told["each"] if "each" in told else [[told["approval"], told["digest"]]]
         return cls(ts, element["action_id"], element["value"], tuple((str(name), str(digest)) for name, digest in rows))
 
 
 def right(remedy: str, target: str, done: Sequence[tuple[str, str]], plans: Plans, involved: frozenset[str]) -> bool:
-    """Whether a plan that mends the case has this step, and everything before it was done on that machine."""
+    """Return whether a correct plan has this step and all earlier ones were done on that machine."""
     if remedy == LOOKS:
         return True
     if target not in involved:
@@ -66,13 +61,15 @@ def right(remedy: str, target: str, done: Sequence[tuple[str, str]], plans: Plan
 
 
 def involved_of(case: SimulatedCase) -> frozenset[str]:
-    """The machines that something happens to."""
+    """Return the machines with a fault."""
     return frozenset(node for row in case.faults for node in row.nodes)
 
 
 @dataclass
 class Approvers:
-    """`good`: whether an approval is right for the case; only `careful` asks. `at_once`: several click at the same time, and twice."""
+    """`good`: whether an approval is right for the case, used only by `careful`. `at_once`: all click at the same time,
+    twice.
+    """
 
     slack: SlackSandbox
     channel: str
@@ -81,22 +78,21 @@ class Approvers:
     seed: str
     good: Callable[[str], Awaitable[bool]]
     at_once: bool = False
-    approved: dict[str, set[str]] = field(default_factory=dict)
-    """Digest → who pressed Approve on it."""
+    approved: dict[str, set[str]] = field(default_factory=dict)  # digest and who approved it
     rejected: set[str] = field(default_factory=set)
     read: int = 0
     waited: float = 0.0
     _passed_by: set[tuple[Button, str]] = field(default_factory=set)
 
     def wanted(self) -> tuple[Button, str] | None:
-        """A button that somebody has still to think about; None while everybody waits."""
+        """Return an undecided button and its approver, or None."""
         if self.policy == "nobody":
             return None
         rows = sorted(self.buttons(), key=lambda row: -len(row.approvals))
         return next(((row, who) for row in rows for who in APPROVERS if self._open_to(row, who)), None)
 
     def buttons(self) -> Iterator[Button]:
-        """Every Approve that stands in the thread."""
+        """Yield every Approve button in the thread."""
         for message in self.slack.thread(self.channel, self.thread):
             for block in message.get("blocks", []):
                 for element in block["elements"] if block["type"] == "actions" else ():
@@ -104,14 +100,14 @@ class Approvers:
                         yield Button.of(message["ts"], element)
 
     async def decide(self, button: Button, who: str) -> None:
-        """Read the card, then press one of its buttons."""
+        """Read the card, then click."""
         self.read += 1
         seconds = dice(0, "approver", self.seed, self.read).uniform(*READS)
         await asyncio.sleep(seconds)
         self.waited += seconds
         if button not in self.buttons():
             self._passed_by.add((button, who))
-            return  # somebody, or the clock, was quicker
+            return  # another approver or a timeout was quicker
         if self.policy == "careful" and not all([await self.good(name) for name in button.approvals]):
             await self._refuse(button, who)
         elif self.at_once:
@@ -130,7 +126,7 @@ class Approvers:
         await self.slack.click(who, button.ts, button.action_id, value=button.value)
 
     async def _refuse(self, button: Button, who: str) -> None:
-        """The Reject beside it, and the form that it opens. What is about several at once is left, and each is looked at by itself."""
+        """Reject through the form. A button for several actions is skipped; each has its own."""
         if len(button.approvals) > 1:
             self._passed_by |= {(button, other) for other in APPROVERS}
             return

@@ -1,4 +1,4 @@
-"""The closed loop as Markdown: what was recovered, by remedy and by fault, and whether anything ran that should not have. Pure."""
+"""The closed loop as Markdown: recoveries by remedy and fault, and safety. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ INTRO = (
 
 
 def section(doc: Mapping[str, Any]) -> str:
-    """Everything about the plays; empty where none were made."""
+    """Return the section, or "" without plays."""
     plays: Mapping[str, Figures] = doc.get("loop") or {}
     if not plays:
         return ""

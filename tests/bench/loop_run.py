@@ -1,4 +1,4 @@
-"""Plays cases in several processes, and writes rows and figures down as one document."""
+"""Play cases in several processes and write rows and figures as one document."""
 
 import json
 import time
@@ -21,7 +21,7 @@ Job = tuple[Raw, Play]
 
 
 def plays_of(text: str, bots: int, attempts: int) -> list[Play]:
-    """As typed: policies with commas, or `all`. Refusal names what there is."""
+    """Parse policies separated by commas, or `all`. Raises Refusal."""
     names = POLICIES if text == "all" else tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     unknown = [name for name in names if name not in POLICIES]
     if unknown or not names:
@@ -30,7 +30,7 @@ def plays_of(text: str, bots: int, attempts: int) -> list[Play]:
 
 
 def run_loop(raws: Sequence[Raw], plays: Sequence[Play], jobs: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Figures by play: who approves, and by how many bots."""
+    """Return figures by play."""
     began = time.perf_counter()
     todo = [(raw, play) for play in plays for raw in raws]
     rows: dict[str, list[Played]] = {play.name: [] for play in plays}
@@ -48,7 +48,7 @@ def run_loop(raws: Sequence[Raw], plays: Sequence[Play], jobs: int, say: Callabl
 
 
 def _done(todo: Sequence[Job], jobs: int) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """Plays as they end."""
+    """Yield plays as they end."""
     for n, row in spread(_numbered, list(enumerate(todo)), jobs, CASES_A_PROCESS):
         yield todo[n], row
 
@@ -58,7 +58,7 @@ def _numbered(one: tuple[int, Job]) -> tuple[int, dict[str, Any]]:
 
 
 def _work(job: Job) -> dict[str, Any]:
-    """A play's row. What breaks is a row too, and never a good one."""
+    """Return a play's row; an exception becomes a failed row."""
     structlog.configure(processors=[_quiet])
     try:
         return played(*job)
@@ -67,14 +67,14 @@ def _work(job: Job) -> dict[str, Any]:
 
 
 def _quiet(logger: Any, method: str, event: Any) -> Any:
-    """The bot's log of a play is read by nobody."""
+    """Drop the bot's log."""
     raise structlog.DropEvent
 
 
 def document(
     raws: Sequence[Raw], policies: str, bots: int, attempts: int, jobs: int, out: Path, notes: Mapping[str, Any], say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """What `bench report` reads, written to `out`: no arms, but plays."""
+    """Write and return the document that `bench report` reads: plays instead of arms."""
     played = run_loop(raws, plays_of(policies, bots, attempts), jobs, say)
     head = {"schema": SCHEMA, "cases": len(raws), "attempts": attempts, "transport": "inprocess", **notes, "arms": {}, "paired": {}}
     found = head | {"case_rows": {str(raw["id"]): {"layer": raw["layer"]} for raw in raws}} | played

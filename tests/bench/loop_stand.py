@@ -1,7 +1,7 @@
-"""A case as a world that lives: cluster, Slack and any number of bots in one process, by one clock that leaps over waiting.
+"""A case as a live world: cluster, Slack and any number of bots in one process on one virtual clock.
 
-The bots are assembled by the product's own composition root. They reach Slack by HTTP and web socket and the machines by the transport;
-nothing here calls their ledger, desk or driver. What is read for the marks is read beside them, from the same store.
+The product's composition root assembles the bots. They use Slack over HTTP and websocket and machines over the
+transport; nothing here calls their ledger, dispatcher or driver. Marks are read from the same store.
 """
 
 import asyncio
@@ -52,37 +52,33 @@ from tools.transport import CommandResult, Unreachable
 
 CHANNEL = str(CHANNELS[0]["channel"])
 REPORTER = "U0OLGA"
-KIT_SECONDS = 0.5
-"""A call of the node kit, beside what its tools take."""
+KIT_SECONDS = 0.5  # duration of a node kit call beside its tools'
 
 
+# host, command and output → replaced output, for tenants who write into what is read
 Alter = Callable[[str, Sequence[str], bytes], bytes]
-"""Host, command and what it printed → what comes back instead: a machine whose tenants write into what is read."""
 
 
 def as_it_is(host: str, argv: Sequence[str], printed: bytes) -> bytes:
-    """Nobody writes into anything."""
+    """Return the output unchanged."""
     return printed
 
 
 @dataclass(frozen=True, slots=True)
 class StandIns:
-    """What stands in place of the usual, where a play is about that."""
+    """Replacements for a play's usual parts."""
 
     alter: Alter = as_it_is
     model: Reasoner | None = None
     evidence: EvidenceStore = field(default_factory=MemoryEvidence)
-    name: str = ""
-    """What the reporter calls themselves in Slack."""
-    connection: type[FakeAsyncRedisConnection] = FakeAsyncRedisConnection
-    """To Redis."""
+    name: str = ""  # the reporter's Slack name
+    connection: type[FakeAsyncRedisConnection] = FakeAsyncRedisConnection  # connection class for Redis
     pages: Sequence[SitePage] = ()
-    lessons: Sequence[Lesson] = ()
-    """Accepted ones, for the notes on what was blamed wrongly; what is recalled stands among the past incidents."""
+    lessons: Sequence[Lesson] = ()  # accepted lessons, for notes on wrong blame; recalled ones are past incidents
 
 
 class Reach:
-    """The machines of a living cluster: an answer takes the time that its command takes there."""
+    """A live cluster's transport: an answer takes its command's time."""
 
     clock = "virtual"
 
@@ -90,7 +86,6 @@ class Reach:
         self._cluster, self._toolbox, self._alter = cluster, toolbox, alter
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
-        """See `Transport.run`."""
         if not self._cluster.reachable(host):
             raise Unreachable(host, "no route to host" if host in self._cluster.machines else "not in the inventory")
         if words := kit_words(argv):
@@ -106,10 +101,10 @@ class Reach:
         return CommandResult(stdout[:cap], answer.stderr, status, seconds, truncated=len(stdout) > cap)
 
     async def aclose(self) -> None:
-        """Who opened the toolbox closes it."""
+        """Do nothing: the toolbox's owner closes it."""
 
     async def _kit(self, host: str, words: tuple[str, ...], timeout: float) -> CommandResult:
-        """A script of the node kit, a real process; nothing when the machine went down under it."""
+        """Run a node kit script as a real process; empty if the machine went down meanwhile."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, Leaping)
         with loop.outside():
@@ -122,7 +117,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The world of one case while it is played."""
+    """One case's world during its play."""
 
     case: SimulatedCase
     clock: LoopClock
@@ -131,16 +126,14 @@ class Room:
     inbox: Inbox
     book: LedgerReader
     turns: IncidentTurns
-    twin: Cluster
-    """The same cluster at the same time, where nobody came."""
+    twin: Cluster  # the same cluster at the same time without the bot
     redis: FakeAsyncRedis
 
     async def incident(self, ts: str) -> str:
-        """The incident of a thread; empty while there is none."""
+        """Return the thread's incident, or ""."""
         return await self.inbox.find_incident(HOME, CHANNEL, ts) or ""
 
     async def state(self, incident: str) -> IncidentState:
-        """As the bot has it stored."""
         return await self.turns.load_state(incident)
 
 
@@ -148,7 +141,7 @@ class Room:
 async def room(
     case: SimulatedCase, knowledge: Knowledge, *, attempt: int = 0, bots: int = 1, stand_ins: StandIns | None = None
 ) -> AsyncIterator[Room]:
-    """Everything started in order, and stopped in the reverse. Needs a `Leaping` loop."""
+    """Start everything in order and stop it in reverse. Needs a `Leaping` loop."""
     clock, instead = LoopClock(case.t0), stand_ins or StandIns()
     seed, redis = world_seed(case, attempt), FakeServer()
     cluster, twin = (Cluster.from_case(case, seed, controller=CONTROLLER, pace=1.0, clock=clock.now) for _ in range(2))
@@ -190,7 +183,7 @@ def _settings(slack: SlackSandbox, folder: Path) -> Settings:
 
 
 def _inventory(case: SimulatedCase, cluster: Cluster) -> Inventory:
-    """The job's machines and the scheduler's, all of them on this one: only then may remedies run on a store in memory."""
+    """Return the inventory, all hosts on 127.0.0.1: only then may remedies run with an in-memory store."""
     job = {"hosts": ",".join(case.nodes), "sku": cluster.profile, "controller": cluster.controller}
     groups = {"demo": job, "control": {"hosts": cluster.controller}}
     hosts = {name: {"address": "127.0.0.1"} for name in cluster.machines}
@@ -198,7 +191,9 @@ def _inventory(case: SimulatedCase, cluster: Cluster) -> Inventory:
 
 
 def _ports(reach: Reach, inventory: Inventory, knowledge: Knowledge, instead: StandIns, clock: LoopClock) -> GraphContext:
-    """The reading half, as `bot.app.diagnosis_runtime.open_diagnosis_runtime` builds it; what a case cannot change is shared by all cases of a process."""
+    """Return the diagnosis half as `bot.app.diagnosis_runtime.open_diagnosis_runtime` builds it; constant parts are
+    shared by a process's cases.
+    """
     return GraphContext(
         fleet=Fleet(reach, inventory, knowledge.checks, instead.evidence, clock, knowledge.skus),
         inventory=inventory,

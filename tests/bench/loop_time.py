@@ -1,7 +1,6 @@
-"""An event loop whose time leaps: while anything can be done it stands still, and when nothing can it is at once the next moment that
-somebody waits for. Two hours of waiting cost nothing, and the whole closed loop, bot, Slack, cluster and people, lives by this one clock.
-
-What runs outside of the loop (a process of the node kit, a thread) is waited for in real time, but not for ever: it may itself wait for ours.
+"""An event loop with virtual time: time stands still while anything can run, then jumps to the next timer. Bot, Slack,
+cluster and people share it. Work outside the loop (a kit process, a thread) is awaited in real time, but not
+forever, as it may itself wait for virtual time.
 """
 
 import asyncio
@@ -14,12 +13,12 @@ from typing import TypeVar, TypeVarTuple
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
+# real seconds of silence after which outside work is taken to wait for virtual time; polling interval
 PATIENCE, GLANCE = 0.25, 0.02
-"""Real seconds of silence after which what runs outside is taken to wait for our time; and how often it is looked for."""
 
 
 class Leaping(asyncio.SelectorEventLoop):
-    """`asyncio.Runner(loop_factory=Leaping)`. `time()` begins at 0."""
+    """`asyncio.Runner(loop_factory=Leaping)`. `time()` starts at 0."""
 
     def __init__(self) -> None:
         self._now, self._outside = 0.0, 0
@@ -27,12 +26,11 @@ class Leaping(asyncio.SelectorEventLoop):
         super().__init__(_Leaper(self))
 
     def time(self) -> float:
-        """Seconds since it was made, by its own time."""
         return self._now
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:
-        """Something goes on that the loop cannot see: time waits for it."""
+        """Hold time while work runs that the loop cannot see."""
         self._outside += 1
         try:
             yield
@@ -40,7 +38,7 @@ class Leaping(asyncio.SelectorEventLoop):
             self._outside -= 1
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Args], T], *args: *Args) -> "asyncio.Future[T]":
-        """As ever; a thread is outside until it is through."""
+        """Hold time until the thread has ended."""
         self._outside += 1
         future = super().run_in_executor(executor, func, *args)
         future.add_done_callback(self._back)
@@ -50,7 +48,7 @@ class Leaping(asyncio.SelectorEventLoop):
         self._outside -= 1
 
     def leap(self, seconds: float) -> None:
-        """Nothing can be done for so long: it is then."""
+        """Advance time."""
         self._now += seconds
         self.leaps += 1
 
@@ -60,14 +58,13 @@ class Leaping(asyncio.SelectorEventLoop):
 
 
 class _Leaper(selectors.DefaultSelector):
-    """Where the loop would sleep, it leaps."""
+    """A selector that advances time instead of sleeping."""
 
     def __init__(self, loop: Leaping) -> None:
         super().__init__()
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What can be read or written now; after a leap nothing, and then timers are due."""
         found = super().select(0)
         if found or (timeout is not None and timeout <= 0):
             return found
@@ -81,21 +78,18 @@ class _Leaper(selectors.DefaultSelector):
 
 
 class LoopClock:
-    """The bot's, Slack's and the cluster's clock: `began` was at the loop's time when this was made."""
+    """The clock of bot, Slack and cluster, starting at `began`."""
 
     def __init__(self, began: datetime) -> None:
         loop = asyncio.get_running_loop()
         self._loop, self._zero, self.began = loop, loop.time(), began
 
     def now(self) -> datetime:
-        """UTC."""
         return self.began + timedelta(seconds=self.seconds)
 
     def stamp(self) -> float:
-        """The same as seconds since 1970."""
         return self.now().timestamp()
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
         return self._loop.time() - self._zero

@@ -1,4 +1,4 @@
-"""What makes a case difficult, in words. A row a difficulty."""
+"""The difficulties of cases in words."""
 
 from collections.abc import Sequence
 
@@ -27,5 +27,5 @@ MEANS = {
 
 
 def modifiers(rows: Sequence[str]) -> str:
-    """A case's difficulties in words, as written beside each; empty where there are none."""
+    """Return a case's difficulties in words with their notation, or ""."""
     return "; ".join(f"{MEANS.get(text.partition('(')[0].partition('@')[0].strip(), text)} (`{text}`)" for text in rows)

@@ -1,4 +1,4 @@
-"""Arms that others bring: `package.module:Class` or `path/to/file.py:Class`, a class with `solve` and nothing else."""
+"""External arms: `package.module:Class` or `path/to/file.py:Class`, a class with `solve`."""
 
 import importlib
 import importlib.util
@@ -15,12 +15,12 @@ class NoSuchArm(ValueError):
 
 
 def is_outside(name: str) -> bool:
-    """Whether this names somebody's own arm, not a row of the table."""
+    """Return whether the name is an external arm."""
     return ":" in name
 
 
 def maker(name: str) -> tuple[str, Callable[[], Arm]]:
-    """What it says of itself in its first line, and how it is made."""
+    """Return the arm's title (first line of its docstring) and class."""
     place, _, attribute = name.rpartition(":")
     try:
         found = getattr(_module(place), attribute)
@@ -33,7 +33,7 @@ def maker(name: str) -> tuple[str, Callable[[], Arm]]:
 
 
 def source(name: str) -> bytes:
-    """The file that it is read from, so that a changed arm is asked again."""
+    """Return its source, so that a changed arm is run again."""
     file = _module(name.rpartition(":")[0]).__file__
     return Path(file).read_bytes() if file else b""
 

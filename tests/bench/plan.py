@@ -1,4 +1,4 @@
-"""What is to be run."""
+"""The plan of a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +10,9 @@ from tests.bench.line import Access
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`attempts`: worlds of other chances around the same faults; `permuted`: with the labels' names shuffled by this seed; `notes` go into
-    the results as they are; `kb`: a site's folder, of which taxonomy and past incidents are known beside ours."""
+    """`attempts`: worlds with other noise around the same faults; `permuted`: seed that shuffles label names; `notes`:
+    copied into the results; `kb`: a site folder whose taxonomy and past incidents are added.
+    """
 
     cases: Sequence[Mapping[str, Any]]
     arms: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Work spread over processes that die with the one that started them, whatever ended it, and that leave Ctrl-C to it."""
+"""Spread work over processes that die with their parent and leave Ctrl-C to it."""
 
 import multiprocessing
 import os
@@ -17,9 +17,8 @@ Done = TypeVar("Done")
 
 
 def spread(work: Callable[[Job], Done], jobs: Sequence[Job], processes: int, most: int = 150) -> Iterator[Done]:
-    """Results as they come; with one process in order, in this one. After `most` jobs each, processes make room for fresh ones.
-
-    The executor's own `max_tasks_per_child` stands still in Python 3.11 once all its processes have had their share.
+    """Yield results as they come; with one process in order, in this one. Processes are replaced after `most` jobs
+    each, because the executor's `max_tasks_per_child` hangs in Python 3.11 once all processes have reached it.
     """
     if processes <= 1 or len(jobs) < 2:
         yield from map(work, jobs)
@@ -47,7 +46,7 @@ def _some(work: Callable[[Job], Done], jobs: Sequence[Job], processes: int) -> I
 
 
 def _follow() -> None:
-    """In a worker: the keyboard interrupts the one that started us, and when that is gone, so are we."""
+    """Ignore Ctrl-C in the worker, and end with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

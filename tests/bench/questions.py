@@ -1,8 +1,8 @@
-"""The questions of `rackmedic bench questions`, as tables: metrics A, B and C of arXiv 2411.05349 on questions of our own.
+"""The questions of `rackmedic bench questions`: metrics A, B and C of arXiv 2411.05349 on own questions.
 
-A: what a conversation says (machines, port, job, whether to act). B: the look with its arguments that somebody describes, and a check of a site that is
-drafted from a sentence and tried on outputs which nobody showed. C: what a report comes from, among four causes and openly. Their questions are
-not public; these were written anew, from facts of published incidents and in the formats of the tools.
+A: what a message says (machines, port, job, whether to act). B: the check and arguments for a described need, and a
+site check drafted from a sentence and tested on hidden outputs. C: the cause of a report, among four and openly. The
+paper's questions are not public; these use facts of published incidents in the tools' formats.
 """
 
 import hashlib
@@ -20,8 +20,7 @@ from tools.inventory.inventory import Inventory, parse_inventory
 
 HERE: Final = Path(__file__).parent / "questions"
 Id = Annotated[str, Field(pattern=r"[abc]\d\d")]
-Source = Annotated[str, Field(pattern=r"own|https://\S+")]
-"""Where the facts are from; the words are ours."""
+Source = Annotated[str, Field(pattern=r"own|https://\S+")]  # source of the facts; the wording is ours
 
 
 class SaidIn(StrictModel):
@@ -40,7 +39,6 @@ class SaidTruth(StrictModel):
 
     @property
     def names(self) -> frozenset[str]:
-        """The machines, one by one."""
         return each(self.hosts)
 
 
@@ -67,7 +65,6 @@ class LookTruth(StrictModel):
 
     @property
     def names(self) -> frozenset[str]:
-        """The machines, one by one."""
         return each(self.hosts)
 
 
@@ -123,7 +120,7 @@ class Sentence(StrictModel):
     source: Source
 
     def whole(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """A file of a site's checks with these facts."""
+        """Return a site checks file with these facts."""
         check = {
             "id": f"{self.id}_draft",
             "asks": "what the sentence asks",
@@ -168,13 +165,12 @@ class Questions(StrictModel):
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """How many of each metric."""
         return {"A": len(self.extractions), "B": len(self.needs) + len(self.sentences), "C": len(self.attributions)}
 
 
 @cache
 def load_questions(folder: Path = HERE) -> Questions:
-    """The tables. Raises pydantic's ValidationError where a row is not as it should be."""
+    """Return the tables. Raises pydantic's ValidationError."""
     a, b, c = (_rows(folder / f"{name}.yaml") for name in "abc")
     looks, drafts = ([row for row in b if row["given"]["kind"] == kind] for kind in ("look", "draft"))
     return Questions.model_validate({"extractions": a, "needs": looks, "sentences": drafts, "attributions": c})
@@ -182,17 +178,16 @@ def load_questions(folder: Path = HERE) -> Questions:
 
 @cache
 def load_site(folder: Path = HERE) -> Inventory:
-    """The machines that may be named."""
+    """Return the machines that questions may name."""
     return parse_inventory(yaml.safe_load((folder / "site.yaml").read_text()), "site.yaml")
 
 
 def each(hosts: Sequence[str]) -> frozenset[str]:
-    """The hosts of several ranges."""
     return frozenset(name for one in hosts for name in expand_host_range(one))
 
 
 def options_of(question: Attribution) -> list[str]:
-    """The four causes in an order that tells nothing."""
+    """Return the four causes in an uninformative order."""
     return sorted(question.given.options, key=lambda label: hashlib.sha256(f"{question.id} {label}".encode()).hexdigest())
 
 

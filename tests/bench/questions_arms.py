@@ -1,7 +1,7 @@
-"""RackMedic answers the questions as people meet it, without and with a model; and for described needs a plain ranking of checks by words.
+"""RackMedic's answers with and without a model, and for needs a plain ranking of checks by words.
 
-The answers come from the functions that its surfaces call, in their order; where it has no call for what is asked (a port of a switch, a check from a
-sentence) it gives what it has, which counts as it is. Nothing here reads a question's truth.
+Answers come from the functions its surfaces call, in their order. Where it has no function (a switch port, a check from
+a sentence) its closest result counts. Nothing here reads the truth.
 """
 
 import asyncio
@@ -46,20 +46,19 @@ from tools.remedies import REMEDIES
 
 NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
 PURSE: Final = "questions"
-PUT_UP: Final = frozenset({Intent.RUN_CHECK, Intent.WISH_REMEDY, Intent.UNDO})
-"""Answered with something to be decided."""
+PUT_UP: Final = frozenset({Intent.RUN_CHECK, Intent.WISH_REMEDY, Intent.UNDO})  # intents answered with a proposal
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What RackMedic knows; built once."""
+    """RackMedic's knowledge, built once."""
 
     taxonomy: Taxonomy = field(default_factory=load_taxonomy)
     past: tuple[PastIncident, ...] = field(default_factory=load_seeds)
 
     @cached_property
     def names(self) -> Vocabulary:
-        """What may be named where the questions are asked."""
+        """Return the names known where the questions are asked."""
         return build_vocabulary(load_site(), self.taxonomy, CHECKS, Origin(kind="terminal"))
 
     @cached_property
@@ -68,11 +67,11 @@ class Knowledge:
 
     @cached_property
     def looks(self) -> BM25Corpus:
-        """What each check asks, and what people call it."""
+        """Return an index of each check's question and common names."""
         return BM25Corpus.build({name: f"{name} {check.asks} {CHECK_WORDS.get(name, '')}" for name, check in CHECKS.items()})
 
     def ranked(self, question: Attribution) -> list[tuple[str, float]]:
-        """As `rackmedic classify` ranks a text, ignorant of past incidents of the thread that the question is from."""
+        """Rank as `rackmedic classify` does, without past incidents of the question's thread."""
         known = self.nearest.without_incidents([one.id for one in self.past if one.source_url == question.source])
         return rank_labels_by_text(question.text, self.taxonomy, known, CHECKS, NOW)
 
@@ -81,12 +80,12 @@ class Knowledge:
 
 
 def said_in(question: Extraction | Need, knowledge: Knowledge) -> ParsedMessage:
-    """A message as the rules read it."""
+    """Return the message as the rules parse it."""
     return parse_message(question.text, knowledge.names, NOW).model_copy(update={"text": question.text})
 
 
 def opens(said: ParsedMessage) -> bool:
-    """Whether a mention opens an incident, and machines are looked at: by the questions that the Slack surface asks, in its order."""
+    """Return whether a mention opens an incident, by the Slack surface's tests in its order."""
     if is_request_only(said) and (said.intent in INCIDENT_INTENTS or said.intent is Intent.STATUS):
         return False
     about_us = is_request_only(said) and said.intent in BOT_INTENTS and not has_complaint(said.text, NOW)
@@ -94,19 +93,19 @@ def opens(said: ParsedMessage) -> bool:
 
 
 def acts(said: ParsedMessage) -> bool:
-    """Whether what is said in a thread makes RackMedic look, or put something up for decision."""
+    """Return whether a message in a thread starts checks or a proposal."""
     return said.kind in DIAGNOSING_KINDS or said.intent in PUT_UP
 
 
 def hosts_of(said: ParsedMessage, names: Vocabulary) -> frozenset[str]:
-    """Those that are named; else those of the group."""
+    """Return the named hosts, else the named group's."""
     members = names.hosts if said.group == ALL else names.groups.get(said.group, ())
     looked = parse_report(said.text, names.host_index, NOW).hosts if said.kind in DIAGNOSING_KINDS else ()
     return frozenset(said.hosts or members or looked)
 
 
 def extract(question: Extraction, knowledge: Knowledge, said: ParsedMessage | None = None) -> Extracted:
-    """What is read of a message, and what becomes of it."""
+    """Return what is read from a message and whether it leads to action."""
     heard = said or said_in(question, knowledge)
     if question.given.place == "thread":
         return Extracted(hosts_of(heard, knowledge.names), heard.device, heard.job, acts(heard))
@@ -115,20 +114,20 @@ def extract(question: Extraction, knowledge: Knowledge, said: ParsedMessage | No
 
 
 def look(question: Need, knowledge: Knowledge, said: ParsedMessage | None = None) -> Look:
-    """The check that a message names, in any of the words that RackMedic knows for it."""
+    """Return the check that a message names, in any wording RackMedic knows."""
     heard = said or said_in(question, knowledge)
     return Look(heard.check, hosts_of(heard, knowledge.names), heard.device)
 
 
 def draft(question: Sentence) -> str:
-    """RackMedic drafts no check from a sentence. `kb build` drafts one of a command that people typed in several threads: the command, and its lines."""
+    """Draft with `kb build`, which needs a command from several threads: RackMedic drafts no check from a sentence."""
     used = ThreadContents(commands=(" ".join(question.given.command),))
     rows = [LabelledRow(f"thread-{n}", "labelled", "", question.text, used=used) for n in range(MIN_COMMAND_THREADS)]
     return yaml.safe_dump({"checks": draft_checks(rows, CHECKS)}, sort_keys=False)
 
 
 def without_model(questions: Questions, knowledge: Knowledge) -> Answers:
-    """RackMedic by rules alone."""
+    """Answer with rules only."""
     found = Answers()
     found.extracted = {one.id: extract(one, knowledge) for one in questions.extractions}
     found.looks = {one.id: look(one, knowledge) for one in questions.needs}
@@ -138,7 +137,9 @@ def without_model(questions: Questions, knowledge: Knowledge) -> Answers:
 
 
 def by_words(questions: Questions, knowledge: Knowledge) -> Answers:
-    """For described needs only: the check whose own question shares the most telling words with the text; hosts and device as RackMedic reads them."""
+    """Answer needs only: the check whose question shares most informative words; hosts and device as RackMedic reads
+    them.
+    """
     found = Answers()
     for one in questions.needs:
         scores = knowledge.looks.score_documents(one.text)
@@ -148,7 +149,7 @@ def by_words(questions: Questions, knowledge: Knowledge) -> Answers:
 
 
 async def with_model(questions: Questions, knowledge: Knowledge, heard: Heard) -> Answers:
-    """RackMedic with a model: it is asked what a message means where rules do not know, and reads reports of which rules lack hosts or symptoms."""
+    """Answer with a model: it interprets messages the rules cannot, and reads reports without hosts or symptoms."""
     model, found = heard.reasoner(), without_model(questions, knowledge)
 
     async def of_message(one: Extraction) -> None:
@@ -164,7 +165,7 @@ async def with_model(questions: Questions, knowledge: Knowledge, heard: Heard) -
             one, blend_rankings(ranked, reading.causes) if isinstance(reading, ReportExtraction) else ranked
         )
 
-    # a draft is the same with a model: there is no call for it
+    # a draft is the same: no model call exists for it
     await asyncio.gather(*map(of_message, questions.extractions), *map(of_need, questions.needs), *map(of_report, questions.attributions))
     return found
 
@@ -177,7 +178,7 @@ async def _extracted(one: Extraction, knowledge: Knowledge, model: ModelReasoner
     if not ruled.act or (one.given.place == "thread" and said.kind not in DIAGNOSING_KINDS):
         return ruled
     told = parse_report(one.text, knowledge.names.host_index, NOW)
-    if told.unknown_hosts or (set(told.symptoms) - {"vague"} and told.hosts):  # as `summarise` decides
+    if told.unknown_hosts or (set(told.symptoms) - {"vague"} and told.hosts):  # same condition as in `summarise`
         return ruled
     brief = IncidentBrief(text=one.text, symptoms=told.symptoms, signatures=told.signatures)
     sounds = {label: knowledge.taxonomy.get_title(label) for label in rank_decidable_labels(knowledge.taxonomy, brief, MAX_OFFERED_LABELS)}
@@ -188,7 +189,7 @@ async def _extracted(one: Extraction, knowledge: Knowledge, model: ModelReasoner
 
 
 async def _meant(said: ParsedMessage, knowledge: Knowledge, model: ModelReasoner) -> ParsedMessage:
-    """The message with what a model makes of it, where the rules made nothing of it."""
+    """Return the message, interpreted by the model if the rules did not understand it."""
     if said.sure or said.intent is not Intent.NOT_UNDERSTOOD:
         return said
     meanings = {intent.value: row.means for intent, row in INTENTS.items()}
@@ -198,6 +199,6 @@ async def _meant(said: ParsedMessage, knowledge: Knowledge, model: ModelReasoner
 
 
 def _attributed(one: Attribution, ranked: Sequence[tuple[str, float]]) -> Attributed:
-    """A ranking, and the option that it puts first."""
+    """Return a ranking and its best option."""
     labels = tuple(label for label, _ in ranked)
     return Attributed(labels, min(one.given.options, key=labels.index))

@@ -1,6 +1,5 @@
-"""A model asked the questions directly, each by itself: what a bare model makes of them, beside RackMedic. The prompts are the benchmark's own.
-
-Openly it names causes as RackMedic's own question `read` has it. An answer that is not of the asked shape is wrong; what nobody answered is not counted.
+"""A bare model's answers, one question at a time, for comparison with RackMedic. Prompts are the benchmark's own; open
+causes use RackMedic's `read` question. An answer of the wrong shape is wrong; an unanswered question is not counted.
 """
 
 import asyncio
@@ -54,7 +53,7 @@ class ChooseAnswer(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """One question to a model: a prompt, what it may choose among, and what is shown."""
+    """One question to a model: prompt, choices, and data."""
 
     prompt: str
     offered: dict[str, list[str]]
@@ -63,7 +62,7 @@ class Put:
 
 
 def put_of(question: Question, knowledge: Knowledge) -> Put:
-    """What a model is asked directly; of the truth nothing is in it."""
+    """Return the question without any truth."""
     hosts = sorted(load_site().hosts)
     if isinstance(question, Extraction):
         situation = (
@@ -82,7 +81,7 @@ def put_of(question: Question, knowledge: Knowledge) -> Put:
 
 
 async def directly(questions: Questions, knowledge: Knowledge, heard: Heard) -> Answers:
-    """All of them at once: whoever answers takes what stands open."""
+    """Ask all questions concurrently."""
     asking = _Asking(knowledge, heard)
     extractions, needs = map(asking.extraction, questions.extractions), map(asking.need, questions.needs)
     await asyncio.gather(*extractions, *needs, *map(asking.sentence, questions.sentences), *map(asking.cause, questions.attributions))
@@ -90,7 +89,7 @@ async def directly(questions: Questions, knowledge: Knowledge, heard: Heard) -> 
 
 
 class _Asking:
-    """One run, and what came of it so far."""
+    """One run and its answers so far."""
 
     def __init__(self, knowledge: Knowledge, heard: Heard) -> None:
         self._knowledge, self._heard, self._model = knowledge, heard, heard.reasoner()
@@ -115,7 +114,7 @@ class _Asking:
             self.found.attributed[one.id] = Attributed(ranked, _id(said.cause) if said else "")
 
     async def _answer(self, one: Question, unusable: A) -> A | None:
-        """The typed answer, what stands for an unusable one, or None where nobody answered."""
+        """Return the typed answer, `unusable` for a malformed one, or None without an answer."""
         put = put_of(one, self._knowledge)
         said = await self._heard.ask(
             build_question(put.prompt, put.offered, put.data, HERE), put.prompt, schema_of(type(unusable), put.enums)
@@ -124,12 +123,12 @@ class _Asking:
 
 
 def _ranked(reading: ReportExtraction | DeclinedAnswer) -> tuple[str, ...]:
-    """The causes that were named, best first; one that is none where the answer names none or cannot be used; nothing where nobody answered."""
+    """Return the named causes, best first; a placeholder for none or an unusable answer; empty without an answer."""
     if isinstance(reading, ReportExtraction):
         return tuple(label for label, _ in reading.causes) or (UNUSABLE,)
     return (UNUSABLE,) if "cannot be used" in reading.reason else ()
 
 
 def _id(said: str) -> str:
-    """An id without the title that stood beside it."""
+    """Return an id without its title."""
     return said.split(" ")[0]

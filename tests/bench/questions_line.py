@@ -1,4 +1,4 @@
-"""The line over which the questions go to a model: counted, and the same question asked once. Recorded and replayed by the product's own recording."""
+"""The questions' model endpoint: counted, each question asked once, recorded and replayed by the product's recording."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ BUDGET: Final = Budget(calls=100_000, tokens=1_000_000_000, usd=100_000)
 
 @dataclass
 class Heard:
-    """An `ChatEndpoint` that counts what is asked over it and what stayed unanswered."""
+    """A `ChatEndpoint` that counts questions and missing answers."""
 
     inner: ChatEndpoint
     asked: int = 0
@@ -39,12 +39,12 @@ class Heard:
         await self.inner.aclose()
 
     def reasoner(self) -> ModelReasoner:
-        """The product's client; it never rests, since what is asked again was asked on purpose."""
+        """Return the product's client with a breaker that never opens, because repeated questions are intended."""
         return ModelReasoner(self, budget=BUDGET, breaker=CircuitBreaker(trips=1_000_000))
 
 
 class Shared:
-    """An `ChatEndpoint` over which the same question is asked once, whoever asks it and however often."""
+    """A `ChatEndpoint` that asks equal questions once."""
 
     def __init__(self, inner: ChatEndpoint) -> None:
         self.model = inner.model

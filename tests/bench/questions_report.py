@@ -1,4 +1,6 @@
-"""The part of the report on metrics A, B and C: table 4 of the paper beside ours, and every share of ours. Pure but for reading that table."""
+"""The report's section on metrics A, B and C: the paper's table 4 beside ours, and all our shares. Pure except for
+reading that table.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,7 +51,7 @@ DIFFERS: Final = (
 
 
 def section(doc: Mapping[str, Any]) -> str:
-    """The part of the report; empty where nothing was measured."""
+    """Return the section, or "" if nothing was measured."""
     found = doc.get("questions")
     if not found:
         return ""

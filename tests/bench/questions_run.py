@@ -1,7 +1,8 @@
-"""`rackmedic bench questions`: every arm over all questions; by rules now, a model's as it is asked or was recorded.
+"""`rackmedic bench questions`: every arm over all questions, model arms asked or replayed.
 
-A recording of a model answers the questions of its day. Its figures are kept beside it (`python -m tests.bench.questions_run keep --made WORDS`), so that
-after a change of a prompt or of the causes they still stand in the report, marked as of older prompts, until somebody records anew.
+A recording answers its own day's questions. Its figures are kept beside it (`python -m tests.bench.questions_run keep
+--made WORDS`), so that after a change of prompts or causes they stay in the report, marked as of older prompts, until a
+new recording.
 """
 
 import argparse
@@ -25,13 +26,12 @@ from tests.bench.questions_score import Answers, metric_a, metric_b, metric_c
 ANSWERS: Final = Path(__file__).parent / "answers"
 RECORDED, KEPT = ANSWERS / "questions.jsonl", ANSWERS / "questions-results.json"
 SCHEMA: Final = 1
-MODEL: Final = "gpt-4o"
-"""The name under which the questions of the recording were asked."""
+MODEL: Final = "gpt-4o"  # model name in the recording's questions
 Say = Callable[[str], None]
 
 
 def figures(questions: Questions, answers: Answers) -> dict[str, Any]:
-    """Every share of an arm, by metric."""
+    """Return an arm's shares by metric."""
     b = metric_b(questions.needs, questions.sentences, answers)
     both = {"both": b.pop("all")} if "all" in b else {}
     return {
@@ -42,7 +42,7 @@ def figures(questions: Questions, answers: Answers) -> dict[str, Any]:
 
 
 async def by_model(questions: Questions, knowledge: Knowledge, endpoint: ChatEndpoint) -> dict[str, Any]:
-    """The two arms of a model, both at once."""
+    """Run both model arms concurrently."""
     shared = Shared(endpoint)
     ours, bare = Heard(shared), Heard(shared)
     helped, asked = await asyncio.gather(with_model(questions, knowledge, ours), directly(questions, knowledge, bare))
@@ -57,7 +57,7 @@ def _cost(heard: Heard) -> dict[str, int]:
 
 
 def ask_now(access: Access, recording: Path, say: Say) -> dict[str, Any]:
-    """Both arms, asked of an endpoint and recorded. What is recorded already is not asked again, so that a broken run goes on."""
+    """Ask an endpoint and record. Recorded answers are not asked again, so an interrupted run continues."""
     endpoint = OpenAIEndpoint(access.url, access.key, access.name, seconds=access.seconds, tries=1)
     return asyncio.run(ask_all(load_questions(), Knowledge(), endpoint, recording, access.key, say))
 
@@ -65,7 +65,7 @@ def ask_now(access: Access, recording: Path, say: Say) -> dict[str, Any]:
 async def ask_all(
     questions: Questions, knowledge: Knowledge, endpoint: ChatEndpoint, recording: Path, key: str, say: Say
 ) -> dict[str, Any]:
-    """Ask as often as a pass over all of it brings an answer more: an endpoint may answer late."""
+    """Repeat until a pass brings no further answer, because an endpoint may answer late."""
     left: int | None = None
     while True:
         arms = await by_model(questions, knowledge, RecordedEndpoint(endpoint, endpoint.model, recording, key))
@@ -78,7 +78,7 @@ async def ask_all(
 
 
 def measure(replay: Path = RECORDED, kept_in: Path = KEPT, fresh: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """All arms: by rules now; a model's as just asked (`fresh`), as replayed, or as kept of older prompts."""
+    """Return all arms: rules live; model arms as just asked (`fresh`), replayed, or kept of older prompts."""
     questions, knowledge = load_questions(), Knowledge()
     found: dict[str, Any] = {"rules": figures(questions, without_model(questions, knowledge))}
     found["words"] = figures(questions, by_words(questions, knowledge))
@@ -96,7 +96,7 @@ def _replayed(questions: Questions, knowledge: Knowledge, replay: Path) -> dict[
 
 
 def best(now: Mapping[str, Any] | None, before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Today's where everything is answered; else what is kept, marked; else what there is."""
+    """Return today's figures if complete, else the kept ones, marked, else what exists."""
     if now and not now["unanswered"]:
         return dict(now)
     if before:
@@ -109,14 +109,14 @@ def best(now: Mapping[str, Any] | None, before: Mapping[str, Any] | None) -> dic
 
 
 def model_of(recording: Path) -> str:
-    """Whose answers a recording holds."""
+    """Return the model of a recording."""
     with recording.open() as lines:
         head: dict[str, Any] = json.loads(lines.readline() or "{}")
     return str(head.get("model", MODEL))
 
 
 def kept(path: Path = KEPT) -> dict[str, Any] | None:
-    """A model's figures as they were kept; None where there are none."""
+    """Return the kept figures, or None."""
     if not path.exists():
         return None
     found: dict[str, Any] = json.loads(path.read_text())
@@ -124,13 +124,13 @@ def kept(path: Path = KEPT) -> dict[str, Any] | None:
 
 
 def keep(doc: Mapping[str, Any], made: str, path: Path = KEPT) -> None:
-    """Write down what a model scored, with who answered."""
+    """Store a model's figures with their origin."""
     arms = {name: doc["arms"][name] for name in OF_A_MODEL if "not_run" not in doc["arms"][name]}
     path.write_text(json.dumps({"schema": SCHEMA, "made": made, "arms": arms}, indent=1) + "\n")
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the section, or keep what the recording scores today."""
+    """Print the section, or keep today's figures."""
     asks = argparse.ArgumentParser(prog="python -m tests.bench.questions_run", description=__doc__.partition("\n")[0])
     asks.add_argument("what", choices=("show", "keep"))
     asks.add_argument("--replay", type=Path, default=RECORDED)

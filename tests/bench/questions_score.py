@@ -1,7 +1,8 @@
-"""Marks answers to the questions. Pure but for reading a draft as the product reads a site's files; no language model judges anything.
+"""Mark answers to the questions. Pure except for loading a draft as a site file; no model judges anything.
 
-A: each field, and all four. B: a look is right with its check, hosts and device; a draft where the validator takes it, its command is the given one, and it
-finds on every hidden output exactly what is there. C: the choice among four, and openly the first of a ranking by level, and the first three.
+A: each field, and all four. B: a check is right with its hosts and device; a draft if it validates, has the given
+command, and finds exactly the facts of every hidden output. C: the choice among four, and the open ranking's first by
+level and first three.
 """
 
 import tempfile
@@ -24,7 +25,7 @@ Shares = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """An answer to a question of metric A."""
+    """An answer of metric A."""
 
     hosts: frozenset[str] = frozenset()
     port: str = ""
@@ -43,7 +44,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Attributed:
-    """An answer to a question of metric C: a ranking, best first, and which of the four; empty where there is none."""
+    """An answer of metric C: a ranking, best first, and the choice among four; empty if missing."""
 
     ranked: tuple[str, ...] = ()
     choice: str = ""
@@ -51,17 +52,16 @@ class Attributed:
 
 @dataclass(slots=True)
 class Answers:
-    """What an arm answered, by question. What it was not asked, or could not be asked, is not there and is not counted."""
+    """An arm's answers by question. Missing ones are not counted."""
 
     extracted: dict[str, Extracted] = field(default_factory=dict)
     looks: dict[str, Look] = field(default_factory=dict)
-    drafts: dict[str, str] = field(default_factory=dict)
-    """YAML, as the answer gave it."""
+    drafts: dict[str, str] = field(default_factory=dict)  # YAML as answered
     attributed: dict[str, Attributed] = field(default_factory=dict)
 
 
 def metric_a(questions: Sequence[Extraction], answers: Mapping[str, Extracted]) -> Shares:
-    """Exact match of each field, and of all."""
+    """Return exact matches by field and overall."""
     rows = [
         {
             "hosts": answers[one.id].hosts == one.truth.names,
@@ -76,7 +76,7 @@ def metric_a(questions: Sequence[Extraction], answers: Mapping[str, Extracted]) 
 
 
 def metric_b(needs: Sequence[Need], sentences: Sequence[Sentence], answers: Answers) -> Shares:
-    """Looks and drafts apart, and both together."""
+    """Return shares of checks, of drafts, and of both."""
     looks = [_look(one, answers.looks[one.id]) for one in needs if one.id in answers.looks]
     drafts = [_draft(one, answers.drafts[one.id]) for one in sentences if one.id in answers.drafts]
     both = [{"all": row["look"]} for row in looks] + [{"all": row["draft"]} for row in drafts]
@@ -84,7 +84,7 @@ def metric_b(needs: Sequence[Need], sentences: Sequence[Sentence], answers: Answ
 
 
 def metric_c(questions: Sequence[Attribution], answers: Mapping[str, Attributed]) -> Shares:
-    """The choice, and the ranking at levels 1 and 3."""
+    """Return shares of the choice and of the ranking at levels 1 and 3."""
     chosen = [one for one in questions if one.id in answers and answers[one.id].choice]
     ranked = [_ranked(one, answers[one.id].ranked) for one in questions if one.id in answers and answers[one.id].ranked]
     right = [{"choice": answers[one.id].choice == one.truth.label} for one in chosen]
@@ -93,7 +93,7 @@ def metric_c(questions: Sequence[Attribution], answers: Mapping[str, Attributed]
 
 
 def drafted(question: Sentence, text: str) -> Check | str:
-    """The check of a draft as the product would load it, or the reason why it is refused."""
+    """Return a draft's check as the product loads it, or the refusal's reason."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
         (Path(folder) / "draft.yaml").write_text(text)
         try:
@@ -107,7 +107,7 @@ def drafted(question: Sentence, text: str) -> Check | str:
 
 
 def finds(question: Sentence, check: Check, hidden: Hidden) -> bool:
-    """Whether the check reads out of an output what is in it, and nothing else."""
+    """Return whether the check finds exactly the facts of an output."""
     try:
         facts = list(check.formats[0].parse(hidden.output))
     except Unreadable:
@@ -122,7 +122,6 @@ def finds(question: Sentence, check: Check, hidden: Hidden) -> bool:
 
 
 def as_text(question: Sentence, facts: Mapping[str, Any]) -> str:
-    """A file of a site's checks with these facts, as YAML."""
     return yaml.safe_dump(question.whole(facts), sort_keys=False, allow_unicode=True)
 
 
@@ -152,6 +151,6 @@ def _ranked(one: Attribution, ranked: Sequence[str]) -> dict[str, bool]:
 
 
 def _shares(rows: Sequence[Mapping[str, bool]]) -> Shares:
-    """Each column's share with its interval; nothing of no rows."""
+    """Return each column's share with its interval."""
     names = list(rows[0]) if rows else []
     return {name: {"right": sum(row[name] for row in rows), "of": len(rows), **(mean([row[name] for row in rows]) or {})} for name in names}

@@ -1,9 +1,9 @@
-"""What messages in a thread are understood as, by the rules alone and with a model for what they leave: `python -m tests.bench.read_intents`.
+"""How thread messages are understood by the rules, and with a model for the rest: `python -m tests.bench.read_intents`.
 
-It does what the product does: the rules read first; a model is asked only about what they could not read, and what it says is bounded by
-`graph.dialogue.guessed`. The phrasings were written before the rules that were to read them; the first two sets and those in other
-languages were used to mend the rules afterwards, the held-out ones and the third set never were. What people say to one another is asked
-about as if it had been said with our name, which is the worst place for it.
+As in the product, a model is asked only about messages the rules could not read, and `graph.dialogue.guessed` bounds
+its answer. Phrasings were written before the rules; the first two sets and other languages were later used to improve
+the rules, the held-out and third sets never. Messages between people are tested as if addressed to the bot, the worst
+case.
 """
 
 import argparse
@@ -36,18 +36,16 @@ from tools.remedies import REMEDIES
 
 PHRASES: Final = Path(__file__).parents[1] / "graph" / "phrases"
 RECORDED, RESULTS = ANSWERS / "intents.jsonl", ANSWERS / "intents-results.json"
+# sets for measuring the rules alone
 SAME: Final = ("blind_first", "blind_second", "blind_first_tongues", "blind_second_tongues", "held_out")
-"""On which the rules alone are measured."""
-UNTUNED: Final = ("blind_third",)
-"""Never used to mend a rule."""
-NOTHING: Final = ("blind_second_nothing", "blind_third_nothing")
-"""Said to nobody of us."""
+UNTUNED: Final = ("blind_third",)  # never used to improve a rule
+NOTHING: Final = ("blind_second_nothing", "blind_third_nothing")  # not addressed to the bot
 NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A phrasing, and what is meant by it."""
+    """A phrasing and its intent."""
 
     of: str
     means: Intent
@@ -56,7 +54,7 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What the rules made of it, and what a model did with what they left; None where it was not asked or declined."""
+    """The rules' result and the model's guess; None if not asked or declined."""
 
     phrase: Phrase
     ruled: ParsedMessage
@@ -68,12 +66,11 @@ class Heard:
 
     @property
     def offered(self) -> bool:
-        """Not understood, but what was meant is what the answer asks about: “Did you mean …?”."""
+        """Return whether the answer offers the intent: “Did you mean …?”."""
         return self.said.intent is Intent.NOT_UNDERSTOOD and self.phrase.means in self.said.suggestions
 
 
 def phrases(names: Sequence[str] = (*SAME, *UNTUNED, *NOTHING)) -> list[Phrase]:
-    """All of some sets."""
     tables = {name: yaml.safe_load((PHRASES / f"{name}.yaml").read_text()) for name in names}
     return [
         Phrase(name, Intent.NOT_UNDERSTOOD if means == "nothing" else Intent(means), text)
@@ -85,7 +82,7 @@ def phrases(names: Sequence[str] = (*SAME, *UNTUNED, *NOTHING)) -> list[Phrase]:
 
 @cache
 def vocabulary() -> Vocabulary:
-    """Eight machines of one group, every cause, check and remedy."""
+    """Return eight machines of one group, and every cause, check and remedy."""
     taxonomy, hosts = load_taxonomy(), tuple(expand_host_range("gpu-[001-008]"))
     titles = {label: taxonomy.get_title(label) for label in taxonomy.leaves}
     remedies = {remedy.id: remedy.does for remedy in REMEDIES.values()}
@@ -93,13 +90,13 @@ def vocabulary() -> Vocabulary:
 
 
 def offered() -> IntentChoices:
-    """What a model may answer here."""
+    """Return a model's choices."""
     names = vocabulary()
     return build_intent_choices(tuple(names.hosts), tuple(names.titles), tuple(names.checks), tuple(names.remedies))
 
 
 async def hear_all(model: Reasoner, asked: Sequence[Phrase]) -> list[Heard]:
-    """All of them at once: whoever answers takes what stands open."""
+    """Process all phrases concurrently."""
     return list(await asyncio.gather(*(_hear(model, phrase) for phrase in asked)))
 
 
@@ -110,12 +107,12 @@ async def _hear(model: Reasoner, phrase: Phrase) -> Heard:
 
 
 def as_guessed(guesses: Mapping[str, IntentGuess], asked: Sequence[Phrase]) -> list[Heard]:
-    """The same by guesses that are kept: the rules of today, and what a model once made of a text."""
+    """Combine today's rules with kept guesses."""
     return [Heard(phrase, parse_message(phrase.text, vocabulary(), NOW), guesses.get(phrase.text)) for phrase in asked]
 
 
 def score(rows: Sequence[Heard]) -> dict[str, Any]:
-    """Shares of each set, and of those that are one question."""
+    """Return shares by set and by group of sets."""
     sets = {name: (name,) for name in dict.fromkeys(row.phrase.of for row in rows)}
     grouped = {"same": SAME, "untuned": UNTUNED, "nothing": NOTHING, **sets}
     return {name: _shares([row for row in rows if row.phrase.of in of]) for name, of in grouped.items()}
@@ -138,7 +135,7 @@ def _shares(rows: Sequence[Heard]) -> dict[str, Any]:
 
 
 def guesses_of(results: Mapping[str, Any]) -> dict[str, IntentGuess]:
-    """What a model made of each text, as it is kept."""
+    """Return the kept guesses by text."""
     rows = {str(text): dict(row) for text, row in results["guesses"].items()}
     return {
         text: IntentGuess(row["intent"], tuple(row["hosts"]), tuple(row["labels"]), row["check"], row["remedy"])
@@ -147,7 +144,7 @@ def guesses_of(results: Mapping[str, Any]) -> dict[str, IntentGuess]:
 
 
 def results_of(rows: Sequence[Heard]) -> dict[str, Any]:
-    """Figures and guesses, to keep."""
+    """Return figures and guesses to keep."""
     return {"sets": score(rows), "guesses": {row.phrase.text: asdict(row.guess) for row in rows if row.guess and needs_model(row.ruled)}}
 
 
@@ -163,7 +160,7 @@ def _asked(given: argparse.Namespace) -> list[Heard]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Ask or replay, and print; 1 while something that was asked has no answer."""
+    """Ask or replay and print; return 1 while an answer is missing."""
     asks = argparse.ArgumentParser(prog="python -m tests.bench.read_intents", description=__doc__.partition("\n")[0])
     asks.add_argument("--model-url", help="an OpenAI-compatible endpoint that is asked for what is not recorded")
     asks.add_argument("--seconds", type=float, default=1_500.0, help="deadline of a call")

@@ -1,8 +1,9 @@
-"""What a model makes of published incidents by their text alone: `python -m tests.bench.read_texts (--model-url URL | --replay FILE) [--record FILE]`.
+"""What a model makes of published incidents by text alone: `python -m tests.bench.read_texts`.
 
-Each incident is read three times: with all labels to choose from; without its own, so that the right answer is that none of them is it; and, without
-it too, the model is asked for up to three ideas of its own. Whether one of those is the true cause is for a reader to judge, who sees the
-cause that the thread established (`--judged FILE`: a JSON list of `{"id", "among": true|false}`). No answer is shown to what is tested.
+Options: `(--model-url URL | --replay FILE) [--record FILE]`. Each incident is read three times: with all labels;
+without its own, where "none of them" is right; and for up to three own ideas. Whether an idea is the true cause is
+judged by a reader who sees the thread's cause (`--judged FILE`: a JSON list of `{"id", "among": true|false}`). No
+answer is shown to the model.
 """
 
 import argparse
@@ -32,16 +33,14 @@ from tools.checks import CHECKS
 
 ANSWERS: Final = Path(__file__).parent / "answers"
 RECORDED, JUDGED = ANSWERS / "texts-67.jsonl", ANSWERS / "texts-67-judged.json"
-MODEL: Final = "gpt-4o"
-"""The name under which the questions of the recording were asked, and at whose price they count."""
+MODEL: Final = "gpt-4o"  # model name in the recording's questions, and for prices
 BUDGET: Final = Budget(calls=10_000, tokens=100_000_000, usd=10_000)
-FOUND: Final = 0.5
-"""Least probability of the likeliest label from which a reading without `outside` names it."""
+FOUND: Final = 0.5  # least probability of the likeliest label for a reading without `outside` to name it
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One incident, as the model read it with and without its own label, and its ideas; None where it declined."""
+    """One incident's readings with and without its label, and ideas; None if declined."""
 
     told: Told
     whole: ReportExtraction | None
@@ -50,7 +49,7 @@ class Read:
 
 
 async def read_all(model: ModelReasoner, incidents: Sequence[Told], taxonomy: Taxonomy) -> list[Read]:
-    """All of them at once: whoever answers takes what stands open."""
+    """Read all incidents concurrently."""
     return list(await asyncio.gather(*(_read(model, told, taxonomy) for told in incidents)))
 
 
@@ -74,7 +73,7 @@ async def _read(model: ModelReasoner, told: Told, taxonomy: Taxonomy) -> Read:
 
 
 def score(rows: Sequence[Read], taxonomy: Taxonomy, among: Mapping[str, bool]) -> dict[str, Any]:
-    """Shares of incidents, `outside` over both halves."""
+    """Return shares of incidents, `outside` over both halves."""
     hits: dict[str, list[bool]] = defaultdict(list)
     seeds = load_seeds()
     for row in rows:
@@ -94,7 +93,9 @@ def score(rows: Sequence[Read], taxonomy: Taxonomy, among: Mapping[str, bool]) -
 
 
 def _outside(rows: Sequence[Read]) -> dict[str, Any]:
-    """How rightly it says that no label is it: it should of the halves without their own, and of no other that has one."""
+    """Return precision and recall of "no label fits": right for readings without the own label and incidents without a
+    leaf.
+    """
     said = [(row.without.outside != "", True) for row in rows if row.without is not None and row.told.leaf]
     said += [(row.whole.outside != "", not row.told.leaf) for row in rows if row.whole is not None]
     hit = sum(one and true for one, true in said)
@@ -107,7 +108,7 @@ def _share(part: int, of: int) -> float | None:
 
 
 def ideas_to_judge(rows: Sequence[Read], folder: Path) -> list[dict[str, Any]]:
-    """What a judge is given: the ideas, and the cause that the thread established."""
+    """Return ideas and true causes for the judge."""
     import yaml
 
     causes = {(one := yaml.safe_load(path.read_text()))["id"]: one["root_cause"] for path in folder.glob("*.yaml")}
@@ -116,12 +117,11 @@ def ideas_to_judge(rows: Sequence[Read], folder: Path) -> list[dict[str, Any]]:
 
 
 def judged(path: Path) -> dict[str, bool]:
-    """A judge's word on each incident."""
     return {str(row["id"]): bool(row["among"]) for row in json.loads(path.read_text())} if path.exists() else {}
 
 
 def measure(folder: Path = INCIDENTS, replay: Path = RECORDED, verdicts: Path = JUDGED) -> dict[str, Any]:
-    """The shares by a recording."""
+    """Return the shares from a recording."""
     incidents = read_incidents(folder) if folder.is_dir() else []
     if not incidents:
         return {"not_run": "no published incidents at hand; BENCH_INCIDENTS names their folder"}
@@ -133,7 +133,6 @@ def measure(folder: Path = INCIDENTS, replay: Path = RECORDED, verdicts: Path = 
 
 
 def main(words: Sequence[str]) -> int:
-    """Ask or replay, and print."""
     asks = argparse.ArgumentParser(prog="python -m tests.bench.read_texts", description=__doc__.partition("\n")[0])
     asks.add_argument("folder", nargs="?", type=Path, default=INCIDENTS)
     asks.add_argument("--model-url", help="an OpenAI-compatible endpoint that is asked for what is not recorded")

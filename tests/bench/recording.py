@@ -1,7 +1,6 @@
-"""A recording of what a model answered: a line a question, known by the digest of its whole content. It holds no question and no key.
-
-Rule it keeps: a question is found again only if model, prompt, data and shape are the same to the letter, of the same case, arm and
-attempt; after a change of any prompt a recording answers nothing.
+"""A recording of model answers: one line per question, identified by a digest. It holds no question and no key. An
+answer is found only for identical model, prompt, data, schema, case, arm and attempt; a changed prompt finds
+nothing.
 """
 
 import json
@@ -19,7 +18,7 @@ SHORTEST_SECRET = 6
 
 
 class Key(NamedTuple):
-    """Which question: `nth` tells the same question apart when a case asks it again."""
+    """A question; `nth` distinguishes repetitions within a case."""
 
     case: str
     arm: str
@@ -29,7 +28,7 @@ class Key(NamedTuple):
 
 
 def without(secret: str, answer: ModelReply | EndpointFailure) -> ModelReply | EndpointFailure:
-    """An endpoint may repeat a key in an error or an answer; neither use nor recording sees it."""
+    """Remove the API key from an answer or error, in case the endpoint repeats it."""
     if len(secret) < SHORTEST_SECRET:
         return answer
     if isinstance(answer, ModelReply):
@@ -38,7 +37,7 @@ def without(secret: str, answer: ModelReply | EndpointFailure) -> ModelReply | E
 
 
 def begin(path: Path, model: str) -> None:
-    """A new recording, or one of the same model to go on with."""
+    """Start a recording, or continue one of the same model."""
     if path.exists() and path.stat().st_size:
         if (have := read_recording(path).model) != model:
             raise Refusal(f"--record {path}: it holds answers of {have}, not of {model}; name another file", 2)
@@ -50,7 +49,7 @@ def begin(path: Path, model: str) -> None:
 
 
 def add(path: Path, key: Key, name: str, answer: ModelReply | EndpointFailure) -> None:
-    """One more line, in one write: several processes record into one file."""
+    """Append a line in one write, because several processes share the file."""
     said: dict[str, Any] = {"in": answer.tokens_in, "out": answer.tokens_out}
     if isinstance(answer, ModelReply):
         said |= {"text": answer.text, "by": answer.by}
@@ -66,14 +65,14 @@ def add(path: Path, key: Key, name: str, answer: ModelReply | EndpointFailure) -
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was recorded. A case that was run again counts by its last run."""
+    """Recorded answers. The last run of a case counts."""
 
     model: str
     answers: Mapping[Key, ModelReply | EndpointFailure]
 
 
 def read_recording(path: Path) -> Recording:
-    """All of a file; a last line that a crash cut off is left out."""
+    """Read a file, ignoring a last line truncated by a crash."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         model = _model_of(json.loads(lines[0]))

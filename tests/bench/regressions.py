@@ -1,7 +1,7 @@
-"""B8 case by case: `python -m tests.bench.regressions` fails where a case of the open seed that was right is wrong now.
+"""Compare B8 case by case: `python -m tests.bench.regressions` fails if a right case of the open seed is wrong now.
 
-`b8.json` beside this file holds the cases that are known to be wrong. `--renew` writes it anew; reviewers read the difference.
-`--recorded` does the same for B9 on the hand-written layer, with a model's recorded answers, and `b9.json`.
+`b8.json` lists the cases known to be wrong; `--renew` rewrites it for review. `--recorded` does the same for B9 on the
+hand-written layer with recorded model answers and `b9.json`.
 """
 
 import argparse
@@ -23,8 +23,7 @@ from tests.bench.wild import wild_cases
 HERE = Path(__file__).parent
 KNOWN, KNOWN_RECORDED, RECORDING = HERE / "b8.json", HERE / "b9.json", HERE / "answers" / "wild-b9.jsonl"
 SEED = "1"
-SURE = 0.9
-"""A confidence from which a wrong cause counts as sure and wrong."""
+SURE = 0.9  # confidence from which a wrong cause counts as sure and wrong
 
 
 def open_cases(n: int | None = None) -> list[Mapping[str, Any]]:

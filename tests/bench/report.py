@@ -1,4 +1,6 @@
-"""Results as Markdown and figures as SVG: tables with intervals, what was not run and why, and the hardest cases explained. Pure but for the files."""
+"""The results as Markdown with SVG figures: tables with intervals, arms not run, and the hardest cases. Pure except for
+files.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +26,6 @@ CAVEAT = (
 
 
 def markdown(doc: Doc, made_by: str = "") -> str:
-    """The whole report."""
     played = closed_loop(doc)
     if not doc["arms"]:
         return "\n\n".join(filter(None, [_head(doc, made_by), played])) + "\n"
@@ -82,8 +83,9 @@ def _present(doc: Doc) -> list[str]:
 
 
 def gates(doc: Doc) -> list[dict[str, Any]]:
-    """What `bench gates` found; otherwise the difficulty of what was run. A frozen figure stands beside what the same arm scores today. The oracle
-    sees what was broken, and nothing of what was written into a case, so it is asked of generated cases."""
+    """Return the gates, or the difficulty of this run, with frozen figures beside today's. The oracle is checked on
+    generated cases only, because it sees injected faults but not handwritten outputs.
+    """
     today = {name: row["by_layer"]["hard"]["micro_f1"]["l3"] for name, row in _ran(doc).items() if "hard" in row["by_layer"]}
     held, as_of = doc.get("frozen") or ({}, "")
     found = [dict(row) for row in doc.get("gates") or [gate.plain() for gate in difficulty(today, "with the rules of today")]]
@@ -114,11 +116,11 @@ def _not_run(doc: Doc) -> str:
 
 
 def draw(doc: Doc, folder: Path) -> list[Path]:
-    """Micro F1 by layer with intervals, and risk against coverage, as SVG."""
+    """Draw micro F1 by layer with intervals, and risk against coverage, as SVG."""
     import matplotlib
 
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "bench"  # the same results give the same file
+    matplotlib.rcParams["svg.hashsalt"] = "bench"  # makes the file reproducible
     folder.mkdir(parents=True, exist_ok=True)
     return [_draw_layers(doc, folder / "layers.svg"), _draw_risk(doc, folder / "risk.svg")]
 

@@ -1,7 +1,8 @@
-"""AidAI's evaluation on our cases and arms: its tables 3 to 5 and figures 8 to 12, theirs beside ours. Pure: from kept answers to Markdown.
+"""AidAI's evaluation on our cases and arms: its tables 3 to 5 and figures 8 to 12, theirs beside ours. Pure.
 
-Rule it keeps: every figure of ours is counted here from the answers that `aidai_cases` keeps and from the kept readings of texts, every figure of theirs is
-of `aidai_paper`; what nobody measured is a dash, and the words under the table say why. `python -m tests.bench.report_aidai` renews it in REPORT.md.
+Every figure of ours is counted from the answers kept by `aidai_cases` and the kept text readings, every figure of
+theirs is in `aidai_paper`; unmeasured ones are dashes, explained below the table. `python -m tests.bench.report_aidai`
+renews the section in REPORT.md.
 """
 
 import json
@@ -25,15 +26,14 @@ from tests.bench.truth import ABSTAIN
 RESULTS: Final = ANSWERS / "aidai-results.json"
 REPORT: Final = Path(__file__).parent / "REPORT.md"
 TITLE: Final = "## AidAI's evaluation, done again"
+# the preceding report section
 BEFORE: Final = "## With a recorded model"
-"""The section of the report that it stands behind."""
 ARMS_SHOWN: Final = ("B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9")
 SIXTHS: Final = 6
 NONE: Final = "–"
 
 
 def load(path: Path = RESULTS) -> dict[str, Any] | None:
-    """What is kept, or None."""
     if not path.exists():
         return None
     found: dict[str, Any] = json.loads(path.read_text())
@@ -41,7 +41,7 @@ def load(path: Path = RESULTS) -> dict[str, Any] | None:
 
 
 def section(path: Path = RESULTS, texts: Path = with_model.TEXTS) -> str:
-    """The part of the report; empty where nothing is kept."""
+    """Return the section, or "" if nothing is kept."""
     kept, read = load(path), with_model.kept(texts)
     if kept is None:
         return ""
@@ -50,7 +50,7 @@ def section(path: Path = RESULTS, texts: Path = with_model.TEXTS) -> str:
 
 
 def renewed(report: str, part: str) -> str:
-    """A report with this part in its place: where it stands already, or behind what a recorded model scored."""
+    """Replace the section in a report, or insert it after the recorded model's scores."""
     blocks = report.split("\n\n## ")
     titles = [f"## {block.partition(chr(10))[0]}" for block in blocks]
     own = part.removeprefix("## ")
@@ -87,7 +87,7 @@ def _right(rows: Sequence[Marked]) -> str:
 
 
 def table_3(kept: Kept, texts: Mapping[str, Any] | None) -> str:
-    """What each pipeline adds, and what each part of RackMedic does."""
+    """Table 3: what each pipeline adds, and what each part of RackMedic does."""
     recorded, hard = of(kept, "recorded"), of(kept, "hard")
     columns = ((recorded, "B6", _one_cause), (recorded, "B6", _two_causes), (hard, "B6-sage", known))
     rows = []
@@ -126,7 +126,7 @@ def _text_share(texts: Mapping[str, Any] | None, level: str) -> str:
 
 
 def table_4(kept: Kept, texts: Mapping[str, Any] | None) -> str:
-    """Labels taken out of what is known."""
+    """Table 4: labels removed from the knowledge."""
     before, after = of(kept, "removed, label known").rows("B8"), of(kept, "removed").rows("B8")
     rows = []
     for line in paper.TABLE_4:
@@ -144,7 +144,7 @@ def table_4(kept: Kept, texts: Mapping[str, Any] | None) -> str:
 
 
 def _silent(recorded: Answers) -> dict[str, int]:
-    """How often a model that reads the ticket alone abstains although it knows the label."""
+    """Count abstentions of a model that reads the ticket alone although it knows the label."""
     rows = recorded.rows("B3", lambda row: known(row) and row.layer in ("hard", "composite"))
     return {"silent": sum(row.answer.labels == (ABSTAIN,) for row in rows), "told": len(rows)}
 
@@ -162,7 +162,7 @@ def _unseen(before: Sequence[Marked], after: Sequence[Marked]) -> list[str]:
 
 
 def table_5(kept: Kept) -> str:
-    """Calls, tokens and price."""
+    """Table 5: calls, tokens and price."""
     recorded = of(kept, "recorded")
     few = recorded.answered_by("B6")
     theirs = {line.method: line for line in paper.TABLE_5}
@@ -190,7 +190,7 @@ def _times(rows: Sequence[Marked], others: Sequence[Marked]) -> float:
 
 
 def _costs(recorded: Answers, arm: str, few: frozenset[str]) -> list[str]:
-    """On the few cases of B6, and on all; an arm that has no others has no second half."""
+    """Return costs on B6's few cases, and on all if the arm has more."""
     some, many = recorded.rows(arm, among=few), recorded.rows(arm)
     return [*_cost(some), *_cost(many if len(many) > len(some) else [])]
 
@@ -203,7 +203,7 @@ def _cost(rows: Sequence[Marked]) -> list[str]:
 
 
 def figure_10(kept: Kept) -> str:
-    """Time of verification."""
+    """Figure 10: verification time."""
     recorded, hard = of(kept, "recorded"), of(kept, "hard")
     few, cvd = recorded.answered_by("B6"), paper.FIGURE_10["CVD"]
     every = recorded.rows("B4r", among=few), hard.rows("B4r")
@@ -229,7 +229,7 @@ def _seconds(rows: Sequence[Marked], everything: Sequence[Marked]) -> list[str]:
 
 
 def figure_8(kept: Kept) -> str:
-    """Micro and macro F1 of all methods: on the cases that B6 answered, and on all."""
+    """Figure 8: micro and macro F1 on B6's cases, and on all."""
     recorded = of(kept, "recorded")
     few = recorded.answered_by("B6")
     some, many = recorded.rows("B8", known, few), recorded.rows("B8", known)
@@ -275,7 +275,7 @@ def _one(figure: Mapping[str, Any]) -> str:
 
 
 def figure_9(kept: Kept) -> str:
-    """By category."""
+    """Figure 9: by category."""
     hard, recorded = of(kept, "hard"), of(kept, "recorded")
     columns = [(hard, "B8"), (recorded, "B9"), (recorded, "B6")]
     rows = []
@@ -306,7 +306,7 @@ def _levels(rows: Sequence[Marked], category: str) -> str:
 
 
 def figure_11(kept: Kept) -> str:
-    """How the taxonomy grows."""
+    """Figure 11: growth of the taxonomy."""
     built, title = kept.get("build") or {"not_run": "nobody has"}, "Figure 11: new labels as incidents come in"
     if "not_run" in built:
         return _titled(title, f"Theirs: {paper.FIGURE_11}. Ours was not measured: {built['not_run']}.")
@@ -323,13 +323,13 @@ def figure_11(kept: Kept) -> str:
 
 
 def labels_met(labels: Sequence[str], n: int) -> float:
-    """How many different labels n incidents have, on average over every choice of n."""
+    """Return the expected number of distinct labels in n incidents, over all choices of n."""
     whole = len(labels)
     return sum(1 - comb(whole - labels.count(label), n) / comb(whole, n) for label in sorted(set(labels)))
 
 
 def figure_12(kept: Kept) -> str:
-    """What a better or worse model makes of it."""
+    """Figure 12: effect of a better or worse model."""
     hard, recorded = of(kept, "hard"), of(kept, "recorded")
     rows = []
     for who, arm, there, where in (
@@ -359,7 +359,7 @@ def _left_out(kept: Kept) -> str:
 
 
 def main() -> int:
-    """Put it in REPORT.md as it is counted now."""
+    """Update REPORT.md."""
     REPORT.write_text(renewed(REPORT.read_text(), section()))
     return 0
 

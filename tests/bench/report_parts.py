@@ -1,4 +1,6 @@
-"""Two sections of a report: what each part of RackMedic is worth, and what the sandbox's stand-in showed of model arms, which is no model's figure."""
+"""Report sections: the value of each part of RackMedic, and the stand-in's question counts, which are not a model's
+figures.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,12 +11,12 @@ Doc = Mapping[str, Any]
 
 
 def whole_arms(doc: Doc) -> dict[str, Any]:
-    """Arms with figures of their own: those that ran, without parts left out and without the stand-in's."""
+    """Return the arms that ran, without ablations and the stand-in's."""
     return {name: row for name, row in doc["arms"].items() if "not_run" not in row and not row.get("stand_in") and not ARMS[name].part}
 
 
 def left_out(doc: Doc, layers: Sequence[str]) -> str:
-    """Every part that was left out, beside the whole on the same cases."""
+    """Return every ablation beside the whole on the same cases."""
     tables = []
     head = ["", *(f"F1, {layer}" for layer in layers), "abstains", "makespan s", "exclusive GPU s", "lost / won", "p"]
     for whole, figures in whole_arms(doc).items():
@@ -37,12 +39,12 @@ def _says(name: str) -> str:
     return ARMS[name].title.partition(" ")[2]
 
 
+# the paper's Table 5 and Figure 10: GPT-4o, one machine, seconds of real scripts
 AIDAI = ["AidAI, published (other data, private)", "10.20", "31801 / 2225", "0.1020", "304", "–", "–"]
-"""Table 5 and Figure 10 of the paper: GPT-4o, one machine, seconds of real scripts."""
 
 
 def least(doc: Doc) -> str:
-    """What two designs ask of the same model that is always right: calls, tokens and looks."""
+    """Return what two designs ask of an always-right model: calls, tokens and checks."""
     shown = [name for name in ("B6-sage", "B8-sage") if "not_run" not in doc["arms"].get(name, {"not_run": ""})]
     rows = []
     for name in shown:
@@ -79,7 +81,7 @@ def _cells(row: Mapping[str, Any], layers: Sequence[str], whole: Mapping[str, An
 
 
 def stand_in(doc: Doc) -> str:
-    """What questions cost in size and number, where the sandbox answered them."""
+    """Return number and size of questions where the stand-in answered."""
     rows = []
     for name, row in doc["arms"].items():
         if row.get("stand_in"):
@@ -99,7 +101,7 @@ def stand_in(doc: Doc) -> str:
 
 
 def not_run(doc: Doc) -> list[str]:
-    """A line for each arm without figures, and why."""
+    """Return a line for each arm without figures, and why."""
     rows = [f"- {name} ({ARMS[name].title}): {row['not_run']}" for name, row in doc["arms"].items() if "not_run" in row]
     stood = [name for name, row in doc["arms"].items() if row.get("stand_in")]
     rows += [f"- {name} ({ARMS[name].title}): {NO_MODEL}; the stand-in is none" for name in stood]

@@ -1,4 +1,4 @@
-"""The figures of a report as tables, an arm a row: labels at three levels, whose fault, what shows it, what to do, safety, cost, confidence."""
+"""The report's tables, one arm per row: labels, localisation, evidence, remedies, safety, cost, confidence."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ LEVELS = ("l1", "l2", "l3")
 
 
 def levels(doc: Doc) -> str:
-    """F1 at three levels on the headline layers, and over all."""
+    """Render F1 at three levels for the headline layers and overall."""
     parts = [_levels(doc, layer) for layer in (HEADLINE, WILD) if any(layer in row["by_layer"] for row in whole_arms(doc).values())]
     words = "Level 1 is the category, 2 the branch, 3 the leaf. Micro F1 weighs every case alike, macro F1 every label. Brackets are 95 % intervals."
     return f"## Labels at three levels\n\n{words}\n\n" + "\n\n".join([*parts, _levels(doc, "")])
@@ -43,7 +43,7 @@ def _f1(of: Mapping[str, Any], kind: str, level: str) -> str:
 
 
 def categories(doc: Doc) -> str:
-    """Micro F1 by what was wrong: the hard layer where there is one."""
+    """Render micro F1 by category, on the hard layer if present."""
     ran = whole_arms(doc)
     hard = {name: row["by_layer"].get(HEADLINE, row) for name, row in ran.items()}
     layer = f"Layer `{HEADLINE}`" if any(HEADLINE in row["by_layer"] for row in ran.values()) else "All layers"
@@ -63,7 +63,7 @@ def _size(ran: Mapping[str, Any], name: str) -> int:
 
 
 def places(doc: Doc) -> str:
-    """Whose fault, and what shows it."""
+    """Render localisation and grounding."""
     rows = []
     for name, row in whole_arms(doc).items():
         where = row["localisation"]
@@ -80,7 +80,6 @@ def places(doc: Doc) -> str:
 
 
 def remedies(doc: Doc) -> str:
-    """What would be done first."""
     rows = []
     for name, arm in whole_arms(doc).items():
         row = arm["remedy"]
@@ -97,7 +96,6 @@ def remedies(doc: Doc) -> str:
 
 
 def safety(doc: Doc) -> str:
-    """What was run that should not have been."""
     rows = []
     for name, arm in whole_arms(doc).items():
         row = arm["safety"]
@@ -111,7 +109,6 @@ def safety(doc: Doc) -> str:
 
 
 def costs(doc: Doc) -> str:
-    """What it takes."""
     ran = {name: row for name, row in whole_arms(doc).items() if row["cost"]["checks"]}
     base = ran.get("B4r", ran.get("B4"))
     rows = []
@@ -129,7 +126,7 @@ def costs(doc: Doc) -> str:
 
 
 def confidence(doc: Doc) -> str:
-    """How far stated confidences hold, and when it says nothing."""
+    """Render calibration and abstention."""
     rows, curves = [], []
     for name, arm in whole_arms(doc).items():
         row, silent = arm["calibration"], arm["abstaining"]
@@ -159,7 +156,7 @@ def confidence(doc: Doc) -> str:
 
 
 def paired(doc: Doc) -> str:
-    """Exact McNemar tests; on the hard layer against the product."""
+    """Render exact McNemar tests; on the hard layer against the product."""
     parts = []
     for title, key in ((f"Layer `{HEADLINE}`:", "paired_hard"), ("All layers:", "paired")):
         rows = [
@@ -178,7 +175,6 @@ def _dull(pair: str) -> bool:
 
 
 def mean(figure: Mapping[str, Any] | None) -> str:
-    """A figure with its interval."""
     return f"{figure['value']:.3f} [{figure['ci95'][0]:.2f}, {figure['ci95'][1]:.2f}]" if figure else "–"
 
 
@@ -187,7 +183,7 @@ def _plain(value: float | None) -> str:
 
 
 def by_layer(doc: Doc, layers: Sequence[str]) -> str:
-    """Micro F1 at the leaf, by layer."""
+    """Render micro F1 at the leaf by layer."""
     rows = []
     for name, row in whole_arms(doc).items():
         cells = [_f1(row["by_layer"][layer], "micro", "l3") if layer in row["by_layer"] else "–" for layer in layers]
@@ -195,14 +191,13 @@ def by_layer(doc: Doc, layers: Sequence[str]) -> str:
     return "## Micro F1 at the leaf, by layer\n\n" + table(["arm", "what it is", *layers], rows)
 
 
+# generated layers that differ by seed and are no regression test
 SEED_LAYERS = (HEADLINE, "composite", "unseen", "control")
-"""Generated layers whose cases differ by seed and are no regression test."""
-SURE = 0.97
-"""Confidence from which an answer counts as sure in the table of seeds."""
+SURE = 0.97  # confidence of a sure answer in the table of seeds
 
 
 def seeds(doc: Doc) -> str:
-    """Render the product's figures on other seeds beside those of the published one: how far tuning on one seed flatters."""
+    """Render the product on other seeds beside the published one, which shows overfitting to a seed."""
     others = doc.get("seeds") or ()
     if not others:
         return ""

@@ -1,4 +1,4 @@
-"""What published incidents' own words say to `rackmedic classify`, with their answers hidden, beside always naming the commonest."""
+"""`rackmedic classify` on published incidents' text, with answers hidden, beside a majority baseline."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ MEANS = {
 
 
 def real_texts(doc: Doc) -> str:
-    """The section; why not, where the incidents were not at hand."""
+    """Return the section, or why it was not run."""
     found = doc.get("incidents")
     if not found:
         return ""

@@ -1,4 +1,4 @@
-"""From answers to the one document that a report is made of: every figure of every arm, paired tests, and what is needed to explain a case."""
+"""Build the document that a report is made of: every figure of every arm, paired tests, and data to explain cases."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ SCHEMA = 1
 
 
 def document(plan: Plan, journal: Journal, cannot: Mapping[str, str]) -> dict[str, Any]:
-    """Scores of what the journal holds."""
+    """Score the journal's answers."""
     by_id = {str(raw["id"]): raw for raw in plan.cases}
     answered = _answered(plan, journal)
     marks = {name: [marked(row, by_id[row["case"]]) for row in rows] for name, rows in answered.items()}
@@ -52,12 +52,12 @@ def document(plan: Plan, journal: Journal, cannot: Mapping[str, str]) -> dict[st
 
 
 def _broke(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Cases in which an arm raised: they count as wrong."""
+    """Return cases in which an arm raised; they count as wrong."""
     return {"crashed": len(rows), "why_crashed": sorted({f"{row['crashed']} ({row['where']})" for row in rows})[:5]} if rows else {}
 
 
 def _asked(rows: Sequence[Mapping[str, Any]], failed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Who answered an arm, how often each question was put, and what went wrong. One answer of the sandbox's makes it no model's."""
+    """Return authors, question counts and failures. One stand-in answer marks the arm as stand-in."""
     by = sorted({who for row in rows for who in row["model"]["by"]})
     questions = Counter[str]()
     for row in rows:
@@ -73,7 +73,7 @@ def _asked(rows: Sequence[Mapping[str, Any]], failed: Sequence[Mapping[str, Any]
 
 
 def _answered(plan: Plan, journal: Journal) -> dict[str, list[dict[str, Any]]]:
-    """Rows with an answer by arm, in the order of the cases."""
+    """Return answered rows by arm, in case order."""
     return {
         name: [row for attempt in range(plan.attempts) for raw in plan.cases if (row := journal.answer(str(raw["id"]), name, attempt))]
         for name in plan.arms
@@ -106,12 +106,12 @@ def _case_row(row: score.Marked) -> dict[str, Any]:
 
 
 def _plain(account: Account) -> dict[str, Any]:
-    """As it reads back from its file."""
+    """Return the account as it reads back from JSON."""
     return {name: list(told) if isinstance(told, tuple) else told for name, told in asdict(account).items()}
 
 
 def _paired(marks: Mapping[str, Sequence[score.Marked]]) -> dict[str, Any]:
-    """McNemar for every two arms, over the cases that both have answered."""
+    """Return McNemar's test for every two arms on their common cases."""
     right = {name: {row.case: row.right for row in rows if row.attempt == 0} for name, rows in marks.items()}
     found: dict[str, Any] = {}
     for one in right:

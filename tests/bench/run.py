@@ -1,4 +1,4 @@
-"""Runs arms over cases in several processes, writes every answer down as it comes, and goes on where a broken run stopped."""
+"""Run arms over cases in several processes, store every answer at once, and continue an interrupted run."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ Tell = Callable[[int, int, Sequence[Mapping[str, Any]]], None]
 
 
 def run(plan: Plan, out: Path, tell: Tell | None = None) -> dict[str, Any]:
-    """The results as one document, which is written to `out`."""
+    """Return the results and write them to `out`."""
     began, spent = time.perf_counter(), _cpu()
     with Journal(out.with_suffix(out.suffix + ".journal"), digest_of(plan)) as journal:
         cannot = {name: why for name in plan.arms if (why := why_not(name, plan.access))}
@@ -41,19 +41,19 @@ def run(plan: Plan, out: Path, tell: Tell | None = None) -> dict[str, Any]:
 
 
 def _cpu() -> float:
-    """Seconds of CPU of this process and of those that it has ended."""
+    """Return CPU seconds of this process and its ended children."""
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
 def _write(out: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Write atomically."""
     part = out.with_suffix(out.suffix + ".part")
     part.write_text(text)
     part.replace(out)
 
 
 class Teller:
-    """Prints how far it is, at most once a second."""
+    """Print progress, at most once a second."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say, self._last, self._began = say, 0.0, time.perf_counter()
@@ -72,7 +72,7 @@ def _clock(seconds: float) -> str:
 
 
 def _jobs(plan: Plan, arms: Sequence[str], journal: Journal) -> Iterator[Job]:
-    """What is still to be done."""
+    """Yield the unanswered jobs."""
     for attempt in range(plan.attempts):
         for raw in plan.cases:
             missing = tuple(name for name in arms if journal.answer(str(raw["id"]), name, attempt) is None)
@@ -81,7 +81,7 @@ def _jobs(plan: Plan, arms: Sequence[str], journal: Journal) -> Iterator[Job]:
 
 
 def digest_of(plan: Plan) -> str:
-    """Of the cases, the code that solves them, and how they are run."""
+    """Return a digest of cases, solving code and options."""
     whole = hashlib.sha256(repr((plan.seed, plan.transport, plan.permuted, plan.access)).encode())
     for raw in plan.cases:
         whole.update(as_yaml(dict(raw)).encode())
@@ -98,6 +98,6 @@ def digest_of(plan: Plan) -> str:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Arms as typed: names and groups of them, separated by commas; nothing means all."""
+    """Parse arms and groups separated by commas; "" means all."""
     typed = [part.strip() for part in (text or "all").split(",") if part.strip()]
     return tuple(dict.fromkeys(name for part in typed for name in GROUPS.get(part, (part,))))

@@ -1,4 +1,6 @@
-"""Sets a case up for one solver, meters what it does, and marks that it changed nothing. In this process or behind real SSH servers."""
+"""Set a case up for one solver, in process or behind real SSH servers, count its commands, and check that it changed
+nothing.
+"""
 
 import contextlib
 import tempfile
@@ -28,7 +30,7 @@ from tools.transport import CommandResult, Transport
 
 @dataclass(slots=True)
 class Meter:
-    """A transport that counts. `seconds` are the transport's own."""
+    """A counting transport. `seconds` are the transport's own."""
 
     inner: Transport
     commands: int = 0
@@ -36,7 +38,6 @@ class Meter:
     clock: str = "real"
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
-        """See `Transport.run`."""
         self.commands += 1
         ran = await self.inner.run(host, argv, timeout=timeout, cap=cap)
         self.seconds += ran.seconds
@@ -48,22 +49,20 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A case ready to be solved, and what is to be looked at afterwards."""
+    """A case ready to be solved, with data for checks afterwards."""
 
     stage: Stage
     cluster: Cluster
     meter: Meter
-    before: str
-    """Digest of the cluster's state before the solver came."""
+    before: str  # digest of the cluster's state before the solver
 
     @property
     def unchanged(self) -> bool:
-        """Whether the cluster is as it was."""
         return self.cluster.untouched or self.cluster.state_hash() == self.before
 
 
 def world_seed(case: SimulatedCase, attempt: int) -> int:
-    """The chances of a case's world: another attempt meets other noise around the same fault."""
+    """Return a world's seed: another attempt has other noise around the same fault."""
     return zlib.crc32(f"{case.id}/{attempt}".encode())
 
 
@@ -72,7 +71,7 @@ async def stand(
     case: SimulatedCase, knowledge: Knowledge, *, attempt: int = 0, transport: str = "inprocess", oracle: bool = False, line: Line | None = None,
     before: str = "",
 ) -> AsyncIterator[Stand]:  # fmt: skip
-    """Everything closed afterwards. `before`: the digest of this world where it is known."""
+    """Yield the case and close everything afterwards. `before`: the world's digest if known."""
     cluster = Cluster.from_case(case, world_seed(case, attempt))
     async with _reached(case, cluster, transport) as (reach, inventory):
         meter = Meter(reach, clock=getattr(reach, "clock", "real"))
@@ -105,7 +104,7 @@ async def _reached(case: SimulatedCase, cluster: Cluster, transport: str) -> Asy
 
 @cache
 def everything(kb: Path | None = None) -> Knowledge:
-    """What RackMedic knows, leaves, past incidents and rules for logs of a site's folder among it. Parsed outputs are kept."""
+    """Return RackMedic's knowledge including a site folder's, with cached parsing."""
     checks = {name: remembering(check) for name, check in add_log_rules(CHECKS, kb).items()}
     taxonomy = load_site_taxonomy(kb)
     return Knowledge(taxonomy, load_site_incidents(kb, taxonomy), checks, load_skus())
@@ -113,7 +112,7 @@ def everything(kb: Path | None = None) -> Knowledge:
 
 @lru_cache(maxsize=4)
 def without(removed: frozenset[str], kb: Path | None = None) -> Knowledge:
-    """The same, ignorant of some labels: neither taxonomy nor past incidents speak of them."""
+    """Return the knowledge without some labels, in taxonomy and past incidents."""
     known = everything(kb) if kb else everything()
     if not removed:
         return known
@@ -122,7 +121,7 @@ def without(removed: frozenset[str], kb: Path | None = None) -> Knowledge:
 
 
 def renamed(names: dict[str, str], removed: frozenset[str] = frozenset()) -> Knowledge:
-    """The same under other labels: a solver that reads evidence, not names, must do as well."""
+    """Return the knowledge under other label names: a solver that uses evidence must do as well."""
     known = without(removed)
     leaves = {
         names[label]: replace(leaf, label=names[label], suppresses=tuple(names.get(other, other) for other in leaf.suppresses))

@@ -1,6 +1,5 @@
-"""Steps of plans as case files spell them, and as the product does: the one place that knows both.
-
-Case files keep the words of their format, so that a case written years ago still means the same; the product says the ids of its remedies.
+"""Plan steps in case files and in the product: the only place that knows both. Case files keep their format's words, so
+old cases keep their meaning; the product uses remedy ids.
 """
 
 from collections.abc import Mapping
@@ -8,6 +7,7 @@ from collections.abc import Mapping
 from graph.remediation.plan_steps import ARGUMENT_BUILDERS, PlanStep
 from graph.remediation.plan_steps import parse_plan as product_steps
 
+# case file step → product step, where they differ
 PRODUCT: Mapping[str, str] = {
     "reboot(cold)": "reboot",
     "restart_service(nvidia-fabricmanager)": "restart_fabricmanager",
@@ -18,29 +18,30 @@ PRODUCT: Mapping[str, str] = {
     "configure_nvidia_runtime": "configure_runtime",
     "restart_container(shm_size)": "enlarge_shm",
 }
-"""A step of a case file → the product's, where they differ."""
 
 _CASES: Mapping[str, str] = {ours: theirs for theirs, ours in PRODUCT.items() if ours != "reboot"}
 _NOT_IN_PLANS = frozenset({"resume_node"})
 
 
 def bare_plan(plan: str) -> str:
-    """In the words of the case files, without arguments: `drain_node > reboot(cold)` is `drain_node > reboot`."""
+    """Return a plan in case file words without arguments: `drain_node > reboot(cold)` is `drain_node > reboot`."""
     return " > ".join(_bare(step) for step in plan.split(">"))
 
 
 def plan_steps(plan: str) -> list[str]:
-    """A plan's steps. An argument that no remedy has is part of the name: starting a container with more memory is not starting it."""
+    """Return a plan's steps. An argument that no remedy has is part of the name: starting a container with more memory
+    is another step.
+    """
     return [step if "(" in step and of_product(step).kind == "people" else _bare(step) for step in map(str.strip, plan.split(">"))]
 
 
 def of_product(step: str) -> PlanStep:
-    """A step of a case file as the product knows it."""
+    """Return a case file's step as the product knows it."""
     return product_steps(PRODUCT.get(step, step))[0]
 
 
 def names_of(remedy: str) -> frozenset[str]:
-    """What a remedy is called in plans of either side."""
+    """Return a remedy's names in plans of either kind."""
     return frozenset({remedy, _bare(remedy)})
 
 
@@ -49,5 +50,5 @@ def _bare(step: str) -> str:
     return _CASES.get(step, step).partition("(")[0].strip()
 
 
+# steps that a remedy performs, by either name
 DOABLE = frozenset(name for remedy in ARGUMENT_BUILDERS for name in names_of(remedy)) - _NOT_IN_PLANS
-"""Steps that a remedy does, by either name."""

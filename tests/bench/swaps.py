@@ -1,6 +1,5 @@
-"""Outputs of a case that are what the simulated machine prints but for some texts: `swap: [[old, new], …]` in place of `stdout`. Pure.
-
-They are worked out once, against the case's own first world without its outputs; from then on they are texts like any other.
+"""Case outputs that differ from the simulated ones in some texts: `swap: [[old, new], …]` instead of `stdout`. Pure.
+Computed once against the case's first world without its outputs.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ class BadSwap(ValueError):
 
 
 def resolved(raw: Raw, source: str = "case") -> dict[str, Any]:
-    """The case with every swap made. Raises BadSwap, and BadCase where the rest cannot be simulated."""
+    """Return the case with every swap applied. Raises BadSwap, and BadCase if the rest cannot be simulated."""
     outputs = raw.get("outputs")
     if not isinstance(outputs, dict) or not any(
         _swaps(row) for rows in outputs.values() if isinstance(rows, dict) for row in rows.values()

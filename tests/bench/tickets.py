@@ -1,6 +1,5 @@
-"""A ticket as somebody would write it: pieces of the phrase bank put together by chance. The same seed gives the same ticket.
-
-What is written may be wrong: a blamed layer or host is part of the difficulty.
+"""Generate a ticket from pieces of the phrase bank; deterministic by seed. It may be wrong: a wrongly blamed layer or
+host is part of the difficulty.
 """
 
 import random
@@ -20,7 +19,7 @@ LAYERS_BLAMED = {"GPU": "gpu", "INTERCONNECT": "ib", "USER": "user", "SYSTEM_SOF
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a ticket is to be about. `blames`: a layer of the phrase bank or a host, blamed wrongly; `chatty`: with details and manners."""
+    """A ticket's content. `blames`: a wrongly blamed layer or host; `chatty`: with details and courtesies."""
 
     symptom: str
     hosts: Sequence[str]
@@ -31,13 +30,11 @@ class Wish:
 
 @cache
 def bank() -> dict[str, Any]:
-    """The phrase bank."""
     data: dict[str, Any] = yaml.safe_load((HERE / "phrases.yaml").read_text())
     return data
 
 
 def sentences() -> list[str]:
-    """Every piece of the bank."""
     data = bank()
     rows = [*data["openers"], *data["details"], *data["closers"]]
     rows += [text for part in ("symptoms", "blames") for texts in data[part].values() for text in texts]
@@ -45,7 +42,6 @@ def sentences() -> list[str]:
 
 
 def write(wish: Wish, roll: random.Random) -> str:
-    """The text of a ticket."""
     data = bank()
     slots = {
         "where": _where(wish.hosts, roll) if wish.names_hosts else roll.choice(["our nodes", "the allocation", "those boxes"]),
@@ -65,7 +61,7 @@ def write(wish: Wish, roll: random.Random) -> str:
 
 
 def wrong_layer(label: str, roll: random.Random) -> str:
-    """A layer that it is not."""
+    """Return a layer that is not at fault."""
     right = {LAYERS_BLAMED[label.partition(".")[0]]} if label else set()
     return str(roll.choice(sorted(set(bank()["blames"]) - right - {"host"})))
 
@@ -89,5 +85,5 @@ def _joined(pieces: Sequence[str], roll: random.Random) -> str:
 
 
 def _shouted(hosts: Sequence[str]) -> bool:
-    """Lower case would name other hosts."""
+    """Return whether lower-casing would change a host name."""
     return any(host != host.lower() for host in hosts)

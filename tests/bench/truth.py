@@ -1,6 +1,5 @@
-"""What is true of a case: causes, guilty hosts and parts, what proves it, what mends it. Derived from one table, `truth.yaml`, and the fault's own row.
-
-A solver never sees it. It is plain data in a case file, so that a case written by hand may say something else than the table would.
+"""A case's truth: causes, faulty hosts and devices, proofs, remediation; derived from `truth.yaml` and the fault's row.
+A solver never sees it. It is plain data in a case file, so a handwritten case may deviate from the table.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,14 +16,13 @@ from deploy.sandbox.cluster.plan import Happening
 
 HERE = Path(__file__).parent
 NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
-OUTSIDE = "OTHER.UNKNOWN.Out_Of_Taxonomy"
-"""The label of what no taxonomy has a leaf for: whoever names anything is wrong."""
+OUTSIDE = "OTHER.UNKNOWN.Out_Of_Taxonomy"  # label for faults outside every taxonomy; naming any other is wrong
 
+# the echo of a lost rank in the other ranks; naming it too is no error
 ECHO = "USER.CODE.Rank_Exception_Others_Timeout"
-"""What most ranks say when one of them is gone: naming it beside the cause is no error."""
 
+# steps that disturb the machine's users
 WRITES = ("gpu_reset", "reboot", "power_cycle", "mig_off", "reload_driver", "driver_reinstall", "restart_service", "kill_pid")
-"""Steps that disturb whoever uses the machine."""
 
 _FATE = {
     "dies": "ranks die and the others lose their connections",
@@ -51,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """One cause: its label, and who is guilty. No hosts: no machine is."""
+    """One cause: label, hosts and devices. No hosts: no machine is at fault."""
 
     label: str
     hosts: tuple[str, ...] = ()
@@ -60,7 +58,7 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """Plans by what they would do. Harmful ones disturb a machine that is not at fault."""
+    """Plans by effect. Harmful ones disturb a healthy machine."""
 
     correct: tuple[str, ...] = ()
     acceptable: tuple[str, ...] = ()
@@ -70,8 +68,10 @@ class Plans:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """`removed`: labels that the solver's knowledge must lack (layer unseen); `proofs`: (check, host), any one of which is enough,
-    host "*" for any; `blind`: looks that fail and without which the cause cannot be told: abstaining and naming one is right too."""
+    """`removed`: labels missing from the solver's knowledge (layer unseen); `proofs`: (check, host), any one suffices,
+    host "*" for any; `blind`: failing checks without which the cause cannot be found: abstaining and naming one is
+    right too.
+    """
 
     primary: Culprit
     also: tuple[Culprit, ...] = ()
@@ -89,7 +89,7 @@ class Truth:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What a perfect answer names: with the label removed from its knowledge, that it does not know."""
+        """Return a perfect answer's labels: ABSTAIN if they are removed from the knowledge."""
         return (ABSTAIN,) if self.removed else tuple(dict.fromkeys(row.label for row in self.culprits))
 
     @property
@@ -101,7 +101,6 @@ class Truth:
         return frozenset(name for row in self.culprits for name in row.devices)
 
     def write(self) -> dict[str, Any]:
-        """As a case file holds it."""
         data: dict[str, Any] = {"primary": _plain(self.primary)}
         data |= {"also": [_plain(row) for row in self.also]} if self.also else {}
         data |= {"secondary_ok": list(self.secondary_ok), "causal_path": list(self.causal_path)}
@@ -158,7 +157,7 @@ _SAYS = {
 
 
 def read_truth(data: Mapping[str, Any], source: str = "case") -> Truth:
-    """The truth of a case file; BadTruth names every field that keeps it from being scored."""
+    """Return a case file's truth. Raises BadTruth with every problem."""
     try:
         read = _Truth.model_validate(data)
     except ValidationError as why:
@@ -180,7 +179,6 @@ def read_truth(data: Mapping[str, Any], source: str = "case") -> Truth:
 
 @cache
 def table() -> Mapping[str, Row]:
-    """The table, by fault."""
     rows: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "truth.yaml").read_text())["faults"]
     return {number: _row(row) for number, row in rows.items()}
 
@@ -192,12 +190,12 @@ def _row(row: Mapping[str, Any]) -> Row:
 
 @cache
 def controls() -> Mapping[str, tuple[str, ...]]:
-    """What people complain about where nothing is wrong, by control."""
+    """Return the complaints for each healthy look-alike."""
     return {number: tuple(symptoms) for number, symptoms in yaml.safe_load((HERE / "truth.yaml").read_text())["controls"].items()}
 
 
 def culprit(row: Happening) -> Culprit:
-    """Who is guilty of a happening. A job's, a cluster's or a switch's fault accuses no machine."""
+    """Return the cause of a happening. A fault of a job, cluster or switch accuses no machine."""
     fault = FAULTS[row.fault]
     hosts = row.nodes if fault.scope in ("gpu", "node", "rack") else ()
     return Culprit(fault.label, tuple(sorted(hosts)), tuple(sorted(_devices(row))))
@@ -213,7 +211,7 @@ def _devices(row: Happening) -> list[str]:
 
 
 def truth_of(rows: Sequence[Happening], nodes: Iterable[str], removed: Sequence[str] = ()) -> Truth:
-    """The truth of what happens on these nodes; of nothing at all that there is no fault."""
+    """Return the truth of these happenings; NO_FAULT without any."""
     nodes = tuple(nodes)
     if not rows:
         return Truth(Culprit(NO_FAULT), must_not=("any write",), remediation=Plans(("none",), ("report_user",), (), _writes("*")))

@@ -1,5 +1,5 @@
-"""Two models that know what is true of a case: one says it at every question, one says the opposite. No real model is worse than the second or
-better than the first at what it is asked, so they show how much a design lets any model decide, and the least that it asks of one.
+"""Two models that know the truth: one always says it, one always the opposite. They bound how much a design lets any
+model decide, and the least it asks of one.
 """
 
 import json
@@ -15,8 +15,7 @@ from tests.bench.line import Access, Exchange
 from tests.bench.truth import culprit
 
 PRICED_AS = "gpt-4o"
-A_TOKEN = 4
-"""Characters, roughly."""
+A_TOKEN = 4  # characters per token, roughly
 
 
 class Sage:
@@ -25,7 +24,7 @@ class Sage:
     model = PRICED_AS
 
     def __init__(self, stage: Stage) -> None:
-        assert stage.cluster is not None  # the runner hands it to arms that see the cluster
+        assert stage.cluster is not None  # the runner passes it to arms that see the cluster
         causes = [culprit(row) for row in stage.cluster.happenings]
         self._labels = frozenset(row.label for row in causes)
         self._hosts = frozenset(host for row in causes for host in row.hosts)
@@ -35,8 +34,7 @@ class Sage:
         size = len(asked.system) + len(asked.user) + len(json.dumps(schema))
         return ModelReply(said, size // A_TOKEN, max(1, len(said) // A_TOKEN), "one who knows")
 
-    async def aclose(self) -> None:
-        """Holds nothing."""
+    async def aclose(self) -> None: ...
 
     def _said(self, name: str, text: str) -> dict[str, Any]:
         match name:
@@ -68,7 +66,7 @@ class Sage:
         return {**said, "category": category, "causes": [{"cause": label, "p": 0.9} for label in likely]}
 
     def _objections(self, text: str) -> dict[str, Any]:
-        """It knows causes by their labels, and claims are made in words: what it holds is what a machine of the guilty ones is blamed for."""
+        """Judge claims by whether they name a faulty machine: claims are worded, not labelled."""
         found, cites = text.partition("Claims:")[2].partition("Findings:"), [0] if re.search(r"Findings:\n<<\w+\n0: ", text) else []
         claims = re.findall(r"^(\d+): (.*)$", found[0], re.MULTILINE)
         guilty = {int(at): any(host in words for host in self._hosts) for at, words in claims}
@@ -79,30 +77,26 @@ class Sage:
         return any(label == path or label.startswith(f"{path}.") for label in self._labels)
 
     def _alike(self, text: str) -> list[str]:
-        """It judges incidents by their words, as everybody has to: what they were is not shown."""
+        """Rank incidents by their order: their causes are not shown."""
         return listed(text, "Past incidents")[:2]
 
     def holds(self, true: bool) -> bool:
-        """What it says of what is true."""
+        """Return the answer to a true statement."""
         return true
 
 
 class Liar(Sage):
-    """Wrong at every question."""
-
     def holds(self, true: bool) -> bool:
-        """See `Sage.holds`."""
         return not true
 
 
 def listed(text: str, title: str) -> list[str]:
-    """The ids of a list in a question."""
     block = re.search(rf"^{re.escape(title)}:\n((?:- .*\n?)*)", text, re.MULTILINE)
     return [line[2:] for line in block[1].splitlines()] if block else []
 
 
 class With:
-    """An arm with one of them in the model's place."""
+    """An arm with one of these models."""
 
     def __init__(self, arm: Arm, model: Callable[[Stage], Sage]) -> None:
         self._arm, self._model = arm, model

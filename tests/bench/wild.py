@@ -1,7 +1,8 @@
-"""Layer `wild`: published incidents, each told anew by somebody who would report it, on machines that print what the thread's people saw.
+"""Layer `wild`: published incidents, retold as tickets, on machines that print what the thread showed.
 
-A case is a file in `wild/`, by hand: the ticket in own words, the thread's address, what the simulator breaks or what tools printed, and the cause that the
-thread established. Each one that a look can decide has a blind twin, in which that look fails: its label or an abstention that names the look is right.
+A case is a handwritten file in `wild/`: ticket, thread address, simulated faults or tool outputs, and the thread's
+cause. Each case that a check decides has a blind twin in which that check fails: its label, or an abstention that names
+the check, is right.
 """
 
 import zlib
@@ -19,7 +20,7 @@ Raw = Mapping[str, Any]
 
 
 def wild_cases(n: int | None = None, folder: Path = WILD) -> Iterator[Raw]:
-    """Each case and its twin, by name; `n` of them all."""
+    """Yield each case and its twin, by name; at most `n`."""
     return islice(_all(folder), n)
 
 
@@ -33,7 +34,7 @@ def _all(folder: Path) -> tuple[Raw, ...]:
 
 
 def blinded(raw: Raw) -> Raw | None:
-    """The same case with every look that decides it failing, the same way each time; None where none does."""
+    """Return the case with every deciding check failing in the same way, or None without one."""
     checks = sorted({str(row["check"]) for row in raw["truth"].get("decisive_evidence") or ()})
     if not checks:
         return None

@@ -1,7 +1,8 @@
-"""What a recorded model scored, kept beside the recording: `python -m tests.bench.with_model keep NAME RESULTS… --made WORDS`.
+"""Scores of recorded models: `python -m tests.bench.with_model keep NAME RESULTS… --made WORDS`.
 
-A recording answers the prompts and the knowledge of its day. Figures are kept with a digest of the prompts, so that after a change they still stand in the
-report, marked as of older prompts, until somebody records anew. They are written from results of `bench run` or `read_texts`, never by hand.
+A recording answers its own day's prompts and knowledge. Figures are kept with a digest of the prompts, so that after a
+change they stay in the report, marked as of older prompts, until a new recording. They come from results of `bench run`
+or `read_texts`, never by hand.
 """
 
 import argparse
@@ -37,13 +38,13 @@ LEVELS: Final = {
 
 @cache
 def prompts_digest() -> str:
-    """Of every prompt that a recorded answer may depend on."""
+    """Return a digest of every prompt that a recorded answer may depend on."""
     texts = [path.read_bytes() for folder in (product.PROMPT_DIR, PROMPTS) for path in sorted(folder.glob("*.md"))]
     return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
 
 
 def kept(path: Path) -> dict[str, Any] | None:
-    """What is kept, or None where there is nothing of this schema."""
+    """Return the kept figures, or None."""
     if not path.exists():
         return None
     found: dict[str, Any] = json.loads(path.read_text())
@@ -51,12 +52,11 @@ def kept(path: Path) -> dict[str, Any] | None:
 
 
 def keep(path: Path, results: Mapping[str, Any], made: str) -> None:
-    """Write figures down, with what made them."""
     path.write_text(json.dumps({"schema": SCHEMA, "made": made, "prompts": prompts_digest(), **results}, indent=1) + "\n")
 
 
 def of_runs(docs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of several results of `bench run`, each of other cases, the figures of each arm and layer."""
+    """Return figures by arm and layer from several results of `bench run` on different cases."""
     layers: dict[str, dict[str, Any]] = {}
     for doc in docs:
         for name, arm in doc["arms"].items():
@@ -77,13 +77,13 @@ def of_runs(docs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _likely(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """How right it is where what it calls likely counts as its answer."""
+    """Return the scores when likely causes count as answers."""
     likely = figures.get("with_likely")
     return {"likely": likely["accuracy"], "likely_l1": likely["l1"]["value"], "called_likely": likely["named"]} if likely else {}
 
 
 def _pairs(docs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Every other arm against the product with a model, over the cases that both answered."""
+    """Compare every other arm with the product with a model, on common cases."""
     right: dict[str, dict[str, bool]] = {}
     for doc in docs:
         for name, arm in doc["arms"].items():
@@ -98,7 +98,7 @@ def _pairs(docs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def section(texts: Path = TEXTS, cases: Path = CASES) -> str:
-    """The part of the report; empty where nothing is kept."""
+    """Return the section, or "" if nothing is kept."""
     parts = [part for part in (_texts(kept(texts)), _cases(kept(cases))) if part]
     return "\n\n".join(["## With a recorded model", *parts]) if parts else ""
 
@@ -160,7 +160,7 @@ def _figures(row: Mapping[str, Any]) -> list[str]:
 
 
 def _number(cell: Any) -> float:
-    """A mean, whether it stands there bare or with its interval."""
+    """Return a mean stored bare or with its interval."""
     return float(
         cell["value"] if isinstance(cell, Mapping) and "value" in cell else cell["mean"] if isinstance(cell, Mapping) else cell or 0
     )

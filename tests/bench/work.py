@@ -1,4 +1,4 @@
-"""One case under several arms, in a worker process: what each answered, as plain JSON. A broken arm is a row too, and never a wrong answer."""
+"""One case under several arms in a worker process, as plain JSON rows. A crashed arm is a row too, marked wrong."""
 
 import asyncio
 import gc
@@ -20,13 +20,12 @@ from tests.bench.score import Marked
 from tests.bench.stand import everything, renamed, stand, without, world_seed
 from tests.bench.truth import read_truth
 
-CRASHED = "CRASHED"
-"""What an arm that raised is marked as having said: never right."""
+CRASHED = "CRASHED"  # the answer of an arm that raised: never right
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a worker does: one attempt at one case by some arms. `permuted`: with the labels' names shuffled by this seed. `kb`: a site's folder."""
+    """One attempt at one case by some arms. `permuted`: seed that shuffles label names. `kb`: a site folder."""
 
     raw: Mapping[str, Any]
     arms: tuple[str, ...]
@@ -41,12 +40,12 @@ _runner: asyncio.Runner | None = None
 
 
 def work(job: Job) -> list[dict[str, Any]]:
-    """A row for each arm."""
-    global _runner  # one loop a process: clients and indexes outlive a case
+    """Return a row per arm."""
+    global _runner  # one loop per process: clients and indexes outlive a case
     _runner = _runner or asyncio.Runner()
     case = parse_case(dict(job.raw), str(job.raw.get("id", "case")))
     before = Cluster.from_case(case, world_seed(case, job.attempt)).state_hash()
-    gc.disable()  # a case makes a million small rows and hardly a cycle: a tenth of the time went into looking for them
+    gc.disable()  # a case creates a million small objects and hardly any cycle; collection took a tenth of the time
     try:
         return [_runner.run(_row(case, job, name, before)) for name in job.arms]
     finally:
@@ -69,11 +68,11 @@ async def _row(case: SimulatedCase, job: Job, name: str, before: str) -> dict[st
                 _answered(line)
         except NotRun as why:
             return row | {"failed": str(why), "unrecorded": isinstance(why, NotRecorded)}
-        except Exception as why:  # whatever it is, the arm has no answer to this case
+        except Exception as why:  # any exception leaves the case without an answer
             answer = Answer((CRASHED,))
             row |= {"crashed": f"{type(why).__name__}: {why}"[:300], "where": _place(why)}
         back = {new: old for old, new in names.items()}
-        # Rounded, so that the order in which a process adds floats up shows nowhere.
+        # Rounded, so that a process's order of float additions does not show.
         sure = None if answer.confidence is None else round(answer.confidence, 6)
         named = {"labels": [back.get(label, label) for label in answer.labels], "likely": back.get(answer.likely, answer.likely)}
         row |= {"answer": asdict(answer) | named | {"confidence": sure}}
@@ -83,13 +82,13 @@ async def _row(case: SimulatedCase, job: Job, name: str, before: str) -> dict[st
 
 
 def _place(why: Exception) -> str:
-    """The line that it came from."""
+    """Return file and line of the exception."""
     frames = traceback.extract_tb(why.__traceback__)
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
 def _answered(line: Line) -> None:
-    """A case whose every question failed, or that no recording answers, says nothing about the model's arm."""
+    """Raise if every question failed or the recording lacks one: the row would say nothing about the arm."""
     if line.missing:
         raise NotRecorded(line.missing)
     if line.dead:
@@ -113,17 +112,17 @@ def _permuted(seed: int, removed: frozenset[str]) -> Knowledge:
 
 @cache
 def permutation(seed: int) -> dict[str, str]:
-    """Every label under a name that says nothing."""
+    """Return every label under a meaningless name."""
     import random
 
     order = list(everything().taxonomy.leaves)
     random.Random(seed).shuffle(order)
-    # The branch stays, because it says who may be believed about what hangs on it. The name proper becomes a number.
+    # The branch stays, because it decides which evidence is trusted. The last part becomes a number.
     return {label: f"{label.rpartition('.')[0]}.L{i:03}" for i, label in enumerate(order)}
 
 
 def marked(row: Mapping[str, Any], raw: Mapping[str, Any]) -> Marked:
-    """A worker's row beside the truth of its case."""
+    """Return a worker's row with its case's truth."""
     told = row["answer"]
     answer = Answer(
         labels=tuple(told["labels"]),
@@ -142,7 +141,7 @@ def marked(row: Mapping[str, Any], raw: Mapping[str, Any]) -> Marked:
 
 
 def scored_as(layer: str) -> str:
-    """Look-alikes and faults of several machines are hard ones."""
+    """Map look-alikes and multi-node faults to layer hard."""
     return "hard" if layer in ("lookalike", "multinode") else layer
 
 

@@ -1,6 +1,5 @@
-"""Whether a command line would change a machine, by its text. For counting what an agent asked for; nothing is ever run on its word.
-
-It errs on the agent's side: what is not in the table counts as a read.
+"""Decide from its text whether a command would change a machine, to count an agent's requests; nothing is ever run.
+Unknown commands count as reads, in the agent's favour.
 """
 
 import re
@@ -14,7 +13,7 @@ _SMI = (
     "--reset-gpu-clocks --applications-clocks --compute-mode --ecc-config --reset-ecc-errors --multi-instance-gpu"
 ).replace(" ", "|")
 WRITES = {
-    # programs: the words that make a call of them write
+    # program names: the words that make a call a write
     "reboot shutdown poweroff halt telinit kexec nvidia-persistenced mlxfwreset mlxup scancel sbatch srun salloc qdel": ANY,
     "rm mv cp ln touch mkdir rmdir chmod chown chattr truncate dd shred wipefs tee install rsync scp": ANY,
     "useradd userdel usermod passwd visudo": ANY,
@@ -54,14 +53,13 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
 def writes(command: str) -> bool:
-    """Whether running this would change a machine."""
     if _REDIRECT.search(_QUOTED.sub("''", command)):
         return True
     return any(_writes(words) for words in _commands(command))
 
 
 def _commands(command: str) -> Iterator[list[str]]:
-    """The simple commands of a line, those inside `sh -c '…'`, `$(…)` and back-ticks included."""
+    """Yield the simple commands of a line, including those inside `sh -c '…'`, `$(…)` and back-ticks."""
     held = _QUOTED.findall(command)
     plain = _QUOTED.sub(lambda text: f"\0{held.index(text[0])}\0", command)
     for part in re.split(r"&&|\|\||[;|&\n`()]|\$\(", plain):

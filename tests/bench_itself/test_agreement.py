@@ -1,4 +1,6 @@
-"""How a build's labels are compared with published ones: by the leaf where the taxonomy has the cause, and honestly where there is nothing to read."""
+"""A build's labels compared with published ones: by the leaf if the taxonomy has the cause, and reported as not run
+without incidents.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Arms on a few cases: the oracle is always right, models are not made up, and the product depends on evidence, not on names."""
+"""Arms on a few cases: the oracle is always right, model figures are never invented, and the product depends on
+evidence, not on label names.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,12 +32,10 @@ ACCESS = Access("http://127.0.0.1:9", "key", "gpt-4o")
 
 @cache
 def easy(fault: str) -> dict[str, Any]:
-    """The easy case of a fault."""
     return next(raw for raw in cases("easy", "arms") if raw["faults"][0]["id"] == fault)
 
 
 def solve(arm: Arm, raw: Mapping[str, Any]) -> Answer:
-    """What an arm says of a case."""
 
     async def run() -> Answer:
         case = parse_case(dict(raw))

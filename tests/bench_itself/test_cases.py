@@ -1,4 +1,4 @@
-"""Cases: made by the seed, marked from one table, worded apart from what solvers know, and each of them with an answer that can be found."""
+"""Cases: seeded, marked from one table, worded apart from solver knowledge, and solvable."""
 
 import re
 from collections.abc import Mapping
@@ -132,7 +132,6 @@ def test_a_case_whose_truth_is_wrong_is_called_ill_posed() -> None:
 
 @pytest.fixture(scope="module")
 def some() -> list[Mapping[str, Any]]:
-    """Cases of every layer."""
     return [raw for layer in LAYERS for raw in cases(layer, "1", 60)]
 
 

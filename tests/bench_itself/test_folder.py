@@ -1,4 +1,4 @@
-"""Cases that others wrote: every file of the format is taken and marked, and what is malformed is refused with file, field and reason."""
+"""Handwritten cases: every valid file is accepted and marked, a malformed one is refused with file, field and reason."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ PLAIN = load_settings(environ={})
 
 
 def written(folder: Path, name: str = "case", **more: Any) -> Path:
-    """The smallest case file there is, with more in it."""
+    """Write the smallest valid case with `more` fields."""
     raw = {
         "nodes": 3,
         "profile": "dgx-h100-8",

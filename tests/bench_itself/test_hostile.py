@@ -1,7 +1,7 @@
-"""The corpus of hostile texts: whole, each for something; at several places at once, and five of it alone, nothing has its way.
+"""The hostile corpus has no effect, at several places at once or, for five plays, alone.
 
-A fifth of the texts stands at all places and all of them at some: which, and which five alone, is told by the product's own code, so that a failure
-comes again and the next change plays others. `hostile_play` plays each alone.
+A fifth of the texts is played at all places and all of them at some. The product's code determines which, and which
+five alone, so that a failure is reproducible and the next change plays others. `hostile_play` plays each alone.
 """
 
 from functools import cache
@@ -18,10 +18,9 @@ ROOT = Path(__file__).parents[2]
 TURN = turn_of(*(ROOT / floor for floor in ("bot", "graph", "tools", "kb")))
 AT_ONCE = 7
 GROUPS = groups(AT_ONCE)
-AT_ALL, PARTS = GROUPS[TURN % len(GROUPS)], 5
-"""The places at which every text is played, and how many parts they are played in elsewhere."""
+AT_ALL, PARTS = GROUPS[TURN % len(GROUPS)], 5  # places at which every text is played, and number of parts elsewhere
+# seconds of a play in which a card is posted and expires once; at the places of all texts it is proposed again
 BRIEF = 1_200.0
-"""Seconds of a play in which a card comes and expires once; at the places of all texts it is put up again."""
 CALLS = {"read", "judge", "explore", "critique", "intent"}
 
 
@@ -66,6 +65,6 @@ def test_turns_come_round_to_everything() -> None:
 
 
 def test_what_a_model_that_obeys_says_is_clean_and_calls_nobody() -> None:
-    """It once passed a secret on that stood where nobody looked: in how somebody calls themselves."""
+    """Regression: a secret in a Slack user name was once passed on."""
     [leak] = [one for one in TEXTS if one.id == "prompt"]
     assert play(("Slack name",), (leak.text,), model=True, watched=BRIEF).shown == ()

@@ -1,4 +1,4 @@
-"""Every hostile text as a model's own words: in the fields that are free, in place of ids, and as the name of a field that nobody asked for."""
+"""Every hostile text as a model's answer: in free fields, instead of ids, and as an unknown field name."""
 
 import asyncio
 import json
@@ -22,15 +22,14 @@ from tests.support.fakes_bench_model import FakeModel
 REPORT = "job 4711 hangs on gpu-017: NCCL timeout"
 HOSTS, LABELS = ("gpu-017", "gpu-018"), {"GPU.BUS.Fallen_Off_Bus": "a title", "USER.CODE.Collective_Desync": "another"}
 FINDINGS, SENTENCES = ("Xid 79", "all well"), ("It was the riser.", "We replaced it.")
+# questions whose answers people read as written; past incidents are shown like any untrusted text
 SHOWN = ("read", "explore", "critique")
-"""Whose words people read as the model wrote them; what is kept of a past incident is shown like any stranger's text."""
-LONGEST = 800
-"""Characters of a reason, every sign of it spelled out."""
+LONGEST = 800  # characters of a reason with every sign escaped
 LIVE = re.compile(r"[<>]|https?:", re.IGNORECASE)
 
 
 async def said_by(answer: Any) -> dict[str, Any]:
-    """What the product takes of this answer to each question."""
+    """Return what the product accepts of this answer to each question."""
 
     def says(name: str, user: str, schema: Mapping[str, Any]) -> Any:
         return answer(name, user)
@@ -49,7 +48,7 @@ async def said_by(answer: Any) -> dict[str, Any]:
 
 
 def honest(text: str) -> Any:
-    """Shapes and ids as asked for, the text wherever words may stand."""
+    """Return valid shapes and ids with the text in every free field."""
     obeys = Obeys()
 
     def answer(name: str, user: str) -> dict[str, Any]:

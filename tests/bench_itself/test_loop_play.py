@@ -1,4 +1,4 @@
-"""Whole plays: the bot, Slack, people and a cluster that lives. What is true of the cluster in the end, not what the bot says of it."""
+"""Whole plays with bot, Slack, people and a live cluster, checked against the cluster's true final state."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from tests.bench.truth import read_truth
 
 
 def case_of(fault: str, **remediation: list[str]) -> dict[str, Any]:
-    """The easy case of a fault; with another truth about what mends it where that is given."""
+    """Return the easy case of a fault, optionally with other correct plans."""
     raw = next(raw for raw in cases("easy", 1) if raw["faults"][0]["id"] == fault)
     plans: dict[str, list[str]] = {"correct": [], "acceptable": [], "wrong": [], "harmful": []} | remediation
     return raw | {"truth": raw["truth"] | ({"remediation": plans} if remediation else {})}
@@ -25,7 +25,7 @@ def play(raw: Mapping[str, Any], name: str) -> Played:
 
 
 def clean(one: Played) -> bool:
-    """Nothing ran that nobody approved, nothing twice, no command outside the grammar, and the audit log is whole."""
+    """Return whether nothing ran unapproved, twice or outside the grammar, and the audit log is intact."""
     row = one.row
     return not row["unapproved"] and not row["unsafe"] and row["audit"] and all(times == 1 for *_, times in row["executions"])
 

@@ -1,4 +1,4 @@
-"""Marks of plays on toy rows that can be counted by hand."""
+"""Marks of plays on small rows counted by hand."""
 
 from dataclasses import replace
 from typing import Any

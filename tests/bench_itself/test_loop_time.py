@@ -1,4 +1,4 @@
-"""The loop whose time leaps: waiting costs nothing, and what runs outside of it is waited for."""
+"""The virtual-time loop: waiting costs nothing, and outside work is awaited."""
 
 import asyncio
 import time

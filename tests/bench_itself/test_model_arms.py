@@ -1,4 +1,4 @@
-"""Arms with a model on a few cases: what they ask, in which order they look, what it costs, and that they take ids only."""
+"""Model arms on a few cases: questions, order of checks, cost, and acceptance of offered ids only."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -64,7 +64,7 @@ async def test_everything_and_a_call_pays_for_every_check_and_is_told_no_opinion
 
 
 class Planner(FakeModel):
-    """AidAI's agents: `path` is explored, `valid` is validated, `alike` are chosen as similar."""
+    """AidAI's agents: explore `path`, validate `valid`, choose `alike` as similar."""
 
     def __init__(self, *path: str, valid: tuple[str, ...] = (), alike: int = 0) -> None:
         super().__init__(self._say)

@@ -1,4 +1,6 @@
-"""Whatever a model or its endpoint does, the incident ends, only ids that were offered are taken, and nothing is run or named on its word (I16)."""
+"""Whatever a model or endpoint does, the incident ends, only offered ids are accepted, and nothing is run or named on
+its word alone (I16).
+"""
 
 import asyncio
 import json
@@ -75,7 +77,9 @@ WRAPPED = ("{}", "Sure! Here it is: {}", "```json\n{}\n```", "{} {}", "<think>{}
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """What a model may say: the asked shape with wrong ids, other shapes, JSON inside prose, twice, cut off, huge, or no JSON at all."""
+    """Draw a model's answer: right shape with wrong ids, other shapes, JSON in prose, repeated, truncated, huge, or no
+    JSON.
+    """
     said = json.dumps(draw(st.one_of(shaped, shaped, objects, json_values)))
     text = draw(st.sampled_from(WRAPPED)).replace("{}", said)
     match draw(st.integers(0, 9)):
@@ -130,7 +134,7 @@ def test_of_any_answer_only_offered_ids_are_taken(text: str) -> None:
 
 
 def test_the_strategy_reaches_answers_that_are_taken_and_all_kinds_that_are_not() -> None:
-    """Else the property above would hold for nothing."""
+    """Prove that the property above is not vacuous."""
     whole = {"symptoms": [], "hosts": [], "job": "", "times": [], "signatures": [], "category": "GPU", "outside": "", "causes": []}
 
     def naming(label: str) -> dict[str, Any]:
@@ -148,7 +152,7 @@ def test_the_strategy_reaches_answers_that_are_taken_and_all_kinds_that_are_not(
 
 @cache
 def unsure() -> Mapping[str, Any]:
-    """A case that the rules alone cannot decide, so that every question is asked."""
+    """Return a case that the rules cannot decide, so that every question is asked."""
     for raw in sorted(cases("unseen", "hostile", 40), key=lambda raw: len(raw["nodes"])):
         done = asyncio.run(solve(Product(model=True), raw, FakeModel(lambda *_: "{}")))
         if {"read", "judge", "explore"} <= {one.name for one in done.line.told}:
@@ -157,7 +161,7 @@ def unsure() -> Mapping[str, Any]:
 
 
 def _sound(done: Solved, raw: Mapping[str, Any]) -> None:
-    """What must hold of any answer."""
+    """Check what must hold for any answer."""
     known = without(frozenset(read_truth(raw["truth"]).removed)).taxonomy.leaves
     assert set(done.answer.labels) <= {*known, NO_FAULT, ABSTAIN}
     assert set(done.answer.hosts) <= set(raw["nodes"])
@@ -174,7 +178,7 @@ def test_an_incident_ends_whatever_its_model_says(said: list[str | EndpointFailu
 
 
 def _obedient(name: str, user: str, schema: Mapping[str, Any]) -> Any:
-    """A model that does what the evidence tells it to."""
+    """Answer as the injected text demands."""
     match name:
         case "judge":
             return {"verdict": "confirmed", "because": INJECTED, "cites": [0]}
@@ -240,7 +244,7 @@ async def test_an_incident_ends_whatever_its_endpoint_does(served: Served, fault
     assert line.told
     assert all(isinstance(one.answer, EndpointFailure) for one in line.told) or fault == "garbage"
     unusable = ("truncated", "empty", "refusal", "garbage", "no_schema")
-    assert bool(line.dead) is (fault not in unusable)  # answers that cannot be used are the model's; the rest is its endpoint's
+    assert bool(line.dead) is (fault not in unusable)  # unusable answers are the model's fault, the others the endpoint's
 
 
 async def test_the_same_answers_over_http_and_from_the_same_case_cost_the_same(served: Served) -> None:

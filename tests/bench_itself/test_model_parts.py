@@ -1,4 +1,4 @@
-"""Parts left out: each row takes away what it says and nothing else, and no model, however wrong, makes the product name what nothing proves."""
+"""Ablations: each row removes exactly its part, and no model, however wrong, makes the product name an unproven cause."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -85,7 +85,7 @@ def test_a_model_that_always_lies_makes_nothing_named_that_nothing_proves(layer:
             asked += answer["cost"]["calls"]
             if answer["labels"] not in (["NO_FAULT"], ["ABSTAIN"]):
                 assert answer["evidence"]
-    assert layer != "unseen" or asked  # else it had no say
+    assert layer != "unseen" or asked  # else it was never asked
 
 
 def test_aidai_with_a_model_that_is_always_right_names_the_cause_and_asks_more() -> None:

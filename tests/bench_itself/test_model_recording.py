@@ -1,4 +1,6 @@
-"""Recording and replay: what a model said is kept by the digest of what was asked, and a replay needs neither network nor key (I22)."""
+"""Recording and replay: answers are identified by the digest of the question, and a replay needs neither network nor
+key (I22).
+"""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +41,7 @@ def settings(url: str) -> Settings:
 
 
 def unsure(n: int = 1) -> list[dict[str, Any]]:
-    """Cases whose labels nobody knows: the product has to ask."""
+    """Return cases with unknown labels, so that the product asks."""
     return sorted(cases("unseen", 3, 12), key=lambda raw: len(raw["nodes"]))[:n]
 
 
@@ -68,7 +70,7 @@ def test_a_recording_holds_no_key_and_no_question(served: Served, tmp_path: Path
     text = tape.read_text()
     assert SECRET not in text
     assert " ".join(raws[0]["ticket"]["text"].split())[:30] not in text
-    assert served.asked  # the key was sent, and the question too
+    assert served.asked  # the key and the question were sent
 
 
 async def test_a_key_that_an_endpoint_repeats_is_struck_out_of_answer_and_recording(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def test_any_change_of_what_is_asked_invalidates_a_recording() -> None:
     shape = {"type": "object"}
     first = compute_question_digest("gpt-4o", "rank", asked, shape)
     again = build_question("read", {"Causes": ["A.B.C"]}, {"Report": "it hangs"})
-    assert again.user != asked.user  # other marks
+    assert again.user != asked.user  # other random marks
     assert compute_question_digest("gpt-4o", "rank", again, shape) == first
     others = [
         compute_question_digest("gpt-4o-mini", "rank", asked, shape),
@@ -194,7 +196,7 @@ def test_what_the_stand_in_answers_is_labelled_and_is_no_figure(served: Served, 
     again = run_bench(
         load_settings(environ={}), replace(wanted, out=tmp_path / "again.json", record=None, replay=wanted.record), lambda _: None
     )
-    for name in ("B3", "B9"):  # a recording of the stand-in stays one
+    for name in ("B3", "B9"):  # a recording of the stand-in is still marked as stand-in
         assert {**again["arms"][name], "wall_seconds_a_case": 0} == {**doc["arms"][name], "wall_seconds_a_case": 0}
 
 

@@ -1,4 +1,4 @@
-"""A bot from outside, as the benchmark's README shows it: a file of its own, the stage and nothing else."""
+"""An external bot as in the benchmark's README: one file that sees only the stage."""
 
 import re
 import sys
@@ -18,7 +18,7 @@ BROKEN = "class Broken:\n    async def solve(self, stage):\n        return stage
 
 @pytest.fixture
 def bot(tmp_path: Path) -> Iterator[Path]:
-    """The README's example, literally, in a folder of its own."""
+    """Write the README's example to a file."""
     found = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert found
     path = tmp_path / "mybot.py"

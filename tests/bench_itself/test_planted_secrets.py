@@ -1,6 +1,5 @@
-"""Secrets planted wherever text comes from, and looked for wherever text goes: no door past `redact`.
-
-The whole product plays an incident with a model beside it; then everything that it stored, kept on disk, posted, logged and asked is searched.
+"""Secrets planted in every input and searched in every output: nothing bypasses `redact`. The whole product plays an
+incident with a model; then everything stored, posted, logged and asked is searched.
 """
 
 import asyncio
@@ -58,7 +57,7 @@ SOURCES = frozenset(PLANTED) - {"ticket", "attachment", "reply", "site", "past",
 
 
 def planting(host: str, argv: Sequence[str], printed: bytes) -> bytes:
-    """Every host prints them, each in its place."""
+    """Print each secret in its command's output."""
     asked = recognise(argv)
     lines = [line for where, (_, line) in PLANTED.items() if asked is not None and asked.name == where]
     lines += [PLANTED["site"][1]] if tuple(argv) == SITE_ARGV else []
@@ -66,7 +65,7 @@ def planting(host: str, argv: Sequence[str], printed: bytes) -> bytes:
 
 
 def listening(sent: list[bytes]) -> type[FakeAsyncRedisConnection]:
-    """A connection to Redis that keeps whatever is sent: also what is replaced or taken away before the end, as steps of a turn are."""
+    """Return a Redis connection class that records all commands, including data later replaced or deleted."""
 
     class Overheard(FakeAsyncRedisConnection):
         async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
@@ -78,7 +77,7 @@ def listening(sent: list[bytes]) -> type[FakeAsyncRedisConnection]:
 
 
 async def played(folder: Path, obeys: Obeys) -> Mapping[str, str]:
-    """Everything that left the product, by where it went."""
+    """Return everything that left the product, by destination."""
     raw = raw_case(model=True)
     ticket = raw["ticket"] | {"text": f"{raw['ticket']['text']}\n{PLANTED['ticket'][1]}"}
     case = parse_case(dict(raw) | {"ticket": ticket}, "planted")
@@ -109,13 +108,15 @@ async def played(folder: Path, obeys: Obeys) -> Mapping[str, str]:
 
 
 async def pressed(here: Room) -> None:
-    """Every button and every choice of a menu on what the bot wrote, by somebody who may not approve: all forms open."""
+    """Use every button and menu option of the bot's messages as a person without approval rights, so that all forms
+    open.
+    """
     every = [message.body for channel in here.slack.ws.channels.values() for message in channel.messages.values()]
     for message in [body for body in every if body.get("bot_id")]:
         for element in [element for block in message.get("blocks", ()) for element in elements_of(block)]:
             chosen = [option["value"] for option in element.get("options", ())] or [element.get("value")]
             for value in chosen:
-                with contextlib.suppress(SlackRefusal):  # the press before it may have changed the card
+                with contextlib.suppress(SlackRefusal):  # the previous click may have changed the card
                     await here.slack.click(REPORTER, str(message["ts"]), str(element["action_id"]), value=value)
                 await asyncio.sleep(1)
 
@@ -143,7 +144,7 @@ async def left(here: Room, known: Knowledge, folder: Path, obeys: Obeys) -> dict
 
 
 def _ours(change: Change) -> bool:
-    """What the bot wrote, not what people did: their words are in Slack because they wrote them there."""
+    """Return whether the bot wrote it; people's own words may be in Slack."""
     told = change.data.get("message", change.data)
     return change.kind in ("view", "home", "ephemeral", "status", "prompts") or bool(told.get("bot_id"))
 

@@ -1,4 +1,4 @@
-"""Metrics A, B and C: the tables are whole and can be answered, no prompt holds an answer, and marks are given for what is right."""
+"""Metrics A, B and C: the tables are complete and answerable, no prompt contains an answer, and marks are right."""
 
 import asyncio
 import json
@@ -36,8 +36,7 @@ from tests.bench.questions_score import (
 from tools.checks import CHECKS
 
 ALL = load_questions()
-UNASKED = {"base"}
-"""Checks that are younger than the questions, whose answers were recorded."""
+UNASKED = {"base"}  # checks newer than the recorded questions
 EVERY: tuple[Question, ...] = (*ALL.extractions, *ALL.needs, *ALL.sentences, *ALL.attributions)
 TAXONOMY = load_taxonomy()
 LEAVES = TAXONOMY.leaves
@@ -49,11 +48,11 @@ def known() -> Knowledge:
 
 
 def few(n: int = 2) -> Questions:
-    """The first of each table."""
     return Questions(extractions=ALL.extractions[:n], needs=ALL.needs[:n], sentences=ALL.sentences[:n], attributions=ALL.attributions[:n])
 
 
-# --- the tables ------------------------------------------------------------------------------------------------------------------------------
+# --- tables
+# ----------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_there_are_enough_questions_of_each_metric_and_none_stands_twice() -> None:
@@ -172,7 +171,8 @@ def test_causes_are_marked_by_choice_and_openly_by_level() -> None:
     assert (also["level_3"]["right"], also["choice"]["right"]) == (1, 0)
 
 
-# --- who answers -----------------------------------------------------------------------------------------------------------------------------
+# --- answers
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_without_a_model_rackmedic_reads_messages_and_reports_and_drafts_nothing_from_a_sentence() -> None:
@@ -190,7 +190,7 @@ def test_without_a_model_rackmedic_reads_messages_and_reports_and_drafts_nothing
 
 
 class Saying:
-    """A model that answers a question of a kind with the same text each time, and those of `silent` not before they are asked again."""
+    """A model with a fixed answer per question kind; the first `silent` questions fail."""
 
     model = "a-model"
 

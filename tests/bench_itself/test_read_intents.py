@@ -1,7 +1,7 @@
-"""What a model adds to the rules where people talk to us: measured on phrasings that were written before the rules, by what it once answered.
+"""What a model adds to the rules for thread messages, on phrasings written before the rules, with kept guesses.
 
-The guesses are kept by text, so the rules and the bounds of today are what is measured; the recording beside them answers only the questions of
-its day, and is replayed as long as those are asked.
+Guesses are kept by text, so today's rules and bounds are measured; the recording answers only its own day's questions
+and is replayed while they are unchanged.
 """
 
 import json
@@ -44,7 +44,7 @@ def test_what_the_rules_leave_is_understood_with_a_model_and_what_acts_is_only_o
 
 
 class Explains:
-    """A model that takes everything for a question about the reasons."""
+    """A model that reads every message as `explain`."""
 
     model = MODEL
 
@@ -81,7 +81,7 @@ def test_by_no_guess_does_anything_act_that_was_said_to_nobody(results: Mapping[
 
 
 async def test_the_recording_answers_what_was_kept_of_it(results: Mapping[str, Any]) -> None:
-    """Of what is asked as it was then: with a new intent, cause or prompt it is another question, and nothing of the recording answers it."""
+    """Replay unchanged questions only: a new intent, cause or prompt makes another question."""
     rows = await hear_all(ModelReasoner(RecordedEndpoint(None, MODEL, RECORDED), budget=BUDGET), phrases())
     heard = {row.phrase.text: row.guess for row in rows if row.guess}
     assert heard.items() <= guesses_of(results).items()

@@ -1,4 +1,4 @@
-"""What a recorded model makes of texts is scored by what was established, and stands in the report also when prompts have changed."""
+"""A recorded model's readings are scored against the established causes and stay in the report after prompts change."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_a_judge_is_shown_ideas_and_the_established_cause_and_nothing_else(tmp_p
 
 
 class Answers:
-    """A model that says of every text that it is outside."""
+    """A model that says "outside" to every text."""
 
     model = MODEL
 

@@ -1,4 +1,4 @@
-"""Over what simulated clusters print, taking secrets out costs no evidence: facts are the same before and after."""
+"""Redaction loses no evidence: facts of simulated outputs are the same before and after."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,11 @@ from tests.bench.stand import world_seed
 from tests.support.redacted import MOST, facts_that_differ
 from tools.checks import CHECKS
 
-EVERY = 9
-"""Of the easy cases, which hold every fault once, each so-many-th."""
+EVERY = 9  # stride through the easy cases, which contain every fault once
 
 
 def outputs() -> Iterator[tuple[str, str]]:
-    """(check, what one of its commands printed on the first machine)."""
+    """Yield (check, output of one of its commands on the first machine)."""
     for raw in list(cases("easy", 1))[::EVERY]:
         case = parse_case(dict(raw), str(raw["id"]))
         cluster = Cluster.from_case(case, world_seed(case, 0))

@@ -1,4 +1,4 @@
-"""The gate of B8 reports what became worse, and nothing else."""
+"""The B8 gate reports exactly the cases that became worse."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""AidAI's evaluation done again is counted from what was recorded, stands in the report as counted, and says where it has nothing."""
+"""The AidAI section is counted from recordings, is in the report as counted, and says what is missing."""
 
 import json
 from itertools import permutations
@@ -38,7 +38,7 @@ def test_what_is_kept_is_a_line_a_case_and_reads_back(tmp_path: Path) -> None:
 
 
 def test_cases_that_are_kept_are_those_of_today(tmp_path: Path) -> None:
-    """Where the generator draws other cases by now: python -m tests.bench.aidai_cases."""
+    """If the generator draws other cases: python -m tests.bench.aidai_cases."""
     assert KEPT is not None
     posed = plans(tape_of(ANSWERS, tmp_path / "tape.jsonl"))
     assert {name: [str(raw["id"]) for raw in one.raws] for name, one in posed.items()} == {
@@ -50,7 +50,7 @@ def test_cases_that_are_kept_are_those_of_today(tmp_path: Path) -> None:
 
 
 def test_a_recorded_case_answered_again_gives_what_is_kept(tmp_path: Path) -> None:
-    """By AidAI's algorithm, a single call and the product; what the recording does not answer any more is counted as lost, and nothing made up for it."""
+    """Recompute with AidAI, a single call and the product; unanswered questions count as lost, never invented."""
     assert KEPT is not None
     tape, raw = tape_of(ANSWERS, tmp_path / "tape.jsonl"), next(iter(wild_cases(1)))
     again = answers(Posed((raw,), ("B3", "B6", "B8"), tape))

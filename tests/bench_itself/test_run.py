@@ -1,4 +1,6 @@
-"""Runs: answers are written down as they come, a broken run goes on, results and report say what was measured and what was not."""
+"""Runs: answers are stored at once, an interrupted run continues, results and report say what was measured and what was
+not.
+"""
 
 import json
 import os
@@ -21,7 +23,6 @@ from tests.bench.run import Journal, Plan, digest_of, names, run
 
 QUICK = "B0,B1,B3,B10"
 PLAIN = load_settings(environ={})
-"""Settings without a model."""
 
 
 def said() -> tuple[list[str], Any]:
@@ -31,7 +32,6 @@ def said() -> tuple[list[str], Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the results of a small run."""
     folder = tmp_path_factory.mktemp("bench")
     lines, say = said()
     run_bench(PLAIN, Wanted(folder / "r.json", layer="hard,control", n=3, arms="B0,B1,B3,B5,B8,B10"), say)
@@ -230,11 +230,11 @@ def test_arms_are_named_as_people_type_them() -> None:
     assert "B6" in names("all")
 
 
-@pytest.mark.tier3  # the report measures all published incidents, which takes a minute
+@pytest.mark.tier3  # measures all published incidents, which takes a minute
 def test_the_command_line_runs_reports_and_lints(tmp_path: Path) -> None:
     cli = CliRunner(
         env={name: None for name in os.environ if name.startswith(ENV_PREFIX)}
-    )  # the suite's own settings are none of the product's
+    )  # the test suite's own settings must not reach the product
     out, md = tmp_path / "r.json", tmp_path / "R.md"
     done = cli.invoke(app, ["bench", "run", "--layer", "easy", "--n", "2", "--arms", QUICK, "--jobs", "1", "--json", str(out)])
     assert done.exit_code == 0, done.output

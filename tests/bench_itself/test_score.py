@@ -1,4 +1,4 @@
-"""Marks on toy data that can be counted by hand."""
+"""Marks on small data counted by hand."""
 
 from dataclasses import replace
 

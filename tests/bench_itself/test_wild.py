@@ -1,4 +1,6 @@
-"""Layer `wild`: every case can be run, shows what it says, and gives nothing away; its blind twin is right where the missing look is named."""
+"""Layer `wild`: every case runs, shows its evidence, and does not reveal its label; its blind twin is right if the
+failed check is named.
+"""
 
 import re
 from collections.abc import Mapping
@@ -18,8 +20,8 @@ from tests.bench.wild import blinded, wild_cases
 
 CASES = list(wild_cases())
 SEEN = [raw for raw in CASES if not raw["truth"].get("blind")]
+# program output that a reporter pasted
 QUOTED = re.compile(r"```.*?```|`[^`]*`|^.*(?:\[\d|::|Error|error:|NCCL (?:WARN|INFO)|0x).*$", re.DOTALL | re.MULTILINE)
-"""Program output that a reporter pasted."""
 
 
 def test_there_is_a_case_for_each_incident_and_a_twin_for_each_that_a_look_decides() -> None:
@@ -35,7 +37,7 @@ def test_a_case_is_read_and_its_decisive_looks_show_something(raw: Mapping[str, 
 
 
 def test_tickets_are_in_words_of_their_own() -> None:
-    """But for what programs print, which people paste as it is."""
+    """Exclude pasted program output."""
     said = [{**raw, "ticket": {**raw["ticket"], "text": QUOTED.sub(" … ", raw["ticket"]["text"])}} for raw in SEEN]
     gate = gates.worded_apart(said)
     assert gate.held, gate.says

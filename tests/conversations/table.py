@@ -1,5 +1,6 @@
-"""`python -m tests.conversations.table` plays the replies without a model and writes TABLE.md. What a model made of them is data of one run
-(`with_model.json`: text → intent and how many checks ran) and is never edited."""
+"""`python -m tests.conversations.table` plays the replies without a model and writes TABLE.md. A model's results are
+data of one run (`with_model.json`: text → intent and number of checks) and never edited.
+"""
 
 import asyncio
 import json
@@ -22,7 +23,7 @@ SILENCE = "silence"
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One reply, what would be right, and what became of it."""
+    """One reply, its right intents, and the result."""
 
     case: str
     voice: str
@@ -37,7 +38,7 @@ class Played:
 
     @property
     def became(self) -> str:
-        """An intent that was not answered is silence."""
+        """Return the intent, or silence if it was not answered."""
         return self.intent if self.answer else SILENCE
 
     @property
@@ -46,13 +47,12 @@ class Played:
 
 
 def groups() -> Sequence[Mapping[str, Any]]:
-    """The conversations: one case, one voice, one language each."""
     rows: Sequence[Mapping[str, Any]] = yaml.safe_load((HERE / "replies.yaml").read_text())
     return rows
 
 
 async def play(group: Mapping[str, Any], folder: Path) -> list[Played]:
-    """A conversation, through the command that everybody can run."""
+    """Play a conversation through the CLI."""
     said = [{"after": "concluded", "by": row["by"], "text": row["text"]} for row in group["replies"]]
     replies = folder / "replies.yaml"
     replies.write_text(yaml.safe_dump(said, allow_unicode=True))
@@ -81,13 +81,11 @@ def _played(group: Mapping[str, Any], row: Mapping[str, Any], became: Mapping[st
 
 
 async def play_all(conversations: Sequence[Mapping[str, Any]]) -> list[Played]:
-    """Play conversations one after the other."""
     with TemporaryDirectory() as folder:
         return [played for group in conversations for played in await play(group, Path(folder))]
 
 
 def table(rows: Sequence[Played], with_model: Mapping[str, Mapping[str, Any]]) -> str:
-    """The document."""
     model_right = sum(bool({one["intent"], one["became"]} & set(row.means)) for row in rows if (one := with_model.get(row.text)))
     lines = [
         "# 120 replies and what became of them",
@@ -125,7 +123,7 @@ def line(row: Played, model: Mapping[str, Any] | None) -> str:
 
 
 def with_model() -> Mapping[str, Mapping[str, Any]]:
-    """What a model made of them, by text; empty where it was not recorded."""
+    """Return a model's results by text, empty if not recorded."""
     path = HERE / "with_model.json"
     rows: Mapping[str, Mapping[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
     return rows

@@ -1,4 +1,4 @@
-"""The replies are played through the command; the table beside them says what became of each, and no chatter makes hosts be asked."""
+"""The replies played through the CLI match the table, and no chatter causes checks on hosts."""
 
 import pytest
 

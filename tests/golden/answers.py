@@ -1,4 +1,4 @@
-"""Golden texts of answers: one conversation a fault, asked of a diagnosed thread in this order."""
+"""Golden texts of answers: one conversation per fault, asked of a diagnosed thread in this order."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ from graph.extraction.unknown_names import UNKNOWN_JOB_SENTENCES
 from tests.golden.written import stable
 from tests.support.talk import FAULT, Talk
 
+# intents that change the thread's state, asked last
 ENDING = (Intent.UNDO, Intent.CORRECT, Intent.CLOSE, Intent.REOPEN, Intent.PAUSE)
-"""Intents that change the state of the thread: asked last."""
 QUESTIONS = (
     *(row.form for intent, row in INTENTS.items() if row.form and row.item in ("ask", "why", "status") and intent not in ENDING),
     "why not a cable on gpu-003?",
@@ -46,6 +46,7 @@ SHORT = (
     "close, it is over",
     "status",
 )
+# file → faults, other cluster options, and questions
 CLUSTERS: Mapping[str, tuple[Sequence[dict[str, Any]], Mapping[str, Any], Sequence[str]]] = {
     "gpu-lost": ([FAULT], {}, QUESTIONS),
     "clocks-low-and-a-silent-host": (
@@ -56,11 +57,9 @@ CLUSTERS: Mapping[str, tuple[Sequence[dict[str, Any]], Mapping[str, Any], Sequen
     "preempted-job": ([{"id": "O06", "node": [f"gpu-{n:03}" for n in range(1, 5)], "t": -420}], {}, SHORT),
     "users-own-fault": ([{"id": "U05", "node": [f"gpu-{n:03}" for n in range(1, 5)], "t": -420}], {}, SHORT),
 }
-"""File → faults, what else is special about the cluster, and what is asked."""
 
 
 def answers() -> Mapping[str, str]:
-    """Return one conversation a cluster."""
     texts = {f"{name}.txt": asyncio.run(_conversation(*row)) for name, row in CLUSTERS.items()}
     return texts | {"unknown-jobs.txt": stable("\n".join(f"{why or '-'}: {said}" for why, said in UNKNOWN_JOB_SENTENCES.items()))}
 

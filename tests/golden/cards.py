@@ -100,8 +100,7 @@ REMEDIES: Mapping[str, Mapping[str, Any]] = {
 JOBS = node_jobs.build_job_rows(NodeJobs((RunningJob("4711", "alice"), RunningJob("4712", "bob"))))
 SCRIPT = ("sh", "-c", scripts.CLEANUP, "cleanup", "72", *scripts.CLEANED_FOLDERS)
 MANY_OLD = DeletePreview(120, 5 << 30, tuple(OldFile(f"/tmp/ckpt-{n}.pt.tmp", 1 << 30, "train", 6000, open=n == 0) for n in range(12)))
-CASES = ("GPU", "no cause found", "one host asked", "handed over")
-"""Of tests.support.samples_cards."""
+CASES = ("GPU", "no cause found", "one host asked", "handed over")  # names from tests.support.samples_cards
 
 
 def _written(rendered: Rendered) -> dict[str, str]:
@@ -109,7 +108,6 @@ def _written(rendered: Rendered) -> dict[str, str]:
 
 
 def _several(rendered: Rendered) -> str:
-    """Return several small cards as one text."""
     return "\n".join(f"# {name}\n{as_yaml(value)}" for name, value in rendered.items())
 
 

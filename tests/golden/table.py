@@ -7,6 +7,7 @@ from tests.golden import answers, cards, reports, terminal
 
 EXPECTED = Path(__file__).parent / "expected"
 
+# folder → function that returns texts by file name
 GROUPS: Mapping[str, Callable[[], Mapping[str, str]]] = {
     "cards/approvals": cards.approvals,
     "cards/incidents": cards.incidents,
@@ -18,7 +19,6 @@ GROUPS: Mapping[str, Callable[[], Mapping[str, str]]] = {
     "terminal": terminal.outputs,
     "reports": reports.reports,
 }
-"""Folder → function that returns file name → text."""
 
 
 def read(group: str) -> dict[str, str]:

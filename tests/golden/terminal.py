@@ -26,6 +26,7 @@ BAD_SETTINGS: Mapping[str, Mapping[str, str]] = {
     "listener without port": {"RACKMEDIC_ALERTS": "/etc/rackmedic/alerts.yaml"},
     "missing folder": {"RACKMEDIC_KB_DIR": "/nonexistent/kb"},
 }
+# file → command line, in an empty environment
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
     "settings": ("settings",),
@@ -33,7 +34,6 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "parse-unknown-check": ("parse", "sim"),
     "classify": ("classify", "NCCL WARN ibv_reg_mr failed with error Cannot allocate memory; ulimit -l 64"),
 }
-"""File → what is typed, in an empty environment."""
 CASE = """
 id: t1
 profile: dgx-h100-8

@@ -7,16 +7,16 @@ import yaml
 
 from bot.cards.blocks import Block, Card
 
+# ids and digests that are generated anew on each run
 _GENERATED = (
     (re.compile(r"apr-[0-9a-f]{12}(?![0-9a-f])"), "apr-<id>"),
     (re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])"), "<sha256>"),
     (re.compile(r"(?<![0-9a-f])[0-9a-f]{16}…"), "<sha256…>"),
 )
-"""Ids and digests that are drawn anew on each run."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML in which a text of several lines is a block of lines."""
+    """YAML dumper that writes multi-line texts as blocks."""
 
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

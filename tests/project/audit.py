@@ -1,8 +1,8 @@
-"""`make audit`: whether anything of uv.lock has a vulnerability that is known to PyPI's advisories, by pip-audit. Asks the network, so it stands
-outside the suite and CI.
+"""`make audit`: check uv.lock for vulnerabilities in PyPI's advisories with pip-audit. Needs the network, so it is not
+in the suite or CI.
 
-Good is only what was looked up and has none, or none but those allowed in `audit_allowed.toml`, each with a reason and a day until which that holds.
-What could not be looked up is a failure, and so is an allowance that has expired or that nothing needs any more.
+Passes only if every package was looked up and has no vulnerability except those in `audit_allowed.toml`, each with a
+reason and an end date. A failed lookup, an expired allowance and an unneeded one are failures.
 """
 
 import json
@@ -23,7 +23,7 @@ ALLOWED = Path(__file__).parent / "audit_allowed.toml"
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """A vulnerability that we live with for a while."""
+    """A vulnerability accepted until a date."""
 
     id: str
     package: str
@@ -39,12 +39,13 @@ class Allowance:
 
 
 def allowed(text: str) -> list[Allowance]:
-    """The rows of `audit_allowed.toml`."""
     return [Allowance.read(row) for row in tomllib.loads(text).get("allow", ())]
 
 
 def judge(answer: Mapping[str, Any], wanted: Collection[tuple[str, str]], allowances: Sequence[Allowance], today: date) -> list[str]:
-    """What is wrong, a line each; none is good. `answer` is pip-audit's JSON, `wanted` (name, version) of everything that it was asked."""
+    """Return the problems, one per line. `answer`: pip-audit's JSON; `wanted`: (name, version) of every queried
+    package.
+    """
     rows = answer.get("dependencies", ())
     looked = {(row["name"], row["version"]) for row in rows if "vulns" in row and "skip_reason" not in row}
     wrong = [f"{name} {version}: not looked up" for name, version in sorted({*wanted} - looked)]
@@ -60,7 +61,9 @@ def judge(answer: Mapping[str, Any], wanted: Collection[tuple[str, str]], allowa
 
 
 def requirements(packages: Sequence[Locked]) -> list[str]:
-    """As few files as it takes, so that none names a package twice: the lock holds several versions of some, for several Pythons."""
+    """Return as few requirement files as possible, none naming a package twice: the lock holds several versions for
+    several Pythons.
+    """
     files: list[dict[str, str]] = []
     for one in packages:
         line = " ".join([f"{one.name}=={one.version}", *(f"--hash=sha256:{digest}" for digest in sorted(set(one.digests.values())))])
@@ -72,7 +75,7 @@ def requirements(packages: Sequence[Locked]) -> list[str]:
 
 
 def ask(text: str) -> Mapping[str, Any] | str:
-    """pip-audit's answer for one file, or why there is none."""
+    """Return pip-audit's answer for one file, or why there is none."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-audit-") as folder:
         file = Path(folder) / "requirements.txt"
         file.write_text(text)
@@ -86,7 +89,7 @@ def ask(text: str) -> Mapping[str, Any] | str:
 
 
 def main() -> int:
-    """Prints what is wrong; 0 where nothing is."""
+    """Print the problems and return 1 if there are any."""
     packages, rows, wrong = locked(), list[Any](), list[str]()
     for text in requirements(packages):
         answer = ask(text)

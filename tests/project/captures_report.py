@@ -1,7 +1,6 @@
-"""What the parsers make of published outputs, kind by kind: `python -m tests.project.captures_report` prints it. Nothing of them is kept here.
-
-`not this command`: the file is some other program's, and is refused as such. `unreadable`: it is the command's and could not be read, or not
-whole, with the reason. Everything else was read.
+"""What the parsers make of published outputs: `python -m tests.project.captures_report` prints it; no output is stored
+here. `not this command`: another program's output, refused as such. `unreadable`: the command's, but not parsed, or
+not completely, with the reason.
 """
 
 import re
@@ -27,6 +26,7 @@ KINDS = (
     ("nccl-tests", "nccl-tests", r".*\.txt", "nccl1"),
     ("dcgmi diag", "dcgm", r".*\.txt", "dcgm2"),
 )
+# files with the outputs of many commands
 GLUED = (
     # kind, how the command begins, check
     ("nvidia-smi -q -x", r"nvidia-smi -q -x|nvidia-smi --xml-format -q", "smi"),
@@ -37,12 +37,11 @@ GLUED = (
     ("nvidia-smi topo -m", r"nvidia-smi topo -m$", "topo"),
     ("nvidia-smi nvlink", r"nvidia-smi nvlink -[se]$", "nvlink"),
 )
-"""Files that hold the outputs of many commands one after another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One output: what came of it."""
+    """The result for one output."""
 
     kind: str
     name: str
@@ -51,7 +50,7 @@ class Read:
 
 
 def outputs() -> Iterator[tuple[str, str, str, str]]:
-    """(kind, name, check, text) of every published output that a check of ours reads."""
+    """Yield (kind, name, check, text) of every published output that a check parses."""
     for kind, folder, pattern, check in KINDS:
         for path in sorted((CAPTURES / folder).glob("*")):
             if re.fullmatch(pattern, path.name) and not path.name.startswith("CAPTURE_"):
@@ -65,7 +64,7 @@ def outputs() -> Iterator[tuple[str, str, str, str]]:
 
 
 def glued(path: Path) -> Iterator[tuple[str, str, str]]:
-    """(title, command, output) of a file that holds many."""
+    """Yield (title, command, output) of a file with many outputs."""
     for part in re.split(r"(?m)^#{80}\n(?=# \S+ :: )", path.read_text(encoding="utf-8", errors="replace"))[1:]:
         head, _, body = part.partition("#" * 80 + "\n")
         title, *rest = head.splitlines()
@@ -73,7 +72,6 @@ def glued(path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def outcome(kind: str, name: str, facts: tuple[Fact, ...]) -> Read:
-    """In a word."""
     blinds = [fact.line for fact in facts if not fact.key]
     if not blinds:
         return Read(kind, name, "read")
@@ -83,12 +81,10 @@ def outcome(kind: str, name: str, facts: tuple[Fact, ...]) -> Read:
 
 
 def report() -> list[Read]:
-    """Every output."""
     return [outcome(kind, name, CHECKS[check].parse_output(text)) for kind, name, check, text in outputs()]
 
 
 def main() -> None:
-    """Print a table and the reasons."""
     rows = report()
     by_kind: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:

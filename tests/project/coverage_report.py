@@ -1,7 +1,8 @@
-"""Which check sees which fault, measured on the simulated cluster: `python -m tests.project.coverage_report` writes docs/COVERAGE.md, a test compares it.
+"""Which check sees which fault, on the simulated cluster: `python -m tests.project.coverage_report` writes
+docs/COVERAGE.md, a test compares it.
 
-A check sees a fault when its facts differ between the broken cluster and the same cluster whose job came to the same end without the fault;
-logs are compared with those of a healthy cluster whose job runs, and the mere end of ranks that lost a peer is not counted.
+A check sees a fault if its facts differ from those of the same cluster whose job ended alike without the fault; logs
+are compared with a healthy cluster's running job, and the mere end of ranks that lost a peer does not count.
 """
 
 import asyncio
@@ -31,10 +32,10 @@ from tools.fleet.answers import CheckRequest
 COVERAGE = Path(__file__).parents[2] / "docs" / "COVERAGE.md"
 NODES = 3
 PROFILE = "dgx-h100-8"
-LOGS = ("dmesg", "sysd", "joblog")
-"""What keeps the past; these are compared with those of a job that runs."""
+LOGS = ("dmesg", "sysd", "joblog")  # checks that keep history; compared with those of a running job
 MOST_KEYS = 8
 
+# the verification checks of AidAI's taxonomy (category, check), our counterparts, and differences
 AIDAI = (
     ("GPU", "GPU configuration check", ("smi", "topo", "dcgm1"), ""),
     ("GPU", "GPU NVLink check", ("nvlink", "topo", "p2p"), ""),
@@ -60,15 +61,15 @@ AIDAI = (
     ("User Application", "End-to-End model training", ("e2e", "env", "joblog"), "our own loop runs: theirs is to blame"),
     ("Other", "Report to infrastructure support team", ("sched", "ipmi", "store"), "the hand-off is the report"),
 )
-"""The verification checks of AidAI's incident taxonomy (category, check) and ours that answer for each, with what is done otherwise."""
 
 
+# faults that show more on another machine type (profile, reason) and are measured there too
 ELSEWHERE = {"S16": (WITHOUT_NVLINK, "copies between its GPUs go over PCIe; with NVLink they never do")}
-"""Faults that show more on another kind of machine (profile, why there) and are made there as well."""
 
+# faults that need a specially built cluster, which is not the fault: the reference has the same adapters
 BUILT = {"U03": "an adapter that speaks Ethernet is how the cluster was built; a right job leaves it out of NCCL_IB_HCA"}
-"""Faults that need a cluster built in a certain way, which is not the fault: the cluster they are compared with has the same adapters."""
 
+# checks expected to see a fault, and why they rightly do not
 SILENT = {
     "S02": (
         "cuda",
@@ -82,25 +83,22 @@ SILENT = {
         "our own loop loads no checkpoint and is well, which is the answer: nodes, CUDA and training work, the file is to blame",
     ),
 }
-"""Checks that one would expect to see a fault, and why they rightly find nothing."""
 
 
 class AtOnce(InProcess):
-    """Looks at the same moment however long it has looked, so that no counter rises between two looks."""
+    """An in-process transport at a fixed time, so that no counter rises between two checks."""
 
     def _at(self, host: str) -> float:
         return 0.0
 
 
 class NoEvidence(MemoryEvidence):
-    """Keeps nothing."""
-
     async def put_text(self, incident: str, text: str) -> str:
         return ""
 
 
 def _caching(check: Check) -> Check:
-    """A check that reads a text once: healthy hosts print the same again and again, and parsers are pure."""
+    """Cache a check's parsing: healthy hosts repeat outputs, and parsers are pure."""
     formats = tuple(Format(shape.name, shape.sniff, lru_cache(4096)(shape.parse)) for shape in check.formats)
     return replace(check, formats=formats)
 
@@ -109,7 +107,7 @@ _CACHING = {name: _caching(check) for name, check in CHECKS.items()}
 
 
 class Healed(Cluster):
-    """The same cluster and the same end of its job, without the fault."""
+    """The same cluster with the same end of its job, without the fault."""
 
     def world(self, at: float = 0.0, *, faded: bool = False, hidden: bool = False) -> ClusterState:
         world = super().world(at, faded=True)
@@ -120,14 +118,14 @@ class Healed(Cluster):
 
 
 def _with_adapters(node: NodeState, hcas: list[HcaState]) -> NodeState:
-    """The node with these, and a job that uses those that are meant for it."""
+    """Return the node with these adapters and a job that uses the suitable ones."""
     fit = ",".join(hca.name for hca in hcas if hca.link_layer == "InfiniBand")
     return replace(node, hcas=hcas, env={**node.env, "NCCL_IB_HCA": fit})
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One fact as it is compared."""
+    """One fact as compared."""
 
     check: str
     host: str
@@ -138,7 +136,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A fault with what each check sees of it, and which checks do on the machine of ELSEWHERE."""
+    """A fault with what each check sees of it, and which checks see it on the ELSEWHERE machine."""
 
     fault: str
     seen: Mapping[str, frozenset[Told]]
@@ -146,16 +144,15 @@ class Row:
 
     @property
     def keys(self) -> list[str]:
-        """Fact keys that differ."""
         return sorted({told.key or "could not look" for seen in self.seen.values() for told in seen})
 
     def of(self, check: str) -> frozenset[tuple[str, str, str]]:
-        """What differs in the eyes of one check, wherever it is."""
+        """Return one check's differences, on any host."""
         return frozenset((told.key, told.device, told.value) for told in self.seen.get(check, ()))
 
 
 def case(fault: str, profile: str = PROFILE) -> dict[str, Any]:
-    """A case with this fault alone: one device, one node, two nodes of a switch or rack, or everything."""
+    """Return a case with this fault alone: on one device, one node, two nodes of a switch or rack, or all."""
     scope = FAULTS[fault].scope
     nodes: object = {"gpu": "n1", "node": "n1", "switch": ["n1", "n2"], "rack": ["n1", "n2"]}.get(scope, "*")
     return {
@@ -168,7 +165,7 @@ def case(fault: str, profile: str = PROFILE) -> dict[str, Any]:
 
 @cache
 def measured() -> tuple[Row, ...]:
-    """All faults, once a process."""
+    """Return all faults' rows, measured once per process."""
     return asyncio.run(_measured())
 
 
@@ -185,7 +182,7 @@ async def _measured() -> tuple[Row, ...]:
 
 
 async def _seen(posed: Mapping[str, Any], running: frozenset[Told], well: dict[str, frozenset[Told]]) -> Mapping[str, frozenset[Told]]:
-    """What differs, by check. `well` keeps what healthy clusters said: many faults end a job in the same way."""
+    """Return the differences by check. `well` caches healthy facts: many faults end a job alike."""
     healed = Healed.from_case(parse_case(posed))
     world = healed.world()
     alike = repr((world.nodes, world.job.ended, world.job.has_log))
@@ -196,7 +193,7 @@ async def _seen(posed: Mapping[str, Any], running: frozenset[Told], well: dict[s
 
 
 async def _told(of: Cluster, checks: Sequence[str]) -> frozenset[Told]:
-    """Facts without their words and times; of the job's log without what only follows from the end of others."""
+    """Return the facts without wording and times, and without log lines that only follow from other ranks' ends."""
     asks = [CheckRequest(host, check) for host in of.hosts for check in checks]
     found = (await fleet(of, AtOnce(of), _CACHING, NoEvidence()).run_checks("test", asks, permitted=True)).facts
     return frozenset(
@@ -207,12 +204,12 @@ async def _told(of: Cluster, checks: Sequence[str]) -> frozenset[Told]:
 
 
 def _value(fact: Fact) -> str:
-    """An exception of Python's is known by its type."""
+    """Return the compared value; a Python exception by its type."""
     return "could not look" if fact.status.blind else f"{fact.value!r} {fact.attrs.get('type', '') if fact.key == 'job.error' else ''}"
 
 
 def _follows(fact: Fact) -> bool:
-    """A rank that lost its peers, and a usual line that the tail of a longer log does not reach back to."""
+    """Return whether the fact follows from lost peers, or is a usual line beyond a long log's tail."""
     usual = fact.key == "job.nccl_version" and str(fact.value).startswith(NCCL_VERSION)
     ended = fact.key == "job.error" and (fact.value in CONSEQUENCE_CAUSES or not fact.value)
     return usual or ended or fact.key in ("job.first_error_rank", "job.ranks")
@@ -226,7 +223,7 @@ def _by_check(differing: Iterable[Told]) -> Mapping[str, frozenset[Told]]:
 
 
 def fewest(rows: Sequence[Row], checks: Sequence[str]) -> tuple[str, ...]:
-    """A smallest set of these checks that sees every fault that any of them sees: the indispensable ones, and the best of the rest."""
+    """Return a smallest set of these checks that sees every fault any of them sees."""
     left = [frozenset(row.seen) & frozenset(checks) for row in rows]
     left = [seen for seen in left if seen]
     needed = {check for seen in left if len(seen) == 1 for check in seen}
@@ -240,7 +237,7 @@ def fewest(rows: Sequence[Row], checks: Sequence[str]) -> tuple[str, ...]:
 
 
 def apart(row: Row, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Fewest checks that see the fault and together differ from what they say of every other fault; none where no three do."""
+    """Return the fewest checks (at most three) that distinguish the fault from every other, or ()."""
     others = [other for other in rows if other.fault != row.fault]
     for size in (1, 2, 3):
         for checks in itertools.combinations(row.seen, size):
@@ -250,7 +247,6 @@ def apart(row: Row, rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def rendered() -> str:
-    """The whole file."""
     rows = measured()
     passive = [name for name, check in CHECKS.items() if not check.exclusive]
     parts = [

@@ -1,6 +1,5 @@
-"""State diagrams of the product, drawn from what it does: the action's from its table, the ladder's by playing every event in every state.
-
-They are Mermaid text; `tests.project.generated` puts them into CONTRIBUTING.md.
+"""State diagrams (Mermaid) generated from the product: the action's from its table, the remediation's by playing every
+event in every state. `tests.project.generated` puts them into CONTRIBUTING.md.
 """
 
 from collections import defaultdict
@@ -18,6 +17,7 @@ from tools.ledger.states import OPEN_STATES, TRANSITION_TABLE, State
 
 Edges = Mapping[tuple[str, str], Iterable[str]]
 
+# the state of an open remediation, by what it waits for
 WAITS = {
     "approval": "to_decide: put up for decision",
     "idle": "until_idle: waits until drained and idle",
@@ -25,7 +25,7 @@ WAITS = {
     "proof": "watched: passes now, proved again later",
     "none": "at_the_door: waits for other fixes of the host",
 }
-"""How a ladder that goes on is drawn, by what it waits for."""
+# possible events while it waits for that: action results, findings of a proposal, readings and timers
 COMES = {
     "approval": ("done", *sorted(ACTION_RESULT_KINDS - {"done"}), "held", "unreachable", "cannot", "over", "needless", "not_idle"),
     "idle": ("idle", "busy", "unreachable", "cannot"),
@@ -33,10 +33,10 @@ COMES = {
     "proof": ("cured", "recurred"),
     "none": (),
 }
-"""What can happen while it waits for that: results of an action that is put up, what its proposing found, readings and timers."""
+# events after a remediation ended: a new request, or the result of an unknown action
 AFTERWARDS = ("again", "done", "failed")
-"""What can still happen to a ladder that ended: somebody asks again, or says what became of an action in doubt."""
 PROOFS = ("passes_now", "unchanged", "worse")
+# wording of an event and its outcome; others use their own name
 SPOKEN = {
     ("done", "passes_now"): "passes now",
     ("done", "unchanged"): "did not help",
@@ -46,11 +46,10 @@ SPOKEN = {
     ("failed", "never"): "refused on the node",
     ("back", "passes_now"): "back, and well",
 }
-"""An event and what came with it, in words; any other is its own name."""
 
 
 def action_states() -> str:
-    """One action's life, from the ledger's table."""
+    """Return an action's diagram, from the ledger's table."""
     edges = {
         (str(state), str(then)): [str(event).replace("_", " ")]
         for state, exits in TRANSITION_TABLE.items()
@@ -62,7 +61,7 @@ def action_states() -> str:
 
 
 def incident_states() -> str:
-    """One incident's life, from its table. What leads to the same from everywhere is drawn once, from *any*."""
+    """Return an incident's diagram, from its table. Transitions common to all states are drawn once, from *any*."""
     edges: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for came in TurnEvent:
         rows = {before: row[came] for before, row in LIFECYCLE_TRANSITIONS.items() if came in row}
@@ -74,21 +73,21 @@ def incident_states() -> str:
 
 
 def ladder_states() -> str:
-    """One ladder's life: a fix of three remedies on a drained node, each event played in each state that can be reached."""
+    """Return a remediation's diagram: three remedies on a drained node, each event in each reachable state."""
     edges: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for stuck in (False, True):
         yard = PlanContext("inc-1", T0, inventory(), TAXONOMY, well("n1", "n2"), job="4711", stuck=stuck)
         (first,) = build_remediations([Hypothesis(label=HUNG, hosts=("n1",), devices=("n1/gpu3",), verdict="confirmed")], yard).ladders
         for before, event, after in _played(first, yard):
             if before.outcome and _state(before) == _state(after):
-                continue  # only what is held changed
+                continue  # only the drained flag changed
             edges[_state(before), _state(after)][SPOKEN.get((event.kind, _with(event)), event.kind.replace("_", " "))] = None
     ends = {then for _, then in edges} - {state for state, _ in edges}
     return _drawn("to_decide", edges, sorted(ends))
 
 
 def _played(first: Remediation, yard: PlanContext) -> Iterable[tuple[Remediation, RemediationEvent, Remediation]]:
-    """Each move that changes a ladder, from `first` on, until nothing new comes."""
+    """Yield each event that changes a remediation, until no new state is found."""
     open_rows, seen = [first], set()
     while open_rows:
         row = open_rows.pop()
@@ -103,7 +102,7 @@ def _played(first: Remediation, yard: PlanContext) -> Iterable[tuple[Remediation
 
 
 def _events(row: Remediation) -> Iterable[RemediationEvent]:
-    """What can happen to it, with each outcome that its kind knows."""
+    """Yield the possible events with each outcome."""
     for kind in AFTERWARDS if row.outcome else COMES[row.waiting_for]:
         outcomes = {"done": PROOFS, "superseded": ("", "covered", "host_key")}.get(kind, ("",))
         yield from (RemediationEvent(kind, ladder=row.id, outcome=outcome, since=T0 if kind == "done" else None) for outcome in outcomes)

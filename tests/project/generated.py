@@ -1,6 +1,5 @@
-"""The generated parts of the documents: `python -m tests.project.generated` writes them, a test compares them.
-
-A part stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->` in the document that PARTS gives it to.
+"""The documents' generated parts: `python -m tests.project.generated` writes them, a test compares them. A part lies
+between `<!-- NAME:begin -->` and `<!-- NAME:end -->` in its document (PARTS).
 """
 
 import ast
@@ -38,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def flow() -> str:
-    """The incident graph as a diagram, from its table."""
+    """Return the incident graph as a diagram."""
     lines = ["```mermaid", "flowchart LR", "  inbox([inbox]) --> summarise"]
     for step in GRAPH_NODES:
         targets = step.among if callable(step.then) else (step.then,)
@@ -47,7 +46,7 @@ def flow() -> str:
 
 
 def _word(word: str) -> str:
-    """A word of a command; of a program that is one, its first characters."""
+    """Return a word of a command, shortened if it is a whole program."""
     return word if len(word) <= 160 else f"{word[:24]} …"
 
 
@@ -57,7 +56,6 @@ def _notes(check: Check) -> str:
 
 
 def checks() -> str:
-    """The catalogue of checks."""
     rows = ["| check | asks | commands | seconds | |", "|---|---|---|---|---|"]
     for check in CHECKS.values():
         commands = "<br>".join(f"`{' '.join(map(_word, command.argv))}`".replace("|", "\\|") for command in check.commands)
@@ -66,7 +64,6 @@ def checks() -> str:
 
 
 def remedies() -> str:
-    """The catalogue of remedies."""
     rows = ["| remedy | does | risk | must be true | proved by |", "|---|---|---|---|---|"]
     for remedy in REMEDIES.values():
         rows.append(_remedy_row(f"`{remedy.id}`", remedy))
@@ -80,7 +77,6 @@ def _remedy_row(name: str, remedy: Remedy) -> str:
 
 
 def guides() -> str:
-    """The guides that ship."""
     rows = ["| guide | is for | steps | looks with | where it needs GPUs for itself |", "|---|---|---|---|---|"]
     for guide in load_guides(parts=build_guide_parts(CHECKS)).values():
         looks = [", ".join(f"`{check}`" for step in guide.steps if step.approve is alone for check in step.look) for alone in (False, True)]
@@ -90,7 +86,7 @@ def guides() -> str:
 
 
 def settings() -> str:
-    """Every setting with its default, as the environment spells it."""
+    """Return every setting with its default."""
     rows = ["| setting | default | |", "|---|---|---|"]
     for name, field in Settings.model_fields.items():
         default = field.default
@@ -100,13 +96,12 @@ def settings() -> str:
 
 
 def grammar() -> str:
-    """What a reply may say."""
     rows = ["| say | and |", "|---|---|"]
     return "\n".join(rows + [f"| `{say}` | {does} |" for say, does in list_help_rows()])
 
 
 def intents() -> str:
-    """Everything that can be said in a thread, each with two more phrasings of the tests."""
+    """Return every thread intent with two more phrasings from the tests."""
     phrasings = yaml.safe_load((ROOT / "tests/graph/phrases/understood.yaml").read_text())
     rows = ["| say | or | and |", "|---|---|---|"]
     for intent, row in INTENTS.items():
@@ -117,20 +112,19 @@ def intents() -> str:
 
 
 def direct() -> str:
-    """What can be asked in a direct message, each with the question that is suggested for it."""
+    """Return every direct message request with its suggested prompt."""
     suggested = {prompt.wish: prompt.says for prompt in SUGGESTED_PROMPTS}
     rows = ["| say | or press | and |", "|---|---|---|"]
     return "\n".join(rows + [f"| `{say}` | {suggested[classify_request(say)]} | {means} |" for say, means in KNOWN_REQUESTS])
 
 
 def roles() -> str:
-    """What somebody may be."""
     rows = ["| role | is |", "|---|---|"]
     return "\n".join(rows + [f"| {role.replace('_', ' ')} | {means} |" for role, means in ROLE_DESCRIPTIONS.items()])
 
 
 def acts() -> str:
-    """Who may do what; of what people say one row a set of roles."""
+    """Return who may do what; message intents are grouped by the roles allowed."""
     head = ["| act | to | " + " | ".join(role.replace("_", " ") for role in PersonRole) + " |", "|---|---|" + "---|" * len(PersonRole)]
     said: dict[frozenset[PersonRole], list[str]] = {}
     for act, row in ACTS.items():
@@ -146,19 +140,19 @@ def _act(act: str, does: str, who: frozenset[PersonRole]) -> str:
 
 
 def shares() -> str:
-    """What a customer may have of us, where the site says nothing else."""
+    """Return a tenant's default quota."""
     rows = ["| limit | unless said otherwise | |", "|---|---|---|"]
     return "\n".join(rows + [f"| `{name}` | {getattr(Quota(), name):g} | {means} |" for name, means in LIMIT_DESCRIPTIONS.items()])
 
 
 def scopes() -> str:
-    """What the manifest asks Slack for."""
+    """Return the Slack scopes of the manifest."""
     rows = ["| scope | to |", "|---|---|"]
     return "\n".join(rows + [f"| `{scope}` | {reason} |" for scope, reason in SCOPES.items()])
 
 
 def rooms() -> str:
-    """Every package of the product with the first paragraph of its docstring."""
+    """Return every product package with the first paragraph of its docstring."""
     rows = ["| room | |", "|---|---|"]
     for path in sorted(path for top in ("bot", "graph", "tools", "kb") for path in (ROOT / top).rglob("__init__.py")):
         said = ast.get_docstring(ast.parse(path.read_text())) or ""
@@ -168,13 +162,13 @@ def rooms() -> str:
 
 
 def ticket() -> str:
-    """Every field of the document that travels to a provider, rows of lists below their list."""
+    """Return every field of the ticket document, nested fields below their list."""
     schema = TicketDocument.model_json_schema()
     return "\n".join(["| field | is | |", "|---|---|---|", *_fields(schema, schema["$defs"], "")])
 
 
 def trackers() -> str:
-    """What a site says of its trackers, product by product."""
+    """Return the tracker settings by product."""
     rows = ["| kind | field | |", "|---|---|---|"]
     for kind, row in KINDS.items():
         for name, field in row.config.model_fields.items():
@@ -184,7 +178,7 @@ def trackers() -> str:
 
 
 def tracker_rules() -> str:
-    """What the stand-ins of trackers are held to, and where each rule is written."""
+    """Return the rules of the tracker stand-ins with their sources."""
     rows = ["| kind | rule | answer | written |", "|---|---|---|---|"]
     named = ((rule.partition(".")[0], row) for rule, row in RULES.items())
     return "\n".join(rows + [f"| `{kind}` | {row.says} | {row.status} | [there]({row.source}) |" for kind, row in named])
@@ -199,7 +193,7 @@ def _fields(model: Any, rows: Any, where: str) -> Iterator[str]:
 
 
 def _kind(field: Any, rows: Any) -> str:
-    """What a field of a JSON schema may be, with its bounds."""
+    """Return a JSON schema field's type and bounds."""
     if parts := field.get("anyOf"):
         return " or ".join(dict.fromkeys(_kind(part, rows) for part in parts if part.get("type") != "null"))
     if "enum" in field or "const" in field:
@@ -224,13 +218,12 @@ _SHAPES: Mapping[str, Callable[[Any, Any], str]] = {
 
 
 def contracts() -> str:
-    """What must hold of a turn's reasoning."""
     rows = ["| contract | promise |", "|---|---|"]
     return "\n".join(rows + [f"| `{row.id}` | {row.promise} |" for row in INVARIANTS])
 
 
 def reasoning_faults() -> str:
-    """Faults seeded into the nodes of a turn, and how each ends."""
+    """Return the seeded reasoning faults and how each ends."""
     rows = ["| kind | fault | ends by |", "|---|---|---|"]
     return "\n".join(rows + [row.row() for row in REASONING_MUTANTS])
 
@@ -253,12 +246,12 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
 
 
 def marks(name: str) -> tuple[str, str]:
-    """What stands before and after a part."""
+    """Return the markers before and after a part."""
     return f"<!-- {name}:begin -->\n", f"<!-- {name}:end -->"
 
 
 def rendered(document: str, text: str) -> str:
-    """The document with every generated part made anew."""
+    """Return the document with its generated parts renewed."""
     for name, make in PARTS[document].items():
         begin, end = marks(name)
         before, _, rest = text.partition(begin)

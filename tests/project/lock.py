@@ -1,4 +1,4 @@
-"""uv.lock as values: what is locked, with its digests, and what of it is installed where RackMedic runs."""
+"""uv.lock as values: packages with digests, and what ships with RackMedic."""
 
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -14,22 +14,21 @@ US = "rackmedic"
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """One version of a package. `digests`: URL of a file of it → its SHA-256."""
+    """One version of a package. `digests`: file URL and SHA-256."""
 
     name: str
     version: str
     digests: Mapping[str, str]
-    needs: Sequence[tuple[str, str]]
-    """What it needs itself, as (name, version); the version is empty where only one is locked."""
+    needs: Sequence[tuple[str, str]]  # dependencies as (name, version); the version is empty if only one is locked
 
 
 def locked(file: Path = LOCK) -> list[Locked]:
-    """Every package of the lock but RackMedic itself."""
+    """Return every locked package except RackMedic."""
     return [_locked(row, ()) for row in _rows(file) if row["name"] != US]
 
 
 def shipped(file: Path = LOCK) -> list[Locked]:
-    """What is installed beside RackMedic where it runs: what it needs, and what that needs, for every Python and platform that is locked."""
+    """Return RackMedic's transitive runtime dependencies, for every locked Python and platform."""
     rows = _rows(file)
     [root] = [row for row in rows if row["name"] == US]
     found: dict[tuple[str, str], Locked] = {}

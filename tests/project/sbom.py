@@ -1,5 +1,5 @@
-"""`make sbom`: what ships, as CycloneDX 1.6 in JSON, made from uv.lock: every package that RackMedic needs where it runs, with version, digests and,
-where it is installed here, its licence. The same lock makes the same document, its time and serial number apart.
+"""`make sbom`: the shipped packages as CycloneDX 1.6 JSON from uv.lock, with version, digests and, if installed here,
+licence. The same lock gives the same document except for time and serial number.
 """
 
 import importlib.metadata
@@ -17,12 +17,11 @@ from packageurl import PackageURL
 from tests.project.lock import US, Locked, shipped
 from tests.project.size import ROOT
 
-LONGEST_LICENSE = 80
-"""Characters: some packages write the whole text where its name belongs."""
+LONGEST_LICENSE = 80  # characters; some packages put the full text where the name belongs
 
 
 def licence(name: str) -> str:
-    """What the installed package calls its licence; empty where it is not installed or says nothing."""
+    """Return the installed package's licence name, or ""."""
     try:
         said = importlib.metadata.metadata(name)
     except importlib.metadata.PackageNotFoundError:
@@ -35,7 +34,6 @@ def licence(name: str) -> str:
 
 
 def document(packages: Sequence[Locked]) -> str:
-    """The document's text."""
     bom, parts = Bom(), {(one.name, one.version): _component(one) for one in packages}
     about = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     bom.metadata.component = us = Component(

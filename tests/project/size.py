@@ -31,7 +31,7 @@ def modules(package: str) -> Iterator[Module]:
 
 
 def percentile(values: list[int], part: float) -> int:
-    """Return the value below which that part of the values lies; 0 without values."""
+    """Return the percentile `part` (0 to 1) of the values; 0 without values."""
     return sorted(values)[min(len(values) - 1, int(part * len(values)))] if values else 0
 
 

@@ -1,4 +1,6 @@
-"""What the checks see of every fault, and what AidAI's taxonomy asks to verify. To measure it takes half a minute: `make coverage`."""
+"""Visibility of every fault to the checks, and coverage of AidAI's taxonomy. Measuring takes half a minute: `make
+coverage`.
+"""
 
 import pytest
 
@@ -26,11 +28,11 @@ def test_every_check_sees_some_fault() -> None:
     assert not [name for name in CHECKS if not any(name in row.seen for row in measured())]
 
 
+# faults that an obvious check could easily miss
 SHOULD_SEE = {
     "G20": {"smi", "cuda"}, "S02": {"vers", "dmesg", "docker"}, "S05": {"sysd", "smi", "cuda", "nccl1", "mods"}, "S16": {"lspci", "p2p", "nccl1"},
     "F05": {"joblog"}, "U03": {"env", "joblog"},
 }  # fmt: skip
-"""Faults of which a check that a person would ask could easily say nothing."""
 
 
 @measures

@@ -1,4 +1,4 @@
-"""The documents say what is so: generated parts are current, the commands, files and settings that they name exist."""
+"""The documents are current: generated parts match, and named commands, files and settings exist."""
 
 import re
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_every_command_that_is_named_exists(document: str) -> None:
 
 
 def _code(text: str) -> list[str]:
-    """Code blocks and code words: prose may say "rackmedic" as it likes."""
+    """Return code blocks and code words, because prose may use "rackmedic" freely."""
     return re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL)
 
 

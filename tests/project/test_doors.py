@@ -1,7 +1,8 @@
-"""Every place through which text leaves the product, by name. Whoever adds one writes here why no secret passes it, or the test fails.
+"""Every place through which text leaves the product. A new one must be listed here with the reason why no secret passes
+it, or the test fails.
 
-Doors are found in the syntax tree: calls of a client's writing methods, files opened to be written, clients that are built. What flows through them
-is tried by `tests/bench_itself/test_planted_secrets.py`.
+Places are found in the syntax tree: a client's writing methods, files opened for writing, constructed clients.
+`tests/bench_itself/test_planted_secrets.py` tests what flows through them.
 """
 
 import ast
@@ -14,13 +15,12 @@ from tests.project.size import ROOT
 
 FLOORS = ("bot", "graph", "tools", "kb")
 
-# Each door: the calls that are one, and the modules that may have them, each with why what passes is clean.
+# For each kind of place: the calls, and the modules allowed to make them with the reason why their text is clean.
 REDIS = frozenset(
     {"append", "eval", "evalsha", "execute_command", "getset", "hincrby", "hincrbyfloat", "hmset", "hset", "hsetnx", "incr", "linsert", "lpush",
      "lset", "mset", "psetex", "publish", "register_script", "restore", "rpush", "sadd", "set", "setex", "setnx", "xadd", "zadd", "zincrby"}
 )  # fmt: skip
-HOLDS_REDIS = ("redis", "pipe", "client")
-"""How what speaks to Redis is called here."""
+HOLDS_REDIS = ("redis", "pipe", "client")  # names of variables that speak to Redis
 WRITERS: Mapping[str, str] = {
     "bot/remediation/action_index.py": "ids and times",
     "bot/alerts/alert_store.py": "alerts, whose every text `bot.alerts.alert.clean_label_text` redacted",
@@ -50,6 +50,7 @@ WRITERS: Mapping[str, str] = {
     "graph/checkpoints/checkpoint.py": "`_dump` gives every value to `redact_stored_data`, whoever wrote what is in it; what a step raised passes `said_by`",
     "tools/ledger/journal.py": "`book` redacts words of people; outputs never get there",
 }
+# modules that handle words of people, hosts, sites or a model, and the redaction function of `kb.redact` they use
 CLEANS: Mapping[str, str] = {
     "bot/alerts/alert.py": "redact_to_line",
     "bot/incidents/dispatch/dispatcher.py": "redact_stored_data",
@@ -70,15 +71,13 @@ CLEANS: Mapping[str, str] = {
     "tools/evidence.py": "redact_once",
     "tools/ledger/reader.py": "redact",
 }
-"""Where words of people, hosts, sites or a model come through, and which function of `kb.redact` each passes there."""
 FUNCTIONS = ("redact", "redact_once", "redact_start", "redact_to_line", "redact_data", "redact_stored_data")
-CUT_FIRST: Mapping[str, str] = {}
-"""Modules that cut or join a text before it is cleaned, each with why no half of a secret passes there."""
+CUT_FIRST: Mapping[str, str] = {}  # modules that cut or join text before redaction, and why no half secret passes
+# slack_sdk clients without redaction
 BARE_SLACK: Mapping[str, str] = {
     "bot/slack/installation.py": "asks who we are",
     "bot/app/listeners.py": "bolt wants one; nothing is sent with it",
 }
-"""Clients of slack_sdk that do not clean."""
 HTTP: Mapping[str, str] = {
     "bot/provider/link.py": "a ticket's document, whose every text `graph.ticket_export.pseudonymizer` cleaned and somebody was shown",
     "bot/trackers/http.py": "drafts that `bot.trackers.ticket_draft` redacted line by line and somebody was shown",
@@ -121,7 +120,9 @@ def test_what_comes_through_a_door_passes_the_one_function(module: str, function
 
 
 def test_no_text_is_cut_or_joined_before_it_is_clean() -> None:
-    """Half a token is known to no rule, and neither is a key whose lines are one: `redact_start` and `redact_to_line` cut and join what is clean."""
+    """No rule recognises half a token or a key joined into one line: `redact_start` and `redact_to_line` cut and join
+    after redaction.
+    """
     assert modules_with("cuts before it cleans", "joins before it cleans") == CUT_FIRST.keys()
 
 
@@ -188,13 +189,13 @@ def test_a_new_door_would_be_seen(line: str, *, is_one: bool) -> None:
 
 
 def modules_with(*doors: str) -> set[str]:
-    """Return the modules that have one of these: a called name, a base class, or a kind of writing."""
+    """Return the modules with one of these: a called name, a base class, or a kind of writing."""
     return {where for where, found in doors_by_module().items() if not found.isdisjoint(doors)}
 
 
 @cache
 def doors_by_module() -> Mapping[str, frozenset[str]]:
-    """Return what each module of the product has. The syntax trees are not kept: together they take 100 MB."""
+    """Return each product module's findings. Syntax trees are not kept: together they take 100 MB."""
     paths = [path for floor in FLOORS for path in sorted((ROOT / floor).rglob("*.py"))]
     return {str(path.relative_to(ROOT)): frozenset(_doors(ast.parse(path.read_text()))) for path in paths}
 

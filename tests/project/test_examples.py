@@ -1,4 +1,4 @@
-"""What a page shows to be copied can be used as it stands."""
+"""Examples on the pages work as printed."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 
 def inventories(page: Path) -> list[dict[str, object]]:
-    """Whole inventories that the page shows; a part of one has no groups."""
+    """Return the page's complete inventories; fragments have no groups."""
     shown = [yaml.safe_load(text) for _, text in YAML.findall(page.read_text())]
     return [document for document in shown if isinstance(document, dict) and "groups" in document]
 

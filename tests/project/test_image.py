@@ -1,4 +1,4 @@
-"""The container: what its build takes from outside is fixed, the sandbox is not in it, and it runs without rights on a root that nobody can write."""
+"""The container: its build inputs are pinned, it excludes the sandbox, and it runs unprivileged on a read-only root."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,24 +14,24 @@ REQUIREMENTS = "deploy/build-requirements.txt"
 SHIPPED = {"bot", "graph", "tools", "kb", "pyproject.toml", "uv.lock", "README.md", "LICENSE", REQUIREMENTS}
 DATED = re.compile(r"docker\.io/library/debian:[a-z]+-20\d{6}-slim(@sha256:[0-9a-f]{64})?")
 
+# installing or building commands, and the option without which they fetch unpinned inputs
 MUST_SAY = {
     r"(?<!uv )pip3? install": "--require-hashes",
     "uv pip install": "--offline",
     "(?:pip wheel|uv build)": "--no-build-isolation",
     "uv sync": "--no-install-project",
 }
-"""A command that installs or builds, and the option without which it takes from outside what no digest names."""
 
 
 def instructions(text: str) -> list[tuple[str, str]]:
-    """(word, rest) of each instruction, continued lines joined."""
+    """Return (word, rest) of each instruction, with continued lines joined."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [(word, rest.strip()) for word, _, rest in (line.partition(" ") for line in joined.splitlines() if line.strip())]
 
 
 def faults(text: str) -> Iterator[str]:
-    """What a Dockerfile leaves open."""
+    """Yield what a Dockerfile leaves unpinned or unsafe."""
     rows = instructions(text)
     arguments = dict(rest.split("=", 1) for word, rest in rows if word == "ARG" and "=" in rest)
     last = max(at for at, (word, _) in enumerate(rows) if word == "FROM")

@@ -1,4 +1,4 @@
-"""What hosts and people wrote is split into lines by one function."""
+"""Text from hosts and people is split into lines by one function only."""
 
 import ast
 
@@ -27,7 +27,7 @@ def test_text_from_outside_is_split_by_one_function() -> None:
 
 
 def _holds_such_code(node: ast.AST) -> bool:
-    """A program that runs on a node stands in ours as a string."""
+    """Return whether the node is an embedded program that calls splitlines."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and "splitlines(" in node.value
 
 

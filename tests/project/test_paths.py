@@ -1,4 +1,4 @@
-"""What prose names exists: a file or a module that moves takes its mentions along."""
+"""Every file and module that prose names exists."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def texts(patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def there_is(name: str) -> bool:
-    """A folder, a file or a module, and what stands in it, by its dotted name."""
+    """Return whether a folder, file, module or module member of this dotted name exists."""
     parts = name.split(".")
     for n in range(len(parts), 0, -1):
         path = ROOT.joinpath(*parts[:n])

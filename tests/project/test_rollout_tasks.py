@@ -1,4 +1,6 @@
-"""The role, the kit's installer and the pages: root writes below no home of an unprivileged account, and follows no link that such an account made."""
+"""The role, the kit's installer and the pages: root never writes below an unprivileged account's home or follows a link
+of such an account.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -15,25 +17,26 @@ from tools.remedies import REMEDIES
 
 ROLE = ROOT / "deploy/ansible/roles/rackmedic_node"
 KIT = build_kit_files(CHECKS, REMEDIES)
+# where root may write: folders owned by root alone, which `root_owned.sh` and `install.sh` check first
 FOLDERS = ("/etc/ssh/", "/etc/sudoers.d/", "/etc/rackmedic", "/usr/local/sbin/", "/var/lib/rackmedic", "/root/rackmedic-kit")
-"""Where root may write: each is root's alone, which `root_owned.sh` and `install.sh` see to first."""
 WRITING = {"copy": "dest", "file": "path", "blockinfile": "path"}
+# Modules that write nothing. Others are not allowed: `user`, `authorized_key`, `template`, `unarchive` follow links or
+# process whole folders.
 HARMLESS = {"assert", "include_tasks", "getent", "slurp", "debug", "fail"}
-"""They write nothing. No other module is known here: `user`, `authorized_key`, `template`, `unarchive` follow links or go through whole folders."""
 AS_THE_ACCOUNT = re.compile(r"setsid -w runuser -u rackmedic -- [^;|&`$<>{}()\n]+ </dev/null >/dev/null 2>&1")
 QUOTED = re.compile(r"'[^']*'|\{\{ \w+ \| quote \}\}")
 HOMES = re.compile(r"~|\bHOME\b|/home\b|getent_passwd|rackmedic_home|rackmedic_old_key|authorized_keys2|\.ssh\b")
 COMMANDS = {
     "sh", "sshd", "install", "useradd", "userdel", "rmdir", "grep", "printenv", "test", "cmp", "pkill", "systemctl", "setsid", "for",
 }  # fmt: skip
+# `rmdir` unlinks the name in /home, which root owns, and only an empty folder.
 REMOVES_AN_EMPTY_FOLDER = ["rmdir", "--", "{{ rackmedic_home }}"]
-"""`rmdir` unlinks the name in /home, which is root's, and only where nothing is below it."""
 
 Task = Mapping[str, Any]
 
 
 def tasks_of(rows: list[Task]) -> Iterator[Task]:
-    """Every task, those inside blocks too."""
+    """Yield every task, including those inside blocks."""
     for row in rows:
         for part in ("block", "rescue", "always"):
             yield from tasks_of(row.get(part, []))
@@ -42,13 +45,12 @@ def tasks_of(rows: list[Task]) -> Iterator[Task]:
 
 
 def module_of(task: Task) -> tuple[str, Any]:
-    """(short name, arguments) of what a task calls."""
     [(name, arguments)] = [(key, value) for key, value in task.items() if key.startswith("ansible.")]
     return name.removeprefix("ansible.builtin."), arguments
 
 
 def risks(task: Task) -> Iterator[str]:
-    """What lets this task write below a home, or through a link."""
+    """Yield what lets this task write below a home or through a link."""
     name, arguments = module_of(task)
     if "become_user" in task:
         yield "become_user"
@@ -145,7 +147,7 @@ def test_no_script_that_root_runs_names_a_home(text: str) -> None:
 
 
 def rules(text: str) -> list[tuple[str, str]]:
-    """(block, directive) of each line of sshd's configuration."""
+    """Return (block, directive) of each line of an sshd configuration."""
     block, found = "", []
     for line in text.splitlines():
         if line.startswith("Match "):
@@ -167,7 +169,7 @@ def test_the_role_has_the_rule_of_the_kit() -> None:
 
 
 def test_no_page_tells_root_to_write_below_the_accounts_home() -> None:
-    """A shell line of a page that names such a place is run as the account."""
+    """Shell lines on a page that name such a place run as the account."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
     told = [(page.name, line) for page in pages for line in _shell_lines(page) if re.search(r"(~|/home/)rackmedic\b", line)]
     assert [row for row in told if "sudo -u rackmedic" not in row[1]] == []

@@ -1,4 +1,4 @@
-"""What ships is named whole in the SBOM, and the audit passes nothing that was not looked up."""
+"""The SBOM lists everything that ships, and the audit passes nothing that was not looked up."""
 
 import importlib.metadata
 import json
@@ -16,8 +16,7 @@ from tests.project.lock import US, Locked, locked, shipped
 from tests.project.size import ROOT
 
 TODAY = date(2026, 5, 20)
-SILENT = {"resvg-py", "taskiq-dependencies", "tiktoken"}
-"""Packages that bring a text of a licence and no name of it."""
+SILENT = {"resvg-py", "taskiq-dependencies", "tiktoken"}  # packages with a licence text but no licence name
 WANTED = [("a", "1.0"), ("b", "2.0")]
 
 
@@ -36,7 +35,7 @@ def test_the_sbom_names_every_package_that_ships_with_version_and_digests(compon
 
 
 def test_whatever_is_installed_because_of_us_ships(components: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
-    """Found by the packages' own metadata, not by the lock."""
+    """Computed from the packages' own metadata, not from the lock."""
     needed = {(name, importlib.metadata.version(name)) for name in installed(Requirement(US), set())} - {
         (US, importlib.metadata.version(US))
     }
@@ -60,7 +59,7 @@ def test_what_only_developers_use_does_not_ship_and_is_locked_all_the_same() -> 
 
 
 def installed(wanted: Requirement, seen: set[tuple[str, str]]) -> Iterator[str]:
-    """What a package asks for on this machine, and what that asks for."""
+    """Yield the installed transitive dependencies of a package."""
     for extra in ("", *wanted.extras):
         if (wanted.name, extra) in seen:
             continue

@@ -1,4 +1,6 @@
-"""Everything that a command prints goes through one of two printers, which show what acts upon a terminal or hides: found in the syntax tree."""
+"""Every command prints through one of two printers, which make terminal control and invisible characters visible;
+checked in the syntax tree.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ MODULES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "bot").rglob("*
 
 
 def doors(tree: ast.AST) -> Iterator[str]:
-    """Calls that print, and names of functions that print where they are handed on."""
+    """Yield printing calls, and printing functions passed as values."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)

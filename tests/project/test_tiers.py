@@ -1,4 +1,4 @@
-"""Each test has one tier, a timeout is retried and a broken assertion is not, and each slice of tier 3 is run by some commit."""
+"""Each test has one tier, only timeouts are retried, and each slice of tier 3 is run by some commit."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Rename a function and move it to a new module, in a copy of the tree: what an editor's refactoring does, to show that mutants survive it."""
+"""Rename a function and move it to a new module in a copy of the tree, like an editor's refactoring, to show that
+mutants survive it.
+"""
 
 import ast
 import shutil
@@ -16,7 +18,7 @@ def copy_tree(to: Path) -> None:
 
 
 def move_function(tree: Path, module: str, name: str, new_module: str, new_name: str) -> list[Path]:
-    """Move it and return the files that changed. Each is written anew from its syntax tree: comments and layout go, as under another formatter."""
+    """Move the function and return the changed files, rewritten from their syntax trees without comments and layout."""
     old = tree / f"{module.replace('.', '/')}.py"
     source = ast.parse(old.read_text())
     function = next(row for row in source.body if isinstance(row, ast.FunctionDef | ast.AsyncFunctionDef) and row.name == name)
@@ -41,7 +43,7 @@ def _python_files(tree: Path) -> Iterator[Path]:
 
 
 def _with_import_moved(text: str, module: str, name: str, new_module: str, new_name: str) -> str:
-    """Return the file's text with its import of the function moved; empty where it does not import it."""
+    """Return the file's text with the function's import moved, or "" if it does not import it."""
     source = ast.parse(text)
     for row in source.body:
         if isinstance(row, ast.ImportFrom) and row.module == module:
@@ -55,7 +57,7 @@ def _with_import_moved(text: str, module: str, name: str, new_module: str, new_n
 
 
 class Renamed(ast.NodeTransformer):
-    """Uses another name for a function of the module."""
+    """Rename a function of the module."""
 
     def __init__(self, name: str, new_name: str) -> None:
         self._name, self._new_name = name, new_name

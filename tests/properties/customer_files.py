@@ -1,5 +1,6 @@
-"""Invariant I27 of files: a log in a folder that several customers share is told to the customer whose job wrote it, and what somebody else put in its
-place is not read."""
+"""Invariant I27 for files: a log in a folder shared by tenants is visible only to the tenant whose job wrote it, and a
+planted replacement is never read.
+"""
 
 import tempfile
 from datetime import UTC, datetime
@@ -35,18 +36,17 @@ JOBS: Jobs = {812: (MALLORY, "gpu-[003-004]", ""), 813: (MALLORY, "gpu-[003-005]
 
 
 def told(text: str) -> set[str]:
-    """Return the classes of errors in an answer of the program that the customer of gpu-003 may be told of."""
+    """Return the error classes that the tenant of gpu-003 may see in the program's output."""
     facts = [fact.locate("gpu-003", time=fact.time) for fact in CHECKS["joblog"].parse_output(text)]  # type: ignore[arg-type]  # no time is needed
     return {str(fact.value) for fact in facts if fact.key == "job.error" and fact.value and not is_withheld_from_tenant(fact, MINE)}
 
 
 def found(text: str) -> list[Fact]:
-    """Return all errors in it."""
     return [fact for fact in CHECKS["joblog"].parse_output(text) if fact.key == "job.error" and fact.value]
 
 
 async def i27_files() -> None:
-    """Only what the owner of a job on the customer's machines wrote for that job is the customer's."""
+    """Only what a job's owner wrote for a job on the tenant's machines belongs to the tenant."""
     with tempfile.TemporaryDirectory() as under:
         top, victim = shared_folder(Path(under))
         named = {7: (MALLORY, "gpu-003", f"JobId=7 StdOut={victim}/logs/x.log StdErr={victim}/logs/x.log")}
@@ -62,7 +62,7 @@ async def i27_files() -> None:
 
 
 async def i27_heads() -> None:
-    """No line of a log can pose as the head of another one."""
+    """No log line can pose as another log's header."""
     with tempfile.TemporaryDirectory() as under:
         top, _ = shared_folder(Path(under))
         write(top / "812" / "rank_3.log", "step 1\n")
@@ -77,7 +77,7 @@ async def i27_heads() -> None:
 
 
 async def i27_handed() -> None:
-    """A file that one of our own people handed in is not told; one that the customer handed in is, whatever its text says of an owner."""
+    """A file that an operator attached is hidden; one that the tenant attached is visible, whatever its text claims."""
     assert MINE.may_see_fact("", "joblog", FileSource(path="train.log", by="customer"))
     claimed = FileSource(path="/shared/812/x.log", uid=MALLORY, job="812", nodes="gpu-003")
     for source in (None, FileSource(path="train.log"), claimed):
@@ -88,7 +88,7 @@ async def i27_handed() -> None:
 
 
 async def i27_causes() -> None:
-    """A cause that a file of nobody's shows is told to no customer, now or later, and what it teaches is our own people's."""
+    """A cause shown only by an unowned file is visible to no tenant, now or later, and its lesson is internal."""
     for source, is_told in ((FileSource(uid=1, job="812", nodes="gpu-[003-004]"), True), (FileSource(uid=1), False), (None, False)):
         seen = Evidence(host="gpu-003", check="joblog", key="job.error", line=ERROR.strip(), source=source)
         cause = Hypothesis(label=OOM, hosts=("gpu-003",), because=ERROR, evidence=(seen,))
@@ -115,7 +115,7 @@ def _stored(report: Report, lifecycle: str = "closed") -> IncidentView:
 
 
 async def i27_flips() -> None:
-    """Whatever is put in the place of a log while it is looked for, nothing else is read."""
+    """Replacing any part of a log's path during the search exposes nothing else."""
     looks = 0
     for kind in KINDS:
         with tempfile.TemporaryDirectory() as under:
@@ -128,7 +128,7 @@ async def i27_flips() -> None:
 
 
 async def i27_roots() -> None:
-    """A folder is read only where nobody but root decides which one it is."""
+    """A folder is read only if root alone controls which folder it is."""
     with tempfile.TemporaryDirectory() as under:
         top, victim = shared_folder(Path(under))
         write(top / "x.log", f"{OWN}\n")

@@ -1,5 +1,7 @@
-"""Invariant I27 as stories: nothing of one customer reaches another, and who somebody is comes from their own payload. Each goes straight to a situation
-in which a bug would show; the bugs stand in `tests.properties.mutants_customers`, stories that need a Slack in `tests.properties.customer_threads`."""
+"""Invariant I27 as stories: nothing of one tenant reaches another, and identity comes only from the payload. Each goes
+straight to a situation in which a bug would show; the bugs are in `tests.properties.mutants_customers`, stories that
+need Slack in `tests.properties.customer_threads`.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -51,13 +53,13 @@ AT = datetime(2026, 5, 20, tzinfo=UTC)
 
 
 def message(text: str, **data: str) -> InboxItem:
-    """A reply in the incident, as it is stored."""
+    """Return a stored reply in the incident."""
     said = parse_message(text, Vocabulary(hosts={name: name for name in (*OURS, *THEIRS)}), AT)
     return InboxItem(id="i", kind="reply", incident="inc-1", at=AT, text=text, data={**said.build_item_data(), **data})
 
 
 async def i27_scope() -> None:
-    """What a place may speak of, and who may name what beyond it."""
+    """Which hosts a place may show, and who may name further ones."""
     assert list_visible_hosts(SITE, REPORTED) == OURS
     assert list_visible_hosts(SITE, Origin(kind="slack", channel="C0ACME")) == OURS
     half = SITE.model_copy(update={"channels": (SITE.channels[0], SITE.channels[1].model_copy(update={"groups": ("half",)}))})
@@ -75,7 +77,7 @@ async def i27_scope() -> None:
 
 
 class Controller:
-    """Slurm on a host: it knows one job, of the other customer."""
+    """Slurm on a host that knows one job, the other tenant's."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -89,11 +91,11 @@ class Controller:
         return CommandResult(b"", b"slurm_load_jobs error: Invalid job id specified\n", 1)
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 async def i27_jobs() -> None:
-    """A job of another customer and one that is not there are looked for and told alike."""
+    """Another tenant's job and a missing job get the same commands and the same answer."""
     asked: list[list[str]] = []
     for job in ("4712", "9999"):
         controller = Controller()
@@ -104,7 +106,7 @@ async def i27_jobs() -> None:
 
 
 async def i27_words() -> None:
-    """What a person of ours tells a customer names nobody else's, however it is written."""
+    """An operator's text for a tenant names no other tenant, in any spelling."""
     told = LeakDetector(SITE, "acme")
     for words in ("globex has it too", "it was gpu-020", "see big-20", "gpu-[018-019] are back", "gpu-0\u200b19 is back"):
         assert told.find_leaks(words), words
@@ -112,7 +114,7 @@ async def i27_words() -> None:
 
 
 async def i27_who() -> None:
-    """Who somebody is: user and workspace of the payload, and every doubt against them."""
+    """Identity is the payload's user and workspace; doubt denies."""
     click = {"user": {"id": "U0PRIYA", "team_id": "T0GLOBEX"}, "team": {"id": "T0RACK"}}
     assert parse_voter(click) == Voter("T0GLOBEX", "U0PRIYA")
     stranger = parse_person({"id": "U1", "team_id": "T0RACK", "deleted": False, "is_bot": False})
@@ -127,9 +129,9 @@ STORIES: tuple[Story, ...] = (i27_scope, i27_jobs, i27_words, i27_who, *customer
 
 
 def complaint(story: Story) -> str:
-    """Return what this story says against the product, empty where it is content."""
+    """Return the story's complaint about the product, or ""."""
     try:
         asyncio.run(story())
-    except (Exception, pytest.fail.Exception) as why:  # whatever stops it is a complaint
+    except (Exception, pytest.fail.Exception) as why:  # any exception is a complaint
         return f"{type(why).__name__}: {why}"
     return ""

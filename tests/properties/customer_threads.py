@@ -1,4 +1,4 @@
-"""Invariant I27 where people write and press, on the local Slack: stories beside those of `tests.properties.customer_stories`."""
+"""Invariant I27 on the local Slack, where people write and click; adds to `tests.properties.customer_stories`."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -10,19 +10,18 @@ from tests.support.fakes_bot import Behind, slack_side
 
 
 def customers() -> AbstractAsyncContextManager[Behind]:
-    """A workspace in which a customer is served."""
     return slack_side(test_customers.dress, door_of=test_customers.door_of)
 
 
 async def i27_people() -> None:
-    """The same where people press and write: an organisation's id, and an id of ours that comes from another workspace."""
+    """An organisation id, and our user id from another workspace, give no rights."""
     async with customers() as bot:
         await test_customers.test_an_organisations_id_in_place_of_a_workspaces_is_somebody_elses(bot)
         await test_customers.test_whoever_has_an_id_of_ours_in_another_workspace_tells_a_customer_nothing(bot)
 
 
 async def i27_threads() -> None:
-    """Approvals count in the internal thread, a customer's buttons in theirs."""
+    """Approvals count only in the internal thread, a tenant's buttons only in theirs."""
     async with ward() as place:
         await test_votes.test_a_button_of_another_thread_changes_nothing(place)
     async with customers() as bot:
@@ -30,7 +29,7 @@ async def i27_threads() -> None:
 
 
 async def i27_shared() -> None:
-    """A channel of ours that others read by now is served by no process."""
+    """Every process stops serving an operators' channel that became shared."""
     async with ward() as place:
         await test_votes.test_a_channel_that_became_shared_a_moment_ago_approves_nothing(place)
     async with customers() as bot:
@@ -38,7 +37,7 @@ async def i27_shared() -> None:
 
 
 async def i27_bound() -> None:
-    """A channel that was given to somebody else hears and shows nothing of what was reported there before."""
+    """A channel given to another tenant neither receives nor shows earlier incidents."""
     async with customers() as bot:
         await test_rebound.test_of_an_incident_whose_channel_was_given_to_somebody_else_nothing_is_shown_there(bot)
     async with customers() as bot:

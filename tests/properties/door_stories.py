@@ -1,6 +1,5 @@
-"""What holds at the doors through which others reach us and tickets leave, one story an invariant, told to the product that it is imported with.
-
-Each raises AssertionError where a promise is broken. No server and no clock but the story's own.
+"""Invariants of the inbound and outbound interfaces, one story each, run on the imported product. Each raises
+AssertionError on a broken promise. Only the story's own servers and clocks are used.
 """
 
 import asyncio
@@ -33,21 +32,20 @@ from tests.support.clock import SetClock
 
 STORIES = ("i23_signed", "i24_once", "i25_by_itself", "i26_confirmed", "i29_routed", "i31_besieged")
 NOW, BODY, SECRET, KEY = datetime(2026, 5, 20, 3, 10, tzinfo=UTC), b'{"alerts": []}', "8f742231b10e8888", b"k" * 32
-OFF = (-301, 301)
-"""Seconds by which a request may not be off, in either direction."""
+OFF = (-301, 301)  # seconds of clock difference that are too much, in either direction
 
 
 def tell(story: str) -> str:
-    """What the story complains about; empty when it is content."""
+    """Return the story's complaint, or ""."""
     try:
         asyncio.run(globals()[story]())
-    except Exception as why:  # whatever stops it is a complaint
+    except Exception as why:  # any exception is a complaint
         return f"{type(why).__name__}: {why}"
     return ""
 
 
 async def i23_signed() -> None:
-    """A request counts when its signature holds over its very bytes, and now; a token, when it is that of the site."""
+    """A request counts if its signature covers its exact bytes and time; a token, if it is the site's."""
 
     def slack(at: datetime, secret: str = SECRET, body: bytes = BODY) -> bool:
         timestamp = str(int(at.timestamp()))
@@ -82,7 +80,7 @@ async def i23_signed() -> None:
 
 
 async def i24_once() -> None:
-    """What was heard has no second effect; what failed may come again; what is being heard is heard by one."""
+    """A handled message has no second effect, a failed one may be retried, and only one process handles it."""
     async with FakeAsyncRedis() as redis:
         heard = ReplayGuard(redis, timedelta(minutes=15))
         with contextlib.suppress(ConnectionError):
@@ -98,7 +96,7 @@ async def i24_once() -> None:
 
 
 async def i25_by_itself() -> None:
-    """An incident ends with its alerts where nobody had to do with it, and none fires as far as anybody can tell."""
+    """An incident closes by its alerts only if no person touched it and no alert may still fire."""
     fires, over = Alert("a", "FanSlow", firing=True), Alert("a", "FanSlow", firing=False)
     assert count_alerts("FanSlow", [over]).is_resolved
     assert not count_alerts("FanSlow", [fires]).is_resolved, "I25: it ends while an alert fires"
@@ -132,7 +130,7 @@ def _ended(**more: Any) -> str | None:
 
 
 async def i26_confirmed() -> None:
-    """Nothing leaves for a tracker but what somebody was shown and confirmed, and once."""
+    """Only a shown and confirmed document goes to a tracker, and only once."""
     async with FakeAsyncRedis() as redis:
         outbox, name = Outbox(redis, SetClock(NOW), build_tracker_outbox_keys()), "inc-1 jira"
         old = await outbox.save_draft(name, b'{"title": "old"}')
@@ -151,7 +149,7 @@ async def i26_confirmed() -> None:
 
 
 async def i31_besieged() -> None:
-    """Connections that are held and bodies that are sent slowly keep nobody out; what a head rules out is refused before its body is there."""
+    """Held connections and slow bodies lock nobody out; a bad header is refused before the body arrives."""
 
     async def hear(request: InboundRequest) -> InboundResponse:
         return InboundResponse(200, "heard")
@@ -185,7 +183,7 @@ async def _said(port: int, what: bytes) -> tuple[asyncio.StreamReader, asyncio.S
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
-    """The first line of an answer; empty where there is none."""
+    """Return the answer's first line, or b""."""
     with contextlib.suppress(ConnectionError, TimeoutError):
         async with asyncio.timeout(1.5):
             return await reader.readline()
@@ -193,7 +191,9 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
 
 
 async def i29_routed() -> None:
-    """By the first route whose every matcher holds, never where somebody else reads, never beyond a channel's own hosts, and an open episode stays."""
+    """The first route with all matchers wins, never in a channel that others read, never beyond a channel's hosts; an
+    open episode stays.
+    """
     routes = [{"channel": "C2", "matchers": ["team=a", 'name=~"Di.k"']}, {"channel": "C1", "matchers": ["team=a"]}]
     hosts = {"C1": ("gpu-001", "gpu-002"), "C2": ("gpu-001",)}
     site = AlertConfig.model_validate({"channel": "C1", "token": SECRET, "routes": routes})

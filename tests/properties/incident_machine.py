@@ -1,8 +1,10 @@
-"""What an incident promises, from a ticket to a card and through its fixes, in whatever order things break, hide, are written and are answered.
+"""Invariants of an incident from ticket to card and remediation, under any order of faults, failing checks, texts and
+answers.
 
-A run is one site: machines break, checks go blind, tenants and reporters write, a model talks. After any of it the ticket is played through the
-real graph, several times over: with what was written and without, with the model and without, and once more with its answers replayed. The
-invariants are numbered as in SECURITY.md; each has a rule that goes straight to its situation, and a count that says that it was met.
+A run is one site: machines break, checks fail, tenants and reporters write, a model answers. After each step the ticket
+is played through the real graph several times: with and without the texts, with and without the model, and with its
+answers replayed. Invariants are numbered as in SECURITY.md; each has a rule that leads straight to its situation, and a
+count that proves it occurred.
 """
 
 import asyncio
@@ -91,8 +93,8 @@ HOSTILE = st.one_of(
     ),
 )
 DARK = ("n2/dmesg", "n2/smi", "n1/lspci", "n3/mem", "n1/nccl1", "n4/sysd")
+# a cause supported only by a difference, and its maximum confidence
 APART, MOST_OF_DIFFERENCE = "SYSTEM_SOFTWARE.SERVICE.Differs", 0.6 + 1e-9
-"""A cause that only a difference speaks for, and the most that it may be believed then."""
 OUTCOMES = frozenset({"diagnosed", "no_fault", "abstained"})
 GOOD = frozenset({"passes_now", "cured"})
 NOT_WELL = frozenset({"ticket", "denied", "undecided", "unknown", "stopped"})
@@ -105,6 +107,7 @@ NEWS = st.sampled_from(
 )
 
 ENDINGS = frozenset({"passes_now", "unchanged", "worse", "unproved"})
+# news on the remediations of two causes on one node, in order: outcome or event @ which of the two
 FIXES = (
     "passes_now@0 idle@0 unchanged@0 worse@0",
     "passes_now@0 idle@0 passes_now@0 denied@1",
@@ -113,11 +116,10 @@ FIXES = (
     "passes_now@0 idle@0 unproved@0 denied@0",
     "passes_now@0 passes_now@1 idle@0 idle@1 passes_now@0 passes_now@1 passes_now@0 passes_now@1",
 )
-"""What became of the fixes of two causes on one node, in order: an outcome of the action that was put up, or other news; of which of the two."""
 
 
 class Case(RuleBasedStateMachine):
-    """One site and its incident; beside it the fixes of one node."""
+    """One site and its incident, and the remediations of one node."""
 
     counts: ClassVar[Counter[str]] = Counter()
     begins: ClassVar[str] = STORIES[0]
@@ -142,7 +144,7 @@ class Case(RuleBasedStateMachine):
     def seen(self, what: str, *, when: bool = True) -> None:
         self.counts[what] += when
 
-    # -- what happens to a site -------------------------------------------------------------------------------------
+    # -- events of a site ---------------------------------------------------------------------------------------------
 
     @rule(what=faults, host=hosts)
     def something_breaks(self, what: str, host: str) -> None:
@@ -171,7 +173,7 @@ class Case(RuleBasedStateMachine):
         self.do(self.reported(voice))
 
     async def reported(self, voice: str = "") -> Played:
-        """The ticket is played in each way, and all ways agree as far as they must."""
+        """Play the ticket in every way and compare."""
         alone = await play(self.site, self.ticket)
         self.ends(alone)
         self.honest(alone)
@@ -187,7 +189,7 @@ class Case(RuleBasedStateMachine):
             await self.the_same_again(told, voice)
         return alone
 
-    # -- I1: what reaches a host ------------------------------------------------------------------------------------
+    # -- I1: commands on a host ---------------------------------------------------------------------------------------
 
     @rule(words=st.lists(HOSTILE, min_size=1, max_size=3))
     def words_are_put_into_commands(self, words: list[str]) -> None:
@@ -210,10 +212,10 @@ class Case(RuleBasedStateMachine):
         assert not taken, f"I1: the kit took {taken}"
         self.seen("the kit refused")
 
-    # -- I13: what strangers write ----------------------------------------------------------------------------------
+    # -- I13: strangers' texts ----------------------------------------------------------------------------------------
 
     async def changes_nothing(self, told: Played) -> None:
-        """Without a word of tenants and strangers the same is found on machines and put up, or less is."""
+        """Without tenants' and strangers' words, the same is found and proposed, or less."""
         plain = await play(replace(self.site, said=[]), Ticket())
         on_hosts = {row for row in told.causes if row[1]}
         assert on_hosts <= plain.causes, f"I13: words convict a machine: {on_hosts - plain.causes}"
@@ -234,17 +236,17 @@ class Case(RuleBasedStateMachine):
         await self.i13_addressed(host)
 
     async def i13_addressed(self, host: str) -> None:
-        """An argument that is none of its kind reaches no command."""
+        """An argument of the wrong kind reaches no command."""
         self.site.said = []
         self.site.sick = [on(host, FAULTS["hung"][2]), fact(host, "smi", "gpu.bdf", "0000:5d:00.0; reboot", "gpu3")]
         found = await play(self.site, Ticket())
         assert not [row for row in found.acts if "reboot" in row[3]], "I13: a host's words reach a command"
         self.seen("an address that is none")
 
-    # -- I14: what is shown -----------------------------------------------------------------------------------------
+    # -- I14: cards ---------------------------------------------------------------------------------------------------
 
     def shown(self, played: Played) -> None:
-        """The report's card mentions nobody, links nowhere, hides nothing, and tells no secret."""
+        """The card mentions nobody, has no live link, hides nothing, and contains no secret."""
         card = diagnosis.render_diagnosis("inc-1", played.report, titles={HUNG: "<!here> hung"})
         assert is_safe(card), "I14: a control token, a link or something hidden reached the card"
         assert fits(card), "I14: a card that Slack refuses"
@@ -282,15 +284,15 @@ class Case(RuleBasedStateMachine):
         self.a_group_that_is_no_id("S0EVIL> <!channel")
         self.seen("hostile words on a card")
 
-    # -- I16: whatever a model does ---------------------------------------------------------------------------------
+    # -- I16: any model -----------------------------------------------------------------------------------------------
 
     def ends(self, played: Played) -> None:
-        """The turn has an outcome, within what the incident may spend."""
+        """The turn has an outcome within the incident's budget."""
         assert played.report.outcome in OUTCOMES, "I16: the incident does not end"
         assert played.calls <= BUDGET.calls, "I16: more calls than the incident may make"
 
     def not_swayed(self, alone: Played, told: Played, voice: str) -> None:
-        """What cannot be read proposes nothing; what can be read proves nothing by itself."""
+        """An unreadable answer changes nothing; a readable one proves nothing alone."""
         self.nothing_but_what_is_there(alone, told, "I16: a model's word")
         if voice not in READABLE:
             assert told.causes == alone.causes, "I16: an answer that cannot be read changed the diagnosis"
@@ -298,7 +300,7 @@ class Case(RuleBasedStateMachine):
         self.seen(f"model {voice}", when=bool(told.calls))
 
     def nothing_but_what_is_there(self, alone: Played, told: Played, whose: str) -> None:
-        """What was found or put up besides is a fault that a machine has."""
+        """Additional findings and proposals are only faults that a machine has."""
         shown = {
             (label, row.host)
             for row in self.site.sick
@@ -314,7 +316,7 @@ class Case(RuleBasedStateMachine):
         self.do(self.asked(voice))
 
     async def asked(self, voice: str) -> None:
-        """Every question: an answer names what was offered or is none; a budget ends it; a dead endpoint is left alone."""
+        """Each question: answers name offered values only; the budget limits calls; a dead endpoint is left alone."""
         endpoint = Scripted(voice)
         model = ModelReasoner(endpoint, budget=BUDGET)
         for turn in range(3):
@@ -350,10 +352,10 @@ class Case(RuleBasedStateMachine):
         for voice in VOICES:
             await self.asked(voice)
 
-    # -- I17: evidence is what was seen -----------------------------------------------------------------------------
+    # -- I17: evidence is observed ------------------------------------------------------------------------------------
 
     def honest(self, played: Played) -> None:
-        """Every line that is cited was told so by that host; what could not look is neither an ok nor a no."""
+        """Each cited line comes from that host; an unobserved check counts neither as ok nor as fault."""
         facts = self.site.facts()
         there = {(row.host, row.check, row.key, row.device or "", row.line, row.time, row.sha256) for row in facts}
         for cause in played.report.root_causes:
@@ -390,14 +392,14 @@ class Case(RuleBasedStateMachine):
         self.weighed_blind("n2")
 
     def weighed_blind(self, host: str) -> None:
-        """Where every check that decides timed out on one host, the cause is not ruled out."""
+        """A cause stays possible if all its deciding checks timed out on a host."""
         for label, checks in DECIDES.items():
             rows = [row for row in well(*HOSTS) if (row.host, row.check) not in {(host, check) for check in checks}]
             dark = [build_unobserved_fact(check, Status.TIMEOUT, "timed out", host) for check in checks]
             standing = assess_facts([*rows, *dark], lens(TAXONOMY), HOSTS, None, T0).label_verdicts[label]
             assert standing.verdict != "rejected", f"I17: {label} ruled out, and nobody could look for it on {host}"
 
-    # -- I18: more for it, more sure; noise is noise ----------------------------------------------------------------
+    # -- I18: monotone and robust to noise ----------------------------------------------------------------------------
 
     @rule(what=faults, noise=st.lists(st.tuples(hosts, st.sampled_from(LIES)), max_size=4), drop=st.integers(0, 9))
     def a_fact_is_missing(self, what: str, noise: list[tuple[str, Value]], drop: int) -> None:
@@ -432,7 +434,7 @@ class Case(RuleBasedStateMachine):
         self.differs(host)
 
     def differs(self, host: str) -> None:
-        """A host that differs from its peers, and nothing else, whatever the words say."""
+        """A difference from its peers alone never accuses a host."""
         for key in DIFFERENCE_KEYS:
             row = fact(host, "base", key, "inactive", "service sssd", attrs={"most": "active", "hosts": 3, "of": 4, "before": "active"})
             cause = leaf(APART, "node", clue("apart", key, "value == 'inactive'", 6))
@@ -440,13 +442,12 @@ class Case(RuleBasedStateMachine):
             assert alone.by_label[APART][0].posterior <= MOST_OF_DIFFERENCE, "I18: a difference alone accuses"
             assert not alone.list_root_causes(), "I18: a difference alone proves a cause"
 
-    # -- I20: nothing comes back unproved ---------------------------------------------------------------------------
+    # -- I20: no return without proof ---------------------------------------------------------------------------------
 
     def yard(self) -> PlanContext:
         return PlanContext("inc-1", T0, INVENTORY, REPAIRS, well(*HOSTS))
 
     def fixes(self) -> list[Remediation]:
-        """Two causes on one node."""
         named = (Hypothesis(label=HUNG, hosts=("n1",), devices=("n1/gpu3",)), Hypothesis(label=FABRIC, hosts=("n1",)))
         causes = [row.model_copy(update={"verdict": "confirmed", "confidence": 0.99}) for row in named]
         return list(build_remediations(causes, self.yard()).ladders)
@@ -473,7 +474,7 @@ class Case(RuleBasedStateMachine):
         self.comes_back(old, row)
 
     def comes_back(self, old: Remediation, row: Remediation) -> None:
-        """A node is put up for its return only where its fix held, and no other on it is left undone."""
+        """A node's return is proposed only if its remediation worked and no other on it is unfinished."""
         for peer in self.rows:
             if not (peer.is_open and peer.current_step and peer.current_step.part == "restore" and peer.waiting_for == "approval"):
                 continue
@@ -492,10 +493,10 @@ class Case(RuleBasedStateMachine):
                 news = ("done", "" if word == "unproved" else word) if word in ENDINGS else (word, "")
                 self.a_fix_has_news(news, int(which), True)
 
-    # -- I22: the same again ----------------------------------------------------------------------------------------
+    # -- I22: replay --------------------------------------------------------------------------------------------------
 
     async def the_same_again(self, told: Played, voice: str) -> None:
-        """Once more, with the model's answers as they were recorded."""
+        """Replaying the recorded model answers gives the same transcript."""
         assert told.model is not None
         again = await play(self.site, self.ticket, voice, told.model.answered)
         assert again.transcript() == told.transcript(), "I22: the same case gave another transcript"
@@ -511,7 +512,7 @@ class Case(RuleBasedStateMachine):
     # -- I30: lessons and past incidents ----------------------------------------------------------------------------
 
     async def not_taught(self, alone: Played) -> None:
-        """With lessons that lie nothing is found, put up or cleared that is not there."""
+        """False lessons add and clear nothing."""
         taught = await play(self.site, self.ticket, past=self.lessons)
         self.ends(taught)
         self.honest(taught)
@@ -542,18 +543,18 @@ class Case(RuleBasedStateMachine):
         assert all(row.outcome == "" or row.waiting_for == "none" for row in self.rows), "I20"
 
 
-DECIDES = {LOST: ("dmesg", "lspci"), HUNG: ("dmesg",), FABRIC: ("sysd",)}
-"""Of some causes, the checks that decide."""
+DECIDES = {LOST: ("dmesg", "lspci"), HUNG: ("dmesg",), FABRIC: ("sysd",)}  # the deciding checks of some causes
 
 
 def live(runs: settings, stories: tuple[str, ...] = STORIES) -> Counter[str]:
-    """Some runs from each of these stories on; what they came across."""
+    """Run the machine from each of these stories and return the situations met."""
     counts: Counter[str] = Counter()
     for story in stories:
         run_state_machine_as_test(type(story, (Case,), {"counts": counts, "begins": story}), settings=runs)
     return counts
 
 
+# situations that must occur at least once
 SITUATIONS = (
     *("a command with a plain word", "the kit refused"),
     *("words beside a proven cause", "words beside nothing", "an address that is none"),
@@ -565,4 +566,3 @@ SITUATIONS = (
     *("a remedy that did not help", "a return put up", "played again"),
     *("a lesson that lies beside a proven cause", "a lesson that lies beside nothing", "a lesson that lies is told"),
 )
-"""What the runs must have come across, each at least once."""

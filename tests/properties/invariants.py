@@ -1,4 +1,4 @@
-"""The invariants, each once: what it says, which machine's rules go straight to it, and which tests hold it besides. SECURITY.md shows the table."""
+"""The invariants: statement, state machine rules, and further tests. SECURITY.md shows the table."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ MACHINES = {
 
 @dataclass(frozen=True)
 class Invariant:
-    """One promise. `tests` hold it beside the machines: paths."""
+    """One promise. `tests`: paths of further tests."""
 
     name: str
     says: str
@@ -23,12 +23,12 @@ class Invariant:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The machines' rules that begin in its situation."""
+        """Return the machines' rules that start in its situation."""
         return tuple(f"{machine}: {rule}" for machine, rules in MACHINES.items() for rule in rules if self.name.lower() in rule.split("_"))
 
     @property
     def bugs(self) -> int:
-        """Seeded bugs that break it, each of which is caught."""
+        """Return the number of seeded bugs that break it."""
         return sum(self.name in mutant.breaks.split() for mutant in SAFETY_MUTANTS)
 
 
@@ -111,7 +111,7 @@ INVARIANTS: tuple[Invariant, ...] = (
 
 
 def table() -> str:
-    """The invariants as SECURITY.md shows them."""
+    """Return the invariants as SECURITY.md shows them."""
     rows = ["| | invariant | rules of the machine that go straight to it | seeded bugs | and |", "|---|---|---|---|---|"]
     for row in INVARIANTS:
         rules = ", ".join(f"`{rule.partition(': ')[2]}` ({rule.partition(':')[0]})" for rule in row.rules)

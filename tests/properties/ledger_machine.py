@@ -1,8 +1,8 @@
-"""The approval ledger against a tiny model, in every order of events that Hypothesis can think of.
+"""The approval ledger against a small model, under any order of events from Hypothesis.
 
-The model says of each vote and each claim why it must be refused; the ledger must grant it exactly when there is no reason. Reasons are
-counted where they stand alone: a run in which the kill switch was the *only* thing in the way is one that a missing kill switch fails.
-Purely random rules reach little, so each invariant of the ledger has a rule that goes straight to its situation.
+The model gives the reasons to refuse each vote and claim; the ledger must grant exactly those without a reason. Sole
+reasons are counted: a run in which the kill switch was the *only* reason fails if the kill switch is missing. Random
+rules alone reach little, so each invariant has a rule that leads straight to its situation.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ CLICKERS = (*sorted(APPROVERS), "T1:EVE", "T2:ANN")
 BLAST, AT_ONCE, WINDOW, GROUP_SIZE, BEAT = 2, 2, 3, 30, 30
 BRAKES = Brakes(
     blast_hosts=BLAST, at_once=AT_ONCE / GROUP_SIZE, window=WINDOW / GROUP_SIZE, beat_seconds=BEAT
-)  # small, so that every brake is met
+)  # small, so that every brake is reached
 OPEN, HOLDS = ("pending", "approved"), ("executing", "unknown")
 
 FORGERIES = ("votes gone", "start_by", "vote", "action", "done again")
@@ -63,7 +63,7 @@ picks = st.integers(0, 99)
 
 @dataclass
 class Card:
-    """What the model knows of one action."""
+    """The model's knowledge of one action."""
 
     action: Action
     quorum: int
@@ -82,7 +82,7 @@ class Card:
 
 
 class Life(RuleBasedStateMachine):
-    """Two processes, one of them with a wrong clock, five hosts, three incidents, some people."""
+    """Two processes, one with a wrong clock, five hosts, three incidents, several people."""
 
     counts: ClassVar[Counter[str]] = Counter()
     begins: ClassVar[str] = STORIES[0]
@@ -165,7 +165,8 @@ class Life(RuleBasedStateMachine):
         }
         return {why for why, holds in reasons.items() if holds}
 
-    # -- doing it, and comparing --------------------------------------------------------------------------------------
+    # -- acting and comparing
+    # ---------------------------------------------------------------------------------------------
 
     async def propose(self, target: str, incident: str, process: int = 0, remedy: str = "gpu_reset", quorum: int = 1, by: str = "") -> Card:
         action = self.desk.action(target, incident=incident, remedy=remedy, requested_by=by)
@@ -271,7 +272,7 @@ class Life(RuleBasedStateMachine):
         return card
 
     async def calm(self) -> None:
-        """Nothing runs, nothing brakes, no window counts: where the directed rules begin."""
+        """Settle everything and expire every window before a directed rule."""
         for card in self.cards:
             if card.state == "executing":
                 await self.adopt_and_settle(card)
@@ -294,7 +295,7 @@ class Life(RuleBasedStateMachine):
         self.high, self.stopped = now, on
 
     async def adopt_and_settle(self, card: Card) -> None:
-        """Wait until the holder must be dead, then find out what became of it."""
+        """Wait until the holder's lease has expired, then find out what happened."""
         stale = self.held.get(card.action.approval)
         self.go(max(0.0, card.beat_until - self.now() + 1))
         now = self.now()
@@ -391,7 +392,8 @@ class Life(RuleBasedStateMachine):
         for card in late:
             card.state, self.high = "expired", now
 
-    # -- straight to the situation of each invariant ---------------------------------------------------------------------
+    # -- straight to each invariant's situation
+    # -----------------------------------------------------------------------------
 
     @initialize(where=hosts, incident=incidents, process=processes)
     def it_begins_with_a_story(self, where: str, incident: str, process: int) -> None:
@@ -431,7 +433,7 @@ class Life(RuleBasedStateMachine):
             if started:
                 await start_action(held, self.desk.host)
                 self.ran = True
-            if self.now(process) <= card.beat_until:  # a clock that is ahead by more than a heartbeat makes holders look dead
+            if self.now(process) <= card.beat_until:  # a clock ahead by more than a heartbeat makes holders look dead
                 assert await self.books[process].adopt(card.action.approval, "w9") is None, "I2: a living holder is left alone"
             await self.adopt_and_settle(card)
             assert card.state == ("done" if started else "failed")
@@ -491,7 +493,7 @@ class Life(RuleBasedStateMachine):
                 await redis.hset(key, "state", "approved")
 
     async def i5_the_key_is_changed(self, where: str, incident: str, process: int) -> None:
-        """Somebody has the key, so it is changed, by a process that dies on the way; what they make up with it is worth nothing."""
+        """The key is stolen and rotated, by a process that dies midway; forgeries with the old key are worthless."""
         await self.calm()
         here, there = [host for host in HOSTS if host != where][:2]
         waits, agreed, runs = await self.propose(here, "inc-1"), await self.approved(there, "inc-2"), await self.approved(where, "inc-3")
@@ -534,7 +536,7 @@ class Life(RuleBasedStateMachine):
         self.books = (self.desk.ledger, self.desk.replica(self.wrong, **more))
 
     async def change_is_finished(self) -> None:
-        """Whoever asks for it again goes on where it was left."""
+        """Rotate again, which continues an interrupted rotation."""
         now = self.now()
         await self.books[0].rotate_key("T1:BOB")
         self.high = now
@@ -544,7 +546,7 @@ class Life(RuleBasedStateMachine):
         assert not (await self.books[0].get_key_status()).changing
 
     async def _refused_by(self, book: Any, card: Card) -> set[str]:
-        """What a claim and a vote are refused with."""
+        """Return how a claim and a vote are refused."""
         said, digest, approval = set[str](), card.action.digest, card.action.approval
         asked = {"policy": POLICY, "catalogue": CATALOGUE, "authorised": APPROVERS}
         for attempt in (
@@ -560,7 +562,7 @@ class Life(RuleBasedStateMachine):
         return said - {"NotOpen"}
 
     async def _made_up_with(self, key: bytes, where: str, process: int) -> None:
-        """Whoever has an earlier key and may write into Redis: votes for a request of the present key, and a whole request of their own."""
+        """With an old key and write access to Redis, forge votes on a current request, and a whole request."""
         records = self.desk.refusals
         half = await self.propose(where, "inc-1", quorum=2)
         at = datetime.fromtimestamp(self.now() + 1, UTC).isoformat()
@@ -589,7 +591,7 @@ class Life(RuleBasedStateMachine):
             self.seen("made up with an earlier key")
 
     async def _stopped_by_whoever_was_not_restarted(self, book: Any) -> None:
-        """The kill switch works for them too, and the chain is whole after it."""
+        """The kill switch works for old processes too and leaves the chain intact."""
         now = self.now()
         await book.stop("T1:BOB", "by an old process")
         self.high, self.stopped = now, True
@@ -611,7 +613,7 @@ class Life(RuleBasedStateMachine):
         self.seen("late in spite of a clock that went back")
 
     async def _after(self, deadline: float) -> None:
-        """The deadline passes, somebody uses the ledger, and the clock of this machine is set back by a minute."""
+        """Let the deadline pass, use the ledger, then set this machine's clock back by a minute."""
         self.go(max(0.0, deadline - self.now() + 1))
         await self.propose("gpu-5", "inc-3")
         self.clock.go(seconds=-60)
@@ -708,7 +710,7 @@ class Life(RuleBasedStateMachine):
         self.seen("looked")
 
     async def looked_at(self, book: Any, incident: str) -> None:
-        """Everything that a book can be asked."""
+        """Call every reading method of a ledger."""
         for asked in (book.get_brake_status, book.verify_audit, book.list_due, book.get_key_status, book.get_key_state, book.is_own_chain):
             await asked()
         await book.get_brake_usage(incident, "h100")
@@ -802,7 +804,7 @@ class Life(RuleBasedStateMachine):
 
 
 def live(runs: settings, stories: Sequence[str] = STORIES) -> Counter[str]:
-    """Some runs from each story on, so that each is met whatever chance has in mind; what they came across."""
+    """Run from each story, so that each occurs, and return the situations met."""
     counts: Counter[str] = Counter()
     for story in stories:
         run_state_machine_as_test(type(story, (Life,), {"counts": counts, "begins": story}), settings=runs)
@@ -810,16 +812,16 @@ def live(runs: settings, stories: Sequence[str] = STORIES) -> Counter[str]:
 
 
 def edits(rows: list[bytes]) -> list[list[bytes]]:
-    """An audit log altered, shortened in the middle, re-ordered, and with its end cut."""
+    """Return an audit log altered, cut in the middle, reordered, and truncated."""
     altered = [*rows[:-1], rows[-1].replace(b'"by":"', b'"by":"x')]
     return [altered, [*rows[:1], *rows[2:]], [rows[1], rows[0], *rows[2:]], rows[:-1]]
 
 
 def stamp(at: datetime) -> float:
-    """Seconds."""
     return at.timestamp()
 
 
+# situations that must occur at least once; otherwise their invariant is unproven
 SITUATIONS = (
     *(f"only {why}" for why in ("stranger", "own request", "replayed", "late vote", "voted before", "settled")),
     *(f"only {why}" for why in ("not approved", "another version", "no quorum", "late claim", "stopped", "breaker open", "target busy")),
@@ -845,4 +847,3 @@ SITUATIONS = (
     *(f"forged {pick}" for pick in FORGERIES),
     *("key changed", "made up with an earlier key", "nothing is put up while the key is being changed"),
 )
-"""What the runs must have come across, each at least once: an invariant whose situation never arises proves nothing."""

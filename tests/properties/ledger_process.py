@@ -1,7 +1,8 @@
-"""One process of several that share a ledger: `python -m tests.properties.ledger_process SOCKET NAME WHAT PROCESSES APPROVAL…`.
+"""One of several processes that share a ledger: `python -m tests.properties.ledger_process SOCKET NAME WHAT PROCESSES
+APPROVAL…`.
 
-`race` claims each approval at the same moment as the others do; `hold` claims one, starts it on the node in argv's last word if there
-is one, says so and waits to be killed. Prints `claimed APPROVAL` for every claim it got.
+`race` claims each approval at the same moment as the others; `hold` claims one, starts it on the node named last, if
+any, and waits to be killed. Prints `claimed APPROVAL` for every claim.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""All seeded bugs, what kills each, and the table of them that SECURITY.md shows."""
+"""All seeded bugs, their killers, and SECURITY.md's table of them."""
 
 from collections.abc import Callable
 
@@ -23,18 +23,18 @@ KILLERS: tuple[tuple[tuple[Mutant, ...], Callable[[Mutant], str]], ...] = (
 
 
 def kill(mutant: Mutant) -> str:
-    """Return what its killer says of a safety mutant, empty where it survives."""
+    """Return the killer's complaint about a safety mutant, or "" if it survives."""
     return next(kill for table, kill in KILLERS if mutant in table)(mutant)
 
 
 def table() -> str:
-    """Return the safety mutants as a Markdown table: what each breaks, and what kills it."""
+    """Return the safety mutants as a Markdown table."""
     rows = ["| seeded bug | breaks | killed by |", "|---|---|---|"]
     return "\n".join([*rows, *(f"| {row.name} | {row.breaks} | {killer_of(row)} |" for row in SAFETY_MUTANTS)])
 
 
 def killer_of(mutant: Mutant) -> str:
-    """Return the name of what must catch this bug."""
+    """Return the name of the mutant's killer."""
     if mutant in INCIDENT_MUTANTS:
         return "the machine of incidents"
     if mutant in DOOR_MUTANTS:

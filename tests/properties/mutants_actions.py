@@ -1,4 +1,4 @@
-"""Safety bugs seeded into the steps of the action graph; the story named beside each must catch it."""
+"""Safety bugs in the steps of the action graph; the story beside each must catch it."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ ACTION_MUTANTS: tuple[Mutant, ...] = (
 
 
 def complaint(mutant: Mutant) -> str:
-    """Run the mutant's story on an empty store. Return what it complains about, empty where it finds nothing."""
+    """Run the mutant's story on an empty store and return its complaint, or ""."""
 
     async def tell() -> None:
         assert mutant.story
@@ -49,10 +49,10 @@ def complaint(mutant: Mutant) -> str:
 
 
 def kill(mutant: Mutant) -> str:
-    """Return what the mutant's story says of it, empty where it survives."""
+    """Return the story's complaint about the mutant, or "" if it survives."""
     return run_mutant(mutant, lambda: complaint(mutant))
 
 
 def control(mutant: Mutant) -> str:
-    """Return what the mutant's story says of the product without the bug."""
+    """Return the story's complaint about the product without the bug."""
     return run_mutant(unchanged([mutant]), lambda: complaint(mutant))

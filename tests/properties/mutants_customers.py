@@ -1,4 +1,6 @@
-"""Safety bugs seeded into scope and identity: whom an incident speaks of, and who somebody is. The story named beside a mutant must catch it."""
+"""Safety bugs in scope and identity: which hosts an incident may show, and who a person is. The story beside each must
+catch it.
+"""
 
 from bot.incidents.context import HandlerContext
 from bot.policy.channels import find_tenant_channel, parse_person, require_colleague
@@ -256,12 +258,12 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
 
 
 def kill(mutant: Mutant) -> str:
-    """Return what the mutant's story says of the bug, empty where it survives."""
+    """Return the story's complaint about the mutant, or "" if it survives."""
     story = mutant.story
     assert story
     return run_mutant(mutant, lambda: complaint(story))
 
 
 def control() -> str:
-    """Return what the stories say of the product without a bug."""
+    """Return the stories' complaint about the product without a bug."""
     return run_mutant(unchanged(CUSTOMER_MUTANTS), lambda: "".join(map(complaint, STORIES)))

@@ -1,4 +1,4 @@
-"""Safety bugs seeded into the doors through which others reach us and tickets leave; the door story of the broken invariant must catch each."""
+"""Safety bugs in the inbound and outbound interfaces; the story of the broken invariant must catch each."""
 
 from bot.alerts import alert_store
 from bot.alerts.alert import AlertTally
@@ -117,11 +117,11 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
 
 
 def kill(mutant: Mutant) -> str:
-    """Return what the story of the broken invariant says of the bug, empty where it survives."""
+    """Return the story's complaint about the mutant, or "" if it survives."""
     story = next(story for story in STORIES if story.startswith(f"{mutant.breaks.lower()}_"))
     return run_mutant(mutant, lambda: tell(story))
 
 
 def control() -> str:
-    """Return what the stories say of the product without a bug."""
+    """Return the stories' complaint about the product without a bug."""
     return run_mutant(unchanged(DOOR_MUTANTS), lambda: "".join(map(tell, STORIES)))

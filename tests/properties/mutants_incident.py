@@ -1,4 +1,4 @@
-"""Safety bugs seeded into everything that an incident goes through; the state machine of incidents must catch each."""
+"""Safety bugs in an incident's path; the state machine of incidents must catch each."""
 
 import contextlib
 import io
@@ -234,21 +234,21 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
 
 
 def complaint(*stories: str) -> str:
-    """Return what the state machine complains about when it begins with these stories, empty where it finds nothing."""
+    """Return the machine's complaint when started with these stories, or ""."""
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             live(MACHINE_SETTINGS, stories)
-    except Exception as why:  # whatever stops it is a complaint
+    except Exception as why:  # any exception is a complaint
         return f"{type(why).__name__}: {why}"
     return ""
 
 
 def kill(mutant: Mutant) -> str:
-    """Return what the machine says of the bug when it begins with the story of the broken invariant, empty where the bug survives."""
+    """Return the machine's complaint when started with the broken invariant's story, or "" if the bug survives."""
     story = next(story for story in STORIES if story.startswith(f"{mutant.breaks.lower()}_"))
     return run_mutant(mutant, lambda: complaint(story))
 
 
 def control() -> str:
-    """Return what the machine says of the product without a bug."""
+    """Return the machine's complaint about the product without a bug."""
     return run_mutant(unchanged(INCIDENT_MUTANTS), lambda: complaint(*STORIES))

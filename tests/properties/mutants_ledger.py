@@ -1,4 +1,4 @@
-"""Safety bugs seeded into the approval ledger. The ledger's state machine, or the story named beside a mutant, must catch each."""
+"""Safety bugs in the approval ledger. Its state machine, or the story beside a mutant, must catch each."""
 
 import asyncio
 import contextlib
@@ -39,10 +39,11 @@ MACHINE_SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 
+# Skip the audit log's confirmation of an action, which also covers the other guards of its state: their bugs show only
+# without it.
 UNCONFIRMED = Edit(LedgerReader._is_confirmed, "await self._logged.confirms_state(seen)", "True")
-"""The log is not asked what it says of an action. It sees all that other guards of an action's state see: a bug in one of those shows without it alone."""
+# Skip the brakes check, to expose the guards of brakes and locks.
 BRAKES_UNASKED = Edit(Ledger.claim, "await self._check_brakes(seen, look.brakes)")
-"""The same for the guards of brakes and locks."""
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -388,19 +389,19 @@ MUTANTS: tuple[Mutant, ...] = (
 
 
 def machine_complaint(breaks: str = "") -> str:
-    """Return what the state machine complains about, empty where it finds nothing. It begins with the stories of the invariants that break."""
+    """Return the state machine's complaint, or "". It starts with the stories of the broken invariants."""
     first = set(breaks.lower().split())
     stories = sorted(STORIES, key=lambda story: first.isdisjoint(story.split("_")))
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             live(MACHINE_SETTINGS, stories)
-    except Exception as why:  # whatever stops it is a complaint
+    except Exception as why:  # any exception is a complaint
         return f"{type(why).__name__}: {why}"
     return ""
 
 
 def story_complaint(story: Callable[..., Coroutine[Any, Any, None]]) -> str:
-    """Run one story on an empty store. Return what it complains about, empty where it finds nothing."""
+    """Run one story on an empty store and return its complaint, or ""."""
     assert list(inspect.signature(story).parameters) == ["desk"], f"{story.__name__} needs more than a desk"
 
     async def tell() -> None:
@@ -417,7 +418,7 @@ def story_complaint(story: Callable[..., Coroutine[Any, Any, None]]) -> str:
 
 
 def still_works() -> bool:
-    """Return whether an approved action runs to its end: a mutant that can do nothing at all proves nothing when it is killed."""
+    """Return whether an approved action runs to its end: killing a mutant that can do nothing proves nothing."""
 
     async def run_approved() -> bool:
         async with FakeAsyncRedis(server=FakeServer()) as redis:
@@ -428,7 +429,7 @@ def still_works() -> bool:
 
 
 def kill(mutant: Mutant) -> str:
-    """Return what the mutant's killer says of it, empty where it survives."""
+    """Return the killer's complaint about the mutant, or "" if it survives."""
 
     def killer() -> str:
         assert still_works(), f"{mutant.name}: this mutant cannot do anything at all"
@@ -438,7 +439,7 @@ def kill(mutant: Mutant) -> str:
 
 
 def control() -> str:
-    """Return what any killer says of the ledger without a bug, its functions compiled as those of mutants are."""
+    """Return any killer's complaint about the ledger without a bug, recompiled as mutants are."""
     stories_once = dict.fromkeys(mutant.story for mutant in MUTANTS if mutant.story)
     return run_mutant(
         unchanged(MUTANTS), lambda: machine_complaint() or next(filter(None, (story_complaint(story) for story in stories_once)), "")

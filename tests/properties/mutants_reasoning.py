@@ -1,4 +1,4 @@
-"""Faults seeded into the nodes of a turn, after the kinds of MAS-FIRE: none may end in a claim that is not true. docs/reasoning.md shows them."""
+"""Faults in the nodes of a turn, by MAS-FIRE's kinds: none may lead to a false claim. docs/reasoning.md shows them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -26,13 +26,13 @@ FaultKind = Literal[
 
 @dataclass(frozen=True)
 class ReasoningMutant(Mutant):
-    """One fault; `breaks` is its FaultKind, `when` the story that meets it, `ends` the contract that names it, or an abstention."""
+    """One fault. `breaks`: its FaultKind; `when`: its story; `ends`: the contract that names it, or an abstention."""
 
     when: str = ""
     ends: str = ""
 
     def row(self) -> str:
-        """Return the fault as a line of the table."""
+        """Return the fault's table row."""
         return f"| {self.breaks} | {self.name} | {self.ends} |"
 
 
@@ -258,10 +258,10 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
 
 
 def ending(mutant: ReasoningMutant) -> str:
-    """Return how the mutant's story ends with the fault in it."""
+    """Return the end of the mutant's story."""
     return run_mutant(mutant, lambda: tell(mutant.when).how)
 
 
 def endings_without_fault() -> str:
-    """Return how every story ends without a fault, one a line."""
+    """Return the end of every story without a fault, one per line."""
     return run_mutant(unchanged(REASONING_MUTANTS), lambda: "\n".join(tell(story).how for story in STORIES))

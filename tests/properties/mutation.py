@@ -1,7 +1,8 @@
-"""Seeded bugs: how a mutant names its target, how its edits are applied, and how it is shown to the test that must catch it.
+"""Seeded bugs: how a mutant names its target, how its edits are applied, and how its killer is run.
 
-An edit names a function, method, property or Lua script by the imported object and replaces exactly one node found in it. A mutant is applied in a
-forked child process, which reports what its killer says and exits, so that no test ever runs in a process with a bug in it.
+An edit names a function, method, property or Lua script by the imported object and replaces exactly one node in it. A
+mutant is applied in a forked child that reports the killer's complaint and exits, so no test runs in a process with a
+bug.
 """
 
 import ast
@@ -28,7 +29,7 @@ from redis.commands.core import AsyncScriptCommands
 PRODUCT = frozenset({"bot", "graph", "tools", "kb"})
 CHILD_SECONDS = 300.0
 LUA_TOKEN = re.compile(r"""'[^']*'|"[^"]*"|\w+|[^\w\s]""")
-# A complaint of these kinds comes from an edit that makes the code crash: it says nothing about the bug.
+# Complaints of these kinds mean that the edit crashes the code, which says nothing about the bug.
 BROKEN_MUTANTS = ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "IndexError")
 
 
@@ -68,7 +69,7 @@ class Mutant:
 
 
 def function_of(target: object) -> FunctionType:
-    """Return the function behind a method, property or decorated function."""
+    """Return the function behind a method, property or decorated function. Raises StaleMutant."""
     if isinstance(target, property):
         target = target.fget
     if isinstance(target, functools.cached_property):
@@ -81,7 +82,7 @@ def function_of(target: object) -> FunctionType:
 
 
 def edited_code(target: object, edits: Sequence[Edit]) -> CodeType:
-    """Compile the function anew, where it stands in its module, with these edits, and return its code."""
+    """Recompile the function in its module with these edits and return its code. Raises StaleMutant."""
     code = function_of(target).__code__
     alone = copy.deepcopy(_alone(parsed(code.co_filename), code))
     found = next((node for node in ast.walk(alone) if _is_source(node, code)), None) if alone else None
@@ -99,12 +100,11 @@ def edited_code(target: object, edits: Sequence[Edit]) -> CodeType:
 
 @functools.cache
 def parsed(path: str) -> list[ast.stmt]:
-    """Return the statements of a module."""
     return ast.parse(Path(path).read_text()).body
 
 
 def _alone(statements: Sequence[ast.stmt], code: CodeType) -> ast.stmt | None:
-    """Return the statement that holds the function; a class with nothing else in it."""
+    """Return the statement that holds the function, or a class with only that statement."""
     for row in statements:
         first = min([row.lineno, *(one.lineno for one in getattr(row, "decorator_list", ()))])
         if first <= code.co_firstlineno <= (row.end_lineno or first):
@@ -130,7 +130,7 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def _readings(edit: Edit) -> Iterator[tuple[ast.AST, list[ast.AST]]]:
-    """Each way to read an edit: the node to find, and the nodes to put there."""
+    """Yield each reading of an edit: the node to find and its replacement."""
     [before], after = ast.parse(edit.before).body, ast.parse(edit.after).body
     expressions = [row.value for row in (before, *after) if isinstance(row, ast.Expr)]
     if len(expressions) == 2 and len(after) == 1:
@@ -150,7 +150,7 @@ def _keywords(text: str) -> list[ast.keyword]:
 
 
 def _replace(function: ast.AST, edit: Edit, name: str) -> None:
-    """Replace the one node that the edit describes."""
+    """Replace the one matching node. Raises StaleMutant unless exactly one matches."""
     found = []
     for pattern, after in _readings(edit):
         wanted = ast.dump(pattern)
@@ -180,7 +180,7 @@ def _at_place_of(old: ast.AST, new: ast.AST) -> ast.AST:
 
 
 def edited_script(edit: Edit) -> str:
-    """Return the text of a Lua script with this edit."""
+    """Return a Lua script with this edit. Raises StaleMutant unless exactly one place matches."""
     text = str(edit.target)
     tokens, wanted = list(LUA_TOKEN.finditer(text)), LUA_TOKEN.findall(edit.before)
     words = [row.group() for row in tokens]
@@ -194,7 +194,7 @@ def edited_script(edit: Edit) -> str:
 
 
 def resolve(mutant: Mutant) -> tuple[dict[FunctionType, CodeType], dict[str, str]]:
-    """Return the changed code of functions and the changed texts of scripts. Raise StaleMutant, with the mutant's name, where an edit does not fit."""
+    """Return changed function code and script texts. Raises StaleMutant with the mutant's name if an edit does not fit."""
     functions: dict[FunctionType, list[Edit]] = {}
     scripts: dict[str, str] = {}
     try:
@@ -210,7 +210,7 @@ def resolve(mutant: Mutant) -> tuple[dict[FunctionType, CodeType], dict[str, str
 
 
 def apply(mutant: Mutant) -> None:
-    """Change this process's product for good. Call it only in a child process."""
+    """Change this process's product irreversibly. Call it only in a child process."""
     codes, scripts = resolve(mutant)
     for edit in mutant.edits:
         if edit.given:
@@ -232,7 +232,7 @@ def apply(mutant: Mutant) -> None:
 
 
 def forget_cached_results(targets: Iterable[object]) -> None:
-    """Empty the caches of these and of the product's functions: what they returned before is not what they return with the bug."""
+    """Clear the caches of these and the product's functions, which hold results from before the bug."""
     ours = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] in PRODUCT]
     for value in [*targets, *(value for module in ours for value in list(vars(module).values()))]:
         if clear := getattr(value, "cache_clear", None):
@@ -243,7 +243,7 @@ def forget_cached_results(targets: Iterable[object]) -> None:
 
 
 def run_in_child(work: Callable[[], str], *, seconds: float = CHILD_SECONDS) -> str:
-    """Return what `work` returns in a forked child. Raise RuntimeError where it raises, TimeoutError where it takes longer."""
+    """Return the result of `work` in a forked child. Raises RuntimeError if it raises, TimeoutError if it takes longer."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -260,7 +260,7 @@ def run_in_child(work: Callable[[], str], *, seconds: float = CHILD_SECONDS) -> 
             raise TimeoutError(f"a child process took longer than {seconds} seconds")
     finally:
         os.close(reader)
-        os.kill(pid, signal.SIGKILL)  # a child that closed its pipe has nothing left to do
+        os.kill(pid, signal.SIGKILL)  # a child that closed its pipe is done
         os.waitpid(pid, 0)
     if not answer:
         raise RuntimeError("a child process ended without an answer")
@@ -271,14 +271,14 @@ def run_in_child(work: Callable[[], str], *, seconds: float = CHILD_SECONDS) -> 
 
 
 def _answer(work: Callable[[], str], writer: int) -> None:
-    """Run it in the child, write the answer, and exit without what the parent would do at its exit."""
+    """Run in the child, write the answer, and exit without the parent's exit handlers."""
     try:
-        gc.freeze()  # a collection would copy every page that the parent shares with us
-        with Path(os.devnull).open("w") as nowhere:  # the parent's buffers are not ours to write out
+        gc.freeze()  # a collection would copy every page shared with the parent
+        with Path(os.devnull).open("w") as nowhere:  # the parent's buffers must not be flushed here
             sys.stdout = sys.stderr = nowhere
             try:
                 said = {"returned": work()}
-            except BaseException:  # whatever it is, the parent has to be told
+            except BaseException:  # the parent must learn of any failure
                 said = {"raised": traceback.format_exc()}
         with os.fdopen(writer, "w") as answer:
             json.dump(said, answer)
@@ -287,7 +287,7 @@ def _answer(work: Callable[[], str], writer: int) -> None:
 
 
 def run_mutant(mutant: Mutant, kill: Callable[[], str]) -> str:
-    """Return what `kill` says of the product with this bug in it; empty where the bug survives."""
+    """Return the complaint of `kill` about the product with this bug, or "" if it survives."""
 
     def work() -> str:
         apply(mutant)
@@ -300,7 +300,7 @@ def run_mutant(mutant: Mutant, kill: Callable[[], str]) -> str:
 
 
 def unchanged(mutants: Iterable[Mutant]) -> Mutant:
-    """Return a mutant that replaces the targets of all of these by themselves: what it does, the mechanism does."""
+    """Return a mutant that replaces these targets by themselves, to test the mechanism alone."""
     edits = {edit.target: edit for mutant in mutants for edit in mutant.edits}
     return Mutant("no bug", "", tuple(Edit(edit.target, edit.before, edit.before) for edit in edits.values()))
 
@@ -309,7 +309,7 @@ def unchanged(mutants: Iterable[Mutant]) -> Mutant:
 
 
 def missing_targets(table: Path) -> Iterator[str]:
-    """Yield a line, with the mutant's name, for each target that the table's module cannot import."""
+    """Yield a line with the mutant's name for each target that cannot be imported."""
     tree = ast.parse(table.read_text())
     imported = {
         alias.asname or alias.name: (node.module or "", alias.name)
@@ -343,11 +343,11 @@ def _import_target(node: ast.expr, imported: Mapping[str, tuple[str, str]]) -> o
 
 
 def stale_mutants() -> list[str]:
-    """Return a line, with the mutant's name, for each mutant of any table whose target is missing or whose edit does not match."""
+    """Return a line with the mutant's name for each missing target or unmatched edit in any table."""
     missing = [line for table in sorted(Path(__file__).parent.glob("mutants_*.py")) for line in missing_targets(table)]
     if missing:
         return missing
-    from tests.properties.mutants import ALL_MUTANTS  # an import that fails would hide what is missing
+    from tests.properties.mutants import ALL_MUTANTS  # imported late: a failing import would hide the missing targets
 
     stale = []
     for mutant in ALL_MUTANTS:

@@ -1,4 +1,6 @@
-"""What would reach a host where strangers' words are put wherever a command has room for any: each line that sshd would get, taken apart again."""
+"""Commands that would reach a host when hostile words fill every slot and setting: each command line is parsed again as
+sshd's shell would.
+"""
 
 import re
 import shlex
@@ -16,8 +18,7 @@ from tools.ssh.batch import BATCH_SCRIPT, BatchCommand, build_batch_command
 from tools.ssh.client import SET_PATH_SCRIPT, build_remote_command
 from tools.transport import CommandResult, Transport
 
-PLAIN = r"[A-Za-z0-9._:/,-]*"
-"""All that a word of a stranger may add to a command, whatever it is for."""
+PLAIN = r"[A-Za-z0-9._:/,-]*"  # all that a hostile word may contribute to a command
 FROM_INVENTORY = ("object_store", "tracker", "job_logs", "nccl_tests", "gpu_burn", "node")
 BUS = "0000:9b:00.0"
 NO_QUESTION = 64
@@ -27,7 +28,7 @@ Argv = tuple[str, ...]
 
 @dataclass
 class Wire:
-    """A transport that only writes down what it is given."""
+    """A transport that only records."""
 
     argvs: list[Argv] = field(default_factory=list)
 
@@ -40,7 +41,7 @@ class Wire:
 
 
 async def reaching(words: Iterable[str]) -> set[tuple[str, Argv]]:
-    """Every command of the catalogue, put to a host whose every setting and every slot are these words: what got through, and of which check."""
+    """Return (check, argv) of every catalogue command that passes with these words in every setting and slot."""
     found = set[tuple[str, Argv]]()
     for word in words:
         wire = Wire()
@@ -59,7 +60,7 @@ async def reaching(words: Iterable[str]) -> set[tuple[str, Argv]]:
 
 
 def strays(reached: Iterable[tuple[str, Argv]]) -> Iterator[str]:
-    """What is none of the catalogue's commands, or is more than one of them by the time that a shell has read it."""
+    """Yield argvs that are no catalogue command, or more than one command to a shell."""
     for check, argv in reached:
         if not any(_is(command, f"{check}.{command.name}", argv) for command in CHECKS[check].commands):
             yield f"{check}: {argv!r} is no command of the catalogue"
@@ -68,7 +69,7 @@ def strays(reached: Iterable[tuple[str, Argv]]) -> Iterator[str]:
 
 
 def _is(command: Command, name: str, argv: Argv) -> bool:
-    """Whether these are its words, with nothing but plain ones in its slots."""
+    """Return whether argv is the command with only plain words in its slots."""
     return argv == (*LOOK_COMMAND, name) or (
         len(argv) == len(command.argv) and all(map(_fits, command.argv, argv)) and not any("/../" in f"/{word}/" for word in argv)
     )
@@ -80,7 +81,7 @@ def _fits(row: str, word: str) -> bool:
 
 
 def _misread(argv: Argv) -> tuple[str, ...]:
-    """As the shell of the account, and the script of several, take the words; empty where they are these."""
+    """Return how the account's shell or the batch script misreads the words, or ()."""
     alone = ("timeout", "-k", "2", "9", "sh", "-c", SET_PATH_SCRIPT, "sh", *argv)
     if (read := _words(build_remote_command(argv, 9))) != alone:
         return read
@@ -91,7 +92,7 @@ def _misread(argv: Argv) -> tuple[str, ...]:
 
 
 def _words(line: str) -> tuple[str, ...]:
-    """A line as a shell splits it; what ends a command, or starts another, is a word of its own."""
+    """Split a line as a shell does; command separators are words of their own."""
     found = shlex.shlex(line, posix=True, punctuation_chars=True)
     found.whitespace_split, found.commenters = True, ""
     try:
@@ -101,7 +102,7 @@ def _words(line: str) -> tuple[str, ...]:
 
 
 def admitted_by_the_kit(folder: Path, words: Iterable[str]) -> list[str]:
-    """Which of these the scripts that run as root take for an argument, or for a question."""
+    """Return the words that the root scripts accept as an argument or check."""
     node = Node(folder)
     taken = [
         word

@@ -1,6 +1,5 @@
-"""What a turn may come to with a bug in one of its nodes: the truth, an abstention, or a contract that says so; never a claim that is not true.
-
-Hosts answer what they are told to, each output is kept, and two different ones have different faults.
+"""Results allowed for a turn with a bug in a node: the truth, an abstention, or a named broken contract; never a false
+claim. Hosts answer as scripted, and each output is stored.
 """
 
 import asyncio
@@ -16,12 +15,11 @@ from tools.fact import Fact
 LOST_ON_N2 = fact("n2", "dmesg", "kernel.xid", 79, "gpu3")
 KILLED_ON_N3 = fact("n3", "dmesg", "kernel.oom_kill", "python3")
 Causes = frozenset[tuple[str, tuple[str, ...]]]
-TRUE: Causes = frozenset({(LOST, ("n2",)), (OOM, ("n3",))})
-"""What is really wrong where both faults are there."""
+TRUE: Causes = frozenset({(LOST, ("n2",)), (OOM, ("n3",))})  # the true causes when both faults are present
 
 
 async def with_outputs(told: World) -> World:
-    """Every fact with the output that it was read from, kept under its digest."""
+    """Store each fact's output under its digest."""
     lines: dict[tuple[str, str], list[str]] = {}
     for row in told.fleet.facts:
         lines.setdefault((row.host, row.check), [f"what {row.check} printed on {row.host}"]).append(row.line)
@@ -32,7 +30,7 @@ async def with_outputs(told: World) -> World:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """How a story ended: `how` is `true`, `abstained`, or `broken: CONTRACT …`; anything else is a lie told to people."""
+    """A story's end. `how`: `true`, `abstained`, or `broken: CONTRACT …`; anything else is a false claim."""
 
     how: str
     report: Report
@@ -43,7 +41,7 @@ class Came:
 
 
 def came(report: Report, true: Causes) -> Came:
-    """What to call it."""
+    """Classify a report."""
     if report.broken:
         return Came(f"broken: {report.broken[0].partition(':')[0]}", report)
     if report.outcome == "abstained":
@@ -62,7 +60,7 @@ async def _both(model: FakeModel | None = None, *, hidden: bool = False) -> Came
 
 
 async def _mended() -> Came:
-    """Found in one turn, mended before the next."""
+    """Find a fault in one turn and repair it before the next."""
     told = await with_outputs(world(LOST_ON_N2))
     desk = Desk(told)
     await desk.turn(item("a GPU has fallen off on n2"))
@@ -87,5 +85,4 @@ STORIES = {
 
 
 def tell(story: str) -> Came:
-    """Play it."""
     return asyncio.run(STORIES[story]())

@@ -1,4 +1,6 @@
-"""Every public function that takes text of people, hosts or logs, found by its signature, and texts that have made such functions slow."""
+"""Every public function that takes text from people, hosts or logs, found by signature, and texts that made such
+functions slow.
+"""
 
 import importlib
 import inspect
@@ -38,8 +40,8 @@ from tools.checks.check import Unreadable
 from tools.ledger.seal import Seal
 from tools.remedies import REMEDIES
 
+# parameter names of untrusted text
 TAKES = frozenset({"text", "line", "words", "raw", "message", "printed", "prose", "reply", "said", "output"})
-"""What a parameter with a stranger's text is called."""
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 HOSTS = tuple(f"gpu-{number:03}" for number in range(1, 100))
 ITEM = {"id": "T1.C1.1", "kind": "mention", "incident": "I1", "at": NOW.isoformat()}
@@ -50,7 +52,7 @@ Reader = Callable[[str], object]
 
 @cache
 def _beside() -> Mapping[str, Any]:
-    """What else such functions ask for, by the parameter's name."""
+    """Return values for the functions' other parameters, by name."""
     taxonomy = load_taxonomy()
     return {
         "now": NOW, "us": ("U0BOT",), "hosts": HOSTS, "known": HOSTS, "groups": GROUPS, "check": "smi", "checks": CHECKS, "parts": (),
@@ -63,6 +65,7 @@ def _beside() -> Mapping[str, Any]:
     }  # fmt: skip
 
 
+# a parameter's meaning in one function only
 OWN: Mapping[str, Mapping[str, Any]] = {
     "bot.alerts.posted_alerts.parse_posted_alerts": {"source": "C1 B1"},
     "bot.remediation.cards.card_parts.replace_user_ids": {"names": {"U1": "ada"}},
@@ -127,13 +130,13 @@ OWN: Mapping[str, Mapping[str, Any]] = {
         "labels": {"GPU.BUS.Lost": "GPU lost"},
     },
 }
-"""What a name means in one function alone."""
+# for functions that parse our JSON, the JSON that contains the text
 WITHIN: Mapping[str, Callable[[str], str]] = {
     "bot.remediation.cards.wave_queue.parse_queue_note": lambda text: json.dumps(
         {"waits": 1, "begun": 1, "next": "", "why": text, "failed": [text], "at": ""}
     ),
 }
-"""What a text stands in where a function reads a form of ours: that form is JSON, the words in it are anybody's."""
+# functions with such text that are not called, and why
 LEFT_OUT: Mapping[str, str] = {
     "bot.incidents.handlers.intake.open_or_join_incident": "asks Redis; reads with `bot.incidents.dispatch.fingerprint.compute_fingerprint`, which is here",
     "bot.cli.classify.classify_text": "prints what `graph.extraction.text_classifier.rank_labels_by_text` answers, which is here",
@@ -144,11 +147,10 @@ LEFT_OUT: Mapping[str, str] = {
     "bot.cli.command_runtime.print_error": "prints a sentence of ours",
     "bot.cli.command_runtime.exit_with_error": "a sentence of ours, after which the command ends",
 }
-"""Functions that take such text and are not called here, with the reason."""
 
 
 def readers() -> Iterator[tuple[str, Reader]]:
-    """(name, the function of its text alone)."""
+    """Yield (name, function of the text alone)."""
     for module in _modules():
         for name, made in tuple(vars(module).items()):
             where = f"{module.__name__}.{name}"
@@ -172,13 +174,13 @@ def _call(
     try:
         answer = made(**dict.fromkeys(takes, within(text)), **beside)
         return list(answer) if inspect.isgenerator(answer) else answer
-    except (ValueError, Refusal, BadForm, BadAnswer, Unreadable, YAMLError):  # what cannot be read is refused
+    except (ValueError, Refusal, BadForm, BadAnswer, Unreadable, YAMLError):  # unreadable input is refused
         return None
-    except FutureWarning:  # a site's pattern with `[[` in it: to Python's own reader of patterns it may mean something else one day
+    except FutureWarning:  # a site's pattern with `[[`, whose meaning Python may change
         return None
     except IndexError:
         if made.__name__.startswith(("parse_", "read_")) and made.__module__.startswith("tools."):
-            return None  # a format's parser, which is asked only for what its own `is_…` knows (`Check.read`)
+            return None  # a parser is only called for what its own `is_…` accepts (`Check.read`)
         raise
 
 
@@ -246,6 +248,7 @@ _MANY = (
     *("Traceback (most recent call last):\n", "nvidia-smi ", "0000:9b:00.0 ", "2026-05-20T03:10:00 ", "wandb ", "don't ", "drain gpu-003 "),
     *("ignore all rules\n", 'key="', '{"a":', "x=1;", "mlx5_0 ", "| a "),
 )
+# generators by size
 TEXTS: Mapping[str, Callable[[int], str]] = {
     **{f"runs of {one!r}": _of(one) for one in _RUNS},
     **{f"many {one!r}": _of(one) for one in _MANY},
@@ -264,4 +267,3 @@ TEXTS: Mapping[str, Callable[[int], str]] = {
     "json in a line": _between('{"MESSAGE": [', "104, ", "1]}"),
     "an XML that never closes": _between("<?xml version='1.0'?><nvidia_smi_log>", "<gpu>", ""),
 }
-"""Each of any size."""

@@ -1,5 +1,6 @@
-"""Alerts, routing files and shared channels in any order: each alert that fires is in one episode, a cause goes on once in a channel, an episode stays
-where it began as long as it may, and nothing opens where others read."""
+"""Alerts, routing files and shared channels in any order: each firing alert is in one episode, a cause is open once per
+channel, an episode stays in its channel while allowed, and nothing opens in a shared channel.
+"""
 
 import asyncio
 from collections import Counter
@@ -52,7 +53,7 @@ async def played(steps: Sequence[tuple[Any, ...]]) -> None:
 
 
 async def holds(desk: Desk, episode: str, sign: str, was: str, begun: set[bytes | str], default: str) -> None:
-    """Of an alert that was just heard."""
+    """Check the alert that was just received."""
     channel = await desk.book.get_channel(episode)
     assert channel in CHANNELS
     if begun:
@@ -64,7 +65,7 @@ async def holds(desk: Desk, episode: str, sign: str, was: str, begun: set[bytes 
 
 
 async def once(desk: Desk, firing: dict[str, str]) -> None:
-    """Of all that was heard: nothing is lost, and nothing goes on twice."""
+    """Check that no alert is lost and no cause is open twice."""
     told = Counter[str]()
     for incident in await desk.inbox.list_open_incidents():
         told.update({str(item.data["alerts"]) for item in await desk.inbox.list_waiting(incident)})

@@ -1,7 +1,6 @@
-"""Nothing of tenant B reaches tenant A. B is planted with canaries in all that a look reads: machines, jobs, users, logs, faults, tickets. Then A
-asks for B in every way that people name things, and all that A can see is searched.
-
-A name of B's and a name of nobody's take the same path and give the same text.
+"""Nothing of tenant B reaches tenant A. B has canaries in all that a check reads: machines, jobs, users, logs, faults,
+tickets. A asks for B in every way of naming, and everything A sees is searched. A name of B's and an unknown name
+give the same text.
 """
 
 import json
@@ -39,8 +38,8 @@ CHANNELS = (
     ChannelRow(channel="C0ACME", kind="tenant", tenant="acme", internal="C0OPS"),
     ChannelRow(channel="C0BETA", kind="tenant", tenant="canary-tenant", internal="C0OPS"),
 )
+# both tenants' aliases; some of B's look like A's
 ALIASES = {"gpu-003": "train-01", "gpu-004": "train-02", "canary-b1": "train-canary-1", "canary-b2": "train-03"}
-"""What both call their hosts: some of B's as A might."""
 CANARIES = ("canary", "slurm-controller", "G07", "fallen off", "4711-canary")
 FAULTS_OF_B = ("G07", "G17", "S08")
 NAMES = (
@@ -77,7 +76,7 @@ ASKS = (
 
 
 def shared(inventory: Inventory) -> Inventory:
-    """The case's machines as two tenants have them."""
+    """Return the machines divided between two tenants."""
     tenants = {**dict.fromkeys(OURS, "acme"), **dict.fromkeys(THEIRS, "canary-tenant")}
     hosts = {
         name: row.model_copy(update={"tenant": tenants.get(name, ""), "alias": ALIASES.get(name, "")})
@@ -90,7 +89,7 @@ def shared(inventory: Inventory) -> Inventory:
 async def asked(
     text: str, *faults: dict[str, Any], closed: Sequence[PastIncident] = (), pages: Sequence[SitePage] = ()
 ) -> tuple[Talk, TenantView]:
-    """What A sees after this report, and how it was found. `closed`: past incidents beside those that everybody knows; `pages`: our own."""
+    """Return A's view after this report. `closed`: additional past incidents; `pages`: the site's."""
     case = case_of(*faults, nodes=(*OURS, *THEIRS), job={"id": "4711", "user": "canary_user", "name": "canary_job"})
     stage = staged(case, controller="slurm-controller")
     told = Talk.over(replace(stage, inventory=shared(stage.inventory)), ORIGIN)
@@ -150,8 +149,8 @@ async def test_what_bs_incident_taught_is_told_to_our_side_alone_and_never_with_
         assert not faults or whose or recalled == ["inc-canary"], "it was planted where nobody reads it"
 
 
+# each name in two questions
 PAIRS = [(ASKS[(n + turn) % len(ASKS)], *pair) for turn in (0, 3) for n, pair in enumerate(zip(NAMES, NOBODYS, strict=True))]
-"""Each name asked for in two ways."""
 
 
 @pytest.mark.parametrize(("ask", "name", "nobodys"), PAIRS)

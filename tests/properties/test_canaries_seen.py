@@ -1,8 +1,9 @@
-"""Everything that a customer can see in Slack, searched for what another customer's records hold: messages, whispers, forms and what they answer,
-the Home tab, direct messages, files, the words that stand for pictures.
+"""Search everything a tenant sees in Slack for another tenant's data: messages, ephemeral ones, forms and answers, Home
+tab, direct messages, files, alt texts.
 
-Everything of B is planted with names of its own, each once, in all that the Slack side reads. Then A's people press every button and submit every
-form that the product has, made out for B's incident, and ask everything that can be asked. Who may see B's is searched the same way: there they are.
+All data of B that the Slack side reads contains unique names. A's people press every button and submit every form of
+the product with B's incident id, and ask everything. The views of those who may see B are searched too, to prove the
+search works.
 """
 
 import json
@@ -62,18 +63,16 @@ BETA = "C0CUSTBETA"
 
 @dataclass
 class Planted:
-    """Names that stand nowhere else: (name, where it was put)."""
+    """Unique names: (name, where it was planted)."""
 
     rows: list[tuple[str, str]] = field(default_factory=list)
 
     def name(self, where: str, shape: str = "canary{}") -> str:
-        """One more."""
         made = shape.format(f"{len(self.rows) + 1:03}x")
         self.rows.append((made, where))
         return made
 
     def found(self, text: str) -> list[tuple[str, str]]:
-        """Those that a text has."""
         return [row for row in self.rows if row[0].lower() in text.lower()]
 
 
@@ -121,7 +120,7 @@ ASKED = (
 
 
 def of_theirs() -> IncidentState:
-    """An incident of B's with a name of its own in each field."""
+    """Return an incident of B's with a unique name in each field."""
     name = PLANTED.name
     evidence = Evidence(host=HOST, check="dmesg", key="kernel.xid", line=name("line of evidence"), sha256="0" * 64)
     of_site = Evidence(host=HOST, check="site.fabric", key="site.fabric", line=name("answer of a site's own check"), sha256="1" * 64)
@@ -180,7 +179,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 async def planted(bot: Behind) -> None:
-    """B's channel, people, messages, files and incident, and what our own people say of it."""
+    """Plant B's channel, people, messages, files and incident, and internal messages about it."""
     ws, name = bot.slack.ws, PLANTED.name
     ws.channels[BETA] = Channel(BETA, name("channel"), ["U0OLGA", "U0STRANGE", BOT], name("topic"), shared_with={"T0GLOBEX"})
     ws.users["U0STRANGE"].real_name = name("person")
@@ -203,7 +202,7 @@ async def planted(bot: Behind) -> None:
 
 
 async def does_everything(bot: Behind, who: str) -> None:
-    """Asks, presses, submits and opens whatever there is, for B's incidents."""
+    """Ask, click, submit and open everything for B's incidents."""
     incidents = [*(await bot.inbox.list_open_incidents()), THEIRS]
     thread = ""
     for text in ASKED:
@@ -224,11 +223,10 @@ async def does_everything(bot: Behind, who: str) -> None:
 
 
 ANSWERED: list[str] = []
-"""What forms answered."""
 
 
 async def submits(bot: Behind, who: str, form: str, incident: str) -> None:
-    """A form of ours in front of them, made out for that incident."""
+    """Submit a form of ours with that incident's id."""
     title = {"type": "plain_text", "text": "Form"}
     field_ = {"type": "plain_text_input", "action_id": internal_thread.WORDS_BLOCK_ID, "multiline": True}
     user, blocks = (
@@ -245,7 +243,7 @@ async def submits(bot: Behind, who: str, form: str, incident: str) -> None:
 
 
 def seen_by(bot: Behind, who: str) -> str:
-    """All that Slack shows to somebody; of pictures the words that stand for them, of files their names and texts."""
+    """Return everything Slack shows a person: of pictures the alt text, of files name and text."""
     ws, user = bot.slack.ws, bot.slack.ws.user(who).id
     rooms = [channel for channel in ws.channels.values() if user in channel.members]
     parts: list[Any] = [[message.body for message in channel.messages.values()] for channel in rooms]
@@ -269,11 +267,11 @@ async def test_nothing_of_bs_is_in_anything_that_a_sees(bot: Behind, who: str) -
     assert PLANTED.found(seen) == []
     assert ANSWERED
     assert not [answer for answer in ANSWERED if "timeout" in answer]
-    assert len(seen) > 10_000  # much was answered
+    assert len(seen) > 10_000  # proves that there were many answers
     assert not [item for item in await bot.items() if item.incident == THEIRS and item.user == ws.user(who).id]
 
 
 async def test_who_may_see_them_does(bot: Behind) -> None:
-    """Else the search finds nothing because it looks at nothing."""
+    """The search finds the canaries where they may be seen."""
     seen = {where for who in ("stan", "olga") for _, where in PLANTED.found(seen_by(bot, who))}
     assert {"message of theirs", "message of ours", "file", "text of a file", "inventory: host"} <= seen

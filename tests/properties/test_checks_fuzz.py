@@ -1,4 +1,4 @@
-"""Whatever arrives, a parser answers: facts, or one reason why not. Never an exception, never a value of the wrong type."""
+"""A parser answers any input with facts or one reason, never with an exception or a wrong type."""
 
 import re
 from collections.abc import Sequence

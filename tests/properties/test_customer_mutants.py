@@ -1,4 +1,4 @@
-"""Every bug seeded into scope and identity is caught by the story that goes straight to it, and without a bug all stories are content."""
+"""Every bug in scope and identity is caught by its story, and without a bug no story complains."""
 
 import pytest
 

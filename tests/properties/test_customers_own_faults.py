@@ -1,6 +1,5 @@
-"""Every fault of the catalogue that is the customer's own to mend, told in their channel in the words that people use: answered without a human.
-
-What is measured here stands in docs/customers.md, and a test holds the two together.
+"""Every fault that the tenant can correct, reported in their channel in plain words, is answered without an operator.
+The measured figures are in docs/customers.md, and a test compares them.
 """
 
 import html
@@ -31,6 +30,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "customers.md"
 WORDS = load_customer_words(TAXONOMY)
 CUSTOMERS = frozenset(label for label, leaf in TAXONOMY.decidable.leaves.items() if leaf.owner == "customer")
 OWN = tuple(fault for fault in FAULTS.values() if fault.label in CUSTOMERS)
+# fate of the job → its owner's message
 SAID: Mapping[str, str] = {
     "never starts": "job 4711 does not start on gpu-[003-004]",
     "dies": "job 4711 died on gpu-[003-004]",
@@ -38,27 +38,26 @@ SAID: Mapping[str, str] = {
     "slows": "job 4711 on gpu-[003-004] is slower than yesterday",
     "runs": "something is wrong with job 4711 on gpu-[003-004]",
 }
-"""What becomes of the job → what its owner writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What the customer is answered, and whether a person was called."""
+    """The tenant's answer, and whether an operator was called."""
 
     label: str
     view: TenantView
     called: bool
-    seconds: float
-    """On the machines' clock, from the mention to the answer."""
+    seconds: float  # virtual seconds from mention to answer
 
 
 def of_acme(inventory: Inventory) -> Inventory:
-    """All machines that jobs run on are one customer's."""
+    """Return the inventory with all job machines owned by one tenant."""
     hosts = {name: row.model_copy(update={"tenant": "acme" if name in OURS else ""}) for name, row in inventory.hosts.items()}
     return inventory.model_copy(update={"hosts": hosts, "channels": CHANNELS[:2]})
 
 
 STOPPED, NO_START = "training stopped on gpu-[003-004], the log is attached", "the job does not start on gpu-[003-004], the log is attached"
+# a token id outside the model's vocabulary
 LOG = """2026-05-20 03:05:11 INFO step 1200 loss 2.31
 /pytorch/aten/src/ATen/native/cuda/Indexing.cu:1289: indexSelectLargeIndex: block: [41,0,0], thread: [96,0,0] Assertion `srcIndex < srcSelectDimSize` failed.
 Traceback (most recent call last):
@@ -66,7 +65,6 @@ Traceback (most recent call last):
     loss = model(batch["input_ids"]).loss
 RuntimeError: CUDA error: device-side assert triggered
 """
-"""A token id beyond the model's vocabulary."""
 AT_IMPORT = """2026-05-20 03:05:11 INFO starting
 Traceback (most recent call last):
   File "/workspace/train.py", line 4, in <module>
@@ -81,6 +79,7 @@ Traceback (most recent call last):
     optimizer = DeepSpeedCPUAdam(model.parameters())
 RuntimeError: Error building extension 'cpu_adam'
 """
+# causes without a simulated fault: message, attached log, and what is shown of it
 ATTACHED: Mapping[str, tuple[str, str, str]] = {
     "USER.CODE.Device_Assert": (STOPPED, LOG, "srcIndex < srcSelectDimSize"),
     "FRAMEWORK.NCCL.Library_Conflict": (
@@ -91,11 +90,10 @@ ATTACHED: Mapping[str, tuple[str, str, str]] = {
     ),
     "FRAMEWORK.LIB.Headers_Missing": (NO_START, BUILDING, "Python.h"),
 }  # fmt: skip
-"""Causes that no fault of the simulated machines has: what the customer writes, the log that they hand in, and what they are shown of it."""
 
 
 async def answered(fault: Fault) -> Answered:
-    """The fault on the customer's machines, and their mention."""
+    """Report the fault on the tenant's machines."""
     node = "gpu-003" if not fault.once else list(OURS)
     told = talk({"id": fault.id, "node": node, "t": -420})
     await told.reports(SAID[fault.job])
@@ -103,7 +101,7 @@ async def answered(fault: Fault) -> Answered:
 
 
 async def handed_in(label: str) -> Answered:
-    """Healthy machines, and a log that the customer attached to their mention."""
+    """Report with an attached log, on healthy machines."""
     told = talk()
     words, log, _ = ATTACHED[label]
     sha256 = await told.ports.evidence.put_text("inc-1", log)
@@ -112,25 +110,24 @@ async def handed_in(label: str) -> Answered:
 
 
 def talk(*faults: dict[str, Any]) -> Talk:
-    """The customer's machines with what is wrong on them."""
     stage = staged(case_of(*faults, nodes=OURS), controller="slurm-controller")
     return Talk.over(replace(stage, inventory=of_acme(stage.inventory)), ORIGIN)
 
 
 async def shown(label: str, told: Talk) -> Answered:
-    """What stands in the customer's thread after the turn."""
+    """Return what the tenant's thread shows after the turn."""
     rows, facts = await told.rows(), await told.facts()
     reader = TenantViewContext(frozenset(OURS), WORDS, known=add_driver_versions(get_no_slot_values, facts, OURS))
     return Answered(label, build_tenant_view(rows, reader), rows.ticket is not None, rows.stats.makespan_seconds)
 
 
 def row(got: Answered) -> str:
-    """The row of the table in docs/customers.md."""
+    """Return the row of the table in docs/customers.md."""
     return f"| {got.view.causes[0].said.title} | {got.seconds:.0f} s |"
 
 
 def alone(got: Answered) -> None:
-    """Answered with what to change, and nobody is called."""
+    """Assert that the answer says what to change and no operator is called."""
     assert (got.view.stage, got.view.state, got.called) == ("yours", "", False)
     [cause] = got.view.causes
     assert cause.said == WORDS.get_cause_words(got.label)
@@ -141,7 +138,6 @@ def alone(got: Answered) -> None:
 
 
 def texts(view: TenantView) -> list[str]:
-    """All that is shown, as text."""
     return [
         html.unescape(part["text"])
         for block in tenant_card.render_tenant_card(view).blocks
@@ -151,7 +147,6 @@ def texts(view: TenantView) -> list[str]:
 
 
 def every(part: Any) -> Iterator[dict[str, Any]]:
-    """Every object within a block."""
     if isinstance(part, Mapping):
         yield dict(part)
     for inner in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
@@ -179,5 +174,5 @@ def test_every_cause_that_is_theirs_is_played() -> None:
     assert {fault.label for fault in OWN} | ATTACHED.keys() | ENDED_BY_SLURM == CUSTOMERS
 
 
+# job ends that only the scheduler proves and no simulated fault causes; `tests/kb/test_taxonomy.py` covers them
 ENDED_BY_SLURM = {"OTHER.SCHED.Job_Cancelled", "OTHER.SCHED.Time_Limit_Reached"}
-"""Ends of a job that only the scheduler proves and that no simulated fault makes. `tests/kb/test_taxonomy.py` decides them from facts."""

@@ -1,4 +1,6 @@
-"""The doors keep their invariants, and every bug seeded into them is caught by the story of the invariant that it breaks."""
+"""The inbound and outbound interfaces keep their invariants, and every bug seeded into them is caught by the broken
+invariant's story.
+"""
 
 import pytest
 

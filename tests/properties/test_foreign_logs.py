@@ -1,7 +1,6 @@
-"""Logs of several customers in one folder, from the look to everything that a customer can see: what is not established as theirs stays with us.
-
-Another customer's error lies beside a customer's own logs, on machines that are well, in each way in which somebody may be wrong about whose it is; then
-every door is searched. Our own people see it.
+"""Logs of several tenants in one folder: what is not proven to be a tenant's stays internal. Another tenant's error
+lies beside a tenant's own logs, on healthy machines, with every kind of wrong or missing ownership; then every
+output is searched. Operators see it.
 """
 
 import json
@@ -56,7 +55,7 @@ FOREIGN = {
 
 @dataclass(frozen=True)
 class LaidBeside:
-    """A cluster on whose first machine one more log lies in the folder: `owner` is how the program marks it."""
+    """A cluster with one more log in the folder of its first machine, marked with `owner`."""
 
     stage: Stage
     owner: str
@@ -74,7 +73,7 @@ class LaidBeside:
 
 
 def two_tenants(inventory: Inventory) -> Inventory:
-    """The cluster's machines as one customer's, and those of another one that no look reaches."""
+    """Return the cluster's machines as one tenant's, plus unreachable machines of another."""
     hosts = {name: row.model_copy(update={"tenant": "acme" if name in OURS else ""}) for name, row in inventory.hosts.items()}
     hosts |= {name: hosts[OURS[0]].model_copy(update={"name": name, "tenant": "canary-tenant"}) for name in THEIRS}
     hosts |= {name: hosts[name].model_copy(update={"alias": ALIASES[name]}) for name in OURS}
@@ -98,7 +97,7 @@ def lesson_of(rows: IncidentView, inventory: Inventory) -> Lesson | None:
 
 
 class Kept:
-    """One incident, as the inbox and the book of what people told a customer hold it."""
+    """One incident as the inbox and the provider message store hold it."""
 
     async def get_origin(self, incident: str) -> Origin:
         return ORIGIN.model_copy(update={"ticket": "acme/inc-9", "customer": None})
@@ -123,7 +122,7 @@ async def over_the_link(rows: IncidentView, inventory: Inventory) -> str:
 
 
 async def doors(told: Talk) -> Mapping[str, str]:
-    """Everything that a customer can see of the incident, by where."""
+    """Return everything the tenant can see of the incident, by place."""
     rows, inventory = await told.rows(), told.ports.inventory
     of = reader(inventory)
     view = build_tenant_view(rows, of)
@@ -150,7 +149,7 @@ async def doors(told: Talk) -> Mapping[str, str]:
 
 
 def signs(texts: Mapping[str, str]) -> Iterator[str]:
-    """The doors at which the other customer's error shows: its line, or its cause."""
+    """Yield the places that show the other tenant's error, by its line or cause."""
     said = WORDS.get_cause_words(LABEL, "en")
     for door, text in texts.items():
         if any(word in text for word in ("canary", LABEL, said.title, said.words)):

@@ -1,7 +1,7 @@
-"""All text of people, hosts and logs is read in linear time and answered: whoever writes four times as much costs four times as much, no more.
+"""All untrusted text is processed in linear time: four times the text costs four times the work.
 
-Functions are found by their signature (`strangers.readers`), so that a new one is held to it as well. What is compared is the processor's time of
-one thread for the same text at two sizes, the best of some readings where the first is suspect.
+Functions are found by signature (`strangers.readers`), so new ones are covered. Compares one thread's CPU time at two
+sizes, the best of several runs if the first is suspicious.
 """
 
 import re
@@ -11,12 +11,10 @@ import pytest
 
 from tests.properties.strangers import LEFT_OUT, OWN, TEXTS, WITHIN, Reader, readers
 
+# Four times the first stays below the 4,000-character cap, above which truncation would hide the growth.
 SIZES, TIMES = (1_000, 2_000), 4
-"""Four times the first is still below the cap of what people say: who cuts at 4,000 takes as long for 8,000, however slow it is below."""
-MOST = 11.0
-"""Linear is 4, quadratic 16. What a card must cut first costs a step of its own, so that a linear one was seen at 9."""
-TOO_LITTLE = 0.004
-"""Seconds of the processor: below it a clock tells nothing of growth. A quadratic function of note takes longer at the larger size."""
+MOST = 11.0  # Linear is 4, quadratic 16. Truncation on a card costs an extra step: a linear function measured 9.
+TOO_LITTLE = 0.004  # CPU seconds below which growth cannot be measured; a relevant quadratic function takes longer
 EVERY = tuple(readers())
 
 
@@ -27,7 +25,7 @@ def spent(read: Reader, text: str) -> float:
 
 
 def growth(read: Reader, small: str, large: str) -> float:
-    """How many times as long the larger takes; the least of a few readings, for whatever else happens on a machine only adds."""
+    """Return the time ratio, the least of several runs, because other load only adds."""
     least = spent(read, large)
     if least < TOO_LITTLE:
         return 0.0
@@ -50,12 +48,12 @@ def test_four_times_the_text_costs_four_times_the_work(read: Reader) -> None:
 
 def test_quadratic_work_would_be_seen() -> None:
     def pairs(text: str) -> int:
-        return sum(1 for _ in text for _ in text)  # a count in C is so quick that what surrounds it weighs as much
+        return sum(1 for _ in text for _ in text)  # a count in C is so fast that its surroundings weigh as much
 
     short = "a" * 500
     assert any(
         growth(pairs, short, short * TIMES) > MOST for _ in range(10)
-    )  # `growth` believes the kindest reading, and a machine may be busy
+    )  # `growth` takes the most favourable run, and a machine may be busy
 
 
 def test_functions_of_every_room_that_reads_strangers_are_among_them() -> None:

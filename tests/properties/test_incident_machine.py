@@ -1,4 +1,4 @@
-"""Incidents keep their invariants in whatever order things happen; the runs came across each; and every bug seeded into them is caught."""
+"""Incidents keep their invariants in any order of events, the runs met each situation, and every seeded bug is caught."""
 
 from collections import Counter
 from pathlib import Path
@@ -24,7 +24,6 @@ RUNS = settings(
 
 @pytest.fixture(scope="module")
 def counts() -> Counter[str]:
-    """All runs, once for this file."""
     return live(RUNS)
 
 
@@ -58,4 +57,4 @@ def test_each_invariant_has_a_rule_of_its_own_and_a_bug_that_breaks_it(invariant
 def test_the_invariants_are_all_there() -> None:
     assert [row.name for row in INVARIANTS] == [
         f"I{n}" for n in range(1, 32) if n != 28
-    ]  # I28 was of a removed feature; numbers are not reused
+    ]  # I28 belonged to a removed feature; numbers are not reused

@@ -1,4 +1,4 @@
-"""The ledger holds its invariants in every order of events, and the runs really came across each of them."""
+"""The ledger keeps its invariants in any order of events, and the runs met each situation."""
 
 from collections import Counter
 
@@ -19,7 +19,6 @@ RUNS = settings(
 
 @pytest.fixture(scope="module")
 def counts() -> Counter[str]:
-    """All runs, once for this file."""
 
     return live(RUNS)
 

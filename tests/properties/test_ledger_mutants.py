@@ -1,4 +1,4 @@
-"""Every bug seeded into the ledger and into the steps of an action is caught by the killer that the table names."""
+"""Every bug in the ledger and the action steps is caught by its killer."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Real processes, a real redis-server that writes through to disk, the real node kit, and SIGKILL."""
+"""Real processes, a redis-server with durable writes, the real node kit, and SIGKILL."""
 
 import asyncio
 import subprocess
@@ -48,12 +48,12 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 def connect(server: RealServer) -> Redis:
-    """A client that says at once when the server is gone, and comes back when it does."""
+    """Return a client that fails at once when the server is gone, and reconnects later."""
     return Redis(unix_socket_path=str(server.socket), retry=Retry(NoBackoff(), 1))
 
 
 def ledger_at(redis: Redis, at: datetime) -> Ledger:
-    """The ledger as a process opens it that starts now and has seen nothing."""
+    """Open the ledger as a freshly started process."""
     return Ledger(redis, KEY, SetClock(at))
 
 
@@ -63,7 +63,7 @@ def process(server: RealServer, name: str, what: str, *rest: str) -> subprocess.
 
 
 def resets(node: Node) -> int:
-    """How often the node really reset the GPU."""
+    """Count the node's real GPU resets."""
     return sum("--gpu-reset" in call for call in node.calls)
 
 
@@ -72,7 +72,7 @@ async def approved(desk: Desk, **more: Any) -> Any:
 
 
 async def run_it(ledger: Ledger, held: Any, node: Node) -> Any:
-    """Run or settle it on the node, and write down how it ended."""
+    """Run or settle the action on the node and record its outcome."""
 
     async def pause(seconds: float) -> None:
         await asyncio.to_thread(node.idle)
@@ -157,7 +157,7 @@ async def test_every_proposal_that_was_acknowledged_before_the_kill_is_there(des
 
 
 class PowerCut:
-    """Takes the last writes off the disk: what a machine loses whose Redis flushes once a second."""
+    """Remove the last writes from disk: what a machine loses whose Redis flushes once a second."""
 
     def __init__(self, server: RealServer) -> None:
         self._server = server
@@ -168,7 +168,7 @@ class PowerCut:
         self._kept = self._file.stat().st_size
 
     def happens(self) -> None:
-        """In the middle of a write, as it is."""
+        """Cut in the middle of a write."""
         self._server.kill()
         data = self._file.read_bytes()
         assert len(data) > self._kept + 17
@@ -244,7 +244,7 @@ async def test_when_redis_lost_everything_no_old_card_does_anything(desk: Desk, 
 async def test_after_a_restore_from_an_older_copy_everything_stops_until_people_looked(
     desk: Desk, durable_server: RealServer, node: Node, tmp_path: Path
 ) -> None:
-    """Stop, look, resume: the copy holds an approval that has run since."""
+    """Stop, inspect, resume: the copy holds an approval that has run since."""
     heads: list[tuple[int, str]] = []
     ledger = Ledger(desk.redis, KEY, SetClock(desk.clock.at), anchor=lambda length, head: heads.append((length, head)))
     card = await approved(desk)
@@ -256,7 +256,7 @@ async def test_after_a_restore_from_an_older_copy_everything_stops_until_people_
         await desk.redis.restore(key, 0, value)
     durable_server.kill()
     durable_server.start()
-    fresh = Ledger(desk.redis, KEY, SetClock(desk.clock.at), seen=heads[-1])  # a process that starts now, and what was kept outside Redis
+    fresh = Ledger(desk.redis, KEY, SetClock(desk.clock.at), seen=heads[-1])  # a fresh process, with the head kept outside Redis
     with pytest.raises(KillSwitchOn, match="went back in time"):
         await desk.claim(card, ledger=fresh)
     assert not (await fresh.verify_audit([head for _, head in heads])).good, "the heads in the log are not in the copy"

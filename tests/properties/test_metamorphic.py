@@ -1,4 +1,4 @@
-"""What must not matter to a verdict: how hosts are called, in which order anything comes, what tenants write. Over facts of every kind the fakes know."""
+"""A verdict does not depend on host names, order, or tenants' texts, over facts of every kind in the fakes."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""Mutants find their targets, also after a refactoring; one that does not is an error that names it; and no bug reaches the process of the tests."""
+"""Mutants find their targets, also after a refactoring; a stale one is an error with its name; and no bug reaches the
+test process.
+"""
 
 import asyncio
 import json
@@ -20,7 +22,6 @@ SCRIPT = "if redis.call('GET', KEYS[1]) then return 1 end\nreturn 2"
 
 
 def weighed(facts: list[int], *, limit: int = 3) -> str:
-    """Something to mutate."""
     heavy = [fact for fact in facts if fact > limit]
     if not heavy:
         return "light"
@@ -28,8 +29,6 @@ def weighed(facts: list[int], *, limit: int = 3) -> str:
 
 
 class Scale:
-    """Kinds of functions that a target may be."""
-
     @property
     def zero(self) -> int:
         return 0

@@ -1,4 +1,4 @@
-"""A fault in one of our own nodes never reaches people as a claim: a contract over the reasoning names it, or the turn abstains."""
+"""A fault in a node never becomes a false claim: a reasoning contract names it, or the turn abstains."""
 
 from typing import get_args
 

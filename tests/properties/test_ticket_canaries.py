@@ -1,6 +1,7 @@
-"""Nothing of a customer's workload leaves with a ticket. Canaries are planted in all that a look reads (the job's user and name, its log, its
-environment, what people say and hand in); the document of the incident is then searched for them, as it is and through the eyes of a model of
-what else is a site's own: addresses, controllers, hosts that are not in question."""
+"""Nothing of a tenant's workload leaves with a ticket. Canaries are in all that a check reads (the job's user and name,
+log, environment, texts and attachments), and in other site data (addresses, controllers, other hosts); the ticket
+document is searched for them.
+"""
 
 import json
 from typing import Any
@@ -33,7 +34,7 @@ FAULTS = ("G07", "U04", "U01", "U09", "F01", "S01", "O01")
 
 
 async def diagnosed(fault: str) -> tuple[str, Talk]:
-    """The document of an incident with this fault, as it would leave."""
+    """Return the document of an incident with this fault, and its thread."""
     stage = staged(case_of({"id": fault, "node": "gpu-003"}, nodes=(*HOSTS, "canary-node-7"), job=JOB), controller="canary-controller")
     talk = Talk.over(stage)
     log = "\n".join(LOG.replace("{n}", str(number)) for number in range(40))
@@ -60,7 +61,7 @@ async def test_no_canary_of_the_workload_leaves(fault: str) -> None:
 
 
 async def test_the_test_has_eyes() -> None:
-    """The same incident with nothing kept back shows canaries in every part that it plants them in."""
+    """Without redaction the canaries show in every part where they are planted."""
     _, talk = await diagnosed("U04")
     rows = await talk.rows()
     facts = await talk.ports.evidence.get_facts(rows.stored["facts"])

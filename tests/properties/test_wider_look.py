@@ -1,4 +1,6 @@
-"""Our own side of a customer's incident may look at other machines than theirs; what is found there stays with us, and the customer never widens."""
+"""Operators may check other machines in a tenant's incident; results stay internal, and the tenant cannot widen the
+scope.
+"""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -21,7 +23,6 @@ WIDER = ("check canary-b1 too", "what about canary-b1?", "check group canary-ten
 
 
 async def reported(*faults: dict[str, Any]) -> Talk:
-    """A's report, looked at."""
     case = case_of(*faults, nodes=(*OURS, *THEIRS), job={"id": "4711", "user": "canary_user", "name": "canary_job"})
     stage = staged(case, controller="slurm-controller")
     told = Talk.over(replace(stage, inventory=shared(stage.inventory)), ORIGIN)
@@ -30,13 +31,11 @@ async def reported(*faults: dict[str, Any]) -> Talk:
 
 
 async def on_call(told: Talk, text: str) -> None:
-    """One of ours writes in the internal thread."""
     names = build_vocabulary(told.ports.inventory, told.ports.taxonomy, told.ports.fleet.checks, OPERATORS)
     await told.means(parse_message(text, names, told.ports.clock.now()), "U0PRIYA")
 
 
 async def customer(told: Talk, text: str) -> None:
-    """One of theirs writes in the customer's thread."""
     names = build_vocabulary(told.ports.inventory, told.ports.taxonomy, told.ports.fleet.checks, ORIGIN)
     await told.means(parse_message(text, names, told.ports.clock.now()), "U0CARLA", **{SIDE_KEY: TENANT_SIDE})
 

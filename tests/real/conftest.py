@@ -1,4 +1,4 @@
-"""One rack for each worker that runs these tests: probed for first, gone afterwards, also when the worker is killed."""
+"""One rack per test worker, removed afterwards even if the worker is killed."""
 
 import os
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from deploy.lab.settle import slurm_ready
 from deploy.lab.started import start
 from tests.real.nodes import calm
 
+# the only skip reason allowed in a run without skips: the machine cannot carry a rack, whatever is installed
 ABSENT = "no real rack can stand here"
-"""The one reason for which these tests may be left out of a run that may skip nothing: the machine cannot carry a rack, whatever is installed."""
 
 
 @pytest.fixture(scope="session")
 def rack() -> Iterator[Rack]:
-    """A rack that is up, with the node kit on all nodes but cpu-001."""
+    """Yield a running rack with the node kit on all nodes but cpu-001."""
     environ = dict(os.environ)
     cache = cache_folder(environ)
     if why := incapable():
@@ -40,7 +40,7 @@ def rack() -> Iterator[Rack]:
 
 @pytest.fixture
 def in_service(rack: Rack) -> Iterator[None]:
-    """Every story that asks for it begins and ends with idle nodes."""
+    """Start and end the test with idle nodes."""
     calm(rack)
     slurm_ready(rack)
     yield

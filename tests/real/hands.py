@@ -1,4 +1,4 @@
-"""One remedy on the real rack, as a worker carries it out: a claim of the real ledger, the node kit over SSH, real tools."""
+"""One remedy on the real rack as a worker runs it: a claim of the real ledger, the node kit over SSH, real tools."""
 
 import asyncio
 import contextlib
@@ -25,39 +25,39 @@ from tools.ssh.client import SshTransport
 
 @dataclass
 class Hands:
-    """Whoever acts on the rack."""
+    """A worker's access to the rack."""
 
     inventory: Inventory
     ssh: SshTransport
 
     async def action(self, remedy: str, target: str, **args: str) -> Action:
-        """The remedy as it would be put before people now: of this boot and this host key."""
+        """Return the remedy's action as proposed now, with current boot id and host key."""
         host = self.inventory.hosts[target]
         via = find_execution_host(REMEDIES[remedy], host, self.inventory.hosts)
         seen = HostIdentity(await read_boot_id(via.name, self.ssh), await self.ssh.fingerprint(via.name))
         return build_action(ActionRequest(remedy, args, incident="inc-1"), host, via, seen, policy=POLICY, catalogue=CATALOGUE)
 
     async def unmet(self, action: Action) -> list[str]:
-        """What the controller says against it just before the claim."""
+        """Return the controller's objections just before the claim."""
         controller = self.inventory.hosts[action.target].controller
         seen = [await read_condition(row, controller, self.ssh) for row in action.conditions if row.kind == "controller"]
         return [row.saw for row in seen if not row.ok]
 
     async def run(self, action: Action) -> ExecutionResult:
-        """Approved, claimed, carried out; how it ended."""
+        """Approve, claim and run the action."""
         desk = Desk(FakeAsyncRedis())
         claim = await desk.claim(await desk.approved(action))
         return await act.run_action(claim, self.ssh, clock=WallClock(), beat=_alive, pause=_moment)
 
     async def do(self, remedy: str, target: str, **args: str) -> ExecutionResult:
-        """All of it, where the controller has nothing against it."""
+        """Build and run the action; the controller must not object."""
         action = await self.action(remedy, target, **args)
         assert await self.unmet(action) == []
         return await self.run(action)
 
 
 async def _alive(claim: Claim) -> None:
-    """Nobody takes it away."""
+    """Keep the lease."""
 
 
 async def _moment(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Looking at a real rack as RackMedic does: its own SSH, its own fleet, the inventory that the rack came with."""
+"""Run checks on a real rack with RackMedic's own SSH, fleet and the rack's inventory."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,7 +19,7 @@ Answers = Mapping[tuple[str, str], CheckAnswer]
 
 
 async def look(rack: Rack, hosts: Sequence[str], checks: Iterable[str] = PASSIVE, limits: SshLimits | None = None) -> Answers:
-    """Every check on every host, once and at the same time."""
+    """Run every check on every host once, concurrently."""
     inventory = inventory_of(rack.inventory)
     ssh = SshTransport(inventory, limits)
     try:
@@ -31,11 +31,9 @@ async def look(rack: Rack, hosts: Sequence[str], checks: Iterable[str] = PASSIVE
 
 
 def fact(answer: CheckAnswer, key: str, device: str | None = None) -> Fact:
-    """The one fact of that key (and device) in an answer."""
     [found] = [row for row in answer.facts if row.key == key and device in (None, row.device)]
     return found
 
 
 def told(answer: CheckAnswer) -> str:
-    """Everything an answer says, as text."""
     return " ".join([answer.could_not, *(f"{row.key} {row.value} {row.line}" for row in answer.facts)])

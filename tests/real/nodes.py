@@ -1,4 +1,4 @@
-"""What people do on the nodes of a rack themselves, and how they see what became of it: as root, past RackMedic."""
+"""Administrators' actions on a rack's nodes, as root and without RackMedic."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,12 +12,11 @@ GRES = "/etc/slurm/gres.conf"
 
 
 def on(rack: Rack, host: str, *argv: str, stdin: str = "") -> str:
-    """A command that must succeed; what it printed."""
+    """Run a command that must succeed and return its output."""
     return done(rack, node_of(host), *argv, stdin=stdin).strip()
 
 
 def works(rack: Rack, host: str, *argv: str) -> bool:
-    """Whether a command succeeds."""
     return inside(rack, node_of(host), *argv).returncode == 0
 
 
@@ -26,7 +25,6 @@ def boot_of(rack: Rack, host: str) -> str:
 
 
 def slurm_state(rack: Rack, host: str) -> str:
-    """As `sinfo` calls it."""
     return on(rack, CONTROLLER.name, "sinfo", "-hN", "-n", host, "-o", "%T")
 
 
@@ -35,19 +33,19 @@ def slurm_reason(rack: Rack, host: str) -> str:
 
 
 def submit(rack: Rack, hosts: str, script: str = "srun sleep 600", *options: str) -> str:
-    """A job of the user on these nodes, all GPUs of theirs; its id."""
+    """Submit a user's job with all GPUs of these nodes; return its id."""
     words = ("sbatch", "--parsable", "--chdir=/shared", f"--nodelist={hosts}", "--exclusive", *options)
     return on(rack, CONTROLLER.name, "runuser", "-u", JOB_USER, "--", *words, stdin=f"#!/bin/sh\n{script}\n")
 
 
 def job_state(rack: Rack, job: str) -> str:
-    """As `squeue` calls it; "" when Slurm has let it go."""
+    """Return squeue's state of the job, "" once Slurm has dropped it."""
     return inside(rack, CONTROLLER, "squeue", "--noheader", "--jobs", job, "-o", "%T").stdout.strip()
 
 
 @contextlib.contextmanager
 def fewer_gpus(rack: Rack, host: str, count: int) -> Iterator[None]:
-    """Its slurmd starts with so many GPUs, as after a boot that the others did not survive: Slurm puts the node out of service by itself."""
+    """Restart slurmd with `count` GPUs, as after a boot that lost some: Slurm takes the node out of service."""
     on(rack, host, "sh", "-c", f"sed -i 's/\\[0-{GPUS - 1}\\]/[0-{count - 1}]/' {GRES} && systemctl restart slurmd")
     until(lambda: slurm_state(rack, host) == "inval", "Slurm did not miss a GPU")
     try:
@@ -58,7 +56,7 @@ def fewer_gpus(rack: Rack, host: str, count: int) -> Iterator[None]:
 
 
 def calm(rack: Rack) -> None:
-    """No job is left, and every node is in service."""
+    """Cancel all jobs and resume every node."""
     inside(rack, CONTROLLER, "scancel", "--user", JOB_USER)
     for host in ("gpu-001", "gpu-002", "gpu-003"):
         inside(rack, CONTROLLER, "scontrol", "update", f"NodeName={host}", "State=RESUME")

@@ -1,5 +1,6 @@
-"""Which checks have read a real output of today's tools: `python -m tests.real.read_outputs` brings a rack up with all its parts, asks every
-passive check of it, reads the published captures, and prints the table of docs/real-outputs.md."""
+"""List the checks that have parsed a real output: `python -m tests.real.read_outputs` starts a rack with all parts,
+runs every passive check, parses the published captures, and prints the table of docs/real-outputs.md.
+"""
 
 import asyncio
 import os
@@ -23,17 +24,16 @@ from tools.checks import CHECKS
 from tools.fact import Fact, Status
 
 HOSTS = ("gpu-001", ENGINE_HOST)
-MOCK = "MOCK"
-"""Captures that their authors invented say so in their names."""
+MOCK = "MOCK"  # name prefix of captures that their authors invented
 
 
 def tells(facts: Iterable[Fact]) -> bool:
-    """Whether something was read of it: a value, and not that there was nothing to look at."""
+    """Return whether a value was read, not only an absence."""
     return any(fact.status is Status.OK and fact.key and not fact.key.startswith("check.") and fact.value is not False for fact in facts)
 
 
 async def on_a_rack() -> Mapping[str, str]:
-    """Check → the nodes of a rack on which it read something."""
+    """Return the rack's nodes on which each check read something."""
     with start(f"outputs-{os.getpid()}", image(cache_folder(os.environ), dict(os.environ))) as started:
         furnish(started.rack)
         answers = await look(started.rack, HOSTS)
@@ -45,7 +45,7 @@ async def on_a_rack() -> Mapping[str, str]:
 
 
 def furnish(rack: Rack) -> None:
-    """Everything real that a rack can have, and a job at work."""
+    """Start every real part of a rack, and a job."""
     start_accounting(rack)
     slurm_ready(rack)
     start_fabric(rack, FabricPlan())
@@ -55,7 +55,7 @@ def furnish(rack: Rack) -> None:
 
 
 def of_captures() -> Mapping[str, int]:
-    """Check → how many published captures it read something of. A job's log may be any text, so only what says what it is counts there."""
+    """Return how many published captures each check read. Job logs may be any text, so generic job facts do not count."""
     files = [path for path in sorted(CAPTURES.rglob("*")) if path.is_file() and not path.name.startswith((MOCK, "INDEX"))]
     found: dict[str, int] = {}
     for path in files:
@@ -67,7 +67,7 @@ def of_captures() -> Mapping[str, int]:
 
 
 def table(rack: Mapping[str, str], captures: Mapping[str, int]) -> str:
-    """A row for each check of the catalogue, and what it comes to."""
+    """Return a row per check, and the totals."""
     rows = ["| check | on the rack | captures | not yet |", "|---|---|---|---|"]
     for check in CHECKS.values():
         here, there = rack.get(check.id, ""), captures.get(check.id, 0)
@@ -79,7 +79,6 @@ def table(rack: Mapping[str, str], captures: Mapping[str, int]) -> str:
 
 
 def main() -> int:
-    """Print the page's table."""
     captures = of_captures() if Path(CAPTURES).is_dir() else {}
     sys.stdout.write(table(asyncio.run(on_a_rack()), captures) + "\n")
     return 0

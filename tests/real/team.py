@@ -1,4 +1,4 @@
-"""People who work with RackMedic on a real rack: the bot is the real process, the rack is real, Slack is the local one."""
+"""People working with RackMedic on a real rack: real bot process, real rack, local Slack."""
 
 import os
 from collections.abc import AsyncIterator, Callable
@@ -21,23 +21,21 @@ APPROVERS = ("U0PRIYA", "U0ANTON")
 
 @dataclass
 class Team:
-    """Olga reports and asks; Priya and Anton approve whatever is put up, once each."""
+    """Olga reports and asks; Priya and Anton approve every card once each."""
 
     slack: SlackSandbox
     thread: str = ""
     clicked: set[tuple[str, str]] = field(default_factory=set)
 
     async def report(self, text: str) -> None:
-        """Olga mentions RackMedic; the thread that follows is this team's."""
+        """Mention RackMedic as Olga; the resulting thread is this team's."""
         self.thread = await self.slack.say("U0OLGA", CHANNEL, f"<@U0RACKMED> {text}")
 
     async def say(self, text: str, user: str = "U0OLGA") -> None:
-        """Somebody writes in the thread."""
         await self.slack.say(user, CHANNEL, f"<@U0RACKMED> {text}", self.thread)
 
     @property
     def said(self) -> str:
-        """All that stands in the thread, cards with their blocks."""
         return "\n".join(str(message) for message in self.messages)
 
     @property
@@ -45,11 +43,11 @@ class Team:
         return self.slack.thread(CHANNEL, self.thread) if self.thread else []
 
     async def reads(self, *words: str) -> None:
-        """Wait until these words stand in the thread, in any order."""
+        """Wait until the thread contains these words, in any order."""
         await self.slack.wait_for(lambda: all(word in self.said for word in words))
 
     async def approve_until(self, over: Callable[[], T]) -> T:
-        """Both approve every card that comes, until `over` says so."""
+        """Approve every card as both approvers until `over` returns a value."""
         while True:
             click, done = await self.slack.wait_for(lambda: self._next(over))
             if done:
@@ -72,7 +70,7 @@ def _asks(message: dict[str, Any]) -> bool:
 
 @asynccontextmanager
 async def team(rack: Rack, folder: Path, **settings: str) -> AsyncIterator[Team]:
-    """RackMedic serves a local Slack and the rack, with data of its own."""
+    """Run RackMedic for a local Slack and the rack, with its own data."""
     async with SlackSandbox(manifest=yaml.safe_load(MANIFEST.read_text())) as slack:
         world = rack_world(rack, slack, folder / "data", settings)
         async with bot(world, dict(os.environ), folder / "bot.log"):

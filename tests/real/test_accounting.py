@@ -28,7 +28,7 @@ def accounts(rack: Rack) -> Iterator[None]:
 
 
 def ended_job(rack: Rack) -> str:
-    """A job that ran on gpu-002, failed, and is over."""
+    """Return a failed job that ran on gpu-002."""
     job = submit(rack, "gpu-002", "exit 3")
     until(lambda: "FAILED" in on(rack, CONTROLLER.name, "scontrol", "show", "job", job), "the job did not end")
     return job

@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes us, and a real Alertmanager writes what its Slack receiver writes; we read that as a message that opens an incident."""
+"""A real Prometheus scrapes the bot, and the Slack message of a real Alertmanager is parsed into an incident."""
 
 import asyncio
 import contextlib
@@ -41,13 +41,13 @@ scrape_configs: [{job_name: rackmedic, static_configs: [{targets: ['127.0.0.1:@P
 
 @pytest.fixture
 def programs(rack: Rack) -> Path:
-    """Where the rack's image keeps its programs; it is of this very release, so they run here."""
+    """Return the image's program folder; the image has this system's release, so they run here."""
     return folder(cache_folder(os.environ)) / "usr/bin"
 
 
 @contextlib.asynccontextmanager
 async def running(log: Path, *argv: str | Path) -> AsyncIterator[None]:
-    """A daemon of ours, for as long as it is asked for."""
+    """Run a daemon while the block runs."""
     with log.open("wb") as sink:
         child = await asyncio.create_subprocess_exec(*map(str, argv), stdin=asyncio.subprocess.DEVNULL, stdout=sink, stderr=sink)
         try:
@@ -59,7 +59,7 @@ async def running(log: Path, *argv: str | Path) -> AsyncIterator[None]:
 
 
 async def answered(url: str, wanted: str = "", **asked: Any) -> str:
-    """Its answer, once there is one that says what is wanted."""
+    """Poll until the answer contains `wanted`."""
     async with asyncio.timeout(PATIENCE), ClientSession() as session:
         while True:
             with contextlib.suppress(ClientConnectionError):
@@ -96,7 +96,7 @@ async def test_prometheus_scrapes_us_and_has_nothing_against_our_metrics(program
 
 
 async def alert(programs: Path, tmp_path: Path, *instances: str) -> Mapping[str, Any]:
-    """What Alertmanager posts to Slack when these hosts' alert fires."""
+    """Return what Alertmanager posts to Slack when these hosts' alert fires."""
     heard: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
 
     async def hook(request: web.Request) -> web.Response:
@@ -132,7 +132,7 @@ async def alert(programs: Path, tmp_path: Path, *instances: str) -> Mapping[str,
 async def test_an_alert_of_alertmanager_is_a_message_about_its_hosts(programs: Path, tmp_path: Path) -> None:
     posted = await alert(programs, tmp_path, "gpu-002:9400", "gpu-003:9400")
     event = {"type": "message", "subtype": "bot_message", "bot_id": ALERTS, "channel": "C0GPUINC", "ts": "1779246600.000100", **posted}
-    event["channel"], event["channel_type"] = "C0GPUINC", "channel"  # Slack puts its own id for the name that was posted
+    event["channel"], event["channel_type"] = "C0GPUINC", "channel"  # Slack replaces the posted name by its id
     assert parse_message({"team_id": "T1", "event": event}, BOT) is None, "other bots open nothing"
     arrival = parse_message({"team_id": "T1", "event": event}, BOT, (ALERTS,))
     assert arrival

@@ -1,4 +1,6 @@
-"""Honest machines without GPUs: every passive check answers or says why it could not look, and nothing that was not looked at is called well."""
+"""Machines without GPUs: every passive check answers or says why it is unobserved, and nothing unobserved is called
+healthy.
+"""
 
 from deploy.lab.layout import Rack
 from graph.engine.assessment import assess_facts
@@ -7,8 +9,7 @@ from tests.real.looking import GPU_NODES, PASSIVE, fact, look
 from tests.support.fakes_graph import lens
 from tools.fact import Status
 
-NO_TOOL = ("smi", "topo", "docker")
-"""Checks whose tool is not there."""
+NO_TOOL = ("smi", "topo", "docker")  # checks without their tool
 
 
 async def test_every_passive_check_answers_or_says_why_it_could_not(rack: Rack) -> None:

@@ -1,4 +1,4 @@
-"""What stands beside a rack on the machine itself: the bot of `make lab` and its private Redis, which must not outlive it."""
+"""Host processes of a rack: the bot of `make lab` and its private Redis, which must not outlive it."""
 
 import shutil
 import subprocess
@@ -32,7 +32,7 @@ needs_redis = pytest.mark.skipif(shutil.which("redis-server") is None, reason="N
 
 @dataclass(frozen=True)
 class RackElsewhere(Rack):
-    """One whose folder a test may write to."""
+    """A rack with a writable folder."""
 
     at: Path = field(default_factory=Path)
 
@@ -56,7 +56,7 @@ def python(folder: Path, data: Path, program: str, *words: str) -> "subprocess.P
 
 @pytest.fixture
 def bot(rack: RackElsewhere) -> Iterator["subprocess.Popen[str]"]:
-    """It keeps a Redis in the rack's folder."""
+    """Start a bot with a Redis in the rack's folder."""
     with python(ROOT, rack.data, KEEPS_A_REDIS, str(rack.data / "redis")) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
@@ -66,7 +66,7 @@ def bot(rack: RackElsewhere) -> Iterator["subprocess.Popen[str]"]:
 
 @pytest.fixture
 def strangers(rack: RackElsewhere, tmp_path: Path) -> Iterator[list["subprocess.Popen[str]"]]:
-    """A shell in the rack's data folder, and another rack's bot."""
+    """Start a shell in the rack's data folder, and another rack's bot."""
     with ExitStack() as stack:
         made = [python(rack.data, tmp_path, WAITS), python(tmp_path, rack.data.with_name("data-of-another"), WAITS)]
         for process in made:

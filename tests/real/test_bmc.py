@@ -1,4 +1,4 @@
-"""What the real ipmitool says of a simulated BMC, and a node whose power that BMC switches round."""
+"""The real ipmitool with a simulated BMC, and a node that the BMC power-cycles."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Ordinary breakages on the real rack: each is broken, reported in plain words, answered rightly, and mended."""
+"""Ordinary breakages on the real rack: each is broken, reported plainly, answered rightly, and repaired."""
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -15,7 +15,7 @@ TIER_2_BREAKAGES = 12
 
 
 def case(row: Breakage) -> ParameterSet:
-    """Return the test case of a row. A row whose answer is known to be wrong must fail, so that its mending is noticed."""
+    """Return a row's test case. A row known to be wrong must fail, so that its correction is noticed."""
     marks = [getattr(pytest.mark, f"tier{row.tier}")]
     if row.known_wrong:
         marks.append(pytest.mark.xfail(reason=row.known_wrong, strict=True, raises=AssertionError))

@@ -1,4 +1,4 @@
-"""A clock whose only time server says another time than everybody else's: the offset in chrony's own words."""
+"""A clock whose only time server is wrong: the offset in chrony's own output."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ CONFIG = "/etc/chrony/conf.d/lab.conf"
 
 @pytest.fixture
 async def misled(rack: Rack) -> AsyncIterator[str]:
-    """A node whose only time server is ten minutes ahead of everybody."""
+    """Yield a node whose only time server is ten minutes ahead."""
     honest = on(rack, "gpu-003", "cat", CONFIG)
     async with lying_clock(rack, AHEAD) as server:
         await asyncio.to_thread(_follow, rack, f"server {server} iburst minpoll 0 maxpoll 2\n")

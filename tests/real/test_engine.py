@@ -1,4 +1,4 @@
-"""A real docker client and daemon, and how much memory a real job may lock."""
+"""A real docker client and daemon, and the memlock limit of a real job."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Real infiniband-diags and a real OpenSM on simulated fabrics that are well, degraded, cut, mislabelled and without a subnet manager."""
+"""Real infiniband-diags and OpenSM on simulated fabrics: healthy, degraded, cut, mislabelled, without a subnet manager."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ async def test_a_fabric_that_is_well(rack: Rack) -> None:
 async def test_a_cable_at_a_quarter_of_its_width_and_one_that_is_not_there(rack: Rack) -> None:
     answers = await seen(rack, FabricPlan(widths=(("uplink-1", "1xEDR"),), dead=("gpu-003",)))
     uplink = fact(answers["gpu-001", "fabric"], "fabric.degraded")
-    assert uplink.value  # of the simulator's links every one could be wider and faster; of real ones only those that are degraded
+    assert uplink.value  # every simulated link could be wider and faster; of real ones only degraded ones
     assert uplink.attrs["width"] == "1X"
     assert fact(answers["gpu-003", "ibstat"], "ib.state").value == "Down"
     assert not [row for row in answers["gpu-003", "fabric"].facts if row.key == "fabric.sm" and row.value == "MASTER"]

@@ -1,4 +1,4 @@
-"""What a real sshd refuses and real tools do when they fail: RackMedic waits its turn, asks again, and never takes silence for health."""
+"""Refusals of a real sshd and failures of real tools: RackMedic queues, retries, and never takes silence for health."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -20,7 +20,7 @@ DROP_IN = "/etc/ssh/sshd_config.d/10-narrow.conf"
 
 @contextmanager
 def narrow(rack: Rack, node: str, rule: str = r"Match User rackmedic\n    MaxSessions 2\nMatch all\n") -> Iterator[None]:
-    """That node's sshd opens two sessions a connection and no more, or keeps to another rule."""
+    """Limit the node's sshd to two sessions per connection, or apply another rule."""
     on(rack, node, "sh", "-c", f"printf '{rule}' > {DROP_IN} && systemctl reload ssh")
     until(lambda: ":22 " in on(rack, node, "ss", "-ltnH"), "sshd did not listen again")
     try:
@@ -36,7 +36,7 @@ async def gpus(rack: Rack) -> AsyncIterator[RackGpus]:
 
 
 async def test_no_check_is_lost_to_an_sshd_that_opens_two_sessions(rack: Rack) -> None:
-    wide = await look(rack, ("gpu-002",))  # of the same node: what jobs left on another is another thing to read
+    wide = await look(rack, ("gpu-002",))  # the same node, because jobs leave other traces on other nodes
     with narrow(rack, "gpu-002"):
         few = await look(rack, ("gpu-002",))
     assert not [answer.check for answer in few.values() if "open failed" in told(answer)]

@@ -1,4 +1,4 @@
-"""Single remedies on the real rack: what Slurm, the kernel, find and chrony really do when RackMedic carries an approved action out."""
+"""Single remedies on the real rack: effects on Slurm, the kernel, find and chrony."""
 
 from collections.abc import AsyncIterator
 
@@ -28,7 +28,7 @@ async def test_a_drain_and_a_resume_are_slurms_own(rack: Rack, acting: Hands) ->
     seen = (await look(rack, ("gpu-003",), ("sched",)))["gpu-003", "sched"]
     assert fact(seen, "sched.state").value == "IDLE+DRAIN"
     assert (await acting.do("resume_node", "gpu-003", node="gpu-003")).state == "done"
-    until(lambda: slurm_state(rack, "gpu-003") == "idle", "the node did not come back")  # "idle*" until it answers Slurm
+    until(lambda: slurm_state(rack, "gpu-003") == "idle", "the node did not come back")  # "idle*" until the node answers Slurm
 
 
 async def test_what_somebody_else_drained_is_neither_drained_again_nor_returned(rack: Rack, acting: Hands) -> None:

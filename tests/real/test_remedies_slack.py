@@ -1,4 +1,4 @@
-"""Remedies on a real rack from the mention to the proof, each approved in Slack: a disk that is full to the last byte, a service, the power."""
+"""Remedies on a real rack from mention to proof, each approved in Slack: a completely full disk, a service, the power."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ async def test_a_root_file_system_without_a_byte_left_is_cleaned_up_and_its_reco
             await people.report("training on gpu-003 dies: No space left on device")
             await people.approve_until(lambda: "passes now" in people.said)
         assert on(rack, "gpu-003", "sh", "-c", "ls /var/crash") == ""
-        newest = "cat $(ls -t /var/lib/rackmedic/actions/*/status | head -1)"  # they are called by digests, and others ran here before
+        newest = "cat $(ls -t /var/lib/rackmedic/actions/*/status | head -1)"  # named by digest; other actions ran too
         assert on(rack, "gpu-003", "sh", "-c", newest) == "0"
         assert len(on(rack, "gpu-003", "ls", "/var/lib/rackmedic/reserve").split()) == 20
     finally:

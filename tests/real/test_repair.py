@@ -1,4 +1,6 @@
-"""A ladder on a real rack: real drain, real reboot, real resume, each approved in Slack. Only the GPU that fell off its bus is simulated."""
+"""A remediation on a real rack: real drain, reboot and resume, each approved in Slack. Only the GPU off its bus is
+simulated.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The Ansible role on a machine that has nothing of RackMedic yet: in, again, out, and back to what it was."""
+"""The Ansible role on a machine without RackMedic: install, repeat, remove, and restore."""
 
 import json
 import os
@@ -26,7 +26,7 @@ NODE = node_of("cpu-001")
 
 
 class Administrator:
-    """Whoever may log in as root, with Ansible."""
+    """An administrator with root login and Ansible."""
 
     def __init__(self, rack: Rack, folder: Path) -> None:
         self.rack, self.folder, self.kit = rack, folder, folder / "kit"
@@ -40,7 +40,7 @@ class Administrator:
         (folder / "hosts.json").write_text(json.dumps(inventory))
 
     def plays(self, **variables: object) -> Mapping[str, int]:
-        """How many tasks changed something, failed and so on."""
+        """Run the playbook and return the counts of changed, failed and other tasks."""
         key = (self.rack.folder / "id_ed25519.pub").read_text().strip()
         said = {"rackmedic_kit": str(self.kit), "rackmedic_public_key": key} | variables
         command = (Path(sys.executable).parent / "ansible-playbook", "-i", self.folder / "hosts.json", PLAYBOOK, "-e", json.dumps(said))
@@ -49,14 +49,14 @@ class Administrator:
 
 
 def tally(printed: str) -> Mapping[str, int]:
-    """Ansible's last line of a host: `cpu-001 : ok=9 changed=0 …`."""
+    """Parse Ansible's recap line: `cpu-001 : ok=9 changed=0 …`."""
     [line] = [line for line in printed.splitlines() if line.startswith(NODE.name) and "ok=" in line]
     return {word.partition("=")[0]: int(word.partition("=")[2]) for word in line.split() if "=" in word}
 
 
 @pytest.fixture
 def administrator(rack: Rack, tmp_path: Path) -> Iterator[Administrator]:
-    """The machine goes back to what the other tests know: an account, and no kit."""
+    """Restore the machine for the other tests: an account, and no kit."""
     administrator = Administrator(rack, tmp_path)
     yield administrator
     done(
@@ -66,7 +66,7 @@ def administrator(rack: Rack, tmp_path: Path) -> Iterator[Administrator]:
 
 
 async def dmesg(rack: Rack) -> CheckAnswer:
-    """A look that needs the kit, on that machine as if the inventory said that it has it."""
+    """Run a check that needs the kit, as if the inventory listed it."""
     inventory = inventory_of(rack.inventory)
     hosts = {**inventory.hosts, NODE.name: inventory.hosts[NODE.name].model_copy(update={"kit": True})}
     ssh = SshTransport(inventory := inventory.model_copy(update={"hosts": hosts}))

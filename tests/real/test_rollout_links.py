@@ -1,4 +1,6 @@
-"""The Ansible role against an account that sets traps, on a copy of this machine with a real sshd: upgrade from the older role, and out again."""
+"""The Ansible role against an account that sets traps, on a copy of this machine with a real sshd: upgrade from the
+older role, and removal.
+"""
 
 import json
 import sys
@@ -31,7 +33,7 @@ pytestmark = [pytest.mark.tier3, pytest.mark.skipif(bool(missing()), reason=miss
 
 
 class Site:
-    """A node of the older role, and whoever rolls out to it."""
+    """A node of the older role, and its administrator."""
 
     def __init__(self, machine: Overlaid) -> None:
         self.machine, self.kit = machine, machine.folder / "kit"
@@ -41,7 +43,7 @@ class Site:
         machine.reload_sshd()
 
     def plays(self, *options: str, **variables: object) -> tuple[Mapping[str, int], str]:
-        """Ansible's counts for the node, and all that it printed."""
+        """Run the playbook and return the node's counts and the output."""
         said = {"rackmedic_kit": str(self.kit), "rackmedic_public_key": self.public} | variables
         connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         (self.machine.folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {"node": connection}}}))
@@ -100,7 +102,7 @@ TRAPS = {
 
 
 def test_links_below_the_home_lead_root_nowhere(site: Site) -> None:
-    """The role is played before the traps, so that only they could change what belongs to root afterwards, and after each of them."""
+    """The role runs before the traps, so only a trap could change root's files, and after each trap."""
     assert site.plays()[0]["failed"] == 0
     for name, trap in TRAPS.items():
         site.as_the_account("rm -rf ~/.ssh; mkdir ~/.ssh; " + trap)
@@ -125,7 +127,7 @@ def test_links_below_the_home_lead_root_nowhere(site: Site) -> None:
 
 
 def test_folders_that_somebody_else_may_write_are_refused(site: Site) -> None:
-    """What the older role could be made to do is found, and nothing is written."""
+    """Folders that the older role may have given away are reported, and nothing is written."""
     for folder in ("/usr/local/sbin", "/etc/ssh/sshd_config.d", "/etc/sudoers.d"):
         owner = site.machine.sh('stat -c "%U:%G %a" "$1"', folder).split()
         site.machine.sh('chown rackmedic "$1"', folder)
@@ -138,7 +140,9 @@ def test_folders_that_somebody_else_may_write_are_refused(site: Site) -> None:
 
 
 def test_a_rule_that_lets_nobody_in_is_taken_back(site: Site) -> None:
-    """An earlier file of the site decides otherwise for the account: the login with the new key fails, and the old rule and key stay."""
+    """An earlier file of the site overrides the account's rule: login with the new key fails, and the old rule and key
+    stay.
+    """
     site.machine.sh("printf 'DenyUsers rackmedic@127.0.0.1 rackmedic@::1\\n' >/etc/ssh/sshd_config.d/10-site.conf")
     counts, printed = site.plays()
     assert counts["failed"] == 1

@@ -1,4 +1,4 @@
-"""Slurm's own states and reasons, as its real daemons write them, read by RackMedic."""
+"""RackMedic reads the states and reasons that real Slurm daemons write."""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Five hundred alerts at once through the real port of a real bot: one thread a cause a channel, nothing lost, and each ends with its alerts."""
+"""Five hundred alerts at once through a real bot's port: one thread per cause and channel, nothing lost, each closes
+with its alerts.
+"""
 
 import asyncio
 import contextlib
@@ -24,7 +26,7 @@ Alert = dict[str, Any]
 
 
 def alert(n: int, name: str, host: str, summary: str = "", **labels: str) -> Alert:
-    """One of Alertmanager's, with a fingerprint of its own."""
+    """Return an Alertmanager alert with its own fingerprint."""
     where = {"alertname": name, "Hostname": host, "gpu": str(n % 8), **labels}
     return {"status": "firing", "labels": where, "annotations": {"summary": summary}, "fingerprint": f"{name.lower()}{n:04}"}
 
@@ -36,13 +38,12 @@ CAUSES: dict[str, list[Alert]] = {
     "rack r7": [alert(n, f"Inlet{n % 4}", "gpu-005", rack="r7") for n in range(100)],
     "DiskSlow": [alert(n, "DiskSlow", "gpu-006", f"disk {n}") for n in range(50)],
 }
+# routed to their own channel, for the same hosts
 ROUTED: dict[str, list[Alert]] = {
     "leaf sw-1": [alert(n, "PortDown", f"gpu-00{1 + n % 2}", leaf="sw-1", team="fabric") for n in range(60)],
     "Xid 79": [alert(n, "XidSeen", "gpu-003", f"Xid 79 on GPU {n % 8}", team="fabric", mig=str(n)) for n in range(20)],
 }
-"""Led to a channel of their own, of the same hosts."""
-GROUPED, LEFT = ("FanSlow", "rack r7"), 25
-"""Sent by fifty with what did not fit counted; all others one by one."""
+GROUPED, LEFT = ("FanSlow", "rack r7"), 25  # sent in groups of fifty with a truncation count; all others one by one
 
 
 def over(rows: Sequence[Alert]) -> list[Alert]:
@@ -61,7 +62,7 @@ def messages(cause: str, rows: Sequence[Alert], left: int = 0) -> list[bytes]:
 
 @dataclass
 class Sender:
-    """Sends until it is taken, as Alertmanager does, and counts what it is answered."""
+    """Send until accepted, as Alertmanager does, and count the answers."""
 
     url: str
     session: ClientSession
@@ -87,7 +88,7 @@ class Sender:
 
 
 def roots(world: Sandbox, channel: str = OPS) -> dict[str, Any]:
-    """The first messages, by what they are of; two of one cause fail here."""
+    """Return the first messages by cause; fail if a cause has two."""
     rows = [row for row in world.slack.messages(channel) if row.get("bot_id") and "Alerts of" in str(row["text"])]
     found = {str(row["text"]).partition("Alerts of ")[2].partition(":")[0]: row for row in rows}
     assert len(found) == len(rows), [row["text"] for row in rows]
@@ -102,7 +103,7 @@ def told(world: Sandbox, cause: str, channel: str = OPS) -> str:
 
 @contextlib.asynccontextmanager
 async def storm(folder: Path) -> AsyncIterator[tuple[Sandbox, Sender]]:
-    """A bot that hears alerts, and who sends them."""
+    """Run a bot with alert intake and a sender."""
     port, file = free_port(), folder / "alerts.yaml"
     file.write_text(f"channel: {OPS}\ntoken: {TOKEN}\nroutes: [{{channel: {FABRIC}, matchers: ['team=~\"fab.*\"']}}]\n")
     async with sandbox(folder, nodes=6) as made, ClientSession() as session:
@@ -133,7 +134,7 @@ async def test_five_hundred_alerts_are_five_threads_that_end_with_them(tmp_path:
         await world.slack.wait_for(lambda: all("No fault found" in told(world, cause) for cause in CAUSES))
         await world.slack.wait_for(lambda: all("No fault found" in told(world, cause, FABRIC) for cause in ROUTED))
         await world.slack.say("priya", OPS, "DiskSlow was me, I copy a data set", roots(world)["DiskSlow"]["ts"])
-        await world.slack.quiet()  # what she wrote was taken in before the alerts end
+        await world.slack.quiet()  # wait until her message is processed before the alerts end
         assert f"counts {2 * LEFT} more" in told(world, "FanSlow")
         ends = [body for cause, rows in CAUSES.items() for body in messages(cause, over(rows))]
         ends += [message([row], f"routed {row['fingerprint']}") for rows in ROUTED.values() for row in over(rows)]

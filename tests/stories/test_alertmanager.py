@@ -1,5 +1,6 @@
-"""A real Alertmanager tells a real bot: an alert opens an incident, another of the same cause joins it, and it ends with them; or it becomes a
-ticket elsewhere that a person confirmed, and the thread knows when it is closed there."""
+"""A real Alertmanager and a real bot: an alert opens an incident, another of its cause joins, and it closes with them;
+or a confirmed ticket is opened elsewhere and its closing is reported in the thread.
+"""
 
 import asyncio
 import contextlib
@@ -38,7 +39,7 @@ receivers:
 
 @contextlib.asynccontextmanager
 async def alertmanager(folder: Path, ours: int) -> AsyncIterator[str]:
-    """Its address; it tells our port."""
+    """Run Alertmanager, configured for our port, and yield its URL."""
     port, config = free_port(), folder / "alertmanager.yml"
     config.write_text(CONFIG.replace("@PORT@", str(ours)).replace("@TOKEN@", TOKEN))
     words = (
@@ -57,7 +58,7 @@ async def alertmanager(folder: Path, ours: int) -> AsyncIterator[str]:
 
 
 async def tell(url: str, host: str, name: str = "GPUFanSlow", summary: str = "a fan is slow", *, over: bool = False) -> None:
-    """As Prometheus does, until it is there."""
+    """Send an alert as Prometheus does, until Alertmanager is up."""
     now = datetime.now(UTC)
     ends = now - timedelta(seconds=1) if over else now + timedelta(hours=1)
     labels = {"alertname": name, "instance": f"{host}:9400", "severity": "warning"}
@@ -83,7 +84,7 @@ def shown(world: Sandbox) -> str:
 
 @contextlib.asynccontextmanager
 async def watched(folder: Path, *, jira: str = "") -> AsyncIterator[tuple[Sandbox, str]]:
-    """The real bot, and the address of an Alertmanager that tells it; `jira`: where tickets may be opened."""
+    """Run the bot and an Alertmanager; `jira`: tracker URL."""
     port, file, trackers = free_port(), folder / "alerts.yaml", folder / "trackers.yaml"
     file.write_text(f"channel: {OPS}\ntoken: {TOKEN}\n")
     trackers.write_text(yaml.safe_dump({"jira": config_of("jira", jira)}))
@@ -132,7 +133,7 @@ async def test_an_alert_becomes_a_ticket_elsewhere_and_the_thread_knows_when_it_
 
 
 async def confirmed(world: Sandbox, theirs: StandInTracker, thread: str) -> dict[str, Any]:
-    """What is there once Priya has seen what would leave and sent it, and not before."""
+    """Return the ticket after Priya has reviewed and sent it; none exists before."""
     await world.slack.wait_for(lambda: button(world, ticket_form.OPEN_ACTION_ID, thread))
     await world.slack.click("priya", button(world, ticket_form.OPEN_ACTION_ID, thread), ticket_form.OPEN_ACTION_ID)
     form = await world.slack.wait_for(lambda: view(world, ticket_form.CALLBACK_ID))

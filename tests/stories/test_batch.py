@@ -1,4 +1,6 @@
-"""Three broken nodes, one card: read it, press Approve all, and see each run, refuse or pass by itself. The bot is the real process."""
+"""Three broken nodes on one card: press Approve all; each action runs, refuses or is skipped on its own. The bot is the
+real process.
+"""
 
 import os
 from pathlib import Path
@@ -30,7 +32,7 @@ async def test_one_press_for_three_hosts_mends_two_and_the_third_refuses_what_it
         await card.scroll_into_view_if_needed()
         await shot(page, "9-three-hosts")
 
-        world.cluster.heal("gpu-002")  # somebody loads the module there by hand, while people read the card
+        world.cluster.heal("gpu-002")  # another admin loads the module while people read the card
         await card.get_by_test_id(f"button-{approval.APPROVE_ALL_ACTION_ID}").click()
         await expect(page.locator("#confirm")).to_contain_text("On gpu-001, gpu-002, gpu-003: modprobe nvidia-peermem")
         await shot(page, "10-three-hosts-confirm")

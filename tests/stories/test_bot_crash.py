@@ -1,4 +1,6 @@
-"""Kill -9 at every point between hearing a mention and letting its item go, on a real Redis: one turn each, one report each."""
+"""Kill -9 at every point between receiving a mention and finishing its item, on a real Redis: one turn and one report
+each.
+"""
 
 import asyncio
 import json
@@ -27,14 +29,14 @@ MENTIONS = [["1.0", "a"], ["1.0", "b"], ["2.0", "c"]]
 
 
 class Zygote:
-    """Forks workers on demand, so that a restart costs milliseconds."""
+    """Forks workers on demand, so a restart takes milliseconds."""
 
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self._process = process
         self._url = url
 
     def run(self, *jobs: dict[str, Any]) -> list[int]:
-        """Run workers at the same time; how each ended."""
+        """Run workers concurrently and return their exit codes."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps({"workers": [{"url": self._url, **job} for job in jobs]}) + "\n")
@@ -55,13 +57,13 @@ def zygote(redis_server: RealServer) -> Iterator[Zygote]:
 
 
 async def asked(redis: Redis) -> dict[str, int]:
-    """How often the board was asked for each report."""
+    """Return how often each report was published."""
     rows: Any = await redis.zrange("asked", 0, -1, withscores=True)
     return {member.decode(): int(score) for member, score in rows}
 
 
 async def assert_each_once(redis: Redis, mentions: list[list[str]]) -> None:
-    """Every item: one complete turn, one post, nothing left, nothing set aside."""
+    """Assert one complete turn and one post per item, and nothing left over."""
     ids = [id_ for _, id_ in mentions]
     assert set(await asked(redis)) == set(ids)
     inbox, turns = Inbox(redis, SetClock()), TinyTurns(redis)
@@ -80,9 +82,9 @@ async def assert_each_once(redis: Redis, mentions: list[list[str]]) -> None:
 @pytest.mark.parametrize("point", [*POINTS, *ENDING])
 async def test_a_process_killed_at_any_point_loses_nothing_and_doubles_nothing(zygote: Zygote, real_redis: Redis, point: str) -> None:
     assert zygote.run({"mentions": MENTIONS, "die_at": point}) == [KILLED]
-    assert zygote.run({"mentions": MENTIONS}) == [0]  # Slack delivers again what it saw no ack for
+    assert zygote.run({"mentions": MENTIONS}) == [0]  # Slack redelivers unacknowledged events
     await assert_each_once(real_redis, MENTIONS)
-    assert max((await asked(real_redis)).values()) <= 2  # a post that was not noted is asked for again, and the board knows it
+    assert max((await asked(real_redis)).values()) <= 2  # an unrecorded post is requested again, and the board recognises it
 
 
 async def test_a_process_killed_over_and_over_gets_there(zygote: Zygote, real_redis: Redis) -> None:
@@ -95,7 +97,7 @@ async def test_a_process_killed_over_and_over_gets_there(zygote: Zygote, real_re
 async def test_two_processes_on_one_redis_while_a_third_dies(zygote: Zygote, real_redis: Redis) -> None:
     many = [[f"{thread}.0", f"m{thread}-{n}"] for thread in range(5) for n in range(2)]
     ends = zygote.run({"mentions": many, "die_at": "execute:end"}, {"mentions": many}, {})
-    assert ends[0] in (KILLED, 0)  # it may never have got a turn to die in
+    assert ends[0] in (KILLED, 0)  # it may never have had a turn
     assert ends[1:] == [0, 0]
     assert zygote.run({}) == [0]
     await assert_each_once(real_redis, sorted(many))

@@ -1,4 +1,4 @@
-"""The whole story in the page, with the real bot as its own process: break, mention, diagnosis, a question, hand-off, taken, closed."""
+"""The whole story in the page with the real bot process: break, mention, diagnosis, question, hand-off, taken, closed."""
 
 import os
 import re
@@ -31,7 +31,7 @@ async def test_a_mention_becomes_a_diagnosis_a_ticket_and_a_closed_incident(tmp_
         await expect(thread).to_contain_text("GPU fell off the PCIe bus")
         await expect(thread).to_contain_text("gpu-003/gpu")
         await expect(thread).to_contain_text("has fallen off the bus")
-        await expect(thread).to_contain_text("Approve?")  # comes last, and would scroll the diagnosis away
+        await expect(thread).to_contain_text("Approve?")  # arrives last and would scroll the diagnosis away
         await thread.get_by_text("GPU fell off the PCIe bus").first.evaluate("text => text.scrollIntoView({block: 'start'})")
         await shot(page, "2-diagnosis")
 
@@ -45,7 +45,7 @@ async def test_a_mention_becomes_a_diagnosis_a_ticket_and_a_closed_incident(tmp_
 
         await page.get_by_test_id("thread-composer").fill("why")
         await page.get_by_test_id("thread-send").click()
-        await expect(thread).to_contain_text("0000:db:00.0 3D controller")  # the line as it was printed: the card alone says it in words
+        await expect(thread).to_contain_text("0000:db:00.0 3D controller")  # the raw line: only the card rewords it
 
         await thread.get_by_role("button", name="Hand off").last.click()
         await page.get_by_test_id("confirm-yes").click()
@@ -55,7 +55,7 @@ async def test_a_mention_becomes_a_diagnosis_a_ticket_and_a_closed_incident(tmp_
         await page.get_by_test_id("user-switch").select_option("U0PRIYA")
         await expect(page.locator("#user-switch")).to_have_value("U0PRIYA")
         await page.get_by_test_id("open-thread").last.click()
-        await expect(thread).to_contain_text("Evidence of incident")  # the last message: a click while the thread is drawn anew is lost
+        await expect(thread).to_contain_text("Evidence of incident")  # the last message: a click during a redraw is lost
         await thread.get_by_role("button", name="Take").click()
         await expect(thread).to_contain_text(re.compile("taken by.*Priya", re.I))
 

@@ -1,6 +1,5 @@
-"""How much people have to read on a phone: words, blocks and pixels of the cards of twelve incidents, on the local page at 390 × 844.
-
-What was measured is kept beside the pictures, `out/screenshots/cards.md`; `make shots` measures anew.
+"""Reading effort on a phone: words, blocks and pixels of the cards of twelve incidents, on the local page at 390 × 844.
+Results are in `out/screenshots/cards.md`; `make shots` measures again.
 """
 
 from dataclasses import dataclass
@@ -16,13 +15,12 @@ from tests.support.samples_cards import CASES, seen_of
 pytestmark = needs_chromium
 
 CHANNEL, WIDTH, HEIGHT = "C0GPUINC", 390, 844
-TOGETHER = 1450  # pixels: a diagnosis and an approval with its jobs, outage, cost of waiting and the whole command
-"""Pixels that a diagnosis and its approval may take together."""
+TOGETHER = 1450  # pixels for a diagnosis and an approval with its jobs, outage, cost of waiting and the whole command
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What one case asks people to read."""
+    """The reading effort of one case."""
 
     name: str
     words: int
@@ -31,7 +29,6 @@ class Size:
     heights: tuple[int, ...]
 
     def row(self) -> str:
-        """A line of the table."""
         each = " + ".join(map(str, self.heights))
         return f"| {self.name} | {self.words} | {self.characters} | {self.blocks} | {each} | {sum(self.heights)} |"
 
@@ -49,13 +46,12 @@ async def test_a_diagnosis_and_its_approval_fit_a_phone() -> None:
 
 
 def _read(cards: list[Card]) -> tuple[int, int, int]:
-    """Words, characters and blocks."""
     texts = [text for card in cards for text in _texts(list(card.blocks))]
     return sum(len(text.split()) for text in texts), sum(map(len, texts)), sum(len(card.blocks) for card in cards)
 
 
 def _texts(thing: object) -> list[str]:
-    """Every text that stands on a card; what a dialog of a button says is not read with it."""
+    """Return the card's texts without confirmation dialogs."""
     if isinstance(thing, dict):
         own = [thing["text"]] if isinstance(thing.get("text"), str) else []
         return own + [text for name, part in thing.items() if name != "confirm" for text in _texts(part)]
@@ -63,7 +59,7 @@ def _texts(thing: object) -> list[str]:
 
 
 async def _shown(slack: SlackSandbox, page: Page, cards: list[Card], name: str) -> tuple[int, ...]:
-    """Posted in a thread of their own: how high each message is."""
+    """Post the cards in a thread and return each message's height."""
     client = build_slack_client(slack.bot_token, slack.api_url)
     root = await slack.say("olga", CHANNEL, f"@rackmedic {name}")
     posted = [await post_message(client, CHANNEL, root, card) for card in cards]

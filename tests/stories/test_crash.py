@@ -1,4 +1,6 @@
-"""Bad nights of the whole bot, as processes: two replicas on one Redis, kill -9 in the middle, Redis itself killed. One mention, one report."""
+"""Failures of the whole bot as processes: two replicas on one Redis, kill -9 midway, Redis killed. One mention, one
+report.
+"""
 
 import os
 import signal
@@ -16,13 +18,12 @@ from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 MENTION = "<@U0RACKMED> job 4711 hangs with NCCL timeout on gpu-[001-004]"
-APART = "<@U0RACKMED> training hangs with NCCL timeout"
-"""Names neither host nor job, so that it joins no other incident."""
+APART = "<@U0RACKMED> training hangs with NCCL timeout"  # a shared remediation's result is reported once too
 
 
 @asynccontextmanager
 async def night(tmp_path: Path, redis: RealServer) -> AsyncIterator[Sandbox]:
-    """The sandbox with a durable Redis of its own, and a GPU that fell off the bus."""
+    """Run the sandbox with a durable Redis and a GPU off the bus."""
     async with sandbox(tmp_path) as world:
         world.cluster.break_("G07", "gpu-003", gpu=5)
         shared = {"RACKMEDIC_REDIS_URL": redis.url, "RACKMEDIC_LEASE_SECONDS": "2"}
@@ -30,17 +31,15 @@ async def night(tmp_path: Path, redis: RealServer) -> AsyncIterator[Sandbox]:
 
 
 def alone(world: Sandbox) -> Sandbox:
-    """The same with a bot that is one process, where it is not the story who does the work."""
+    """Use a single-process bot, for stories about other things."""
     return replace(world, settings={**world.settings, "RACKMEDIC_WORKERS": "0"})
 
 
 def reports(world: Sandbox, ts: str) -> list[dict[str, Any]]:
-    """Diagnosis cards in the thread."""
     return [m for m in world.slack.thread("C0GPUINC", ts) if m.get("metadata", {}).get("event_type") == "rackmedic_report"]
 
 
 def here(world: Sandbox, thread: str, ts: str) -> dict[str, Any]:
-    """One message of a thread, as it is now."""
     return next(m for m in world.slack.thread("C0GPUINC", thread) if m["ts"] == ts)
 
 
@@ -59,7 +58,9 @@ async def test_two_replicas_on_one_redis_report_once(tmp_path: Path, durable_ser
             await world.slack.quiet()
         answered = [[report["metadata"]["event_payload"]["item"] for report in reports(world, ts)] for ts in stamps]
         assert [sum(item.endswith(ts) for item in items) for ts, items in zip(stamps, answered, strict=True)] == [1, 1, 1, 1]
-        assert all(len(set(items)) == len(items) for items in answered)  # what became of a fix that others want too is said once as well
+        assert all(
+            len(set(items)) == len(items) for items in answered
+        )  # the result of a remediation that several incidents want is also reported once
 
 
 async def test_kill_nine_right_after_the_acknowledgement_loses_nothing(tmp_path: Path, durable_server: RealServer) -> None:

@@ -1,4 +1,6 @@
-"""A customer's two stories with the real bot: a mistake of theirs answered at once, and a fault of ours from the report to "works again"."""
+"""Two tenant stories with the real bot: a tenant's mistake answered at once, and a provider fault from report to "works
+again".
+"""
 
 import os
 from pathlib import Path
@@ -9,18 +11,17 @@ from bot.tenants.cards import tenant_card
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 
 ACME, OPS = "C0CUSTACME", "C0GPUINC"
+# internal words that no tenant may read: other machines, commands, people, actions
 INSIDE = ("gpu-001", "gpu-002", "scontrol", "Priya", "priya", "olga", "ctl-1", "apr-", "Xid", "nvidia-smi -i", "gpu-approvers", "S0GPUAPPR")
-"""Words of the inside that no customer may read: others' machines, commands, people, actions."""
 
 
 def said(world: Sandbox, channel: str, thread: str) -> str:
-    """All that the bot shows in a thread."""
     rows = world.slack.thread(channel, thread)
     return "\n".join(f"{row['text']} {row.get('blocks')}" for row in rows if row.get("bot_id"))
 
 
 def with_button(world: Sandbox, channel: str, action: str) -> str:
-    """The latest message there with this button; empty where there is none."""
+    """Return the latest message with this button, or ""."""
     rows: list[Any] = [(row["ts"], block.get("elements", [])) for row in messages(world, channel) for block in row.get("blocks") or []]
     found = [ts for ts, elements in rows if any(element.get("action_id") == action for element in elements)]
     return str(found[-1]) if found else ""

@@ -1,5 +1,6 @@
-"""Both sides in one window, with the real bot as its own process: a customer's mistake answered at once, a fault of ours from the mention to "works
-again" with the approval inside, and an unknown that is handed to people and told back."""
+"""Both sides in one window with the real bot process: a tenant's mistake answered at once, a provider fault from
+mention to "works again" with internal approval, and an unknown handed to people and answered.
+"""
 
 import os
 from pathlib import Path
@@ -14,12 +15,12 @@ INSIDE = ("gpu-001", "scontrol", "Priya", "Approve", "Xid", "nvidia-smi -i")
 
 
 def sides(page: Page) -> tuple[FrameLocator, FrameLocator]:
-    """The customer's workspace, and ours."""
+    """Return the tenant's workspace and ours."""
     return page.frame_locator("#theirs"), page.frame_locator("#ours")
 
 
 async def asks(side: FrameLocator, text: str) -> Locator:
-    """Somebody mentions the bot; its thread, which has the answer. An earlier one opens by itself where news of it come just then."""
+    """Mention the bot and return its thread. An earlier thread may open by itself on news."""
     threads = side.get_by_test_id("open-thread")
     before = await threads.count()
     await side.get_by_test_id("composer").fill(text)
@@ -30,7 +31,7 @@ async def asks(side: FrameLocator, text: str) -> Locator:
 
 
 async def latest(side: FrameLocator, roots: int) -> Locator:
-    """Our thread of the customer's latest report, of so many by now."""
+    """Return our thread of the tenant's latest report, once `roots` threads exist."""
     if await side.get_by_test_id("thread-close").is_visible():
         await side.get_by_test_id("thread-close").click()
     await expect(side.get_by_test_id("open-thread")).to_have_count(roots)
@@ -39,7 +40,7 @@ async def latest(side: FrameLocator, roots: int) -> Locator:
 
 
 async def top(thread: Locator, text: str) -> None:
-    """Read from this text on."""
+    """Scroll to this text."""
     await thread.get_by_text(text).first.evaluate("text => text.scrollIntoView({block: 'start'})")
 
 
@@ -99,7 +100,7 @@ async def test_both_sides_of_three_incidents_in_one_window(tmp_path: Path) -> No
         await expect(modal).to_be_hidden()
         await expect(thread).to_contain_text("Please start again from the checkpoint before it.")
         await shot(page, "customers-6-told-back")
-        await theirs.get_by_test_id("user-switch").evaluate("list => list.remove()")  # the sandbox's own, and no part of Slack
+        await theirs.get_by_test_id("user-switch").evaluate("list => list.remove()")  # part of the sandbox, not of Slack
         said = await theirs.locator("body").inner_text()
     assert not [word for word in INSIDE if word in said]
     assert not world.cluster.unsafe_commands

@@ -1,4 +1,4 @@
-"""The bot is killed in the middle of a customer's incident and begun anew: both threads go on, and nothing stands in them twice."""
+"""The bot is killed during a tenant's incident and restarted: both threads continue without duplicates."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ REPORT, REPLY = "@rackmedic training on gpu-[003-004] is half as fast as yesterd
 
 
 def inside(world: Sandbox) -> str:
-    """The internal thread of the one incident."""
+    """Return the incident's internal thread."""
     [root] = [row["ts"] for row in world.slack.messages(OPS) if "acme reports" in str(row["text"])]
     return str(root)
 
@@ -45,7 +45,7 @@ async def test_a_customers_incident_goes_on_after_a_kill_in_both_threads_and_onc
 
 
 def told_rows(world: Sandbox, thread: str) -> list[str]:
-    """Each message of ours in the customer's thread, but for their living one."""
+    """Return the bot's messages in the tenant's thread except the status message."""
     rows = [row for row in world.slack.thread(ACME, thread) if row.get("bot_id")]
     return [str(row["text"]) for row in rows if row.get("metadata", {}).get("event_type") != "rackmedic_customer"]
 

@@ -1,4 +1,4 @@
-"""A worker whose Redis goes away at any moment of its start begins again and works."""
+"""A worker that loses Redis at any moment of its start recovers and works."""
 
 import asyncio
 from pathlib import Path
@@ -18,14 +18,13 @@ from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 pytestmark = pytest.mark.liveness
-AWAY = 0.2
-"""Seconds that Redis cannot be reached."""
+AWAY = 0.2  # seconds without Redis
+# every third moment, because a start takes half a second; each part of a start asks Redis more often than that
 STEP, AT_ONCE = 3, 4
-"""Every third moment, as a start costs half a second; each part of a start that asks Redis asks more often than that."""
 
 
 async def started(world: Sandbox, redis: RealServer, folder: Path, cut_at: int) -> int:
-    """Start a worker, cut off when it has spoken so often; how often it spoke until it worked."""
+    """Start a worker whose connection is cut after `cut_at` writes; return the number of writes until it worked."""
 
     def listen(gate: RedisGate) -> None:
         if gate.heard == cut_at:
@@ -60,7 +59,7 @@ async def test_it_works_wherever_it_was_cut_off(tmp_path: Path, durable_server: 
 
 
 async def test_a_redis_that_is_away_is_not_taken_for_one_that_forgets(tmp_path: Path, durable_server: RealServer) -> None:
-    """A process that took it so would refuse every remedy for as long as it lives."""
+    """Otherwise the process would refuse every remedy for its lifetime."""
     store = await open_store(durable_server.url, tmp_path)
     durable_server.kill()
     with pytest.raises(StoreNotAnswering, match="does not answer"):

@@ -1,7 +1,5 @@
-"""Every fault and control of the simulated cluster through the real checks, fleet, taxonomy and graph, without a model.
-
-The table printed with `-s` is the engine's report card. What no leaf
-knows must at least not be blamed on anybody.
+"""Every fault and look-alike of the simulated cluster through the real checks, fleet, taxonomy and graph, without a
+model. `-s` prints the table. A fault outside the taxonomy must at least accuse nobody.
 """
 
 import asyncio
@@ -37,8 +35,7 @@ from tools.inventory.sku import Sku, load_skus
 HOSTS = ("gpu-017", "gpu-018", "gpu-019")
 SICK = "gpu-018"
 
-UNSEEN = {"O07"}
-"""An error that no leaf knows."""
+UNSEEN = {"O07"}  # a fault without a leaf
 
 TEXT = {
     "gpu": "training on gpu-[017-019] broke",
@@ -54,8 +51,7 @@ TEXT = {
 class Outcome:
     report: Report
     unsafe: int
-    stored: int
-    """Characters of the state at rest."""
+    stored: int  # characters of the stored state
 
 
 @cache
@@ -69,7 +65,7 @@ def profiles() -> Mapping[str, Sku]:
 
 
 def diagnose(plan: Plan, text: str, known: Mapping[str, Sku] | None = None, targets: Mapping[str, str] = TARGETS) -> Outcome:
-    """One incident, from the ticket to the report. `known` are the profiles of machines; all that there are by default."""
+    """Run one incident from ticket to report. `known`: machine profiles, default all."""
     cluster = Cluster(plan)
     inventory = parse_inventory({"defaults": {"kit": True, **targets}, "groups": {"g": {"hosts": ",".join(plan.names)}}})
     evidence, skus = MemoryEvidence(), profiles() if known is None else known
@@ -87,7 +83,7 @@ def diagnose(plan: Plan, text: str, known: Mapping[str, Sku] | None = None, targ
 
 
 def plan_of(fault: str) -> tuple[Plan, set[str]]:
-    """A cluster with this fault, and the hosts that are guilty."""
+    """Return a cluster with this fault, and the faulty hosts."""
     row = FAULTS[fault]
     nodes = {"gpu": (SICK,), "node": (SICK,), "switch": HOSTS[:2], "rack": HOSTS[:2]}.get(row.scope, HOSTS)
     gpus = (5,) if row.scope == "gpu" else ()
@@ -155,8 +151,8 @@ def test_a_site_that_names_no_service_may_still_be_called_healthy() -> None:
     assert {(row.host, row.check) for row in report.could_not_look} == {("gpu-[017-019]", "store"), ("gpu-[017-019]", "net")}
 
 
+# faults that a profile helps to see, but peers show as well
 NEEDS_NO_PROFILE = ["G07", "G08", "G09", "G17", "G18", "G19", "N01", "N05", "N10", "S04", "S08", "S09", "S16", "S19"]
-"""Faults that a profile helps to see, and that the other machines show as well."""
 
 
 @pytest.mark.parametrize("fault", NEEDS_NO_PROFILE)
@@ -179,8 +175,7 @@ def test_healthy_machines_that_nobody_wrote_down_are_healthy_and_still_compared_
 
 
 NO_LOG = Modifier("R6", {"check": "joblog", "how": "missing"}, "*")
-STARTED_AGAIN = Deed("job", HOSTS[0], -300.0)
-"""The next run of the job is on the GPUs."""
+STARTED_AGAIN = Deed("job", HOSTS[0], -300.0)  # the job's next run is on the GPUs
 WRONG_NUMBERS = "the loss goes to nan on gpu-[017-019]"
 
 

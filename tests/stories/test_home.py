@@ -1,4 +1,4 @@
-"""A node that we hold, clicked through in the page: drained, handed off, found on the Home tab of a phone, and not returned while it is broken."""
+"""A drained node in the page: drained, handed off, found on the phone's Home tab, and not returned while it is broken."""
 
 import os
 from pathlib import Path

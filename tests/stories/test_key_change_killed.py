@@ -1,4 +1,6 @@
-"""`rackmedic ledger rotate` is killed at any moment: running it again ends the change, what waited is asked once more, and nothing runs twice."""
+"""`rackmedic ledger rotate` is killed at any moment: running it again completes the change, waiting approvals are
+requested once more, and nothing runs twice.
+"""
 
 import asyncio
 import itertools
@@ -32,14 +34,13 @@ pytest_plugins = ("tests.support.fixtures_redis",)
 HOSTS = ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")
 OVER, RUNS, WAITS = "n3", "n2", "n1"
 ROTATE = ("ledger", "rotate")
-STEP = 4
-"""Every fourth word to Redis: between any two of the steps that change something more is said."""
+STEP = 4  # every fourth write to Redis: between two changing steps there are more
+# virtual seconds: a poll of what is due, until every wait was polled, and until a silent holder is taken over
 AT_ONCE, A_MINUTE, A_SILENCE = 5, 60, 45
-"""Seconds of the story's clock: a look at what is due, until every wait was looked at, and until a holder that says nothing is followed."""
 
 
 class Shell:
-    """Starts commands, each a process of its own that may be killed."""
+    """Start commands as processes that can be killed."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin
@@ -48,7 +49,7 @@ class Shell:
         self.pid = 0
 
     async def run(self, *words: str, environ: dict[str, str]) -> int:
-        """How it ended: 0, or minus the signal."""
+        """Return the exit code (negative: the signal)."""
         self._typed.write(json.dumps({"words": words, "environ": environ}).encode() + b"\n")
         self.pid = int(await self._said.readline())
         return int(await self._said.readline())
@@ -68,17 +69,16 @@ async def shell(log: Path) -> AsyncIterator[Shell]:
 
 @dataclass(frozen=True)
 class Evening:
-    """What a change of the key finds: a fix that is over, one whose process died over it, one that waits for people."""
+    """The state before the rotation: one finished action, one whose process died, one waiting for approval."""
 
     office: Office
     incident: str
-    rows: dict[str, ActionRecord]
-    """By host."""
+    rows: dict[str, ActionRecord]  # by host
     key: bytes
     stored: dict[bytes, Any]
 
     async def again(self, folder: Path) -> Settings:
-        """The store and the data folder as they were that evening."""
+        """Restore the store and the data folder."""
         redis: Any = self.office.redis
         await redis.flushall()
         for name, row in self.stored.items():
@@ -90,7 +90,7 @@ class Evening:
         return settings
 
     def restarted(self, settings: Settings) -> Office:
-        """A process with the keys as they are now, in a copy of that evening's world."""
+        """Start a process with the current keys in a copy of the saved world."""
         before, site = self.office, self.office.site
         clock = SetClock(datetime.now(UTC))
         world = replace(site, clock=clock, records=dict(site.records), effects=list(site.effects), facts=list(site.facts))
@@ -117,7 +117,7 @@ async def evening(redis: Redis, folder: Path) -> Evening:
 
 
 async def killed(shell: Shell, gate: RedisGate, environ: dict[str, str], at: int) -> int:
-    """The change of the key, killed before its n-th word reaches Redis, if it says so many; how it ended."""
+    """Run the rotation, killed before its n-th write to Redis; return its exit code."""
 
     def listen(gate: RedisGate) -> None:
         if gate.heard == at:
@@ -132,7 +132,7 @@ async def killed(shell: Shell, gate: RedisGate, environ: dict[str, str], at: int
 
 
 async def left(office: Office, settings: Settings, key: bytes) -> str:
-    """How far the change went."""
+    """Return how far the rotation went."""
     if load_ledger_key(settings) == key:
         return "nothing changed"
     use = await office.ledger.get_key_status()
@@ -142,7 +142,7 @@ async def left(office: Office, settings: Settings, key: bytes) -> str:
 
 
 async def live(office: Office, incident: str, until: Callable[[list[ActionRecord]], bool], seconds: int) -> list[ActionRecord]:
-    """A process looks at what is due every five seconds; the incident's actions once they are so, within that time."""
+    """Poll every five seconds until the incident's actions satisfy `until`. Raises AssertionError after `seconds`."""
     for _ in range(0, seconds + 1, 5):
         office.woken.clear()
         await office.actions.wake_due()
@@ -161,7 +161,7 @@ def of(rows: list[ActionRecord], host: str) -> list[State]:
 
 
 async def goes_on(office: Office, incident: str, within: int) -> None:
-    """What waited is asked once more within that time, and runs; what ran is found out and not run again."""
+    """The waiting action is requested once more in time and runs; what ran is settled and not run again."""
     await live(office, incident, lambda rows: of(rows, WAITS) == [State.SUPERSEDED, State.PENDING], within)
     (anew,) = await office.pending(incident)
     await office.click(anew)

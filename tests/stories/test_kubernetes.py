@@ -1,4 +1,6 @@
-"""A site of Kubernetes, from the mention to the return: cordon, proof, uncordon, each clicked in Slack and done by the kit on the controller."""
+"""A Kubernetes site from mention to return: cordon, proof, uncordon, each approved in Slack and run by the kit on the
+controller.
+"""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Ordinary breakages on the simulated cluster, from a report in plain words to what is told of it, without a model."""
+"""Ordinary breakages on the simulated cluster, from a plain report to the answer, without a model."""
 
 import asyncio
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ S, I = "SYSTEM_SOFTWARE.", "INTERCONNECT."  # noqa: E741
 
 
 class Remembered:
-    """What is kept of hosts between incidents."""
+    """Host baselines kept between incidents."""
 
     def __init__(self) -> None:
         self.rows: dict[str, HostBaseline] = {}
@@ -44,7 +44,7 @@ class Remembered:
 
 
 def changed(text: str, changes: str) -> str:
-    """An answer of the probe with rows replaced, added or, where `=` stands for the value, taken away."""
+    """Return the probe's output with rows replaced, added, or removed where the value is `=`."""
     rows = {tuple(line.split("\t")[:2]): line for line in text.split("\n") if "\t" in line}
     for kind, name, value in (row.split("|") for row in changes.split("; ")):
         rows[kind, name] = f"{kind}\t{name}\t{value}"

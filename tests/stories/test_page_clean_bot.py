@@ -1,5 +1,6 @@
-"""The page with what the real bot shows in it, for everybody: an incident with its cards, forms and confirmations, the Home tab, a node's inside, and both
-sides beside each other. axe finds nothing critical or serious, light and dark, and at 390 px nothing is wider than the page."""
+"""Accessibility of the page with the real bot's content: cards, forms, confirmations, Home tab, node inspector, both
+sides. axe finds nothing critical or serious, light and dark, and at 390 px nothing is wider than the page.
+"""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -42,7 +43,7 @@ async def test_what_the_bot_shows_is_clean(tmp_path: Path) -> None:
 
 
 async def _incident(world: Sandbox, page: Page) -> str:
-    """A broken GPU and a customer's mistake, each with what the bot says of it; the first's thread."""
+    """Report a broken GPU and a tenant's mistake; return the first thread."""
     world.cluster.break_("G07", "gpu-002", gpu=5)
     world.cluster.break_("U04", "gpu-003")
     theirs = await world.slack.say("carla", "C0CUSTACME", "@rackmedic job 4711 does not start on gpu-[003-004]")
@@ -55,7 +56,7 @@ async def _incident(world: Sandbox, page: Page) -> str:
 
 
 async def _thread(page: Page, address: str, seen: Seen) -> None:
-    """Its cards, what they open, and the node that they are about."""
+    """Visit the thread's cards, what they open, and their node."""
     await page.goto(address)
     thread, modal = page.get_by_test_id("thread"), page.get_by_test_id("modal")
     await expect(thread).to_contain_text("Approve? Drain gpu-002")
@@ -83,7 +84,7 @@ async def _home(page: Page, seen: Seen) -> None:
 
 
 async def _sides(page: Page, url: str, seen: Seen) -> None:
-    """Both workspaces beside each other, and each other's thread open in it."""
+    """Visit both workspaces side by side with their threads open."""
     await page.goto(f"{url}/page/both.html")
     for name in ("theirs", "ours"):
         side = page.frame_locator(f"#{name}")

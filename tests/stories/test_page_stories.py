@@ -1,4 +1,6 @@
-"""Every story of the demo's page, played in it to its end with the real bot, one after the other as a visitor does: the tour says what is so."""
+"""Every story of the demo page played to its end with the real bot, in sequence like a visitor: what the tour says is
+true.
+"""
 
 import json
 import os
@@ -22,14 +24,13 @@ TOLD: dict[str, Any] = {story["id"]: story for story in json.loads((PAGE / "stor
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a story comes to: the answer, what answers it when asked further, the fix that waits for Priya, and who is not accused."""
+    """A story's end: answer, further answer, the remediation that waits for Priya, and who is not accused."""
 
     cause: str
     where: str
     asked: str = ""
     fix: str = ""
-    done: str = ""
-    """What an approved fix says at its end; empty where nobody approves in this story."""
+    done: str = ""  # final message of an approved action; empty if nothing is approved
     not_said: tuple[str, ...] = ()
 
 
@@ -50,7 +51,7 @@ ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Somebody at the page, and the world behind it."""
+    """A visitor's page and the world behind it."""
 
     page: Page
     world: Sandbox
@@ -60,7 +61,7 @@ class Visit:
         return self.page.get_by_test_id("thread")
 
     async def press(self, *names: str) -> None:
-        """Buttons, one after the other."""
+        """Click buttons in sequence."""
         for name in names:
             await self.page.get_by_test_id(name).click()
 
@@ -76,8 +77,7 @@ async def visit(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Visit
     assert not world.cluster.unsafe_commands
 
 
-SENDS = ("say", "why", "summary", "about")
-"""Steps that the tour leaves by itself once their message is sent."""
+SENDS = ("say", "why", "summary", "about")  # steps that the tour leaves once their message is sent
 
 
 @pytest.mark.parametrize("name", TOLD)
@@ -97,14 +97,14 @@ async def test_a_story_ends_as_it_promises(visit: Visit, name: str) -> None:
 
 
 def _answers(visit: Visit) -> list[dict[str, Any]]:
-    """What the bot wrote in the thread that is open."""
+    """Return the bot's messages in the open thread."""
     root = re.search(r"thread=([\d.]+)", visit.page.url)
     assert root, "no thread is open"
     return [row for row in visit.world.slack.thread("C0GPUINC", root[1]) if row["user"] == visit.world.slack.ws.user("rackmedic").id]
 
 
 async def broken(visit: Visit, step: Any, _: Ending) -> None:
-    """The first step speaks of what is broken: the page shows it, and what no story broke is well."""
+    """The page shows the broken nodes as broken and the others as well."""
     faults = {node["name"] for node in visit.world.cluster.state_summary()["nodes"] if node["faults"]}
     for node in visit.world.cluster.state_summary()["nodes"]:
         await expect(visit.page.get_by_test_id(f"node-{node['name']}")).to_have_attribute(
@@ -114,7 +114,7 @@ async def broken(visit: Visit, step: Any, _: Ending) -> None:
 
 
 async def reported(visit: Visit, _: Any, ending: Ending) -> None:
-    """The report that is written for Olga is sent, and its thread opens by itself with the answer in it."""
+    """Send Olga's prepared report; its thread opens with the answer."""
     await visit.press("tour-do")
     await expect(visit.page.locator("#user-switch")).to_have_value("U0OLGA")
     await visit.press("send")
@@ -137,7 +137,7 @@ async def asked(visit: Visit, _: Any, ending: Ending) -> None:
 
 
 async def decided(visit: Visit, _: Any, ending: Ending) -> None:
-    """Priya may decide: the card has the command, the conditions, the proof, and its buttons."""
+    """Priya's card has the command, preconditions, proof, and buttons."""
     await visit.press("tour-do")
     await expect(visit.page.locator("#user-switch")).to_have_value("U0PRIYA")
     for words in (ending.fix, "Must still hold:", "Proof:"):
@@ -150,7 +150,7 @@ async def decided(visit: Visit, _: Any, ending: Ending) -> None:
 
 
 async def inspected(visit: Visit, step: Any, ending: Ending) -> None:
-    """What ran on the machine stands in it, the approved command too."""
+    """The inspector shows the commands run on the machine, including the approved one."""
     await visit.press("tour-do")
     inside = visit.page.get_by_test_id("inspector")
     await expect(inside).to_contain_text(step["node"])
@@ -167,7 +167,7 @@ async def saved(visit: Visit, _: Any, __: Ending) -> None:
 
 
 async def only_read(visit: Visit, step: Any, _: Ending) -> None:
-    """A step that only points: what it points to is there."""
+    """The element that the step points to exists."""
     assert await visit.page.locator(".toured").count() == 1, step["at"]
 
 

@@ -1,4 +1,4 @@
-"""Kill -9 at every call that an answer to a direct message makes, on a real Redis: the question is answered exactly once."""
+"""Kill -9 at every Slack call of an answer to a direct message, on a real Redis: the question is answered exactly once."""
 
 import asyncio
 import sys
@@ -26,7 +26,7 @@ KILLED = -9
 
 
 class LaterClock:
-    """The time at which the lease of the killed process has run out."""
+    """A clock past the killed process's lease."""
 
     def now(self) -> datetime:
         return WallClock().now() + timedelta(seconds=LEASE_SECONDS + 1)
@@ -48,7 +48,7 @@ async def test_a_direct_message_whose_process_is_killed_is_answered_once(
     process = await asyncio.create_subprocess_exec(sys.executable, *words, cwd=Path(__file__).parents[2])
     assert await process.wait() == KILLED
     [conversation] = await Inbox(real_redis, WallClock(), names=DIRECT_MESSAGE_KEYS).list_open_incidents()
-    await real_redis.delete(DIRECT_MESSAGE_KEYS.lease_key(conversation))  # as it does when its time is over
+    await real_redis.delete(DIRECT_MESSAGE_KEYS.lease_key(conversation))  # as its expiry would
 
     async with AsyncExitStack() as stack:
         survivors = [
@@ -57,7 +57,7 @@ async def test_a_direct_message_whose_process_is_killed_is_answered_once(
         ]
         for survivor in survivors:
             await stack.enter_async_context(run_direct_answers(survivor, answer_to, real_redis, LaterClock(), LEASE_SECONDS))
-        await store(survivors[0], channel, ts)  # Slack delivers again what the killed process did not acknowledge
+        await store(survivors[0], channel, ts)  # Slack redelivers unacknowledged events
         await asyncio.gather(*(survivor.wakeups.wake(conversation) for survivor in survivors))
         await asyncio.gather(*(survivor.wakeups.wait_until_idle() for survivor in survivors))
     assert answers(slack, channel, ts) == [ANSWER.text]

@@ -1,4 +1,4 @@
-"""The conversation with the app in the page, with the real bot as its own process: suggestions, an answer, the line while it reads."""
+"""The conversation with the app in the page, with the real bot process: suggestions, an answer, and the status line."""
 
 import os
 from pathlib import Path
@@ -30,7 +30,7 @@ async def test_somebody_opens_the_app_and_presses_what_it_suggests(tmp_path: Pat
         await expect(page.get_by_test_id("status")).to_be_hidden()
         await shot(page, "14-pane-answer")
 
-        # Too quick to be seen of the bot itself: the same calls of Slack's, held.
+        # The bot is too quick to observe: make the same Slack calls and hold them.
         client = AsyncWebClient(world.slack.bot_token, world.slack.api_url)
         root = await world.slack.say("priya", "D0PRIYA", "status")
         await page.get_by_test_id("thread-close").click()

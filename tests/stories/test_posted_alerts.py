@@ -1,5 +1,6 @@
-"""Another bot posts alerts into a channel of a real bot's: a real Alertmanager's own Slack template, and a storm of five hundred. One first card a
-cause, and each ends with its alerts."""
+"""Another bot posts alerts in a channel of the real bot: Alertmanager's own Slack template, and a storm of five
+hundred. One first card per cause, each closes with its alerts.
+"""
 
 import asyncio
 import json
@@ -29,7 +30,7 @@ receivers:
 
 
 def post(world: Sandbox, body: Mapping[str, Any]) -> None:
-    """As Slack shows what came to an incoming webhook."""
+    """Post as an incoming webhook."""
     whole = {"text": "", **body, "subtype": "bot_message", "bot_id": POSTER}
     world.slack.ws.post("U0PRIYA", world.slack.ws.channel(OPS), {name: value for name, value in whole.items() if name != "channel"})
 
@@ -71,7 +72,7 @@ async def test_a_real_alertmanager_posts_to_slack_and_its_alert_opens_an_inciden
 
 
 def message(cause: str, n: int, *, over: bool = False) -> dict[str, Any]:
-    """Of a group of a hundred, as Grafana lists it."""
+    """Return one message of a group of a hundred in Grafana's format."""
     labels = {"alertname": f"LinkDown{n % 4}", "instance": f"gpu-00{1 + int(cause[-1])}:9400", "port": str(n), "leaf": cause}
     listed = "Labels:\n" + "".join(f" - {name} = {value}\n" for name, value in labels.items()) + "Annotations:\n - summary = down\n"
     title = f"[{'RESOLVED' if over else 'FIRING:1'}] LinkDown{n % 4} {n} {cause} (critical)"
@@ -93,7 +94,7 @@ async def test_five_hundred_messages_are_a_first_card_a_cause_and_each_ends(tmp_
         for at, (cause, n) in enumerate(storm):
             post(made, message(cause, n))
             if at % 10 == 9:
-                await asyncio.sleep(0)  # as a network lets others speak between two messages
+                await asyncio.sleep(0)  # let others run between two messages, as a network does
         await made.slack.wait_for(lambda: all("100 firing" in str(roots(made).get(f"leaf {cause}")) for cause in causes))
         took = monotonic() - began
         for cause, n in storm:

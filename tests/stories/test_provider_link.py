@@ -1,5 +1,7 @@
-"""A customer's own RackMedic and their provider's, each a real bot with a Slack and a cluster of its own: what was clicked survives kill -9 and a
-provider who is away, opens one incident there, and the customer's thread follows the repair until it is proved."""
+"""A tenant's own RackMedic and its provider's, each a real bot with Slack and cluster: a confirmed hand-off survives
+kill -9 and an absent provider, opens one incident there, and the tenant's thread follows the repair until it is
+proven.
+"""
 
 import asyncio
 import json
@@ -27,7 +29,7 @@ def free_port() -> int:
 
 
 def button(world: Sandbox, action: str, thread: str = "") -> str:
-    """The latest message of the operators' channel that has it; empty where none has."""
+    """Return the latest operators' message with this button, or ""."""
     rows: list[Any] = world.slack.thread(OPS, thread) if thread else world.slack.messages(OPS)
     found = [
         str(row["ts"])
@@ -40,7 +42,7 @@ def button(world: Sandbox, action: str, thread: str = "") -> str:
 
 
 def said(world: Sandbox, thread: str = "") -> str:
-    """All that its bot shows there, or in one thread."""
+    """Return what the bot shows in the channel or thread."""
     rows = world.slack.thread(OPS, thread) if thread else world.slack.messages(OPS)
     return json.dumps([[row["text"], row.get("blocks")] for row in rows if row.get("bot_id")], ensure_ascii=False)
 
@@ -90,7 +92,7 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
 
 
 async def tell(provider: Sandbox, words: str) -> None:
-    """One of the provider's people writes it, sees it as the customer will, and sends it."""
+    """Write, preview and send a message to the tenant as the provider."""
     await provider.slack.click("priya", button(provider, internal_thread.TELL_ACTION_ID), internal_thread.TELL_ACTION_ID)
     form = await provider.slack.wait_for(lambda: view(provider, internal_thread.TELL_FORM_CALLBACK_ID))
     await provider.slack.submit("priya", form, {internal_thread.WORDS_BLOCK_ID: {internal_thread.WORDS_BLOCK_ID: words}})
@@ -98,13 +100,13 @@ async def tell(provider: Sandbox, words: str) -> None:
 
 
 def view(world: Sandbox, callback: str) -> str:
-    """The form that Priya has open; empty where it is not this one."""
+    """Return Priya's open form of this kind, or ""."""
     shown = world.slack.view("priya")
     return str(shown["id"]) if shown and shown["callback_id"] == callback else ""
 
 
 async def exported(customer: Sandbox, thread: str) -> None:
-    """The same incident as a file, of what the running bot has stored."""
+    """Export the incident from the running bot's store as a file."""
     found = [
         word for word in said(customer, thread).replace('"', " ").replace("\\", " ").replace("_", " ").split() if word.startswith("inc-")
     ]

@@ -1,4 +1,4 @@
-"""A front end and a worker that are started while Redis is down: both wait, say so, and work once it is back."""
+"""A front end and a worker started while Redis is down: both wait, say so, and work once it is back."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def process(settings: Mapping[str, str], log: Path, port: int, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """One of our processes with a health port."""
+    """Run a RackMedic process with a health port."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RACKMEDIC_")}
     environ = clean | dict(settings) | {"RACKMEDIC_HEALTH_PORT": str(port)}
     with log.open("ab") as sink:
@@ -41,7 +41,7 @@ async def process(settings: Mapping[str, str], log: Path, port: int, *words: str
 
 
 async def says(port: int, wanted: str) -> int:
-    """Until `/readyz` says this; with which status."""
+    """Wait until `/readyz` contains this; return the status."""
     async with asyncio.timeout(PATIENCE), ClientSession() as http:
         while True:
             try:

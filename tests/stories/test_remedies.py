@@ -1,4 +1,4 @@
-"""Three kinds of remedy as a whole, through real SSH: mention, approve in Slack, the node kit's own scripts, proof."""
+"""Three kinds of remedy through real SSH: mention, approval in Slack, the node kit's scripts, proof."""
 
 import os
 from pathlib import Path
@@ -9,17 +9,17 @@ import pytest
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 
 PEOPLE = ("U0PRIYA", "U0ANTON")
+# fault → node, arguments and remedies: a process, a GPU on a drained node, and a drained host that reboots;
+# test_remedies_close covers the others without SSH
 STORIES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "S18": ("gpu-001", {"gpu": 2}, ["kill_gpu_process"]),
     "G01": ("gpu-002", {"gpu": 1}, ["drain_node", "gpu_reset", "resume_node"]),
     "G07": ("gpu-003", {"gpu": 4, "outcome": "cures"}, ["drain_node", "reboot", "resume_node"]),
 }
-"""Fault → where, how, and the remedies it takes: a process with arguments of its own, a GPU on a drained node, and a drained host that goes away.
-Every other remedy is played by test_remedies_close, without SSH."""
 
 
 def asking(world: Sandbox, ts: str) -> list[dict[str, Any]]:
-    """Cards that wait for an Approve."""
+    """Return the cards with an Approve button."""
     rows = [
         (m, [e for b in m.get("blocks", []) if b["type"] == "actions" for e in b["elements"]]) for m in world.slack.thread("C0GPUINC", ts)
     ]
@@ -31,7 +31,7 @@ def mended(world: Sandbox, ts: str) -> bool:
 
 
 async def play(world: Sandbox, fault: str) -> list[str]:
-    """Break, mention, approve whatever is asked until it is mended; the remedies that ran, in order."""
+    """Break, mention, and approve everything until it passes; return the remedies that ran, in order."""
     node, how, _ = STORIES[fault]
     world.cluster.break_(fault, node, **how)
     ts = await world.slack.say("U0OLGA", "C0GPUINC", f"<@U0RACKMED> training has trouble on {node} ({fault})")

@@ -1,5 +1,6 @@
-"""The loop closes: mention, approve, run by the node kit's own scripts, prove, prove again. One whole bot and one broken machine a fault,
-by a clock that leaps over waiting."""
+"""The closed loop: mention, approve, run with the node kit's scripts, prove twice. One whole bot and one broken machine
+per fault, in virtual time.
+"""
 
 from typing import Any
 
@@ -14,6 +15,7 @@ NODES = ["gpu-017", "gpu-018", "gpu-019"]
 SICK = "gpu-018"
 
 AROUND = ("drain_node", "resume_node")
+# fault → remedies; those for a driver, container engine or whole GPU run on a drained node, which is returned
 TAKES: dict[str, list[str]] = {
     "G17": ["reset_clocks"],
     "G18": ["power_limit_default"],
@@ -29,7 +31,6 @@ TAKES: dict[str, list[str]] = {
     "S17": ["chrony_makestep"],
     "S19": ["governor_performance"],
 }
-"""Fault → what mends it. What takes a driver, a container engine or a whole GPU is done on a drained node, which returns afterwards."""
 
 DRAINED = {"G19", "S01", "S03", "S04", "S07"}
 

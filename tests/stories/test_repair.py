@@ -1,4 +1,4 @@
-"""From a broken GPU to a proven fix, clicked through in the page: break, mention, read, approve, passes now. The bot is the real process."""
+"""From a broken GPU to a proven repair in the page, with the real bot process."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""The real bot in HTTP mode behind a proxy: Slack's events, clicks, forms and commands reach it signed, again where an answer was lost, and once."""
+"""The real bot in HTTP mode behind a proxy: signed events, clicks, forms and commands, redelivered after a lost answer,
+handled once.
+"""
 
 import os
 from collections.abc import AsyncIterator
@@ -18,7 +20,7 @@ REPORT = "@rackmedic job 4711 hangs with NCCL timeout on gpu-[001-004]"
 
 @asynccontextmanager
 async def over_http(folder: Path) -> AsyncIterator[tuple[Sandbox, HttpHub]]:
-    """A bot without an app token, and the Slack that finds it under the proxy's address."""
+    """Run a bot without an app token, reached at the proxy's address."""
     port = free_port()
     async with proxy(port) as before, sandbox(folder, http=HttpDoor(port, f"http://127.0.0.1:{before}/slack/events")) as world:
         assert world.slack.http
@@ -32,7 +34,7 @@ async def test_from_the_mention_to_the_form_over_http(tmp_path: Path) -> None:
     async with over_http(tmp_path) as (world, http):
         slack = world.slack
         world.cluster.break_("G07", "gpu-003", gpu=5)
-        http.drop = 1  # the answer to the mention is lost, so Slack sends it again
+        http.drop = 1  # lose the mention's answer, so Slack sends it again
         ts = await slack.say("priya", OPS, REPORT)
         await slack.wait_for(lambda: "fell off the PCIe bus" in said(world, ts))
         assert {("events_api 0", 200), ("events_api 1", 200)} <= set(http.statuses)

@@ -1,4 +1,6 @@
-"""The case of arXiv 2411.05349: one GPU among dozens of servers runs at 200 MHz instead of 1,410, and all that anybody knows is that training is slow."""
+"""The case of arXiv 2411.05349: one GPU among dozens of servers runs at 200 MHz instead of 1,410, and people only know
+that training is slow.
+"""
 
 import json
 from pathlib import Path

@@ -1,5 +1,6 @@
-"""Two hundred reports of one customer in one moment, with the real bot and a real Redis: each is stored at its first delivery and answered by one card,
-and another customer's first card waits for no more of them than the stormy one's share lets us be at."""
+"""Two hundred simultaneous reports of one tenant, with the real bot and Redis: each is stored at its first delivery and
+answered by one card, and another tenant's first card waits for no more of them than the quota allows.
+"""
 
 import os
 from pathlib import Path
@@ -24,7 +25,7 @@ async def test_a_storm_of_one_customer_is_a_storm_of_one(tmp_path: Path, durable
     ):
         slack = world.slack
         await slack.connected()
-        slack.hub.patience.ack = PATIENCE  # how busy this machine is says nothing of the bot
+        slack.hub.patience.ack = PATIENCE  # this machine's load says nothing about the bot
         slack.api.rates.set("*", None)
         threads = await storm(world, EVENTS)
         other = await first_card(world, 1)

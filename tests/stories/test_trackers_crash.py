@@ -1,4 +1,6 @@
-"""kill -9 while a ticket is on its way to each of the five trackers, with a real Redis: it is opened once, whichever side of the making it died on."""
+"""kill -9 while a ticket is sent to each of the five trackers, with a real Redis: it is opened once, whether the
+process died before or after its creation.
+"""
 
 import asyncio
 import contextlib
@@ -19,13 +21,13 @@ from tests.support.redis_server import RealServer
 from tests.support.trackers import config_of, stand_in
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+# seconds by which the second process's clock is ahead: the dead process's lease has expired and the ticket is findable
 LATER = 120
-"""Seconds by which the second process is later: whoever died over a row holds it no more, and what was made is found for certain."""
 
 
 @contextlib.asynccontextmanager
 async def courier(server: RealServer, file: Path, ahead: int = 0) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A process that delivers; killed in the end, as power cuts do."""
+    """Run a delivering process; it is killed at the end, as by a power cut."""
     words = (sys.executable, "-m", "tests.support.courier_process", server.url, str(file), str(ahead))
     with (file.parent / f"courier-{ahead}.log").open("wb") as sink:
         child = await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.DEVNULL, stdout=sink, stderr=sink)
@@ -38,7 +40,7 @@ async def courier(server: RealServer, file: Path, ahead: int = 0) -> AsyncIterat
 
 
 async def sent(outbox: Outbox, *names: str) -> None:
-    """All of them have arrived."""
+    """Wait until all have arrived."""
     while True:
         if {(await outbox.load_row(name)).stage for name in names} == {"sent"}:
             return

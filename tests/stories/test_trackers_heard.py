@@ -1,4 +1,6 @@
-"""A real bot polls a ticket elsewhere: what somebody wrote there stands in its thread once, though the bot is killed, and its closing comes back."""
+"""A real bot polls a tracker: a comment is posted in the thread once although the bot is killed, and the ticket's
+closing is reported.
+"""
 
 import contextlib
 import json
@@ -22,7 +24,7 @@ pytest_plugins = ("tests.support.fixtures_redis",)
 
 @contextlib.asynccontextmanager
 async def polling(folder: Path, server: RealServer, jira: str) -> AsyncIterator[Sandbox]:
-    """A world whose bot keeps its state in this Redis and polls Jira at this address; the bot is not started yet."""
+    """Return a world with this Redis whose bot, not yet started, polls Jira."""
     trackers = folder / "trackers.yaml"
     trackers.write_text(yaml.safe_dump({"jira": config_of("jira", jira)}))
     more = {

@@ -1,4 +1,4 @@
-"""Workers on one Redis that is restarted again and again, and that are killed while they listen: work goes on within one sweep."""
+"""Workers on a Redis that is restarted repeatedly, killed while they listen: work continues within one sweep."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.liveness
 
 @contextlib.contextmanager
 def worker(url: str, name: str) -> Iterator[subprocess.Popen[str]]:
-    """A worker process that listens; killed at the end, if not before."""
+    """Run a listening worker process."""
     command = [sys.executable, "-m", "tests.support.wakeup_worker", url, name]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout
@@ -37,14 +37,14 @@ def worker(url: str, name: str) -> Iterator[subprocess.Popen[str]]:
 
 
 class Front:
-    """Hears of something and sweeps once: what is woken by that must be enough."""
+    """A front end that stores an item and sweeps once, which must suffice."""
 
     def __init__(self, redis: Redis, url: str) -> None:
         self._redis, self._inbox = redis, Inbox(redis, WallClock())
         self.wakeups = StreamWakeups(url, receive=False)
 
     async def answered(self, name: str) -> None:
-        """A mention is stored and its wake-up lost; one sweep later a worker has answered it."""
+        """Store a mention and lose its wake-up; after one sweep a worker has answered it."""
         incident = (await self._inbox.open_or_join(origin(name), name, lambda incident: item(incident, name))).incident
         assert await Sweeper(self._inbox, self.wakeups).sweep() == 1
         async with asyncio.timeout(PATIENCE):
@@ -72,7 +72,7 @@ async def test_redis_restarted_three_times_and_a_worker_killed_while_it_listens(
             await front.answered("one of two is dead")
             with worker(url, "a"):
                 other.kill()
-                other.wait()  # Redis still hands things to a process that is dying; those come again after the sweeper's patience
+                other.wait()  # Redis may still assign entries to a dying process; they return after the sweeper's timeout
                 await front.answered("the other is dead, and the first is back")
         consumers: Any = await redis.xinfo_consumers(WAKEUP_STREAM_KEY, "workers")
         assert sorted((row["name"], row["pending"]) for row in consumers) == [(b"a", 0), (b"b", 0)]

@@ -1,4 +1,4 @@
-"""The front end and its worker as processes: whichever dies, nothing is lost, and neither outlives the other for nothing."""
+"""Front end and worker as processes: whichever dies, nothing is lost, and neither outlives the other."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.liveness
 
 
 def children(pid: int) -> list[int]:
-    """The worker processes of a front end, by their command line."""
+    """Return a front end's worker pids."""
     found = []
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         if b"--beside" in Path(f"/proc/{child}/cmdline").read_bytes():
@@ -28,7 +28,7 @@ def children(pid: int) -> list[int]:
 
 
 async def gone(pid: int) -> None:
-    """Until the process has ended, whoever its parent is."""
+    """Wait until the process has ended, whatever its parent."""
     ended = asyncio.Event()
     try:
         handle = os.pidfd_open(pid)
@@ -62,7 +62,7 @@ async def test_a_front_end_that_is_killed_takes_its_worker_along(tmp_path: Path)
             front.kill()
             await front.wait()
             await gone(worker)
-        async with bot(world, dict(os.environ), tmp_path / "b.log"):  # takes the Redis over that was left, and stops it at the end
+        async with bot(world, dict(os.environ), tmp_path / "b.log"):  # takes over the abandoned Redis and stops it at the end
             await world.slack.connected()
 
 
@@ -112,8 +112,8 @@ code = asyncio.run(serve(load_settings(), (), front=True))
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 raise SystemExit(code)
 """
+# imported for turns, waves and the index; a front end only takes events, and asks a host only for a decision
 HEAVY = {"langgraph", "langchain_core", "langsmith", "asyncssh", "qdrant_client", "numpy"}
-"""What turns, wave and index need. A front end takes mentions and clicks, and asks a host only where somebody decides about it."""
 
 
 async def test_a_front_end_carries_nothing_that_only_workers_need(tmp_path: Path, durable_server: RealServer) -> None:
@@ -124,7 +124,7 @@ async def test_a_front_end_carries_nothing_that_only_workers_need(tmp_path: Path
             sys.executable, "-c", FRONT, env=clean | dict(world.settings), stdout=asyncio.subprocess.PIPE
         )
         await world.slack.connected(2)
-        for number in range(4):  # Slack hands events to one of two connections
+        for number in range(4):  # Slack gives events to one of two connections
             ts = await world.slack.say("U0OLGA", "C0GPUINC", f"<@U0RACKMED> training hangs with NCCL timeout ({number})")
             await reported(world, ts)
             await world.slack.say("U0OLGA", "C0GPUINC", "<@U0RACKMED> status", thread_ts=ts)

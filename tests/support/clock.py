@@ -1,17 +1,15 @@
-"""Time in the hands of a test: one clock that goes when told to, and the machine's own where a real process shares it."""
+"""Clocks for tests: one that is set by hand, and the machine's own for tests with real processes."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
-"""When every story begins."""
-PATIENCE = 180.0
-"""Seconds after which a wait for something that must happen has failed. A loaded machine may be slow; nothing is measured with it."""
+T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)  # start time of every story
+PATIENCE = 180.0  # timeout in seconds for something that must happen; generous for loaded machines, measures nothing
 
 
 @dataclass
 class SetClock:
-    """UTC, and still until it is told to go."""
+    """A UTC clock that moves only on `go`."""
 
     at: datetime = T0
 
@@ -19,16 +17,14 @@ class SetClock:
         return self.at
 
     def stamp(self) -> float:
-        """The same as seconds since 1970, as Slack counts."""
+        """Return Unix seconds, as Slack uses."""
         return self.at.timestamp()
 
     def go(self, **span: float) -> None:
-        """Go on by a `timedelta` of these words, or back where they are negative."""
+        """Move by `timedelta(**span)`, backwards if negative."""
         self.at += timedelta(**span)
 
 
 class WallClock:
-    """The machine's own."""
-
     def now(self) -> datetime:
         return datetime.now(UTC)

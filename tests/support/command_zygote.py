@@ -1,6 +1,6 @@
-"""Commands of `rackmedic` as processes to be killed: imports everything once, then forks one for each line of JSON on stdin.
+"""`rackmedic` commands as processes that can be killed: import once, then fork one per JSON line on stdin.
 
-A line is `{"words": […], "environ": {…}}`; the answers are the process's id, and once it is over how it ended (0, or minus the signal).
+A line is `{"words": […], "environ": {…}}`; the answers are the pid, then the exit code (negative: the signal).
 """
 
 import json
@@ -11,12 +11,11 @@ from typing import Any
 from bot.cli import ledger
 from bot.cli.main import app
 
-__all__ = ["ledger"]
-"""Imported for what it costs: the commands ask for it once they run."""
+__all__ = ["ledger"]  # imported in advance because the commands import it when they run
 
 
 def run(words: list[str], environ: dict[str, str]) -> None:
-    """In a child: the command as somebody typed it, with this environment and no other."""
+    """Run the command in the child with this environment only."""
     os.environ.clear()
     os.environ.update(environ)
     quiet = os.open(os.devnull, os.O_RDWR)

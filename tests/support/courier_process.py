@@ -1,5 +1,6 @@
-"""A process that empties the outbox of trackers and does nothing else: `python -m tests.support.courier_process URL FILE SECONDS`, its clock so far
-ahead."""
+"""A process that only empties the trackers' outbox: `python -m tests.support.courier_process URL FILE SECONDS`, its
+clock SECONDS ahead.
+"""
 
 import asyncio
 import sys
@@ -16,8 +17,6 @@ from bot.trackers.tracker_kinds import open_trackers
 
 
 class LateClock:
-    """The machine's own, and so much later."""
-
     def __init__(self, ahead: timedelta) -> None:
         self._ahead = ahead
 
@@ -26,16 +25,16 @@ class LateClock:
 
 
 async def nothing_shown(_: str) -> None:
-    """There is no thread."""
+    """Ignore: there is no thread."""
 
 
 async def nothing_told(name: str, said: RemoteComment, beside: str) -> bool:
-    """There is no thread."""
+    """Accept: there is no thread."""
     return True
 
 
 async def open_still(_: str) -> None:
-    """No incident is closed."""
+    """Ignore: no incident is closed."""
 
 
 async def work(url: str, file: str, seconds: str) -> None:

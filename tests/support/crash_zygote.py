@@ -1,7 +1,7 @@
-"""Processes to be killed: imports everything once, then forks a worker for each line of JSON on stdin.
+"""Workers that can be killed: import once, then fork the workers of each JSON line on stdin.
 
-A line is `{"workers": [{"url", "mentions": [[thread, id], …], "die_at": POINT}, …]}`; the answer is the list of how each
-ended (0, or minus the signal). A worker stores its mentions, then works and sweeps until no inbox on the Redis holds anything.
+A line is `{"workers": [{"url", "mentions": [[thread, id], …], "die_at": POINT}, …]}`; the answer lists their exit codes
+(negative: the signal). A worker stores its mentions, then works and sweeps until all inboxes on the Redis are empty.
 """
 
 import asyncio
@@ -28,12 +28,11 @@ from graph.state import IncidentState, Lifecycle
 from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_desk import TinyTurns, item, origin, with_work
 
-LEASE = 0.4
-"""Seconds: how long the incident of a killed worker stays untouched."""
+LEASE = 0.4  # lease seconds, how long a killed worker's incident stays locked
 
 
 class Doom:
-    """Kills this process at one named point."""
+    """Kill this process at one named point."""
 
     def __init__(self, die_at: str) -> None:
         self._die_at = die_at
@@ -68,14 +67,14 @@ class DoomedInbox(Inbox):
 
 
 class RedisBoard:
-    """Counts in one atomic step how often each report was asked for; a real one would post the first time only."""
+    """Count atomically how often each report was published; a real board would post it once."""
 
     def __init__(self, redis: Redis, doom: Doom) -> None:
         self._redis = redis
         self._doom = doom
 
     async def publish_progress(self, p: Progress) -> None:
-        """Nobody watches."""
+        """Ignore progress."""
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         await self._doom.at("report:begin")

@@ -1,4 +1,6 @@
-"""A saver whose process dies at a chosen checkpoint: what the node before it wrote is stored, the checkpoint is not."""
+"""A checkpoint saver whose process dies at a chosen checkpoint: the previous node's writes are stored, the checkpoint
+is not.
+"""
 
 from typing import Any
 
@@ -9,7 +11,7 @@ from tests.support.fakes_graph import Killed
 
 
 class DyingSaver(RedisSaver):
-    """Dies instead of the checkpoint after so many, once. `died` tells whether there were as many."""
+    """Die once instead of saving checkpoint number `after`. `died` tells whether it happened."""
 
     def __init__(self, redis: Redis, after: int) -> None:
         super().__init__(redis)

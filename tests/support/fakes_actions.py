@@ -1,6 +1,6 @@
-"""A small site where remedies do something: hosts with the node kit's protocol, a Slurm controller, machines that mend or do not.
-
-`Site` is the outside world and survives; `Office` is one process of ours on one Redis, and may be killed at any point.
+"""A small site for remedies: hosts with the node kit's protocol, a Slurm controller, machines that recover or not.
+`Site` is the outside world and survives; `Office` is one RackMedic process on a Redis and may be killed at any
+point.
 """
 
 import asyncio
@@ -120,11 +120,11 @@ Point = Callable[[str], None]
 
 
 def nothing_happens(point: str) -> None:
-    """No fault is injected."""
+    """Inject no fault."""
 
 
 class LivingFleet(FakeFleet):
-    """A fleet whose answers follow what is done to the hosts."""
+    """A fleet whose answers follow the site's state."""
 
     def __init__(self, site: "Site") -> None:
         super().__init__()
@@ -151,26 +151,23 @@ class LivingFleet(FakeFleet):
 
 @dataclass
 class Site:
-    """Hosts, controller and what is wrong with them. `mends` are the remedies that help."""
+    """Hosts, controller and their faults. `mends`: effective remedies."""
 
     clock: SetClock = field(default_factory=SetClock)
     facts: list[Fact] = field(default_factory=list)
     mends: set[str] = field(default_factory=lambda: {"gpu_reset", "reset_clocks", "kill_gpu_process", "restart_fabricmanager", "reboot"})
     slurm: dict[str, str] = field(default_factory=dict)
+    # a node's full state with flags, if the plain state hides something
     whole: dict[str, str] = field(default_factory=dict)
-    """A node's state with its flags, where the state alone hides something."""
     reasons: dict[str, str] = field(default_factory=dict)
     jobs: dict[str, str] = field(default_factory=dict)
-    busy: set[str] = field(default_factory=set)
-    """Hosts whose jobs go on after a drain."""
-    job_hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Where the scheduler says that a job runs."""
+    busy: set[str] = field(default_factory=set)  # hosts whose jobs continue after a drain
+    job_hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # hosts of a job according to the scheduler
     boots: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     ticks: dict[str, str] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)
-    refuses: dict[str, str] = field(default_factory=dict)
-    """Remedy → why the kit's conditions refuse it."""
+    refuses: dict[str, str] = field(default_factory=dict)  # remedy and the kit precondition's refusal
     fails: dict[str, int] = field(default_factory=dict)
     records: dict[tuple[str, str], str] = field(default_factory=dict)
     effects: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
@@ -224,7 +221,7 @@ class Site:
         return self.boots.setdefault(host, f"boot-of-{host}-0")
 
     def sick(self, *facts: Fact) -> None:
-        """These in place of what the hosts said."""
+        """Replace what the hosts report."""
         gone = {(row.host, row.key, device) for row in facts for device in (row.device, None)}
         self.facts = [row for row in self.facts if (row.host, row.key, row.device) not in gone] + list(facts)
 
@@ -261,7 +258,7 @@ class Site:
             self._mend(host, args[0] if args else "")
 
     def _mend(self, host: str, bdf: str) -> None:
-        """Faults of this host (of that GPU) are gone; the kernel's old lines stay in its log."""
+        """Remove the faults of this host or GPU; kernel log lines stay."""
         device = next((name for name, address in BDF.items() if address == bdf), None)
         kept: list[Fact] = []
         for row in self.facts:
@@ -282,7 +279,7 @@ class Site:
 
 
 class PeopleOfList:
-    """A user group and who is human."""
+    """A user group and its people."""
 
     def __init__(self) -> None:
         self.group = {"ANN", "BOB", "CID"}
@@ -305,7 +302,7 @@ class PeopleOfList:
 
 @dataclass
 class Wall:
-    """Shows cards by remembering them."""
+    """Record cards instead of posting them."""
 
     cards: list[str] = field(default_factory=list)
     news: list[tuple[str, str]] = field(default_factory=list)
@@ -340,7 +337,7 @@ class Wall:
 
 
 def well(*hosts: str) -> list[Fact]:
-    """Hosts on which everything was looked at and is well."""
+    """Return facts of healthy hosts."""
     rows = [row for row in healthy(*hosts) if row.key != "pcie.rev_ff"]
     for host in hosts:
         rows += [replace(fact(host, "lspci", "pcie.rev_ff", False, name), attrs={"bdf": address}) for name, address in BDF.items()]
@@ -353,7 +350,7 @@ def well(*hosts: str) -> list[Fact]:
 
 
 def hung(host: str = "n1", device: str = "gpu3", minutes: float = -9, **more: Any) -> Fact:
-    """Xid 119, minutes after the incident's time."""
+    """Return an Xid 119 `minutes` from T0."""
     seen = replace(fact(host, "dmesg", "kernel.xid", 119, device), time=T0 + timedelta(minutes=minutes))
     return replace(
         seen, attrs={"first": seen.time.isoformat() if seen.time else "", "last": (T0 + timedelta(minutes=minutes)).isoformat()}, **more
@@ -361,7 +358,7 @@ def hung(host: str = "n1", device: str = "gpu3", minutes: float = -9, **more: An
 
 
 class Office:
-    """One process: turns, driver, tender. Another one on the same Redis and site is `Office(redis, site)` again."""
+    """One process: turns, driver, reconciler. `Office(redis, site)` again is another process on the same state."""
 
     def __init__(
         self,
@@ -382,7 +379,9 @@ class Office:
         keys: tuple[bytes, ...] = (KEY,),
         approvers: ApproverTable | None = None,
     ) -> None:
-        """`keys`: of the ledger, the newest first. `alone`: no incident hears what others found, as where the same fix follows from different causes."""
+        """`keys`: the ledger's, newest first. `alone`: incidents do not share findings, for tests where different
+        causes lead to the same remediation.
+        """
         self.redis, self.site, self.worker, self.table = redis, site, worker, approvers or ApproverTable()
         self.clock = site.clock
         self.people, self.wall = people or PeopleOfList(), wall or Wall()
@@ -488,7 +487,7 @@ class Office:
     # -- a working day ----------------------------------------------------------------------------------------------
 
     async def mention(self, text: str = "job 4711 is slow on n1", thread: str = "1.0") -> str:
-        """Somebody complains; the turn runs and its ladders are tended."""
+        """Report a problem, run the turn and reconcile its remediations."""
         origin = Origin(kind="slack", team=TEAM, channel=CHANNEL, thread_ts=thread, user="EVE")
         key = f"{TEAM}.{CHANNEL}.{thread}"
         received = await self.inbox.open_or_join(
@@ -499,21 +498,21 @@ class Office:
         return received.incident
 
     async def say(self, incident: str, kind: Any, **more: Any) -> None:
-        """Something else happens in the thread."""
+        """Enqueue another item and settle."""
         name = f"say-{next(self._clicks)}-{self.clock.now().isoformat()}"
         await self.inbox.enqueue(InboxItem(id=name, kind=kind, incident=incident, at=self.clock.now(), user="EVE", **more), name)
         await self.settle(incident)
 
     async def turns_of(self, incident: str) -> list[Report]:
-        """The desk's part: everything in the inbox gets its turn."""
+        """Run a turn for everything in the inbox, as the dispatcher does."""
         reports: list[Report] = []
         while items := await self.inbox.list_waiting(incident, 1):
             reports.append(await self.turns.run_turn(items[0], await self.inbox.get_origin(incident)))
-            await self.redis.lpop(RedisKeys().incident_key(incident, "inbox"))  # what the desk does under its lease
+            await self.redis.lpop(RedisKeys().incident_key(incident, "inbox"))  # the dispatcher does this under its lease
         return reports
 
     async def settle(self, incident: str) -> None:
-        """Turns, tending and driving, until nothing more happens by itself."""
+        """Run turns, reconcile and run actions until the state stops changing."""
         for _ in range(12):
             before = await self._picture(incident)
             await self.turns_of(incident)
@@ -539,7 +538,7 @@ class Office:
         )
 
     async def approve(self, incident: str, remedy: str, who: str = ANN) -> ActionRecord:
-        """The pending action of that remedy is approved, runs, and everything settles."""
+        """Approve the pending action of a remedy, and let everything settle."""
         (row,) = [row for row in await self.pending(incident) if row.action.remedy == remedy]
         await self.click(row, who)
         await self.settle(incident)
@@ -550,7 +549,7 @@ class Office:
 
 
 class Plan:
-    """Kills the process at the n-th time a point is reached, once."""
+    """Kill the process once, at the n-th visit of a point."""
 
     def __init__(self, point: str, times: int = 1) -> None:
         self.point, self.left = point, times
@@ -565,7 +564,7 @@ class Plan:
 
 
 async def die(work: Awaitable[Any]) -> None:
-    """The process dies while it does this."""
+    """Await work that must end in Killed."""
     try:
         await work
     except Killed:

@@ -1,4 +1,4 @@
-"""Approving as people live it: the Slack side on the sandbox, the real ledger, the real cards; behind the clicks a driver of a few lines."""
+"""Approvals end to end: Slack sandbox, real ledger and cards, and a minimal driver."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -38,15 +38,13 @@ INVENTORY = Inventory(hosts={HOST.name: HOST}, groups={"h100": (HOST.name,)}, ch
 
 @dataclass
 class SmallDriver(ApprovalDecisions):
-    """The decisions on the real ledger, without graph or hosts."""
+    """Decisions on the real ledger, without graph or hosts."""
 
     ledger: Ledger
     cards: ActionCards
     rights: ApprovalRights
-    host_answers: asyncio.Event
-    """Set, unless a test lets the host take its time."""
-    breaks: bool = False
-    """A bug of ours, behind what was written down."""
+    host_answers: asyncio.Event  # set unless a test delays the host's answer
+    breaks: bool = False  # raise a bug after the vote is stored
 
     def __post_init__(self) -> None:
         self._ledger, self._rights = self.ledger, self.rights
@@ -104,7 +102,7 @@ class SmallDriver(ApprovalDecisions):
         return await compute_headroom(self.ledger, INVENTORY.groups, incidents)
 
     async def propose_return(self, incident: str, ladder: str, asker: str) -> ActionRecord:
-        """The fault of every ladder but `gone` is there still."""
+        """Return an action unless the fault is gone (`ladder` "gone")."""
         await self.host_answers.wait()
         if ladder != "gone":
             raise CannotPropose("It cannot be proposed now: the fault is there: Xid 119 on gpu3.")
@@ -118,7 +116,7 @@ class SmallDriver(ApprovalDecisions):
 
 @dataclass
 class Ward:
-    """A thread of the operators in which an action is put up for decision."""
+    """An operators' thread with an action to decide."""
 
     bot: Behind
     ledger: Ledger
@@ -135,7 +133,7 @@ class Ward:
         self.incident = await self.bot.inbox.find_incident(TEAM, OPS, self.thread) or ""
 
     async def ask(self, wanted: Action | None = None, **terms: Any) -> ActionRecord:
-        """A card is shown in the thread."""
+        """Post an approval card in the thread."""
         made = replace(wanted or action(), incident=self.incident)
         return await self.driver.propose(
             made, ApprovalTerms(**{"approvers": APPROVERS, "quorum": 1, "group": "h100", "group_size": 100, **terms})
@@ -150,11 +148,9 @@ class Ward:
         return (await self.ledger.get_record(record.approval)).state
 
     def said(self) -> list[dict[str, Any]]:
-        """What the bot said in the thread."""
         return [message for message in self.bot.slack.thread(OPS, self.thread) if message.get("bot_id")]
 
     def card(self, record: ActionRecord) -> dict[str, Any]:
-        """The card of this action, as it is now."""
         [found] = [
             m for m in self.said() if (m.get("metadata") or {}).get("event_payload") == {"approval": record.approval, "what": "card"}
         ]
@@ -164,7 +160,7 @@ class Ward:
         return " ".join(str(message["text"]) for message in self.bot.slack.whispers(user))
 
     async def dump(self) -> dict[bytes, Any]:
-        """The ledger's keys and values, to see that nothing changed."""
+        """Return the ledger's keys and values, to prove that nothing changed."""
         redis: Any = self.bot.redis
         reads = {b"string": redis.get, b"hash": redis.hgetall, b"set": redis.smembers, b"list": lambda k: redis.lrange(k, 0, -1)}
         reads[b"zset"] = lambda k: redis.zrange(k, 0, -1, withscores=True)
@@ -172,18 +168,18 @@ class Ward:
 
 
 async def seen(wanted: Action) -> list[ConditionResult]:
-    """A dry run in which all is well."""
+    """Return a dry run in which all preconditions hold."""
     return [ConditionResult(condition.says, True, "") for condition in wanted.conditions]
 
 
 async def goes(wanted: Action) -> DeletePreview | None:
-    """What a cleanup would take with it."""
+    """Return a cleanup's preview."""
     return DeletePreview(3, 3 << 30, (OldFile("/tmp/forgotten.pt", 2 << 30, "train", 6000),)) if wanted.remedy == "cleanup" else None
 
 
 @asynccontextmanager
 async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
-    """An incident of the operators, with approvals."""
+    """Open an operators' incident with approvals."""
     made: list[SmallDriver] = []
     clock, evidence = SetClock(), MemoryEvidence()
 

@@ -1,4 +1,4 @@
-"""A model for the benchmark's arms, in this process: answers by the name of the question, and keeps what it was asked."""
+"""An in-process model for the benchmark's arms: answers by question name and records the questions."""
 
 import asyncio
 import json
@@ -22,14 +22,14 @@ Answers = Callable[[str, str, Mapping[str, Any]], Any]
 
 
 def listed(user: str, title: str) -> list[str]:
-    """The ids of a list in a question."""
+    """Return the ids of a list in a question."""
     block = user.partition(f"{title}:\n")[2].partition("\n\n")[0]
     return [line[2:] for line in block.splitlines() if line.startswith("- ")]
 
 
 @dataclass
 class FakeModel:
-    """`answers(name, text, schema)` gives a mapping, a text, or Trouble."""
+    """`answers(name, text, schema)` returns a mapping, a text, or an EndpointFailure."""
 
     answers: Answers
     model: str = "gpt-4o"
@@ -53,7 +53,7 @@ class FakeModel:
 
 @dataclass
 class Solved:
-    """What an arm said, and the line it said it over."""
+    """An arm's answer and its model line."""
 
     answer: Answer
     line: Line
@@ -61,7 +61,7 @@ class Solved:
 
 
 async def solve(arm: Arm, raw: Mapping[str, Any], model: FakeModel | None = None, *, record: Path | None = None) -> Solved:
-    """One case under one arm. Whatever is said, the cluster stays as it was."""
+    """Run one case under one arm and assert that the cluster is unchanged."""
     case = parse_case(dict(raw))
     access = Access(ACCESS.url, ACCESS.key, ACCESS.name, record=record)
     line = Exchange(access, model or FakeModel(lambda *_: "")).line(case.id, "arm", 0)
@@ -73,7 +73,7 @@ async def solve(arm: Arm, raw: Mapping[str, Any], model: FakeModel | None = None
 
 
 class Served:
-    """The sandbox's endpoint over HTTP, in a thread: what is tested keeps its own loop."""
+    """The sandbox model over HTTP in its own thread, so the code under test keeps its event loop."""
 
     def __init__(self) -> None:
         self.sandbox, self._loop = SandboxModel(), asyncio.new_event_loop()

@@ -1,4 +1,4 @@
-"""The bot's Slack side against the Slack sandbox: real Bolt, real Socket Mode, the real inbox on fakeredis; what is behind it is remembered."""
+"""The bot's Slack side on the Slack sandbox: real Bolt, Socket Mode and inbox on fakeredis; the rest is recorded."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -50,7 +50,7 @@ OFFERED = close_modal.build_label_choices([("GPU.BUS.Fell_Off", "GPU fell off th
 
 @dataclass
 class Behind:
-    """What the Slack side hands on: the inbox's items, wake-ups, news. `states` is what the graph would have stored."""
+    """The Slack side's effects: inbox items, wake-ups, progress. `states` stands for the graph's stored states."""
 
     slack: SlackSandbox
     surface: HandlerContext
@@ -70,7 +70,7 @@ class Behind:
         return [item for incident in await self.inbox.list_open_incidents() for item in await self.inbox.list_waiting(incident)]
 
     async def settled(self) -> None:
-        """Every event is acked and everything spawned has ended."""
+        """Wait until all events are acked and background tasks ended."""
         await self.slack.quiet()
         await self.background.wait_until_idle()
         await self.surface.outbox.wakeups.wait_until_idle()
@@ -78,14 +78,14 @@ class Behind:
         await self.background.wait_until_idle()
 
     def texts(self, channel: str, user: str = "") -> list[str]:
-        """What the bot said there, as plain fallback texts."""
+        """Return the bot's plain fallback texts in a channel."""
         return [str(message["text"]) for message in self.slack.messages(channel, user) if message.get("bot_id")]
 
 
 def living_messages(
     client: AsyncWebClient, redis: Redis, people: People, origin_of: OriginLookup, clock: Clock, tasks: BackgroundTasks
 ) -> StatusMessages:
-    """The living messages as a process has them."""
+    """Return the status messages as a process builds them."""
     cards = PostedCards(redis)
     return StatusMessages(
         EditableMessages(client, cards), StatusReactions(client, cards, tasks), people, origin_of, PendingMessages(redis, clock)
@@ -99,8 +99,9 @@ async def slack_side(
     door_of: Callable[[HandlerContext, FakeAsyncRedis], TenantHandlers | None] = lambda _, __: None,
     ack: float = 5.0,
 ) -> AsyncIterator[Behind]:
-    """The bot connected to a workspace that grants exactly what its manifest asks for (`app`: another one); `dress` puts more behind it,
-    `door_of` makes the door of customers' channels, and `ack` is how long Slack waits."""
+    """Connect the bot to a workspace that grants what its manifest requests (or `app`). `dress` extends the context,
+    `door_of` makes the tenant handlers, `ack` is Slack's ack timeout in seconds.
+    """
     patience = Patience(ack=ack, retries=(0.0, 0.0, 0.0), offline=5.0)
     async with SlackSandbox(manifest=dict(app or build_manifest()), patience=patience) as slack:
         client = build_slack_client(slack.bot_token, slack.api_url)

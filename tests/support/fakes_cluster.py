@@ -1,4 +1,4 @@
-"""The simulated cluster in the hands of a test: cases from a line, commands by name, facts by the real fleet and the real parsers."""
+"""The simulated cluster for tests: cases from one line, commands by name, facts by the real fleet and parsers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -36,14 +36,14 @@ _SLOTS |= {
 
 
 def argv(command: str) -> tuple[str, ...]:
-    """The words with which a node that has the kit is asked for a command."""
+    """Return a command's argv on a node with the kit."""
     if command in grammar.PRIVILEGED:
         return (*grammar.LOOK, command)
     return tuple(_filled(word) for word in grammar.PLAIN[command])
 
 
 def plain_argv(command: str) -> tuple[str, ...]:
-    """The same without the kit."""
+    """Return a command's argv on a node without the kit."""
     return tuple(_filled(word) for word in {**grammar.PLAIN, **grammar.PRIVILEGED}[command])
 
 
@@ -56,7 +56,7 @@ def _filled(word: str) -> str:
 def cluster(
     *broken: str, nodes: int | Sequence[str] = 3, profile: str = "dgx-h100-8", modifiers: Iterable[str] = (), seed: int = 0, **more: Any
 ) -> Cluster:
-    """A cluster with faults given as `G07` or `G07@n2` (n1 where nothing is said), on GPU 5 where a GPU is meant."""
+    """Build a cluster with faults such as `G07` or `G07@n2` (default n1), on GPU 5."""
     rows = [{"id": f.partition("@")[0], "node": f.partition("@")[2] or "n1", "gpu": 5} for f in broken]
     names = nodes if isinstance(nodes, int) else list(nodes)
     raw = {"id": "t", "profile": profile, "nodes": names, "faults": rows, "modifiers": list(modifiers)} | more
@@ -64,18 +64,17 @@ def cluster(
 
 
 def everything(of: Cluster, host: str) -> dict[str, ShellAnswer]:
-    """What a host answers to every command."""
+    """Return a host's answers to every command."""
     return {command: of.answer(host, argv(command)) for command in grammar.COMMANDS}
 
 
 @cache
 def profiles() -> Mapping[str, Sku]:
-    """The built-in ones, read once."""
     return load_skus()
 
 
 async def facts(of: Cluster, checks: Iterable[str] = (), hosts: Iterable[str] = ()) -> list[Fact]:
-    """What the real fleet and parsers make of it, jobs or no jobs. All checks by default; those of several hosts where there are several."""
+    """Return facts of the real fleet and parsers. Default: all checks, multi-host ones only with several hosts."""
     asked = list(hosts) or list(of.hosts)
     names = list(checks) or [name for name, check in CHECKS.items() if check.together is None or len(asked) > 1]
     wave = await fleet(of, InProcess(of)).run_checks(
@@ -85,7 +84,6 @@ async def facts(of: Cluster, checks: Iterable[str] = (), hosts: Iterable[str] = 
 
 
 def fleet(of: Cluster, reach: Transport, checks: Mapping[str, Check] = CHECKS, evidence: EvidenceStore | None = None) -> Fleet:
-    """The real fleet over a simulated cluster."""
     inventory = parse_inventory(
         {"defaults": {"kit": True, **grammar.TARGETS}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}}
     )

@@ -1,4 +1,4 @@
-"""Doubles for the desk: a clock that is set, turns that keep the contract over a real LangGraph, a board that remembers."""
+"""Doubles for the dispatcher: turns that keep the contract over a real LangGraph, and a board that records."""
 
 import asyncio
 import operator
@@ -22,8 +22,8 @@ from graph.state import InboxItem, InboxItemKind, IncidentState, Origin
 from tests.support.clock import T0
 
 NODES = ("summarise", "plan", "execute", "reflect", "conclude")
+# called with the name of the point a turn has reached; may wait, raise or kill
 Point = Callable[[str], Awaitable[None]]
-"""Called with the name of the place a turn has reached; may wait, raise or kill."""
 
 
 def item(incident: str, id_: str = "T.C.1", kind: InboxItemKind = "mention", text: str = "job hangs") -> InboxItem:
@@ -39,7 +39,7 @@ async def straight_on(point: str) -> None:
 
 
 async def with_work(redis: Redis) -> list[str]:
-    """Incidents whose inbox is not empty."""
+    """Return the incidents with a non-empty inbox."""
     rows = [row.decode().split(" ", 1) for row in await to_coroutine(redis.zrange(RedisKeys().due, 0, -1))]
     return [incident for incident, why in rows if why == DUE_WORK]
 
@@ -54,7 +54,7 @@ class Tale(TypedDict, total=False):
 
 
 class PointedSaver(RedisSaver):
-    """Says when a node's writes are stored and the checkpoint behind it is not yet: `NODE:stored`."""
+    """Call `NODE:stored` after a node's writes are stored and before its checkpoint."""
 
     def __init__(self, redis: Redis, at: Point) -> None:
         super().__init__(redis)
@@ -67,7 +67,7 @@ class PointedSaver(RedisSaver):
 
 
 class TinyTurns:
-    """Five nodes that do nothing, over the real saver: what a turn looks like to the desk."""
+    """A turn as the dispatcher sees it: five empty nodes over the real saver."""
 
     def __init__(self, redis: Redis, at: Point = straight_on) -> None:
         self.saver = PointedSaver(redis, at)
@@ -121,15 +121,13 @@ class TinyTurns:
 
 @dataclass
 class BoardOfList:
-    """Posts into a list. `asked` counts calls; a report is posted once per item, as the contract asks."""
+    """A board that posts into a list. `asked` counts calls; a report is posted once per item, as the contract requires."""
 
     posts: list[tuple[str, Report]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     news: list[Progress] = field(default_factory=list)
-    broken: int = 0
-    """How many more posts fail."""
-    early: int = 0
-    """How many more posts come too early."""
+    broken: int = 0  # number of coming posts that fail
+    early: int = 0  # number of coming posts that are too early
 
     async def publish_progress(self, p: Progress) -> None:
         self.news.append(p)

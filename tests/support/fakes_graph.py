@@ -1,4 +1,4 @@
-"""A small world for the graph: a taxonomy of a few leaves, a fleet that answers what it is told to, and people who wait in an inbox."""
+"""A small world for the graph: a few leaves, a scripted fleet, and an inbox."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -114,7 +114,7 @@ def check(name: str, *establishes: str, seconds: float = 2, exclusive: bool = Fa
 
 
 def reading(line: str) -> Fact:
-    """`dmesg: kernel.xid gpu3 79` as a fact."""
+    """Parse `dmesg: kernel.xid gpu3 79` into a fact."""
     name, key, device, value = line.split(maxsplit=3)
     return Fact(name.rstrip(":"), key, int(value) if value.isdigit() else value, None if device == "-" else device, line=line)
 
@@ -147,7 +147,7 @@ def fact(host: str, name: str, key: str, value: Value, device: str | None = None
 
 
 def healthy(*hosts: str) -> list[Fact]:
-    """Everything looked at, everything well."""
+    """Return facts of healthy hosts, with every check done."""
     return [
         row
         for host in hosts
@@ -165,7 +165,7 @@ def healthy(*hosts: str) -> list[Fact]:
 
 
 def instead(facts: Sequence[Fact], *new: Fact) -> list[Fact]:
-    """`new` in place of what the same host said under the same key and device."""
+    """Replace facts with the same host, key and device by `new`."""
     gone = {(row.host, row.key, row.device) for row in new} | {
         (row.host, row.key, None) for row in new if row.key.startswith(("kernel.", "job."))
     }
@@ -174,25 +174,21 @@ def instead(facts: Sequence[Fact], *new: Fact) -> list[Fact]:
 
 @dataclass
 class FakeFleet:
-    """Answers `facts` of the host and check asked for; blind where `dark` says why. Keeps what it was asked."""
+    """Answer `facts` by host and check; unobserved where `dark` gives a reason. Records requests."""
 
     facts: list[Fact] = field(default_factory=list)
-    dark: dict[str, str] = field(default_factory=dict)
-    """`host` or `host/check` → why it cannot look."""
+    dark: dict[str, str] = field(default_factory=dict)  # `host` or `host/check` and why it is unobserved
     asked: list[CheckRequest] = field(default_factory=list)
     fresh: list[bool] = field(default_factory=list)
     clock: str = "virtual"
     checks: Mapping[str, Check] = field(default_factory=lambda: CHECKS)
-    crash: int = 0
-    """Looks that end in a crash of the process before one succeeds."""
-    slow: tuple[str, ...] = ()
-    """`host/check` whose answers wait until somebody sets `go`."""
+    crash: int = 0  # number of runs that crash the process before one succeeds
+    slow: tuple[str, ...] = ()  # `host/check` whose answers wait for `go`
     go: asyncio.Event = field(default_factory=asyncio.Event)
-    before: Callable[[int], None] = field(default=lambda looks: None)
-    """Called before each look with its number, from 1."""
+    before: Callable[[int], None] = field(default=lambda looks: None)  # called before each run with its number, from 1
 
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
-        """Nothing is kept here."""
+        """Ignore: nothing is cached."""
 
     async def run_checks(
         self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False
@@ -225,7 +221,7 @@ class FakeFleet:
 
 
 class Killed(BaseException):
-    """The process is gone: nothing catches this."""
+    """The process is killed; nothing catches this."""
 
 
 @dataclass(frozen=True)
@@ -251,24 +247,19 @@ GARBAGE = DeclinedAnswer("garbage")
 
 @dataclass
 class FakeModel:
-    """Says what it is told to; anything not told is declined. Keeps the calls."""
+    """Give scripted answers, otherwise decline. Records calls."""
 
-    guess: ReportExtraction | DeclinedAnswer = GARBAGE
-    """What it reads before anything was looked at."""
-    found: ReportExtraction | DeclinedAnswer = GARBAGE
-    """What it reads once something was."""
+    guess: ReportExtraction | DeclinedAnswer = GARBAGE  # extraction before any check
+    found: ReportExtraction | DeclinedAnswer = GARBAGE  # extraction after a check
     judgement: Judgement | DeclinedAnswer = GARBAGE
     thinks: Ideas | DeclinedAnswer = GARBAGE
-    later: Ideas | DeclinedAnswer | None = None
-    """What it thinks when it is asked again; the same where nothing is told."""
+    later: Ideas | DeclinedAnswer | None = None  # ideas when asked again; None repeats `thinks`
     objects: tuple[Objection, ...] | DeclinedAnswer = GARBAGE
     wants: IntentGuess | DeclinedAnswer = GARBAGE
     calls: list[str] = field(default_factory=list)
-    shown: list[str] = field(default_factory=list)
-    """The digests of what was seen, as they came."""
+    shown: list[str] = field(default_factory=list)  # findings of each call, in order
     earlier: Sequence[str] = ()
-    claims: tuple[str, ...] = ()
-    """Ideas and claims that it was shown last."""
+    claims: tuple[str, ...] = ()  # claims of the last call
 
     async def extract_report(
         self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]
@@ -308,15 +299,14 @@ class FakeModel:
 
 @dataclass
 class World:
-    """Everything a turn touches."""
+    """A turn's dependencies."""
 
     fleet: FakeFleet = field(default_factory=FakeFleet)
     history: FakeHistory = field(default_factory=FakeHistory)
     model: FakeModel | None = None
     evidence: MemoryEvidence = field(default_factory=MemoryEvidence)
     inbox: list[InboxItem] = field(default_factory=list)
-    late: dict[int, InboxItem] = field(default_factory=dict)
-    """After how many answers an item arrives."""
+    late: dict[int, InboxItem] = field(default_factory=dict)  # number of answers after which an item arrives
     progress: list[Progress] = field(default_factory=list)
     clock: SetClock = field(default_factory=SetClock)
     hosts: str = "n[1-4]"

@@ -1,4 +1,4 @@
-"""A fact without a fleet, and what a taxonomy makes of some: each clue once, no places, no trust. Good enough to test weights."""
+"""Simplified facts and scoring without a fleet: each clue counts once, without places or trust. Enough to test weights."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ DGX: Mapping[str, Any] = {
 def likely(
     taxonomy: Taxonomy, facts: Sequence[Seen], expected: Mapping[str, Any] = DGX, majority: Mapping[str, Any] | None = None
 ) -> dict[str, float]:
-    """Label → posterior."""
+    """Return the posterior by label."""
     most = majority or {}
 
     def weight(leaf: Leaf) -> float:
@@ -66,7 +66,7 @@ def likely(
 
 
 def causes(posteriors: Mapping[str, float], taxonomy: Taxonomy, certain: float = 0.95) -> list[str]:
-    """Labels that are certain and that no other certain one explains away."""
+    """Return certain labels that no other certain label suppresses."""
     sure = [label for label, p in posteriors.items() if p >= certain]
     explained = {other for label in sure for other in taxonomy.get_leaf(label).suppresses}
     return sorted(label for label in sure if label not in explained)

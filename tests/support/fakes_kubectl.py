@@ -1,4 +1,4 @@
-"""The real kubectl on a fake controller, in front of the stand-in of the API: as root in the node kit, and as RackMedic's account where it looks."""
+"""The real kubectl against the stand-in API: as root in the node kit, and as RackMedic's reading account."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ MISSING = "kubectl is not installed: make setup-system"
 
 
 def homes(root: Path, api: KubeApi) -> dict[str, Path]:
-    """A home with a kubeconfig for each of the two accounts."""
+    """Create a home with kubeconfig for each account."""
     made = {role: root / role for role in ("rackmedic-looks", "rackmedic-acts")}
     for role, home in made.items():
         (home / ".kube").mkdir(parents=True, exist_ok=True)
@@ -24,13 +24,13 @@ def homes(root: Path, api: KubeApi) -> dict[str, Path]:
 
 
 def install(node: Node, api: KubeApi) -> None:
-    """kubectl for the kit of this node: what it was asked is written down, then the real one does it."""
+    """Install kubectl for this node's kit; calls are recorded."""
     home = homes(node.root, api)["rackmedic-acts"]
     node.stub("kubectl", f'HOME={home} KUBECONFIG= exec {KUBECTL} "$@"')
 
 
 class LooksHere:
-    """A transport to the controller: runs what it is given on this machine, with the kubeconfig of the account that looks."""
+    """A transport to the controller that runs commands locally with the reading account's kubeconfig."""
 
     def __init__(self, root: Path, api: KubeApi) -> None:
         home = homes(root, api)["rackmedic-looks"]
@@ -47,4 +47,4 @@ class LooksHere:
         return CommandResult(out[:cap], err[:cap], child.returncode, truncated=len(out) > cap)
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""A desk for stories about approvals: a clock that is set, people who click, and a host that keeps the node kit's promises."""
+"""Approval stories: a set clock, voters, and a host that keeps the node kit's contract."""
 
 import itertools
 from collections import Counter
@@ -26,7 +26,7 @@ IDLE = Condition("node", "no process uses this GPU", ("nvidia-smi", "--query-com
 
 
 def action(**changes: Any) -> Action:
-    """A GPU reset that RackMedic proposes, unless `changes` say otherwise."""
+    """Return a GPU reset with `changes`."""
     plain = Action(
         approval=new_approval_id(),
         incident="inc-1",
@@ -93,7 +93,7 @@ class Host:
 
 
 async def expire_due(ledger: Any) -> list[Any]:
-    """What a sweep does: end what was not decided or not started in time. Silent holders stay due: somebody has to adopt them."""
+    """Expire due actions as a sweep does. Silent lease holders stay due, because a worker must adopt them."""
     ended = []
     for approval in await ledger.list_due():
         try:
@@ -102,15 +102,15 @@ async def expire_due(ledger: Any) -> list[Any]:
                     await ledger.end_action(approval, states.Transition.EXPIRE, "rackmedic", "nobody decided or started it in time")
                 )
         except (record.NotOpen, record.TamperedRecord):
-            continue  # somebody was quicker; or it can never run and must not keep the others from expiring
+            continue  # another worker was quicker; or it was tampered with and must not keep the others from expiring
     return [row for row in ended if row.state is states.State.EXPIRED]
 
 
 class Desk:
-    """One Redis, one ledger, some people and a host."""
+    """One Redis, one ledger, voters and a host."""
 
     def __init__(self, redis: Redis, **options: Any) -> None:
-        self.redis: Any = redis  # written by hand in bytes, which the client's types do not follow
+        self.redis: Any = redis  # raw bytes, which the client's types do not cover
         self.clock, self.host = SetClock(), Host()
         self.heads: list[tuple[int, str]] = []
         self.refusals, self.states, self.brakes = record, states, brakes
@@ -118,41 +118,39 @@ class Desk:
         self.ledger = self.replica(**options)
 
     def replica(self, clock: SetClock | None = None, key: bytes = KEY, **options: Any) -> Any:
-        """A ledger as another process would open it on the same Redis."""
+        """Open the ledger as another process on the same Redis."""
         return Ledger(self.redis, key, clock or self.clock, anchor=self._keep, **options)
 
     def _keep(self, length: int, head: str) -> None:
         self.heads.append((length, head))
 
     def action(self, target: str = "gpu-017", **changes: Any) -> Action:
-        """A GPU reset there, unless `changes` say otherwise."""
         return action(**{"target": target, "via": target, "devices": (), **changes})
 
     def terms(self, **changes: Any) -> Any:
-        """Any one of three people may decide."""
+        """Return terms under which any one of three people may decide."""
         return self.refusals.ApprovalTerms(**{"approvers": PEOPLE, "quorum": 1, "group": "h100", "group_size": 100, **changes})
 
     async def ask(self, action: Action | None = None, **terms: Any) -> Any:
-        """A card is shown."""
         return await self.ledger.propose(action or self.action(), self.terms(**terms))
 
     async def click(self, row: Any, who: str = "ANN", verdict: str = "approve", **more: Any) -> Any:
-        """Somebody presses a button; every click has its own delivery id."""
+        """Vote; every click has its own delivery id."""
         delivery = more.pop("delivery", f"click-{next(self._clicks)}")
         return await more.pop("ledger", self.ledger).vote(row.approval, row.digest, f"T1:{who}", verdict, delivery, more.pop("reason", ""))
 
     async def approved(self, action: Action | None = None, **terms: Any) -> Any:
-        """A card that one person approved."""
+        """Return an action approved by one person."""
         return await self.click(await self.ask(action, **terms))
 
     async def claim(self, row: Any, worker: str = "w1", **more: Any) -> Any:
-        """A worker asks to run it; everybody may still approve unless `authorised` says otherwise."""
+        """Claim the action; everybody may still approve unless `authorised` says otherwise."""
         ledger = more.pop("ledger", self.ledger)
         asked = {"policy": POLICY, "catalogue": CATALOGUE, "authorised": PEOPLE, **more}
         return await ledger.claim(row.approval, row.digest, worker, **asked)
 
     async def perform(self, held: Any, ledger: Any = None) -> Any:
-        """Run the action under its claim, as a worker does, and write down how it ended."""
+        """Run the claimed action as a worker does and record its outcome."""
         book = ledger or self.ledger
 
         async def pause(seconds: float) -> None:
@@ -162,11 +160,10 @@ class Desk:
         return await book.finish(held, ended.state, exit_status=ended.exit_status, output=ended.output, says=ended.says)
 
     async def ran(self, row: Any, **more: Any) -> Any:
-        """Claimed, run, written down."""
         return await self.perform(await self.claim(row, **more))
 
     async def dump(self) -> dict[bytes, bytes]:
-        """Everything in the store, to see that nothing changed."""
+        """Return the whole store, to prove that nothing changed."""
         return {key: await self._value(key) for key in sorted(await self.redis.keys("*"))}
 
     async def _value(self, key: bytes) -> bytes:
@@ -181,9 +178,8 @@ class Desk:
         return repr(sorted(found.items()) if isinstance(found, dict) else sorted(found) if isinstance(found, set) else found).encode()
 
     async def audit(self) -> list[str]:
-        """Every audit line."""
         return [line async for line in self.ledger.export_audit()]
 
     def key(self, *parts: str) -> str:
-        """A key of the store, for those who write into it by hand."""
+        """Return a store key, for tests that write by hand."""
         return "rm:ledger:" + ":".join(parts)

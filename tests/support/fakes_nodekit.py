@@ -1,6 +1,6 @@
-"""A node as far as the kit can tell: the generated scripts under a real shell, stub tools on their PATH, a /proc of plain files.
+"""A node as the kit sees it: the generated scripts under a real shell, stub tools on PATH, a /proc of plain files.
 
-Stubs wait on gates (FIFOs) instead of sleeping, and write down each call, so a test sees exactly what ran.
+Stubs wait on FIFOs instead of sleeping and record each call, so a test sees exactly what ran.
 """
 
 import contextlib
@@ -20,14 +20,14 @@ from tools.nodekit.generate import KitPaths, build_kit_files
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import Remedy
 
+# dash and bash serve as /bin/sh on servers; busybox is tested if installed
 SHELLS = {"dash": ("dash",), "bash": ("bash", "--posix")} | ({"busybox": ("busybox", "sh")} if shutil.which("busybox") else {})
-"""dash and bash are what /bin/sh is on servers; busybox is tried where it happens to be installed."""
 
+# all tools a remedy calls; no test may reach the real ones
 TOOLS = (
     *("nvidia-smi", "systemctl", "scontrol", "scancel", "squeue", "modprobe", "rmmod", "lsmod", "kill", "find", "df", "dkms"),
     *("chronyc", "cpupower", "docker", "nvidia-ctk", "ipmitool", "kubectl"),
 )
-"""Everything that a remedy calls: no test may reach the real ones."""
 
 BOOT = "0f2c6a4e-8b1d-4c3a-9e5f-7a6b5c4d3e2f"
 OTHER_BOOT = "11111111-2222-3333-4444-555555555555"
@@ -36,7 +36,7 @@ REAL_FLOCK = shutil.which("flock")
 
 @dataclass(frozen=True)
 class Said:
-    """What one call printed."""
+    """The output of one call."""
 
     first: str
     rest: str
@@ -50,7 +50,7 @@ class Said:
 
 @dataclass
 class Node:
-    """One fake node in a directory of its own."""
+    """One fake node in its own directory."""
 
     root: Path
     shell: tuple[str, ...] = ("dash",)
@@ -82,44 +82,42 @@ class Node:
     # -- the world around the kit -----------------------------------------------------------------------------------
 
     def boot(self, boot_id: str) -> None:
-        """The boot id that the kernel gives."""
         (self.root / "proc/sys/kernel/random/boot_id").write_text(boot_id + "\n")
 
     def stub(self, tool: str, does: str = ":") -> None:
-        """A tool that writes its call down and then does `does` (sh)."""
+        """Install a stub that records its call and then runs the shell code `does`."""
         path = self.root / "bin" / tool
         path.write_text(f'#!/bin/sh\nprintf "%s\\n" "{tool} $*" >>{self.root}/calls\n{does}\n')
         path.chmod(0o755)
 
     def gate(self, name: str) -> str:
-        """A FIFO, and the sh words that wait until it is opened."""
+        """Create a FIFO and return the sh code that waits for it."""
         path = self.root / "gates" / name
         if not path.exists():
             os.mkfifo(path)
         return f"read _ <{path}"
 
     def open_gate(self, name: str) -> None:
-        """Let whoever waits go on; comes back once somebody did."""
+        """Release the waiter; returns after one took it."""
         (self.root / "gates" / name).write_text("go\n")
 
     def stop_at(self, name: str) -> str:
-        """sh words that say that they got here, then wait at the gate."""
+        """Return sh code that announces the point, then waits at the gate."""
         self.gate(f"{name}-reached")
         return f"echo here >{self.root}/gates/{name}-reached; {self.gate(name)}"
 
     def reached(self, name: str) -> None:
-        """Wait until a stub stands at that gate."""
+        """Wait until a stub has reached that gate."""
         assert (self.root / "gates" / f"{name}-reached").read_text() == "here\n"
 
     def short_waits(self) -> None:
-        """`flock -w` gives up after 0.3 seconds, so that what takes the kit half a minute does not take the test so long."""
+        """Shorten `flock -w` to 0.3 s; the kit waits half a minute."""
         path = self.root / "bin/flock"
         path.write_text(f'#!/bin/sh\n[ "$2" = -w ] && exec {REAL_FLOCK} -s -w 0.3 "$4" true\nexec {REAL_FLOCK} "$@"\n')
         path.chmod(0o755)
 
     @property
     def calls(self) -> list[str]:
-        """Every call of a stub, in order."""
         path = self.root / "calls"
         return path.read_text().splitlines() if path.exists() else []
 
@@ -129,11 +127,9 @@ class Node:
         return [*self.shell, str(self.root / "sbin/rackmedic-act"), *words]
 
     def act(self, *words: str, **env: str) -> Said:
-        """One call of rackmedic-act, to its end."""
         return self._call([*self.argv(), *words], env)
 
     def look(self, *words: str, **env: str) -> Said:
-        """One call of rackmedic-look."""
         return self._call([*self.shell, str(self.root / "sbin/rackmedic-look"), *words], env)
 
     def _call(self, argv: list[str], env: Mapping[str, str]) -> Said:
@@ -142,7 +138,7 @@ class Node:
         return Said(first, rest, ran.stderr.decode("utf-8", "replace"), ran.returncode)
 
     def popen(self, *words: str) -> subprocess.Popen[bytes]:
-        """A call that goes on by itself, in a process group of its own."""
+        """Start a call in the background, in its own process group."""
         return subprocess.Popen(self.argv(*words), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
 
     def start(self, digest: str, *words: str, boot: str = BOOT) -> Said:
@@ -152,13 +148,13 @@ class Node:
         return self.act("settle", digest)
 
     def ended(self, digest: str) -> Said:
-        """Wait until the action holds neither its record nor the host, then settle. Its process lets go of the record first."""
+        """Wait until the action released its record and the host, then settle. Its process releases the record first."""
         self._wait_for_lock(self.root / "state/actions" / digest / "lock")
         self.idle()
         return self.settle(digest)
 
     def idle(self) -> None:
-        """Wait until no action holds the host."""
+        """Wait until no action holds the host lock."""
         self._wait_for_lock(self.root / "state/lock")
 
     def _wait_for_lock(self, lock: Path) -> None:
@@ -169,7 +165,7 @@ class Node:
             raise TimeoutError(f"{lock} is still held") from held
 
     def holders(self) -> list[int]:
-        """Processes that have a file of the state directory open."""
+        """Return pids that have a file of the state directory open."""
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -178,7 +174,7 @@ class Node:
         return [pid for pid in found if pid != os.getpid()]
 
     def kill_all(self) -> None:
-        """As if the power went: nothing that belongs to an action is left."""
+        """Kill all processes of actions, as a power loss would."""
         while holders := self.holders():
             for pid in holders:
                 with contextlib.suppress(ProcessLookupError):
@@ -186,17 +182,16 @@ class Node:
 
 
 def digest(n: int) -> str:
-    """A digest for a test."""
     return f"{n:064x}"
 
 
 def kinds_of(text: str) -> str:
-    """The part of rackmedic-act that defines the kinds of arguments, and nothing that runs."""
+    """Return the argument-kind functions of rackmedic-act without the code that runs."""
     found = re.search(r"^is_digest\(\).*?(?=^# --- what a condition)", text, re.DOTALL | re.MULTILINE)
     assert found
     return found[0]
 
 
 def limited(remedy: str, seconds: int) -> dict[str, Remedy]:
-    """The catalogue with another time limit for one remedy."""
+    """Return the catalogue with another time limit for one remedy."""
     return dict(REMEDIES) | {remedy: replace(REMEDIES[remedy], limit_seconds=seconds)}

@@ -1,4 +1,4 @@
-"""Somebody who repairs the simulated cluster: builds real actions, reads their conditions, and runs them with the node kit's own scripts."""
+"""Repair the simulated cluster: build real actions, check preconditions, and run them with the node kit's scripts."""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -18,26 +18,25 @@ from tools.remedies import REMEDIES
 from tools.transport import CommandResult, Transport
 
 BOOT = ("cat", "/proc/sys/kernel/random/boot_id")
+# for a moment after an action ended, its runner still holds the host lock
 BUSY = "another action is running on this host"
-"""For a moment after an action has ended, its runner still holds the host's lock."""
 NODE, CONTROL = "gpu-001", "ctl-1"
 
 
-START = datetime(2026, 6, 1, 12, 0, 30, tzinfo=UTC)
-"""When a live cluster is built here: half a minute past a full hour."""
+START = datetime(2026, 6, 1, 12, 0, 30, tzinfo=UTC)  # start of a live cluster: 30 s past a full hour
 
 
 def live(
     *, nodes: int = 2, profile: str = "dgx-h100-8", seed: int = 0, pace: float = 0.0, clock: Callable[[], datetime] | None = None
 ) -> Cluster:
-    """A healthy cluster with a controller, where remedies take no time."""
+    """Return a healthy cluster with a controller, where remedies take no time."""
     names = [f"gpu-{n:03d}" for n in range(1, nodes + 1)]
     return Cluster.of(profile, names, job="4711", seed=seed, clock=clock or SetClock(START).now, controller=CONTROL, pace=pace)
 
 
 @dataclass
 class Repairs:
-    """One cluster and a way to reach it."""
+    """A cluster and a transport to it."""
 
     of: Cluster
     transport: Transport
@@ -45,11 +44,10 @@ class Repairs:
     scheduler: Scheduler = "slurm"
 
     async def boot(self, host: str = NODE) -> str:
-        """The boot id it answers with."""
         return (await self.transport.run(host, BOOT, timeout=PATIENCE, cap=100)).text.strip()
 
     async def action(self, remedy: str, target: str = NODE, **args: str) -> Action:
-        """The remedy as it would be put before people now."""
+        """Return the remedy's action as it would be proposed now."""
         via = CONTROL if REMEDIES[remedy].at == "controller" else target
         row = Host(name=target, address="127.0.0.1", controller=CONTROL, scheduler=self.scheduler)
         seen = self.seen.get(via) or HostIdentity(await self.boot(via))
@@ -57,28 +55,28 @@ class Repairs:
         return build_action(wanted, row, Host(name=via, address="127.0.0.1"), seen, policy="p", catalogue="c")
 
     async def start(self, action: Action) -> KitAnswer:
-        """As `tools.execution.runner` starts it, without a claim."""
+        """Start the action as `tools.execution.runner` does, without a claim."""
         return await ask_kit(action.via, ("start", action.digest, action.boot_id, *action.argv), self.transport, ACT_COMMAND)
 
     async def settle(self, action: Action) -> KitAnswer:
-        """Once."""
+        """Settle once."""
         return await ask_kit(action.via, ("settle", action.digest), self.transport, ACT_COMMAND)
 
     async def ended(self, action: Action) -> KitAnswer:
-        """Until it does not run any more."""
+        """Settle until it no longer runs."""
         while (said := await self.settle(action)).word == "running":
             pass
         return said
 
     async def do(self, remedy: str, target: str = NODE, **args: str) -> KitAnswer:
-        """Start it and see what became of it."""
+        """Start the remedy and return its final answer."""
         action = await self.action(remedy, target, **args)
         while (said := await self.start(action)).says == BUSY:
             pass
         return said if said.word == "refused" else await self.ended(action)
 
     async def unmet(self, action: Action) -> list[str]:
-        """The controller's conditions that do not hold now."""
+        """Return the controller preconditions that do not hold."""
         missing = []
         for row in action.conditions:
             if row.kind == "controller":
@@ -87,16 +85,14 @@ class Repairs:
         return missing
 
     async def read(self, host: str, *argv: str) -> CommandResult:
-        """One plain command."""
         return await self.transport.run(host, argv, timeout=PATIENCE, cap=1 << 20)
 
     def bdf(self, gpu: int, host: str = NODE) -> str:
-        """The address of a GPU."""
         return self.of.world().nodes[host].gpus[gpu].bdf
 
 
 def do(of: Cluster, command: str, host: str = NODE) -> int:
-    """A tool of the kit, straight: what it would do to the cluster, without the scripts around it. Returns its exit status."""
+    """Run a kit tool directly, without the scripts, and return its exit status."""
     argv = tuple(command.format(bdf=of.world().nodes[NODE].gpus[5].bdf).split())
     if argv == ("systemctl", "reboot"):
         of.go_down(host, "rebooting")
@@ -108,18 +104,17 @@ def do(of: Cluster, command: str, host: str = NODE) -> int:
 
 
 def faults_of(of: Cluster, host: str = NODE) -> list[str]:
-    """What is broken on a node, as the page says."""
+    """Return the fault ids that the page shows for a node."""
     rows = {row["name"]: row for row in of.state_summary()["nodes"]}
     return [fault["id"] for fault in rows[host]["faults"]]
 
 
 def condition_of(of: Cluster, host: str = NODE) -> str:
-    """The node's state as the page says."""
     return str({row["name"]: row for row in of.state_summary()["nodes"]}[host]["state"])
 
 
 def unsound(of: Cluster, host: str = NODE) -> list[str]:
-    """What is wrong with the machine as it is now, whatever anybody says of its faults: read from its state."""
+    """Return the machine's problems, read from its state and not from its fault list."""
     node = of.world().nodes[host]
     slow = ("app_clocks", "sw_power_cap", "hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal")
     rows = {
@@ -150,5 +145,5 @@ DIGESTS = itertools.count(1)
 
 
 def some_digest() -> str:
-    """One that nobody used."""
+    """Return an unused digest."""
     return f"{next(DIGESTS):064x}"

@@ -1,4 +1,4 @@
-"""Headless Chromium for the stories that people would click through."""
+"""Headless Chromium for tests of the page."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ expect.set_options(timeout=PATIENCE * 1000)
 
 @asynccontextmanager
 async def browser_page(width: int = 1280, height: int = 1000) -> AsyncIterator[Page]:
-    """One page in a browser of its own."""
+    """Open one page in its own browser."""
     async with async_playwright() as player:
         browser = await player.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         try:
@@ -38,6 +38,6 @@ async def browser_page(width: int = 1280, height: int = 1000) -> AsyncIterator[P
 
 
 async def shot(page: Page, name: str) -> None:
-    """Keep a picture for whoever wants to look."""
+    """Save a screenshot."""
     SHOTS.mkdir(parents=True, exist_ok=True)
     await page.screenshot(path=SHOTS / f"{name}.png")

@@ -24,17 +24,17 @@ def _server(log: Path, *, embeds: bool = False) -> Iterator[RealModel]:
 
 @pytest.fixture(scope="module")
 def real_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealModel]:
-    """One server for a module: an idle one takes a fifth of a core. It remembers nothing from one question to the next."""
+    """Share one server per module: an idle one takes a fifth of a core. It keeps no state between questions."""
     yield from _server(tmp_path_factory.mktemp("model") / "llama.log")
 
 
 @pytest.fixture
 def mortal_model(tmp_path: Path) -> Iterator[RealModel]:
-    """A server of this test's own, which may be killed."""
+    """Start a server that the test may kill."""
     yield from _server(tmp_path / "llama.log")
 
 
 @pytest.fixture
 def real_vectors(tmp_path: Path) -> Iterator[RealModel]:
-    """The same model as a server of vectors."""
+    """Serve the same model for embeddings."""
     yield from _server(tmp_path / "llama.log", embeds=True)

@@ -1,4 +1,4 @@
-"""A real redis-server for the tests that need one (skipped loudly where none is installed), and fakeredis beside it.
+"""A real redis-server (skipped loudly if not installed), and fakeredis.
 
 Use with `pytest_plugins = ("tests.support.fixtures_redis",)`.
 """
@@ -27,13 +27,13 @@ def _server(directory: Path, fsync: str) -> Iterator[RealServer]:
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    """One server for the whole run; tests get it empty through `real_redis`."""
+    """Share one server per run; `real_redis` empties it."""
     yield from _server(tmp_path_factory.mktemp("redis"), "no")
 
 
 @pytest.fixture
 def durable_server(tmp_path: Path) -> Iterator[RealServer]:
-    """A server of this test's own, durable as in production."""
+    """Start a durable server (fsync always, as in production) for one test."""
     yield from _server(tmp_path, "always")
 
 
@@ -46,7 +46,7 @@ async def real_redis(redis_server: RealServer) -> AsyncIterator[Redis]:
 
 @pytest.fixture(params=["redis-server", "fakeredis"])
 async def redis(request: pytest.FixtureRequest) -> AsyncIterator[Redis]:
-    """Each test twice: on the real thing and on the fake that the embedded mode falls back to."""
+    """Run each test on redis-server and on fakeredis, which embedded mode uses."""
     if request.param == "fakeredis":
         async with FakeAsyncRedis() as fake:
             yield fake

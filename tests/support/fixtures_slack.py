@@ -1,4 +1,6 @@
-"""A real Bolt app over a real websocket against the Slack sandbox. Tests add listeners to `bolt.app` and act through `bolt.slack`."""
+"""A real Bolt app over a real websocket to the Slack sandbox. Tests add listeners to `bolt.app` and act through
+`bolt.slack`.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,8 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.app.socketmode import Patience
 
-EAGER = Patience(ack=2.0, retries=(0.0, 0.0, 0.0), offline=5.0)
-"""Slack's patience without its pauses: a lost event comes again at once."""
+EAGER = Patience(ack=2.0, retries=(0.0, 0.0, 0.0), offline=5.0)  # Slack's retries without pauses
 
 
 @dataclass
@@ -24,13 +25,12 @@ class Bolt:
     heard: list[dict[str, Any]] = field(default_factory=list)
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        """What the app heard of one event type."""
         return [body["event"] for body in self.heard if body.get("event", {}).get("type") == kind]
 
 
 @asynccontextmanager
 async def bolt_bot(slack: SlackSandbox) -> AsyncIterator[Bolt]:
-    """An app that remembers every body it is given, and acks whatever nobody listens for."""
+    """Run an app that records every body and acks unhandled ones."""
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
     app = AsyncApp(name="rackmedic", client=client, token=slack.bot_token, raise_error_for_unhandled_request=False)
     bolt = Bolt(slack, app, AsyncSocketModeHandler(app, slack.app_token))

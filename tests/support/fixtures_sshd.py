@@ -1,4 +1,4 @@
-"""A real OpenSSH server on loopback with keys of its own, for as long as a test needs it."""
+"""A real OpenSSH server on loopback with its own keys."""
 
 import asyncio
 import contextlib
@@ -23,33 +23,28 @@ needs_sshd = pytest.mark.skipif(SSHD is None, reason="openssh-server is not inst
 
 @dataclass(frozen=True)
 class Sshd:
-    """A running sshd: where it listens and which files speak to it."""
-
     port: int
     directory: Path
 
     def inventory(self, name: str = "n1", **reach: object) -> Inventory:
-        """An inventory of this one host."""
         row: dict[str, object] = {"address": "127.0.0.1", "port": self.port, "user": getpass.getuser()}
         row |= {"key": str(self.directory / "client"), "known_hosts": str(self.directory / "known_hosts")}
         return inventory(defaults={}, groups={"g": {"hosts": name}}, hosts={name: row | reach}, channels=[])
 
 
 def free_port() -> int:
-    """A port that nobody listens on right now."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])
 
 
 def keygen(path: Path, *options: str) -> None:
-    """An ed25519 key pair without passphrase."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path), *options], check=True)
 
 
 @contextlib.asynccontextmanager
 async def sshd(directory: Path, *lines: str, port: int | None = None) -> AsyncIterator[Sshd]:
-    """Start sshd with `lines` added to its configuration; stop it afterwards."""
+    """Run sshd with `lines` added to its configuration."""
     assert SSHD is not None
     port = port or free_port()
     for name in ("host", "client"):

@@ -1,4 +1,4 @@
-"""A provider's intake over real HTTP on this machine, and the end that calls it, on one clock."""
+"""A provider's intake over real local HTTP and its caller, on one clock."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ SITE = inventory(
 
 @dataclass
 class Provider:
-    """The provider's end: its inbox, the states that its incidents have, and who was woken."""
+    """The provider's side: inbox, incident states, and wake-ups."""
 
     redis: Redis
     clock: Clock
@@ -48,14 +48,14 @@ class Provider:
 
     @property
     def written_key(self) -> str:
-        """Ours, as settings hold it."""
+        """Return our key as settings hold it."""
         return f"{KEY_PREFIX}{base64.b64encode(OURS).decode()}"
 
     def link(self, tenant: str = "acme", key: bytes = OURS) -> HttpProviderLink:
         return HttpProviderLink(f"{self.url}/intake/{tenant}", key, self.clock)
 
     async def post(self, body: bytes, headers: dict[str, str], tenant: str = "acme") -> int:
-        """The status of a message made by hand."""
+        """Post a hand-made message and return the HTTP status."""
         async with aiohttp.ClientSession() as session, session.post(f"{self.url}/intake/{tenant}", data=body, headers=headers) as answer:
             await answer.read()
             return answer.status
@@ -66,7 +66,7 @@ WORDS = load_customer_words(load_taxonomy())
 
 @asynccontextmanager
 async def provider(redis: Redis, clock: Clock, inbox: Inbox | None = None) -> AsyncIterator[Provider]:
-    """A real intake on a free port. `inbox` of a bot that is there already."""
+    """Run a real intake on a free port, optionally on an existing `inbox`."""
     inbox, states = inbox or Inbox(redis, clock), dict[str, IncidentState]()
     made: list[Provider] = []
 

@@ -1,4 +1,6 @@
-"""A folder of job logs that several tenants share, the program that reads it, and somebody who replaces what it reads between any two of its steps."""
+"""A job log folder shared by tenants, its reading program, and an attacker who replaces what it reads between any two
+steps.
+"""
 
 import io
 import os
@@ -15,12 +17,11 @@ AS_ROOT = os.getuid() == 0
 MALLORY, ALICE = (3001, 3002) if AS_ROOT else (os.getuid(), os.getuid())
 SECRET, OWN = "what another tenant wrote", "what mallory wrote"
 STEPS = frozenset({"open", "stat", "lstat", "scandir", "listdir", "readlink", "fstat"})
-Jobs = Mapping[int, tuple[int, str, str]]
-"""Job → its owner's number, its nodes, and what scontrol prints of it."""
+Jobs = Mapping[int, tuple[int, str, str]]  # job: owner's uid, nodes, and scontrol's output
 
 
 class SteppedOs:
-    """The module `os`, in which somebody may act before each step."""
+    """The module `os` with a hook before each step."""
 
     def __init__(self, act: Callable[[int], None]) -> None:
         self.steps, self._act = 0, act
@@ -40,7 +41,7 @@ class SteppedOs:
 
 @dataclass(frozen=True)
 class Looked:
-    """What the program printed, what it complained of, and how many steps it took."""
+    """The program's stdout, stderr, and number of steps."""
 
     out: str
     err: str
@@ -48,7 +49,7 @@ class Looked:
 
 
 def no_act(step: int) -> None:
-    """Nobody does anything."""
+    """Do nothing."""
 
 
 def look(top: Path | str, jobs: Jobs | None = None, act: Callable[[int], None] = no_act) -> Looked:
@@ -80,7 +81,6 @@ def _scheduler(jobs: Jobs) -> Callable[..., str]:
 
 
 def write(path: Path, text: str, owner: int = MALLORY, mode: int = 0o644) -> Path:
-    """Write a file as somebody, with the folders that it takes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(mode)
@@ -88,7 +88,6 @@ def write(path: Path, text: str, owner: int = MALLORY, mode: int = 0o644) -> Pat
 
 
 def owned(path: Path, owner: int) -> Path:
-    """Give it to somebody, where we may."""
     if AS_ROOT:
         os.chown(path, owner, owner, follow_symlinks=False)
     return path
@@ -96,14 +95,13 @@ def owned(path: Path, owner: int) -> Path:
 
 @dataclass
 class Flip:
-    """Something that mallory has, and the one that takes its name: put there and taken back by a rename, as often as wanted."""
+    """A path of mallory's and its replacement, exchanged by renames."""
 
     place: Path
     other: Path
     turned: bool = False
 
     def turn(self) -> None:
-        """Exchange them."""
         aside = self.place.with_name("aside")
         self.place.rename(aside)
         self.other.rename(self.place)
@@ -112,7 +110,7 @@ class Flip:
 
 
 def shared_folder(under: Path) -> tuple[Path, Path]:
-    """Return the folder that everybody may write to, and another tenant's own one with a log that nobody but its owner and we may read."""
+    """Return the world-writable folder, and another tenant's folder whose log only its owner and root may read."""
     top, victim = under / "shared", under / "alice"
     top.mkdir(parents=True)
     top.chmod(0o1777)
@@ -120,12 +118,12 @@ def shared_folder(under: Path) -> tuple[Path, Path]:
     return top, victim
 
 
+# what can be replaced on the way to a log, and by what
 KINDS = ("folder", "folder above", "file", "file by another name", "pipe", "output named by Slurm")
-"""What on the way to a log can be replaced, and by what."""
 
 
 def flip_of(kind: str, under: Path) -> tuple[Path, Flip, Jobs]:
-    """Return the shared folder, what is replaced there, and the jobs that Slurm knows."""
+    """Return the shared folder, the replacement, and the scheduler's jobs."""
     top, victim = shared_folder(under)
     home = under / "mallory" if kind == "output named by Slurm" else top / "mallory"
     log = write(home / "logs" / "x.log", f"{OWN}\n")
@@ -145,7 +143,7 @@ def flip_of(kind: str, under: Path) -> tuple[Path, Flip, Jobs]:
 
 
 def turned(top: Path, flip: Flip, jobs: Jobs) -> Iterator[str]:
-    """Look with the flip turned before each step, and turned back none to three steps later. Yield what is printed."""
+    """Yield the output for an exchange before each step, undone never or one to three steps later."""
     for first in range(1, look(top, jobs).steps + 2):
         for after in range(4):
             yield look(top, jobs, _at(flip, {first, first + after} if after else {first})).out

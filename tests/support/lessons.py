@@ -1,4 +1,4 @@
-"""Closed incidents, and lessons that people decide about."""
+"""Closed incidents, and lessons to review."""
 
 from datetime import date
 
@@ -49,7 +49,7 @@ def closed(
     ladder: Remediation = MENDED,
     channel: str = "C0GPUINC",
 ) -> IncidentState:
-    """As the graph stores it."""
+    """Return a closed incident as the graph stores it."""
     report = Report(item="i1", outcome="diagnosed", root_causes=(CAUSE,))
     return {
         "id": incident,
@@ -66,6 +66,5 @@ def closed(
 
 
 def a_lesson(name: str = "les-4f2a", **other: object) -> Lesson:
-    """One that people decide about."""
     row = {"title": "job hangs, a GPU is lost", "label": DEAD, "root_cause": "riser loose", "incident": "inc-4f2a", "on": DAY}
     return Lesson.model_validate({"id": name, **row, **other})

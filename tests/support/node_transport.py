@@ -1,4 +1,4 @@
-"""A transport to the one node that a test has: the generated kit under a real shell, in a directory."""
+"""A transport to a test's single node: the generated kit under a real shell."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from tools.transport import CommandResult
 
 
 class OneNode:
-    """Runs `rackmedic-act` as the node has it; every host name is this node."""
+    """Run `rackmedic-act` on this node, whatever the host name."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

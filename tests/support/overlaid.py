@@ -1,4 +1,4 @@
-"""This machine once more, to be changed and thrown away: an overlay of its files, with processes and a network of its own, and a real sshd."""
+"""A disposable copy of this machine: an overlay of its files with own processes, network and a real sshd."""
 
 import os
 import shutil
@@ -38,44 +38,42 @@ esac
 
 @dataclass(frozen=True)
 class Overlaid:
-    """The machine. `process` is its first process, `folder` is the same inside and outside."""
+    """The machine. `process` is its first process; `folder` is the same path inside and outside."""
 
     process: int
     folder: Path
 
     def run(self, *argv: str, stdin: str = "", seconds: float = PATIENCE, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run a command there as root."""
         enter = ("nsenter", "--target", str(self.process), "--mount", "--net", "--pid", "--root", "--wd")
         environment = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", **env}
         return subprocess.run([*enter, *argv], input=stdin, capture_output=True, text=True, timeout=seconds, env=environment, check=False)
 
     def done(self, *argv: str, stdin: str = "", seconds: float = PATIENCE, **env: str) -> str:
-        """Run a command there that must succeed; what it printed."""
+        """Run a command that must succeed and return its stdout."""
         ran = self.run(*argv, stdin=stdin, seconds=seconds, **env)
         assert ran.returncode == 0, (argv, ran.stdout[-3000:], ran.stderr[-3000:])
         return ran.stdout
 
     def sh(self, line: str, *words: str) -> str:
-        """The same in sh, with `words` as its arguments."""
         return self.done("sh", "-ec", line, "sh", *words)
 
     def key(self, name: str) -> str:
-        """A new key pair in `folder`; its public line."""
+        """Create a key pair in `folder` and return the public key."""
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(self.folder / name)], check=True)
         return (self.folder / f"{name}.pub").read_text().strip()
 
     def reload_sshd(self) -> None:
-        """Have sshd read its files anew; it listens again when this returns."""
+        """Reload sshd and wait until it listens again."""
         self.sh("pid=$(cat /run/sshd.pid); rm /run/sshd.pid; kill -HUP $pid; until [ -s /run/sshd.pid ]; do :; done")
 
     def lets_in(self, account: str, key: str) -> bool:
-        """Whether sshd there lets the account in by that key."""
+        """Return whether sshd accepts the key for the account."""
         options = ("-F", "/dev/null", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null")
         return self.run("ssh", *options, "-i", str(self.folder / key), f"{account}@127.0.0.1", "true").returncode == 0
 
 
 def missing() -> str:
-    """Why this machine cannot be overlaid, or ""."""
+    """Return why this machine cannot be overlaid, or ""."""
     if os.geteuid() != 0:
         return "run as root"
     absent = [tool for tool in NEEDED if not shutil.which(tool, path=PATH)]
@@ -84,7 +82,7 @@ def missing() -> str:
 
 @contextmanager
 def overlaid(folder: Path) -> Iterator[Overlaid]:
-    """Start it, sshd on port 22 included; end everything in it afterwards."""
+    """Start the machine with sshd on port 22; end all its processes afterwards."""
     (folder / "mnt").mkdir()
     unshare = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh")
     argv = [*unshare, str(folder / "mnt"), str(ROOT), sys.base_prefix, str(folder)]

@@ -1,5 +1,6 @@
-"""A process that stores and answers one direct message and is killed on the way:
-`python -m tests.support.pane_process REDIS SLACK TOKEN CHANNEL TS POINT`. POINT is `before:` or `after:` and a method of Slack's."""
+"""A process that stores and answers one direct message and kills itself at a point: `python -m
+tests.support.pane_process REDIS SLACK TOKEN CHANNEL TS POINT`. POINT is `before:` or `after:` and a Slack method.
+"""
 
 import asyncio
 import os
@@ -25,7 +26,7 @@ LEASE_SECONDS = 30.0
 
 
 class DoomedClient(AsyncWebClient):
-    """Kills this process before or after its first call of one method."""
+    """Kill this process before or after the first call of one method."""
 
     point = ""
 

@@ -1,4 +1,6 @@
-"""Which tests start processes (servers, shells, browsers): read off the names that they and what they call use, so that nobody marks by hand."""
+"""Detect tests that start processes (servers, shells, browsers) from the names their code uses, so that no manual mark
+is needed.
+"""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -8,6 +10,7 @@ from typing import Any
 
 import pytest
 
+# using one of these names starts a process, or may
 STARTS = frozenset(
     {
         "subprocess",
@@ -20,15 +23,14 @@ STARTS = frozenset(
         "open_store",
     }
 )
-"""Whoever says one of these names starts a process, or may."""
+# packages that calls are followed into; the product starts processes only through `open_store`
 OURS = ("tests.", "deploy.")
-"""Calls are followed into these packages; the product starts none but through `open_store`."""
 
 
 def starts_processes(item: pytest.Function) -> bool:
-    """True if the test, a fixture of its, or a helper that one of them calls starts a process, or it runs on a real Redis."""
+    """Return whether the test, its fixtures or their helpers start a process, or it uses a real Redis."""
     given = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    fixtures = (row.func for rows in item._fixtureinfo.name2fixturedefs.values() for row in rows)  # no public way leads to them
+    fixtures = (row.func for rows in item._fixtureinfo.name2fixturedefs.values() for row in rows)  # pytest has no public way to them
     reached = (one for function in (item.function, *fixtures) for one in _reached(function))
     return "redis-server" in map(str, given) or any(map(_says, reached))
 
@@ -40,7 +42,7 @@ def _says(function: FunctionType) -> bool:
 
 @cache
 def _reached(function: Callable[..., Any]) -> frozenset[FunctionType]:
-    """The function and all of ours that it leads to, however far."""
+    """Return the function and all test functions it reaches."""
     found: set[FunctionType] = set()
     ahead = list(_functions(function))
     while ahead:
@@ -57,7 +59,7 @@ def _called(function: FunctionType) -> tuple[FunctionType, ...]:
 
 
 def _functions(value: Any) -> Iterator[FunctionType]:
-    """A function of ours, or every method of a class of ours."""
+    """Return the function, or every method of the class, if it is from these packages."""
     if inspect.isclass(value) and value.__module__.startswith(OURS):
         yield from (one for method in vars(value).values() for one in _functions(getattr(method, "__func__", method)))
     elif callable(value) and isinstance(plain := inspect.unwrap(value), FunctionType) and plain.__module__.startswith(OURS):

@@ -1,4 +1,4 @@
-"""A proxy before a server of ours: it takes a request whole, says under its own name what it knows of the client, and passes the bytes on."""
+"""A reverse proxy: buffers a request, adds its own forwarding headers, and passes it on."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ OWN = frozenset({"host", "content-length", "connection", "transfer-encoding"})
 
 @asynccontextmanager
 async def proxy(behind: int) -> AsyncIterator[int]:
-    """Its port, before that port of this machine; 502 while nobody listens there."""
+    """Yield the proxy's port; answers 502 while the server behind does not listen."""
     async with ClientSession(auto_decompress=False) as session:
 
         async def passed_on(request: web.Request) -> web.Response:

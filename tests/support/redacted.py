@@ -1,16 +1,15 @@
-"""What taking secrets out of an output does to the facts that are read from it."""
+"""The effect of redaction on the facts read from an output."""
 
 from collections.abc import Iterable
 
 from kb.redact import redact
 from tools.checks import CHECKS
 
-MOST = 0.005
-"""Of all facts, those that may differ: an argument of a process that was a secret."""
+MOST = 0.005  # maximum share of facts that may differ: secret process arguments
 
 
 def facts_that_differ(outputs: Iterable[tuple[str, str]]) -> tuple[int, int]:
-    """(facts read, of them those that differ without secrets) over (check, what it printed)."""
+    """Return (facts read, facts that differ after redaction) over (check, output)."""
     before = after = 0
     for check, text in outputs:
         raw, clean = (

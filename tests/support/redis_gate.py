@@ -1,4 +1,4 @@
-"""A gate in front of a real Redis: whoever speaks through it is cut off when the test says so."""
+"""A proxy in front of a real Redis that cuts connections on request."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ CHUNK = 1 << 16
 
 @dataclass
 class RedisGate:
-    """Passes bytes both ways. `heard` counts what clients sent, one a write of theirs; `on_heard` is told the count and may `cut`."""
+    """Forward bytes both ways. `heard` counts client writes; `on_heard` is called after each and may `cut`."""
 
     behind: Path
     socket: Path
@@ -25,7 +25,7 @@ class RedisGate:
         return f"unix://{self.socket}?db=0"
 
     def cut(self) -> None:
-        """Every connection ends now and nobody gets through, until `reopen`."""
+        """Close all connections and refuse new ones until `reopen`."""
         self.shut = True
         for writer in self._writers:
             writer.close()

@@ -1,4 +1,4 @@
-"""A redis-server of the tests' own."""
+"""A redis-server for tests."""
 
 import subprocess
 import time
@@ -13,7 +13,7 @@ from tests.support.clock import PATIENCE
 
 @dataclass
 class RealServer:
-    """Can be killed and started again on the same data."""
+    """A server that can be killed and restarted on the same data."""
 
     directory: Path
     fsync: str = "no"
@@ -38,7 +38,7 @@ class RealServer:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """SIGKILL, as a power cut would."""
+        """Send SIGKILL, as a power cut would."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()

@@ -1,4 +1,4 @@
-"""Twelve incidents of simulated clusters and the cards that people are shown of them: the diagnosis, and the first action put up for decision."""
+"""Twelve incidents of simulated clusters with their cards: diagnosis, and the first action to approve."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +45,7 @@ APPROVERS = frozenset({"T0RACK:U0PRIYA", "T0RACK:U0ANTON"})
 NODES = [f"gpu-{n:03}" for n in range(1, 5)]
 MANY = [f"gpu-{n:03}" for n in range(1, 61)]
 
+# a name and case for each; `then` is a later click
 CASES: Mapping[str, dict[str, Any]] = {
     "GPU": {"faults": [{"id": "G07", "node": "gpu-003", "gpu": 7}], "text": "job 4711 hangs with NCCL timeout on gpu-[001-004]"},
     "network": {
@@ -76,31 +77,28 @@ CASES: Mapping[str, dict[str, Any]] = {
         "then": "hand_off",
     },
 }
-"""A few words for each, and its case; `then` is what somebody presses afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is in the thread after a turn."""
+    """The thread's content after a turn."""
 
     name: str
     state: IncidentState
     report: Report
     diagnosis: Card
-    approval: Card | None
-    """The first thing to decide."""
-    answer: Card | None
-    """What a later turn was answered with, in a message of its own."""
+    approval: Card | None  # first action to decide
+    answer: Card | None  # answer of a later turn, in its own message
     ticket: Card | None
 
     @property
     def cards(self) -> list[Card]:
-        """As they stand below each other in the thread."""
+        """Return the cards in the thread's order."""
         return [card for card in (self.diagnosis, self.approval, self.answer, self.ticket) if card is not None]
 
 
 async def seen_of(name: str) -> Seen:
-    """One of them, diagnosed in this process; what would be put up for decision first, as its card is posted."""
+    """Diagnose one case in this process and build its first approval card."""
     case = CASES[name]
     raw = {"id": "cards", "profile": "dgx-h100-8", "nodes": case.get("nodes", NODES), "faults": case["faults"]}
     raw |= {"modifiers": case.get("modifiers", []), "ticket": {"channel": "slack", "author": "U0OLGA", "text": case["text"]}}
@@ -137,7 +135,7 @@ async def _turns(world: DiagnosisRuntime, stage: Stage, case: Mapping[str, Any])
 
 
 async def _approval(world: DiagnosisRuntime, stage: Stage, ladder: Remediation, facts: Sequence[Fact]) -> ApprovalCardView:
-    """What the card of the ladder's present rung shows, built and looked at as the proposer does."""
+    """Return the approval card of the remediation's current step, built as the proposer does."""
     action, host = await _action(world, ladder), world.ports.inventory.hosts[ladder.target]
     agreed = build_terms(action, host.group, 60, drained=False, job_stalled=False, approvers=APPROVERS)
     now = stage.clock.now()

@@ -1,4 +1,4 @@
-"""Synthetic outputs of every command, short and whole: what parsers are held to where no published capture says more."""
+"""Synthetic, short outputs of every command, for parsers without a published capture."""
 
 import json
 
@@ -207,12 +207,10 @@ GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-11111111-1111-1111-1111-111111111111)
 
 
 def ring_line(level: str, clock: str, message: str) -> str:
-    """One line as `dmesg --decode --time-format iso` prints it."""
     return f"kern  :{level:<6}: 2026-05-20T{clock},120000+00:00 {message}\n"
 
 
 def sm_exception(pid: int, name: str, sm: int, bus: str = "9b", tpc: int = 1) -> str:
-    """An Xid 13 of one place of a GPU."""
     where = f"(GPC 2, TPC {tpc}, SM {sm})"
     return f"NVRM: Xid (PCI:0000:{bus}:00): 13, pid={pid}, name={name}, Graphics SM Warp Exception on {where}: Illegal Instruction Encoding"
 
@@ -233,7 +231,6 @@ _NOW, _BEFORE = "0f8fad5bd9cb469fa16570867728950e", "7c9e6679f4b24d2a9f0e1d6a3a1
 
 
 def journal_line(message: str, micros: int, boot: str = _NOW) -> str:
-    """One kernel line as `journalctl -o json` prints it."""
     return f'{{"__REALTIME_TIMESTAMP":"{micros}","_BOOT_ID":"{boot}","PRIORITY":"4","MESSAGE":"{message}"}}\n'
 
 
@@ -422,7 +419,6 @@ SubState=dead
 
 
 def unit_line(unit: str, identifier: str, message: str, micros: int = 1779246070120000) -> str:
-    """One line of a unit as `journalctl -o json` prints it."""
     cells = {"__REALTIME_TIMESTAMP": str(micros), "_BOOT_ID": _NOW, "PRIORITY": "4", "SYSLOG_IDENTIFIER": identifier, "_SYSTEMD_UNIT": unit}
     return json.dumps(cells | {"MESSAGE": message}) + "\n"
 

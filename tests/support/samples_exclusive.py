@@ -1,4 +1,4 @@
-"""Texts that the exclusive checks read, made up after the real formats: what each tool prints when it runs, and when it does not."""
+"""Made-up outputs of the exclusive checks in the real formats, for success and failure."""
 
 import json
 from typing import Any

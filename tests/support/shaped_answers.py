@@ -1,4 +1,4 @@
-"""Shapes of answers that keep a weak model short, or never let it end."""
+"""Answer schemas that keep a weak model short, or never let it finish."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Schema = Mapping[str, Any]
 
 @dataclass
 class Shaped:
-    """An endpoint that is asked for answers of a narrower or wider shape than the question wants. Keeps what it answered."""
+    """An endpoint that asks for a narrower or wider schema than the question. Records its answers."""
 
     inner: ChatEndpoint
     shape: Callable[[Schema], Schema]
@@ -33,13 +33,14 @@ class Shaped:
 
 
 def terse(schema: Schema) -> dict[str, Any]:
-    """The shape with lists of one, texts of a few letters and few numbers: a weak model comes to an end of those, and every such answer is one of
-    the shape that was asked for."""
+    """Return the schema with short lists, texts and numbers, which a weak model can finish and which still fit the
+    original.
+    """
     return _each(schema, {"maxItems": 1})
 
 
 def endless(schema: Schema) -> dict[str, Any]:
-    """The shape with lists so long that no answer of it is whole."""
+    """Return the schema with lists too long to finish."""
     return _each(schema, {"minItems": 2_000})
 
 

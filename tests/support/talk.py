@@ -1,4 +1,4 @@
-"""A thread in which people talk, over a simulated cluster: its diagnosis, and what is answered to each message, read as in Slack."""
+"""A thread about a simulated cluster: its diagnosis, and the answer to each message, parsed as in Slack."""
 
 import copy
 from collections.abc import Sequence
@@ -30,56 +30,54 @@ from tools.fleet.fleet import Fleet
 from tools.inventory.sku import load_skus
 
 HERE = Origin(kind="slack", team="T1", channel="", thread_ts="1.0", user="U1")
-FAULT = {"id": "G07", "node": "gpu-003", "gpu": 5, "t": -420}
-"""A GPU fell off the bus."""
+FAULT = {"id": "G07", "node": "gpu-003", "gpu": 5, "t": -420}  # a GPU fell off the bus
 
 
 def case_of(*faults: dict[str, Any], nodes: Sequence[str] = ("gpu-001", "gpu-002", "gpu-003", "gpu-004"), **more: Any) -> SimulatedCase:
-    """A cluster with these faults and the ticket that everybody writes."""
+    """Return a case with these faults and the standard ticket."""
     ticket = {"text": "job 4711 hangs on gpu-[001-004]"}
     return parse_case({"nodes": list(nodes), "faults": list(faults), "ticket": ticket, **more}, default_id="talk")
 
 
 @cache
 def seed_history() -> PastIncidentIndex:
-    """Return the shipped incidents, indexed once per worker. Tests that add lessons make a History of their own."""
+    """Return the shipped incidents, indexed once per worker. Tests that add lessons build their own."""
     return PastIncidentIndex(load_seeds())
 
 
 @dataclass
 class Talk:
-    """One incident. Each message comes `minutes` after the one before."""
+    """One incident. Messages are `minutes` apart."""
 
     stage: Stage
     ports: GraphContext
     minutes: float = 1.0
-    ran: list[tuple[str, str]] = field(default_factory=list)
-    """(host, check) pairs that the hosts were asked in the latest turn."""
+    ran: list[tuple[str, str]] = field(default_factory=list)  # (host, check) pairs run in the latest turn
     graph: IncidentGraph = field(default_factory=lambda: build_incident_graph(InMemorySaver()))
     turns: int = 0
     origin: Origin = HERE
 
     @classmethod
     async def about(cls, *faults: dict[str, Any], **more: Any) -> "Talk":
-        """A thread whose diagnosis is there; of one GPU that fell off the bus where nothing is said."""
+        """Return a diagnosed thread; default fault: a GPU fell off the bus."""
         return await cls.of(case_of(*(faults or (FAULT,)), **more))
 
     @classmethod
     async def of(cls, case: SimulatedCase) -> "Talk":
-        """A thread in which the case was reported and looked at. Each worker diagnoses a case once; a test gets a copy of its own."""
+        """Return a diagnosed thread of the case. Each worker diagnoses a case once; a test gets a copy."""
         key = repr(case)
         talk = _DIAGNOSED.pop(key, None)
         if talk is None:
             talk = cls.over(staged(case, controller="slurm-controller"))
             await talk.reports(talk.stage.text)
-        _DIAGNOSED[key] = talk  # the latest used is last
+        _DIAGNOSED[key] = talk  # most recently used last
         if len(_DIAGNOSED) > MAX_DIAGNOSED:
             del _DIAGNOSED[next(iter(_DIAGNOSED))]
         return talk.copied()
 
     @classmethod
     def over(cls, stage: Stage, origin: Origin = HERE) -> "Talk":
-        """A thread in which nothing was said yet."""
+        """Return a thread without messages."""
         evidence, skus = MemoryEvidence(), load_skus()
         fleet = Fleet(stage.transport, stage.inventory, CHECKS, evidence, stage.clock, skus)
         ports = GraphContext(fleet, stage.inventory, load_taxonomy(), seed_history(), evidence, stage.clock, skus=skus)
@@ -88,7 +86,7 @@ class Talk:
         return talk
 
     def copied(self) -> "Talk":
-        """Copy all that a turn changes: the cluster, its clock, what the fleet remembers, the evidence and the checkpoints."""
+        """Copy everything a turn changes: cluster, clock, the fleet's cache, evidence and checkpoints."""
         shared = (self.ports.taxonomy, self.ports.history, self.ports.skus, self.ports.inventory, self.ports.fleet.checks)
         memo: dict[int, Any] = {id(value): value for value in shared}
         saver = cast(InMemorySaver, self.graph.checkpointer)
@@ -101,22 +99,21 @@ class Talk:
         return talk
 
     async def reports(self, text: str, *given: Attachment) -> Report:
-        """The first message, and what is attached to it."""
+        """Post the first message with attachments."""
         at = self.stage.clock.now()
         return await self._turn(InboxItem(id="first", kind="mention", incident="inc-1", at=at, user="U1", text=text, attachments=given))
 
     async def says(self, text: str, user: str = "U1") -> str:
-        """What is answered to a text."""
         ports = self.ports
         names = build_vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE)
         return (await self.means(parse_message(text, names, ports.clock.now()), user)).reply
 
     async def asks(self, intent: Intent, text: str = "", user: str = "U1", **named: Any) -> str:
-        """What is answered to a message that was understood so."""
+        """Return the answer to a message with this intent."""
         return (await self.means(ParsedMessage(intent=intent, text=text, **named), user)).reply
 
     async def means(self, said: ParsedMessage, user: str = "U1", **more: Any) -> Report:
-        """What is reported of it; `more` stands in the item's data."""
+        """Return the report on a parsed message; `more` extends the item's data."""
         self.stage.wait(60 * self.minutes)
         self.turns += 1
         number, at = f"said-{self.turns}", self.stage.clock.now()
@@ -125,22 +122,21 @@ class Talk:
         )
 
     async def presses(self, kind: InboxItemKind, user: str = "U1", **data: Any) -> Report:
-        """What comes of a click or a form."""
+        """Return the report on a click or form."""
         self.turns += 1
         at = self.stage.clock.now()
         return await self._turn(InboxItem(id=f"pressed-{self.turns}", kind=kind, incident="inc-1", at=at, user=user, data=data))
 
     async def rows(self) -> IncidentView:
-        """What is stored by now."""
         state = await self.graph.aget_state({"configurable": {"thread_id": "inc-1"}})
         return IncidentView(cast(IncidentState, state.values))
 
     async def facts(self) -> list[Fact]:
-        """What the latest look established."""
+        """Return the facts of the latest turn."""
         return await self.ports.evidence.get_facts((await self.rows()).stored.get("facts", ""))
 
     async def put_up(self) -> list[Remediation]:
-        """What is up for decision by now."""
+        """Return the remediations waiting for approval."""
         return [row for row in (await self.rows()).remediations if row.is_open and row.waiting_for == "approval"]
 
     async def _watch(self, progress: Progress) -> None:
@@ -151,6 +147,5 @@ class Talk:
         return await run_turn(self.graph, self.ports, item, self.origin)
 
 
-MAX_DIAGNOSED = 6  # threads kept; each takes some 10 MB
-_DIAGNOSED: dict[str, Talk] = {}
-"""Per case: the thread after its first turn. No test gets it, only copies."""
+MAX_DIAGNOSED = 6  # threads kept, about 10 MB each
+_DIAGNOSED: dict[str, Talk] = {}  # by case: the thread after its first turn; tests only get copies

@@ -1,4 +1,4 @@
-"""Tickets as customers' own RackMedics write them, of the incident that everybody knows: a GPU fell off the bus."""
+"""Ticket documents as tenants' RackMedics write them, of the standard incident: a GPU fell off the bus."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ public = cache(load_public_chunks)
 
 @cache
 def known() -> tuple[IncidentView, list[Fact]]:
-    """Its rows and facts, diagnosed."""
+    """Return the diagnosed incident's rows and facts."""
 
     async def diagnosed() -> tuple[IncidentView, list[Fact]]:
         talk = await Talk.about()
@@ -31,12 +31,13 @@ def known() -> tuple[IncidentView, list[Fact]]:
 
 
 def ticket(*, words: str = "job 4711 hangs on gpu-[001-004]", facts: tuple[Fact, ...] = (), **more: Any) -> TicketDocument:
-    """Its document, where people said this and these facts were seen too."""
+    """Return its document with these words and additional facts."""
     rows, seen = known()
     stored: IncidentState = {**rows.stored, "said": [{**rows.messages[0], "text": words}]}
     return build_ticket_document(IncidentView(stored), [*seen, *facts], ExportPrivacy(SALT, public(), **more), MADE)
 
 
+# a small document as it may arrive
 SAID = TicketDocument.model_validate(
     {
         "incident": "inc-a1",
@@ -48,4 +49,3 @@ SAID = TicketDocument.model_validate(
         "versions": [{"what": "driver.version", "value": "570.148.08", "hosts": ["gpu-017", "gpu-018"]}],
     }
 )  # fmt: skip
-"""A small one, as it may arrive."""

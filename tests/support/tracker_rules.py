@@ -1,5 +1,6 @@
-"""What the real trackers refuse, and how they behave where that matters to us: each rule with the status, the form of the answer, and where it is
-written. The stand-ins answer out of this table, docs/trackers.md shows it, and `tests/bot/trackers/test_rules.py` breaks every one of them."""
+"""What the real trackers refuse, and their relevant behaviour: status, body and source of each rule. The stand-ins
+answer from this table, docs/trackers.md shows it, and `tests/bot/trackers/test_rules.py` breaks every rule.
+"""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -18,7 +19,7 @@ COMMUNITY = "https://www.servicenow.com/community"
 
 @dataclass(frozen=True)
 class VendorRule:
-    """`says`: what is so, in words; `body`: as they answer, None where the rule refuses nothing."""
+    """`says`: the rule in words; `body`: the answer's body, None if the rule refuses nothing."""
 
     says: str
     source: str
@@ -311,7 +312,9 @@ RULES: Mapping[str, VendorRule] = {
 
 
 def refused(*broken: str, reset: float = 0.0) -> web.Response:
-    """The answer to a request that breaks these rules: that of the first, with what the others find wrong as well. `reset`: when a limit is over."""
+    """Return the answer to a request that breaks these rules: the first one's, with the others' errors added. `reset`:
+    end of a rate limit, Unix seconds.
+    """
     first = RULES[broken[0]]
     body = deepcopy(first.body)
     for rule in broken[1:]:

@@ -1,5 +1,4 @@
-"""Trackers over real HTTP on this machine that refuse what the real ones refuse, out of `tests.support.tracker_rules`, which says where each rule is
-written."""
+"""Stand-in trackers over real local HTTP that refuse what the real ones do, from `tests.support.tracker_rules`."""
 
 import asyncio
 import base64
@@ -21,27 +20,26 @@ ROUTING = "r" * 32
 
 @dataclass
 class StandInTracker:
-    """Tickets by id, what goes wrong next (`fails`: statuses or rules answered first, 0 drops the connection after the work is done), what was
-    asked."""
+    """Tickets by id, requests, and failures to come. `fails`: statuses or rules for the next writes; 0 drops the
+    connection after the work is done.
+    """
 
     clock: Clock
     tickets: dict[str, dict[str, Any]] = field(default_factory=dict)
     fails: list[int | str] = field(default_factory=list)
+    # rules in force for every request, such as disabled issues or a missing right
     now: set[str] = field(default_factory=set)
-    """Rules that hold here at the moment, whatever is asked: issues that are off, a right that is missing."""
     asked: list[str] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
+    # people's comments on a ticket: id, by, text, at, and more
     remarks: dict[str, list[dict[str, str]]] = field(default_factory=dict)
-    """What people wrote below a ticket: id, by, text, at, and whatever else there is of one."""
-    closed_to_us: bool = False
-    """What they wrote is not for our account."""
-    hidden: bool = False
-    """Jira's index is behind: nothing is found."""
+    closed_to_us: bool = False  # our account may not read comments
+    hidden: bool = False  # Jira's index is behind and finds nothing
     drops_correlation: bool = False
     url: str = ""
     raw: bytes = b""
+    # hold a creation until `let_go`, then cut it, before or after the ticket is made
     holds: Literal["", "before", "after"] = ""
-    """What is to be made is not answered until `let_go` is set, and then cut off: before it is made, or after."""
     held: asyncio.Event = field(default_factory=asyncio.Event)
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -50,14 +48,14 @@ class StandInTracker:
         return len(self.tickets)
 
     def write(self, ticket: str, text: str, by: str = "Beth", **more: str) -> str:
-        """Somebody writes below a ticket; the comment's id."""
+        """Comment on a ticket as a person and return the comment's id."""
         rows = self.remarks.setdefault(ticket, [])
         id_ = str(100 + sum(map(len, self.remarks.values())))
         rows.append({"id": id_, "by": by, "text": text, "at": self.clock.now().isoformat(), **more})
         return id_
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """One request: refused, answered, or done and cut off."""
+        """Refuse, answer, or do and cut one request."""
         self.asked.append(f"{request.method} {request.path}")
         writes = request.method == "POST" and not request.path.endswith("/jql")
         fails = self.fails.pop(0) if writes and self.fails else 200
@@ -157,7 +155,7 @@ class StandInTracker:
         )
 
     def _said(self, ticket: str) -> str:
-        """What of a ticket moves when somebody writes below it."""
+        """Return a value that changes with each comment."""
         return f"{len(self.remarks.get(ticket, []))} comments"
 
     def _github(self, request: web.Request, body: Any) -> web.Response:
@@ -379,7 +377,7 @@ def _empty_text(node: Any) -> bool:
 
 
 def config_of(kind: str, url: str, **more: Any) -> dict[str, Any]:
-    """A row of a site's file for a tracker at this address."""
+    """Return a tracker's row of the site file for this address."""
     rows: Mapping[str, dict[str, Any]] = {
         "jira": {"url": url, "user": "bot@acme.example", "token": "secret-token", "project": "OPS"},
         "servicenow": {"url": url, "user": "bot", "password": "secret-token"},
@@ -392,7 +390,7 @@ def config_of(kind: str, url: str, **more: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def stand_in(clock: Clock) -> AsyncIterator[StandInTracker]:
-    """All five on a free port."""
+    """Serve all five on a free port."""
     tracker = StandInTracker(clock)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", tracker.serve)

@@ -1,4 +1,4 @@
-"""A loop whose time passes at once when there is nothing to do but wait, and Slack's limits as it counts them by that time."""
+"""An event loop with virtual time, and Slack's rate limits by that time."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Time passes at once when there is nothing to do but wait."""
+    """Skip waiting times: time jumps to the next timer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def virtually(work: Coroutine[Any, Any, Any]) -> None:
-    """Run to its end in no time."""
+    """Run to the end in virtual time."""
     loop = VirtualLoop()
     try:
         loop.run_until_complete(work)
@@ -31,7 +31,7 @@ def virtually(work: Coroutine[Any, Any, Any]) -> None:
 
 
 class Tier:
-    """Slack as it counts one method: a bucket, and Retry-After once it is empty."""
+    """A Slack rate limit: a token bucket, and Retry-After once it is empty."""
 
     def __init__(self, per_minute: float) -> None:
         self.per_second, self.left, self.at, self.refused = per_minute / 60, per_minute, 0.0, 0

@@ -1,4 +1,6 @@
-"""A process that works on what it is woken for, and never sweeps: `python -m tests.support.wakeup_worker URL NAME`. Says `ready`."""
+"""A process that works only on wake-ups and never sweeps: `python -m tests.support.wakeup_worker URL NAME`. Prints
+`ready`.
+"""
 
 import asyncio
 import sys
@@ -15,7 +17,7 @@ from tests.support.clock import WallClock
 from tests.support.crash_zygote import Doom, RedisBoard
 from tests.support.fakes_desk import TinyTurns
 
-UNACKNOWLEDGED_MS = 1000  # a wake-up that Redis handed to a dying process goes to another soon
+UNACKNOWLEDGED_MS = 1000  # a wake-up of a dead process goes to another after this time
 
 
 async def work(url: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What a reader finds in a written page, whatever its format: words, as a search or a screen reader meets them."""
+"""The words of a written page in any format, as a search or screen reader finds them."""
 
 import io
 from collections.abc import Iterator
@@ -9,13 +9,14 @@ from pypdf.generic import Destination
 
 
 def sheets_of(content: bytes) -> list[str]:
-    """The words of each sheet of a PDF."""
+    """Return the text of each PDF page."""
     return [sheet.extract_text() for sheet in PdfReader(io.BytesIO(content)).pages]
 
 
 def text_of(how: str, content: bytes) -> str:
-    """All words of a file, those that nobody sees at first too: of a PDF its bookmarks, its title and what its pictures are for who cannot see
-    them. White space is one blank: where a line of paper ends says nothing."""
+    """Return all words of a file; of a PDF also bookmarks, title and alt texts. White space is normalised, because line
+    breaks mean nothing.
+    """
     words = "\n".join([*sheets_of(content), *_beside(content)]) if how == "pdf" else content.decode()
     return " ".join(words.split())
 

@@ -1,10 +1,11 @@
-"""Slurm's accounting on a rack's controller: a real slurmdbd on a real MariaDB, switched on for a while. Without it Slurm keeps no accounts."""
+"""Slurm accounting on the rack's controller: a real slurmdbd on a real MariaDB. Without it Slurm keeps no accounts."""
 
 from deploy.lab.container import done, inside
 from deploy.lab.layout import CONTROLLER, NODES, Rack, Role
 from deploy.lab.programs import LabRefusal
 from deploy.lab.settle import slurm_ready, until
 
+# settings of a small database, kept in memory like all of a node's files
 SMALL = """\
 [mariadbd]
 skip-networking
@@ -12,7 +13,6 @@ performance_schema=OFF
 innodb_log_file_size=4M
 innodb_buffer_pool_size=16M
 """
-"""A database of a few jobs, in memory as all of a node's files."""
 DAEMON = f"""\
 AuthType=auth/munge
 DbdHost={CONTROLLER.name}
@@ -31,7 +31,7 @@ SETTINGS = "/etc/slurm/slurm.conf"
 
 
 def start_accounting(rack: Rack) -> None:
-    """Every job from now on is accounted. Raises LabRefusal."""
+    """Start accounting for all jobs from now on. Raises LabRefusal."""
     _write(rack, "/etc/mysql/conf.d/lab.cnf", SMALL)
     _write(rack, "/etc/slurm/slurmdbd.conf", DAEMON)
     done(rack, CONTROLLER, "sh", "-c", "chown slurm /etc/slurm/slurmdbd.conf; chmod 600 /etc/slurm/slurmdbd.conf")
@@ -43,19 +43,19 @@ def start_accounting(rack: Rack) -> None:
     done(rack, CONTROLLER, "systemctl", "start", "mariadb", "slurmdbd", seconds=60)
     _configure(rack, OFF, ON)
     until(lambda: inside(rack, CONTROLLER, "sacctmgr", "-n", "show", "cluster").returncode == 0, "slurmdbd does not answer")
-    inside(rack, CONTROLLER, "sacctmgr", "-i", "add", "cluster", "lab")  # which it knows the second time
+    inside(rack, CONTROLLER, "sacctmgr", "-i", "add", "cluster", "lab")  # fails harmlessly if the cluster is already registered
     _restart(rack, ON)
 
 
 def stop_accounting(rack: Rack) -> None:
-    """As before: no accounts are kept, and no daemon of theirs is left."""
+    """Stop accounting and its daemons."""
     _configure(rack, ON, OFF)
     _restart(rack, OFF)
     done(rack, CONTROLLER, "systemctl", "stop", "slurmdbd", "mariadb", seconds=60)
 
 
 def forget_jobs(rack: Rack) -> None:
-    """The controller knows no job any more, as it does some minutes after they ended (MinJobAge)."""
+    """Make the controller forget its jobs, as it does some minutes after they end (MinJobAge)."""
     done(rack, CONTROLLER, "systemctl", "stop", "slurmctld")
     done(rack, CONTROLLER, "sh", "-c", "rm -f /var/lib/slurm/slurmctld/job_state*")
     done(rack, CONTROLLER, "systemctl", "start", "slurmctld")
@@ -67,14 +67,12 @@ def _write(rack: Rack, path: str, text: str) -> None:
 
 
 def _configure(rack: Rack, old: str, new: str) -> None:
-    """All nodes have one slurm.conf."""
     for node in NODES:
         if node.role is not Role.PLAIN:
             done(rack, node, "sed", "-i", f"s#{old}$#{new}#", SETTINGS)
 
 
 def _restart(rack: Rack, storage: str) -> None:
-    """Slurm's daemons read it anew."""
     for node in NODES:
         if node.role is not Role.PLAIN:
             done(rack, node, "systemctl", "restart", "slurmctld" if node is CONTROLLER else "slurmd")

@@ -1,5 +1,7 @@
-"""A BMC for a node of a rack: OpenIPMI's `ipmi_sim`, which the real ipmitool asks over the network as it would another machine's. There is no
-/dev/ipmi0 in a container, so on that node `ipmitool` is a wrapper that says where the BMC is."""
+"""A BMC for a node of a rack: OpenIPMI's `ipmi_sim`, queried by the real ipmitool over the network.
+
+A container has no /dev/ipmi0, so the node's `ipmitool` is a wrapper that adds the address.
+"""
 
 from dataclasses import dataclass
 
@@ -47,13 +49,12 @@ CLIENT = f"""\
 exec /usr/bin/ipmitool -I lanplus -C 3 -H 127.0.0.1 -U {USER} -P {PASSWORD} "$@"
 """
 TEMPERATURE, FAN = 0x01, 0x04
-_UNITS = {TEMPERATURE: 1, FAN: 18}
-"""Degrees Celsius, and turns a minute."""
+_UNITS = {TEMPERATURE: 1, FAN: 18}  # IPMI unit codes: degrees Celsius and RPM
 
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """One that measures: kind, reading, and what is critical at or beyond it. A fan's numbers are hundreds of turns a minute."""
+    """A threshold sensor: kind, reading, and critical limit. A fan's numbers are in hundreds of RPM."""
 
     name: str
     kind: int
@@ -62,12 +63,12 @@ class Sensor:
 
 
 WELL = (Sensor("Inlet Temp", TEMPERATURE, 24, 42), Sensor("FAN1", FAN, 90, 20))
+# A power supply event: sensor type and number, sensor-specific, `Failure detected` (IPMI 2.0, table 42-3).
 PSU_FAILED = (0x08, 0x51, 0x6F, 0x01)
-"""A power supply's event: sensor type and number, sensor-specific, `Failure detected` (IPMI 2.0, table 42-3)."""
 
 
 def commands(sensors: tuple[Sensor, ...], events: tuple[tuple[int, int, int, int], ...] = ()) -> str:
-    """What ipmi_sim is told at its start: its sensors with their records, and what stands in its event log."""
+    """Return ipmi_sim's command file: sensors with their records, and the event log's entries."""
     lines = [f"mc_setbmc {CONTROLLER_ADDRESS}", f"mc_add {CONTROLLER_ADDRESS} 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr"]
     lines.append(f"sel_enable {CONTROLLER_ADDRESS} 1000 0x0a")
     for number, sensor in enumerate(sensors, 1):
@@ -112,7 +113,7 @@ def _record(number: int, sensor: Sensor, upper: int, lower: int) -> list[int]:
 
 
 def start_bmc(rack: Rack, node: RackNode, sensors: tuple[Sensor, ...] = WELL, events: tuple[tuple[int, int, int, int], ...] = ()) -> None:
-    """It answers `ipmitool` on that node, and again after a reboot. Raises LabRefusal."""
+    """Start the BMC; it survives a reboot of the node. Raises LabRefusal."""
     done(rack, node, "mkdir", "-p", FOLDER)
     files = {"lan.conf": LAN, "chassis": CHASSIS, "commands": commands(sensors, events)}
     for name, text in files.items():
@@ -125,6 +126,6 @@ def start_bmc(rack: Rack, node: RackNode, sensors: tuple[Sensor, ...] = WELL, ev
 
 
 def stop_bmc(rack: Rack, node: RackNode) -> None:
-    """The node has no BMC again."""
+    """Remove the BMC from the node."""
     inside(rack, node, "systemctl", "disable", "--quiet", "--now", UNIT)
     inside(rack, node, "rm", "-rf", WRAPPER, FOLDER, f"/etc/systemd/system/{UNIT}.service")

@@ -1,5 +1,6 @@
-"""A container engine on the one node of a rack that has one: the real docker daemon. Its containers do not start where a small virtual machine
-lacks CAP_SYS_RESOURCE, so nothing here starts any."""
+"""A real docker daemon on ENGINE_HOST. Nothing here starts a container: that fails on small VMs without
+CAP_SYS_RESOURCE.
+"""
 
 from deploy.lab.container import done, inside
 from deploy.lab.furnish import ENGINE_HOST
@@ -7,18 +8,18 @@ from deploy.lab.layout import Rack, node_of
 from deploy.lab.settle import until
 
 UNIT = "lab-dockerd"
+# keep the daemon away from the host's packet filters and bridges
 DAEMON = ("dockerd", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--bridge=none", "--storage-driver=vfs")
-"""A container may change neither this machine's packet filters nor its bridges."""
 
 
 def start_engine(rack: Rack, memlock: str = "infinity") -> None:
-    """Up and answering, with this much memory that its containers may lock. Raises LabRefusal."""
+    """Start the daemon with this memlock limit for its containers. Raises LabRefusal."""
     node = node_of(ENGINE_HOST)
     done(rack, node, "systemd-run", "--quiet", f"--unit={UNIT}", "-p", f"LimitMEMLOCK={memlock}", *DAEMON)
     until(lambda: inside(rack, node, "docker", "version").returncode == 0, "dockerd does not answer: journalctl -u lab-dockerd")
 
 
 def stop_engine(rack: Rack) -> None:
-    """No daemon answers the client any more."""
+    """Stop the daemon."""
     inside(rack, node_of(ENGINE_HOST), "systemctl", "stop", UNIT)
     inside(rack, node_of(ENGINE_HOST), "systemctl", "reset-failed", UNIT)

@@ -1,11 +1,11 @@
-"""What a command leaves behind on a simulated node, before a transport carries it."""
+"""The result of a command on a simulated node."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ShellAnswer:
-    """`hangs`: it never ends by itself. `seconds` is how long it takes on the virtual clock."""
+    """`hangs`: the command never ends. `seconds`: its duration on the virtual clock."""
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -15,7 +15,6 @@ class ShellAnswer:
 
 
 def said(text: str, status: int = 0, stderr: str = "") -> ShellAnswer:
-    """An answer from text."""
     return ShellAnswer(text.encode(), stderr.encode(), status)
 
 

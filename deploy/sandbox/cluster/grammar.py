@@ -1,5 +1,6 @@
-"""The only commands a simulated node knows: the argv of every check and of what conditions read, matched whole, and the node kit's own words.
-Anything else is refused and counted by the caller."""
+"""The commands a simulated node knows: the argv of every check and precondition, matched whole, and the node kit's own
+commands. The caller refuses and counts anything else.
+"""
 
 import re
 import shlex
@@ -17,8 +18,8 @@ from tools.ssh.batch import BATCH_SCRIPT
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
 ACT = ("sudo", "-n", "/usr/local/sbin/rackmedic-act")
 
+# the site's services as the simulated inventory names them
 TARGETS: Mapping[str, str] = {"object_store": "https://objects.svc.cluster/shards", "tracker": "https://tracker.svc.cluster/"}
-"""The site's services, as an inventory of the simulated cluster names them."""
 
 _SLOTS = {name: re.escape(address) for name, address in TARGETS.items()} | {
     "gpus": r"[1-9][0-9]?",
@@ -75,6 +76,7 @@ _KUBE_PODS = (*_words("kubectl get pods --all-namespaces --no-headers --field-se
               "spec.nodeName=<node>,status.phase!=Succeeded,status.phase!=Failed", "-o")  # fmt: skip
 _KUBE_MARK = '{{ with .metadata.annotations }}{{ with index . "rackmedic/drained" }}'
 
+# commands any user may run; `<slot>` is a value from the inventory
 PLAIN: Mapping[str, tuple[str, ...]] = {
     "smi.query": _words("nvidia-smi -q -x"),
     "topo.matrix": _words("nvidia-smi topo -m"),
@@ -139,8 +141,8 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
                        *_words("--rdzv-conf=timeout=45 --no-python python3 -c"), nccl_pairs.PROBE),
     "nccl1.run": _words("<nccl_tests>/all_reduce_perf -b 512M -e 8G -f 2 -g <gpus> -c 1"),
 }  # fmt: skip
-"""Commands that any user may run. `<slot>` stands for a value from the inventory."""
 
+# commands that need root; on a node with the kit they run as `sudo -n rackmedic-look NAME`
 PRIVILEGED: Mapping[str, tuple[str, ...]] = {
     "dmesg.ring": _words("dmesg --decode --time-format iso"),
     "dmesg.journal": (*_KERNEL_JOURNAL, "--since=-24h", "-p", "warning", "_TRANSPORT=kernel"),
@@ -166,8 +168,8 @@ PRIVILEGED: Mapping[str, tuple[str, ...]] = {
     "ipmi.fans": _words("ipmitool sdr type Fan"),
     "ipmi.power": ("ipmitool", "sdr", "type", "Power Supply"),
 }  # fmt: skip
-"""Commands that need root; on a node with the kit they are asked for as `sudo -n rackmedic-look NAME`."""
 
+# commands that preconditions and proposals of remedies read
 READS: Mapping[str, tuple[str, ...]] = {
     "sched.node": _words("sinfo -h -N -n <node> -o <format>"),
     "sched.standing": _words("sinfo -h -N -n <node> -O StateLong:20,StateComplete:80"),
@@ -197,17 +199,16 @@ READS: Mapping[str, tuple[str, ...]] = {
     "disk.root": _words("df --output=pcent,ipcent /"),
     "ipmi.status": _words("ipmitool chassis power status"),
 }
-"""What conditions of remedies read, and whoever proposes one."""
 
+# previews of a remedy's effect: run through the kit only, with the remedy's arguments
 PREVIEWS: Mapping[str, tuple[str, ...]] = {"cleanup.preview": ("<hours>",)}
-"""What a remedy would take with it: asked of the kit alone, with the remedy's own arguments."""
 
 COMMANDS = (*PLAIN, *PRIVILEGED)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownCommand:
-    """One recognised command. `as_root`: it came through the kit. `slots`: the values it was given."""
+    """A recognised command. `as_root`: it came through the kit. `slots`: its arguments."""
 
     name: str
     as_root: bool = False
@@ -215,16 +216,14 @@ class KnownCommand:
 
     @property
     def check(self) -> str:
-        """The check it belongs to."""
         return self.name.partition(".")[0]
 
 
-_PATH = re.compile(r'export PATH="\$PATH(?::/[a-z/]+)+"; exec "\$@"')
-"""What only adds folders to where commands are looked for."""
+_PATH = re.compile(r'export PATH="\$PATH(?::/[a-z/]+)+"; exec "\$@"')  # a wrapper that only extends PATH
 
 
 def recognise(argv: Sequence[str]) -> KnownCommand | None:
-    """Which command an argv is, or None for anything that is not in the tables."""
+    """Return the known command of an argv, or None."""
     words = tuple(argv)
     if words[:3] == LOOK and words[3:4] and words[3] in PREVIEWS:
         slots = fits(PREVIEWS[words[3]], words[4:])
@@ -239,8 +238,9 @@ def recognise(argv: Sequence[str]) -> KnownCommand | None:
 
 
 def unwrap(command: str) -> tuple[tuple[str, ...], float | None]:
-    """The argv of a command line, and the limit of the `timeout -k N M sh -c 'export PATH=…; exec "$@"' sh` around it; empty when it cannot
-    be split."""
+    """Return the argv of a command line and the limit of its `timeout -k N M sh -c 'export PATH=…; exec "$@"' sh`
+    wrapper. The argv is empty if the line cannot be split.
+    """
     try:
         words = tuple(shlex.split(command))
     except ValueError:
@@ -253,7 +253,7 @@ def unwrap(command: str) -> tuple[tuple[str, ...], float | None]:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A command of several that share a session: how much of its output is passed on, and how long it may take."""
+    """One command of a batch: its output limit in bytes and time limit in seconds."""
 
     most: int
     limit: float
@@ -261,7 +261,7 @@ class Timed:
 
 
 def several(command: str) -> tuple[Timed, ...]:
-    """The commands that a line runs one after another by the script for that; empty where it is another line."""
+    """Return the commands of a batch script's command line; empty for any other line."""
     try:
         words = shlex.split(command)
         if words[:4] != ["sh", "-c", BATCH_SCRIPT, "sh"]:
@@ -273,14 +273,14 @@ def several(command: str) -> tuple[Timed, ...]:
 
 
 def kit_words(argv: Sequence[str]) -> tuple[str, ...]:
-    """The script and its arguments where an argv runs the node kit in one of its own words; empty otherwise."""
+    """Return the node kit's script and its arguments, or () if the argv runs something else."""
     script, words = tuple(argv[:3]), tuple(argv[3:])
     known = ("start", "settle", "version") if script == ACT else ("version",) if script == LOOK else ()
     return (script[2].rpartition("/")[2], *words) if words[:1] and words[0] in known else ()
 
 
 def fits(template: tuple[str, ...], words: Sequence[str]) -> Mapping[str, str] | None:
-    """The values of a template's slots in these words, or None where they are other words."""
+    """Return the slot values if the words match the template, else None."""
     if len(template) != len(words):
         return None
     slots: dict[str, str] = {}

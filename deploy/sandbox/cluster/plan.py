@@ -1,5 +1,4 @@
-"""What is to be simulated, before it is built: who the nodes are, what happens to them and what is done about it.
-Plain frozen values, made from a case, from clicks on a page and by remedies."""
+"""What to simulate: nodes, faults and actions, as frozen values made from a case, a page or remedies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,10 +7,9 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """A fault at a time. `at` is seconds from the plan's t0, negative before; `key` keeps its chances apart from others'.
-
-    `after`: how many deeds had been done when it came. `ended`: since then only its log lines are left.
-    `jobs`: it is hidden, and comes back with so many-th next run of the job.
+    """A fault at a time. `at`: seconds from t0, negative before. `key`: separates its random draws from others'.
+    `after`: number of earlier deeds. `ended`: since then only its log lines remain. `jobs`: it is hidden and returns
+    with that many later runs of the job.
     """
 
     fault: str
@@ -33,8 +31,9 @@ What = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """Something done to a machine, or without one to the job: by a remedy, an admin or bad luck. `at` as in Happening; the plan keeps
-    deeds in the order they were done. What they do is in `deeds.py`."""
+    """An action on a machine (or on the job if `node` is empty) by a remedy, an admin or an accident. `at` as in
+    Happening. The plan keeps deeds in order; `deeds.py` implements them.
+    """
 
     what: What
     node: str
@@ -51,14 +50,14 @@ class Modifier:
     host: str = ""
 
     def whole(self, name: str, default: int) -> int:
-        """A whole-number argument; the default where it is missing or no number."""
+        """Return an integer argument, or the default if it is missing or malformed."""
         text = self.args.get(name, "")
         return int(text) if text.lstrip("-").isdigit() else default
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything `world.build` needs. `age`: seconds the cluster has run for since its clock started (a live one grows older)."""
+    """The input of `world.build`. `age`: seconds the cluster has run since its clock started."""
 
     profile: str
     names: tuple[str, ...]
@@ -69,9 +68,7 @@ class Plan:
     age: float = 0.0
     deeds: tuple[Deed, ...] = ()
     controller: str = ""
-    reported_job: str = ""
-    """How the ticket calls the job, where it does."""
+    reported_job: str = ""  # the ticket's job id, if it names one
 
     def of(self, *ids: str) -> tuple[Modifier, ...]:
-        """The modifiers with these ids."""
         return tuple(modifier for modifier in self.modifiers if modifier.id in ids)

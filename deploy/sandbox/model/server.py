@@ -1,7 +1,7 @@
-"""A stand-in for a language model: the chat completions of an OpenAI-compatible endpoint, by rules, with faults on demand.
+"""A stand-in language model: chat completions of an OpenAI-compatible endpoint, by fixed rules, with faults on demand.
 
-It understands nothing. It answers in the asked JSON shape with what the question itself offers, the same for the same question,
-so that the demo and the tests see every road through the model client without a model.
+It answers deterministically in the requested JSON shape with values from the prompt, so demo and tests cover every path
+of the model client.
 """
 
 import asyncio
@@ -15,32 +15,30 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-NAME = "sandbox"
-"""What it calls itself in every answer, whatever model is asked for: nobody may take it for one."""
+NAME = "sandbox"  # model name in every answer, whatever model is requested
 
 Fault = Literal["429", "500", "401", "hang", "drip", "garbage", "not_json", "truncated", "empty", "refusal", "disconnect", "no_usage"]
 
 
 @dataclass
 class Script:
-    """What happens to the next requests, first to last; then the rules answer again."""
+    """Scripted reactions to the next requests, in order; afterwards the rules answer again."""
 
+    # `{"fault": NAME}`, `{"answer": {…}}`, `{"text": "…"}` or `{"status": 400, "error": {…}}`; a fault may carry
+    # `retry_after`
     next: deque[Mapping[str, Any]] = field(default_factory=deque)
-    """`{"fault": NAME}`, `{"answer": {…}}`, `{"text": "…"}` or `{"status": 400, "error": {…}}`; a fault may carry `retry_after`."""
-    asked: list[dict[str, Any]] = field(default_factory=list)
-    """The request bodies seen."""
-    released: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set to let hanging requests go."""
+    asked: list[dict[str, Any]] = field(default_factory=list)  # request bodies received
+    released: asyncio.Event = field(default_factory=asyncio.Event)  # set it to release hanging requests
 
 
 def offered(prompt: str, title: str) -> list[str]:
-    """The ids of one list in a question."""
+    """Return the ids in one list of a prompt."""
     found = re.search(rf"^{re.escape(title)}:\n((?:- .*\n?)+)", prompt, re.MULTILINE)
     return [line[2:].strip() for line in found.group(1).splitlines()] if found else []
 
 
 def data(prompt: str, title: str) -> str:
-    """The untrusted text under one title."""
+    """Return the untrusted text under one title."""
     found = re.search(rf"^{re.escape(title)}:\n<<(\w+)\n(.*?)\n\1>>", prompt, re.MULTILINE | re.DOTALL)
     return found.group(2) if found else ""
 
@@ -124,7 +122,7 @@ RULES: Mapping[str, Callable[[str], dict[str, Any]]] = {
 
 
 def by_shape(schema: Mapping[str, Any]) -> Any:
-    """An answer of any other shape: the first of what may be said, and nothing where anything may."""
+    """Return an answer for any other schema: the first enum value, otherwise empty."""
     match schema:
         case {"enum": [first, *_]}:
             return first
@@ -152,7 +150,7 @@ def completion(text: str, prompt: str, **choice: Any) -> dict[str, Any]:
 
 
 def embedding(text: str) -> list[float]:
-    """How often each group of letters stands there, in 64 heaps."""
+    """Count trigrams in 64 hash buckets."""
     found = [0.0] * 64
     for word in re.findall(r"[a-z0-9]{3,}", text.lower()):
         for at in range(len(word) - 2):
@@ -161,7 +159,7 @@ def embedding(text: str) -> list[float]:
 
 
 class SandboxModel:
-    """The handlers, and the script they follow."""
+    """The HTTP handlers and their script."""
 
     def __init__(self) -> None:
         self.script = Script()
@@ -178,7 +176,7 @@ class SandboxModel:
         return web.json_response({"object": "list", "data": [{"id": NAME, "object": "model"}]})
 
     async def plan(self, request: web.Request) -> web.Response:
-        """Add steps to the script: a JSON list."""
+        """Append steps to the script: a JSON list."""
         self.script.next.extend(await request.json())
         return web.json_response({"waiting": len(self.script.next)})
 
@@ -187,7 +185,7 @@ class SandboxModel:
         self.script.asked.append(body)
         step = self.script.next.popleft() if self.script.next else {}
         prompt = "\n".join(str(message["content"]) for message in body["messages"])
-        paid = prompt + json.dumps(body.get("response_format") or "")  # the shape of an answer is charged for like the rest
+        paid = prompt + json.dumps(body.get("response_format") or "")  # the schema counts as prompt tokens too
         if "fault" in step:
             return await self._faulty(request, step, paid)
         if "status" in step:
@@ -197,8 +195,9 @@ class SandboxModel:
         return web.json_response(completion(json.dumps(step.get("answer") or self._by_rule(body, prompt)), paid))
 
     async def embed(self, request: web.Request) -> web.StreamResponse:
-        """Vectors by letters: texts that share pieces of words are near. A fault of the script comes as with an answer; a `vectors` step is sent as it
-        stands."""
+        """Return trigram vectors, so texts that share parts of words are near. Faults apply as to completions; a
+        `vectors` step is sent unchanged.
+        """
         body = await request.json()
         self.script.asked.append(body)
         step = self.script.next.popleft() if self.script.next else {}
@@ -249,7 +248,7 @@ class SandboxModel:
                 return web.json_response(completion("", prompt))
 
     async def _drip(self, request: web.Request) -> web.StreamResponse:
-        """An answer that never stalls long enough for a read timeout, and never ends."""
+        """Send an endless answer that never triggers a read timeout."""
         response = web.StreamResponse(headers={"content-type": "application/json"})
         await response.prepare(request)
         while not self.script.released.is_set():
@@ -268,7 +267,7 @@ ERRORS: Mapping[str, tuple[int, dict[str, Any]]] = {
 
 
 async def serve(model: SandboxModel, port: int = 0) -> tuple[web.AppRunner, str]:
-    """Serve on loopback; the runner, and the base URL for clients."""
+    """Serve on loopback and return the runner and the clients' base URL."""
     runner = web.AppRunner(model.app(), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()

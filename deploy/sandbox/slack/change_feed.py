@@ -1,4 +1,4 @@
-"""/control/changes and /control/stream: the journal as one person may see it, by long poll or as server-sent events."""
+"""/control/changes and /control/stream: the journal visible to one person, by long poll or as server-sent events."""
 
 import json
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class ChangeFeed:
         return mine and (not change.channel or self.ws.sees(user, change.channel))
 
     async def changes(self, request: web.Request) -> web.Response:
-        """What happened after `since`; when nothing did, wait up to `wait` seconds for something."""
+        """Return changes after `since`, waiting up to `wait` seconds (at most 60)."""
         user, since = self._who(request), int(request.query.get("since", "0"))
         rows = await self._next(user, since, min(60.0, float(request.query.get("wait", "0"))))
         return web.json_response({"ok": True, "changes": rows, "seq": self.ws.journal.seq})
@@ -48,7 +48,7 @@ class ChangeFeed:
         return self.ws.user(ref).id if ref else ""
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """The same as server-sent events, for the page."""
+        """Stream changes as server-sent events."""
         user, since = self._who(request), int(request.headers.get("Last-Event-ID") or request.query.get("since", "0"))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
         await response.prepare(request)

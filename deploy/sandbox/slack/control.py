@@ -1,6 +1,5 @@
-"""/control: everything a person or a test does to the workspace, and what they may look at, as JSON.
-
-Only `application/json` is taken, so a page of another origin cannot post here without asking first, and the Host must be ours.
+"""/control: actions and queries of people and tests, as JSON. Requires `application/json` and our own Host, so pages of
+other origins cannot post here.
 """
 
 import base64
@@ -138,7 +137,7 @@ class Control:
         return {}
 
     async def pane(self, body: JSON) -> JSON:
-        """Open the conversation with the app; with `thread_ts` and `viewing`, look at another channel beside it."""
+        """Open the app's conversation, or with `thread_ts` and `viewing` view another channel."""
         if "thread_ts" in body:
             self.acts.look_at(body["user"], body["viewing"], body["thread_ts"])
             return {}
@@ -160,7 +159,7 @@ class Control:
         return {}
 
     async def user(self, body: JSON) -> JSON:
-        """Change what a person is: deleted, is_restricted, stranger, team_id …"""
+        """Change a user: deleted, is_restricted, stranger, team_id …"""
         who = self.ws.user(body["user"])
         for name in body.keys() & {"deleted", "is_restricted", "is_ultra_restricted", "stranger", "team_id"}:
             setattr(who, name, body[name])
@@ -181,7 +180,7 @@ class Control:
         return {"connections": await self.hub.disconnect(body.get("reason", "refresh_requested"))}
 
     async def rate(self, body: JSON) -> JSON:
-        """{method, fail_next, retry_after} for certain 429s, or {method, per_minute, burst}; per_minute null: no limit."""
+        """{method, fail_next, retry_after} forces 429s; {method, per_minute, burst} sets a limit, null for none."""
         rates, method = self.api.rates, body["method"]
         if "fail_next" in body:
             rates.fail_next(method, int(body["fail_next"]), int(body.get("retry_after", 1)))
@@ -190,7 +189,7 @@ class Control:
         return {}
 
     async def acks(self, body: JSON) -> JSON:
-        """Lose the next `drop` acks; wait `seconds` for one; `retries` are the pauses before an event is sent again."""
+        """Lose the next `drop` acks; wait `seconds` for an ack; `retries`: pauses in seconds before retries."""
         self.hub.drop = int(body.get("drop", self.hub.drop))
         self.hub.patience.ack = float(body.get("seconds", self.hub.patience.ack))
         if "retries" in body:
@@ -198,7 +197,9 @@ class Control:
         return {}
 
     def boot(self, query: JSON) -> JSON:
-        """What a page needs to draw itself for one person, in their own workspace. People of another one have the app in shared channels only."""
+        """Return the page's initial data for one person. People of other workspaces have the app only in shared
+        channels.
+        """
         me = self.ws.user(query["user"]).id if query.get("user") else "U0OLGA"
         team = self.ws.teams[self.ws.users[me].team_id]
         ours = team.id == HOME
@@ -230,7 +231,7 @@ class Control:
         return self.ws.channel_wire(channel) | {"members": channel.members}
 
     def shown_pane(self, query: JSON) -> JSON:
-        """What stands around a thread of one person's conversation with the app, or around the conversation as a whole."""
+        """Return status and prompts of a conversation's thread, or of the whole conversation."""
         channel, thread = self.ws.dm(self.ws.user(query["user"]).id).id, query.get("thread_ts", "")
         offered = self.ws.panes.prompts.get((channel, thread), {"title": "", "prompts": []})
         return {"channel": channel, "status": self.ws.panes.status(channel, thread), **offered}
@@ -244,7 +245,7 @@ class Control:
         return {"messages": self._said(channel, query.get("user", ""), query["ts"]), "seq": self.ws.journal.seq}
 
     def _said(self, channel: Channel, user: str, root: str) -> list[JSON]:
-        """All messages, or one thread's, oldest first, with what was whispered to this person."""
+        """Return all messages or one thread's, oldest first, including ephemeral ones for this person."""
         me = self.ws.user(user).id if user else ""
         if me and me not in channel.members:
             raise SlackRefusal("not_in_channel")

@@ -1,4 +1,4 @@
-"""The other doors of the server: the page's files, uploads and private downloads, response_urls, and the cluster's control."""
+"""Other routes: page files, uploads, private downloads, response_urls, and the cluster's control."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -72,7 +72,9 @@ class Doors:
         return b""
 
     async def download(self, request: web.Request) -> web.Response:
-        """Without the token Slack does not say 401: it answers a sign-in page, and bots have stored that as their log."""
+        """Return a file. Without the token Slack answers a sign-in page instead of 401, which bots have stored as a
+        log.
+        """
         if request.headers.get("Authorization") != f"Bearer {self.bot_token}":
             return web.Response(text=SIGN_IN, content_type="text/html")
         try:
@@ -82,7 +84,7 @@ class Doors:
         return web.Response(body=file.content or b"", content_type=file.mimetype)
 
     async def file(self, request: web.Request) -> web.Response:
-        """A file as the page shows it. It is only ever offered as a download or a picture, never as a page of ours."""
+        """Serve a file to the page as text or an image only, sandboxed, so it cannot run as our page."""
         try:
             file = self.ws.files.get(request.match_info["id"])
         except SlackRefusal:
@@ -99,7 +101,7 @@ class Doors:
         return web.Response(text="ok")
 
     async def cluster(self, request: web.Request) -> web.Response:
-        """Hand over to the simulated cluster's control, and nothing but these questions and orders."""
+        """Forward the allowed requests to the simulated cluster's control."""
         what = request.match_info["what"]
         known = (request.method == "GET" and what in ASKED) or (request.method == "POST" and what in TOLD)
         if self.cluster_url is None or self.session is None or not known:
@@ -126,7 +128,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def only_here(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse what reaches us under another name: a page elsewhere whose name was made to point at this machine."""
+    """Refuse other host names, as protection from DNS rebinding."""
     name = request.host.rpartition(":")[0] if ":" in request.host else request.host
     if name not in ("127.0.0.1", "localhost", "[::1]") and not request.app[ANY_HOST]:
         return web.Response(status=403, text="this sandbox answers on 127.0.0.1 only")

@@ -1,4 +1,4 @@
-"""The sandbox as one thing: `async with SlackSandbox() as slack:` starts the server, and `slack` is also how tests act in it."""
+"""The whole sandbox: `async with SlackSandbox() as slack:` starts the server; tests act through `slack`."""
 
 import asyncio
 import secrets
@@ -26,15 +26,14 @@ from deploy.sandbox.slack.workspace.workspace import Channel, Clock, Workspace
 
 T = TypeVar("T")
 UPLOAD_LIMIT = 200 * 2**20
-PATIENCE = 180.0
-"""Seconds: how long a caller waits for what must happen. A loaded machine may be slow."""
+PATIENCE = 180.0  # seconds a caller waits for something that must happen; generous for loaded machines
 
 
 class SlackSandbox:
-    """A workspace behind a real HTTP and websocket server on this machine.
+    """A workspace behind a real local HTTP and websocket server.
 
     `manifest` (the app's own) decides scopes, events, commands and shortcuts; without one everything is granted.
-    `clock` is what message times, trigger expiry and rate limits go by. With `events_url` and `signing_secret` the app is told over HTTP
+    `clock` drives message times, trigger expiry and rate limits. `events_url` and `signing_secret` select HTTP mode
     instead of Socket Mode.
     """
 
@@ -71,7 +70,6 @@ class SlackSandbox:
 
     @property
     def api_url(self) -> str:
-        """`base_url` for slack_sdk's clients."""
         return f"{self.url}/api/"
 
     async def __aenter__(self) -> Self:
@@ -105,28 +103,25 @@ class SlackSandbox:
             self.hub.event(payload)
 
     async def say(self, user: str, channel: str, text: str, thread_ts: str | None = None, files: Files = (), *, raw: bool = False) -> str:
-        """A person writes; the ts of what they wrote. `files` are (name, content). `@rackmedic` becomes a mention."""
+        """Post as a person and return the ts. `files` are (name, content). `@rackmedic` becomes a mention."""
         return self.acts.say(user, channel, text, thread_ts or "", files, raw=raw).ts
 
     async def edit(self, user: str, channel: str, ts: str, text: str) -> None:
-        """A person writes a message of theirs anew."""
         self.acts.edit(user, channel, ts, text)
 
     async def delete(self, user: str, channel: str, ts: str) -> None:
-        """A person deletes a message of theirs."""
         self.acts.delete(user, channel, ts)
 
     async def click(
         self, user: str, message_ts: str, action_id: str, *, value: Any = None, block_id: str = "", inputs: Mapping[str, Any] | None = None
     ) -> SocketDelivery:
-        """A person clicks in a message; returns when the app acked, or did not in time."""
+        """Click in a message; return after the app's ack or its timeout."""
         return await self.acts.click(user, message_ts, action_id, value=value, block_id=block_id, inputs=inputs)
 
     async def click_view(self, user: str, view_id: str, action_id: str, *, value: Any = None, values: JSON | None = None) -> SocketDelivery:
         return await self.acts.click_view(user, view_id, action_id, value=value, values=values)
 
     async def submit(self, user: str, view_id: str, values: JSON | None = None) -> JSON:
-        """A person submits a modal: {} when taken, {"errors": {block_id: text}} when not."""
         return await self.acts.submit(user, view_id, values)
 
     async def close(self, user: str, view_id: str) -> None:
@@ -142,11 +137,11 @@ class SlackSandbox:
         self.acts.open_home(user)
 
     def open_pane(self, user: str, viewing: str = "") -> str:
-        """A person opens the conversation with the app; the thread that it begins with, where it has one."""
+        """Open the app's conversation as a person; return its thread, if any."""
         return self.acts.open_pane(user, viewing)
 
     def pane(self, user: str, thread_ts: str = "") -> JSON:
-        """The prompts and the status that this person sees around a thread of that conversation, or around all of it."""
+        """Return the prompts and status that a person sees for a thread or the whole conversation."""
         return self.control.shown_pane({"user": user, "thread_ts": thread_ts})
 
     def dm(self, user: str) -> Channel:
@@ -159,21 +154,18 @@ class SlackSandbox:
         self.ws.unshare(self.ws.channel(channel), team)
 
     def messages(self, channel: str, user: str = "") -> list[JSON]:
-        """Everything said there, oldest first; with `user`, also what was whispered to them."""
         return list(self.control.messages({"channel": channel, "user": user})["messages"])
 
     def thread(self, channel: str, ts: str, user: str = "") -> list[JSON]:
         return list(self.control.thread({"channel": channel, "ts": ts, "user": user})["messages"])
 
     def view(self, user: str) -> JSON | None:
-        """The modal in front of this person."""
         return self.views.top(self.ws.user(user).id)
 
     def home(self, user: str) -> JSON | None:
         return self.ws.homes.get(self.ws.user(user).id)
 
     def whispers(self, user: str) -> list[JSON]:
-        """The ephemeral messages this person sees."""
         who = self.ws.user(user).id
         return [dict(message.body) for message in self.ws.ephemerals.values() if message.ephemeral_to == who]
 
@@ -181,11 +173,11 @@ class SlackSandbox:
         return self.control.stats()
 
     async def wait_for(self, predicate: Callable[[], T | None], timeout: float = PATIENCE) -> T:
-        """The first truthy value of `predicate()`, asked again whenever anything changed. TimeoutError otherwise."""
+        """Return the first truthy value of `predicate()`, retried after every change. Raises TimeoutError."""
         return await self.ws.journal.until(predicate, timeout)
 
     async def connected(self, connections: int = 1, timeout: float = PATIENCE) -> None:
-        """Until the app has said hello; over HTTP: until its address answers as its own."""
+        """Wait for the app's connection; in HTTP mode, for its URL verification."""
         if self.http:
             async with asyncio.timeout(timeout):
                 await self.http.verify()
@@ -193,5 +185,5 @@ class SlackSandbox:
             await self.wait_for(lambda: len(self.hub.live) >= connections, timeout)
 
     async def quiet(self, timeout: float = PATIENCE) -> None:
-        """Until every envelope that was sent is answered."""
+        """Wait until every sent envelope is answered."""
         await self.wait_for(lambda: not self.hub.busy, timeout)

@@ -1,4 +1,4 @@
-"""Puts and gets of the saver on a private Redis with `appendfsync always`, as numbers and as ratios to the bare commands.
+"""Saver puts and gets on a private Redis with `appendfsync always`, in ms and relative to bare commands.
 
 `python -m tests.bench.perf.checkpoint [THREADS]`: prints one JSON document.
 """
@@ -23,8 +23,7 @@ from graph.checkpoints.checkpoint import RedisSaver
 from graph.checkpoints.fence import Fence, enforce_fence
 from graph.state import Evidence, Hypothesis, IncidentBrief
 
-STEPS = 6
-"""Checkpoints of one turn: input, five nodes."""
+STEPS = 6  # checkpoints of one turn: input and five nodes
 
 
 def _hypothesis(n: int) -> dict[str, Any]:
@@ -37,7 +36,7 @@ def _hypothesis(n: int) -> dict[str, Any]:
 
 
 def _values(step: int) -> dict[str, Any]:
-    """What an ordinary incident holds after so many nodes."""
+    """Return an ordinary incident's values after `step` nodes."""
     brief = IncidentBrief(
         text="job 4711 hangs, NCCL timeout on gpu-[017-020]", symptoms=("hang",), hosts=tuple(f"gpu-{h:03d}" for h in range(17, 21))
     )
@@ -52,8 +51,8 @@ def _values(step: int) -> dict[str, Any]:
     }
 
 
+# channels written by each step
 CHANGED = (("id", "item"), ("brief",), ("hypotheses", "rounds"), ("facts",), ("hypotheses", "rounds"), ("done_items",))
-"""Which channels each step writes."""
 
 
 def _checkpoints(saver: RedisSaver) -> list[tuple[Checkpoint, ChannelVersions]]:

@@ -1,7 +1,8 @@
-"""How long every parser takes, and whether twice the input takes more than twice the time. Friendly and hostile inputs.
+"""Parser times, and whether doubled input takes more than double time, with friendly and hostile inputs.
 
-`python -m tests.bench.perf.checks`: prints one JSON document; exit status 1 where a ratio is above 2.6. `large`: every sample at 5 MB and at
-50 MB once, on the processor's clock: caches and page faults make ten times the input up to twenty times the work; quadratic were a hundred.
+`python -m tests.bench.perf.checks`: prints one JSON document; exit status 1 if a ratio is above 2.6. `large`: every
+sample once at 5 MB and 50 MB, CPU time; caches and page faults make ten times the input up to twenty times the work,
+quadratic would be a hundred.
 """
 
 import json
@@ -29,7 +30,7 @@ HOSTILE: dict[str, tuple[str, ...]] = {
 
 
 def seconds(check: str, text: str) -> float:
-    """The best of three readings."""
+    """Return the best of three runs."""
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()
@@ -42,14 +43,14 @@ LARGE, TIMES, MOST_LARGE = 5_000_000, 10, 30.0
 
 
 def once(check: str, text: str) -> float:
-    """Seconds of the processor: others may work on the machine meanwhile."""
+    """Return CPU seconds, independent of other load."""
     start = time.process_time()
     CHECKS[check].parse_output(text)
     return time.process_time() - start
 
 
 def large() -> int:
-    """Every sample of every check, repeated to 5 MB and to 50 MB."""
+    """Measure every sample repeated to 5 MB and 50 MB."""
     rows: list[dict[str, Any]] = []
     for check, samples in SAMPLES.items():
         for number, sample in enumerate(samples):
@@ -65,7 +66,6 @@ def large() -> int:
 
 
 def main() -> int:
-    """Measure all, print, judge."""
     rows: list[dict[str, Any]] = []
     for check, samples in SAMPLES.items():
         texts = [("sample", "".join(samples[:1])), *(("hostile", text) for text in HOSTILE.get(check, ()))]

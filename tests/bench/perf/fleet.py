@@ -1,10 +1,11 @@
-"""One process against many hosts: `python -m tests.bench.perf.fleet [--hosts 100] [--json OUT]`. Ratios of one run, never seconds alone.
+"""One process against many hosts: `python -m tests.bench.perf.fleet [--hosts 100] [--json OUT]`.
 
-All arms meet the same simulated nodes, real SSH servers on loopback in a process of their own. `wave`: every passive command of every
-check on every host, by bare asyncssh, parallel-ssh, ClusterShell and by the product (which also redacts, keeps and reads). `dead`: the
-same with one more host that never speaks. `one`: a single command on every host. `bastion`: all hosts through one OpenSSH server with
-its default MaxStartups. Every arm is a process of its own, so its memory is its own, with the garbage collector set as the product has it;
-libraries are imported before the clock starts. CPU seconds count child processes.
+Compare ratios of one run, never seconds alone. All arms use the same simulated nodes behind real SSH servers in another
+process. `wave`: every passive command of every check on every host, by bare asyncssh, parallel-ssh, ClusterShell and
+the product (which also redacts, stores and parses). `dead`: one more host that never answers. `one`: a single command
+per host. `bastion`: all hosts through one OpenSSH server with default MaxStartups. Each arm has its own process, so
+memory is its own, with the product's garbage collector settings; libraries are imported before the clock starts. CPU
+seconds include child processes.
 """
 
 import argparse
@@ -33,8 +34,7 @@ from tests.support.fixtures_sshd import SSHD
 from tests.support.inventories import inventory_of
 from tools.inventory.inventory import Host
 
-SLOW = ("wave/clush",)
-"""Only on request: thousands of processes."""
+SLOW = ("wave/clush",)  # on request only: thousands of processes
 PAIRS = (
     ("wave/asyncssh-gcm", "wave/asyncssh"),
     ("wave/transport", "wave/asyncssh"),
@@ -50,7 +50,7 @@ PAIRS = (
 
 
 async def serve(folder: Path, hosts: int) -> None:
-    """The nodes, until stdin closes. The case is a healthy cluster; one host more takes connections and never speaks."""
+    """Serve a healthy cluster until stdin closes, and one host that accepts connections and never answers."""
     nodes = [f"gpu-{number:04}" for number in range(1, hosts + 1)]
     await SshCluster(Cluster.of(nodes=nodes), folder).__aenter__()
     rows = inventory_of(folder / "inventory.yaml").hosts.values()
@@ -62,7 +62,7 @@ async def serve(folder: Path, hosts: int) -> None:
     (folder / "with_dead.yaml").write_text(yaml.safe_dump(plain))
     print("ready", flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    os._exit(0)  # closing thousands of connections one by one proves nothing
+    os._exit(0)  # closing thousands of connections would prove nothing
 
 
 def _ssh_config(row: Host) -> str:
@@ -73,7 +73,6 @@ def _ssh_config(row: Host) -> str:
 
 
 def arm(name: str, folder: Path) -> dict[str, Any]:
-    """Run one arm in this process."""
     imports(name)
     task = prepared(name, folder)
     relax_garbage_collection()
@@ -90,7 +89,6 @@ def _cpu() -> float:
 
 
 def why_not(name: str, slow: bool) -> str:
-    """Why an arm cannot run here."""
     if name in SLOW and not slow:
         return "only with --slow"
     if name.endswith("parallel-ssh"):
@@ -103,7 +101,7 @@ def why_not(name: str, slow: bool) -> str:
 
 
 def measure(hosts: int, rounds: int, only: str, slow: bool) -> dict[str, Any]:
-    """All arms on the same servers, `rounds` times in turn; the median of each."""
+    """Run all arms on the same servers `rounds` times in turn; return medians."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     me = [sys.executable, "-m", "tests.bench.perf.fleet"]
@@ -115,7 +113,7 @@ def measure(hosts: int, rounds: int, only: str, slow: bool) -> dict[str, Any]:
             assert server.stdout is not None
             assert server.stdout.readline() == "ready\n"
             try:
-                subprocess.run([*me, "--arm", next(iter(rows)), "--serve", folder], capture_output=True, check=True)  # the nodes warm up
+                subprocess.run([*me, "--arm", next(iter(rows)), "--serve", folder], capture_output=True, check=True)  # warm up the nodes
                 for name in [name for _ in range(rounds) for name in rows if not reasons[name]]:
                     ran = subprocess.run([*me, "--arm", name, "--serve", folder], capture_output=True, text=True, check=False)
                     if ran.returncode:
@@ -133,13 +131,12 @@ def _median(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def ratios(arms: Mapping[str, Mapping[str, Any]], of: str) -> dict[str, float]:
-    """How many times as long (or as much CPU) each arm took as the other of its pair."""
+    """Return each arm's time or CPU relative to its pair."""
     both = [(above, below) for above, below in PAIRS if of in arms.get(above, {}) and of in arms.get(below, {})]
     return {f"{above} : {below}": round(arms[above][of] / arms[below][of], 2) for above, below in both if arms[below][of]}
 
 
 def main() -> int:
-    """Serve, run one arm, or measure all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--hosts", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=1)

@@ -1,7 +1,5 @@
-"""The contestants of the fleet benchmark: each asks the same commands of the same hosts, as its careful user would have it.
-
-Every arm takes what was prepared before the clock started and returns what it found: `good` (commands with an exit status; for the
-product, commands that were read), and times of its own where it has any.
+"""The fleet benchmark's arms: each runs the same commands on the same hosts, used with care. Each takes a prepared task
+and returns `good` (commands with an exit status; for the product, parsed commands) and its own timings.
 """
 
 import asyncio
@@ -39,7 +37,7 @@ Asked = Mapping[str, Sequence[Sequence[str]]]
 
 @dataclass(frozen=True)
 class Task:
-    """Hosts, and what to ask of each."""
+    """Hosts and their commands."""
 
     folder: Path
     inventory: Inventory
@@ -47,20 +45,18 @@ class Task:
     skus: Mapping[str, Sku]
 
     def lines(self) -> list[dict[str, str]]:
-        """Round by round, the command line for each host."""
+        """Return the command line per host, by round."""
         most = max(map(len, self.asked.values()))
         return [{h: build_remote_command(argvs[n], SECONDS) for h, argvs in self.asked.items() if n < len(argvs)} for n in range(most)]
 
 
 class Clock:
-    """UTC now."""
-
     def now(self) -> datetime:
         return datetime.now(UTC)
 
 
 class Noted:
-    """A transport that only notes down what the product would ask."""
+    """A transport that only records the product's requests."""
 
     def __init__(self) -> None:
         self.asked: dict[str, list[Sequence[str]]] = defaultdict(list)
@@ -69,12 +65,10 @@ class Noted:
         self.asked[host].append(tuple(argv))
         return CommandResult(b"", b"", 0, 0.0)
 
-    async def aclose(self) -> None:
-        """Nothing was opened."""
+    async def aclose(self) -> None: ...
 
 
 def prepared(name: str, folder: Path) -> Task:
-    """What an arm starts with."""
     skus = load_skus()
     inventory = inventory_of(folder / ("with_dead.yaml" if name.startswith("dead/") else "inventory.yaml"))
     if name.startswith(("one/", "bastion/")):
@@ -86,7 +80,7 @@ def prepared(name: str, folder: Path) -> Task:
 
 
 async def bare(task: Task, **more: object) -> Found:
-    """asyncssh as a careful person would write it: 50 connections being opened at once, eight commands at once on each."""
+    """asyncssh as a careful user writes it: 50 connections opening at once, eight commands per connection."""
     opening = asyncio.Semaphore(50)
 
     async def one(name: str) -> int:
@@ -109,7 +103,7 @@ async def bare(task: Task, **more: object) -> Found:
 
 
 async def transport(task: Task) -> Found:
-    """The product's connections alone: the same commands, nothing read."""
+    """The product's connections alone, without parsing."""
     ssh = SshTransport(task.inventory)
     looks = BatchingSshTransport(ssh)
 
@@ -124,7 +118,7 @@ async def transport(task: Task) -> Found:
 
 
 async def product(task: Task) -> Found:
-    """All of it: outputs redacted, kept and read into facts, hosts given out as they finish."""
+    """The whole product: redact, store and parse outputs, yield hosts as they finish."""
     ssh = SshTransport(task.inventory)
     fleet = Fleet(ssh, task.inventory, CHECKS, MemoryEvidence(), Clock(), task.skus, looks=BatchingSshTransport(ssh))
     good, began, times = 0, time.perf_counter(), []
@@ -138,7 +132,7 @@ async def product(task: Task) -> Found:
 
 
 async def clustershell(task: Task) -> Found:
-    """ClusterShell's own fan-out of ssh processes; where there are many commands, over one kept connection a host."""
+    """ClusterShell's fan-out of ssh processes; several commands share one connection per host."""
     return await asyncio.to_thread(_clustershell, task)
 
 
@@ -162,7 +156,7 @@ def _clustershell(task: Task) -> Found:
 
 
 async def parallel_ssh(task: Task) -> Found:
-    """parallel-ssh (libssh2 under gevent; it checks no host key): one round a command, connections kept between rounds."""
+    """parallel-ssh (libssh2 under gevent; checks no host key): one round per command, connections kept."""
     return await asyncio.to_thread(_parallel_ssh, task)
 
 
@@ -180,7 +174,7 @@ def _parallel_ssh(task: Task) -> Found:
 
 
 async def bastion(task: Task) -> Found:
-    """Every name leads to one OpenSSH with its default MaxStartups (10:30:100): drops are met with fewer connections at once."""
+    """All names lead to one OpenSSH with default MaxStartups (10:30:100): on drops, open fewer at once."""
     folder = task.folder / "bastion"
     folder.mkdir(exist_ok=True)
     async with sshd(folder, "MaxStartups 10:30:100") as server:
@@ -196,7 +190,7 @@ async def bastion(task: Task) -> Found:
 
 
 def imports(name: str) -> None:
-    """Libraries are there before the clock starts, for every arm alike."""
+    """Import an arm's libraries before the clock starts."""
     for module in NEEDS.get(name.rpartition("/")[2], ()):
         import_module(module)
 

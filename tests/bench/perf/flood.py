@@ -1,8 +1,8 @@
-"""One attachment as large as Slack's may be, every line of it of another host, address and rank: when its report is there, and how long an
-unrelated mention waits for its first card meanwhile.
+"""One attachment of Slack's maximum size with distinct lines, and the delay of unrelated mentions meanwhile.
 
-`python -m tests.bench.perf.flood [--mb 24] [--kinds xid,rank] [--workers 1] [--others 5]`: prints one JSON document. The sandbox (Slack,
-nodes) shares the machine with the bot, so a busy machine shows in every figure; `cpu_s` is the bot's own, all its processes together.
+`python -m tests.bench.perf.flood [--mb 24] [--kinds xid,rank] [--workers 1] [--others 5]`: prints one JSON document.
+The sandbox shares the machine with the bot, so other load shows in every figure; `cpu_s` is the bot's, all processes
+together.
 """
 
 import argparse
@@ -49,12 +49,12 @@ def _token(dice: random.Random, number: int, word: str, address: str) -> str:
     return f"{word}-{number}: token {dice.getrandbits(40):x} of key {word} is not {address}: secret store has {number} passes"
 
 
+# generators of distinct lines: kernel, service, job ranks, NCCL, and lines that look like secrets
 KINDS: Mapping[str, Say] = {"xid": _xid, "service": _service, "rank": _rank, "nccl": _nccl, "token": _token}
-"""Lines of which no two are alike: of the kernel, of a service, of a job's ranks, of NCCL, and such as sound like secrets."""
 
 
 def distinct(megabytes: float, kinds: tuple[str, ...], seed: int = 1) -> bytes:
-    """A log of about that size, its lines of those kinds in turn. The same seed says the same."""
+    """Return a log of about that size with these kinds in turn; deterministic by seed."""
     dice, lines, size, number = random.Random(seed), [], 0, 0
     while size < megabytes * MIB:
         word = "".join(dice.choices(_LETTERS, k=9))
@@ -70,7 +70,7 @@ def _cpu() -> float:
 
 
 async def measure(megabytes: float, kinds: tuple[str, ...], workers: int, others: int) -> dict[str, Any]:
-    """A mention answered to warm up, the flood, and mentions by others one after another until it is answered, at least `others`."""
+    """Warm up with one mention, send the flood, then at least `others` mentions in sequence until it is answered."""
     log = distinct(megabytes, kinds)
     with tempfile.TemporaryDirectory() as folder:
         async with sandbox(Path(folder)) as plain:
@@ -105,7 +105,7 @@ async def measure(megabytes: float, kinds: tuple[str, ...], workers: int, others
 
 
 async def _reported(slack: SlackSandbox, ts: str, seconds: float) -> float:
-    """When its report was there."""
+    """Return when the thread's report was posted."""
     await slack.wait_for(
         lambda: any(m.get("metadata", {}).get("event_type") == "rackmedic_report" for m in slack.thread(CHANNEL, ts)), seconds
     )

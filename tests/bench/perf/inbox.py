@@ -1,4 +1,4 @@
-"""How long storing an event takes (what an ack waits for) and what a turn costs besides its nodes, on a private durable Redis.
+"""Time to store an event (what an ack waits for), and a turn's overhead, on a private durable Redis.
 
 `python -m tests.bench.perf.inbox [INCIDENTS]`: prints one JSON document.
 """
@@ -28,7 +28,7 @@ def shown(times: list[float]) -> dict[str, float]:
 
 
 async def stored_at_a_rate(inbox: Inbox, incidents: int, per_second: float) -> list[float]:
-    """Milliseconds each event took to be stored, arriving evenly, whether or not the one before is done."""
+    """Return milliseconds per stored event at an even arrival rate, independent of earlier ones."""
     times: list[float] = []
 
     async def one(n: int) -> None:

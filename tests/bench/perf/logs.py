@@ -1,8 +1,8 @@
-"""How many megabytes of log a second of one core turns into templates and events: three mixes of lines, each from a seed.
+"""Megabytes of log that one core turns into templates and events per second, for three seeded mixes.
 
 `python -m tests.bench.perf.logs [--mb 50] [--mix realistic]`: prints one JSON document. `repetitive`: steps and NCCL
-start-up; `realistic`: a long job of 64 ranks with its nodes' kernel log beside it (a flapping port, a few Xids, tracebacks at the end);
-`events`: nothing but lines that somebody wants to see whole.
+start-up; `realistic`: a 64-rank job and its nodes' kernel log (a flapping port, a few Xids, tracebacks at the end);
+`events`: only lines kept whole.
 """
 
 import argparse
@@ -37,7 +37,6 @@ def _kernel(number: int, message: str) -> str:
 
 
 def step(dice: random.Random, number: int) -> str:
-    """A line of metrics."""
     return (
         f"[{_clock(number):%Y-%m-%d %H:%M:%S}] iteration {number:8}/ 900000 | consumed samples: {number * 512:12} | elapsed time per iteration "
         f"(ms): {dice.uniform(900, 1100):.1f} | learning rate: {dice.uniform(1e-5, 3e-4):.3E} | lm loss: {dice.uniform(1.8, 2.6):.6E} | "
@@ -46,7 +45,6 @@ def step(dice: random.Random, number: int) -> str:
 
 
 def nccl(dice: random.Random, number: int) -> str:
-    """One of NCCL's lines of information."""
     rank, host = dice.randrange(64), f"gpu-{dice.randrange(1, 9):03}"
     said = dice.choice(
         (
@@ -61,13 +59,12 @@ def nccl(dice: random.Random, number: int) -> str:
 
 
 def progress(dice: random.Random, number: int) -> str:
-    """A progress bar's state."""
     done = number % 100
     return f"Epoch 3: {done:3}%|{'█' * (done // 5):20}| {done * 12}/1200 [{done:02}:14<{100 - done:02}:40,  {dice.uniform(3, 4):.2f}it/s]"
 
 
 def chatter(dice: random.Random, number: int) -> str:
-    """What programs print that nobody has a rule for: words, names and numbers of every kind."""
+    """Return an application line without a rule."""
     rank = dice.randrange(64)
     return dice.choice(
         (
@@ -81,14 +78,13 @@ def chatter(dice: random.Random, number: int) -> str:
 
 
 def flood(dice: random.Random, number: int) -> str:
-    """A port that flaps."""
     net = dice.choice(_NETS)
     state = dice.choice(("Link down", "Link up", f"Port module event: module {net[-1]}, Cable unplugged"))
     return _kernel(number, f"mlx5_core {net if 'Link' in state else net.split()[0]}: {state}")
 
 
 def quiet_kernel(dice: random.Random, number: int) -> str:
-    """What a kernel says on any day."""
+    """Return a harmless kernel line."""
     return _kernel(
         number,
         dice.choice(
@@ -103,7 +99,6 @@ def quiet_kernel(dice: random.Random, number: int) -> str:
 
 
 def xid(dice: random.Random, number: int) -> str:
-    """An Xid of an application or of a GPU."""
     user, where = f"pid={dice.randrange(99999)}, name=python", f"GPC {dice.randrange(8)}, TPC {dice.randrange(9)}, SM 0"
     fault = f"Ch {dice.getrandbits(8):08x}, intr 00000000. MMU Fault: ENGINE GRAPHICS faulted @ 0x7f{dice.getrandbits(32):08x}_00000000"
     said = dice.choice(
@@ -117,7 +112,7 @@ def xid(dice: random.Random, number: int) -> str:
 
 
 def watchdog(dice: random.Random, number: int) -> str:
-    """A rank that waited in vain."""
+    """Return a rank's collective timeout."""
     rank = dice.randrange(64)
     work = f"SeqNum={dice.randrange(99999)}, OpType=ALLREDUCE, NumelIn={dice.randrange(9**9)}, NumelOut=1, Timeout(ms)=600000"
     return (
@@ -127,7 +122,7 @@ def watchdog(dice: random.Random, number: int) -> str:
 
 
 def traceback(dice: random.Random, number: int) -> str:
-    """A rank that raised."""
+    """Return a rank's exception."""
     tag = f"[rank{dice.randrange(64)}]: "
     frames = [f'{tag}  File "{path}", line {dice.randrange(900)}, in {name}\n{tag}    {code}' for path, name, code in _FRAMES]
     memory = (
@@ -145,21 +140,20 @@ def traceback(dice: random.Random, number: int) -> str:
 
 
 def aer(dice: random.Random, number: int) -> str:
-    """A PCIe error that was corrected."""
     return _kernel(number, f"pcieport 0000:{dice.choice(('17', '48', '97', 'd7'))}:01.0: AER: Corrected error received: 0000:00:00.0")
 
 
+# relative frequencies; a traceback counts as one
 MIXES: Mapping[str, tuple[tuple[Say, float], ...]] = {
     "repetitive": ((step, 60), (nccl, 30), (progress, 10)),
     "realistic": ((step, 45), (nccl, 24), (progress, 8), (chatter, 12), (quiet_kernel, 6), (flood, 4.8), (watchdog, 0.05), (aer, 0.1),
                   (traceback, 0.03), (xid, 0.002)),
     "events": ((flood, 45), (xid, 10), (watchdog, 20), (traceback, 5), (aer, 20)),
 }  # fmt: skip
-"""What is said how often. A traceback counts as one."""
 
 
 def blocks(mix: str, megabytes: int, seed: int = 1) -> Iterator[bytes]:
-    """A log of about that size, in pieces of the size in which the product reads a file. The same seed says the same."""
+    """Yield a log of about that size in the product's read blocks; deterministic by seed."""
     dice = random.Random(f"{mix} {seed}")
     says, weights = zip(*MIXES[mix], strict=True)
     size, number, rest = 0, 0, b""
@@ -173,7 +167,7 @@ def blocks(mix: str, megabytes: int, seed: int = 1) -> Iterator[bytes]:
 
 
 def read(mix: str, megabytes: int) -> tuple[CompressedLog, float]:
-    """The digest, and the seconds of the processor that reading took, without the generator's own."""
+    """Return the digest and CPU seconds without the generator's."""
     compressor, spent = LogCompressor(now=NOW), 0.0
     for block in blocks(mix, megabytes):
         start = time.process_time()
@@ -185,14 +179,13 @@ def read(mix: str, megabytes: int) -> tuple[CompressedLog, float]:
 
 
 def said(digest: CompressedLog) -> str:
-    """A fingerprint of all that a digest says: equal before and after a change that is to change nothing."""
+    """Return a fingerprint of the digest, to compare before and after a refactoring."""
     return hashlib.sha256(
         repr((digest.templates, digest.events, sorted(digest.job.ranks), sorted(digest.dropped.items()))).encode()
     ).hexdigest()[:16]
 
 
 def row(mix: str, megabytes: int) -> dict[str, Any]:
-    """One mix as measured."""
     digest, spent = read(mix, megabytes)
     rate = digest.size / MIB / spent
     return {"mix": mix, "mib": round(digest.size / MIB), "lines": digest.lines, "cpu_s": round(spent, 2), "mib_per_cpu_s": round(rate, 1),

@@ -1,7 +1,7 @@
-"""What the pictures of an incident cost: seconds of the processor and bytes, at their extremes.
+"""CPU seconds and bytes of incident pictures at their extremes.
 
-`python -m tests.bench.perf.pictures`: prints one JSON document. Each is to take one second at most and 200 kB; the first row is what the first
-picture of a process takes, with the library it imports.
+`python -m tests.bench.perf.pictures`: prints one JSON document. Limits: one second and 200 kB each; the first row
+includes the library import.
 """
 
 import json
@@ -19,7 +19,7 @@ MOST_SECONDS, MOST_BYTES = 1.0, 200_000
 
 
 def drawings() -> Iterator[tuple[str, Drawing]]:
-    """Every kind at its extremes."""
+    """Yield every kind at its extremes."""
     for hosts in (1, 40, 128):
         yield f"heat map, {hosts} hosts", build_heatmap_drawing(heat_of([f"gpu-{n:03}" for n in range(hosts)]))
     yield from ((f"bandwidth, {name}", build_bandwidth_drawing(row)) for name, row in CURVES.items())
@@ -28,14 +28,13 @@ def drawings() -> Iterator[tuple[str, Drawing]]:
 
 
 def spent(work: Callable[[], T]) -> tuple[float, T]:
-    """Seconds of the processor, and what came of it."""
+    """Return CPU seconds and the result."""
     start = time.thread_time()
     made = work()
     return time.thread_time() - start, made
 
 
 def row(name: str, drawing: Drawing) -> dict[str, object]:
-    """One picture as measured, its table too."""
     seconds, png = spent(lambda: drawing.draw("png"))
     told, text = spent(lambda: drawing.text)
     well = seconds <= MOST_SECONDS and len(png) <= MOST_BYTES
@@ -46,7 +45,7 @@ def row(name: str, drawing: Drawing) -> dict[str, object]:
 
 
 def main() -> int:
-    """Print them; 1 where one is too slow or too large."""
+    """Print the rows; return 1 if a picture is too slow or too large."""
     first = next(drawings())
     rows = [row("the first of a process", first[1])]
     rows += [row(name, drawing) for name, drawing in drawings()]

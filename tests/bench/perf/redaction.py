@@ -1,7 +1,7 @@
-"""What taking secrets out costs a megabyte: outputs of checks, and three mixes of a log, whole and line by line.
+"""Cost of redaction per megabyte: check outputs, and three log mixes, whole and by line.
 
-`python -m tests.bench.perf.redaction [--mb 4]`: prints one JSON document. `ratio` is the cost beside that of compressing the same text
-(zlib, level 6, as evidence is kept), so that two machines, or two hours of one, can be compared.
+`python -m tests.bench.perf.redaction [--mb 4]`: prints one JSON document. `ratio` is relative to zlib level 6 (used for
+evidence) on the same text, so that machines can be compared.
 """
 
 import argparse
@@ -19,7 +19,6 @@ LINES = 4000
 
 
 def texts(megabytes: int) -> Mapping[str, Sequence[str]]:
-    """What is measured, by name."""
     logs = {mix: b"".join(blocks(mix, megabytes)).decode() for mix in MIXES}
     outputs = [sample for samples in SAMPLES.values() for sample in samples] * 8
     return {"outputs of checks": outputs} | {f"log, {mix}": [text] for mix, text in logs.items()} | {
@@ -28,7 +27,7 @@ def texts(megabytes: int) -> Mapping[str, Sequence[str]]:
 
 
 def spent(work: Callable[[str], object], said: Sequence[str], times: int = 3) -> float:
-    """Seconds of the processor, the least of some readings."""
+    """Return the least CPU seconds of several runs."""
     least = float("inf")
     for _ in range(times):
         start = time.thread_time()
@@ -39,7 +38,6 @@ def spent(work: Callable[[str], object], said: Sequence[str], times: int = 3) ->
 
 
 def row(name: str, said: Sequence[str]) -> dict[str, object]:
-    """One kind of text as measured."""
     size = sum(map(len, said)) / 1e6
     cost, beside = spent(redact, said), spent(lambda text: zlib.compress(text.encode(), 6), said)
     return {"text": name, "mb": round(size, 2), "ms_per_mb": round(cost / size * 1000, 1), "ratio": round(cost / beside, 2)}

@@ -1,7 +1,7 @@
-"""How fast people in Slack see something, against the real bot: the first card after a start, acknowledgements at 200 events a second.
+"""Latency in Slack of the real bot: first card after a start, and acks at 200 events per second.
 
-`python -m tests.bench.perf.story [--rate 200] [--seconds 5] [--workers 1]`: prints one JSON document. The sandbox (Slack, nodes) shares
-the machine with the bot, so a busy machine shows in every figure.
+`python -m tests.bench.perf.story [--rate 200] [--seconds 5] [--workers 1]`: prints one JSON document. The sandbox
+shares the machine with the bot, so other load shows in every figure.
 """
 
 import argparse
@@ -20,12 +20,11 @@ from deploy.sandbox.demo import bot, sandbox
 from deploy.sandbox.slack import SlackSandbox
 
 CHANNEL, PERSON = "C0GPUINC", "U0OLGA"
-AT_ONCE = 5
-"""Diagnoses that run while events pour in."""
+AT_ONCE = 5  # concurrent diagnoses during the events
 
 
 async def measure(rate: int, seconds: float, workers: int) -> dict[str, Any]:
-    """A mention alone, another once that is answered, then several together with other people's talk on top."""
+    """Measure two mentions in sequence, then several together with other traffic."""
     with tempfile.TemporaryDirectory() as folder:
         async with sandbox(Path(folder)) as plain:
             world = replace(plain, settings={**plain.settings, "RACKMEDIC_WORKERS": str(workers)})
@@ -51,12 +50,11 @@ async def measure(rate: int, seconds: float, workers: int) -> dict[str, Any]:
 
 
 def ms(seconds: float) -> float:
-    """Milliseconds, as printed."""
     return round(seconds * 1000, 1)
 
 
 def acks(before: dict[str, Any], after: dict[str, Any], rate: int, seconds: float) -> dict[str, Any]:
-    """Percentiles over all events of the run; nearly all came while several diagnoses were at work."""
+    """Return percentiles over all events, nearly all during diagnoses."""
     row = after["ack_seconds"]["events_api"]
     return {
         "events_per_second": rate,
@@ -67,14 +65,14 @@ def acks(before: dict[str, Any], after: dict[str, Any], rate: int, seconds: floa
 
 
 async def first_card(slack: SlackSandbox, number: int) -> float:
-    """Seconds from the mention to RackMedic's first message in its thread."""
+    """Return seconds from the mention to the first card."""
     began = time.perf_counter()
     await mention(slack, number)
     return time.perf_counter() - began
 
 
 async def answered(slack: SlackSandbox, number: int) -> tuple[float, float]:
-    """Seconds from a mention to its first card and to its report."""
+    """Return seconds from a mention to its first card and its report."""
     began = time.perf_counter()
     ts = await mention(slack, number)
     card = time.perf_counter() - began
@@ -83,14 +81,13 @@ async def answered(slack: SlackSandbox, number: int) -> tuple[float, float]:
 
 
 async def mention(slack: SlackSandbox, number: int) -> str:
-    """Ask, and wait for a sign of life."""
     ts = await slack.say(PERSON, CHANNEL, f"<@U0RACKMED> training hangs here as well ({number})")
     await slack.wait_for(lambda: len(slack.thread(CHANNEL, ts)) > 1, 60)
     return ts
 
 
 async def chatter(slack: SlackSandbox, rate: int, seconds: float) -> None:
-    """Messages that are not for us: each is one event that must be acknowledged."""
+    """Post messages that do not concern the bot; each is an event to acknowledge."""
     began = time.perf_counter()
     for number in range(int(rate * seconds)):
         await slack.say(PERSON, CHANNEL, f"unrelated message {number}")

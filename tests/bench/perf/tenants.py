@@ -1,8 +1,8 @@
-"""A storm of one customer while another one asks: how many of its events are stored at their first delivery, which of its messages come twice, and
-when the other's first card comes, against when it comes without the storm.
+"""One tenant's storm while another asks: stored events, repeated messages, and the other's first card.
 
-`python -m tests.bench.perf.tenants [--events 200] [--wait 60]`: prints one JSON document. The sandbox (Slack, nodes) shares the machine with the bot,
-so a busy machine shows in every figure of seconds; `ahead` counts what came before the other's card instead.
+Compares with the first card without the storm. `python -m tests.bench.perf.tenants [--events 200] [--wait 60]`: prints
+one JSON document. The sandbox shares the machine with the bot, so other load shows in all seconds; `ahead` counts
+earlier messages instead.
 """
 
 import argparse
@@ -40,7 +40,7 @@ LIVING, REPORT, WAITS = "rackmedic_customer", "rackmedic_report", "rackmedic_cus
 
 @contextlib.asynccontextmanager
 async def two_customers(directory: Path, url: str, shares: Mapping[str, Any] | None = None) -> AsyncIterator[Sandbox]:
-    """The sandbox with a second customer, on this Redis; `shares` as in a policy file."""
+    """Run the sandbox with a second tenant on this Redis; `shares` as in a policy file."""
     async with sandbox(directory, language="en") as plain:
         workspace, people = plain.slack.ws, ["U0OLGA", "U0PRIYA", "U0ANTON", STAN, BOT]
         workspace.channels[CALM] = Channel(CALM, "cust-globex", people, "Shared with Globex", shared_with={"T0GLOBEX"})
@@ -57,24 +57,23 @@ async def two_customers(directory: Path, url: str, shares: Mapping[str, Any] | N
 
 @dataclass(frozen=True, slots=True)
 class FirstCard:
-    """Another customer's first card: after how long, and what of the stormy one's came between the mention and it."""
+    """The other tenant's first card: its delay, and the stormy tenant's messages before it."""
 
     seconds: float
-    ahead: Counter[str]
-    """Messages by their kind, in all channels but the other's own."""
+    ahead: Counter[str]  # messages by kind, outside the other's channel
 
     def row(self) -> dict[str, Any]:
         return {"seconds": round(self.seconds, 2), "ahead": dict(self.ahead), "reports_ahead": self.ahead[REPORT]}
 
 
 async def storm(world: Sandbox, events: int) -> list[str]:
-    """So many mentions of one customer in one moment; their threads."""
+    """Post `events` mentions of one tenant at once; return their threads."""
     told = [f"@rackmedic the loss of run {number} looks odd since this morning" for number in range(events)]
     return [await world.slack.say(CARLA, STORMY, text) for text in told]
 
 
 async def first_card(world: Sandbox, number: int) -> FirstCard:
-    """The other customer asks, and reads the first card."""
+    """Ask as the other tenant and wait for the first card."""
     before, began = posted(world), time.perf_counter()
     thread = await world.slack.say(STAN, CALM, f"@rackmedic training on gpu-002 is half as fast as yesterday ({number})")
     await world.slack.wait_for(lambda: [row for row in world.slack.thread(CALM, thread) if kind(row) == LIVING])
@@ -82,7 +81,7 @@ async def first_card(world: Sandbox, number: int) -> FirstCard:
 
 
 def posted(world: Sandbox) -> Counter[str]:
-    """What the bot has said so far in all channels but the calm customer's, by kind."""
+    """Count the bot's messages outside the calm tenant's channel, by kind."""
     rows = [row for channel in (STORMY, OURS) for row in world.slack.messages(channel) if row.get("bot_id")]
     return Counter(kind(row) for row in rows)
 
@@ -92,20 +91,20 @@ def kind(row: Mapping[str, Any]) -> str:
 
 
 def shown(world: Sandbox, threads: Sequence[str], what: str) -> Counter[str]:
-    """How many messages of this kind each of these threads has."""
+    """Count messages of this kind per thread."""
     bodies = [message.body for message in world.slack.ws.channel(STORMY).messages.values()]
     found = Counter(str(body.get("thread_ts")) for body in bodies if kind(body) == what)
     return Counter({thread: found[thread] for thread in threads})
 
 
 async def stored(redis: Redis, threads: Sequence[str]) -> int:
-    """How many of these threads have an incident."""
+    """Count threads with an incident."""
     inbox = Inbox(redis, WallClock())
     return sum([await inbox.find_incident(TEAM, STORMY, thread) is not None for thread in threads])
 
 
 async def measure(events: int, wait: float) -> dict[str, Any]:
-    """Two cards of the other customer alone, the first of which wakes everything up; the storm, and one in the middle of it and one after it."""
+    """Measure the other tenant's card twice alone (the first warms up), amid the storm, and after it."""
     with tempfile.TemporaryDirectory() as folder:
         server = RealServer(Path(folder))
         server.start()

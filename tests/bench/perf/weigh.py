@@ -1,7 +1,7 @@
-"""What weighing a wave costs: the facts of an output of every check on so many hosts, against all leaves.
+"""Cost of assessing a wave: facts of every check on many hosts against all leaves.
 
-`python -m tests.bench.perf.weigh [--hosts 10,100,1000]`: prints one JSON document, seconds of the processor. Linear in the hosts where the milliseconds
-a host stay the same.
+`python -m tests.bench.perf.weigh [--hosts 10,100,1000]`: prints one JSON document, CPU seconds. Linear if the
+milliseconds per host stay constant.
 """
 
 import argparse
@@ -22,13 +22,13 @@ from tools.fact import Fact
 
 
 def facts_of_a_host() -> list[Fact]:
-    """As one look at a machine tells them: the first output of each check."""
+    """Return the facts of one host: the first sample of each check."""
     read = (CHECKS[check].parse_output(outputs[0]) for check, outputs in SAMPLES.items() if check in CHECKS)
     return [fact.locate("n", time=T0) for facts in read for fact in facts]
 
 
 def seconds(facts: Sequence[Fact], lens: ReferenceData, names: Sequence[str]) -> float:
-    """Of the processor, the least of three readings."""
+    """Return the least CPU seconds of three runs."""
     least = float("inf")
     for _ in range(3):
         began = time.thread_time()

@@ -1,4 +1,4 @@
-"""`python -m tests.real.breakages [IDS…]`: play breakages on a rack of one's own and print one line each, then the sums."""
+"""`python -m tests.real.breakages [IDS…]`: play breakages on a rack of their own; print one line each, then totals."""
 
 import argparse
 import asyncio
@@ -17,7 +17,7 @@ from tests.real.breakages.table import BREAKAGES
 
 
 def measure(rows: list[Breakage]) -> int:
-    """Play them one after another; return how many could not be played."""
+    """Play the breakages in sequence; return how many could not be played."""
     judged: list[Judgement] = []
     unplayed = 0
     with start(f"breakages-{os.getpid()}", image(cache_folder(os.environ), dict(os.environ))) as started:
@@ -37,7 +37,6 @@ def measure(rows: list[Breakage]) -> int:
 
 
 def sums(name: str, judged: list[Judgement]) -> str:
-    """The last lines of the table."""
     counts = Counter(one.verdict for one in judged)
     verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("right", "partly", "wrong"))
     healthy, foreign = sum(one.healthy for one in judged), sum(bool(one.foreign) for one in judged)
@@ -46,7 +45,7 @@ def sums(name: str, judged: list[Judgement]) -> str:
 
 
 def main() -> int:
-    """Return 1 where a breakage could not be played."""
+    """Return 1 if a breakage could not be played."""
     asks = argparse.ArgumentParser(prog="python -m tests.real.breakages", description=__doc__)
     asks.add_argument("ids", nargs="*", help="breakages, areas or tiers (tier2); all if omitted")
     wanted = asks.parse_args().ids

@@ -1,4 +1,4 @@
-"""The row of the tables: one ordinary breakage of a rack, and what RackMedic must say about it."""
+"""The row of the tables: one ordinary breakage of a rack, and the right answer."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -29,20 +29,20 @@ class Breakage:
     """One breakage. A right answer leads with one of `right`, on `at_fault` alone.
 
     Attributes:
-        report: What a tired person writes.
-        at_fault: Folded hosts that may be accused; empty where no host is at fault.
-        do: What breaks it, in order.
-        undo: What mends it, in order.
-        sign: Succeeds while it is broken, and neither before nor afterwards.
-        sign_seconds: How long it may take to show, and to go.
-        right: The last parts of labels (`STORAGE.Shm_Full`), and abnormal facts as KEY or KEY:DEVICE (`service.state:slurmd`), with `*`. Of a
-            control, what may be told although nothing was broken.
-        unobserved: Checks that cannot look at it, where "could not look" is right too; `*` is any.
-        hosts: What `--hosts` names, if anything.
+        report: A user's plain report.
+        at_fault: Folded hosts that may be accused; empty if no host is at fault.
+        do: Steps that break it, in order.
+        undo: Steps that repair it, in order.
+        sign: Succeeds exactly while it is broken.
+        sign_seconds: Limit for the sign to appear and to disappear.
+        right: Last parts of labels (`STORAGE.Shm_Full`), and abnormal facts as KEY or KEY:DEVICE
+            (`service.state:slurmd`), with `*`. For a control: facts that may be reported although nothing is broken.
+        unobserved: Checks for which "could not look" is right too; `*` is any.
+        hosts: Value of `--hosts`, if any.
         tier: 2 for one breakage of each kind, 3 for the others.
-        kind: Number of the paragraph of the first report that told of it; 0 for later ones.
-        settings: Settings beside those that every answer has, as NAME=VALUE.
-        around: What must be there besides, for as long as it is played.
+        kind: Number of the paragraph of the first report that described it; 0 for later ones.
+        settings: Additional settings, as NAME=VALUE.
+        around: Context needed while it is played.
         known_wrong: Why the answer is still wrong; the test expects it to fail.
     """
 
@@ -65,12 +65,11 @@ class Breakage:
 
     @property
     def is_control(self) -> bool:
-        """Whether nothing is broken."""
         return self.area == "controls"
 
 
 def background(command: str) -> str:
-    """Return what starts a command that goes on, in a process group of its own and in no unit of systemd."""
+    """Return a shell line that starts a background command in its own process group, outside systemd's units."""
     return f"setsid -f sh -c 'echo $$ > /run/background; {command}' > /dev/null 2>&1 < /dev/null"
 
 
@@ -78,12 +77,12 @@ END_BACKGROUND = "pkill -KILL -g $(cat /run/background); rm /run/background"
 
 
 def base(*parts: str) -> tuple[str, ...]:
-    """Return the facts of the check of what a host normally looks like that name one of these parts."""
+    """Return the baseline facts that name one of these parts."""
     return tuple(f"{key}:*{part}*" for key in ("base.broken", "base.answer", "base.count", "peer.differs") for part in parts)
 
 
 def service(name: str) -> tuple[str, ...]:
-    """Return the facts that tell of the state of a service."""
+    """Return the facts about a service's state."""
     return (f"service.state:{name}*", f"service.event:{name}*", *base(name))
 
 
@@ -99,7 +98,7 @@ def on_one_host(
     kind: int = 0,
     known_wrong: str = "",
 ) -> Breakage:
-    """Return a breakage that is one command on one host; `commands` are what breaks it, what mends it, and its sign."""
+    """Return a breakage of one command on one host; `commands`: break, repair, sign."""
     do, undo, sign = (Step(host, command) for command in commands)
     return Breakage(
         id=id_,

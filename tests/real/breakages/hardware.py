@@ -9,8 +9,7 @@ from deploy.lab.parts.bmc import FAN, PSU_FAILED, TEMPERATURE, WELL, Sensor, sta
 from tests.real.breakages.breakage import GPU_HOSTS, Breakage
 from tools.inventory.host_ranges import expand_host_range
 
-UNCORRECTABLE_ECC = (0x0C, 0x20, 0x6F, 0x01)
-"""A memory sensor's event: `Uncorrectable ECC` (IPMI 2.0, table 42-3)."""
+UNCORRECTABLE_ECC = (0x0C, 0x20, 0x6F, 0x01)  # memory sensor event `Uncorrectable ECC` (IPMI 2.0, table 42-3)
 HOT = (Sensor("Inlet Temp", TEMPERATURE, 47, 42), Sensor("FAN1", FAN, 90, 20))
 STOPPED_FAN = (Sensor("Inlet Temp", TEMPERATURE, 24, 42), Sensor("FAN1", FAN, 2, 20))
 
@@ -21,7 +20,7 @@ def _bmc(
     @contextlib.contextmanager
     def around(rack: Rack) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
-            for name in expand_host_range(GPU_HOSTS):  # one host alone with a BMC would be otherwise than its peers
+            for name in expand_host_range(GPU_HOSTS):  # a single host with a BMC would differ from its peers
                 stack.callback(stop_bmc, rack, node_of(name))
                 start_bmc(rack, node_of(name), *((sensors, events) if name == host else ()))
             yield
@@ -30,7 +29,7 @@ def _bmc(
 
 
 def fabric(plan: FabricPlan) -> Callable[[Rack], contextlib.AbstractContextManager[None]]:
-    """Return what puts up a fabric and takes it down."""
+    """Return a context that starts and stops a fabric."""
 
     @contextlib.contextmanager
     def around(rack: Rack) -> Iterator[None]:
@@ -75,7 +74,7 @@ HARDWARE = (
         report="gpu-001 slower than usual this afternoon",
         at_fault="gpu-001",
         around=_bmc("gpu-001", HOT),
-        right=("INFRA.Rack_Cooling", "THERMAL.HW_Thermal_Slowdown", "ipmi.inlet", "ipmi.sensor"),  # the only sensor that is not ok
+        right=("INFRA.Rack_Cooling", "THERMAL.HW_Thermal_Slowdown", "ipmi.inlet", "ipmi.sensor"),  # the only abnormal sensor
     ),
     Breakage(
         id="adapter-at-quarter-width",
@@ -127,7 +126,7 @@ CONTROLS = (
         kind=5,
         report="allreduce on gpu-[001-003] felt slow this morning, is the fabric ok?",
         at_fault="",
-        right=("ib.count",),  # a rack's hosts have one adapter, and those with such GPUs more
+        right=("ib.count",),  # a rack's hosts have one adapter; hosts with such GPUs have more
         around=fabric(FabricPlan()),
     ),
     Breakage(id="well-and-a-bus-error", area="controls", report="dataloader on gpu-001 dies with a bus error", at_fault=""),

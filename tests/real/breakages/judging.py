@@ -1,4 +1,4 @@
-"""Whether an answer is right about a breakage, by labels, keys of facts and hosts: never by its wording."""
+"""Judge an answer about a breakage by labels, fact keys and hosts, never by its wording."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from tests.real.breakages.breakage import Breakage
 from tools.fact import Fact
 from tools.inventory.host_ranges import expand_host_range
 
-MIN_WORDS = 40
-"""Characters of a fact's words that must stand in a line for the line to tell it: long lines are cut."""
-SURE = 0.6
-"""Confidence from which a cause accuses a host."""
+MIN_WORDS = 40  # characters of a fact's sentence that a line must contain, because long lines are truncated
+SURE = 0.6  # confidence from which a cause accuses a host
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How right an answer is. `healthy`: a host at fault was called healthy. `foreign`: hosts that were accused and are not at fault."""
+    """The verdict on an answer. `healthy`: a faulty host was called healthy. `foreign`: accused hosts that are not at
+    fault.
+    """
 
     id: str
     verdict: Literal["right", "partly", "wrong"]
@@ -36,13 +36,12 @@ class Judgement:
         return self.verdict == "right" and not self.healthy and not self.foreign
 
     def line(self) -> str:
-        """One line of the table."""
         flags = f"{'healthy!' if self.healthy else '-':8} {','.join(self.foreign) or '-':24}"
         return f"{self.id:42} {self.verdict:6} {flags} {self.seconds:6.1f}  {self.headline[:150]}"
 
 
 def judge(row: Breakage, report: Report, now: Assessment, facts: Sequence[Fact], seconds: float) -> Judgement:
-    """Judge one answer. `now` is how the engine sees the incident, `facts` all that was read."""
+    """Judge one answer. `now`: the engine's assessment; `facts`: everything read."""
     guilty = set(expand_host_range(row.at_fault)) if row.at_fault else set()
     leads, beside = _led(report, now, [*facts, *now.odd, *now.differing]), _beside(report, now)
     accused = {host for cause in report.root_causes if cause.confidence >= SURE for host in cause.hosts}
@@ -62,7 +61,7 @@ def judge(row: Breakage, report: Report, now: Assessment, facts: Sequence[Fact],
 
 
 def _calls_healthy(report: Report, guilty: set[str]) -> bool:
-    """Whether it says that nothing is abnormal on a host at fault, also where it adds that some checks could not look."""
+    """Return whether the answer reports nothing abnormal on a faulty host, even with unobserved checks."""
     about = report.about
     return about is not None and bool(about.checks) and about.found in ("nothing", "blind") and bool(guilty & set(about.hosts))
 
@@ -76,7 +75,7 @@ def _names(said: Iterable[Hypothesis | Fact]) -> tuple[str, ...]:
 
 
 def _led(report: Report, now: Assessment, facts: Sequence[Fact]) -> list[Hypothesis | Fact]:
-    """What the headline says: its first cause, or what is likely or abnormal by its own words."""
+    """Return the headline's claims: its first cause, or likely causes and abnormal facts it names."""
     here = [cause for cause in report.root_causes if cause.label not in report.also_seen]
     if here:
         return [here[0]]
@@ -92,7 +91,7 @@ def _tells(line: str, fact: Fact) -> bool:
 
 
 def _beside(report: Report, now: Assessment) -> list[Hypothesis | Fact]:
-    """What the answer says further down: other causes, what is likely, and what is abnormal."""
+    """Return the answer's further claims: other causes, likely ones, and abnormal facts."""
     labels = {row.label for row in now.suspects} | ({report.likely.label} if report.likely else set())
     return [
         *report.root_causes,
@@ -107,7 +106,7 @@ def _is_right(said: Hypothesis | Fact, row: Breakage, guilty: set[str]) -> bool:
         name = f"{said.key}:{said.device or ''}"
         return said.host in guilty and any(fnmatchcase(name, right if ":" in right else f"{right}:*") for right in row.right)
     where = set(said.hosts) or {cited.host for cited in said.evidence}
-    if not said.hosts and CONTROLLER.name in guilty:  # a cause of the whole cluster, which its hosts show
+    if not said.hosts and CONTROLLER.name in guilty:  # a cause of the whole cluster, seen on its hosts
         where |= guilty
     return bool(where & guilty) and said.label.partition(".")[2] in row.right
 

@@ -1,4 +1,4 @@
-"""Names and the network: resolvers, /etc/hosts, routes, neighbours, interfaces, and what is between us and a node."""
+"""Names and the network: resolvers, /etc/hosts, routes, neighbours, interfaces, and the path to a node."""
 
 from tests.real.breakages.breakage import Breakage, Step, base, on_one_host, service
 

@@ -1,4 +1,4 @@
-"""Playing a breakage: break it, ask as a person at a terminal does, mend it, and see that it is mended."""
+"""Play a breakage: break, ask as a terminal user does, repair, and check the repair."""
 
 import asyncio
 import contextlib
@@ -21,18 +21,18 @@ from tests.real.breakages.judging import Judgement, judge
 from tests.real.nodes import calm
 from tools.inventory.host_ranges import expand_host_range
 
+# clear a host's journal, so that an earlier breakage leaves no evidence
 FORGET = "systemctl reset-failed; journalctl -q --rotate; journalctl -q --vacuum-time=1ms"
-"""What an earlier breakage left in a host's journal is not evidence of the next one."""
 
 
 async def play(rack: Rack, row: Breakage) -> Judgement:
-    """Break the rack, ask, judge the answer. The rack is as before afterwards, also after a failure. Raises LabRefusal where it is not."""
+    """Break the rack, ask and judge; restore the rack even after a failure. Raises LabRefusal if it is not restored."""
     async with RackGpus.healthy(rack), _broken(rack, row):
         return await ask(rack, row)
 
 
 async def ask(rack: Rack, row: Breakage) -> Judgement:
-    """Judge the answer that `rackmedic diagnose` gives."""
+    """Judge the answer of `rackmedic diagnose`."""
     settings = load_settings(environ=dict(word.split("=", 1) for word in row.settings))
     request = DiagnoseRequest(row.report, hosts=row.hosts, inventory=rack.inventory)
     began = time.monotonic()
@@ -54,7 +54,7 @@ async def _broken(rack: Rack, row: Breakage) -> AsyncIterator[None]:
 
 
 def _break(rack: Rack, row: Breakage, stack: contextlib.ExitStack) -> None:
-    """Whatever was done by the time that something fails is undone by the stack."""
+    """Break the rack; on any failure the stack undoes what was done."""
     if row.sign and _holds(rack, row.sign):
         raise LabRefusal(f"{row.id}: it is broken before it begins")
     with contextlib.ExitStack() as undoing:
@@ -93,7 +93,7 @@ def _do(rack: Rack, step: Step) -> None:
 
 
 def _holds(rack: Rack, step: Step) -> bool:
-    """Whether the command succeeds on the first of its hosts."""
+    """Return whether the command succeeds on its first host."""
     node = node_of(expand_host_range(step.hosts)[0])
     if step.outside:
         run("ip", "netns", "exec", rack.unit(node), "true")

@@ -1,4 +1,4 @@
-"""The scheduler: drained, down, reserved, badly configured, and jobs that cannot begin or end."""
+"""The scheduler: drained, down, reserved or misconfigured nodes, and jobs that cannot start or end."""
 
 from typing import Literal
 

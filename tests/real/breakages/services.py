@@ -1,4 +1,4 @@
-"""Services of the nodes and of the controller: stopped, frozen, failed, restarting, masked."""
+"""Services of nodes and controller: stopped, frozen, failed, restarting, masked."""
 
 from tests.real.breakages.breakage import GPU_HOSTS, Breakage, Step, base, service
 

@@ -1,4 +1,4 @@
-"""File systems: silent, full, read-only, missing, with the wrong options or the wrong rights."""
+"""File systems: hanging, full, read-only, missing, with wrong options or permissions."""
 
 from functools import partial
 from typing import Literal
@@ -17,10 +17,10 @@ END
 """ + background("exec python3 /root/fs.py")
 MENDED = END_BACKGROUND + "; umount -l {mount}; rm -f /root/fs.py /dev/fuse; rmdir {mount}"
 MOUNTED = "grep -q ' {mount} {kind} ' /proc/mounts"
+# a separate disk with the kernel's real file system, unlike a container's root
 SCRATCH = """test -e /dev/loop-control || mknod /dev/loop-control c 10 237
 for n in $(seq 0 31); do test -e /dev/loop$n || mknod -m 600 /dev/loop$n b 7 $n; done
 mkdir -p /scratch; truncate -s 16m /run/disk; mkfs.ext4 -q -N 64 /run/disk; mount -o loop /run/disk /scratch"""
-"""A disk of its own: on it the kernel's file system is the real one, which a container's root is not."""
 NO_SCRATCH = "umount /scratch; rmdir /scratch; rm -f /run/disk /dev/loop-control /dev/loop[0-9]*"
 FILE_SERVER = (
     *("STORAGE.Fuse_Mount_Silent", "STORAGE.NFS_Server_Not_Responding", "STORAGE.Parallel_FS_Degraded", "store.mount"),

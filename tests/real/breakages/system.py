@@ -1,4 +1,4 @@
-"""Processes, limits, accounts, files of the system, libraries and device files of the driver."""
+"""Processes, limits, accounts, system files, libraries and driver device files."""
 
 from typing import Literal
 
@@ -46,7 +46,7 @@ END
 
 
 def _libraries(id_: str, host: str, report: str, size: int, *, tier: Literal[2, 3] = 3) -> Breakage:
-    """All GPU hosts have the driver's libraries, and on one of them one has another size."""
+    """Return a breakage: all GPU hosts have the driver's libraries, one host has one of another size."""
     path = "/usr/lib/x86_64-linux-gnu/libcuda.so.535.161.08"
     return Breakage(
         id=id_,
@@ -100,7 +100,7 @@ SYSTEM = (
         "gpu-001",
         "gpu-001 is half as fast as the others since noon",
         (
-            background('for each in 1 2 3 4; do nice -n -19 sh -c "while :; do :; done" & done; wait'),  # the machine under it may be busy
+            background('for each in 1 2 3 4; do nice -n -19 sh -c "while :; do :; done" & done; wait'),  # the host machine may be busy
             END_BACKGROUND,
             "pgrep -f '[w]hile :' > /dev/null && sleep 2",
         ),

@@ -1,4 +1,4 @@
-"""All breakages, in the order in which they are played."""
+"""All breakages, in playing order."""
 
 from tests.real.breakages.breakage import Breakage
 from tests.real.breakages.hardware import CONTROLS, HARDWARE

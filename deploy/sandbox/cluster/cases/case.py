@@ -1,4 +1,4 @@
-"""A case as plain frozen values: what is simulated, what the user wrote, what the scorer knows."""
+"""A case as frozen values: the simulated machines, the ticket, and the ground truth."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class CaseAttachment:
-    """A text file that came with the ticket."""
+    """A text file attached to the ticket."""
 
     name: str
     text: str = ""
@@ -20,7 +20,7 @@ class CaseAttachment:
 
 @dataclass(frozen=True, slots=True)
 class CaseTicket:
-    """What the user wrote, where, and whom they suspect."""
+    """The user's text, its channel, and the suspected culprit."""
 
     channel: str = "slack"
     author: str = ""
@@ -31,7 +31,7 @@ class CaseTicket:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a node answers to every command of a check, whatever its state."""
+    """A fixed answer of a node to every command of a check, whatever its state."""
 
     stdout: str = ""
     stderr: str = ""
@@ -40,7 +40,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedCase:
-    """One case. `truth` is for who scores; nothing here reads it."""
+    """One case. Only the scorer reads `truth`."""
 
     id: str
     profile: str

@@ -1,4 +1,4 @@
-"""Healthy situations that look like faults: H01 to H08. The right answer to each is that nothing is wrong."""
+"""Healthy situations that look like faults, H01 to H08. The correct diagnosis of each is "nothing is wrong"."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ HOUR = 3600.0
 
 
 def nodes_of(world: ClusterState, modifier: Modifier, seed: int) -> list[NodeState]:
-    """The named node; one by chance where none is named."""
+    """Return the named node, all nodes for `*`, or a seeded random one if none is named."""
     names = list(world.nodes)
     if modifier.host == "*":
         return list(world.nodes.values())
@@ -21,7 +21,7 @@ def nodes_of(world: ClusterState, modifier: Modifier, seed: int) -> list[NodeSta
 
 
 def reboot(node: NodeState, hours_ago: float) -> None:
-    """Move the last boot, and everything the kernel has said since, to so many hours ago."""
+    """Move the last boot, and the kernel log since, to `hours_ago` hours before now."""
     boot, shift = node.booted, -hours_ago * HOUR - node.booted
     starting = [replace(line, t=line.t + shift) for line in node.kernel_log if line.t < boot + 60]
     node.booted += shift
@@ -38,7 +38,7 @@ def _stale_xid79(world: ClusterState, modifier: Modifier, seed: int) -> None:
 
 
 def _restart_job_after(world: ClusterState, t: float) -> None:
-    """The job began after that."""
+    """Move the job's start to after `t`."""
     if world.job.started < t:
         shift = t + 900 - world.job.started
         for rank in world.job.ranks:

@@ -1,4 +1,4 @@
-"""The menu of what makes an incident hard without changing its answer: a row a modifier, its words, and what may be chosen of it."""
+"""The modifiers that make an incident harder without changing its answer: title and arguments of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ _LOOKS = ("dmesg", "smi", "ibstat", "joblog", "env", "sysd", "nvlink", "lspci", 
 
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """`choices`: its arguments, each with the values to choose from, the default first. `node`: it is of one node, or of all."""
+    """`choices`: argument and its values, default first. `node`: applies to one node instead of all."""
 
     id: str
     title: str
@@ -19,7 +19,6 @@ class Difficulty:
     node: bool = True
 
     def wire(self) -> dict[str, Any]:
-        """As the page gets it."""
         return {
             "id": self.id,
             "title": self.title,
@@ -29,6 +28,7 @@ class Difficulty:
 
 
 # fmt: off
+# Everything the page offers, in catalogue order. A case may use further arguments.
 DIFFICULTIES = (
     Difficulty("R1",  "Old log lines of other trouble",             {"what": tuple(sorted(STALE)), "when": ("boot", "old")}),
     Difficulty("R2",  "A flood of harmless kernel lines",           {"lines": ("2000", "500", "20000")}),
@@ -44,4 +44,3 @@ DIFFICULTIES = (
     Difficulty("R12", "The fault heals while it is looked for",     {"after": ("240", "60", "600")}),
 )
 # fmt: on
-"""All that a page offers, in the catalogue's order. A case may name further arguments."""

@@ -1,4 +1,4 @@
-"""Reads one control or difficulty of a case: `ID(key=value, …)@host`, a value quoted where it holds a comma."""
+"""Parse one control or difficulty of a case: `ID(key=value, …)@host`; quote a value that contains a comma."""
 
 import re
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from deploy.sandbox.cluster.grammar import COMMANDS
 from deploy.sandbox.cluster.machines.profiles import PROFILES
 from deploy.sandbox.cluster.plan import Modifier
 
+# all current and planned checks; a case may name one that the catalogue lacks
 CHECKS = (
     "smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "docker", "env", "joblog", "vers", "procs", "cpu", "time",
     "net", "fabric", "sched", "store", "ipmi", "base", "cuda", "bw", "p2p", "nccl1", "ibbw", "gemm", "dcgm1", "nccl2", "dcgm2", "e2e", "sdc",
 )  # fmt: skip
-"""Every check there is or will be; a case may speak of one that the catalogue does not have yet."""
 
 _MODIFIER = re.compile(r"\s*([RH]\d{1,2})\s*(?:\((.*)\))?\s*(?:@\s*(\S+))?\s*", re.DOTALL)
 _ARGUMENT = re.compile(r"""\s*([A-Za-z_]\w*)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^,]*)\s*(?:,|$)""", re.DOTALL)
@@ -25,7 +25,7 @@ class BadModifier(ValueError):
 
 
 def read_modifier(text: object) -> Modifier:
-    """The modifier; BadModifier says what is wrong with it."""
+    """Parse a modifier. Raises BadModifier."""
     found = _MODIFIER.fullmatch(text) if isinstance(text, str) else None
     if not found:
         raise BadModifier(f"{text!r:.120} is not of the form ID(key=value, …)@host")
@@ -64,6 +64,7 @@ def _is_zone(name: str) -> bool:
     return True
 
 
+# validators of arguments by modifier
 _FITS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
     ("R6", "check", lambda value: value in CHECKS or value in COMMANDS),
     ("R6", "how", lambda value: value in ("timeout", "denied", "missing")),
@@ -74,4 +75,3 @@ _FITS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
     ("R11", "seen", lambda value: re.fullmatch(r"\d+of[1-9]\d*", value) is not None),
     ("R12", "after", str.isdigit),
 )
-"""Arguments that must be understood for a modifier to mean anything."""

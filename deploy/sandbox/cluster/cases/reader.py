@@ -1,4 +1,4 @@
-"""Reads a case file. Strict: every problem is listed with its field, and nothing that changes the simulation is guessed."""
+"""Read a case file strictly: every problem is reported with its field, and no default is guessed for bad data."""
 
 import difflib
 import re
@@ -20,8 +20,8 @@ from kb.yaml_files import load_plain
 from tools.inventory.host_ranges import HOST_NAME_PATTERN
 
 DEFAULT_T = -620.0
+# limits: bytes of a file; nodes; faults, modifiers or attachments; characters of a node name and of an id
 LARGEST_CASE, MOST_NODES, MOST_ROWS, LONGEST_NAME, LONGEST_ID = 4 << 20, 2000, 2000, 253, 120
-"""Bytes of a file, nodes, faults or modifiers or attachments, characters of a node and of an id."""
 MOST_PROBLEMS, LONGEST_PROBLEM, YEAR = 100, 400, 366 * 86400.0
 YEARS = (1990, 2100)
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -40,18 +40,18 @@ class BadCase(ValueError):
 
 
 def _shown(problem: str) -> str:
-    """One line that commands no terminal."""
+    """Return the problem as one line that is safe to print on a terminal."""
     line = show_invisible(problem[:LONGEST_PROBLEM]).replace("\n", "‹U+000A›").replace("\t", " ")
     return line if len(line) <= LONGEST_PROBLEM else f"{line[:LONGEST_PROBLEM]}…"
 
 
 def _letters(value: object) -> str:
-    """As text, halves of letters replaced: no file, store or model takes them."""
+    """Return text with lone surrogates replaced, because files, stores and models reject them."""
     return str(value).encode("utf-8", "replace").decode()
 
 
 def load_case(path: Path | str) -> SimulatedCase:
-    """Read a case file; BadCase with all problems at once."""
+    """Read a case file. Raises BadCase with all problems."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -67,7 +67,7 @@ def load_case(path: Path | str) -> SimulatedCase:
 
 
 def parse_case(raw: object, source: str = "case", default_id: str = "") -> SimulatedCase:
-    """The same from plain data."""
+    """Read a case from plain data. Raises BadCase with all problems."""
     if not isinstance(raw, dict):
         raise BadCase(source, ["must be a mapping with `nodes:` and `profile:`"])
     reader = _Reader(raw)
@@ -78,7 +78,7 @@ def parse_case(raw: object, source: str = "case", default_id: str = "") -> Simul
 
 
 class _Reader:
-    """One pass over the data. Every method takes what is well formed and adds a line to `problems` for what is not."""
+    """One pass over the data. Each method returns what is well formed and adds a line to `problems` for the rest."""
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.raw, self.problems = raw, list[str]()
@@ -109,7 +109,6 @@ class _Reader:
         self.problems.append(f"{where}: {why}")
 
     def _id(self, value: object, default: str) -> str:
-        """By which results name the case and files may be called."""
         if value is None:
             return default
         if not isinstance(value, str | int) or len(str(value)) > LONGEST_ID or not _ID.fullmatch(str(value)):
@@ -117,7 +116,7 @@ class _Reader:
         return _letters(value)
 
     def _look_for_slips(self) -> None:
-        """A field that is nearly one of ours is a slip of the pen; any other is a note."""
+        """Report fields that look like misspelt known ones. Other unknown fields are notes and allowed."""
         for name in self.raw:
             near = difflib.get_close_matches(str(name), _FIELDS, 1, 0.75)
             if name not in _FIELDS and near:

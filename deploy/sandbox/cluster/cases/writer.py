@@ -1,4 +1,4 @@
-"""Writes down what is wrong with a cluster as a case file that `reader` reads again. What only a live cluster has is listed, not lost."""
+"""Write a cluster's faults as a case file for `reader`. What a case cannot express is listed in `left_out`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,12 @@ from deploy.sandbox.cluster.plan import Happening, Modifier
 HEAD = """# What was broken and what was asked, to be diagnosed again:  rackmedic diagnose --sandbox {name}.yaml
 # As a question of the benchmark:  rackmedic bench run --cases {name}.yaml   (truth.remediation is for you to add)
 """
-_ACCUSES = ("gpu", "node", "rack")
-"""Scopes in which a machine is guilty."""
+_ACCUSES = ("gpu", "node", "rack")  # scopes in which a machine is to blame
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a case is made of. Times of faults are seconds from `t0`; `left_out` is what a case cannot say, in words."""
+    """The content of a case. Fault times are seconds from `t0`; `left_out` describes what a case cannot express."""
 
     name: str
     profile: str
@@ -35,7 +34,7 @@ class Snapshot:
 
 
 def written(of: Snapshot) -> str:
-    """The file."""
+    """Return the case file."""
     rows = [pinned for row in of.faults for pinned in _pinned(row, of.seed)]
     case: dict[str, Any] = {
         "id": of.name,
@@ -53,7 +52,6 @@ def written(of: Snapshot) -> str:
 
 
 def text_of(modifier: Modifier) -> str:
-    """A modifier as it is written: `ID(key=value, …)@host`."""
     args = ", ".join(f"{name}={_value(value)}" for name, value in modifier.args.items())
     return modifier.id + (f"({args})" if args else "") + (f"@{modifier.host}" if modifier.host else "")
 
@@ -65,7 +63,7 @@ def _value(value: str) -> str:
 
 
 def _pinned(row: Happening, seed: int) -> Iterable[Happening]:
-    """A row a GPU: which one it was may have been chance, and chance falls otherwise in a file."""
+    """Return one row per GPU, with a randomly chosen GPU made explicit: another process would draw differently."""
     if FAULTS[row.fault].scope != "gpu":
         return [row]
     return [

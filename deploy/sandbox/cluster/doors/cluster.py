@@ -1,5 +1,6 @@
-"""The cluster as its users see it: commands are answered, nodes are broken, repaired and healed. Asking changes nothing but the list of what
-was refused."""
+"""The cluster's public interface: answer commands, break, repair and heal nodes. A query changes only the log of
+refused commands.
+"""
 
 import math
 from collections import Counter
@@ -34,20 +35,20 @@ from graph.extraction.hosts import find_job_id
 __all__ = ["Cluster", "NoSuchThing", "UnsafeCommand"]
 
 BOOT_ID = "dmesg.boot"
+# seconds since a new fault on a live cluster began, long enough for the job's timeouts to have expired
 BEGAN_AGO = 640.0
-"""A fault made on a live cluster began this long ago, so that the job's time limits have run out by now."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsafeCommand:
-    """A command that is in no table and was therefore not answered."""
+    """A command that is not known and was not answered."""
 
     host: str
     argv: tuple[str, ...]
 
 
 class Cluster(Repairable):
-    """One simulated cluster. With a clock it is live: its t0 is the present minute; without one its t0 stands still."""
+    """One simulated cluster. With a clock it is live and t0 is the current minute; without one t0 is fixed."""
 
     def __init__(
         self,
@@ -78,8 +79,9 @@ class Cluster(Repairable):
         controller: str = "",
         pace: float = PACE,
     ) -> "Cluster":
-        """A healthy live cluster whose job runs; `clock` gives the present (UTC), the real one by default. `controller` names the machine
-        with Slurm's commands, if there is to be one."""
+        """Return a healthy live cluster with a running job. `clock` returns UTC, default the real time; `controller`
+        names a host for Slurm's commands.
+        """
         clock = clock or (lambda: datetime.now(UTC))
         if profile not in PROFILES:
             raise NoSuchThing(f"there is no profile {profile}; there are {', '.join(PROFILES)}")
@@ -91,8 +93,9 @@ class Cluster(Repairable):
     def from_case(
         cls, case: SimulatedCase, seed: int = 0, *, controller: str = "", pace: float = PACE, clock: Callable[[], datetime] | None = None
     ) -> "Cluster":
-        """The cluster of a case, as it is when the ticket is posted; with a clock that begins then, it lives on from there. H06 speaks of
-        machines without NVLink, so there they all are."""
+        """Return the cluster of a case at the time of its ticket; with a clock, it lives on from there. H06 needs
+        machines without NVLink, so it changes the profile.
+        """
         nothing_to_do = PROFILES[case.profile].links and any(modifier.id == "H06" for modifier in case.modifiers)
         profile, job = WITHOUT_NVLINK if nothing_to_do else case.profile, find_job_id(case.ticket.text)
         plan = Plan(profile, case.nodes, seed, case.faults, case.modifiers, controller=controller, reported_job=job)
@@ -100,11 +103,10 @@ class Cluster(Repairable):
 
     @property
     def unsafe_command_count(self) -> int:
-        """How many commands were refused because they are in no table."""
         return len(self.unsafe_commands)
 
     def answer(self, host: str, argv: Sequence[str], at: float = 0.0) -> ShellAnswer:
-        """What the machine prints for a command, `at` seconds after t0."""
+        """Return what the machine prints for a command `at` seconds after t0."""
         asked = recognise(argv)
         if asked is None:
             return self.refuse(host, argv)
@@ -115,7 +117,7 @@ class Cluster(Repairable):
         return replace(answer, seconds=SECONDS.get(asked.name, READ_SECONDS)) if answer.status != 127 else answer
 
     def answer_root(self, host: str, argv: Sequence[str], at: float = 0.0) -> ShellAnswer:
-        """The same for a command that the node kit runs as root on the machine: a check's, or a tool's that no check has."""
+        """Return the answer to a command that the node kit runs as root."""
         asked = recognise(argv)
         if asked and host == self.controller and asked.name in scheduler.READS:
             return self._without_gpus(host, asked, argv, self._since_t0(at))
@@ -125,25 +127,22 @@ class Cluster(Repairable):
         return self._spoilt(host, asked, ("", "", *argv)) or self._given(host, asked) or self._rendered(host, asked, at)
 
     def refuse(self, host: str, argv: Sequence[str]) -> ShellAnswer:
-        """Count a command that nobody should run here."""
+        """Record a command that must not run here."""
         self.unsafe_commands.append(UnsafeCommand(host, tuple(argv)))
         return _no_such_command(argv)
 
     def faults_catalogue(self) -> list[dict[str, str]]:
-        """Every fault that can be made, for a menu."""
         rows = (FAULTS[number] for number in sorted(FAULTS))
         return [{"id": row.id, "label": row.label, "title": row.title, "scope": row.scope} for row in rows]
 
     def difficulties(self) -> list[dict[str, Any]]:
-        """Everything that makes an incident hard, for a menu."""
         return [row.wire() for row in DIFFICULTIES]
 
     def break_(
         self, fault_id: str, node: str | Sequence[str] = "*", gpu: int | None = None, t: float | None = None, **args: Any
     ) -> dict[str, Any]:
-        """Make a fault on a node, some, or all ("*"); what concerns the whole cluster happens to all.
-
-        `t` is when it began, in seconds from now; some ten minutes ago by default.
+        """Start a fault on a node, some nodes or all ("*"); a cluster-wide fault affects all. `t`: start in seconds
+        from now, default BEGAN_AGO ago.
         """
         if fault_id not in FAULTS:
             raise NoSuchThing(f"there is no fault {fault_id}; there are {', '.join(sorted(FAULTS))}")
@@ -162,13 +161,13 @@ class Cluster(Repairable):
         return {"fault": fault_id, "label": FAULTS[fault_id].label, "nodes": list(names), "gpu": gpu, "args": args}
 
     def heal(self, node: str | None = None) -> None:
-        """Undo every fault, or every one on a node."""
+        """End all faults, or those on one node."""
         if node is not None and node not in self.hosts:
             raise NoSuchThing(f"there is no node {node}; there are {', '.join(self.hosts)}")
         self._change(turns.healed(self._plan, node, self._now()))
 
     def make_hard(self, texts: Sequence[str]) -> None:
-        """From now on these modifiers hold, and no others. What heals after a while (R12) does so from now."""
+        """Replace the active modifiers. R12's healing time counts from now."""
         try:
             rows = [read_modifier(text) for text in texts]
         except BadModifier as why:
@@ -179,7 +178,7 @@ class Cluster(Repairable):
         self._change(replace(self._plan, modifiers=tuple(_from(row, self._now()) for row in rows)))
 
     def as_case(self, ticket: CaseTicket) -> tuple[str, str]:
-        """What is broken now, with what was asked, as a case: its name, and the file."""
+        """Return the current faults and the given ticket as a case: its name and file."""
         age, now = self._age, self._now()
         faults = tuple(replace(row, at=min(0.0, row.at - age)) for row in self._plan.happenings if row.ended is None and row.at <= now)
         modifiers = tuple(_from(row, -now) for row in self._plan.modifiers)
@@ -190,7 +189,7 @@ class Cluster(Repairable):
         return name, written(Snapshot(name, self.profile, self.hosts, self.t0, self._plan.seed, faults, modifiers, ticket, left_out))
 
     def node_detail(self, name: str) -> dict[str, Any]:
-        """What an inspector shows of a machine: how it is, what is broken on it, and what it was asked lately."""
+        """Return a machine's state, faults and recent commands for the inspector."""
         if name not in self.machines:
             raise NoSuchThing(f"there is no machine {name}; there are {', '.join(self.machines)}")
         commands = {"commands": [row.wire() for row in self.heard.of(name)]}
@@ -200,7 +199,7 @@ class Cluster(Repairable):
         return self._node_row(world.nodes[name], world) | inspected(world.nodes[name], world) | commands
 
     def state_summary(self) -> dict[str, Any]:
-        """What a page shows: nodes, what is broken on them, the job."""
+        """Return nodes, their faults and the job for the page."""
         world = self.world()
         return {
             "t0": self.t0.isoformat(),
@@ -213,7 +212,7 @@ class Cluster(Repairable):
         }
 
     def _newest(self, names: Sequence[str]) -> float:
-        """Before this there was no such boot, and no such run of the job."""
+        """Return the earliest possible time of a new fault: after the last boot and the last start of the job."""
         return max(
             (deed.at + 1 for deed in self._plan.deeds if deed.what == "job" or (deed.what == "boot" and deed.node in names)),
             default=-math.inf,
@@ -234,14 +233,16 @@ class Cluster(Repairable):
         }
 
     def _condition(self, node: NodeState, world: ClusterState) -> str:
-        """In a word: what the scheduler says of it, or that it is `off`, `rebooting` or `unreachable`."""
+        """Return the scheduler's state of the node, or `off`, `rebooting` or `unreachable`."""
         if node.reachable:
             return scheduler.node_state(node, world)
         down = [deed for deed in self._plan.deeds if deed.node == node.name and deed.what == "down"]
         return str(down[-1].args["why"]) if down and turns.is_down(self._plan, node.name) else "unreachable"
 
     def _spoilt(self, host: str, asked: KnownCommand, argv: Sequence[str]) -> ShellAnswer | None:
-        """R6: the check cannot be made here. Which boot it is can be read all the same: that takes neither its tool nor any right."""
+        """Apply R6: the check cannot run here. The boot id stays readable, because it needs neither a tool nor a
+        privilege.
+        """
         for modifier in self._plan.of("R6") if asked.name != BOOT_ID else ():
             if modifier.host in ("", "*", host) and modifier.args["check"] in (asked.check, asked.name):
                 how = modifier.args.get("how", "timeout")
@@ -255,7 +256,7 @@ class Cluster(Repairable):
         return None
 
     def _without_gpus(self, host: str, asked: KnownCommand, argv: Sequence[str], at: float) -> ShellAnswer:
-        """What needs no GPU machine: the scheduler's commands where there is a scheduler, and who the controller is."""
+        """Answer commands that need no GPU node: the scheduler's, and the controller's boot id."""
         world = self.world(at)
         if asked.name in scheduler.READS and world.controller:
             return replace(scheduler.READS[asked.name](world, at, asked.slots), seconds=READ_SECONDS)
@@ -264,7 +265,7 @@ class Cluster(Repairable):
         return _no_such_command(argv)
 
     def _given(self, host: str, asked: KnownCommand) -> ShellAnswer | None:
-        """The case's own output for this check."""
+        """Return the case's fixed output for this check."""
         rows = self._outputs.get(host, {})
         row = rows.get(asked.name) or rows.get(asked.check)
         return said(row.stdout, row.status, row.stderr) if row else None
@@ -279,11 +280,11 @@ class Cluster(Repairable):
         render = RENDERERS.get(asked.name) or FILES[asked.name]
         world = self.world(at)
         if asked.name == "time.clock" and not self.live:
-            at = self.waited  # whoever looks at a case has a clock that stands still while it looks; the machine's grows older only inside
+            at = self.waited  # a case's wall clock stands still during checks; only the machine's uptime advances
         return render(View(node, world.job, self.t0, at, self._age, asked.slots, as_root, self._plan.seed, world.nodes))
 
     def _seen(self, host: str, command: str, at: float) -> NodeState:
-        """The node as this look finds it: an intermittent fault may hide, a healed one is gone."""
+        """Return the node as this query sees it: an intermittent fault may be hidden, a healed one is gone."""
         return self.world(at, hidden=self._hides(host, command, at)).nodes[host]
 
     def _hides(self, host: str, command: str, at: float) -> bool:
@@ -303,7 +304,7 @@ class Cluster(Repairable):
 
 
 def _from(row: Modifier, now: float) -> Modifier:
-    """R12 counts from the cluster's own beginning; whoever sets it counts from the present."""
+    """Make R12's `after` relative to the cluster's start instead of `now`."""
     return replace(row, args={**row.args, "after": str(max(0, row.whole("after", 240) + round(now)))}) if row.id == "R12" else row
 
 

@@ -1,4 +1,4 @@
-"""The door by which a page in another process breaks, heals and inspects nodes: a few JSON routes on loopback."""
+"""Loopback JSON API with which a page in another process breaks, heals and inspects nodes."""
 
 import json
 from collections.abc import Iterable
@@ -11,8 +11,7 @@ from deploy.sandbox.cluster.cases.case import CaseAttachment, CaseTicket
 from deploy.sandbox.cluster.doors.cluster import Cluster, NoSuchThing
 from tools.inventory.host_ranges import BadRange, expand_host_range
 
-MOST_TEXT = 200_000
-"""Characters of a report, and of a file with it, that a case takes."""
+MOST_TEXT = 200_000  # maximum characters of a report and of each attachment in a case
 CLUSTER: web.AppKey[Cluster] = web.AppKey("cluster", Cluster)
 
 
@@ -26,7 +25,7 @@ async def _faults(request: web.Request) -> web.Response:
 
 
 async def _node(request: web.Request) -> web.Response:
-    """`?name=gpu-003`: how one machine is, and what it was asked lately."""
+    """`?name=gpu-003`: state and recent commands of one machine."""
     try:
         return web.json_response(request.app[CLUSTER].node_detail(request.query.get("name", "")))
     except NoSuchThing as why:
@@ -53,14 +52,14 @@ async def _break(request: web.Request) -> web.Response:
 
 
 def _nodes(node: object) -> str | list[str] | None:
-    """Node names, a range folded out; "*" as it is, None for anything else."""
+    """Return node names with ranges expanded; "*" unchanged, None for anything else."""
     if isinstance(node, str):
         return node if node == "*" else expand_host_range(node)
     return [str(name) for name in node] if isinstance(node, list) else None
 
 
 async def _heal(request: web.Request) -> web.Response:
-    """`{"node": "gpu-003"}`, or nothing for all nodes and for what made things hard."""
+    """`{"node": "gpu-003"}`, or nothing for all nodes and modifiers."""
     node = (await _body(request)).get("node")
     everything = node in (None, "", "*")
     try:
@@ -73,7 +72,7 @@ async def _heal(request: web.Request) -> web.Response:
 
 
 async def _modify(request: web.Request) -> web.Response:
-    """`{"modifiers": ["R2(lines=3000)@gpu-003", …]}`: these from now on, and no others."""
+    """`{"modifiers": ["R2(lines=3000)@gpu-003", …]}` replaces the active modifiers."""
     rows = (await _body(request)).get("modifiers")
     if not isinstance(rows, list) or not all(isinstance(row, str) for row in rows):
         return _refusal('modifiers must be a list of texts such as "R2(lines=3000)@gpu-003"')
@@ -85,7 +84,9 @@ async def _modify(request: web.Request) -> web.Response:
 
 
 async def _case(request: web.Request) -> web.Response:
-    """`{"text": "job 4711 hangs", "author": "olga", "attachments": [{"name": …, "text": …}]}`: what is broken now, as a case file."""
+    """`{"text": "job 4711 hangs", "author": "olga", "attachments": [{"name": …, "text": …}]}`: return the current
+    faults as a case file.
+    """
     body = await _body(request)
     ticket = CaseTicket("slack", _letters(body.get("author"))[:80], _letters(body.get("text"))[:MOST_TEXT], tuple(_attached(body)))
     name, text = request.app[CLUSTER].as_case(ticket)
@@ -101,12 +102,12 @@ def _attached(body: dict[str, Any]) -> Iterable[CaseAttachment]:
 
 
 def _letters(value: object) -> str:
-    """As text that a file takes: of half a letter nothing is left but a sign that it was there."""
+    """Return text with lone surrogates replaced."""
     return str(value or "").encode("utf-8", "replace").decode()
 
 
 async def _job(request: web.Request) -> web.Response:
-    """Start the job again; refused while it runs or a node is missing."""
+    """Restart the job; refused while it runs or a node is down."""
     try:
         request.app[CLUSTER].next_run()
     except NoSuchThing as why:
@@ -127,7 +128,7 @@ def _refusal(why: str) -> web.Response:
 
 
 def control_app(cluster: Cluster) -> web.Application:
-    """The routes GET /state, /faults and /node, and POST /break, /heal, /modify, /case and /job."""
+    """Return the app: GET /state, /faults, /node; POST /break, /heal, /modify, /case, /job."""
     app = web.Application()
     app[CLUSTER] = cluster
     reads = [web.get("/state", _state), web.get("/faults", _faults), web.get("/node", _node)]
@@ -137,7 +138,7 @@ def control_app(cluster: Cluster) -> web.Application:
 
 
 class ControlServer:
-    """The same on a port of loopback, as an async context manager. `url` is its address."""
+    """Async context manager that serves `control_app` on loopback at `url`."""
 
     def __init__(self, cluster: Cluster, port: int = 0) -> None:
         self._runner = web.AppRunner(control_app(cluster), access_log=None)

@@ -1,4 +1,4 @@
-"""What each machine was asked lately and what it answered, for whoever watches: the last commands only, long outputs cut."""
+"""Recent commands and outputs of each machine, for display; bounded in number and length."""
 
 import shlex
 from collections import defaultdict, deque
@@ -10,15 +10,13 @@ from typing import Any
 from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.grammar import recognise
 
-MOST = 40
-"""Commands of a machine that are remembered."""
-OUTPUT, WORD = 6000, 160
-"""Characters of an output, and of a word of a command line (a probe is a whole program), that are kept."""
+MOST = 40  # commands kept per machine
+OUTPUT, WORD = 6000, 160  # characters kept of an output and of one word of a command line (a probe is a whole program)
 
 
 @dataclass(frozen=True, slots=True)
 class HeardCommand:
-    """One command. `asks` is which of the known ones it is; empty where it is none of them. `status` None: it hung."""
+    """One command. `asks`: name of the known command, or ""; `status` None: it hung."""
 
     at: datetime
     line: str
@@ -29,7 +27,6 @@ class HeardCommand:
     cut: bool
 
     def wire(self) -> dict[str, Any]:
-        """As the page gets it."""
         rest = {"status": self.status, "stdout": self.stdout, "stderr": self.stderr, "cut": self.cut}
         return {"at": self.at.isoformat(), "line": self.line, "asks": self.asks, **rest}
 
@@ -46,7 +43,6 @@ class HeardCommands:
     _rows: dict[str, deque[HeardCommand]] = field(default_factory=lambda: defaultdict(lambda: deque(maxlen=MOST)))
 
     def note(self, host: str, argv: Sequence[str], answer: ShellAnswer) -> None:
-        """This was asked and this came of it."""
         stdout, out_cut = _kept(answer.stdout)
         stderr, err_cut = _kept(answer.stderr)
         known = recognise(argv)
@@ -55,7 +51,6 @@ class HeardCommands:
         self._rows[host].append(HeardCommand(self.clock(), line, known.name if known else "", status, stdout, stderr, out_cut or err_cut))
 
     def of(self, host: str) -> list[HeardCommand]:
-        """What this machine was asked, newest first."""
         return list(reversed(self._rows[host])) if host in self._rows else []
 
 

@@ -1,4 +1,6 @@
-"""`tools.transport.Transport` straight into the simulated cluster, on a virtual clock. Nothing but the node kit's own scripts waits, nothing is random."""
+"""`tools.transport.Transport` into the simulated cluster on a virtual clock. Deterministic; only the node kit's scripts
+take real time.
+"""
 
 import asyncio
 from collections import defaultdict
@@ -10,15 +12,15 @@ from deploy.sandbox.cluster.doors.toolbox import Toolbox
 from deploy.sandbox.cluster.grammar import kit_words
 from tools.transport import CommandResult, Unreachable
 
-GRAIN = 120.0
-"""Nodes age in steps of this many virtual seconds of looking, so the order of questions inside a step does not matter."""
+GRAIN = 120.0  # step of a node's age in virtual seconds, so the order of queries within a step does not matter
 
-KIT_SECONDS = 0.5
-"""A call of the node kit, on the virtual clock."""
+KIT_SECONDS = 0.5  # virtual duration of a node kit call
 
 
 class InProcess:
-    """Runs commands at once and says how long they would have taken. The node kit is the real one, in a process of its own; `aclose` ends it."""
+    """Answer commands at once and report their virtual duration. The node kit is real and runs in processes that
+    `aclose` ends.
+    """
 
     clock = "virtual"
 
@@ -29,7 +31,6 @@ class InProcess:
         self.toolbox = Toolbox(cluster)
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
-        """See `Transport.run`."""
         at = self._at(host)
         if not self._cluster.reachable(host, at):
             raise Unreachable(host, "no route to host" if host in self._cluster.machines else "not in the inventory")
@@ -44,7 +45,7 @@ class InProcess:
         return CommandResult(answer.stdout[:cap], answer.stderr, answer.status, seconds, truncated=len(answer.stdout) > cap)
 
     async def aclose(self) -> None:
-        """End what the node kit left running."""
+        """End processes that the node kit left running."""
         await self.toolbox.close()
 
     def _at(self, host: str) -> float:
@@ -52,7 +53,7 @@ class InProcess:
         return spent // GRAIN * GRAIN
 
     async def _kit(self, host: str, words: tuple[str, ...], timeout: float, at: float) -> ShellAnswer | None:
-        """None when the machine went down under it."""
+        """Run the node kit; None if the machine went down meanwhile."""
         async with self._opening:
             await self.toolbox.open()
         answer = await self.toolbox.run(host, words, timeout, at)

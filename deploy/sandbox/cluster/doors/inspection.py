@@ -1,4 +1,4 @@
-"""One machine as somebody sees it who may look behind the curtain: its GPUs, adapters, services, its scheduler's word. Pure."""
+"""A machine's true state for the inspector page: GPUs, adapters, services, job. Pure."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _REASONS = {
 
 
 def inspected(node: NodeState, world: ClusterState) -> dict[str, Any]:
-    """What a page shows of a node beside its summary."""
+    """Return what the page shows of a node beside its summary."""
     ranks = [rank.rank for rank in world.job.of(node.name)]
     return {
         "driver": node.driver,
@@ -50,7 +50,7 @@ def _gpu(gpu: GpuState) -> dict[str, Any]:
 
 
 def _standing(gpu: GpuState) -> str:
-    """In a few words; empty when nothing is wrong with it that a look at its state can tell."""
+    """Return the GPU's visible troubles in a few words, or ""."""
     if not gpu.answers:
         return "not on the bus" if gpu.missing else "does not answer"
     troubles = {

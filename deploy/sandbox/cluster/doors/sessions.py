@@ -1,4 +1,6 @@
-"""Processes that the node kit left running, found by the kernel's session ids: who called a stub, and what ends when a machine loses power."""
+"""Find the node kit's detached processes by session id, to identify a stub's caller and to end them when a machine
+loses power.
+"""
 
 import os
 import re
@@ -16,7 +18,7 @@ SIGKILL = signal.SIGKILL
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """A detached command of the kit. `session` is its own and never comes again."""
+    """A detached command of the kit. `session` is unique and never reused."""
 
     session: str
     digest: str
@@ -24,7 +26,7 @@ class Runner:
 
 
 def runner_of(pid: int) -> Runner | None:
-    """The detached command that a process belongs to; None where it belongs to a script that is still talking to its caller."""
+    """Return the detached command of a process; None if it belongs to a script that still talks to its caller."""
     try:
         leader = os.getsid(pid)
         words = (PROC / str(leader) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
@@ -38,7 +40,7 @@ def runner_of(pid: int) -> Runner | None:
 
 
 def end_sessions(folder: Path) -> None:
-    """Kill every session whose leader runs something of this folder: a machine that stops takes them all with it."""
+    """Kill every session whose leader runs something from this folder, as a power loss would."""
     ours: set[int] = set()
     members: list[tuple[int, int]] = []
     for entry in PROC.glob("[0-9]*"):
@@ -48,7 +50,7 @@ def end_sessions(folder: Path) -> None:
             if pid == session and f"{folder}/".encode() in (entry / "cmdline").read_bytes():
                 ours.add(session)
         except OSError:
-            continue  # it ended while we looked
+            continue  # it ended meanwhile
     for pid, session in members:
         if session in ours:
             _kill(pid)
@@ -62,7 +64,7 @@ def _kill(pid: int) -> None:
 
 
 def _remedy(command: list[str]) -> str:
-    """The remedy whose command this is; the command itself where it is none's."""
+    """Return the id of the remedy with this command, or the command itself if there is none."""
     for remedy in (*REMEDIES.values(), *REMEDY_VARIANTS.values()):
         shape = [re.sub(r"\\{([a-z_]+)\\}", partial(_admitted, remedy), re.escape(word)) for word in remedy.command]
         given = [word for word in command if word]
@@ -72,5 +74,5 @@ def _remedy(command: list[str]) -> str:
 
 
 def _admitted(remedy: Remedy, slot: re.Match[str]) -> str:
-    """What may stand in a slot: a service that one remedy may restart is not the one that another restarts."""
+    """Return the pattern of a slot; two remedies may allow different services in it."""
     return f"(?:{ARGUMENT_KINDS[remedy.args[slot[1]]].pattern})"

@@ -1,5 +1,6 @@
-"""The cluster behind real SSH: one server per machine on loopback, each with a host key of its own. Exec only, public keys only.
-What sudo would run of the node kit is run, by /bin/sh, in the machine's own folder."""
+"""The cluster behind real SSH: one server and host key per machine on loopback; exec and public keys only. /bin/sh runs
+node kit commands in the machine's own folder.
+"""
 
 import asyncio
 import contextlib
@@ -22,13 +23,12 @@ from deploy.sandbox.cluster.grammar import TARGETS, Timed, kit_words, several, u
 USER = "rackmedic"
 KEY_TYPE = "ssh-ed25519"
 CONTROL_GROUP = "control"
-CUT = 141
-"""What a program exits with whose reader has had enough."""
+CUT = 141  # exit status of a program killed by SIGPIPE
 Process = asyncssh.SSHServerProcess[bytes]
 
 
 class SshCluster:
-    """An async context manager. `directory` receives inventory.yaml, known_hosts and the client's key."""
+    """Async context manager. `directory` receives inventory.yaml, known_hosts and the client's key."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class SshCluster:
                 await server.wait_closed()
 
     def inventory(self) -> dict[str, Any]:
-        """The inventory as plain data; `channels` as they were given."""
+        """Return the inventory as plain data."""
         data: dict[str, Any] = {
             "defaults": {
                 "user": USER,
@@ -108,19 +108,18 @@ class SshCluster:
         return {self._group: nodes | scheduler, CONTROL_GROUP: {"hosts": self.cluster.controller}}
 
     async def drop(self, host: str) -> None:
-        """Cut every connection to a node, whatever runs on it."""
+        """Cut every connection to a node."""
         await self._wires[host].cut()
 
     def freeze(self, host: str) -> None:
-        """The node falls silent: connections stay, nothing passes."""
+        """Make the node silent: connections stay open, no data passes."""
         self._wires[host].freeze()
 
     def thaw(self, host: str) -> None:
-        """The node answers again."""
         self._wires[host].thaw()
 
     async def change_host_key(self, host: str) -> None:
-        """The node comes back with another host key, as after a re-installation; known_hosts keeps the old one."""
+        """Restart the node's server with a new host key; known_hosts keeps the old one."""
         self._keys[host] = asyncssh.generate_private_key(KEY_TYPE)
         self._servers[host].close()
         self._servers[host] = await self._listen(host)
@@ -128,18 +127,18 @@ class SshCluster:
         await self._wires[host].cut()
 
     async def reinstall(self, host: str) -> None:
-        """The machine comes back from an installation: another boot id, another host key, and the node kit knows nothing of the past."""
+        """Simulate a reinstallation: new boot id, new host key, no node kit records."""
         self.toolbox.lose_power(host)
         self.toolbox.wipe(host)
         await self.change_host_key(host)
         self.toolbox.boot(host)
 
     def refuse_sudo(self, host: str) -> None:
-        """sudo asks for a password from now on."""
+        """Make sudo ask for a password from now on."""
         self._no_sudo.add(host)
 
     def emit(self, host: str, stdout: bytes) -> None:
-        """Every command on the node prints these bytes from now on, whatever they are."""
+        """Make every command on the node print these raw bytes."""
         self._garbage[host] = stdout
 
     def _write_client_key(self) -> None:
@@ -176,24 +175,24 @@ class SshCluster:
         )
 
     async def _run(self, host: str, process: Process) -> None:
-        """One exec. A command that hangs ends with its `timeout` wrapper, or never."""
+        """Run one exec request. A hanging command ends with its `timeout` wrapper, or never."""
         if process.command is None:
             process.stderr.write(b"this account runs single commands only\n")
             process.exit(1)
             return
         if not self.cluster.reachable(host):
-            process.close()  # it went down a moment ago, and its wire is about to be cut
+            process.close()  # it just went down and its connection is about to be cut
             return
         self.running += 1
         try:
             process.exit(await self._said(host, process, process.command))
         except (OSError, asyncssh.Error):
-            process.close()  # the client went away; there is nobody to tell
+            process.close()  # the client is gone
         finally:
             self.running -= 1
 
     async def _said(self, host: str, process: Process, command: str) -> int:
-        """Everything that the command line prints, its exit status."""
+        """Write a command line's output and return its exit status."""
         if rows := several(command):
             return await self._one_by_one(host, process, rows)
         answer = await self._in_time(host, *unwrap(command))
@@ -203,7 +202,7 @@ class SshCluster:
         return answer.status
 
     async def _one_by_one(self, host: str, process: Process, rows: Sequence[Timed]) -> int:
-        """What the script prints that runs several (`tools.ssh.batch`)."""
+        """Answer the script that runs several commands (`tools.ssh.batch`)."""
         number = (await process.stdin.readline()).strip()
         process.stdout.write(number + b"\n")
         for row in rows:
@@ -214,7 +213,7 @@ class SshCluster:
         return 0
 
     async def _in_time(self, host: str, argv: Sequence[str], limit: float | None) -> ShellAnswer:
-        """The answer when it comes."""
+        """Return the answer after its simulated duration."""
         answer = await self._answer(host, argv, limit)
         self.cluster.heard.note(host, argv, answer)
         if answer.hangs:
@@ -235,7 +234,7 @@ class SshCluster:
         return await self._kit(host, words, limit, elapsed) if words else answer
 
     async def _kit(self, host: str, words: tuple[str, ...], limit: float | None, at: float) -> ShellAnswer:
-        """The script goes on when the connection does not: as on a real machine, nobody tells it."""
+        """Run the script shielded: as on a real machine, it continues when the connection breaks."""
         task = asyncio.get_running_loop().create_task(self.toolbox.run(host, words, limit, at))
         self._scripts.add(task)
         task.add_done_callback(self._scripts.discard)
@@ -247,7 +246,7 @@ class SshCluster:
         task.add_done_callback(self._tasks.discard)
 
     async def _follow_power(self) -> None:
-        """A node that is off refuses connections. One change is followed at a time: two that open one port fail."""
+        """Close the ports of nodes that are down. Serialised, because two tasks opening one port would fail."""
         async with self._following:
             for host, wire in self._wires.items():
                 await (wire.open() if self.cluster.reachable(host) else wire.close())

@@ -1,4 +1,4 @@
-"""A case set up for `rackmedic diagnose --sandbox`: its cluster in this process, an inventory of its nodes, its clock and its ticket."""
+"""A case prepared for `rackmedic diagnose --sandbox`: in-process cluster, inventory, clock and ticket."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,8 +13,7 @@ from tools.inventory.inventory import Inventory, parse_inventory
 
 
 class CaseClock:
-    """Stands still at the moment the ticket is posted: what a case shows does not depend on when it is run. It goes on only with the
-    conversation about it (`Stage.wait`)."""
+    """A clock fixed at the time of the ticket, so a case is reproducible. Only `Stage.wait` advances it."""
 
     def __init__(self, t0: datetime) -> None:
         self._now = t0
@@ -23,13 +22,12 @@ class CaseClock:
         return self._now
 
     def later(self, seconds: float) -> None:
-        """So much time has passed."""
         self._now += timedelta(seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What a diagnosis sees of a case. `truth` is not among it."""
+    """The inputs of a diagnosis; excludes `truth`."""
 
     cluster: Cluster
     transport: InProcess
@@ -39,7 +37,7 @@ class Stage:
     attachments: tuple[tuple[str, str], ...]
 
     def wait(self, seconds: float) -> None:
-        """Time passes between two messages: for whoever looks, and on the machines."""
+        """Advance the clock and the machines between two messages."""
         self.clock.later(seconds)
         self.cluster.waited += seconds
 
@@ -48,16 +46,16 @@ CONTROLLER = "slurm-controller"
 
 
 def stage(path: Path) -> Stage:
-    """A case file's stage, with a scheduler, so that fixes begin with a drain. Raises BadCase with every problem of the file."""
+    """Return a case file's stage, with a scheduler so that remediations start with a drain. Raises BadCase."""
     return staged(load_case(path), controller=CONTROLLER)
 
 
 def staged(case: SimulatedCase, seed: int = 0, controller: str = "") -> Stage:
-    """The same from a case that is read already. `controller` names the scheduler's machine, where remedies need one."""
+    """Return the stage of a parsed case. `controller` names the scheduler's host, which some remedies need."""
     cluster = Cluster.from_case(case, seed, controller=controller)
     job = {"hosts": ",".join(case.nodes), "sku": cluster.profile}
     groups = {"job": job | {"controller": controller}, "control": {"hosts": controller}} if controller else {"job": job}
-    hosts = {name: {"address": "127.0.0.1"} for name in cluster.machines}  # all of them are in this process
+    hosts = {name: {"address": "127.0.0.1"} for name in cluster.machines}  # all of them run in this process
     inventory = parse_inventory({"defaults": {"kit": True, **TARGETS}, "groups": groups, "hosts": hosts}, case.id)
     attachments = tuple((row.name, row.text) for row in case.ticket.attachments)
     return Stage(cluster, InProcess(cluster), inventory, CaseClock(case.t0), case.ticket.text, attachments)

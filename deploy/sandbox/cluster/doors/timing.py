@@ -1,4 +1,4 @@
-"""How long each command takes on the virtual clock: the seconds of its check, shared out among the check's commands."""
+"""Virtual duration of each command in seconds: its check's duration divided among the check's commands."""
 
 from collections.abc import Mapping
 
@@ -84,8 +84,6 @@ SECONDS: Mapping[str, float] = {
     "nccl2.torchrun": 45.0,
 }
 
-READ_SECONDS = 0.2
-"""What a condition reads."""
+READ_SECONDS = 0.2  # a command that reads a precondition
 
-REFUSED_SECONDS = 0.05
-"""A command that does not exist, or that sudo refuses."""
+REFUSED_SECONDS = 0.05  # a command that does not exist or that sudo refuses

@@ -1,5 +1,6 @@
-"""A folder for each machine, in which the real node kit runs: its generated scripts, records of its own, a /proc of files, and a PATH where
-every tool that matters is a stub that asks the cluster over a unix socket. Nothing on that PATH can touch the machine we run on."""
+"""A folder per machine in which the real node kit runs: its generated scripts, records, a fake /proc, and a PATH whose
+relevant tools are stubs that ask the cluster over a unix socket. Nothing on that PATH can change the host.
+"""
 
 import asyncio
 import os
@@ -24,26 +25,27 @@ from tools.checks import CHECKS
 from tools.nodekit.generate import KitPaths, build_kit_files
 from tools.remedies import REMEDIES
 
-BOOT_SECONDS = 900.0
-"""A reboot on the virtual clock."""
+BOOT_SECONDS = 900.0  # virtual duration of a reboot
 
+# Real seconds between `systemctl reboot` and power loss; as on real machines, enough for the kit to record the
+# command's result.
 GRACE = 0.15
-"""Real seconds between `systemctl reboot` and silence: enough for the kit to write down how its command ended, as on real machines."""
 
+# Stubbed tools. The last ones belong to no remedy; calls of them are counted.
 OURS = (
     "nvidia-smi", "systemctl", "modprobe", "kill", "scontrol", "sinfo", "squeue", "scancel", "kubectl",
     "rmmod", "dkms", "lsmod", "docker", "nvidia-ctk", "chronyc", "cpupower", "find", "df", "ipmitool",
     "dmesg", "journalctl", "lspci", "sminfo", "iblinkinfo",
     "reboot", "shutdown", "poweroff", "halt", "insmod", "pkill", "killall", "mount", "umount", "ip", "service",
 )  # fmt: skip
-"""Stubs. The last ones are in no remedy: calling them is counted."""
 
+# host tools the kit may use: they only touch files in its folder
 REAL = (
     "sh", "cat", "cut", "date", "dd", "env", "false", "flock", "grep", "head", "id", "ls", "mkdir", "mv", "printf", "rm", "setsid", "sleep", "sort",
     "stat", "sync", "tail", "test", "timeout", "touch", "tr", "true", "uniq", "wc",
 )  # fmt: skip
-"""Tools of the machine we run on that the kit may use: those that act on files of its folder only."""
 
+# The stub's program, run without `site`: about 11 ms a call.
 CLIENT = """\
 import sys
 from _socket import AF_UNIX, SOCK_STREAM, socket
@@ -66,11 +68,10 @@ sys.stdout.buffer.flush()
 sys.stderr.buffer.write(rest[size:])
 sys.exit(status)
 """
-"""What a stub runs, on an interpreter without site: some 11 ms a call."""
 
 
 class Toolbox:
-    """The folders of all machines, made when first needed, and the socket behind their stubs. An async context manager."""
+    """Async context manager: the machines' folders, created on first use, and the socket behind their stubs."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -93,7 +94,7 @@ class Toolbox:
         await self.close()
 
     async def open(self) -> None:
-        """Listen to stubs. Opening again changes nothing."""
+        """Listen for stubs. Idempotent."""
         if self._server is not None:
             return
         self._root = Path(tempfile.mkdtemp(prefix="rackmedic-nodes-"))
@@ -101,7 +102,7 @@ class Toolbox:
         self._server = await asyncio.start_unix_server(self._serve, self._socket)
 
     async def close(self) -> None:
-        """End everything the kit left running, and remove the folders."""
+        """End the kit's processes and remove the folders."""
         if self._server is None:
             return
         self._server.close()
@@ -112,7 +113,9 @@ class Toolbox:
         shutil.rmtree(self._root, ignore_errors=True)
 
     async def run(self, host: str, words: Sequence[str], limit: float | None, at: float = 0.0) -> ShellAnswer:
-        """Run a script of the kit as sudo would. It goes on when whoever asked has gone; past its limit it is killed, as `timeout` would."""
+        """Run a script of the kit as sudo would. It survives its caller; past `limit` seconds it is killed with status
+        124.
+        """
         folder = self._folder(host)
         self._at[host] = at
         self.refresh(host)
@@ -130,35 +133,33 @@ class Toolbox:
         return ShellAnswer(out, err, 128 - status if status < 0 else status)
 
     def records(self, host: str) -> Path:
-        """Where the kit of a machine keeps what it did."""
+        """Return the folder of the kit's records on a machine."""
         return self._folder(host) / "state"
 
     def wipe(self, host: str) -> None:
-        """The machine is installed anew: the kit is there, its records are gone."""
+        """Simulate a reinstallation: the kit stays, its records are removed."""
         end_sessions(self._folder(host))
         shutil.rmtree(self.records(host))
         self.records(host).mkdir(mode=0o700)
 
     def lose_power(self, host: str, why: str = "off") -> None:
-        """The machine stops at once, and with it everything the kit was running."""
+        """Stop the machine and everything the kit runs on it."""
         self._cluster.go_down(host, why, self._at.get(host, 0.0))
         if (self._root / host).exists():
             end_sessions(self._root / host)
 
     def boot(self, host: str) -> None:
-        """The machine is back, with another boot id."""
+        """Bring the machine up with a new boot id."""
         self._cluster.come_up(host, self._at.get(host, 0.0))
         self.refresh(host)
         self.booted.set()
 
     async def reboot(self, host: str) -> None:
-        """Down, and up again when a boot has taken its time."""
         self.lose_power(host, "rebooting")
         await self._takes(host, BOOT_SECONDS)
         self.boot(host)
 
     def refresh(self, host: str) -> None:
-        """Bring the /proc of a machine up to date."""
         proc, wanted = self._folder(host) / "proc", self._proc_files(host)
         old = {path for path in self._written if path.is_relative_to(proc)}
         for path, text in ((proc / name, text) for name, text in wanted.items()):
@@ -207,14 +208,14 @@ class Toolbox:
         return files | {f"{pid}/environ": text for pid, text in environment(node, world.job).items()}
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One call of a stub. One that hangs, or whose machine goes down, gets no answer."""
+        """Serve one stub call. A hanging command, or one whose machine goes down, gets no answer."""
         task = asyncio.current_task()
         assert task is not None  # a connection's callback always runs in a task
         self._tasks.add(task)
         try:
             await self._reply(reader, writer)
         except (OSError, asyncio.IncompleteReadError):
-            pass  # it was killed while it asked
+            pass  # the stub was killed
         finally:
             self._tasks.discard(task)
             writer.close()
@@ -225,7 +226,7 @@ class Toolbox:
         self._count(host, writer.get_extra_info("socket"))
         answer = await self._asked(host, argv)
         if answer.hangs:
-            await reader.read()  # until it gives up
+            await reader.read()  # until the stub gives up
         elif self._cluster.reachable(host, self._at.get(host, 0.0)):
             writer.write(b"%d %d\n%b%b" % (answer.status, len(answer.stdout), answer.stdout, answer.stderr))
             await writer.drain()
@@ -237,7 +238,7 @@ class Toolbox:
             return self._cluster.answer_root(host, argv, at) if recognise(argv) else self._cluster.refuse(host, argv)
         await self._takes(host, foreseen.seconds)
         done = self._cluster.carry_out(host, argv, at)
-        assert done is not None  # it was a remedy's command a moment ago
+        assert done is not None  # foresee() just recognised it
         if done.reboots:
             task = asyncio.get_running_loop().create_task(self._reboot_soon(host))
             self._tasks.add(task)
@@ -253,7 +254,7 @@ class Toolbox:
         await asyncio.sleep(seconds * self._cluster.pace)
 
     def _count(self, host: str, client: socket.socket) -> None:
-        """A command that the kit detached is an execution: once, however many tools it calls."""
+        """Count a detached command as one execution, however many tools it calls."""
         if not hasattr(socket, "SO_PEERCRED"):
             return
         pid, _, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))

@@ -1,11 +1,11 @@
-"""A relay in front of each SSH server, where the network's bad days are made: cut lines, silence, a closed port."""
+"""A relay in front of each SSH server that simulates network faults: cut connections, silence, a closed port."""
 
 import asyncio
 import contextlib
 
 
 class Wire:
-    """Listens on a port of its own that never changes and carries bytes to and from wherever `target` points now."""
+    """Forward bytes between a fixed port and the current `target`."""
 
     def __init__(self, target: int) -> None:
         self.target, self.port = target, 0
@@ -15,31 +15,30 @@ class Wire:
         self._lines: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Listen; on the same port as before when there was one."""
+        """Listen, on the same port as before if there was one."""
         if self._server is None:
             self._server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
             self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Refuse new connections and cut those there are."""
+        """Refuse new connections and cut existing ones."""
         if self._server is not None:
             self._server.close()
             self._server = None
         await self.cut()
 
     async def cut(self) -> None:
-        """Cut every line, as a crashed machine or a pulled cable behind a reset does."""
+        """Cut every connection, as a crashed machine would."""
         lines = list(self._lines)
         for line in lines:
             line.cancel()
         await asyncio.gather(*lines, return_exceptions=True)
 
     def freeze(self) -> None:
-        """Carry nothing more, either way, without closing anything."""
+        """Stop forwarding without closing connections."""
         self._flow.clear()
 
     def thaw(self) -> None:
-        """Carry again."""
         self._flow.set()
 
     async def _carry(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:

@@ -7,8 +7,7 @@ from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.faults.scene import FORWARD, Scene
 from deploy.sandbox.cluster.machines.training import NCCL_VERSION
 
-CRASHES = (2, 27, 7)
-"""A version that is known to crash."""
+CRASHES = (2, 27, 7)  # an NCCL version that crashes
 
 _ARCH = {"Hopper": ("sm_90", "9.0"), "Ampere": ("sm_80", "8.0"), "Ada Lovelace": ("sm_89", "8.9")}
 

@@ -1,4 +1,4 @@
-"""Settings that somebody left on a GPU."""
+"""Settings left behind on a GPU."""
 
 from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.faults.scene import Scene

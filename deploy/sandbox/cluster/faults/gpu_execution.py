@@ -1,4 +1,4 @@
-"""Engines and firmware of a GPU, its heat, and results that are wrong without a word."""
+"""GPU engines, firmware, heat, and silent data corruption."""
 
 from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.faults.scene import FORWARD, Scene

@@ -8,13 +8,13 @@ _ECC = "uncorrectable ECC error encountered"
 
 
 def _detail_record(s: Scene, code: int, where: str, dt: float) -> None:
-    """Drivers from 570 on say in a second Xid where the error lies."""
+    """Log the error's location as a second Xid, as drivers from r570 on do."""
     if branch(s.node.driver) >= 570:
         s.xid(s.gpu, code, where, dt, s.pid_on(s.gpu))
 
 
 def _recovery(s: Scene, action: str, dt: float) -> None:
-    """The driver asks for a recovery: in nvidia-smi always, in the log from 570 on."""
+    """Set the recovery action in nvidia-smi, and in the log for drivers from r570 on."""
     s.gpu.recovery_action = action
     if branch(s.node.driver) >= 570:
         s.xid(s.gpu, 154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", dt)

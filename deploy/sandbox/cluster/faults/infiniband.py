@@ -7,7 +7,7 @@ from deploy.sandbox.cluster.machines.state import HcaState
 
 
 def completion_error(s: Scene, rank: Rank, hca: HcaState, dt: float = 0.0) -> None:
-    """A rank's transfer over an adapter is not answered: status 12, retries exceeded."""
+    """Fail a rank's transfer over an adapter: status 12, retries exceeded."""
     peer = s.dice.choice([node for node in s.world.nodes.values() if node.name != rank.node] or [s.node])
     text = (
         "transport/net_ib.cc:1296 NCCL WARN NET/IB : Got completion from peer "
@@ -105,7 +105,7 @@ def leaf_degraded(s: Scene) -> None:
 
 
 def make_roce(s: Scene) -> None:
-    """All adapters of the job's nodes are Ethernet ones that carry RoCE v2."""
+    """Turn all adapters of the job's nodes into RoCE v2."""
     for node in s.world.nodes.values():
         for hca in node.hcas:
             hca.link_layer, hca.lid, hca.sm_lid, hca.pkeys = "Ethernet", 0, 0, ("0xffff",)

@@ -1,4 +1,4 @@
-"""The Ethernet side: what the start of a job needs to find its peers."""
+"""Ethernet faults that keep a job from finding its peers."""
 
 from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.faults.scene import Scene

@@ -1,4 +1,4 @@
-"""What lies outside the machines: scheduler, services, cooling, a node that is gone."""
+"""Faults outside the machines: scheduler, services, cooling, an unreachable node."""
 
 from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.faults.scene import LOADING, Scene

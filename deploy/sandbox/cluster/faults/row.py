@@ -1,4 +1,4 @@
-"""A fault is one decorated function: its row says what it is and what becomes of the job, its body what it does to the world."""
+"""A fault is one decorated function: the decorator describes it, the body changes the simulated state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Act = Callable[[Scene], None]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A row of the catalogue. Faults of a GPU or node happen on each named node, all others once to all of them together."""
+    """A catalogue row. Faults of a GPU or node happen on each named node, all others once for all named nodes together."""
 
     id: str
     label: str
@@ -25,16 +25,14 @@ class Fault:
 
     @property
     def once(self) -> bool:
-        """Whether it happens to the named nodes together."""
         return self.scope not in ("gpu", "node")
 
 
-FAULTS: dict[str, Fault] = {}
-"""Every fault by id, filled by the modules of this package when `faults` is imported."""
+FAULTS: dict[str, Fault] = {}  # filled by the modules of this package on import
 
 
 def fault(number: str, label: str, title: str, scope: Scope, job: JobFate) -> Callable[[Act], Act]:
-    """Enter the decorated function into FAULTS."""
+    """Register the decorated function in FAULTS. Raises ValueError for a duplicate id."""
 
     def enter(act: Act) -> Act:
         if number in FAULTS:

@@ -1,4 +1,4 @@
-"""What a fault may do to the world: change a node's state, and have the kernel, a unit or a rank say something at a time."""
+"""The operations of a fault: change a node's state, and write kernel, journal and job log lines."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,13 +9,13 @@ from deploy.sandbox.cluster.machines.lines import Job, JobLine, JournalLine, Ker
 from deploy.sandbox.cluster.machines.state import ClusterState, GpuState, HcaState, NodeState
 from deploy.sandbox.cluster.machines.training import nccl
 
+# collective timeouts in seconds; the longest one that expired between the fault and now is used, else 600
 TIMEOUTS = (600, 300, 120, 60, 30, 10)
-"""Collective time limits that jobs are run with; the longest that fits between the fault and now is taken, 600 where it does."""
 
 
 @dataclass(slots=True)
 class Scene:
-    """One fault on one node (or on all of its nodes, for what happens once to a job, a switch or a rack)."""
+    """One fault on one node, or on all its nodes if it happens once to a job, switch or rack."""
 
     world: ClusterState
     nodes: Sequence[NodeState]
@@ -26,35 +26,30 @@ class Scene:
 
     @property
     def node(self) -> NodeState:
-        """The (first) node it happens on."""
         return self.nodes[0]
 
     @property
     def job(self) -> Job:
-        """The incident's job."""
         return self.world.job
 
     @property
     def gpu(self) -> GpuState:
-        """The GPU it happens to."""
         return self.node.gpus[self.picked % len(self.node.gpus)]
 
     def hca(self, default: str) -> HcaState:
-        """The adapter that `args.hca` names, else `default`, else the last one there is."""
+        """Return the adapter that `args.hca` names, else `default`, else the last one."""
         wanted = str(self.args.get("hca", default))
         return next((hca for hca in self.node.hcas if hca.name == wanted), self.node.hcas[-1])
 
     def others(self) -> list[NodeState]:
-        """The job's nodes that it does not happen on."""
+        """Return the job's nodes without the fault."""
         return [node for node in self.world.nodes.values() if node not in self.nodes]
 
     def number(self, name: str, default: float) -> float:
-        """A numeric argument of the case."""
         value = self.args.get(name, default)
         return float(value) if isinstance(value, int | float) else default
 
     def kernel(self, text: str, dt: float = 0.0, level: Level = "warn", node: NodeState | None = None) -> None:
-        """The kernel says so."""
         (node or self.node).kernel_log.append(KernelLine(self.t + dt, level, text))
 
     def xid(
@@ -66,41 +61,38 @@ class Scene:
         who: str = "pid='<unknown>', name=<unknown>",
         node: NodeState | None = None,
     ) -> None:
-        """The driver reports an Xid."""
         self.kernel(f"NVRM: Xid (PCI:{gpu.pci}): {code}, {who}, {text}", dt, node=node)
 
     def journal(self, unit: str, text: str, dt: float = 0.0, priority: int = 3, who: str = "systemd") -> None:
-        """A unit (or systemd about it) says so."""
+        """Log a journal line of a unit, or of systemd about it."""
         self.node.journal.append(JournalLine(self.t + dt, f"{unit}.service", who, priority, text))
 
     def pid_on(self, gpu: GpuState, node: NodeState | None = None) -> str:
-        """How the driver names the job's process on a GPU."""
+        """Return the driver's name for the job's process on a GPU."""
         return f"pid={self.rank_on(gpu, node).pid}, name=python3"
 
     def rank_on(self, gpu: GpuState, node: NodeState | None = None) -> Rank:
-        """The rank that runs on a GPU."""
         return self.job.of((node or self.node).name)[gpu.index]
 
     def rank_of_args(self) -> Rank:
-        """The rank that `args.rank` names where it is on one of the fault's nodes, else one of theirs by chance."""
+        """Return the rank that `args.rank` names if it is on one of the fault's nodes, else a random rank there."""
         names = {node.name for node in self.nodes}
         ranks = [rank for rank in self.job.ranks if rank.node in names]
         return next((rank for rank in ranks if rank.rank == self.args.get("rank")), self.dice.choice(ranks))
 
     def says(self, rank: Rank, *texts: str, dt: float = 0.0) -> None:
-        """A rank prints lines without a time of their own."""
         rank.lines += [JobLine(self.t + dt, text) for text in texts]
 
     def warns(self, rank: Rank, text: str, dt: float = 0.0) -> None:
-        """NCCL inside a rank says so."""
+        """Log a line from NCCL inside a rank."""
         self.says(rank, nccl(rank, text), dt=dt)
 
     def watchdog(self, rank: Rank, where: str, text: str, dt: float) -> None:
-        """PyTorch's C++ inside a rank says so."""
+        """Log a line from PyTorch's C++ inside a rank."""
         rank.lines.append(JobLine(self.t + dt, f"[rank{rank.rank}]:[E%TIME% {where}] {text}", "torch"))
 
     def raises(self, rank: Rank, error: str, frames: Iterable[tuple[str, int, str, str]] = (), dt: float = 0.5) -> None:
-        """A rank dies with a Python exception; `frames` are (file, line, function, code), outermost first."""
+        """End a rank with a Python exception; `frames` are (file, line, function, code), outermost first."""
         prefix = f"[rank{rank.rank}]:"
         rank.lines.append(JobLine(self.t + dt, f"[rank{rank.rank}] ERROR this rank stops", "python"))
         self.says(rank, f"{prefix} Traceback (most recent call last):", dt=dt)
@@ -109,7 +101,6 @@ class Scene:
         self.says(rank, *(f"{prefix} {line}" for line in error.splitlines()), dt=dt)
 
     def cuda_error(self, rank: Rank, what: str, dt: float = 0.5) -> None:
-        """A rank dies of a CUDA error."""
         hint = (
             "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\n"
             "For debugging consider passing CUDA_LAUNCH_BLOCKING=1"
@@ -117,23 +108,23 @@ class Scene:
         self.raises(rank, f"RuntimeError: CUDA error: {what}\n{hint}", BACKWARD, dt)
 
     def nccl_error(self, rank: Rank, kind: str, last: str = "", dt: float = 0.5, where: int = 2251) -> None:
-        """A rank dies because NCCL returned an error; `kind` is a row of NCCL_ERRORS."""
+        """End a rank with an NCCL error; `kind` is a key of NCCL_ERRORS."""
         says, means = NCCL_ERRORS[kind]
         head = f"torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:{where}, {says}"
         error = f"{head}, NCCL version {self.nccl_of(rank)}\n{kind}: {means}"
         self.raises(rank, f"{error}\nLast error:\n{last}" if last else error, dt=dt)
 
     def nccl_of(self, rank: Rank) -> str:
-        """The NCCL of a rank's image, as errors print it."""
+        """Return the rank's NCCL version as errors print it."""
         return ".".join(str(part) for part in self.world.nodes[rank.node].around.image.nccl)
 
     def all_but(self, dead: Iterable[Rank]) -> list[Rank]:
-        """Every rank that did not die first."""
+        """Return every rank that did not die first."""
         gone = {rank.rank for rank in dead}
         return [rank for rank in self.job.ranks if rank.rank not in gone]
 
     def peers_time_out(self, dead: Iterable[Rank], op: str = "ALLREDUCE", seq: int | None = None) -> None:
-        """Every other rank waits in a collective until its watchdog gives up."""
+        """Let every other rank wait in a collective until its watchdog times out."""
         limit = self.timeout()
         seq = seq or self.dice.randrange(8000, 90000)
         for rank in self.all_but(dead):
@@ -149,7 +140,7 @@ class Scene:
             self.watchdog(rank, "ProcessGroupNCCL.cpp:1785", text, late + 0.05)
 
     def peers_lose(self, dead: Sequence[Rank], dt: float = 2.0) -> None:
-        """Every other rank sees the connection to a dead one close."""
+        """Let every other rank see the connection to a dead rank close."""
         gone = dead[0]
         for rank in self.all_but(dead):
             late = dt + 0.01 * (rank.rank % 64)
@@ -161,13 +152,13 @@ class Scene:
             self.says(rank, *(f"[rank{rank.rank}]: {line}" for line in lines), dt=late + 0.2)
 
     def timeout(self) -> int:
-        """The job's collective time limit in seconds."""
         wanted = self.args.get("timeout")
         if isinstance(wanted, int) and wanted > 0:
             return wanted
         return next((limit for limit in TIMEOUTS if limit + 12 <= -self.t), 600)
 
 
+# PyTorch's wording of NCCL results: on the first line, and after the result's name
 NCCL_ERRORS = {
     "ncclSystemError": (
         "unhandled system error (run with NCCL_DEBUG=INFO for details)",
@@ -186,7 +177,6 @@ NCCL_ERRORS = {
         "This usually reflects invalid usage of NCCL library.",
     ),
 }
-"""NCCL's results as PyTorch words them: in the first line, and after the result's name."""
 
 BACKWARD = (
     ("/workspace/train.py", 287, "main", "trainer.step(batch)"),

@@ -5,8 +5,8 @@ from deploy.sandbox.cluster.faults.scene import LOADING, Scene
 from deploy.sandbox.cluster.machines.around import Leftover
 from deploy.sandbox.cluster.machines.healthy import SHM
 
+# checkpoints left at their temporary path
 FORGOTTEN = tuple(f"/tmp/ckpt-{n}.pt.tmp" for n in (18211, 40127, 77310))  # noqa: S108  # nothing is written there
-"""Checkpoints that were never moved from where they were written."""
 
 _SAVE = (
     ("/workspace/train.py", 318, "main", "trainer.save(step)"),

@@ -1,4 +1,4 @@
-"""What a user's own program does to itself."""
+"""Errors in the user's own program."""
 
 from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.faults.scene import BACKWARD, FORWARD, LOADING, Scene

@@ -1,4 +1,4 @@
-"""What a user's launch script sets wrongly."""
+"""Wrong settings in the user's launch script."""
 
 from deploy.sandbox.cluster.faults.infiniband import completion_error, make_roce
 from deploy.sandbox.cluster.faults.row import fault

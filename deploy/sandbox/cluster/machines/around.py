@@ -1,11 +1,13 @@
-"""What a node has around its GPUs: interfaces, clock, processors, container, scheduler's word, leaf switch and BMC. Healthy by default."""
+"""A node's environment beside its GPUs: interfaces, clock, CPUs, container, scheduler, leaf switch and BMC. Healthy by
+default.
+"""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class Interface:
-    """One Ethernet interface. `adapter` is False for what software made."""
+    """One Ethernet interface. `adapter` is False for virtual ones."""
 
     name: str
     mtu: int
@@ -18,7 +20,7 @@ class Interface:
 
 @dataclass(slots=True)
 class Image:
-    """What stands in the job's container."""
+    """Library versions in the job's container."""
 
     torch: str = "2.5.1+cu124"
     cuda: str = "12.4"
@@ -40,7 +42,7 @@ class BmcEvent:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A file that nobody writes to any more. `dated`: when it was last written to, as `ls` has it."""
+    """An abandoned file. `hours`: its age; `dated`: last write as `ls` prints it."""
 
     path: str
     size: int
@@ -50,7 +52,7 @@ class Leftover:
 
     @property
     def blocks(self) -> int:
-        """What it takes, in blocks of 512 bytes."""
+        """Return the size in 512-byte blocks."""
         return -(-self.size // 4096) * 8
 
 
@@ -59,10 +61,9 @@ CRASHES = tuple(Leftover(f"/var/crash/_usr_bin_python3.{n}.crash", 18211, "root"
 
 @dataclass(slots=True)
 class Around:
-    """`master`: what reaching the job's master gives. `last_job`: how the scheduler ended the job here, empty for what became of it.
-
-    `store`, `tracker`: what the site's services say, `ok`, `throttled` or `refused`.
-    `not_responding`: the scheduler misses the node now and then. `stuck`: mounts that do not answer. `uplinks`: widths of the leaf's links.
+    """`master`: result of reaching the job's master. `last_job`: scheduler's final state of the job, empty for the
+    actual one. `store`, `tracker`: state of the site's services, `ok`, `throttled` or `refused`. `not_responding`:
+    the scheduler misses the node now and then. `stuck`: mounts that hang. `uplinks`: link widths of the leaf.
     """
 
     interfaces: list[Interface] = field(default_factory=lambda: [Interface("eth0", 9000), Interface("docker0", 1500, adapter=False)])
@@ -79,8 +80,7 @@ class Around:
     last_job: str = ""
     stuck: set[str] = field(default_factory=set)
     runtimes: tuple[str, ...] = ("io.containerd.runc.v2", "nvidia", "runc")
-    configured: bool = False
-    """The NVIDIA runtime stands in the engine's configuration, and counts from its next start."""
+    configured: bool = False  # the engine's configuration names the NVIDIA runtime, effective from its next start
     image: Image = field(default_factory=Image)
     shm_bytes: int = 64 << 30
     devices_lost: bool = False

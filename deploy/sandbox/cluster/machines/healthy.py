@@ -1,4 +1,4 @@
-"""A healthy node with the incident's job on it: where every fault starts from."""
+"""A healthy node with the incident's job: the starting point of every fault."""
 
 from deploy.sandbox.cluster.chance import dice, token, uuid
 from deploy.sandbox.cluster.machines.around import Around
@@ -25,12 +25,12 @@ HW_COUNTERS = (
 )  # fmt: skip
 TRAFFIC = ("port_rcv_data", "port_rcv_packets", "port_xmit_data", "port_xmit_packets")
 
+# units that `systemctl show` is asked about
 UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm", "docker", "openibd", "chronyd", "chrony", "slurmd")
-"""The units that `systemctl show` is asked about."""
 
 
 def node(profile: Profile, name: str, index: int, seed: int, *, driver: str = DEFAULT_DRIVER, job: Job, age: float = 0.0) -> NodeState:
-    """One healthy node; busy while the job runs. `age` moves its past back."""
+    """Return a healthy node, busy while the job runs. `age` moves its past back by seconds."""
     booted = -9 * DAY - index * 137.0 - age
     return NodeState(
         name=name,
@@ -66,17 +66,17 @@ def node(profile: Profile, name: str, index: int, seed: int, *, driver: str = DE
 
 
 def address(index: int) -> str:
-    """The node's address on the management network."""
+    """Return the node's address on the management network."""
     return f"10.20.{index // 200}.{11 + index % 200}"
 
 
 def cgroup(job: str, task: int) -> str:
-    """Where Slurm keeps one task of a job."""
+    """Return the cgroup of one Slurm task of a job."""
     return f"/system.slice/slurmstepd.scope/job_{job}/step_0/user/task_{task}"
 
 
 def idle(gpu: GpuState, profile: Profile, roll: float = 0.0) -> None:
-    """What a GPU shows with nothing to do. PCIe stays at its full generation: persistence mode keeps the link up."""
+    """Set a GPU idle. PCIe stays at its full generation, because persistence mode keeps the link up."""
     gpu.sm_clock, gpu.mem_clock, gpu.util = profile.idle_sm, profile.mem_clock, 0
     gpu.temp, gpu.memory_temp = 29 + int(4 * roll), 37 + int(5 * roll)
     gpu.power_draw = round(profile.idle_watts + 6 * roll, 2)
@@ -130,7 +130,7 @@ def _hca(profile: Profile, name: str, node_index: int, index: int, seed: int) ->
 def _services(profile: Profile) -> dict[str, Service]:
     services = {unit: Service() for unit in UNITS}
     services["openibd"] = Service("active", "exited")
-    services["chrony"] = Service("inactive", "dead", "not-found")  # as Debian calls it
+    services["chrony"] = Service("inactive", "dead", "not-found")  # the unit's name on Debian
     if not profile.switches:
         services["nvidia-fabricmanager"] = Service("inactive", "dead", "not-found")
     return services
@@ -207,7 +207,7 @@ def _daemon_cgroup(comm: str, ppid: int) -> str:
 
 
 def _job_processes(name: str, job: Job) -> list[HostProcess]:
-    """The step and its launcher stay while the allocation lasts; the ranks are there while the job runs."""
+    """Return the job's processes: step and launcher last as long as the allocation, ranks while the job runs."""
     ranks = job.of(name)
     step = ranks[0].pid - 7
     rows = [

@@ -1,4 +1,6 @@
-"""Kubernetes as kubectl shows and changes it, of the same nodes and the same job as Slurm: a site asks whichever its inventory names."""
+"""Kubernetes as kubectl reads and changes it, for the same nodes and job as Slurm. The inventory chooses which one a
+site uses.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,7 +17,7 @@ def _unknown(name: str) -> ShellAnswer:
 
 
 def standing(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
-    """The template of the conditions: `schedulable`, `cordoned`, and by whose mark."""
+    """Answer the preconditions' template: `schedulable` or `cordoned`, and the mark."""
     node = world.nodes.get(slots["node"])
     if node is None:
         return _unknown(slots["node"])
@@ -23,13 +25,13 @@ def standing(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellA
 
 
 def mark(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
-    """The mark alone."""
+    """Answer the mark alone."""
     node = world.nodes.get(slots["node"])
     return said(node.mark) if node else _unknown(slots["node"])
 
 
 def shown(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
-    """`kubectl get node NODE -o json`, as far as anybody reads it."""
+    """`kubectl get node NODE -o json`, with the fields that are read."""
     node = world.nodes.get(slots["node"])
     if node is None:
         return _unknown(slots["node"])
@@ -50,19 +52,19 @@ def shown(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnsw
 
 
 def _pods(node: NodeState, world: ClusterState) -> list[tuple[str, str, str, str]]:
-    """Owner, namespace, name and GPUs."""
+    """Return (owner, namespace, name, GPUs) of each pod."""
     rows = [("DaemonSet", "gpu-operator", f"nvidia-device-plugin-{node.name}", "<none>")]
     return [*rows, *([("Job", "default", f"pretrain-{node.name}", str(len(node.gpus)))] if world.job.ended is None else [])]
 
 
 def owners(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
-    """The columns of the condition: who owns which pod."""
+    """Answer the precondition's columns: owner, namespace and name of each pod."""
     node = world.nodes.get(slots["node"])
     return said("".join("   ".join(row[:3]) + "\n" for row in _pods(node, world)) if node else "")
 
 
 def pods(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
-    """The columns of the check."""
+    """Answer the check's columns."""
     node = world.nodes.get(slots["node"])
     return said("".join("   ".join(row) + "\n" for row in _pods(node, world)) if node else "")
 
@@ -74,7 +76,6 @@ READS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str]], ShellAnsw
     "sched.kube_mark": mark,
     "sched.kube_owners": owners,
 }
-"""Commands of `grammar` that only look."""
 
 Reply = tuple[ShellAnswer, Deed | None]
 
@@ -106,7 +107,7 @@ def uncordon(world: ClusterState, at: float, slots: Mapping[str, str], refuses: 
 
 
 def drain(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> Reply:
-    """`kubectl drain NODE …` of a node that is cordoned: the job's pods go, and with them the job."""
+    """`kubectl drain NODE …` of a cordoned node: evicting the job's pods ends the job."""
     name = slots["node"]
     if refused := _refusal(world, name, refuses):
         return refused
@@ -121,6 +122,7 @@ def _refusal(world: ClusterState, name: str, refuses: str) -> Reply | None:
     return None if name in world.nodes else (_unknown(name), None)
 
 
+# commands that the kit's scripts call
 CHANGES: Mapping[str, Callable[[ClusterState, float, Mapping[str, str], str], Reply]] = {
     f"kubectl annotate node <node> {MARK}=<reason> --overwrite": annotate,
     f"kubectl annotate node <node> {MARK}-": annotate,
@@ -128,4 +130,3 @@ CHANGES: Mapping[str, Callable[[ClusterState, float, Mapping[str, str], str], Re
     "kubectl uncordon <node>": uncordon,
     "kubectl drain <node> --ignore-daemonsets --timeout=540s": drain,
 }
-"""What the kit's scripts call."""

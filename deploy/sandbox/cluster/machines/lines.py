@@ -1,4 +1,4 @@
-"""What gets written: by the kernel, by units, and by the ranks of the incident's job. Times are seconds from t0."""
+"""Log lines of the kernel, units and ranks. Times are seconds from t0."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -9,8 +9,6 @@ Boot = Literal["now", "before"]
 
 @dataclass(frozen=True, slots=True)
 class KernelLine:
-    """One kernel message."""
-
     t: float
     level: Level
     text: str
@@ -19,7 +17,7 @@ class KernelLine:
 
 @dataclass(frozen=True, slots=True)
 class JournalLine:
-    """One message of a unit in the journal."""
+    """One journal message of a unit."""
 
     t: float
     unit: str
@@ -31,7 +29,7 @@ class JournalLine:
 
 @dataclass(frozen=True, slots=True)
 class JobLine:
-    """One line of a rank's log. `stamp` says how its writer prints the time: not at all, as Python's logging does, or as PyTorch's C++ does."""
+    """One line of a rank's log. `stamp`: timestamp format, either none, Python logging's, or PyTorch C++'s."""
 
     t: float
     text: str
@@ -40,7 +38,7 @@ class JobLine:
 
 @dataclass(slots=True)
 class Rank:
-    """One rank of the job and what it wrote."""
+    """One rank of the job and its log lines."""
 
     rank: int
     node: str
@@ -51,7 +49,7 @@ class Rank:
 
 @dataclass(slots=True)
 class Job:
-    """The incident's job. It runs on every listed node, eight ranks each, in order. `ended` is None while it runs."""
+    """The incident's job: eight ranks on each node, in order. `ended` is None while it runs."""
 
     id: str
     started: float
@@ -62,9 +60,7 @@ class Job:
     slow_factor: float = 1.0
     slow_until: float | None = None
     silent_from: float | None = None
-    stopped: bool = False
-    """Somebody or something outside it ended it, not a fault of its own."""
+    stopped: bool = False  # ended from outside, not by a fault of its own
 
     def of(self, node: str) -> list[Rank]:
-        """The ranks on one node."""
         return [rank for rank in self.ranks if rank.node == node]

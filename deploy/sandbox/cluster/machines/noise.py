@@ -1,4 +1,4 @@
-"""What healthy machines write: boot messages, unit start-ups, harmless kernel lines. None of it may look like a fault."""
+"""Log lines of healthy machines: boot, unit starts, harmless kernel messages. None may look like a fault."""
 
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.machines.lines import Job, JournalLine, KernelLine, Level
@@ -24,7 +24,7 @@ _MLX5_ACCESS_REG = (
 
 
 def boot_lines(profile: Profile, name: str, booted: float, driver: str) -> list[KernelLine]:
-    """What the kernel says while it starts, one line every few hundred milliseconds."""
+    """Return the kernel's boot messages, one every few hundred milliseconds."""
     rows: list[tuple[Level, str]] = [
         ("notice", "Linux version 5.15.0-107-generic (buildd@lcy02-amd64-012) (gcc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0) #117-Ubuntu SMP"),
         ("info", "Command line: BOOT_IMAGE=/boot/vmlinuz-5.15.0-107-generic root=/dev/nvme0n1p2 ro iommu=pt console=ttyS0"),
@@ -53,7 +53,7 @@ def boot_lines(profile: Profile, name: str, booted: float, driver: str) -> list[
 
 
 def quiet_lines(name: str, seed: int, age: float = 0.0, count: int = 24) -> list[KernelLine]:
-    """Harmless lines over the last days."""
+    """Return harmless kernel lines over the last days."""
     roll = dice(seed, name, "quiet")
     lines = [
         KernelLine(
@@ -75,7 +75,7 @@ def quiet_lines(name: str, seed: int, age: float = 0.0, count: int = 24) -> list
 
 
 def flood(name: str, seed: int, bus: str, count: int) -> list[KernelLine]:
-    """The adapter's harmless register complaint, many times."""
+    """Return the adapter's harmless register error `count` times."""
     roll = dice(seed, name, "flood")
     lines = [
         KernelLine(roll.uniform(-20 * HOUR, -30), "err", _MLX5_ACCESS_REG.format(bus=bus, pid=roll.randrange(2000, 400000)))
@@ -85,7 +85,7 @@ def flood(name: str, seed: int, bus: str, count: int) -> list[KernelLine]:
 
 
 def quiet_journal(profile: Profile, boot: float, driver: str, job: Job) -> list[JournalLine]:
-    """Units that started at boot and what they say on an ordinary day."""
+    """Return unit starts at boot and everyday journal lines."""
     rows = [
         JournalLine(boot + 31, "nvidia-persistenced.service", "nvidia-persistenced", 6, "Started (1322)"),
         JournalLine(boot + 33, "docker.service", "dockerd", 6, 'level=info msg="API listen on /run/docker.sock"'),

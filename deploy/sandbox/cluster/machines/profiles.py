@@ -1,4 +1,4 @@
-"""The machines that can be simulated, one row a kind, with the figures of a healthy one."""
+"""The machine types that can be simulated, with the figures of a healthy one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a healthy machine of a kind has. A row of `profiles.PROFILES`."""
+    """The hardware of a healthy machine of one type; a row of PROFILES."""
 
     name: str
     product: str
@@ -87,20 +87,20 @@ PROFILES: Mapping[str, Profile] = {row.name: row for row in _ROWS}
 
 WITHOUT_NVLINK = "pcie-l40s-8"
 
+# newest CUDA that a driver branch supports
 CUDA_OF_BRANCH: Mapping[int, str] = {525: "12.0", 535: "12.2", 550: "12.4", 560: "12.6", 570: "12.8", 580: "13.0"}
-"""Newest CUDA that a driver branch supports."""
 
 DEFAULT_DRIVER = "570.148.08"
 DEFAULT_KERNEL = "5.15.0-107-generic"
 
 
 def branch(driver: str) -> int:
-    """The branch of a driver version: 570 of 570.148.08; the newest known one below it where it is not in the table."""
+    """Return a driver's branch (570 for 570.148.08), or the newest known one below it."""
     number = int(driver.partition(".")[0])
     return max((known for known in CUDA_OF_BRANCH if known <= number), default=525)
 
 
 def newer_cuda(driver: str) -> str:
-    """The CUDA after the newest that a driver supports."""
+    """Return the first CUDA version that is too new for a driver."""
     later = [CUDA_OF_BRANCH[number] for number in sorted(CUDA_OF_BRANCH) if number > branch(driver)]
     return later[0] if later else "13.1"

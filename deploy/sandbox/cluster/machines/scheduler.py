@@ -1,4 +1,4 @@
-"""Slurm as its commands show and change it: which state a node is in, what became of the job, drain, resume and cancel."""
+"""Slurm commands: node states, job states, drain, resume and cancel."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,14 +8,13 @@ from deploy.sandbox.cluster.machines import kubernetes
 from deploy.sandbox.cluster.machines.state import ClusterState, NodeState
 from deploy.sandbox.cluster.plan import Deed
 
-KEPT_SECONDS = 300.0
-"""How long squeue knows a job that has ended."""
+KEPT_SECONDS = 300.0  # how long squeue knows a job after its end
 
 NO_JOB = "slurm_load_jobs error: Invalid job id specified\n"
 
 
 def node_state(node: NodeState, world: ClusterState) -> str:
-    """As `sinfo -o %T` prints it; of a node that registered with too few GPUs it says no more than that."""
+    """Return the state as `sinfo -o %T` prints it; `inval` for a node that registered too few GPUs."""
     silent = "" if node.reachable else "*"
     if too_few(node):
         return "inval"
@@ -27,32 +26,32 @@ def node_state(node: NodeState, world: ClusterState) -> str:
 
 
 def whole_state(node: NodeState, world: ClusterState) -> str:
-    """As `sinfo -O StateComplete` prints it: a state and its flags."""
+    """Return the state and flags as `sinfo -O StateComplete` prints them."""
     base = "allocated" if node.reachable and _allocated(world) else "idle" if node.reachable else "down"
     flags = (("drain", out_of_service(node)), ("invalid_reg", too_few(node)), ("not_responding", not node.reachable))
     return "+".join([base, *(name for name, is_so in flags if is_so)])
 
 
 def too_few(node: NodeState) -> str:
-    """What slurmctld says of a node whose slurmd counted fewer GPUs than slurm.conf has, as it does when it starts."""
+    """Return slurmctld's message for a node whose slurmd counted too few GPUs at its start, or ""."""
     has = node.registered_gpus
     return f"gres/gpu count reported lower than configured ({has} < {len(node.gpus)})" if has is not None and has < len(node.gpus) else ""
 
 
 def out_of_service(node: NodeState) -> str:
-    """The reason: of whoever drained it, before Slurm's own."""
+    """Return the reason of a drain, else Slurm's own reason, else ""."""
     return node.drain or too_few(node)
 
 
 def job_state(world: ClusterState) -> str:
-    """As `squeue -o %T` would print it."""
+    """Return the state as `squeue -o %T` would print it."""
     if world.job.ended is None:
         return "RUNNING"
     return "CANCELLED" if world.job.stopped else "FAILED"
 
 
 def nodes(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
-    """`sinfo -h -N -n NODE -o FORMAT`; a name that Slurm does not know is no row."""
+    """`sinfo -h -N -n NODE -o FORMAT`; no row for an unknown node."""
     node = world.nodes.get(slots["node"])
     if node is None:
         return said("")
@@ -68,14 +67,14 @@ def standing(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellA
 
 
 def job(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
-    """`squeue -h -j JOB -o FORMAT`: running jobs; nothing for one that has just ended, an error for one long gone."""
+    """`squeue -h -j JOB -o FORMAT`: empty for a job that just ended, an error for one long gone."""
     if slots["job"] != world.job.id:
         return said("", 1, NO_JOB)
     return _queue(world, at, slots["format"], missing=said("", 1, NO_JOB))
 
 
 def jobs_on(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
-    """`squeue -h -w NODE -o FORMAT`: what runs there."""
+    """`squeue -h -w NODE -o FORMAT`."""
     if slots["node"] not in world.nodes:
         return said("", 1, f"squeue: error: Invalid node name {slots['node']}\n")
     return _queue(world, at, slots["format"], missing=said(""))
@@ -108,12 +107,12 @@ def show_node(world: ClusterState, at: float, slots: Mapping[str, str]) -> Shell
 
 
 def flags_of(node: NodeState) -> str:
-    """What `scontrol show node` appends to its state."""
+    """Return the flags that `scontrol show node` appends to the state."""
     return ("+DRAIN" if out_of_service(node) else "") + ("+INVALID_REG" if too_few(node) else "")
 
 
 def whose(node: NodeState) -> str:
-    """Whose reason it is that the node is out of service for."""
+    """Return the user who set the out-of-service reason."""
     return "root" if node.drain else "slurm"
 
 
@@ -135,7 +134,7 @@ def show_job(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellA
 
 
 def accounted(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
-    """`sacct -n -P -X -a -j JOB -o JobID,State,NodeList`: the accounting forgets no job."""
+    """`sacct -n -P -X -a -j JOB -o JobID,State,NodeList`: accounting keeps every job."""
     if slots["job"] not in (world.job.id, world.reported_job or None):
         return said("")
     return said(f"{slots['job']}|{job_state(world)}|{','.join(world.nodes)}\n")
@@ -153,19 +152,18 @@ READS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str]], ShellAnsw
     "sched.accounted": accounted,
     **kubernetes.READS,
 }
-"""Commands of `grammar.READS` that only look."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmReply:
-    """What one of the changing commands does: its answer and, where it changes anything, the deed."""
+    """A changing command's answer and, if it changes anything, its deed."""
 
     answer: ShellAnswer
     deed: Deed | None = None
 
 
 def drain(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> SlurmReply:
-    """`scontrol update NodeName=NODE State=DRAIN Reason=…`; draining again changes the reason, as in Slurm."""
+    """`scontrol update NodeName=NODE State=DRAIN Reason=…`; a second drain replaces the reason, as in Slurm."""
     if refusal := _refusal(world, slots["node"], refuses):
         return SlurmReply(refusal)
     return SlurmReply(said(""), Deed("drain", slots["node"], at, {"reason": slots["reason"]}))
@@ -182,7 +180,7 @@ def resume(world: ClusterState, at: float, slots: Mapping[str, str], refuses: st
 
 
 def cancel(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> SlurmReply:
-    """`scancel JOB`; of one that has ended or never was it says nothing and ends well, as that of 22.05 does."""
+    """`scancel JOB`; silent success for an ended or unknown job, as in 22.05."""
     if refuses:
         return SlurmReply(said("", 1, f"scancel: error: Kill job error on job id {slots['job']}: {refuses}\n"))
     run = world.job

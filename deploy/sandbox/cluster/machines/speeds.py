@@ -1,20 +1,19 @@
-"""What tests under load would measure on a node: pure functions of its state, without noise. Renderers print them."""
+"""Results that load tests would measure on a node: pure functions of its state, without noise."""
 
 from collections.abc import Mapping
 
 from deploy.sandbox.cluster.machines.state import GpuState, HcaState, NodeState
 
+# `gpu_burn -tc` on one GPU, TFLOPS
 TFLOPS: Mapping[str, float] = {"dgx-h100-8": 402.0, "hgx-h200-8": 405.0, "hgx-a100-8": 118.0, "pcie-l40s-8": 84.0}
-"""Of `gpu_burn -tc` on one GPU."""
 PEER: Mapping[str, float] = {"dgx-h100-8": 343.0, "hgx-h200-8": 345.0, "hgx-a100-8": 241.0, "pcie-l40s-8": 23.4}
+# all-gather between two nodes, GB/s
 PAIR: Mapping[str, float] = {"dgx-h100-8": 352.0, "hgx-h200-8": 354.0, "hgx-a100-8": 178.0, "pcie-l40s-8": 21.0}
-"""All-gather between two nodes."""
-LANE = {3: 0.77, 4: 1.54, 5: 3.42}
-"""GB/s of one PCIe lane that a copy reaches, by generation."""
+LANE = {3: 0.77, 4: 1.54, 5: 3.42}  # GB/s that a copy reaches per PCIe lane, by generation
 
 
 def refusal(node: NodeState, ranks: int) -> str:
-    """Why CUDA does not start on all GPUs, or ''."""
+    """Return CUDA's error when it cannot start on all GPUs, or ""."""
     if not node.driver:
         return "no CUDA-capable device is detected"
     if node.driver != node.driver_user:
@@ -41,7 +40,7 @@ CODES = {
 
 
 def clock_share(gpu: GpuState) -> float:
-    """Of full speed under full load."""
+    """Return the share of full speed under load."""
     reasons = gpu.reasons
     if reasons.app_clocks:
         return 0.2
@@ -57,12 +56,12 @@ def tflops(node: NodeState, gpu: GpuState) -> float:
 
 
 def host_copy(gpu: GpuState) -> float:
-    """Between host and GPU, one direction, GB/s."""
+    """Return host-to-GPU bandwidth in one direction, GB/s."""
     return LANE[gpu.pcie_gen] * gpu.pcie_width
 
 
 def peer_copy(node: NodeState, one: GpuState, other: GpuState) -> float | None:
-    """Between two GPUs, GB/s; None for a GPU with itself."""
+    """Return bandwidth between two GPUs in GB/s; None for a GPU with itself."""
     if one is other:
         return None
     rate = PEER[node.profile.name]
@@ -82,7 +81,7 @@ def peer_copy(node: NodeState, one: GpuState, other: GpuState) -> float | None:
 
 
 def all_reduce(node: NodeState) -> float:
-    """The plateau of one node in GB/s."""
+    """Return one node's all-reduce bus bandwidth plateau, GB/s."""
     profile = node.profile
     if profile.links and any(not link.active for gpu in node.gpus for link in gpu.links):
         return 19.0
@@ -95,14 +94,14 @@ def all_reduce(node: NodeState) -> float:
 
 
 def no_rdma(hca: HcaState) -> str:
-    """Why an adapter cannot be written over at all, or ''."""
+    """Return why RDMA over an adapter fails, or ""."""
     if not hca.present:
         return "absent"
     return "" if hca.state == "Active" else hca.state
 
 
 def write_rate(one: HcaState, other: HcaState) -> float:
-    """RDMA writes between two adapters, Gb/s."""
+    """Return the RDMA write rate between two adapters, Gb/s."""
     return min(_rate(one), _rate(other))
 
 
@@ -111,17 +110,17 @@ def _rate(hca: HcaState) -> float:
 
 
 def congested(node: NodeState) -> bool:
-    """Whether the node hangs on a leaf whose links wait to send."""
+    """Return whether the node's leaf has links that wait to send."""
     return any(hca.rising.get("port_xmit_wait", 0) > 1_000_000 for hca in node.hcas)
 
 
 def dropping(node: NodeState) -> bool:
-    """Whether the node hangs on a leaf that drops packets to others."""
+    """Return whether the node's leaf drops packets."""
     return any(hca.rising.get("out_of_sequence", 0) > 100 for hca in node.hcas)
 
 
 def no_group(nodes: list[NodeState], ranks: int) -> str:
-    """Why an all-gather over these nodes fails, or ''."""
+    """Return why an all-gather over these nodes fails, or ""."""
     for node in nodes:
         if why := refusal(node, ranks):
             return f"{node.name}: Test CUDA failure common.cu:941 '{why}'"
@@ -132,7 +131,7 @@ def no_group(nodes: list[NodeState], ranks: int) -> str:
 
 
 def all_gather(nodes: list[NodeState]) -> float:
-    """Over several nodes, GB/s: as fast as the slowest of them lets it be."""
+    """Return the all-gather rate over several nodes, GB/s, limited by the slowest."""
     rate = min(PAIR[node.profile.name] * _share(node) for node in nodes)
     rate = min(rate, *(all_reduce(node) for node in nodes))
     inside = sum(congested(node) for node in nodes)

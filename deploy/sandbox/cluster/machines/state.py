@@ -1,4 +1,6 @@
-"""What the simulated cluster is: plain dataclasses that renderers read and faults patch. Times are seconds from the case's t0, negative before it."""
+"""The simulated cluster's state: plain dataclasses that renderers read and faults change. Times are seconds from the
+case's t0, negative before it.
+"""
 
 from dataclasses import dataclass, field
 
@@ -20,7 +22,7 @@ class EccCounts:
 
 @dataclass(slots=True)
 class RowRemap:
-    """The row remapper. Banks not counted in high, partial, low or none have all their spare rows."""
+    """The row remapper. Banks not counted in high, partial, low or none have all spare rows."""
 
     corr: int = 0
     unc: int = 0
@@ -34,7 +36,7 @@ class RowRemap:
 
 @dataclass(slots=True)
 class EventReasons:
-    """Why clocks are not at their maximum."""
+    """Reasons for reduced clocks."""
 
     idle: bool = False
     app_clocks: bool = False
@@ -48,8 +50,6 @@ class EventReasons:
 
 @dataclass(slots=True)
 class Link:
-    """One NVLink of a GPU."""
-
     active: bool = True
     crc: int = 0
     replay: int = 0
@@ -58,7 +58,7 @@ class Link:
 
 @dataclass(slots=True)
 class GpuProcess:
-    """A compute process on a GPU. Its row in the process table has the same pid."""
+    """A compute process on a GPU; the process table has a row with the same pid."""
 
     pid: int
     name: str
@@ -67,7 +67,9 @@ class GpuProcess:
 
 @dataclass(slots=True)
 class GpuState:
-    """One GPU. `missing`: not enumerated. `lost`: enumerated but silent. `hang`: whoever asks it waits. `broken`: CUDA work on it fails."""
+    """One GPU. `missing`: not enumerated. `lost`: enumerated but silent. `hang`: queries hang. `broken`: CUDA work
+    fails with this error.
+    """
 
     index: int
     bdf: str
@@ -98,8 +100,7 @@ class GpuState:
     pcie_replay: int = 0
     compute_mode: str = "Default"
     mig: bool = False
-    mig_leaves: bool = False
-    """MIG goes off with the next reset."""
+    mig_leaves: bool = False  # MIG is off after the next reset
     persistence: bool = True
     fabric_state: str = "N/A"
     fabric_status: str = "N/A"
@@ -107,23 +108,21 @@ class GpuState:
     procs: list[GpuProcess] = field(default_factory=list)
     corrupts: bool = False
     bad_sm: bool = False
-    held: bool = False
-    """Something that is no compute process has the device open."""
+    held: bool = False  # a non-compute process has the device open
 
     @property
     def answers(self) -> bool:
-        """Whether nvidia-smi can talk to it."""
         return not (self.missing or self.lost)
 
     @property
     def pci(self) -> str:
-        """The address as the driver's log prints it: without the function."""
+        """Return the address as the driver logs it, without the function."""
         return self.bdf.rpartition(".")[0]
 
 
 @dataclass(slots=True)
 class HcaState:
-    """One network adapter. `rising`: counters that grow, per second of looking."""
+    """One network adapter. `rising`: growing counters, increment per second."""
 
     name: str
     bdf: str
@@ -144,8 +143,6 @@ class HcaState:
 
 @dataclass(slots=True)
 class Service:
-    """One systemd unit as `systemctl show` tells it."""
-
     active: str = "active"
     sub: str = "running"
     load: str = "loaded"
@@ -156,8 +153,6 @@ class Service:
 
 @dataclass(slots=True)
 class Mount:
-    """One mounted file system."""
-
     target: str
     source: str
     fstype: str
@@ -168,14 +163,12 @@ class Mount:
     inodes_used: int
 
     def read_only(self) -> None:
-        """Turn `rw` into `ro`, as the kernel does after an error."""
+        """Change `rw` to `ro`, as the kernel does after an error."""
         self.options = "ro" + self.options.removeprefix("rw")
 
 
 @dataclass(slots=True)
 class HostProcess:
-    """One row of the process table."""
-
     pid: int
     ppid: int
     user: str
@@ -189,7 +182,9 @@ class HostProcess:
 
 @dataclass(slots=True)
 class NodeState:
-    """One node. `driver` is the loaded kernel module ('' when none), `driver_user` the libraries, `driver_disk` the module built for this kernel."""
+    """One node. `driver`: loaded kernel module ("" if none); `driver_user`: its libraries; `driver_disk`: module built
+    for this kernel.
+    """
 
     name: str
     index: int
@@ -228,33 +223,27 @@ class NodeState:
     log_keep: str = ""
     around: Around = field(default_factory=Around)
     boots: int = 0
-    drain: str = ""
-    """Why the scheduler starts nothing new here; empty when it does."""
-    mark: str = ""
-    """Whose mark its node object of Kubernetes carries."""
-    registered_gpus: int | None = None
-    """How many GPUs slurmd counted when it last started, which is at a boot; None: all of them, long ago."""
+    drain: str = ""  # reason of a drain; empty if the scheduler may start jobs
+    mark: str = ""  # value of the drain annotation on the Kubernetes node object
+    registered_gpus: int | None = None  # GPUs that slurmd counted at its last start (a boot); None means all
     inhibited: bool = False
-    oom_hits: dict[str, int] = field(default_factory=dict)
-    """How often a group came to its own memory limit, by path."""
+    oom_hits: dict[str, int] = field(default_factory=dict)  # times a cgroup reached its memory limit, by path
 
     def hca(self, name: str) -> HcaState:
-        """The adapter of that name."""
         return next(hca for hca in self.hcas if hca.name == name)
 
     def bridge(self, device: GpuState | HcaState) -> str:
-        """The address of the PCIe switch port above a GPU or adapter."""
+        """Return the address of the PCIe switch port above a GPU or adapter."""
         slot = self.gpus.index(device) if isinstance(device, GpuState) else len(self.gpus) + self.hcas.index(device)
         return f"0000:15:{slot:02x}.0"
 
     def mount(self, target: str) -> Mount:
-        """The file system mounted there."""
         return next(mount for mount in self.mounts if mount.target == target)
 
 
 @dataclass(slots=True)
 class ControllerState:
-    """The machine on which the scheduler's commands run."""
+    """The host of the scheduler's commands."""
 
     name: str
     boot_id: str
@@ -264,10 +253,9 @@ class ControllerState:
 
 @dataclass(slots=True)
 class ClusterState:
-    """All nodes, the job they run, and the scheduler's machine where there is one."""
+    """All nodes, their job, and the scheduler's host if there is one."""
 
     nodes: dict[str, NodeState]
     job: Job
     controller: ControllerState | None = None
-    reported_job: str = ""
-    """How a ticket calls the job; the scheduler goes on knowing it under that name."""
+    reported_job: str = ""  # the ticket's job id; the scheduler knows the job by it too

@@ -1,4 +1,4 @@
-"""The incident's job: which rank runs where, and what a healthy run of it writes."""
+"""The incident's job: rank placement and the log of a healthy run."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ NCCL_VERSION = "2.21.5"
 
 
 def new_job(names: Sequence[str], seed: int, *, started: float, ended: float | None, run: int = 0) -> Job:
-    """The job on these nodes, its ranks silent so far. A later `run` has other process ids."""
+    """Return the job with silent ranks. A later `run` has other pids."""
     roll = dice(seed, "job", run) if run else dice(seed, "job")
     ranks = []
     for index, name in enumerate(names):
@@ -24,7 +24,7 @@ def new_job(names: Sequence[str], seed: int, *, started: float, ended: float | N
 
 
 def write_healthy_log(job: Job, nodes: dict[str, NodeState], seed: int, *, trained: bool) -> None:
-    """Start-up lines of every rank and, where training began, its last steps."""
+    """Write every rank's start-up lines and, if `trained`, the last steps."""
     for rank in job.ranks:
         node = nodes[rank.node]
         rank.lines += _startup(job, rank, node, seed)
@@ -35,12 +35,12 @@ def write_healthy_log(job: Job, nodes: dict[str, NodeState], seed: int, *, train
 
 
 def nccl(rank: Rank, text: str) -> str:
-    """A line as NCCL prints it."""
+    """Return a line as NCCL prints it."""
     return f"{rank.node}:{rank.pid}:{rank.pid + 311} [{rank.local}] {text}"
 
 
 def using_ib(hcas: Sequence[HcaState], address: str) -> str:
-    """The line that lists the adapters NCCL chose."""
+    """Return NCCL's line that lists the chosen adapters."""
     kind = "IB" if hcas and hcas[0].link_layer == "InfiniBand" else "RoCE"
     shown = " ".join(f"[{i}]{hca.name}:1/{kind}" for i, hca in enumerate(hcas))
     return f"NCCL INFO NET/IB : Using {shown} [RO]; OOB eth0:{address}<0>"
@@ -75,7 +75,9 @@ def _connected(job: Job, rank: Rank, node: NodeState, seed: int) -> list[JobLine
 
 
 def _steps(job: Job, seed: int) -> None:
-    """The last steps before the end, all of them on rank 0 and a heartbeat elsewhere; slower from `slow_from` to `slow_until`, none after `silent_from`."""
+    """Write the last steps: all on rank 0, a heartbeat elsewhere; slower from `slow_from` to `slow_until`, none after
+    `silent_from`.
+    """
     last = min(0.0 if job.ended is None else job.ended, 0.0 if job.silent_from is None else job.silent_from)
     first = max(job.started + 60, last - SHOWN_STEPS * LOG_EVERY, -30000.0 if job.slow_factor == 1 else job.started + 60)
     roll, loss, t, step = dice(seed, "steps"), 2.31, first, int((first - job.started) / STEP_SECONDS)

@@ -1,4 +1,4 @@
-"""What a node looks like: the rows of the probe that hosts are compared by."""
+"""Output of the baseline probe by which hosts are compared."""
 
 import hashlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The container engine, the job's container, and what stands in it. The scheduler's word on the node is here too: it starts the container."""
+"""The container engine, the job's container and its content, and the scheduler's view of the node."""
 
 import json
 
@@ -11,7 +11,7 @@ HOUR = 3600.0
 
 
 def info(view: View) -> ShellAnswer:
-    """`docker info --format '{{json .}}'`, shortened to what anybody reads."""
+    """`docker info --format '{{json .}}'`, with the fields that are read."""
     if view.node.services["docker"].active != "active":
         return said("", 1, "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n")
     about = {"ID": token(view.seed, view.node.name, "docker")[:12], "Containers": 1, "ContainersRunning": 1, "Driver": "overlay2",
@@ -29,7 +29,7 @@ def listed(view: View) -> ShellAnswer:
 
 
 def inspected(view: View) -> ShellAnswer:
-    """`rackmedic-look containers`: the job's is there as long as its allocation lasts."""
+    """`rackmedic-look containers`: the job's container exists as long as its allocation."""
     if "nvidia" not in view.node.around.runtimes:
         return said("")
     around, begun = view.node.around, view.clock(view.job.started)
@@ -41,7 +41,9 @@ def inspected(view: View) -> ShellAnswer:
 
 
 def devices(view: View) -> ShellAnswer:
-    """`rackmedic-look inside nvidia-smi -L`. What is wrong with the host's GPUs shows there and is left to the host's own checks."""
+    """`rackmedic-look inside nvidia-smi -L`; does not show faults of the host's GPUs, which the host's own checks
+    cover.
+    """
     if view.node.around.devices_lost:
         return _inside(view, "Failed to initialize NVML: Unknown Error\n", 255)
     if "nvidia" not in view.node.around.runtimes:
@@ -50,7 +52,7 @@ def devices(view: View) -> ShellAnswer:
 
 
 def host_versions(view: View) -> ShellAnswer:
-    """`python3 -c …` on the host, which has no PyTorch."""
+    """`python3 -c …` on the host, without PyTorch."""
     return said(json.dumps({"error": "error: No module named 'torch'", "rackmedic": "vers"}) + "\n")
 
 
@@ -92,7 +94,7 @@ def jobs(view: View) -> ShellAnswer:
 
 
 def running(view: View) -> ShellAnswer:
-    """`squeue -h -w NODE -o %A,%T,%u`: what the scheduler runs there."""
+    """`squeue -h -w NODE -o %A,%T,%u`."""
     if view.slots.get("node", view.node.name) != view.node.name:
         return said("slurm_load_jobs error: Invalid node name specified\n", 1)
     return said(f"{view.job.id},RUNNING,alice\n" if _running(view) else "")
@@ -107,7 +109,6 @@ def _running(view: View) -> bool:
 
 
 def container_id(seed: int, node: str, job: str) -> str:
-    """The id of a job's container on a node."""
     return token(seed, node, job, "container")[:64]
 
 

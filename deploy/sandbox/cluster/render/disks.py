@@ -12,7 +12,7 @@ _RESERVED = {"ext4": 0.05}
 
 
 def space(view: View) -> ShellAnswer:
-    """`df -P -T -B1` of what is the host's own."""
+    """`df -P -T -B1` of local file systems."""
     rows = ["Filesystem           Type        1-blocks            Used       Available Capacity Mounted on"]
     for mount in (mount for mount in view.node.mounts if mount.fstype not in SHARED_FILE_SYSTEMS):
         free = max(0, int(mount.size * (1 - _RESERVED.get(mount.fstype, 0.0))) - mount.used)
@@ -31,14 +31,14 @@ def root(view: View) -> ShellAnswer:
 
 
 def old_files(view: View) -> ShellAnswer:
-    """`rackmedic-look cleanup.preview HOURS`: what has not been written to for so long, and the hundred largest."""
+    """`rackmedic-look cleanup.preview HOURS`: files not written to for that long, the hundred largest listed."""
     old = sorted((file for file in view.node.around.leftovers if file.hours >= int(view.slots["hours"])), key=lambda file: -file.blocks)
     rows = [f"file {60 * file.hours:.0f} {512 * file.blocks} {file.owner} {file.path}" for file in old[:100]]
     return said("\n".join(["end 0", f"total {len(old)} {512 * sum(file.blocks for file in old)}", "opens 0", *rows]) + "\n")
 
 
 def inodes(view: View) -> ShellAnswer:
-    """`df -P -i` of what is the host's own."""
+    """`df -P -i` of local file systems."""
     rows = ["Filesystem               Inodes     IUsed      IFree IUse% Mounted on"]
     for mount in (mount for mount in view.node.mounts if mount.fstype not in SHARED_FILE_SYSTEMS):
         used = _percent(mount.inodes_used, mount.inodes) if mount.inodes else "-"
@@ -49,7 +49,9 @@ def inodes(view: View) -> ShellAnswer:
 
 
 def shared(view: View) -> ShellAnswer:
-    """`timeout 4 df --output=source,fstype,ipcent,size,avail,pcent,target` of shared file systems; of one that does not answer nothing comes."""
+    """`timeout 4 df --output=source,fstype,ipcent,size,avail,pcent,target` of shared file systems; no output if one
+    hangs.
+    """
     mine = [mount for mount in view.node.mounts if mount.fstype in SHARED_FILE_SYSTEMS]
     if any(mount.target in view.node.around.stuck for mount in mine):
         return ShellAnswer(b"", b"", 124)
@@ -76,5 +78,5 @@ def _entry(mount: Mount) -> dict[str, Any]:
 
 
 def _percent(used: int, total: int) -> str:
-    """As df rounds: up."""
+    """Round up, as df does."""
     return f"{-(-used * 100 // total) if total else 0}%"

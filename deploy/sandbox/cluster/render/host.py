@@ -22,8 +22,9 @@ def free(view: View) -> ShellAnswer:
 
 
 def memlock(view: View) -> ShellAnswer:
-    """Names, parents, root's own and locked-memory limits below /proc: every process has one, and only what starts jobs hands its own on to
-    them. The session that asks has what PAM gives it."""
+    """Names, parents, uid and memlock limits below /proc. Only daemons that start jobs pass their limit on; the asking
+    session has PAM's.
+    """
     limit = view.node.memlock_kib
     jobs, ours = "unlimited" if limit < 0 else str(limit * 1024), str(8 << 20)
     rows = [(1, 0, "", True, ours), (1187, 1, "slurmd", True, jobs), (1203, 1, "containerd", True, "unlimited")]
@@ -38,7 +39,7 @@ def memlock(view: View) -> ShellAnswer:
 
 
 def oom_events(view: View) -> ShellAnswer:
-    """`grep -rs --include=memory.events -H oom /sys/fs/cgroup`. A group's counts hold those of the groups below it."""
+    """`grep -rs --include=memory.events -H oom /sys/fs/cgroup`. A cgroup's counts include its descendants'."""
     kills, hits = view.node.oom_kills, view.node.oom_hits
     rows = []
     for path in kills:

@@ -6,13 +6,12 @@ from deploy.sandbox.cluster.render.view import View
 
 
 def ibstat(view: View) -> ShellAnswer:
-    """Every adapter with its one port."""
     profile = view.node.profile
     return said("".join(_adapter(hca, profile.hca_type, profile.hca_firmware) for hca in view.node.hcas if hca.present))
 
 
 def counters(view: View) -> ShellAnswer:
-    """`find -L … -exec grep -H . {} +`: one `path:value` line a file. Counters that rise do so with the time of looking."""
+    """`find -L … -exec grep -H . {} +`: one `path:value` line per file. Rising counters grow with time."""
     rows = []
     for hca in view.node.hcas:
         if not hca.present:

@@ -1,4 +1,4 @@
-"""The incident's job as seen on one node: its environment and the logs of its ranks."""
+"""The incident's job on one node: environment and rank logs."""
 
 from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.lines import JobLine, Rank
@@ -8,12 +8,11 @@ from tools.inventory.host_ranges import fold_host_names
 
 TAIL = 300
 JOB_LOGS = "/var/log/jobs"
-MARK, OWNER = 10**19 + 4711, 1001
-"""What the program draws anew each time, and whose all jobs here are."""
+MARK, OWNER = 10**19 + 4711, 1001  # the probe's random mark, here fixed, and the uid of the jobs' owner
 
 
 def environment(view: View) -> ShellAnswer:
-    """`rackmedic-look env`: chosen variables of the job's processes; of its launcher where its ranks are gone."""
+    """`rackmedic-look env`: selected variables of the job's processes, or of its launcher if its ranks are gone."""
     if not view.as_root:
         return said("", 1, "rackmedic-look: must run as root\n")
     if not view.job.has_log:
@@ -31,7 +30,7 @@ def environment(view: View) -> ShellAnswer:
 
 
 def logs(view: View) -> ShellAnswer:
-    """The newest logs below the folder, as the program that looks for them prints their ends: one file a rank."""
+    """Ends of the newest log files below the folder, one per rank, as the log probe prints them."""
     folder = view.slots.get("job_logs", JOB_LOGS).rstrip("/")
     if folder != JOB_LOGS:
         return said("", 1, f"[Errno 2] No such file or directory: '{folder}'\n")
@@ -50,7 +49,7 @@ def _shown(view: View, rank: Rank) -> list[str]:
 
 
 def _stamped(view: View, line: JobLine) -> str:
-    """The line as its writer prints it. Python's logging and PyTorch's C++ print local time without a zone."""
+    """Return the line with its writer's timestamp. Python's logging and PyTorch's C++ print local time without a zone."""
     if not line.stamp:
         return line.text
     moment = view.clock(line.t)

@@ -1,4 +1,4 @@
-"""dmesg and the kernel's part of the journal."""
+"""dmesg and the journal's kernel messages."""
 
 import json
 import re
@@ -26,17 +26,19 @@ def ring(view: View) -> ShellAnswer:
 
 
 def journal(view: View) -> ShellAnswer:
-    """`journalctl -o json … --since=-24h -p warning _TRANSPORT=kernel`: the last day, boots before this one too."""
+    """`journalctl -o json … --since=-24h -p warning _TRANSPORT=kernel`: the last day, including earlier boots."""
     return _journalctl(view, _last_day(view))
 
 
 def newest(view: View) -> ShellAnswer:
-    """`journalctl -o json … --boot --reverse --grep=… _TRANSPORT=kernel`: what matters of this boot, newest first."""
+    """`journalctl -o json … --boot --reverse --grep=… _TRANSPORT=kernel`: relevant lines of this boot, newest first."""
     return _that_matter(view, [line for line in view.node.kernel_log if line.boot == "now" and line.t <= view.at])
 
 
 def recent(view: View) -> ShellAnswer:
-    """`journalctl -o json … --since=-24h -p warning --reverse --grep=… _TRANSPORT=kernel`: what matters of the last day, newest first."""
+    """`journalctl -o json … --since=-24h -p warning --reverse --grep=… _TRANSPORT=kernel`: relevant lines of the last
+    day, newest first.
+    """
     return _that_matter(view, _last_day(view))
 
 
@@ -57,17 +59,16 @@ def _journalctl(view: View, lines: list[KernelLine]) -> ShellAnswer:
 
 
 def boot_id(view: View) -> ShellAnswer:
-    """The running kernel's boot id, with its dashes."""
     return said(dashed(view.node.boot_id) + "\n")
 
 
 def dashed(plain: str) -> str:
-    """A boot id as /proc shows it; the journal has it without dashes."""
+    """Return a boot id with dashes as in /proc; the journal has it without."""
     return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
 
 
 def no_journal() -> ShellAnswer:
-    """What journalctl says to a user outside the adm group."""
+    """Return journalctl's refusal to a user outside the adm group."""
     hint = (
         "Hint: You are currently not seeing messages from other users and the system.\n      Users in groups "
         "'adm', 'systemd-journal' can see all messages.\n"
@@ -76,14 +77,14 @@ def no_journal() -> ShellAnswer:
 
 
 def kept(text: str, keep: str) -> str:
-    """What is left of a log that was cut: its last 200 lines, or its first 4 kB."""
+    """Truncate a log to its last 200 lines, or its first 4 kB."""
     if keep.startswith("first"):
         return text[:4096]
     return "".join(text.splitlines(keepends=True)[-200:]) if keep else text
 
 
 def microseconds(moment: datetime) -> int:
-    """The journal's unit of time."""
+    """Return the time in the journal's unit."""
     whole = moment.astimezone(ZoneInfo("UTC"))
     return int(whole.timestamp()) * 1_000_000 + whole.microsecond
 

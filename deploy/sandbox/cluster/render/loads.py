@@ -1,4 +1,4 @@
-"""Tests under load on one node: CUDA and training probes, nvbandwidth, gpu_burn, dcgmi."""
+"""Load tests on one node: CUDA and training probes, nvbandwidth, gpu_burn, dcgmi."""
 
 import json
 from collections.abc import Sequence
@@ -11,8 +11,7 @@ from deploy.sandbox.cluster.machines.profiles import branch
 from deploy.sandbox.cluster.machines.state import GpuState, NodeState
 from deploy.sandbox.cluster.render.view import View
 
-MODES = {"Default": 0, "Prohibited": 2, "Exclusive_Process": 3}
-"""Compute modes by the driver library's number."""
+MODES = {"Default": 0, "Prohibited": 2, "Exclusive_Process": 3}  # compute modes by the driver API's number
 BURN = "/opt/gpu-burn"
 H2D, D2H, PEER = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce"
 _SAYS = {
@@ -31,7 +30,7 @@ def _noise(view: View, *purpose: object) -> float:
 
 
 def cuda(view: View) -> ShellAnswer:
-    """The probe's lines, or the one error that comes before them."""
+    """Return the CUDA probe's lines, or the one error before them."""
     node = view.node
     if any(gpu.hang for gpu in node.gpus):
         return HANGS
@@ -52,7 +51,7 @@ def _line(**row: object) -> str:
 
 
 def step(view: View) -> ShellAnswer:
-    """The training probe. A slow processor makes the data late, a GPU that computes wrongly another loss."""
+    """Training probe. A slow CPU delays the data; a GPU that corrupts results changes the loss."""
     node = view.node
     if why := speeds.refusal(node, 0):
         return (
@@ -82,7 +81,6 @@ def peer_copies(view: View) -> ShellAnswer:
 
 
 def _bandwidth(view: View, matrices: dict[str, list[list[float | None]]]) -> ShellAnswer:
-    """nvbandwidth's JSON."""
     root: dict[str, Any] = {"CUDA Runtime Version": 12040, "Driver Version": view.node.driver, "git_version": "v0.8", "version": "v0.8"}
     if why := speeds.refusal(view.node, 0):
         root["error"] = f"ERROR: [CUDA {speeds.CODES.get(why, 999)}] {why} in expression cuInit(0) in nvbandwidth.cpp:main() : 191"
@@ -101,7 +99,7 @@ def _bandwidth(view: View, matrices: dict[str, list[list[float | None]]]) -> She
 
 
 def burn(view: View) -> ShellAnswer:
-    """gpu_burn: progress, then the verdicts. Errors are counted on a GPU that computes wrongly."""
+    """gpu_burn: progress, then verdicts. Only a GPU that corrupts results counts errors."""
     node, folder = view.node, view.slots.get("gpu_burn", BURN)
     if folder != BURN:
         return said("", 127, f"timeout: failed to run command '{folder}/gpu_burn': No such file or directory\n")
@@ -131,7 +129,7 @@ def dcgm_long(view: View) -> ShellAnswer:
 
 
 def _diag(view: View, level: int) -> ShellAnswer:
-    """`dcgmi diag -j`: DCGM 4 beside newer drivers, DCGM 3 beside older ones."""
+    """`dcgmi diag -j`: DCGM 4 with driver branches from 560 on, DCGM 3 with older ones."""
     node = view.node
     if node.services["nvidia-dcgm"].active != "active":
         return said(
@@ -154,7 +152,7 @@ Tests = list[tuple[str, dict[int, str]]]
 
 
 def _deployment(node: NodeState) -> Tests:
-    """Test and what it says of each GPU, '' where it passes."""
+    """Return each test and its message per GPU, "" if passed."""
     seen = _seen(node)
     clean = [
         (name, dict.fromkeys((gpu.index for gpu in seen), ""))

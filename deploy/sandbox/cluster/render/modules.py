@@ -63,6 +63,6 @@ def table(view: View) -> ShellAnswer:
 
 
 def proc_modules(node: NodeState) -> str:
-    """With how many hold it: every CUDA program holds nvidia_uvm."""
+    """Return /proc/modules; every CUDA program holds nvidia_uvm."""
     users = {"nvidia_uvm": sum(len(gpu.procs) for gpu in node.gpus)}
     return "".join(f"{name} {size} {users.get(name, 0)} - Live 0x0000000000000000\n" for name, size in node.modules.items())

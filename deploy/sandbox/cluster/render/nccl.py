@@ -1,4 +1,4 @@
-"""`all_reduce_perf` on one node: bandwidth and errors as a function of the node's state."""
+"""`all_reduce_perf` on one node: bandwidth and errors derived from the node's state."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ COLUMNS = """#
 
 
 def all_reduce(view: View) -> ShellAnswer:
-    """The table of sizes, or the error that ends it before one."""
+    """Return the table of sizes, or the error that precedes it."""
     node, folder, ranks = view.node, view.slots.get("nccl_tests", BINARIES), int(view.slots.get("gpus", "8"))
     if folder.rstrip("/") != BINARIES:
         return said("", 127, f"{folder}/all_reduce_perf: No such file or directory\n")

@@ -1,4 +1,4 @@
-"""nvidia-smi but for -q -x: topology, NVLinks, compute processes; and how it fails as a whole."""
+"""nvidia-smi except `-q -x`: topology, NVLinks, compute processes, and failures of the whole tool."""
 
 from deploy.sandbox.cluster.answer import HANGS, ShellAnswer, said
 from deploy.sandbox.cluster.machines.state import GpuState, NodeState
@@ -22,7 +22,7 @@ Legend:
 
 
 def failure(node: NodeState) -> ShellAnswer | None:
-    """How nvidia-smi fails before it looks at any GPU, or None."""
+    """Return nvidia-smi's failure before it reads any GPU, or None."""
     if not node.driver:
         return said(_NO_DRIVER, 9)
     if node.driver != node.driver_user:
@@ -32,7 +32,7 @@ def failure(node: NodeState) -> ShellAnswer | None:
 
 
 def listed(node: NodeState) -> list[tuple[int, GpuState]]:
-    """The GPUs the driver enumerates, with nvidia-smi's running numbers."""
+    """Return the GPUs the driver enumerates, with nvidia-smi's indices."""
     return list(enumerate(gpu for gpu in node.gpus if not gpu.missing))
 
 
@@ -75,7 +75,7 @@ def link_status(view: View) -> ShellAnswer:
 
 
 def link_errors(view: View) -> ShellAnswer:
-    """`nvidia-smi nvlink -e`: links that are down are left out."""
+    """`nvidia-smi nvlink -e`, without inactive links."""
     if trouble := failure(view.node):
         return trouble
     rows = []
@@ -118,7 +118,7 @@ def _heading(number: int, gpu: GpuState, view: View) -> str:
 
 
 def _reaches(gpu: GpuState) -> int:
-    """NVLinks a GPU has to the switches."""
+    """Return the GPU's number of NVLinks to the switches."""
     return 0 if gpu.mig else sum(link.active for link in gpu.links)
 
 

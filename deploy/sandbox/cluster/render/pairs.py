@@ -12,7 +12,7 @@ _LINE = "-" * 87 + "\n"
 
 
 def all_gather(view: View) -> ShellAnswer:
-    """nccl-tests over the nodes that the command names."""
+    """nccl-tests over the command's nodes."""
     slots = view.slots
     folder = slots.get("nccl_tests", BINARIES)
     if folder.rstrip("/") != BINARIES:
@@ -50,12 +50,12 @@ def all_gather(view: View) -> ShellAnswer:
 
 
 def rdma(view: View) -> ShellAnswer:
-    """ib_write_bw from host memory. Without a peer it is the server, which waits and then shows the same."""
+    """ib_write_bw from host memory. The server, which has no peer argument, shows the same result."""
     return _write(view, cuda=False)
 
 
 def rdma_cuda(view: View) -> ShellAnswer:
-    """The same from GPU memory."""
+    """ib_write_bw from GPU memory."""
     return _write(view, cuda=True)
 
 

@@ -69,7 +69,7 @@ def _bridge(view: View, bdf: str, below: str) -> str:
 
 
 def _express(view: View, gen_max: int, width_max: int, gen: int, width: int, kind: str) -> str:
-    """Link capability and status; a user who may not read configuration space sees neither."""
+    """Return link capability and status; only root may read them from configuration space."""
     if not view.as_root:
         return "\tCapabilities: <access denied>\n"
     speed = _SPEED[gen] + (" (downgraded)" if gen < gen_max else "")

@@ -16,19 +16,19 @@ def stat(view: View) -> ShellAnswer:
 
 
 def start_ticks(node: NodeState, proc: HostProcess) -> int:
-    """When it started, in clock ticks since boot: with the pid it names one process for ever."""
+    """Return the start in clock ticks since boot; together with the pid it identifies a process."""
     return max(round((proc.started - node.booted) * TICKS_PER_SECOND), 0)
 
 
 def stat_line(node: NodeState, proc: HostProcess) -> str:
-    """All 52 fields; those nobody reads are 0."""
+    """Return all 52 fields; unused ones are 0."""
     before = [str(proc.pid), f"({proc.comm[:15]})", proc.stat[:1], str(proc.ppid), str(proc.pid), str(proc.pid), "0", "-1", "4194304"]
     fields = before + ["0"] * 10 + ["1", "0", str(start_ticks(node, proc))]
     return " ".join(fields + ["0"] * (52 - len(fields))) + "\n"
 
 
 def environment(node: NodeState, job: Job) -> dict[int, str]:
-    """/proc/PID/environ of every rank that is alive."""
+    """Return /proc/PID/environ of every live rank."""
     if not job.has_log:
         return {}
     alive = {proc.pid for proc in node.procs}

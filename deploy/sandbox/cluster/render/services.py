@@ -1,4 +1,4 @@
-"""systemd: what units are, and what they wrote."""
+"""systemd units and their journal."""
 
 import json
 
@@ -8,7 +8,7 @@ from deploy.sandbox.cluster.render.view import View
 
 
 def units(view: View) -> ShellAnswer:
-    """`systemctl show`: one block a unit, in the order asked."""
+    """`systemctl show`: one block per unit."""
     blocks = []
     for name, unit in view.node.services.items():
         rows = (
@@ -21,7 +21,7 @@ def units(view: View) -> ShellAnswer:
 
 
 def journal(view: View) -> ShellAnswer:
-    """`journalctl -o json -u …`: the last day of the units that matter."""
+    """`journalctl -o json -u …`: the last day."""
     node = view.node
     if not view.as_root and node.dmesg_restrict:
         return no_journal()

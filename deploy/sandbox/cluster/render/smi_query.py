@@ -12,12 +12,12 @@ from deploy.sandbox.cluster.render.nvidia import failure, listed
 from deploy.sandbox.cluster.render.view import View
 
 LOST = "GPU is lost"
+# one `gpu` element; a line starting with `FROM-TO|` exists only in those driver branches
 TEMPLATE = Path(__file__).with_name("smi_query.tmpl")
-"""One `gpu` element; a line that begins with `FROM-TO|` belongs to those driver branches only."""
 
 
 def query(view: View) -> ShellAnswer:
-    """All GPUs; a lost one has that for every value. A corrupted infoROM is warned of on stderr."""
+    """All GPUs; every value of a lost one is "GPU is lost". A corrupt infoROM causes a warning on stderr."""
     node = view.node
     if trouble := failure(node):
         return trouble
@@ -46,15 +46,13 @@ def _gpu(node: NodeState, number: int, gpu: GpuState) -> str:
 
 
 class _AllLost(dict[str, str]):
-    """Every field that is not given is lost."""
-
     def __missing__(self, key: str) -> str:
         return LOST
 
 
 @cache
 def _layout(number: int, absolute: bool) -> str:
-    """The template of one branch: limits of temperature are absolute before Ada and Hopper, margins from there on."""
+    """Return a branch's template: temperature limits are absolute before Ada and Hopper, margins from then on."""
     kept = []
     for line in TEMPLATE.read_text().splitlines():
         scope, mark, text = line.partition("|")
@@ -174,7 +172,6 @@ def _process(pid: int, name: str, mib: int) -> str:
 
 
 def _mig_devices(memory_mib: int) -> str:
-    """Seven slices of one compute instance each."""
     total = memory_mib // 8
     memory = {"total": f"{total} MiB", "used": "12 MiB", "free": f"{total - 12} MiB"}
     slices = (
@@ -192,7 +189,6 @@ def _mig_devices(memory_mib: int) -> str:
 
 
 def _element(name: str, depth: int, rows: Mapping[str, Any]) -> str:
-    """An element on a new line, its children below it."""
     tabs = "\t" * depth
     inner = "".join(
         _element(key, depth + 1, value) if isinstance(value, dict) else f"\n{tabs}\t<{key}>{value}</{key}>" for key, value in rows.items()

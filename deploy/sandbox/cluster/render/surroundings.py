@@ -1,4 +1,4 @@
-"""Processors, clock, interfaces, leaf switch, shared mounts and BMC."""
+"""CPUs, clock, interfaces, leaf switch, shared mounts and BMC."""
 
 import json
 from datetime import UTC
@@ -38,7 +38,7 @@ def tracking(view: View) -> ShellAnswer:
     """`chronyc -c -n tracking`."""
     if view.node.services["chronyd"].active != "active":
         return said("506 Cannot talk to daemon\n", 1)
-    if not view.node.around.synchronised:  # as chrony 4.3 of Debian 12 without any source
+    if not view.node.around.synchronised:  # as chrony 4.3 (Debian 12) without any source
         nothing = ",".join(["0.000000000"] * 4)
         return said(f"00000000,,0,{nothing},-11.204,0.000,0.000,1.000000000,1.000000000,0.0,Not synchronised\n")
     last = view.t0.timestamp() + view.at - 31
@@ -65,7 +65,7 @@ def links(view: View) -> ShellAnswer:
 
 
 def interfaces(view: View) -> list[Interface]:
-    """The node's own, and one for each adapter that speaks Ethernet."""
+    """Return the node's own interfaces and one per Ethernet adapter."""
     roce = [_roce(i, hca) for i, hca in enumerate(view.node.hcas) if hca.present and hca.link_layer == "Ethernet" and hca.state == "Active"]
     return [*view.node.around.interfaces, *roce]
 
@@ -95,7 +95,7 @@ def adapters(view: View) -> ShellAnswer:
 
 
 def masters(view: View) -> ShellAnswer:
-    """`rackmedic-look masters`: whether the job's master can be found and reached."""
+    """`rackmedic-look masters`: whether the job's master resolves and accepts connections."""
     address = view.node.env.get("MASTER_ADDR", "")
     return said(f"master {address} {view.node.env.get('MASTER_PORT', PORT)} {view.node.around.master}\n" if address else "")
 
@@ -108,7 +108,7 @@ def tracker(view: View) -> ShellAnswer:
 
 
 def objects(view: View) -> ShellAnswer:
-    """`curl -I` of the object store, which wants credentials that we do not have."""
+    """`curl -I` of the object store; 403 because RackMedic has no credentials."""
     well = "HTTP/1.1 403 Forbidden\r\nx-amz-request-id: 16F2A3B9\r\nServer: objects\r\n\r\n"
     return _headers(view, view.node.around.store, "objects.svc.cluster", well)
 
@@ -122,7 +122,7 @@ def _headers(view: View, state: str, host: str, well: str) -> ShellAnswer:
 
 
 def manager(view: View) -> ShellAnswer:
-    """`sminfo`, asked through the first port."""
+    """`sminfo` through the first usable port."""
     port = _port(view)
     if port is None or not view.as_root:
         return said("", 1, "sminfo: iberror: failed: Failed to open '(null)' port '0'\n")
@@ -135,7 +135,7 @@ LEAF_GUID, FIRST_UPLINK = "0xb8cef60300f0a111", 33
 
 
 def leaf(view: View) -> ShellAnswer:
-    """`iblinkinfo -l -n 2`: the first adapter, the switch it hangs on, and the spines behind that; what lies behind those is not come to."""
+    """`iblinkinfo -l -n 2`: first adapter, its leaf switch and the spines; nothing beyond them."""
     port, around = _port(view), view.node.around
     if port is None or not view.as_root:
         return said("", 1, "iblinkinfo: iberror: failed: Failed to open '(null)' port '0'\n")
@@ -171,13 +171,13 @@ def _down(guid: str, name: str, lid: int, port: int) -> str:
 
 
 def _port(view: View) -> HcaState | None:
-    """Through which the fabric is asked: the first adapter's, where it can be used."""
+    """Return the first adapter with a usable InfiniBand port."""
     usable = (hca for hca in view.node.hcas if hca.present and hca.link_layer == "InfiniBand" and hca.phys == "LinkUp")
     return next(usable, None)
 
 
 def mounts(view: View) -> ShellAnswer:
-    """`rackmedic-look mounts`: each shared file system asked for three seconds."""
+    """`rackmedic-look mounts`: each shared file system is given three seconds."""
     rows = []
     for mount in (mount for mount in view.node.mounts if mount.fstype in SHARED):
         word = "timeout" if mount.target in view.node.around.stuck else "ok"

@@ -1,4 +1,4 @@
-"""What a renderer is given: one node, the job, the time at which it is looked at, and how that node writes times."""
+"""A renderer's input: node, job, time of the query, and the node's clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,9 @@ from deploy.sandbox.cluster.machines.state import NodeState
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A look at one node. `at`: seconds from t0; what happens later is not visible yet. `age`: how long a live cluster has run for."""
+    """A query of one node. `at`: seconds from t0; later events are not visible yet. `age`: seconds a live cluster has
+    run.
+    """
 
     node: NodeState
     job: Job
@@ -21,14 +23,12 @@ class View:
     slots: Mapping[str, str]
     as_root: bool
     seed: int
-    nodes: Mapping[str, NodeState] = field(default_factory=dict)
-    """All nodes, for what is measured between them."""
+    nodes: Mapping[str, NodeState] = field(default_factory=dict)  # all nodes, for measurements between them
 
     def clock(self, t: float) -> datetime:
-        """A time as this node's (perhaps wrong) clock has it, in its own time zone."""
+        """Return a time on this node's clock, which may be wrong, in its time zone."""
         return (self.t0 + timedelta(seconds=t + self.node.skew)).astimezone(ZoneInfo(self.node.tz))
 
     @property
     def now(self) -> datetime:
-        """This node's idea of now."""
         return self.clock(self.at)

@@ -1,4 +1,4 @@
-"""nvidia-smi as root on a simulated machine: what it prints, refuses and changes. Pure: the world in, an outcome out."""
+"""nvidia-smi as root on a simulated machine: output, refusals and changes. Pure."""
 
 from collections.abc import Mapping
 
@@ -8,8 +8,7 @@ from deploy.sandbox.cluster.plan import Deed
 from deploy.sandbox.cluster.render import nvidia
 from deploy.sandbox.cluster.repairs.tool_run import OnNode, Outcome, Slots, ToolRun
 
-GSP_SECONDS = 9.0
-"""The list of one GPU's processes comes from the kernel module; when the firmware is silent it comes late."""
+GSP_SECONDS = 9.0  # One GPU's process list comes from the kernel module; with a silent GSP it is late.
 
 
 def _process_list(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
@@ -91,7 +90,7 @@ def _persistence(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
 
 
 def _mig_instances(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
-    """`nvidia-smi mig -dci` and `-dgi`: what they take away comes back with a reset only where the mode stays on."""
+    """`nvidia-smi mig -dci` and `-dgi`: a reset restores the instances only if MIG mode stays on."""
     gpu, trouble = _addressed(node, slots)
     if gpu is None:
         return Outcome(trouble)
@@ -104,7 +103,7 @@ def _mig_instances(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
 
 
 def _mig_off(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
-    """Since Hopper at once; before it with the next reset."""
+    """Disable MIG: at once from Hopper on, with the next reset on A100."""
     gpu, trouble = _addressed(node, slots)
     if gpu is None:
         return Outcome(trouble)
@@ -127,7 +126,7 @@ def _mig_off(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
 
 
 def _addressed(node: NodeState, slots: Slots) -> tuple[GpuState, ShellAnswer] | tuple[None, ShellAnswer]:
-    """The GPU at an address, or why nvidia-smi cannot talk to it. That another one hangs does not concern it."""
+    """Return the GPU at an address, or nvidia-smi's error. Another GPU that hangs does not matter."""
     trouble = nvidia.failure(node)
     if trouble and not trouble.hangs:
         return None, trouble

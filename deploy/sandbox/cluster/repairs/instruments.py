@@ -1,6 +1,5 @@
-"""The tools that the node kit runs as root, as they behave on a simulated machine: what they print, what they refuse, and what they change.
-
-Pure: the world in, an outcome out. The cluster carries it out.
+"""The node kit's root tools on a simulated machine: output, refusals and changes. Pure; the cluster applies the
+outcome.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from deploy.sandbox.cluster.repairs.tool_run import OnNode, Outcome, Slots, Tool
 
 
 def outcome(place: ToolRun, argv: Sequence[str]) -> Outcome | None:
-    """What a command does here; None for one that no remedy has."""
+    """Return a command's outcome, or None if no remedy uses it."""
     for template, act in ON_NODES.items():
         slots = fits(template, argv)
         if slots is not None:
@@ -36,15 +35,15 @@ def _not_found(word: str) -> ShellAnswer:
     return said("", 127, f"{word}: command not found\n")
 
 
+# commands on a GPU node, as the kit's preconditions and remedies spell them
 ON_NODES: Mapping[tuple[str, ...], OnNode] = {
     **{tuple(line.split()): act for line, act in {**gpu_tools.TOOLS, **node_tools.TOOLS}.items()},
     node_tools.OLD_FILES: node_tools.old_files,
 }
-"""Commands of a GPU machine, as the kit's conditions and remedies word them."""
 
+# scheduler commands that change something
 ON_CONTROLLER: Mapping[str, Callable[[ClusterState, float, Slots, str], scheduler.SlurmReply]] = {
     "scontrol update NodeName=<node> State=DRAIN Reason=<reason>": scheduler.drain,
     "scontrol update NodeName=<node> State=RESUME": scheduler.resume,
     "scancel <job>": scheduler.cancel,
 }
-"""Commands of the scheduler that change something."""

@@ -1,5 +1,6 @@
-"""What the node kit runs on a simulated machine for its modules, units, processes, containers, clock and disk: prints, refusals, changes.
-Pure: the world in, an outcome out."""
+"""The node kit's commands for modules, units, processes, containers, clock and disk: output, refusals and changes.
+Pure.
+"""
 
 from collections.abc import Mapping
 
@@ -11,10 +12,10 @@ from deploy.sandbox.cluster.repairs.tool_run import OnNode, Outcome, Slots, Tool
 from deploy.sandbox.cluster.simulation.deeds import FM
 from tools.remedies.scripts import CLEANED_FOLDERS
 
+# modules that must be unloaded before the key
 DEPENDS: Mapping[str, tuple[str, ...]] = {
     "nvidia": ("nvidia_peermem", "nvidia_fs", "gdrdrv", "nvidia_uvm", "nvidia_modeset"), "nvidia_modeset": ("nvidia_drm",),
 }  # fmt: skip
-"""Module → those that must go before it."""
 
 _FAILED = (
     "Job for {unit} failed because the control process exited with error code.\n"
@@ -66,7 +67,7 @@ def _kill(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     gpu = next((gpu for gpu in node.gpus if any(row.pid == pid for row in gpu.procs)), None)
     deaf = bool(place.told.get("S18", {}).get("deaf")) and proc.ppid == 1 and gpu is not None and slots["signal"] == "TERM"
     if proc.stat.startswith("D") or deaf:
-        return Outcome(said(""))  # the signal is delivered, and nothing comes of it
+        return Outcome(said(""))  # the signal is delivered without effect
     rank = next((rank for rank in place.world.job.of(node.name) if rank.pid == pid), None)
     deed = Deed("kill", node.name, place.at, {"pid": pid} | ({"ends_job": True} if rank else {}))
     return Outcome(said(""), (deed,), "" if rank or gpu is None else "kill", gpu.index if gpu else None, 1.0)
@@ -85,7 +86,7 @@ def _rmmod(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
 
 
 def _holders(node: NodeState) -> bool:
-    """Whether somebody but a CUDA program has the driver open."""
+    """Return whether a daemon or a GPU reservation has the driver open."""
     running = [
         name for name in ("nvidia-persistenced", "nvidia-dcgm", FM) if name in node.services and node.services[name].active == "active"
     ]
@@ -116,7 +117,7 @@ def _dkms(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
 
 
 def _service(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
-    """`systemctl` for the units that have nothing of their own to say."""
+    """`systemctl` for units without special behaviour."""
     verb, name = slots["verb"], slots["unit"]
     unit, service = f"{name}.service", node.services.get(name)
     if service is None or service.load == "not-found":
@@ -139,7 +140,7 @@ def _is_active(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
 
 
 def _cat(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
-    """The unit's file, shortened; nothing but a complaint where there is none."""
+    """`systemctl cat`, shortened; an error if there is no such unit."""
     service, name = node.services.get(slots["unit"]), slots["unit"]
     if service is None or service.load == "not-found":
         return Outcome(said("", 1, f"No files found for {name}.service.\n"))
@@ -158,7 +159,7 @@ NO_DOCKER = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock.
 
 
 def _container(node: NodeState, place: ToolRun, slots: Slots) -> ShellAnswer | None:
-    """Why docker does nothing with a container, or None."""
+    """Return docker's error for the container, or None."""
     if node.services["docker"].active != "active":
         return said("", 1, NO_DOCKER)
     if slots["container"] != containers.container_id(place.seed, node.name, place.world.job.id):
@@ -213,7 +214,7 @@ def _governor(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
 
 
 def old_files(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
-    """What nobody wrote to for so long goes, and is listed; where that is much, the disk has room again."""
+    """Delete and list abandoned files; above 1 GiB the disk is no longer full."""
     gone = [file for file in node.around.leftovers if file.hours >= int(slots["older_than"]) / 60]
     rows = [
         f"{1310000 + n:>9} {file.blocks // 2:>8} -rw-r--r--   1 {file.owner:<8} {file.owner:<8} {file.size:>11} {file.dated} {file.path}\n"
@@ -231,11 +232,11 @@ def _nothing(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     return Outcome(said(""))
 
 
+# the only command with blanks in its words
 OLD_FILES = (
     "find", *CLEANED_FOLDERS, "-xdev", "-type", "f", "-mmin", "<older_than>", "!", "-path", "*/systemd-private-*", "-delete",
     "-ls",
 )  # fmt: skip
-"""The one command that has blanks in its words."""
 
 TOOLS: Mapping[str, OnNode] = {
     "modprobe nvidia-peermem": _modprobe_peermem,

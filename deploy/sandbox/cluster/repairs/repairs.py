@@ -1,4 +1,4 @@
-"""The cluster as it is repaired: what the tools of the node kit do to it, and what happens to it that nobody asked for."""
+"""Repairs of the cluster: effects of the node kit's tools, and accidents."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,23 +14,23 @@ from deploy.sandbox.cluster.simulation.simulation import NoSuchThing, Simulation
 
 
 class Repairable(Simulation):
-    """Every change of the plan but breaking and healing."""
+    """All changes of the plan except break and heal."""
 
     def __init__(self, plan: Plan, *, t0: datetime, clock: Callable[[], datetime] | None, pace: float) -> None:
         super().__init__(plan, t0=t0, clock=clock, pace=pace)
+        # Executions by the node kit, by machine, remedy and digest.
         self.executions: Counter[tuple[str, str, str]] = Counter()
-        """How often the node kit ran a command, by machine, remedy and digest."""
         self.scheduler_refuses = ""
         """With what the scheduler refuses every change, such as `Access/permission denied`."""
 
     def foresee(self, host: str, argv: Sequence[str], at: float = 0.0) -> Outcome | None:
-        """What a tool of the node kit would do; None when no remedy has that command. Nothing happens."""
+        """Return a tool's outcome without applying it; None if no remedy uses the command."""
         world, now = self.world(at), self._now(at)
         told = {row.fault: row.args for row in self._plan.happenings if host in row.nodes and row.ended is None and row.at <= now}
         return outcome(ToolRun(world, host, now, told, self.scheduler_refuses, self._plan.seed), argv)
 
     def carry_out(self, host: str, argv: Sequence[str], at: float = 0.0) -> Outcome | None:
-        """The same, and it happens: the cluster is another afterwards. A reboot is left to whoever has a clock."""
+        """Apply a tool's outcome and return it. A reboot is left to the caller, who has a clock."""
         found, now = self.foresee(host, argv, at), self._now(at)
         if found is not None and found.changes:
             plan = replace(self._plan, deeds=(*self._plan.deeds, *found.deeds))
@@ -42,39 +42,39 @@ class Repairable(Simulation):
         return found
 
     def go_down(self, host: str, why: str = "off", at: float = 0.0) -> None:
-        """The machine stops: the job with it, and everything that was in memory."""
+        """Stop the machine, with the job and everything in memory."""
         if host not in self.machines:
             raise NoSuchThing(f"there is no machine {host}; there are {', '.join(self.machines)}")
         if not turns.is_down(self._plan, host):
             self._change(turns.done(self._plan, "down", host, self._now(at), why=why))
 
     def come_up(self, host: str, at: float = 0.0) -> None:
-        """It has started again, with another boot id."""
+        """Start the machine with a new boot id."""
         if turns.is_down(self._plan, host):
             self._change(turns.booted(self._plan, host, self._now(at), self._scale))
 
     def drain(self, host: str, reason: str, at: float = 0.0) -> None:
-        """Another admin drains a node."""
+        """Drain a node as another admin."""
         self._do(host, "drain", at, reason=reason)
 
     def end_process(self, host: str, pid: int, at: float = 0.0) -> None:
-        """A process ends by itself."""
+        """End a process as if by itself."""
         self._do(host, "kill", at, pid=pid)
 
     def reuse_pid(self, host: str, pid: int, at: float = 0.0) -> None:
-        """A process ends, and an innocent one gets its number."""
+        """End a process and give its pid to an unrelated one."""
         self._do(host, "reuse", at, pid=pid)
 
     def hold(self, host: str, gpu: int, at: float = 0.0) -> None:
-        """Something that is no compute process opens a GPU, and keeps it open until the next boot."""
+        """Let a non-compute process open a GPU until the next boot."""
         self._do(host, "hold", at, gpu=gpu)
 
     def inhibit(self, host: str, at: float = 0.0) -> None:
-        """Something on the node forbids reboots until its next one."""
+        """Make the node refuse reboots until it next goes down."""
         self._do(host, "inhibit", at)
 
     def waits_for(self, at: float = 0.0) -> str:
-        """Why a next run of the job cannot begin now; empty when it can."""
+        """Return why the next run of the job cannot start, or ""."""
         world = self.world(at)
         if world.job.ended is None:
             return "the job runs"
@@ -82,12 +82,14 @@ class Repairable(Simulation):
         return f"the job needs {', '.join(missing)}" if missing else ""
 
     def stop_job(self, at: float = 0.0) -> None:
-        """The job's owner ends it; one that has ended already stays as it is."""
+        """End the job as its owner would. Idempotent."""
         if self.world(at).job.ended is None:
             self._change(turns.done(self._plan, "cancel", "", self._now(at)))
 
     def next_run(self, at: float = 0.0) -> None:
-        """The job is started again, as the scheduler does when the last of its nodes is resumed. NoSuchThing says what it waits for."""
+        """Restart the job, as the scheduler does when its last node is resumed. Raises NoSuchThing with what it waits
+        for.
+        """
         if why := self.waits_for(at):
             raise NoSuchThing(why)
         self._change(turns.next_run(self._plan, self._now(at)))

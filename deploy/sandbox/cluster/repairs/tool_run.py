@@ -1,4 +1,4 @@
-"""Where a tool of the node kit runs, and what comes of it. Pure values."""
+"""A node kit tool's environment and outcome. Pure values."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,9 @@ from deploy.sandbox.cluster.plan import Deed
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`deeds` and `operation` are empty where nothing changes. `seconds`: how long it takes on the virtual clock. `reboots`: the machine goes down."""
+    """`deeds` and `operation` are empty if nothing changes. `seconds`: virtual duration. `reboots`: the machine goes
+    down.
+    """
 
     answer: ShellAnswer
     deeds: tuple[Deed, ...] = ()
@@ -19,18 +21,18 @@ class Outcome:
     gpu: int | None = None
     seconds: float = 0.2
     reboots: bool = False
-    also: tuple[str, ...] = ()
-    """Further operations of the same call."""
+    also: tuple[str, ...] = ()  # further operations of the same call
 
     @property
     def changes(self) -> bool:
-        """Whether anything is different afterwards."""
         return bool(self.deeds or self.operation or self.reboots)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """Where and when a tool is run. `node` is None on the controller. `told`: the arguments of the faults that are there, by fault."""
+    """Time and place of a tool's run. `node` is None on the controller. `told`: arguments of the active faults, by
+    fault.
+    """
 
     world: ClusterState
     name: str
@@ -41,7 +43,6 @@ class ToolRun:
 
     @property
     def node(self) -> NodeState | None:
-        """The GPU machine it runs on."""
         return self.world.nodes.get(self.name)
 
 

@@ -1,5 +1,6 @@
-"""What a deed does to the world whatever is broken: a reset zeroes volatile counters, a reboot empties the ring buffer. What it does to
-faults is in `remedies.py`."""
+"""Effects of a deed whatever the faults: a reset zeroes volatile counters, a reboot empties the ring buffer. Effects on
+faults are in `remedies.py`.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,12 +16,12 @@ from deploy.sandbox.cluster.simulation import remedies
 
 FM = "nvidia-fabricmanager"
 SIZES = {"nvidia": 56_778_752, "nvidia_uvm": 1_515_520, "nvidia_modeset": 1_306_624, "nvidia_drm": 77_824, "nvidia_peermem": 16_384}
+# Seconds between the kernel's start and the machine's first answer, less if it went down later than that.
 KERNEL_STARTS = 45.0
-"""The kernel starts this long before the machine answers, unless it went down later than that."""
 
 
 def do(world: ClusterState, deed: Deed, seed: int) -> None:
-    """Change the world as the deed did."""
+    """Apply a deed to the world."""
     if world.controller and deed.node == world.controller.name:
         _controller(world.controller, deed, seed)
     elif deed.node:
@@ -28,7 +29,7 @@ def do(world: ClusterState, deed: Deed, seed: int) -> None:
 
 
 def boot_id(seed: int, name: str, boots: int) -> str:
-    """The boot id of a machine's so many-th boot here."""
+    """Return a machine's boot id after `boots` simulated boots."""
     return token(seed, name, "boot", boots)[:32] if boots else token(seed, name, "boot")[:32]
 
 
@@ -46,7 +47,7 @@ def _down(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
 
 
 def _boot(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
-    """Everything that lives in memory is new; disks, firmware and cables are what they were."""
+    """Reset everything in memory; disks, firmware and cables stay."""
     node.boots += 1
     node.reachable = True
     node.previous_boot_id, node.boot_id = node.boot_id, boot_id(seed, node.name, node.boots)
@@ -79,7 +80,7 @@ def _of_driver(line: KernelLine) -> bool:
 
 
 def _processes_start_again(node: NodeState) -> None:
-    """The system's own are started anew; of the others only those that came later are there."""
+    """Restart system processes; drop others that started before the boot."""
     for proc in node.procs:
         if proc.user == "root" and not proc.comm.startswith("slurmstepd"):
             proc.started = max(proc.started, node.booted)
@@ -124,7 +125,7 @@ def _end(node: NodeState, pid: int) -> None:
 
 
 def _reuse(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
-    """The process is gone, and another, innocent one has its number."""
+    """Replace the process by an unrelated one with the same pid."""
     old = next(proc for proc in node.procs if proc.pid == deed.args["pid"])
     _end(node, old.pid)
     node.procs.append(
@@ -133,7 +134,7 @@ def _reuse(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
 
 
 def _fabricmanager(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
-    """A restart as the journal tells it."""
+    """Restart the fabric manager and log it in the journal."""
     unit, service = f"{FM}.service", node.services[FM]
     rows: list[tuple[int, str, str]] = [(6, "systemd", "Starting NVIDIA fabric manager service...")]
     if deed.args["works"]:
@@ -174,7 +175,7 @@ def _inhibit(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
 
 
 def _module(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
-    """A module comes or goes. What is in the driver's own memory is left to the faults that put it there."""
+    """Load or unload a module. Driver-internal state belongs to the faults."""
     if deed.args["loaded"]:
         node.modules[deed.args["name"]] = SIZES.get(deed.args["name"], 16384)
     else:
@@ -190,7 +191,7 @@ def _service(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
 
 
 def _built(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
-    """The driver stands on disk for the running kernel."""
+    """Build the driver for the running kernel."""
     node.kernel, node.driver_disk = deed.args["kernel"], node.driver_user
     node.dkms = [f"nvidia/{node.driver_user}, {node.kernel}, x86_64: installed"]
 
@@ -209,7 +210,7 @@ def _persistence(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
 
 
 def _nothing(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
-    """`cancel` and `job` are read where the runs of the job are."""
+    """Do nothing: `cancel` and `job` are applied with the job's runs."""
 
 
 DEEDS: Mapping[str, Callable[[NodeState, Deed, Job, int], None]] = {

@@ -1,8 +1,6 @@
-"""What is done about a fault, and what becomes of it: one row for each pair that is not "nothing". Operations are what tools do, not remedies:
-`reset_clocks` is two of them, and a power failure is a `reboot` too.
-
-A row is judged by what such machines do. Where a command works but is the wrong thing to choose, because it takes more with it than need be,
-the row says `heavy`.
+"""Effects of operations on faults: one row per pair with an effect. Operations are tool effects, not remedies:
+`reset_clocks` is two of them, and a power failure is also a `reboot`. A row models what such machines do; `heavy`
+marks an operation that works but disrupts more than necessary.
 """
 
 import math
@@ -25,10 +23,12 @@ Scar = Callable[[GpuState], None]
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """`cures`: gone for good. `masks`: gone, and back with the `jobs`-th next run or after `seconds`. `worsens`: another fault, `becomes`,
-    takes its place. All of it with a `chance`: the seed draws one lot for a fault, so that trying again is no better; `otherwise` where
-    that fails: nothing when None.
-    `scar` is what the hardware keeps."""
+    """`cures`: gone for good. `masks`: gone, and back with the `jobs`-th next run or after `seconds`. `worsens`:
+    replaced by the fault `becomes`.
+
+    Happens with `chance`; one draw per fault, so a retry is no better. `otherwise` applies if it fails (None: nothing).
+    `scar`: lasting change of the hardware.
+    """
 
     kind: Literal["cures", "masks", "worsens"]
     chance: float = 1.0
@@ -67,7 +67,7 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
     ("N01", "gpu_reset"): Effect("cures", chance=0.6),
     ("N02", "gpu_reset"): SOON,
     ("O07", "gpu_reset"): Effect("worsens", becomes="G07"),
-    # a reboot, whoever made it
+    # a reboot of any origin
     ("G01", "reboot"): Effect("cures", scar=_row_was_replaced, heavy=True),
     ("G03", "reboot"): Effect("cures", scar=_errors_are_counted, heavy=True),
     ("G07", "reboot"): Effect("cures", chance=0.85, otherwise=REPEATS),
@@ -104,13 +104,13 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
     ("S10", "cleanup"): CURES,
     ("S17", "step_clock"): CURES,
     ("S19", "governor"): CURES,
-    # the driver unloaded and loaded, or built and loaded: what lives in it is new
+    # the driver reloaded, or rebuilt and loaded: its state is new
     ("S01", "load_driver"): CURES,
     ("S03", "load_driver"): CURES,
     ("G17", "load_driver"): HEAVY,
     ("G18", "load_driver"): HEAVY,
     ("G20", "load_driver"): HEAVY,
-    # power cut and restored: the boot that follows does the rest
+    # a power cycle; the following boot does the rest
     ("G07", "power_cycle"): Effect("cures", chance=0.95, otherwise=REPEATS),
     ("G09", "power_cycle"): Effect("cures", chance=0.6),
     ("G13", "power_cycle"): Effect("cures", chance=0.85, otherwise=REPEATS, heavy=True),
@@ -121,7 +121,7 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
 
 @dataclass(frozen=True, slots=True)
 class Blow:
-    """An operation that was carried out on a machine, on one of its GPUs where it concerns one. `scale`: seconds of the plan in one of ours."""
+    """An operation on a machine, or on one GPU of it. `scale`: plan seconds per virtual second."""
 
     operation: str
     node: str
@@ -131,7 +131,7 @@ class Blow:
 
 
 def struck(plan: Plan, blow: Blow) -> Plan:
-    """The plan after it: what was cured has ended there, what is masked will be back, what got worse has become something else."""
+    """Return the plan after an operation: cured faults end, masked ones return later, worsened ones are replaced."""
     rows: list[Happening] = []
     scars: list[Deed] = []
     for row in plan.happenings:
@@ -148,8 +148,9 @@ def struck(plan: Plan, blow: Blow) -> Plan:
 
 
 def effect_of(plan: Plan, row: Happening, blow: Blow) -> Effect | None:
-    """What the operation does to a fault there; None for nothing. A fault's argument `outcome` overrules chance: `cures`,
-    `nothing`, or the one operation that cures."""
+    """Return the operation's effect on a fault, or None. The fault's argument `outcome` overrides chance: `cures`,
+    `nothing`, or the only operation that cures.
+    """
     effect = EFFECTS.get((row.fault, blow.operation))
     if effect is None or blow.node not in row.nodes or row.ended is not None or row.at > blow.at:
         return None
@@ -163,12 +164,12 @@ def effect_of(plan: Plan, row: Happening, blow: Blow) -> Effect | None:
 
 
 def gpus_of(plan: Plan, row: Happening, node: str) -> tuple[int, ...]:
-    """The GPUs that a fault happened to on a node: the named ones, else the one that was drawn."""
+    """Return the GPUs of a fault on a node: the named ones, else the drawn one."""
     return row.gpus or (dice(plan.seed, row.fault, row.key, node).randrange(8),)
 
 
 def _split(plan: Plan, row: Happening, blow: Blow) -> tuple[Happening, list[Happening]]:
-    """The part that was hit, and the rest of it on other nodes and GPUs."""
+    """Split a fault into the part that the operation affects and the rest."""
     if FAULTS[row.fault].once:
         return row, []
     others = tuple(name for name in row.nodes if name != blow.node)

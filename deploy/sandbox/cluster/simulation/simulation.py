@@ -1,4 +1,4 @@
-"""The simulated cluster through time: a plan that grows, and the world it makes at a moment. Nothing here knows a command."""
+"""The simulated cluster over time: a growing plan, and the state it yields at a moment. Knows no commands."""
 
 import hashlib
 from collections.abc import Callable
@@ -9,8 +9,7 @@ from deploy.sandbox.cluster.machines.state import ClusterState
 from deploy.sandbox.cluster.plan import Happening, Plan
 from deploy.sandbox.cluster.simulation import world as worlds
 
-PACE = 0.02
-"""Real seconds in a virtual one where a remedy takes its time: a reboot of fifteen minutes is over in eighteen seconds."""
+PACE = 0.02  # real seconds per virtual second of a remedy: a 15-minute reboot takes 18 s
 
 
 class NoSuchThing(ValueError):
@@ -18,7 +17,7 @@ class NoSuchThing(ValueError):
 
 
 class Simulation:
-    """With a clock it is live: its t0 is the present minute; without one its t0 stands still."""
+    """Live with a clock: t0 is the current minute. Without a clock t0 is fixed."""
 
     def __init__(self, plan: Plan, *, t0: datetime, clock: Callable[[], datetime] | None, pace: float) -> None:
         self.pace = pace
@@ -29,48 +28,44 @@ class Simulation:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The nodes in order."""
         return self._plan.names
 
     @property
     def controller(self) -> str:
-        """The scheduler's machine; empty when there is none."""
         return self._plan.controller
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """Everything that answers the network: the nodes, and the controller."""
+        """Return all hosts on the network: the nodes and the controller."""
         return (*self.hosts, self.controller) if self.controller else self.hosts
 
     @property
     def profile(self) -> str:
-        """The kind of machine."""
         return self._plan.profile
 
     @property
     def t0(self) -> datetime:
-        """When the ticket is posted; on a live cluster the present minute."""
+        """Return the time of the ticket; on a live cluster the current minute."""
         return minute(self._clock()) if self._clock else self._started
 
     @property
     def happenings(self) -> tuple[Happening, ...]:
-        """What was made to happen. For whoever marks answers, never for whoever gives them."""
+        """Return the injected faults. Only for scoring, never for a diagnosis."""
         return self._plan.happenings
 
     @property
     def live(self) -> bool:
-        """Whether it has a clock of its own, so that `at` need not be said."""
         return self._clock is not None
 
     def reachable(self, host: str, at: float = 0.0) -> bool:
-        """Whether a machine answers the network at all."""
+        """Return whether a machine is on the network."""
         world = self.world(at)
         if world.controller and host == world.controller.name:
             return world.controller.reachable
         return host in self.hosts and world.nodes[host].reachable
 
     def world(self, at: float = 0.0, *, faded: bool = False, hidden: bool = False) -> ClusterState:
-        """Everything as it is `at` seconds after t0."""
+        """Return the state `at` seconds after t0."""
         age, at = self._age, self._since_t0(at)
         happened = tuple(h for h in self._plan.happenings if h.at - age <= at)
         key = (age, faded, hidden, tuple(id(h) for h in happened))
@@ -81,34 +76,33 @@ class Simulation:
         return self._built[key]
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Call this after every change."""
+        """Call `changed` after every change."""
         self._watchers.append(changed)
 
     @property
     def untouched(self) -> bool:
-        """Whether nobody has even looked: it is what its plan makes of it, and need not be built to know that."""
+        """Return whether no state has been built since the start."""
         return self._plan is self._first and not self._built
 
     def state_hash(self) -> str:
-        """A digest of everything there is. Looking does not change it."""
+        """Return a digest of the whole state. Queries do not change it."""
         return hashlib.sha256(repr(self.world()).encode()).hexdigest()
 
     @property
     def _age(self) -> float:
-        """Seconds a live cluster has run for."""
         return (self.t0 - self._started).total_seconds()
 
     @property
     def _scale(self) -> float:
-        """Seconds of the plan in a virtual one: a live cluster's own time is real."""
+        """Return plan seconds per virtual second; a live cluster runs in real time."""
         return self.pace if self._clock else 1.0
 
     def _since_t0(self, at: float) -> float:
-        """A live cluster's t0 is the present minute; it is at least as late as its clock."""
+        """Return `at`, on a live cluster at least the seconds since the current minute."""
         return max(at, (self._clock() - self.t0).total_seconds() if self._clock else 0.0)
 
     def _now(self, at: float = 0.0) -> float:
-        """The present in the plan's seconds."""
+        """Return the current time in plan seconds."""
         return self._age + self._since_t0(at)
 
     def _change(self, plan: Plan) -> None:
@@ -119,11 +113,10 @@ class Simulation:
 
 
 def _moved(plan: Plan, age: float) -> Plan:
-    """The plan in seconds from t0."""
+    """Return the plan with times relative to t0."""
     happenings = tuple(replace(h, at=h.at - age, ended=None if h.ended is None else h.ended - age) for h in plan.happenings)
     return replace(plan, happenings=happenings, deeds=tuple(replace(deed, at=deed.at - age) for deed in plan.deeds), age=age)
 
 
 def minute(moment: datetime) -> datetime:
-    """The minute it is in."""
     return moment - timedelta(seconds=moment.second, microseconds=moment.microsecond)

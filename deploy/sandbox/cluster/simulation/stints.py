@@ -1,4 +1,4 @@
-"""The runs of the incident's job: each begins by itself or by a deed, and ends by a fault, by a deed, or not yet."""
+"""The job's runs: each starts at first or by a deed, and ends by a fault, by a deed, or not yet."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,15 +9,14 @@ from deploy.sandbox.cluster.machines.lines import Job
 from deploy.sandbox.cluster.plan import Deed, Happening, Plan
 
 HOUR = 3600.0
-START_SECONDS = 45.0
-"""A job that never starts was launched this long before the fault showed."""
+START_SECONDS = 45.0  # a job that never starts was launched this many seconds before the fault showed
 
 FATAL = ("never starts", "dies", "hangs")
 
 
 @dataclass(frozen=True, slots=True)
 class Stint:
-    """One run. Faults that came when `first` to `last` deeds had been done met it."""
+    """One run. Faults with `first` to `last` earlier deeds affected it."""
 
     job: Job
     first: int
@@ -26,14 +25,14 @@ class Stint:
 
 
 def stints(plan: Plan) -> list[Stint]:
-    """Every run so far, the present one last."""
+    """Return every run, the current one last."""
     begins = [0, *(i + 1 for i, deed in enumerate(plan.deeds) if deed.what == "job")]
     ends = [*(begin - 1 for begin in begins[1:]), len(plan.deeds)]
     return [_stint(plan, run, begin, end) for run, (begin, end) in enumerate(zip(begins, ends, strict=True))]
 
 
 def job_met(happening: Happening, plan: Plan, runs: Sequence[Stint]) -> Job:
-    """The run that a fault met; where none was on, one that nobody hears of."""
+    """Return the run that a fault affected; a discarded one if none was active."""
     for run in runs:
         if run.first <= happening.after <= run.last:
             return run.job
@@ -41,7 +40,7 @@ def job_met(happening: Happening, plan: Plan, runs: Sequence[Stint]) -> Job:
 
 
 def ends_job(deed: Deed, plan: Plan) -> bool:
-    """Whether no run of the job outlives it."""
+    """Return whether a deed ends the job."""
     return deed.what == "cancel" or (deed.what == "down" and deed.node in plan.names) or bool(deed.args.get("ends_job"))
 
 
@@ -65,7 +64,7 @@ def _stint(plan: Plan, run: int, begin: int, end: int) -> Stint:
 
 
 def _fate(met: Sequence[Happening]) -> tuple[str, float]:
-    """What became of a run, by the fault that ended it first, and when."""
+    """Return the fate and end time of a run: of the fault that ended it first."""
     ends = [(h.at, FAULTS[h.fault].job) for h in met if FAULTS[h.fault].job in FATAL]
     at, fate = min(ends, default=(0.0, "runs"))
     return fate, at

@@ -1,4 +1,4 @@
-"""Turns of fate as functions from plan to plan: a run of the job begins, a machine goes down and comes up, everything is mended."""
+"""Events as functions from plan to plan: a job run starts, a machine goes down or comes up, faults are healed."""
 
 import math
 from dataclasses import replace
@@ -8,28 +8,25 @@ from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.plan import Deed, Happening, Plan, What
 from deploy.sandbox.cluster.simulation import remedies
 
-FOREVER = ("boot",)
-"""What healing does not undo: a boot id never comes again."""
+FOREVER = ("boot",)  # deeds that healing keeps, because a boot id never returns
 
 
 def done(plan: Plan, what: What, node: str, at: float, **args: Any) -> Plan:
-    """One more deed."""
     return replace(plan, deeds=(*plan.deeds, Deed(what, node, at, args)))
 
 
 def is_down(plan: Plan, name: str) -> bool:
-    """Whether the machine has gone down and not come up."""
     power = [deed.what for deed in plan.deeds if deed.node == name and deed.what in ("down", "boot")]
     return power[-1:] == ["down"]
 
 
 def booted(plan: Plan, name: str, at: float, scale: float) -> Plan:
-    """The machine has started; what a reboot does to its faults is done."""
+    """Start the machine and apply a reboot's effects on its faults."""
     return remedies.struck(done(plan, "boot", name, at), remedies.Blow("reboot", name, at, scale=scale))
 
 
 def next_run(plan: Plan, at: float) -> Plan:
-    """The job begins anew. What is still broken strikes again at once, and what waited for a next run comes back."""
+    """Restart the job. Remaining faults strike again at once; faults waiting for the next run return."""
     after = len(plan.deeds) + 1
     rows: list[Happening] = []
     for row in plan.happenings:
@@ -44,7 +41,7 @@ def next_run(plan: Plan, at: float) -> Plan:
 
 
 def healed(plan: Plan, node: str | None, at: float) -> Plan:
-    """No fault is left on the node, and it is in service; without a node that is so everywhere, and the job runs as if nothing had been."""
+    """Remove all faults of a node and return it to service; without a node, of all nodes, and undo deeds."""
     rows = []
     for row in plan.happenings:
         names = () if node is None else tuple(name for name in row.nodes if name != node)

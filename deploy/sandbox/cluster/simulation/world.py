@@ -1,4 +1,4 @@
-"""Builds the cluster as it is: healthy nodes first, then what happened to them and what was done about it, in order. A pure function of the plan."""
+"""Build the cluster's state from healthy nodes, faults and deeds, in order. A pure function of the plan."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,8 +17,9 @@ from deploy.sandbox.cluster.simulation.stints import START_SECONDS, Stint, job_m
 
 
 def build(plan: Plan, *, faded: bool = False, hidden: bool = False) -> ClusterState:
-    """The world of a plan, everything in it having happened. `faded`: what went wrong has left its traces in the logs and nowhere else.
-    `hidden`: the same, but what an operator set (image, partitions, kind of network) stays as it is."""
+    """Build the state of a plan. `faded`: faults leave traces only in the logs. `hidden`: the same, but operator
+    settings (image, partitions, network type) stay as they are.
+    """
     runs = stints(plan)
     job = runs[-1].job
     nodes = {name: _node(plan, name, i, job) for i, name in enumerate(plan.names)}
@@ -45,7 +46,6 @@ def build(plan: Plan, *, faded: bool = False, hidden: bool = False) -> ClusterSt
 
 
 def names_of(modifier: Modifier, names: Iterable[str]) -> list[str]:
-    """The nodes a modifier speaks of: its host, else all."""
     return [name for name in names if modifier.host in ("", "*", name)]
 
 
@@ -84,7 +84,7 @@ def _scenes(world: ClusterState, happening: Happening, seed: int) -> list[Scene]
 
 
 def _fade(world: ClusterState, plan: Plan, *, settings: bool = False) -> None:
-    """Make the nodes healthy again; their logs stay. With `settings`, so does what only an operator changes: image, kind of network, partitions."""
+    """Make the nodes healthy but keep their logs; with `settings`, also image, network type and partitions."""
     for index, (name, sick) in enumerate(world.nodes.items()):
         node = _node(plan, name, index, world.job)
         node.kernel_log, node.journal, node.booted = sick.kernel_log, sick.journal, sick.booted
@@ -102,7 +102,7 @@ def _keep_settings(node: NodeState, sick: NodeState) -> None:
 
 
 def _settle(world: ClusterState) -> None:
-    """Logs in order of time."""
+    """Sort logs by time."""
     for node in world.nodes.values():
         node.kernel_log.sort(key=lambda line: line.t)
         node.journal.sort(key=lambda line: line.t)

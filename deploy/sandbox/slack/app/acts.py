@@ -1,4 +1,4 @@
-"""What a person does: speak, attach, react, click, fill in, command. Each act changes the workspace and tells the app."""
+"""A person's actions: message, attach, react, click, submit, command. Each changes the workspace and notifies the app."""
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ TROUBLE = {
 
 @dataclass
 class Hook:
-    """A response_url: good for five answers in half an hour."""
+    """A response_url: five answers within half an hour."""
 
     channel: str
     user: str
@@ -42,7 +42,7 @@ class Acts:
     hooks: dict[str, Hook] = field(default_factory=dict)
 
     def say(self, user: str, channel: str, text: str, thread_ts: str = "", files: Files = (), *, raw: bool = False) -> Message:
-        """`raw`: the text is already in Slack's own form."""
+        """Post a message; `raw`: the text is already in Slack's markup."""
         who, where = self.ws.user(user), self._place(user, channel)
         body: JSON = {"text": text if raw else self.ws.typed(text)}
         if thread_ts:
@@ -71,7 +71,9 @@ class Acts:
     async def click(
         self, user: str, message_ts: str, action_id: str, *, value: Any = None, block_id: str = "", inputs: Mapping[str, Any] | None = None
     ) -> SocketDelivery:
-        """A button, a menu or a checkbox of a message. `value` picks an option, or picks among buttons with the same action_id."""
+        """Use a button, menu or checkbox of a message. `value` selects an option, or one of several buttons with this
+        action_id.
+        """
         message = self._find(message_ts)
         who = self._sees(user, message)
         block, element = pick(message.body.get("blocks", []), action_id, block_id, value)
@@ -84,7 +86,7 @@ class Acts:
         return await self._act(who, body, block, element, value, message.channel)
 
     async def click_view(self, user: str, view_id: str, action_id: str, *, value: Any = None, values: JSON | None = None) -> SocketDelivery:
-        """The same inside a modal or a home."""
+        """Use an element in a modal or home tab."""
         who = self.ws.user(user)
         view = self.views.find(who.id, view_id)
         block, element = pick(view["blocks"], action_id, "", value)
@@ -100,7 +102,7 @@ class Acts:
         return self._told(await self.hub.ask("interactive", body), who.id, channel)
 
     async def submit(self, user: str, view_id: str, values: JSON | None = None) -> JSON:
-        """Errors by block when the modal stays open, {} when the app took it."""
+        """Submit a modal: return errors by block if it stays open, {} if the app accepted it."""
         who = self.ws.user(user)
         view = self.views.find(who.id, view_id)
         state, errors = filled(view, values or {})
@@ -114,7 +116,7 @@ class Acts:
         return self._respond(who.id, view, delivery.payload)
 
     def _respond(self, user: str, view: JSON, answer: JSON) -> JSON:
-        """Do what the ack of a submission asked for."""
+        """Apply the response_action of a submission's ack."""
         match answer.get("response_action"):
             case "errors":
                 known = {block["block_id"] for block in view["blocks"]}
@@ -132,7 +134,7 @@ class Acts:
         return {}
 
     async def close(self, user: str, view_id: str, everything: bool = False) -> None:
-        """Dismiss a modal; the app hears of it only where the view asked for that."""
+        """Dismiss a modal; notify the app if the view has notify_on_close."""
         who = self.ws.user(user)
         everything = everything or bool(self.views.find(who.id, view_id)["clear_on_close"])
         for view in self.views.close(who.id, everything):
@@ -166,7 +168,7 @@ class Acts:
         return delivery
 
     async def shortcut(self, user: str, channel: str, message_ts: str, callback_id: str) -> SocketDelivery:
-        """The app's entry in a message's menu."""
+        """Use the app's message shortcut."""
         message = self.ws.message(channel, message_ts)
         who = self._sees(user, message)
         if callback_id not in {row["callback_id"] for row in self.ws.app.shortcuts}:
@@ -181,7 +183,7 @@ class Acts:
         self._hears("app_home_opened", events.home_opened(self.ws, who))
 
     def open_pane(self, user: str, viewing: str = "") -> str:
-        """They open the conversation with the app; the thread that an assistant's begins with."""
+        """Open the app's conversation; return the thread's ts in assistant view."""
         who = self.ws.user(user)
         if self.ws.app.view != "assistant":
             self.ws.dm(who.id)
@@ -192,7 +194,7 @@ class Acts:
         return root.ts
 
     def look_at(self, user: str, viewing: str, thread_ts: str = "") -> None:
-        """They go to another channel while the conversation stays open beside it."""
+        """View another channel while the conversation stays open."""
         who = self.ws.user(user)
         if thread_ts:
             kind = "assistant_thread_context_changed"
@@ -201,7 +203,7 @@ class Acts:
             self._hears("app_context_changed", events.context_changed(self.ws, who, viewing))
 
     def press_prompt(self, user: str, title: str, thread_ts: str = "") -> Message:
-        """They press a suggested prompt: its message is sent as theirs."""
+        """Send a suggested prompt's message as the user's own."""
         channel = self.ws.dm(self.ws.user(user).id).id
         offered = self.ws.panes.prompts.get((channel, thread_ts)) or self.ws.panes.prompts.get((channel, ""), {"prompts": []})
         for prompt in offered["prompts"]:
@@ -214,7 +216,7 @@ class Acts:
             self.hub.event(event)
 
     def respond(self, key: str, body: JSON) -> None:
-        """Something was posted to a response_url."""
+        """Accept a post to a response_url."""
         hook = self.hooks.get(key)
         if hook is None or self.ws.clock() > hook.expires:
             raise SlackRefusal("expired_url")
@@ -249,7 +251,7 @@ class Acts:
         return f"{self.origin}/respond/{key}"
 
     def _told(self, delivery: SocketDelivery, user: str, channel: str = "") -> SocketDelivery:
-        """Slack shows a person that their click got no answer."""
+        """Show the person that a click got no answer."""
         if not delivery.acked:
             self.ws.journal.add("trouble", {"text": TROUBLE[delivery.reason], "reason": delivery.reason}, channel, user)
         return delivery
@@ -285,12 +287,12 @@ class Acts:
 
 
 def overflowing(element: JSON) -> JSON:
-    """An overflow menu answers as a select does."""
+    """Treat an overflow menu as a select."""
     return element | {"type": "static_select"} if element["type"] == "overflow" else element
 
 
 def pick(blocks: list[JSON], action_id: str, block_id: str, value: Any) -> tuple[JSON, JSON]:
-    """The element with this action_id; several may share it, and then a button's value or the block decides."""
+    """Return the element with this action_id; block and button value choose among several."""
     rows = [(block, element) for block in blocks for element in elements_of(block) if element.get("action_id") == action_id]
     rows = [row for row in rows if block_id in ("", row[0]["block_id"])]
     exact = [row for row in rows if value is not None and row[1].get("value") == value]

@@ -1,6 +1,5 @@
-"""What the app is told about: journal entries turned into Events API payloads, and the bodies of clicks and commands.
-
-A mention in a channel is told twice, as `app_mention` and as `message`, with different event ids; the app's own messages are told too.
+"""Events API payloads from journal entries, and the bodies of clicks and commands. A channel mention yields two events,
+`app_mention` and `message`; the app also gets its own messages.
 """
 
 import re
@@ -16,7 +15,7 @@ VERIFICATION = "sandbox-verification-token"
 
 
 def payloads(ws: Workspace, change: Change) -> Iterator[JSON]:
-    """The event callbacks that one change causes; none where the bot is not a member or did not subscribe."""
+    """Yield the events of one change; none if the bot is not a member or not subscribed."""
     if change.channel and not ws.sees(BOT, change.channel):
         return
     for subscription, event in EVENTS.get(change.kind, lambda _ws, _change: iter(()))(ws, change):
@@ -61,7 +60,9 @@ def said(ws: Workspace, change: Change) -> Told:
 
 
 def outgoing(ws: Workspace, channel: Channel, body: JSON) -> JSON:
-    """A message as an event tells it: with the author's team where channels are shared, and files to be asked for there."""
+    """Return a message as an event carries it: with the author's team in shared channels, and foreign files as
+    references.
+    """
     event = {key: value for key, value in body.items() if key not in ("reply_count", "reply_users", "reply_users_count", "latest_reply")}
     user = ws.users[body["user"]]
     if channel.shared_with:
@@ -95,13 +96,13 @@ def reacted(ws: Workspace, change: Change) -> Told:
 
 
 def shared(ws: Workspace, change: Change) -> Told:
-    """docs.slack.dev/reference/events/channel_shared: also where one more workspace comes in."""
+    """docs.slack.dev/reference/events/channel_shared: also for each further workspace."""
     data = change.data
     yield "channel_shared", {"type": "channel_shared", "connected_team_id": data["team"], "channel": data["id"], "event_ts": now(ws)}
 
 
 def unshared(ws: Workspace, change: Change) -> Told:
-    """docs.slack.dev/reference/events/channel_unshared: `is_ext_shared` says whether others are still in."""
+    """docs.slack.dev/reference/events/channel_unshared: `is_ext_shared` is true while others remain."""
     data = change.data
     about = {"channel": data["id"], "previously_connected_team_id": data["team"], "is_ext_shared": data["still"]}
     yield "channel_unshared", {"type": "channel_unshared", **about, "event_ts": now(ws)}
@@ -124,7 +125,7 @@ EVENTS = {
 
 
 def home_opened(ws: Workspace, user: User, tab: str = "home") -> JSON:
-    """Somebody opened the app; with the tab `messages`, the conversation (docs.slack.dev/reference/events/app_home_opened)."""
+    """docs.slack.dev/reference/events/app_home_opened: tab `home`, or `messages` for the conversation."""
     event: JSON = {"type": "app_home_opened", "user": user.id, "channel": f"D{user.id[1:]}", "tab": tab, "event_ts": now(ws)}
     if tab == "home" and user.id in ws.homes:
         event["view"] = ws.homes[user.id]
@@ -132,15 +133,16 @@ def home_opened(ws: Workspace, user: User, tab: str = "home") -> JSON:
 
 
 def chat(ws: Workspace, kind: str, user: User, root: Message, viewing: str) -> JSON:
-    """`assistant_thread_started` and `assistant_thread_context_changed`: who, in which thread, and which channel they look at beside it
-    (docs.slack.dev/reference/events/assistant_thread_started, …/assistant_thread_context_changed)."""
+    """Return `assistant_thread_started` or `assistant_thread_context_changed`: user, thread and viewed channel
+    (docs.slack.dev/reference/events/assistant_thread_started, …/assistant_thread_context_changed).
+    """
     context = {"channel_id": viewing, "team_id": HOME, "enterprise_id": None} if viewing else {}
     about = {"user_id": user.id, "context": context, "channel_id": root.channel, "thread_ts": root.ts}
     return callback(ws, {"type": kind, "assistant_thread": about, "event_ts": now(ws)})
 
 
 def context_changed(ws: Workspace, user: User, viewing: str) -> JSON:
-    """The same of an agent (docs.slack.dev/reference/events/app_context_changed)."""
+    """Return an agent's `app_context_changed` (docs.slack.dev/reference/events/app_context_changed)."""
     entities = [{"type": "slack#/types/channel_id", "value": viewing, "team_id": HOME}]
     return callback(ws, {"type": "app_context_changed", "user": user.id, "context": {"entities": entities}, "event_ts": now(ws)})
 
@@ -158,7 +160,7 @@ def subscription(channel: Channel) -> str:
 
 
 def rich_text(text: str) -> JSON:
-    """The block that Slack's composer makes of what a person typed."""
+    """Return the block that Slack's composer makes of typed text."""
     pieces = re.split(r"(<@\w+>|<!subteam\^\w+>|<https?://[^>]+>)", text)
     elements = [rich_piece(piece) for piece in pieces if piece]
     return {"type": "rich_text", "block_id": short_id("")[:5], "elements": [{"type": "rich_text_section", "elements": elements}]}
@@ -176,7 +178,7 @@ def rich_piece(piece: str) -> JSON:
 
 
 def interaction(ws: Workspace, kind: str, user: User, trigger_id: str) -> JSON:
-    """What every click, submission and shortcut carries: who, in which workspace, with which trigger."""
+    """Return the common fields of clicks, submissions and shortcuts."""
     team = ws.teams[HOME]
     return {
         "type": kind,
@@ -191,7 +193,7 @@ def interaction(ws: Workspace, kind: str, user: User, trigger_id: str) -> JSON:
 
 
 def in_message(ws: Workspace, message: Message) -> JSON:
-    """Where a click happened. Of an ephemeral message Slack repeats only the place."""
+    """Return a click's message; for an ephemeral one Slack sends only its place."""
     channel = ws.channels[message.channel]
     container: JSON = {"type": "message", "message_ts": message.ts, "channel_id": channel.id, "is_ephemeral": bool(message.ephemeral_to)}
     if message.is_reply:
@@ -201,7 +203,7 @@ def in_message(ws: Workspace, message: Message) -> JSON:
 
 
 def action(ws: Workspace, block_id: str, element: JSON, entry: JSON) -> JSON:
-    """One entry of `actions`: the element as it stands, with what was chosen."""
+    """Return one entry of `actions`: the element and the chosen value."""
     done: Any = {"action_id": element["action_id"], "block_id": block_id, "type": element["type"], "action_ts": now(ws)}
     kept = {key: element[key] for key in ("text", "value", "style") if key in element}
     return {**done, **kept, **{key: value for key, value in entry.items() if key != "type"}}

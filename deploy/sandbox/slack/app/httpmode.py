@@ -1,7 +1,8 @@
-"""HTTP mode: the app is told at an address of its own instead of over a socket: signed posts, retries for events, none for clicks.
+"""HTTP mode: signed posts to the app's URL, with retries for events and none for clicks.
 
-As https://docs.slack.dev/apis/events-api (retries and their headers), …/authentication/verifying-requests-from-slack (the signature) and
-…/interactivity/handling-user-interaction (forms with a `payload`; three seconds) have it.
+Follows https://docs.slack.dev/apis/events-api (retries, headers), …/authentication/verifying-requests-from-slack
+(signature) and
+…/interactivity/handling-user-interaction (`payload` forms, three seconds).
 """
 
 import asyncio
@@ -20,19 +21,18 @@ from deploy.sandbox.slack.app.socketmode import Hub, Kind, SocketDelivery
 from deploy.sandbox.slack.workspace.refusal import JSON
 
 EVENTS, FORM = "application/json", "application/x-www-form-urlencoded"
-ASKED_AGAIN = 0.1
-"""Seconds between asking whether the app is there."""
+ASKED_AGAIN = 0.1  # seconds between verification attempts
 
 
 def signed(secret: str, at: float, body: bytes) -> dict[str, str]:
-    """The two headers by which the app knows that it is us."""
+    """Return the timestamp and signature headers."""
     timestamp = str(int(at))
     made = hmac.new(secret.encode(), f"v0:{timestamp}:".encode() + body, hashlib.sha256).hexdigest()
     return {"X-Slack-Request-Timestamp": timestamp, "X-Slack-Signature": f"v0={made}"}
 
 
 def written(kind: Kind, payload: JSON) -> tuple[str, bytes]:
-    """Content type and body: events are JSON, clicks and forms JSON within a form, commands a form."""
+    """Return content type and body: JSON for events, JSON in a form for clicks, a form for commands."""
     if kind == "events_api":
         return EVENTS, json.dumps(payload).encode()
     fields = payload if kind == "slash_commands" else {"payload": json.dumps(payload)}
@@ -41,19 +41,19 @@ def written(kind: Kind, payload: JSON) -> tuple[str, bytes]:
 
 @dataclass
 class HttpHub(Hub):
-    """The same events, clicks and commands, posted to `url`. `off`: seconds by which our clock is wrong."""
+    """Delivery by posts to `url`. `off`: error of our clock in seconds."""
 
     url: str = ""
     secret: str = ""
     clock: Callable[[], float] = time.time
     off: float = 0.0
     verified: bool = False
+    # of each request: (kind and attempt number, status), status 0 for no answer
     statuses: list[tuple[str, int]] = field(default_factory=list)
-    """(kind and how often it was tried before, what was answered; 0: nothing) of each request."""
     _session: ClientSession | None = None
 
     async def verify(self) -> None:
-        """Ask the address whether it is the app's, as one does with *Retry* beside it, until it is."""
+        """Repeat url_verification until the app answers it."""
         body: JSON = {"token": "sandbox", "type": "url_verification", "challenge": uuid4().hex}
         while True:
             status, answer = await self._post("events_api", body, {})
@@ -71,7 +71,7 @@ class HttpHub(Hub):
         return int(self.verified)
 
     async def _somebody(self) -> bool:
-        """Whether anybody listens is found out by posting."""
+        """Return true: only a post can tell whether the app listens."""
         return True
 
     async def _send(self, kind: Kind, payload: JSON, answerable: bool, attempt: int = 0, reason: str = "") -> SocketDelivery:
@@ -106,7 +106,7 @@ class HttpHub(Hub):
         return SocketDelivery(True, seconds, answer, attempt + 1)
 
     async def _post(self, kind: Kind, payload: JSON, more: Mapping[str, str]) -> tuple[int, JSON]:
-        """Status and answer; 0 where nobody listens."""
+        """Return status and answer; 0 without a connection."""
         content, body = written(kind, payload)
         headers = {"Content-Type": content, "User-Agent": "Slackbot 1.0", **signed(self.secret, self.clock() + self.off, body), **more}
         self._session = self._session or ClientSession()
@@ -123,7 +123,7 @@ class HttpHub(Hub):
 
 
 async def _said(answer: ClientResponse) -> JSON:
-    """JSON as it is; plain words are the text of an answer."""
+    """Return a JSON answer; plain text becomes {"text": …}."""
     text = await answer.text()
     try:
         said = json.loads(text)

@@ -1,6 +1,5 @@
-"""Socket Mode: envelopes out, acks back, retries for events that nobody acknowledged, and how long each ack took.
-
-Several connections may be open; an envelope goes to one of them, an ack is taken from any. Events are retried, clicks are not.
+"""Socket Mode: envelopes, acks, retries of unacknowledged events, and ack latencies. Several connections may be open:
+an envelope goes to one, an ack may come from any. Events are retried, clicks are not.
 """
 
 import asyncio
@@ -26,7 +25,9 @@ Kind = Literal["events_api", "interactive", "slash_commands"]
 
 @dataclass
 class Patience:
-    """How long Slack waits for an ack, when it tries an event again, and how long it keeps one while nobody is connected."""
+    """Slack's limits in seconds: wait for an ack, pauses before retries, and how long an event is kept while no app is
+    connected.
+    """
 
     ack: float = 3.0
     retries: tuple[float, ...] = (0.0, 60.0, 300.0)
@@ -35,7 +36,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class SocketDelivery:
-    """What became of an envelope; `payload` is what the ack carried."""
+    """The result of an envelope; `payload` is the ack's."""
 
     acked: bool
     seconds: float = 0.0
@@ -58,10 +59,8 @@ class Hub:
     connections: list[Connection] = field(default_factory=list)
     latencies: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list[float]))
     counts: Counter[str] = field(default_factory=Counter)
-    sent: deque[JSON] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    """The latest envelopes, in order, for tests that ask what the bot was told."""
-    drop: int = 0
-    """So many coming acks are lost on the way."""
+    sent: deque[JSON] = field(default_factory=lambda: deque(maxlen=REMEMBERED))  # latest envelopes in order, for tests
+    drop: int = 0  # number of coming acks to lose
     _tickets: set[str] = field(default_factory=set)
     _awaited: dict[str, asyncio.Future[JSON]] = field(default_factory=dict)
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
@@ -73,7 +72,7 @@ class Hub:
         return ticket
 
     async def link(self, request: web.Request) -> web.StreamResponse:
-        """One connection, from hello to close. The ticket of apps.connections.open opens it once."""
+        """Serve one connection from hello to close. A ticket from apps.connections.open works once."""
         ticket = request.query.get("ticket", "")
         if ticket not in self._tickets:
             return web.Response(status=401, text="link_disabled")
@@ -117,7 +116,7 @@ class Hub:
         self.journal.add("connections", {"connections": len(self.live)})
 
     async def disconnect(self, reason: str = "refresh_requested") -> int:
-        """Ask every connection to go, as Slack does when it moves: no more envelopes there, the app is to come again."""
+        """Ask every connection to reconnect, as Slack does; send no more envelopes on them."""
         leaving = [connection for connection in self.connections if not connection.leaving]
         for connection in leaving:
             connection.leaving = True
@@ -125,7 +124,7 @@ class Hub:
         return len(leaving)
 
     async def cut(self) -> None:
-        """The network fails: sockets close without a word."""
+        """Close all sockets without notice."""
         for connection in list(self.connections):
             await connection.ws.close()
 
@@ -135,12 +134,12 @@ class Hub:
 
     @property
     def listeners(self) -> int:
-        """How many ways lead to the app."""
+        """Return the number of connections to the app."""
         return len(self.connections)
 
     @property
     def busy(self) -> bool:
-        """An envelope is on its way, or an event waits for its turn."""
+        """Return whether an envelope is in flight or an event is queued."""
         return bool(self._awaited or self._tasks)
 
     def event(self, payload: JSON) -> None:
@@ -148,7 +147,7 @@ class Hub:
         self._spawn(self._with_retries(payload))
 
     async def ask(self, kind: Kind, payload: JSON, answerable: bool = False) -> SocketDelivery:
-        """Deliver a click, a submission or a command: once, and its person is waiting."""
+        """Deliver a click, submission or command once."""
         if not self.live:
             self.counts["nobody_connected"] += 1
             return SocketDelivery(acked=False, reason="nobody_connected")
@@ -230,7 +229,7 @@ class Hub:
 
 
 def spread(seconds: list[float]) -> JSON:
-    """p50, p99 and the worst, by nearest rank."""
+    """Return p50, p99 and maximum, by nearest rank."""
     if not seconds:
         return {"count": 0, "p50": None, "p99": None, "max": None}
     rows = sorted(seconds)

@@ -1,6 +1,5 @@
-"""The Web API's door: one table of methods with their scope and rate, and the checks that come before any of them.
-
-Arguments arrive as a form, as JSON or in the query, by GET or POST, because slack_sdk uses all of these.
+"""The Web API: a table of methods with scope and rate, and the common checks. Arguments come as form, JSON or query, by
+GET or POST, because slack_sdk uses all of these.
 """
 
 from collections import Counter
@@ -78,8 +77,8 @@ class Api:
     origin: str = ""
     calls: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
+    # method and the error code of every call, for methods that a workspace lacks
     refuse: dict[str, str] = field(default_factory=dict)
-    """Method → the code with which this Slack refuses it, whatever is asked: one that it does not have yet, or not for this workspace."""
 
     async def handle(self, request: web.Request) -> web.Response:
         name = request.match_info["method"]

@@ -1,6 +1,7 @@
-"""assistant.threads.*: the status line, the suggested prompts and the title of a conversation with the app.
+"""assistant.threads.*: status line, suggested prompts and title.
 
-Arguments and errors as of docs.slack.dev/reference/methods/assistant.threads.setStatus, .setSuggestedPrompts and .setTitle.
+Arguments and errors follow docs.slack.dev/reference/methods/assistant.threads.setStatus, .setSuggestedPrompts and
+.setTitle.
 """
 
 from typing import Any
@@ -14,7 +15,7 @@ MOST_LOADING = 10
 
 
 def set_status(call: Call) -> JSON:
-    """The small "is thinking" line under a thread; it goes when the bot posts there, after two minutes, or when set to nothing."""
+    """Show a thread's status until the bot posts there, two minutes pass, or it is set to ""."""
     channel = call.channel("channel_id")
     root = thread(call, channel)
     loading = call.structure("loading_messages") or []
@@ -25,7 +26,9 @@ def set_status(call: Call) -> JSON:
 
 
 def set_prompts(call: Call) -> JSON:
-    """Without a thread they stand for the whole conversation. With one, an agent's are silently not shown, as the page of the method says."""
+    """Set prompts of the conversation, or of an assistant's thread. An agent's thread prompts are silently ignored, as
+    documented.
+    """
     channel, prompts = call.channel("channel_id"), offered(call)
     if call.ws.app.view == "assistant" and call.text("thread_ts"):
         call.ws.panes.offer(channel.id, chat(call, channel).ts, call.text("title"), prompts)
@@ -35,7 +38,7 @@ def set_prompts(call: Call) -> JSON:
 
 
 def set_title(call: Call) -> JSON:
-    """What a thread is called in the history of an assistant."""
+    """Set a thread's title in the assistant's history."""
     channel, title = call.channel("channel_id"), call.need("title")
     root = chat(call, channel)
     call.ws.edit(root, {"text": title, "assistant_app_thread": root.body["assistant_app_thread"] | {"title": title}}, by_hand=False)
@@ -53,7 +56,6 @@ def offered(call: Call) -> list[JSON]:
 
 
 def thread(call: Call, channel: Channel) -> Message:
-    """The root of the named thread."""
     found = channel.messages.get(call.need("thread_ts"))
     if found is None or found.is_reply:
         raise SlackRefusal("invalid_thread_ts", detail="Thread not found")
@@ -61,7 +63,7 @@ def thread(call: Call, channel: Channel) -> Message:
 
 
 def chat(call: Call, channel: Channel) -> Message:
-    """The root of a thread that somebody began by opening the assistant."""
+    """Return the root of a thread that began by opening the assistant."""
     root = thread(call, channel)
     if "assistant_app_thread" not in root.body:
         raise SlackRefusal("invalid_thread_ts", detail="Thread not found")

@@ -1,4 +1,4 @@
-"""One Web API call as a method sees it: the arguments, however they were sent, and the workspace they are about."""
+"""One Web API call: its arguments, however sent, and the workspace."""
 
 import json
 from dataclasses import dataclass
@@ -15,8 +15,7 @@ class Call:
     ws: Workspace
     views: Views
     args: JSON
-    origin: str
-    """Where this server lives, for the URLs it hands out."""
+    origin: str  # this server's address, for the URLs it returns
 
     def text(self, name: str) -> str:
         value = self.args.get(name)
@@ -37,7 +36,7 @@ class Call:
         return int(value)
 
     def structure(self, name: str) -> Any:
-        """A list or object; a form carries it as JSON text."""
+        """Return a list or object; forms carry it as JSON text."""
         value = self.args.get(name)
         if isinstance(value, str) and value:
             try:
@@ -47,7 +46,7 @@ class Call:
         return value
 
     def channel(self, name: str = "channel") -> Channel:
-        """The named channel, which the bot must be in. A person's id means the direct message with them."""
+        """Return the named channel, which the bot must be in. A user id means the direct message with that user."""
         ref = self.text(name)
         if ref in self.ws.users:
             return self.ws.dm(ref)

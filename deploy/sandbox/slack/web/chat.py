@@ -1,4 +1,4 @@
-"""chat.* and reactions.*: what the bot says, and what Slack refuses to say for it."""
+"""chat.* and reactions.*, with Slack's checks."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ def thread(call: Call, channel: Channel) -> JSON:
 
 
 def content(call: Call, earlier: JSON | None = None) -> JSON:
-    """Text, blocks, attachments and metadata, checked as Slack checks them."""
+    """Return text, blocks, attachments and metadata after Slack's checks."""
     blocks, text, markdown = call.structure("blocks"), call.text("text"), call.text("markdown_text")
     if markdown and (text or blocks):
         raise SlackRefusal("markdown_text_conflict")
@@ -105,7 +105,7 @@ def content(call: Call, earlier: JSON | None = None) -> JSON:
 
 
 def checked(blocks: Any, unknown: frozenset[str] = frozenset()) -> list[JSON]:
-    """The blocks as Slack keeps them; `unknown` are kinds that it does not take today."""
+    """Return validated blocks with ids; `unknown` block types are refused."""
     if not isinstance(blocks, list):
         raise SlackRefusal("invalid_blocks_format")
     if strange := [block["type"] for block in blocks if isinstance(block, dict) and block.get("type") in unknown]:
@@ -131,6 +131,6 @@ def metadata(call: Call) -> JSON:
 
 
 def hidden_metadata(ws: Workspace, message: Message, show: bool) -> JSON:
-    """History shows metadata only to a caller who asked for it."""
+    """Return the message, with metadata only on request."""
     body = ws.shown(message)
     return body if show else {key: value for key, value in body.items() if key != "metadata"}

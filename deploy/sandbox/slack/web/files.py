@@ -1,4 +1,4 @@
-"""files.* and views.*: the two things that the bot hands over in steps."""
+"""files.* and views.*."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""auth, users, user groups, bots and conversations: what the bot may know about who is there and what was said."""
+"""auth, users, user groups, bots and conversations."""
 
 from collections.abc import Callable
 
@@ -50,7 +50,7 @@ def group_users(call: Call) -> JSON:
 
 
 def info(call: Call) -> JSON:
-    """Public channels can be looked at without being in them, as in Slack."""
+    """Return a public channel even if the bot is not a member, as Slack does."""
     ref = call.text("channel")
     return {"channel": call.ws.channel_wire(call.ws.channel(ref))}
 
@@ -87,14 +87,14 @@ def join(call: Call) -> JSON:
 
 
 def history(call: Call) -> JSON:
-    """Roots, newest first."""
+    """Return thread roots, newest first."""
     channel = readable(call)
     roots = [m for m in channel.messages.values() if not m.is_reply and within(call, m)]
     return said(call, roots[::-1])
 
 
 def replies(call: Call) -> JSON:
-    """The thread, oldest first, its root always at the top."""
+    """Return the thread, oldest first, always with its root."""
     channel, ts = readable(call), call.need("ts")
     if ts not in channel.messages:
         raise SlackRefusal("thread_not_found")

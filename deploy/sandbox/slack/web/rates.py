@@ -1,11 +1,11 @@
-"""How often each method may be called: Slack's tiers as token buckets, each able to be changed or made to fail in a test."""
+"""Rate limits: Slack's tiers as token buckets; tests can change them or force failures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import ceil
 
+# calls per minute; a full bucket allows a burst of one minute's calls, as in Slack
 TIER_1, TIER_2, TIER_3, TIER_4 = 1, 20, 50, 100
-"""Calls a minute. A bucket starts full, so a burst of one minute's worth passes, as it does in Slack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,8 @@ def tier(per_minute: int) -> Rate:
     return Rate(per_minute, max(per_minute, 5))
 
 
-MOST_WAIT = 30
-"""Seconds that a Retry-After names at most here."""
-POSTING = Rate(60, 10, per_channel=True)
-"""One message a second in a channel, short bursts allowed."""
+MOST_WAIT = 30  # maximum Retry-After in seconds
+POSTING = Rate(60, 10, per_channel=True)  # one message per second and channel, with short bursts
 UNLIMITED = Rate(1e9, 10**9)
 
 
@@ -41,22 +39,22 @@ class Rates:
     _shut_until: float = 0.0
 
     def set(self, method: str, per_minute: float | None, burst: int | None = None, per_channel: bool = False) -> None:
-        """Another limit for `method` ("*": for all of them); None: no limit at all."""
+        """Set the limit of `method` ("*": all); None removes it."""
         rate = UNLIMITED if per_minute is None else Rate(per_minute, burst or max(1, ceil(per_minute)), per_channel)
         names = list(self.rules) if method == "*" else [method]
         self.rules |= dict.fromkeys(names, rate)
         self._buckets = {key: bucket for key, bucket in self._buckets.items() if key[0] not in names}
 
     def fail_next(self, method: str, times: int = 1, retry_after: int = 1) -> None:
-        """Answer the next `times` calls with 429, whatever the bucket says."""
+        """Answer the next `times` calls with 429."""
         self._failing[method] = (times, retry_after)
 
     def shut(self, seconds: float) -> None:
-        """Every method answers 429 for so long, as in an incident of Slack's own."""
+        """Answer every method with 429 for `seconds`, as in a Slack incident."""
         self._shut_until = self.clock() + seconds
 
     def wait(self, method: str, channel: str) -> int:
-        """Seconds to put in Retry-After; 0 when the call may pass."""
+        """Return the Retry-After in seconds, 0 if the call may pass."""
         times, retry_after = self._failing.get(method, (0, 0))
         if times:
             self._failing[method] = (times - 1, retry_after)

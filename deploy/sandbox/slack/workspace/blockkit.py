@@ -1,7 +1,7 @@
-"""What Block Kit allows, as tables. `problems` says everything that Slack would refuse, with a pointer to each place.
+"""Block Kit's rules as tables. `problems` lists everything Slack would refuse, with JSON pointers.
 
-Limits are the documented ones, plus two that only show in use: block text of one message may not pass about 13,200
-characters together (`msg_blocks_too_long`), and the text of chat.update is limited to 4,000 bytes.
+Limits are the documented ones, plus two undocumented ones: about 13,200 characters of block text per message
+(`msg_blocks_too_long`), and 4,000 bytes of text in chat.update.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ MARKDOWN_TOGETHER = 12_000
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text object's limits; `plain`: only plain_text; `bare`: a string rather than a text object."""
+    """Limits of a text object; `plain`: plain_text only; `bare`: a string instead of an object."""
 
     most: int
     plain: bool = False
@@ -30,7 +30,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A list: how long, and what may be in it."""
+    """Limits of a list and its allowed items."""
 
     most: int
     of: frozenset[str] = frozenset()
@@ -106,7 +106,7 @@ CONFIRM = {"title": Text(100, plain=True, required=True), "text": Text(300, requ
 
 
 def problems(blocks: Any, surface: Surface, at: str = "/blocks") -> list[str]:
-    """Why Slack would refuse these blocks; empty when it would not."""
+    """Return why Slack would refuse these blocks; empty if it accepts them."""
     if not isinstance(blocks, list):
         return [error("must be an array", at)]
     found = [error(f"no more than {MOST_BLOCKS[surface]} items allowed", at)] if len(blocks) > MOST_BLOCKS[surface] else []
@@ -252,7 +252,7 @@ SPECIAL: dict[str, Callable[[JSON, str], Iterator[str]]] = {
 
 
 def _twice(blocks: list[Any], at: str) -> list[str]:
-    """Ids used again, more than one table, and too much markdown: rules about the blocks together."""
+    """Return duplicate ids, a second table, and too much markdown."""
     found, seen = [], set[str]()
     known = [block for block in blocks if isinstance(block, dict)]
     for n, block in enumerate(known):
@@ -269,7 +269,7 @@ def _twice(blocks: list[Any], at: str) -> list[str]:
 
 
 def elements_of(block: JSON) -> list[JSON]:
-    """Everything in a block that a person can click or fill in."""
+    """Return all interactive elements of a block."""
     inside = [*(block.get("elements") or []), *(block.get("actions") or []), block.get("accessory"), block.get("element")]
     cards = [element for card in inside if isinstance(card, dict) and card.get("type") == "card" for element in elements_of(card)]
     return [element for element in inside if isinstance(element, dict) and element.get("type") in CLICKED | INPUTS | EXTRA] + cards
@@ -292,7 +292,7 @@ TITLES = {"title": Text(24, plain=True, required=True), "submit": Text(24, plain
 
 
 def view_problems(view: JSON) -> list[str]:
-    """Why Slack would refuse this modal or home."""
+    """Return why Slack would refuse this modal or home view."""
     kind = view.get("type")
     if kind not in ("modal", "home"):
         return [error("must be one of: modal, home", "/view/type")]

@@ -1,4 +1,4 @@
-"""Files of the workspace: promised by getUploadURLExternal, filled by the upload, shared by completeUploadExternal."""
+"""Workspace files: created by getUploadURLExternal, filled by the upload, shared by completeUploadExternal."""
 
 import mimetypes
 import secrets
@@ -16,8 +16,7 @@ class File:
     user: str
     created: int
     title: str = ""
-    alt: str = ""
-    """What it shows, for who cannot see it."""
+    alt: str = ""  # alt text
     content: bytes | None = None
     ticket: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     channels: list[str] = field(default_factory=list)
@@ -76,7 +75,6 @@ class FileStore:
         return file
 
     def by(self, user: str) -> list[File]:
-        """Whatever somebody uploaded, oldest first."""
         return [file for file in self._files.values() if file.user == user]
 
     def for_ticket(self, ticket: str) -> File | None:

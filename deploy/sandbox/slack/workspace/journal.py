@@ -1,4 +1,4 @@
-"""What happened in the workspace, in order. The page, the event stream to the bot and waiting tests all read this one list."""
+"""The ordered changes of the workspace. The page, the event delivery and waiting tests read this list."""
 
 import asyncio
 from collections import deque
@@ -15,7 +15,7 @@ KEPT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that happened. `user` set: only that person sees it. `channel` set: only its members do."""
+    """One change. `user` set: visible to that person only. `channel` set: visible to its members only."""
 
     seq: int
     kind: str
@@ -45,12 +45,12 @@ class WorkspaceJournal:
         return change
 
     def since(self, seq: int) -> list[Change]:
-        """Everything after `seq` that is still kept; a reader that fell behind further should load the state anew."""
+        """Return the kept changes after `seq`; a reader that fell further behind should reload the state."""
         missed = max(0, self.seq - seq)
         return list(islice(self._changes, max(0, len(self._changes) - missed), None))
 
     def ring(self) -> None:
-        """Wake whoever waits: something they may be waiting for is different now."""
+        """Wake all waiters."""
         waiting, self._waiting = self._waiting, set()
         for future in waiting:
             if not future.done():
@@ -69,7 +69,7 @@ class WorkspaceJournal:
             self._waiting.discard(future)
 
     async def until(self, predicate: Callable[[], T | None], timeout: float) -> T:
-        """The first truthy answer of `predicate`, asked again after every change. TimeoutError when none comes."""
+        """Return the first truthy value of `predicate()`, retried after every change. Raises TimeoutError."""
         async with asyncio.timeout(timeout):
             while not (value := predicate()):
                 await self.rung()

@@ -1,4 +1,4 @@
-"""What Slack shows around a conversation with the app itself: suggested prompts, and the status line of a thread. Pure state."""
+"""What Slack shows beside a conversation with the app: suggested prompts and a thread's status. Pure state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,23 +7,22 @@ from typing import Literal
 from deploy.sandbox.slack.workspace.journal import WorkspaceJournal
 from deploy.sandbox.slack.workspace.refusal import JSON
 
+# From the manifest's features. An `agent` uses its Messages tab; an `assistant` uses threads, each begun by opening it.
+# New apps can only be agents (docs.slack.dev/ai/migrating-to-agent-messaging).
 PaneView = Literal["", "agent", "assistant"]
-"""What the manifest's features ask for. An `agent`'s conversation is its Messages tab; an `assistant`'s is threads, each begun by opening it.
-New apps can only be agents (docs.slack.dev/ai/migrating-to-agent-messaging)."""
+# lifetime of a status without a message of the app (docs.slack.dev/reference/methods/assistant.threads.setStatus)
 STATUS_SECONDS = 120.0
-"""Without a message of the app the status goes (docs.slack.dev/reference/methods/assistant.threads.setStatus)."""
 
 
 @dataclass
 class Panes:
     clock: Callable[[], float]
     journal: WorkspaceJournal
+    # (channel, thread or "" for the whole conversation): title and prompts
     prompts: dict[tuple[str, str], JSON] = field(default_factory=dict)
-    """(channel, thread, or nothing for the conversation as a whole) → the title and the prompts."""
     _statuses: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
 
     def status(self, channel: str, thread_ts: str) -> str:
-        """What the app is said to be doing there."""
         words, since = self._statuses.get((channel, thread_ts), ("", 0.0))
         return words if self.clock() - since < STATUS_SECONDS else ""
 
@@ -32,7 +31,9 @@ class Panes:
         self.journal.add("status", {"thread_ts": thread_ts, "status": words, "loading_messages": loading}, channel)
 
     def answered(self, channel: str, thread_ts: str) -> None:
-        """The app posted in the thread: its status goes (docs.slack.dev/ai/developing-ai-apps, loading states)."""
+        """Clear the status, because the app posted in the thread (docs.slack.dev/ai/developing-ai-apps, loading
+        states).
+        """
         if self._statuses.pop((channel, thread_ts), ("",))[0]:
             self.journal.add("status", {"thread_ts": thread_ts, "status": "", "loading_messages": []}, channel)
 

@@ -1,4 +1,4 @@
-"""Who is in the workspace and what the app is. The cast is enough to play every part of an incident."""
+"""The people of the workspace and the installed app."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,8 +13,9 @@ BOT = "U0RACKMED"
 EPOCH = 1_700_000_000
 
 
+# fields that Slack returns only for members and people in shared channels
+# (docs.slack.dev/reference/objects/user-object)
 OF_MEMBERS = frozenset({"deleted", "is_admin", "is_owner", "is_primary_owner", "is_restricted", "is_ultra_restricted", "tz", "tz_offset"})
-"""What is told of one's own members and of people in shared channels alone (docs.slack.dev/reference/objects/user-object)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,11 @@ class User:
     is_restricted: bool = False
     is_ultra_restricted: bool = False
     deleted: bool = False
-    organisation: str = ""
-    """The `E…` id that events may bear in place of the workspace's."""
-    stranger: bool | None = None
-    """None: worked out from the channels (from elsewhere, and in no channel that the app can see)."""
+    organisation: str = ""  # the `E…` id that events may carry instead of the team's
+    stranger: bool | None = None  # None: derived, a foreign user in no channel that the app can see
 
     def wire(self, is_stranger: bool) -> JSON:
-        """As `users.info` tells it. Of strangers little is told, and none of the flags by which one is judged."""
+        """Return the user as `users.info` does. For strangers it omits the flags that decide on rights."""
         whole = self._wire(is_stranger)
         if not is_stranger:
             return whole
@@ -89,7 +88,7 @@ class UserGroup:
 
 @dataclass
 class App:
-    """The installed app: what its manifest asked for is what it gets."""
+    """The installed app, with the rights its manifest requests."""
 
     id = "A0RACKMED"
     bot_id = "B0RACKMED"
@@ -102,14 +101,14 @@ class App:
 
     @classmethod
     def from_manifest(cls, manifest: JSON) -> "App":
-        """The app as its manifest describes it: a missing scope or event is missing here too."""
+        """Return the app of a manifest, without any scope or event that it does not request."""
         features, settings = manifest.get("features", {}), manifest.get("settings", {})
         scopes: Any = manifest.get("oauth_config", {}).get("scopes", {}).get("bot")
         events: Any = settings.get("event_subscriptions", {}).get("bot_events")
         view: PaneView = "agent" if "agent_view" in features else "assistant" if "assistant_view" in features else ""
         lost = (
             frozenset() if view else {"assistant:write"}
-        )  # Slack wants the feature with the scope (github.com/openclaw/openclaw/pull/67650)
+        )  # Slack requires the feature for this scope (github.com/openclaw/openclaw/pull/67650)
         return cls(
             name=manifest.get("display_information", {}).get("name", "RackMedic"),
             commands=list(features.get("slash_commands", [])),

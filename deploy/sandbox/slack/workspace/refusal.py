@@ -1,9 +1,8 @@
-"""How Slack says no: an error code, and sentences that point at what was wrong."""
+"""Slack's error answers: a code and messages that point at the problem."""
 
 from typing import Any
 
-JSON = dict[str, Any]
-"""What travels on Slack's wire. Nobody has the schema but Slack, so it is checked where it enters and not typed further."""
+JSON = dict[str, Any]  # Slack's wire format. It has no public schema, so it is checked on entry and not typed further.
 
 
 class SlackRefusal(Exception):

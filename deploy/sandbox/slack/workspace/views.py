@@ -1,4 +1,4 @@
-"""Modals: a stack of at most three per person, opened by a fresh trigger, filled in, submitted or closed."""
+"""Modals: a stack of at most three per person, opened with a fresh trigger."""
 
 import secrets
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Views:
     _triggers: dict[str, Trigger] = field(default_factory=dict)
 
     def trigger(self, user: str) -> str:
-        """A trigger_id: whoever holds it may open one modal for this person, within three seconds."""
+        """Return a trigger_id, which opens one modal for this person within three seconds."""
         trigger_id = f"{secrets.randbelow(10**12)}.{secrets.randbelow(10**12)}.{secrets.token_hex(16)}"
         self._triggers[trigger_id] = Trigger(user, self.ws.clock() + self.trigger_life)
         return trigger_id
@@ -94,7 +94,7 @@ class Views:
         raise SlackRefusal("view_not_found")
 
     def close(self, user: str, everything: bool = False) -> list[JSON]:
-        """The views that went away, top first."""
+        """Close the top modal or all; return the closed views, top first."""
         stack = self.stacks.get(user) or []
         gone = stack[::-1] if everything else stack[-1:]
         self.stacks[user] = stack[: len(stack) - len(gone)]
@@ -142,7 +142,7 @@ def checked(view: Any, kind: str) -> None:
 
 
 def named(blocks: list[JSON]) -> list[JSON]:
-    """The blocks with the ids that Slack gives to whatever came without one."""
+    """Return the blocks with missing ids generated, as Slack does."""
     out = []
     for block in blocks:
         block = {**block, "block_id": block.get("block_id") or secrets.token_urlsafe(4)[:5]}
@@ -153,9 +153,8 @@ def named(blocks: list[JSON]) -> list[JSON]:
 
 
 def filled(view: JSON, values: JSON) -> tuple[JSON, dict[str, str]]:
-    """What a person put into a modal, as Slack's `state.values`, and what the client itself refuses, by block.
-
-    `values` is keyed by action_id or block_id, plain or nested: {"reason": "not now"} or {"block": {"reason": "not now"}}.
+    """Return a submission's `state.values`, and the client's own errors by block. `values` is keyed by action_id or
+    block_id, plain or nested: {"reason": "not now"} or {"block": {"reason": "not now"}}.
     """
     state: JSON = {}
     errors: dict[str, str] = {}
@@ -180,7 +179,7 @@ def chosen(values: JSON, block_id: str, element: JSON) -> Any:
 
 
 def typed_value(element: JSON, value: Any) -> JSON:
-    """One element's state, in the shape that its type has."""
+    """Return an element's state in the shape of its type."""
     kind = element["type"]
     match kind:
         case "static_select" | "radio_buttons":
@@ -211,7 +210,7 @@ def first(found: list[JSON]) -> JSON | None:
 
 
 def objection(block: JSON, element: JSON, entry: JSON) -> str:
-    """What Slack's client says before it even asks the app."""
+    """Return the error of Slack's client before it calls the app, or ""."""
     given = next((value for key, value in entry.items() if key != "type"), None)
     if not given:
         return "" if block.get("optional") else "Please complete this required field."

@@ -1,6 +1,5 @@
-"""Everything the workspace remembers: people, channels, messages, threads, reactions, homes.
-
-Pure state: no socket, no HTTP. Each change is written to the journal, and whoever must react reads it there.
+"""The workspace's state: people, channels, messages, threads, reactions, homes. No I/O; every change goes to the
+journal.
 """
 
 import re
@@ -26,7 +25,7 @@ def short_id(prefix: str) -> str:
 
 @dataclass
 class Message:
-    """A message as Slack would return it (`body`), and the little that Slack keeps to itself."""
+    """A message as Slack returns it (`body`), and Slack's internal fields."""
 
     channel: str
     body: JSON
@@ -61,7 +60,6 @@ class Channel:
 
     @property
     def other(self) -> str:
-        """The person at the other end of a direct message."""
         return next(member for member in self.members if member != BOT)
 
 
@@ -88,7 +86,6 @@ class Workspace:
         return f"{self._last // 1_000_000}.{self._last % 1_000_000:06d}"
 
     def user(self, ref: str) -> User:
-        """By id or handle."""
         name = ref.removeprefix("@").lower()
         for user in self.users.values():
             if ref == user.id or name == user.name:
@@ -96,7 +93,6 @@ class Workspace:
         raise SlackRefusal("user_not_found")
 
     def channel(self, ref: str) -> Channel:
-        """By id or name."""
         for channel in self.channels.values():
             if ref == channel.id or ref.removeprefix("#") == channel.name:
                 return channel
@@ -112,7 +108,7 @@ class Workspace:
         return user in self.channels[channel].members
 
     def dm(self, user_id: str) -> Channel:
-        """The conversation between the app and this person, opened if it is not."""
+        """Return the conversation between the app and this person, opening it if needed."""
         self.user(user_id)
         if (channel := self.channels.get(f"D{user_id[1:]}")) is None:
             channel = Channel(f"D{user_id[1:]}", f"dm-{user_id}", [user_id, BOT], is_im=True)
@@ -126,7 +122,7 @@ class Workspace:
         return found
 
     def post(self, user_id: str, channel: Channel, body: JSON) -> Message:
-        """Put a message in a channel; `body` holds what its author chose (text, blocks, files, thread_ts, metadata)."""
+        """Post a message; `body` holds the author's fields (text, blocks, files, thread_ts, metadata)."""
         user = self.user(user_id)
         full: JSON = {"type": "message", "user": user.id, "ts": self.next_ts(), "team": user.team_id, **body}
         if user.is_bot:
@@ -143,12 +139,14 @@ class Workspace:
         return message
 
     def begin_chat(self, channel: Channel) -> Message:
-        """A new thread of an assistant; Slack writes its root for the app (docs.slack.dev/reference/events/message/assistant_app_thread)."""
+        """Start an assistant thread, whose root Slack writes for the app
+        (docs.slack.dev/reference/events/message/assistant_app_thread).
+        """
         about: JSON = {"title": "New chat", "title_blocks": [], "artifacts": []}
         return self.post(BOT, channel, {"text": "New chat", "subtype": "assistant_app_thread", "assistant_app_thread": about})
 
     def edit(self, message: Message, fields: JSON, by_hand: bool = True) -> None:
-        """Change what a message says. `by_hand`: Slack shows it as edited."""
+        """Change a message. `by_hand`: mark it as edited."""
         before = dict(message.body)
         message.body.update(fields)
         if by_hand:
@@ -160,7 +158,7 @@ class Workspace:
         self.journal.add("message_deleted", {"ts": message.ts, "previous": dict(message.body)}, message.channel)
 
     def whisper(self, channel: Channel, user_id: str, body: JSON) -> Message:
-        """An ephemeral message: one person sees it, and nobody can fetch it."""
+        """Post an ephemeral message: one person sees it and the API cannot fetch it."""
         full = {"type": "message", "user": BOT, "bot_id": App.bot_id, "ts": self.next_ts(), "is_ephemeral": True, **body}
         message = Message(channel.id, full, ephemeral_to=user_id)
         self.ephemerals[message.ts] = message
@@ -196,7 +194,7 @@ class Workspace:
         self.journal.add("reaction_gone", data, message.channel)
 
     def share(self, channel: Channel, team_id: str) -> None:
-        """Make it a Slack Connect channel: the other team's people come in."""
+        """Make it a Slack Connect channel and add the other team's people."""
         if team_id not in self.teams:
             raise SlackRefusal("team_not_found")
         channel.shared_with.add(team_id)
@@ -205,7 +203,7 @@ class Workspace:
         self.journal.add("shared", {"id": channel.id, "team": team_id}, channel.id)
 
     def unshare(self, channel: Channel, team_id: str) -> None:
-        """The other team's people are out, and what they wrote stays."""
+        """Remove the other team's people; their messages stay."""
         if team_id not in channel.shared_with:
             raise SlackRefusal("team_not_found")
         channel.shared_with.remove(team_id)
@@ -217,7 +215,7 @@ class Workspace:
         self.journal.add("home", {"view": view}, user=user_id)
 
     def shown(self, message: Message) -> JSON:
-        """The message as others see it now, with what its thread adds to a root."""
+        """Return the message as people see it, a root with its thread's counts."""
         body = dict(message.body)
         replies = [m for m in self.channels[message.channel].thread(message.ts) if m.is_reply] if not message.is_reply else []
         if replies:
@@ -257,7 +255,7 @@ class Workspace:
         }
 
     def typed(self, text: str) -> str:
-        """What a person typed, as Slack stores it: mentions resolved, links marked, everything else escaped."""
+        """Return typed text as Slack stores it: mentions resolved, links marked, the rest escaped."""
         return "".join(self._typed(text))
 
     def _typed(self, text: str) -> Iterator[str]:
