@@ -16,7 +16,15 @@ MIN_KEY_BYTES = 32  # Of a ledger key.
 
 
 INBOUND_SETTINGS = ("slack_signing_secret", "intake_keys", "alerts")  # Each of these makes others send to `http_port`.
-RENAMED_SETTINGS = {"intake_port": "http_port", "intake_host": "http_host"}  # old name → new name
+# Old name → new name. An old name is refused, and the message gives the new one.
+RENAMED_SETTINGS: Mapping[str, str] = {
+    "accept_forgetful_ledger": "allow_non_durable_ledger",
+    "brake_window": "breaker_host_ratio",
+    "closed_days": "closed_retention_days",
+    "intake_host": "http_host",
+    "intake_port": "http_port",
+    "reproof_hours": "recheck_after_fix_hours",
+}
 # Removed setting → advice. Each is refused by name.
 REMOVED_SETTINGS: Mapping[str, str] = {
     "answers_per_thread": "remove it: a thread gets up to 60 answers in five minutes",
@@ -96,7 +104,7 @@ class Settings(BaseModel):
         SecretStr(""),
         description="keys that the ledger was signed with before, the newest first, separated by commas; kept for the audit log",
     )
-    accept_forgetful_ledger: bool = Field(
+    allow_non_durable_ledger: bool = Field(
         False, description="let remedies run on a Redis that may forget; for loopback hosts only, shown on every card"
     )
     brake_incident_hosts: int = Field(4, ge=1, description="brake: hosts that one incident may change within brake_incident_minutes")
@@ -106,7 +114,7 @@ class Settings(BaseModel):
     brake_at_once: float = Field(
         0.05, gt=0, le=1, description="brake: share of a group's hosts that may be under change at the same moment; at least one host"
     )
-    brake_window: float = Field(
+    breaker_host_ratio: float = Field(
         0.10,
         gt=0,
         le=1,
@@ -114,7 +122,9 @@ class Settings(BaseModel):
         "One more trips the group's breaker until somebody resets it",
     )
     brake_window_minutes: float = Field(10.0, gt=0, description="brake: minutes of that window")
-    reproof_hours: float = Field(2.0, gt=0, description="hours after which a fix is proved again before its incident is called cured")
+    recheck_after_fix_hours: float = Field(
+        2.0, gt=0, description="hours after which a fix is proved again before its incident is called cured"
+    )
     recheck_counters_seconds: float = Field(
         60.0,
         ge=0,
@@ -129,7 +139,7 @@ class Settings(BaseModel):
         90.0, gt=0, description="days that raw outputs are kept; never less than the incident that cites them is open"
     )
     evidence_gb: float = Field(20.0, gt=0, description="gigabytes of raw outputs that are kept, compressed; past it the oldest go first")
-    closed_days: float = Field(30.0, gt=0, description="days that a closed incident stays in Redis; nothing open ever expires")
+    closed_retention_days: float = Field(30.0, gt=0, description="days that a closed incident stays in Redis; nothing open ever expires")
     lease_seconds: float = Field(30.0, ge=1, description="after how long another process takes over the incidents of one that died")
     approvers: tuple[str, ...] = Field(
         (), description="Slack user ids, separated by commas, who may approve beside the user groups that the inventory's channels name"

@@ -164,14 +164,14 @@ async def find_no_approvals(incident: str) -> Sequence[ApprovalStatus] | None:
 class IncidentTimeouts:
     """How long remediations wait before the incident is woken; set by the site.
 
-    `reproof`: from the first proof to the second. `quiet`: from the second proof to the incident's quiet end. `busy`:
+    `recheck_after_fix`: from the first proof to the second. `quiet`: from the second proof to the incident's quiet end. `busy`:
     how long a drained node may keep a stuck job before cancelling it is proposed. `idle`: until people are told that a
     node is still not idle. `back`: the same for a host that does not answer. `asks`: how often an undecided action is
     proposed. `counters`: until error counters of an intermittent fault are read again. `look_again`: until hosts are
     checked again where no cause was found. 0 disables the last two (terminal, bench: no timer wakes an incident).
     """
 
-    reproof: timedelta = timedelta(hours=2)
+    recheck_after_fix: timedelta = timedelta(hours=2)
     quiet: timedelta = timedelta(hours=1)
     busy: timedelta = timedelta(minutes=10)
     idle: timedelta = timedelta(hours=24)

@@ -181,6 +181,6 @@ async def ignore_wakeup(name: str) -> None:
 
 async def _get_durability_warning(settings: Settings, store: Store) -> str:
     durability = await store.get_durability()
-    if not is_non_durable_allowed(durability, accept=settings.accept_forgetful_ledger):
+    if not is_non_durable_allowed(durability, accept=settings.allow_non_durable_ledger):
         return ""
     return f"The approval store may forget: {'; '.join(durability.problems)}. Remedies run all the same, as the settings say."

@@ -197,13 +197,13 @@ async def drain_nothing() -> None:
 
 def _build_closed_index(settings: Settings, store: Store, runtime: DiagnosisRuntime) -> ClosedIncidentIndex:
     hears = partial(get_incident_visibility, bound=build_channel_bindings(runtime.ports.inventory.channels))
-    return ClosedIncidentIndex(store.redis, hears, timedelta(days=settings.closed_days))
+    return ClosedIncidentIndex(store.redis, hears, timedelta(days=settings.closed_retention_days))
 
 
 def _build_operator_runtime(settings: Settings, store: Store, runtime: DiagnosisRuntime) -> OperatorRuntime:
     client = build_slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url, others=SlackRateSlots(store.redis))
     background, people = BackgroundTasks(), People(client, marks=ChannelSharingCache(store.redis))
-    cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_days))
+    cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_retention_days))
     inbox = Inbox(store.redis, runtime.ports.clock)
     bound = build_channel_bindings(runtime.ports.inventory.channels)
     titles = {leaf.label: leaf.title for leaf in runtime.ports.taxonomy.leaves.values()}
@@ -362,7 +362,7 @@ def _build_dispatcher(
 ) -> Dispatcher:
     inbox, clock, customers, shares = window.inbox, world.ports.clock, window.customers, world.policy.shares
     leases = Leases(store.redis, clock, seconds=settings.lease_seconds, url=store.url)
-    limits = TurnLimits(keep_closed=timedelta(days=settings.closed_days))
+    limits = TurnLimits(keep_closed=timedelta(days=settings.closed_retention_days))
     tickets = build_ticket_threads(store, window.client, window.cards, inbox, window.people, customers)
     posted, people_in = (window.client, window.cards, window.people), ThreadActivity(store.redis, clock).has_human_messages
     threads = build_alert_threads(settings, store, world.ports.inventory, posted, inbox, people_in, tickets.resolve_thread)

@@ -111,7 +111,7 @@ async def open_diagnosis_runtime(
         job_place=jobs.find_job_hosts,
         own_job=jobs.find_job_hosts,
         waits=IncidentTimeouts(
-            reproof=timedelta(hours=settings.reproof_hours),
+            recheck_after_fix=timedelta(hours=settings.recheck_after_fix_hours),
             counters=timedelta(seconds=settings.recheck_counters_seconds if lasting else 0),
             look_again=timedelta(seconds=settings.look_again_seconds if lasting else 0),
         ),

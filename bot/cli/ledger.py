@@ -185,7 +185,7 @@ def list_brake_limits(brakes: Brakes) -> list[tuple[str, str]]:
             f"{brakes.blast_hosts} hosts within {brakes.blast_seconds / 60:g} min ({ENV_PREFIX}BRAKE_INCIDENT_HOSTS)",
         ),
         ("hosts at once", f"{brakes.at_once:.0%} of a group, or 1 host ({ENV_PREFIX}BRAKE_AT_ONCE)"),
-        ("changed before a breaker trips", f"{window} ({ENV_PREFIX}BRAKE_WINDOW)"),
+        ("changed before a breaker trips", f"{window} ({ENV_PREFIX}BREAKER_HOST_RATIO)"),
     ]
 
 

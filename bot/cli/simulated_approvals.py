@@ -314,7 +314,7 @@ async def open_approval_session(
     people, decided = load_simulated_people(), OpenDecisionLookup()
     where = Origin(kind="terminal", team=SIMULATED_TEAM_ID)
     with tempfile.TemporaryDirectory(prefix="rackmedic-chat-") as folder:
-        own = settings.model_copy(update={"data_dir": Path(folder), "accept_forgetful_ledger": True, "approvers": people.may})
+        own = settings.model_copy(update={"data_dir": Path(folder), "allow_non_durable_ledger": True, "approvers": people.may})
         async with contextlib.aclosing(await open_store(None, None)) as store:
             index = ActionIndex(store.redis, runtime.ports.clock)
             ports = replace(runtime.ports, decisions=decided, treated=index.list_treatments)

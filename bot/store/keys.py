@@ -121,7 +121,7 @@ class KeyDescription:
     goes: str = ""
 
 
-CLOSED_RETENTION_TEXT = "some days after the incident is closed (closed_days)"
+CLOSED_RETENTION_TEXT = "some days after the incident is closed (closed_retention_days)"
 # fmt: off
 KEY_TABLE = (
     KeyDescription("rm:version",                    "the store version, written into an empty store; a process that reads another one does not start"),

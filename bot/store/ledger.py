@@ -37,7 +37,7 @@ async def open_ledger(settings: Settings, store: Store, inventory: Inventory, cl
     Raises Refusal where it was begun with another key, or its newest entry has a key that we lack: one more entry would
     break the chain for good. `changing` skips the second check, for reading, the kill switch and key rotation.
     """
-    distrust = find_distrust_reason(await store.get_durability(), inventory, accept=settings.accept_forgetful_ledger)
+    distrust = find_distrust_reason(await store.get_durability(), inventory, accept=settings.allow_non_durable_ledger)
     kept = None if store.is_memory_only else get_head_file(settings)
     ledger = Ledger(
         store.redis,
@@ -66,7 +66,7 @@ def build_brakes(settings: Settings) -> Brakes:
         blast_hosts=settings.brake_incident_hosts,
         blast_seconds=max(1, round(settings.brake_incident_minutes * 60)),
         at_once=settings.brake_at_once,
-        window=settings.brake_window,
+        window=settings.breaker_host_ratio,
         window_seconds=max(1, round(settings.brake_window_minutes * 60)),
     )
 
@@ -112,7 +112,7 @@ def find_distrust_reason(durability: Durability, inventory: Inventory, *, accept
     if not accept:
         return f"{forgets}. Mend it (deploy/redis.conf)"
     strangers = [host.name for host in _list_remote_hosts(inventory.hosts.values())]
-    return f"{forgets}, and {ENV_PREFIX}ACCEPT_FORGETFUL_LEDGER is for loopback hosts only: {strangers[0]} is none" if strangers else ""
+    return f"{forgets}, and {ENV_PREFIX}ALLOW_NON_DURABLE_LEDGER is for loopback hosts only: {strangers[0]} is none" if strangers else ""
 
 
 def is_non_durable_allowed(durability: Durability, *, accept: bool) -> bool:

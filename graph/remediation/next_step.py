@@ -32,7 +32,7 @@ def schedule_recheck(remediation: Remediation, plan: PlanContext) -> Remediation
     """Schedule the second proof."""
     watched = {
         "waiting_for": "proof",
-        "due": plan.now + plan.waits.reproof,
+        "due": plan.now + plan.waits.recheck_after_fix,
         "approval": remediation.proven or remediation.approval,
         "says": "",
     }

@@ -177,7 +177,7 @@ def _settings(slack: SlackSandbox, folder: Path) -> Settings:
             "RACKMEDIC_SLACK_APP_TOKEN": slack.app_token,
             "RACKMEDIC_SLACK_API_URL": slack.api_url,
             "RACKMEDIC_DATA_DIR": str(folder),
-            "RACKMEDIC_ACCEPT_FORGETFUL_LEDGER": "true",
+            "RACKMEDIC_ALLOW_NON_DURABLE_LEDGER": "true",
         }
     )
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.settings import REMOVED_SETTINGS, BadSettings, Settings, list_missing_for_serve, load_settings
+from bot.settings import REMOVED_SETTINGS, RENAMED_SETTINGS, BadSettings, Settings, list_missing_for_serve, load_settings
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
@@ -79,3 +79,10 @@ def test_a_file_that_would_take_the_process_down_is_refused(text: str | bytes, t
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(BadSettings, match="cannot be read"):
         load_settings(file, {})
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED_SETTINGS.items())
+def test_an_old_name_of_a_setting_is_refused_and_the_new_one_named(old: str, new: str) -> None:
+    assert new in Settings.model_fields
+    with pytest.raises(BadSettings, match=f"RACKMEDIC_{new.upper()}"):
+        load_settings(None, {f"RACKMEDIC_{old.upper()}": "1"})

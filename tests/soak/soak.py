@@ -35,7 +35,7 @@ from tools.ledger.redis_replies import decode_hash, decode_text, decode_texts
 SETTINGS = {
     "RACKMEDIC_LEASE_SECONDS": "5",
     "RACKMEDIC_BRAKE_AT_ONCE": "1",
-    "RACKMEDIC_BRAKE_WINDOW": "1",
+    "RACKMEDIC_BREAKER_HOST_RATIO": "1",
     "RACKMEDIC_BRAKE_WINDOW_MINUTES": "0.1",
     "RACKMEDIC_LOG_FORMAT": "json",
 }

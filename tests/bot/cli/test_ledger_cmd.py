@@ -73,7 +73,7 @@ def test_raising_a_brake_is_a_setting_and_status_shows_it(tmp_path: Path) -> Non
     assert "RACKMEDIC_BRAKE_INCIDENT_HOSTS" in said
 
 
-@pytest.mark.parametrize("wrong", ["BRAKE_INCIDENT_HOSTS=0", "BRAKE_AT_ONCE=1.5", "BRAKE_WINDOW=0", "BRAKE_WINDOW_MINUTES=-1"])
+@pytest.mark.parametrize("wrong", ["BRAKE_INCIDENT_HOSTS=0", "BRAKE_AT_ONCE=1.5", "BREAKER_HOST_RATIO=0", "BRAKE_WINDOW_MINUTES=-1"])
 def test_a_brake_cannot_be_set_to_nothing_or_past_all_hosts(wrong: str) -> None:
     name, _, value = wrong.partition("=")
     with pytest.raises(BadSettings, match=name):

@@ -135,7 +135,7 @@ def slow_site() -> Site:
 
 async def test_a_mention_becomes_a_card_and_a_click_a_proven_fix(store: Store, tmp_path: Path) -> None:
     site, wall = slow_site(), Watched()
-    bot = Bot(store, site, wall, settings(tmp_path, RACKMEDIC_ACCEPT_FORGETFUL_LEDGER="true"))
+    bot = Bot(store, site, wall, settings(tmp_path, RACKMEDIC_ALLOW_NON_DURABLE_LEDGER="true"))
     async with bot.acting() as acting:
         await bot.work(acting)
         incident = await bot.mention()
@@ -169,7 +169,7 @@ async def test_on_a_store_that_forgets_nothing_runs_unless_that_is_accepted(stor
 
 async def test_accepting_it_helps_no_host_beyond_loopback(store: Store, tmp_path: Path) -> None:
     site, wall = slow_site(), Watched()
-    bot = Bot(store, site, wall, settings(tmp_path, RACKMEDIC_ACCEPT_FORGETFUL_LEDGER="true"))
+    bot = Bot(store, site, wall, settings(tmp_path, RACKMEDIC_ALLOW_NON_DURABLE_LEDGER="true"))
     async with bot.acting(inventory()) as acting:
         await bot.work(acting)
         await bot.mention()

@@ -54,7 +54,7 @@ class Place:
         await turns.run_turn(item(id_, name, "close" if closed else "mention"), None)
         lease = await Leases(self.redis, self.clock).acquire(id_)
         assert lease
-        keep = None if holds else timedelta(days=self.settings.closed_days)
+        keep = None if holds else timedelta(days=self.settings.closed_retention_days)
         await self.inbox.finish_item(id_, lease.token, name, "closed" if closed else "open", {}, keep=keep)
         await lease.release()
         return id_
