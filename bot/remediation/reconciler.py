@@ -21,7 +21,7 @@ from bot.remediation.wave_scheduler import WaveScheduler
 from graph.checkpoints.fence import LostLease
 from graph.execution.execution import estimate_claim_time, has_started
 from graph.execution.verification import ActionVerifier
-from graph.incident.lifecycle import all_cured
+from graph.incident.lifecycle import is_all_cured
 from graph.incident.remediations import QUIET_EVENT
 from graph.incident_view import IncidentView
 from graph.remediation.build import NODE_EMPTYING_REMEDIES
@@ -324,7 +324,7 @@ class RemediationReconciler:
 
     async def _report_all_cured(self, incident: str, state: IncidentState, remediations: Sequence[Remediation]) -> None:
         over = [row.due for row in remediations if row.outcome == "cured" and row.due]
-        if state.get("lifecycle") == "watching" and over and all_cured(remediations) and max(over) <= self.clock.now():
+        if state.get("lifecycle") == "watching" and over and is_all_cured(remediations) and max(over) <= self.clock.now():
             await self.deliver.send_event(incident, f"quiet:{incident}:{max(over).isoformat()}", {"event": QUIET_EVENT})
 
     async def _send_event(self, incident: str, remediation: Remediation, event: str, **more: str) -> None:

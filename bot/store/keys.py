@@ -57,7 +57,7 @@ class RedisKeys:
     def thread_key(self, team: str, channel: str, thread_ts: str) -> str:
         return f"{self._prefix}:at:{team}:{channel}:{thread_ts}"
 
-    def joined(self, team: str, channel: str, thread_ts: str) -> str:
+    def joined_key(self, team: str, channel: str, thread_ts: str) -> str:
         return f"{self._prefix}:joined:{team}:{channel}:{thread_ts}"
 
     def fingerprint_key(self, kind: str, name: str) -> str:

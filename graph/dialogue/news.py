@@ -14,7 +14,7 @@ from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage, Vocabulary
 from graph.dialogue.spelling import LONGEST
 from graph.dialogue.words import ELSEWHERE
-from graph.extraction.physical import physical_reports
+from graph.extraction.physical import find_physical_reports
 from graph.extraction.reports import parse_report
 
 HALF = 0.5  # Share of a complaint that must be technical words.
@@ -29,7 +29,7 @@ def has_new_facts(text: str, names: Vocabulary, now: datetime, parts: Iterable[C
     """Return whether there is something to check."""
     told = parse_report(text[:LONGEST], names.host_index, now)
     stated = [clause for clause in parts if not (clause.asks or clause.requests or clause.part or _supposes(clause))]
-    if (told.signatures or physical_reports(text)) and (stated or not any(True for _ in parts)):
+    if (told.signatures or find_physical_reports(text)) and (stated or not any(True for _ in parts)):
         return True
     symptoms = bool(set(told.symptoms) - {"vague"})
     return any(_tells(clause, symptoms) for clause in stated)

@@ -308,20 +308,20 @@ def assess_facts(
         uncounted=tuple(list_uncounted_events(ready)),
         differing=tuple(fact for fact in ready if fact.key in DIFFERENCE_KEYS),
         old=sort_worst_first(_find_old_events(ready, rows, matcher), asked, fits.score_fact),
-        handed_in=_handed_in(ready, rows, matcher),
+        handed_in=_select_uploaded(ready, rows, matcher),
     )
 
 
-def _handed_in(facts: Sequence[Fact], rows: Sequence[Belief], matcher: ClueMatcher) -> tuple[Fact, ...]:
+def _select_uploaded(facts: Sequence[Fact], rows: Sequence[Belief], matcher: ClueMatcher) -> tuple[Fact, ...]:
     """Return uploaded or imported facts that are abnormal or decisive, at any age."""
     given = [fact for fact in facts if not fact.host and fact.status is Status.OK and (fact.sha256 or fact.attrs.get("told"))]
     if not given:
         return ()
     decisive = {id(match.fact) for row in rows for match in row.support if match.clue.decisive}
-    return tuple(fact for fact in given if id(fact) in decisive or was_abnormal(_anywhere(fact), matcher.get_expected(fact)))
+    return tuple(fact for fact in given if id(fact) in decisive or was_abnormal(_ignore_location(fact), matcher.get_expected(fact)))
 
 
-def _anywhere(fact: Fact) -> Fact:
+def _ignore_location(fact: Fact) -> Fact:
     """Treat the device as listed: the reader judges a device that no host here has."""
     return (
         replace(fact, attrs={key: value for key, value in fact.attrs.items() if key != ELSEWHERE_ATTRIBUTE})

@@ -179,13 +179,13 @@ def find_unreachable_hosts(facts: Sequence[Fact]) -> list[Fact]:
     for fact in facts:
         if fact.host in silent and fact.time and _is_kept_out(fact):
             refused[fact.host] = max(fact.time, refused.get(fact.host, fact.time))
-    seen = {f.host for f in facts if f.host and _reached(f, refused.get(f.host))}
+    seen = {f.host for f in facts if f.host and _was_reached(f, refused.get(f.host))}
     if not seen:
         return []
     return [_build_access_fact(host, fact) for host, fact in sorted(silent.items()) if host not in seen]
 
 
-def _reached(fact: Fact, refused: datetime | None) -> bool:
+def _was_reached(fact: Fact, refused: datetime | None) -> bool:
     """Return whether a session reached the host in the observation last refused; event times say nothing of that."""
     if fact.status.blind or fact.key in WITHOUT_A_SESSION:
         return False

@@ -73,7 +73,7 @@ _BEFORE_COLON = re.compile(r"([\w.-]{1,80}): (?=kernel: )")
 _WRITER = re.compile(r"(?:^|\s)(?P<host>[A-Za-z][\w.-]{0,79}) kernel: ")
 
 
-def head_of(line: str) -> str:
+def get_line_head(line: str) -> str:
     """Return what precedes a machine's words in a line: time and host, or people's words."""
     line = _BEFORE_COLON.sub(r"\1 ", line[:4000], count=1)
     found = _MACHINE_LINE_PATTERN.search(line)
@@ -83,7 +83,7 @@ def head_of(line: str) -> str:
     return line[: kernel if kernel >= 0 else found.start()]
 
 
-def writer_of(line: str) -> str:
+def get_line_writer(line: str) -> str:
     found = _WRITER.search(_BEFORE_COLON.sub(r"\1 ", line[:400], count=1))
     return found["host"] if found else ""
 

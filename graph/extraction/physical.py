@@ -45,18 +45,18 @@ _PART: Final = re.compile(r"[^.!?;\n]{1,400}[.!?;\n]?")
 _LONGEST: Final = 8000
 
 
-def physical_reports(text: str) -> tuple[str, ...]:
+def find_physical_reports(text: str) -> tuple[str, ...]:
     """Return the sentences that report such a perception, as written."""
     found: list[str] = []
     for part in _PART.finditer(_OF_PROGRAMS.sub(" ", text[:_LONGEST])):
         said = part[0].strip()
-        if _asks_only(said):
+        if _is_question(said):
             continue
         if any(not _DENIED.search(said[: sensed.start()]) for sensed in _SENSED.finditer(said)):
             found.append(" ".join(said.split())[:MAX_CHARS])
     return tuple(dict.fromkeys(found))[:MAX_REPORTS]
 
 
-def _asks_only(said: str) -> bool:
+def _is_question(said: str) -> bool:
     """Return whether a sentence only asks: “is there smoke?”, but not “it smells of smoke, is that bad?”."""
     return said.endswith("?") and bool(_ASKS.match(said))

@@ -18,13 +18,20 @@ from graph.extraction.log_digests import select_telling_templates
 from graph.extraction.suspected_causes import find_suspected_causes
 from graph.extraction.unknown_names import format_unknown_hosts, format_unknown_job
 from graph.incident.answers.routes import answer_item
-from graph.incident.answers.unproven import unproven
+from graph.incident.answers.unproven import list_unproven
 from graph.incident.context import IncidentContext, assess_incident, load_incident_context
 from graph.incident.execute import TURN_ENDING_KINDS
 from graph.incident.followup_turns import add_change_summary, answer_narrow_recheck
 from graph.incident.guiding.guide_steps import add_guide_status, answer_unknown_guide, get_unknown_guide
 from graph.incident.handoff_tickets import build_handoff_ticket
-from graph.incident.host_findings import foreign_said, kept_out, partition_causes, render_differences, render_old_events, summarize_hosts
+from graph.incident.host_findings import (
+    describe_unknown_writers,
+    find_unreached_hosts,
+    partition_causes,
+    render_differences,
+    render_old_events,
+    summarize_hosts,
+)
 from graph.incident.host_findings import render_hosts_summary as about_in_words
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
 from graph.incident.questions import list_logs, list_suggestions, list_tenant_question_ids, update_tenant_silence
@@ -165,7 +172,7 @@ def _build_diagnosis(context: IncidentContext, assessment: Assessment, ports: Gr
             for row in assessment.list_ruled_out(suspected=suspected)
             if likely is None or row.label != likely.label
         ),
-        could_not_look=blind_of_every_host(assessment.list_unobserved()),
+        could_not_look=select_unobserved_checks(assessment.list_unobserved()),
         questions=questions,
         differs=() if outcome == "diagnosed" else render_differences(context, assessment),
         old=render_old_events(context, assessment),
@@ -200,7 +207,7 @@ def _build_diagnosis(context: IncidentContext, assessment: Assessment, ports: Gr
     )
 
 
-def blind_of_every_host(rows: Sequence[UnobservedCheck]) -> tuple[UnobservedCheck, ...]:
+def select_unobserved_checks(rows: Sequence[UnobservedCheck]) -> tuple[UnobservedCheck, ...]:
     """Return at most `MAX_UNOBSERVED_CHECKS` failed checks, one of each host before the second of any."""
     turns: Counter[str] = Counter()
     places = []
@@ -282,9 +289,9 @@ def build_headline(
 ) -> str:
     """Return one sentence about `roots` on the hosts asked about; hosts that answer despite the report first."""
     said = _build_headline_text(context, assessment, outcome, roots, about)
-    closed = kept_out(assessment, context.brief.hosts)
+    closed = find_unreached_hosts(assessment, context.brief.hosts)
     answer = () if roots or context.turn.cut else tuple(host for host in find_answering_hosts(context) if host not in closed)
-    foreign = "" if context.turn.unknown else foreign_said(context)
+    foreign = "" if context.turn.unknown else describe_unknown_writers(context)
     said = f"{foreign} {said}".strip()
     return f"{fold_host_names(answer)} answer{'s' * (len(answer) == 1)}. {said}" if answer else said
 
@@ -314,14 +321,14 @@ def _build_headline_text(
         what = "Stopped on request" if context.turn.cut in TURN_ENDING_KINDS else "News came while I was looking"
         return f"{what}: {stat_text.format_coverage(context.stats)}, no cause proven so far."
     if outcome == "no_fault":
-        reported = tuple(row.says for row in unproven(context, assessment) if row.reported)
+        reported = tuple(row.says for row in list_unproven(context, assessment) if row.reported)
         beside = (*reported[:1], *render_old_events(context, assessment)[:1], *render_differences(context, assessment)[:1])
         return f"No fault found: {stat_text.format_coverage(context.stats)}, nothing abnormal{f', but {beside[0]}' if beside else ''}."
     why = assessment.why_unsure[0] if assessment.why_unsure else "nothing was decisive"
-    return f"No cause proven: {stat_text.format_coverage(context.stats)}; {why}{_more_handed_in(assessment)}."
+    return f"No cause proven: {stat_text.format_coverage(context.stats)}; {why}{_format_more_uploaded(assessment)}."
 
 
-def _more_handed_in(assessment: Assessment) -> str:
+def _format_more_uploaded(assessment: Assessment) -> str:
     """Name further uploaded machine events where the first is the reason: the mildest may come first."""
     odd = [fact for fact in assessment.odd if not fact.host and not is_tenant_writable(fact.key)]
     if len(odd) < 2 or assessment.odd[0] is not odd[0] or assessment.suspects:

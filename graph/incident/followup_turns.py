@@ -12,10 +12,10 @@ from graph.engine.assessment import Assessment, assess_facts
 from graph.engine.cause_presence import CausePresence, assess_presence
 from graph.engine.check_selection import list_first_wave
 from graph.engine.priors import compute_word_priors
-from graph.extraction.physical import physical_reports
+from graph.extraction.physical import find_physical_reports
 from graph.extraction.reports import parse_report
 from graph.incident.context import IncidentContext, build_reference_data
-from graph.incident.host_findings import foreign_said
+from graph.incident.host_findings import describe_unknown_writers
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
 from graph.incident.turn_result import TurnResult
 from graph.report import Report
@@ -182,7 +182,7 @@ def _list_implied_checks(context: IncidentContext, assessment: Assessment, news:
 def add_change_summary(result: TurnResult, context: IncidentContext, found: str, about: str) -> TurnResult:
     """Say what news change, else in a line that nothing does. `found`: causes in words; `about`: the hosts named."""
     before, after = context.report, result.report
-    reported = bool(physical_reports(context.item.text))
+    reported = bool(find_physical_reports(context.item.text))
     if before is None:
         return result
     if _get_conclusion_key(before) != _get_conclusion_key(after) or after.unknown_hosts or after.unknown_job:
@@ -194,7 +194,9 @@ def add_change_summary(result: TurnResult, context: IncidentContext, found: str,
         return replace(result, report=after.model_copy(update={"changed": "Noted; no cause is proven by it."}))
     stays = f"The cause stays: {found}." if after.root_causes else after.headline if after.outcome == "abstained" else ""
     first = UNJUDGED if reported else "Noted; no cause is proven by it." if odd else "Noted; nothing that I know changes by it."
-    reply = " ".join(part for part in (first, foreign_said(context) if after.outcome != "abstained" else "", about, stays) if part)
+    reply = " ".join(
+        part for part in (first, describe_unknown_writers(context) if after.outcome != "abstained" else "", about, stays) if part
+    )
     return replace(result, report=after.model_copy(update={"reply": reply}))
 
 

@@ -10,9 +10,9 @@ from graph.engine.event_age import format_old_event
 from graph.engine.peer_differences import sort_rarest_first
 from graph.engine.reference_data import is_tenant_writable
 from graph.extraction.hosts import find_hosts
-from graph.extraction.pasted_text import MAX_TEXT_CHARS, writer_of
+from graph.extraction.pasted_text import MAX_TEXT_CHARS, get_line_writer
 from graph.extraction.unknown_names import format_unknown_hosts
-from graph.incident.answers.unproven import told, unproven
+from graph.incident.answers.unproven import format_unproven, list_unproven
 from graph.incident.context import IncidentContext
 from graph.report import HostFinding, HostsSummary
 from graph.state import Hypothesis
@@ -35,14 +35,14 @@ def list_primary_hosts(context: IncidentContext) -> tuple[str, ...]:
     return tuple(expand_host_range(context.turn.about)) or (context.brief.hosts if len(context.brief.hosts) > 1 else ())
 
 
-def foreign_said(context: IncidentContext) -> str:
+def describe_unknown_writers(context: IncidentContext) -> str:
     """Return a sentence about unknown hosts whose lines the item quotes."""
-    return format_unknown_hosts(context.find_unknown_names(foreign_writers(context)))
+    return format_unknown_hosts(context.find_unknown_names(find_unknown_writers(context)))
 
 
-def foreign_writers(context: IncidentContext) -> tuple[str, ...]:
+def find_unknown_writers(context: IncidentContext) -> tuple[str, ...]:
     """Return unknown hosts whose lines the item quotes."""
-    names = dict.fromkeys(filter(None, map(writer_of, split_lines(context.item.text[:MAX_TEXT_CHARS]))))
+    names = dict.fromkeys(filter(None, map(get_line_writer, split_lines(context.item.text[:MAX_TEXT_CHARS]))))
     return tuple(name for name in names if not find_hosts(name, context.names).hosts and any(map(str.isdigit, name)))[:MOST_FOREIGN]
 
 
@@ -85,7 +85,7 @@ def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSu
     here, elsewhere = partition_causes(context, assessment)
     if not hosts or not (elsewhere or context.turn.question):
         return None
-    closed = kept_out(assessment, hosts)
+    closed = find_unreached_hosts(assessment, hosts)
     names = frozenset(hosts) - closed.keys()
     coverage = replace(assessment.coverage, hosts=[host for host in hosts if host in names])
     looked = {
@@ -108,7 +108,7 @@ def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSu
     )
 
 
-def kept_out(assessment: Assessment, hosts: Iterable[str]) -> dict[str, Fact]:
+def find_unreached_hosts(assessment: Assessment, hosts: Iterable[str]) -> dict[str, Fact]:
     """Return the hosts that no session reached in their latest observation, with the fact that says why."""
     shut = {fact.host: fact for fact in assessment.odd if fact.key in KEPT_OUT}
     return {host: shut[host] for host in hosts if host in shut}
@@ -123,8 +123,8 @@ def _find_abnormal_line(context: IncidentContext, assessment: Assessment, hosts:
         fact for fact in assessment.odd if fact.host in hosts and (not is_tenant_writable(fact.key) or fact.key in STOPPED_PROCESS_KEYS)
     ]
     lines = [fact.format_sentence() for fact in here if fact.key not in assessment.fleetwide_keys]
-    against = [row for row in unproven(context, assessment) if any(map(row.concerns, hosts))]
-    lines += [told(against)] if against else []
+    against = [row for row in list_unproven(context, assessment) if any(map(row.concerns, hosts))]
+    lines += [format_unproven(against)] if against else []
     lines += [
         f"as on all {len(assessment.hosts)} hosts that were looked at: {fact.format_sentence()}"
         for fact in here
@@ -160,10 +160,10 @@ def render_hosts_summary(about: HostsSummary, today: datetime) -> str:
     """Return `gpu-002: 22 checks, read 08:17, nothing abnormal.`, inaccessible hosts first."""
     closed = f"{fold_host_names(about.kept_out)}: could not be looked at ({about.why_kept_out})." if about.kept_out else ""
     rest = tuple(host for host in about.hosts if host not in about.kept_out)
-    return " ".join(filter(None, (closed, _looked_in_words(about, rest, today) if rest else "")))
+    return " ".join(filter(None, (closed, _format_hosts_checked(about, rest, today) if rest else "")))
 
 
-def _looked_in_words(about: HostsSummary, hosts: Sequence[str], today: datetime) -> str:
+def _format_hosts_checked(about: HostsSummary, hosts: Sequence[str], today: datetime) -> str:
     if not about.checks:
         return f"{fold_host_names(hosts)}: could not be looked at."
     when = f", read {about.read:{'%H:%M' if about.read.date() == today.date() else '%m-%d %H:%M'}}" if about.read else ""

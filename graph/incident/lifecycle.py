@@ -67,14 +67,14 @@ def get_remediation_event(remediations: Sequence[Remediation]) -> TurnEvent | No
     going = [row for row in remediations if row.is_open]
     if any(row.waiting_for != "proof" for row in going) or any(row.outcome == "unknown" for row in remediations):
         return TurnEvent.FIX_WAITS
-    if going or all_cured(remediations):
+    if going or is_all_cured(remediations):
         return TurnEvent.FIX_HOLDS
     if any(row.outcome == "ticket" for row in remediations):
         return TurnEvent.FIX_FAILED
     return TurnEvent.FIX_OVER if remediations else None
 
 
-def all_cured(remediations: Sequence[Remediation]) -> bool:
+def is_all_cured(remediations: Sequence[Remediation]) -> bool:
     """Return whether every remediation is resolved and at least one is cured."""
     return any(row.outcome == "cured" for row in remediations) and all(
         row.outcome and row.outcome not in UNRESOLVED_OUTCOMES for row in remediations

@@ -41,23 +41,23 @@ def _iter_candidate_questions(context: IncidentContext, assessment: Assessment) 
     if not any(fact.key.startswith("job.") for fact in context.facts):
         yield LOG_QUESTION
     for suspect in assessment.suspects[:1]:
-        where = _seen_on(context, suspect)
+        where = _format_location(context, suspect)
         yield f"Did you see “{suspect.leaf.title}” before{f' on {where}' if where else ''}, or did another job hit it?"
     if brief.since is None:
         yield "When did it last work, and what changed since (image, driver, configuration, number of nodes)?"
     yield "Does it happen again on other hosts, or only on these?"
 
 
-def _seen_on(context: IncidentContext, suspect: Belief) -> str:
-    named = _named_in_lines(context, suspect)
+def _format_location(context: IncidentContext, suspect: Belief) -> str:
+    named = _list_hosts_in_lines(context, suspect)
     return ", ".join(named or suspect.subject.named_devices or suspect.subject.hosts)
 
 
-def _hosts_of(context: IncidentContext, suspect: Belief) -> tuple[str, ...]:
-    return _named_in_lines(context, suspect) or suspect.subject.hosts
+def _list_suspect_hosts(context: IncidentContext, suspect: Belief) -> tuple[str, ...]:
+    return _list_hosts_in_lines(context, suspect) or suspect.subject.hosts
 
 
-def _named_in_lines(context: IncidentContext, suspect: Belief) -> tuple[str, ...]:
+def _list_hosts_in_lines(context: IncidentContext, suspect: Belief) -> tuple[str, ...]:
     """Return hosts that uploaded lines name, where only such lines show the cause."""
     if any(match.fact.host for match in suspect.support):
         return ()
@@ -77,7 +77,7 @@ def list_suggestions(context: IncidentContext, assessment: Assessment) -> list[s
     """Return what a person may try; never run."""
     steps: dict[tuple[str, str], list[str]] = {}
     for row in assessment.suspects:
-        steps.setdefault((row.leaf.title, row.leaf.next_step), []).extend(_hosts_of(context, row))
+        steps.setdefault((row.leaf.title, row.leaf.next_step), []).extend(_list_suspect_hosts(context, row))
     shown = [
         f"If it is {title}{f' on {fold_host_names(dict.fromkeys(hosts))}' if hosts else ''}: {step}"
         for (title, step), hosts in list(steps.items())[:2]

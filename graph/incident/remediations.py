@@ -11,7 +11,7 @@ from graph.engine.assessment import Assessment, assess_facts
 from graph.engine.stale_facts import find_repair_cursors, mark_stale_after_repairs
 from graph.incident.context import IncidentContext, build_reference_data, merge_facts
 from graph.incident.handoff_tickets import build_handoff_ticket
-from graph.incident.lifecycle import TurnEvent, all_cured, get_next_lifecycle, get_remediation_event
+from graph.incident.lifecycle import TurnEvent, get_next_lifecycle, get_remediation_event, is_all_cured
 from graph.incident.turn_result import TurnResult
 from graph.remediation.build import PlanContext, build_remediations, find_remediation_hosts, list_manual_work
 from graph.remediation.cause_ownership import (
@@ -319,7 +319,7 @@ def _append_summary_lines(ticket: HandoffTicket, lines: Sequence[str]) -> Handof
 
 
 def _close_if_quiet(result: TurnResult, context: IncidentContext) -> TurnResult:
-    after = get_next_lifecycle(context.lifecycle, TurnEvent.CURED_QUIET if all_cured(context.remediations) else None)
+    after = get_next_lifecycle(context.lifecycle, TurnEvent.CURED_QUIET if is_all_cured(context.remediations) else None)
     over = after != context.lifecycle
     reply = "Closed by itself: the fix was proved twice and all has been quiet since." if over else ""
     report = result.report.model_copy(update={"reply": reply})

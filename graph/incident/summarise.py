@@ -21,8 +21,8 @@ from graph.extraction.host_groups import find_group, resolve_hosts_and_groups
 from graph.extraction.hosts import find_hosts
 from graph.extraction.incident_scope import IncidentScope, get_job_to_look_up, resolve_scope
 from graph.extraction.log_digests import merge_log_digests
-from graph.extraction.pasted_text import head_of, writer_of
-from graph.extraction.physical import physical_reports
+from graph.extraction.pasted_text import get_line_head, get_line_writer
+from graph.extraction.physical import find_physical_reports
 from graph.extraction.reports import ParsedReport, parse_report
 from graph.extraction.time_window import parse_time_window
 from graph.extraction.uploaded_files import MAX_NAME_CHARS, build_file_read, build_unread_file, is_file
@@ -72,7 +72,7 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
         same = _restore_previous_subject(
             replace(turn, priors=case.turn.priors, moves=case.turn.moves, past=case.turn.past), case
         )  # an answer keeps the subject and priors of before
-        return {"turn": same.to_json(), **await _told_beside(case, ports)}
+        return {"turn": same.to_json(), **await _store_side_facts(case, ports)}
     turn = turn if case.looks_at_hosts else replace(turn, kind="reply")
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts, logs, files = await _read_attachments(case, ports)
@@ -88,7 +88,7 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
         return {"turn": turn.to_json(), "said": _append_message(case), "rounds": 0}
     logs_say = await asyncio.to_thread(parse_report, pasted, (), case.item.at) if pasted else None
     brief = _extend_brief(case, new, named, logs_say or IncidentBrief())
-    brief = brief.model_copy(update={"unjudged": _unjudged(case, files)})
+    brief = brief.model_copy(update={"unjudged": _list_unjudged_reports(case, files)})
     turn = replace(turn, hosts=fold_host_names(named.looked_at) or turn.hosts)
     brief, turn = await _apply_model_reading(
         case, brief, merge_log_digests(case.logs, logs), turn, ports, lost=bool(named.unknown or named.unknown_job)
@@ -107,12 +107,12 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
     }
 
 
-async def _told_beside(context: IncidentContext, ports: GraphContext) -> dict[str, Any]:
+async def _store_side_facts(context: IncidentContext, ports: GraphContext) -> dict[str, Any]:
     """Store what a question or request adds: pasted lines and reports that no check can judge."""
     if context.item.kind not in QUESTION_KINDS:
         return {}
     _, facts, logs, files = await _read_attachments(context, ports) if context.item.attachments else ("", [], [], [])
-    unjudged = _unjudged(context, files)
+    unjudged = _list_unjudged_reports(context, files)
     found: dict[str, Any] = {}
     if unjudged != context.brief.unjudged:
         found["brief"] = context.brief.model_copy(update={"unjudged": unjudged}).model_dump(mode="json")
@@ -123,18 +123,18 @@ async def _told_beside(context: IncidentContext, ports: GraphContext) -> dict[st
     return found
 
 
-def _unjudged(context: IncidentContext, files: Sequence[FileReadResult]) -> tuple[UnjudgedReport, ...]:
+def _list_unjudged_reports(context: IncidentContext, files: Sequence[FileReadResult]) -> tuple[UnjudgedReport, ...]:
     """Return reports that no check can judge, minus fixed ones; the oldest stay, as they may cover all hosts."""
     said, old = context.message, context.brief.unjudged
     if said.intent is Intent.FIXED:
         over = set(said.hosts)
         old = tuple(row for row in old if over and not set(row.hosts) & over)
-    new = [UnjudgedReport(text=text, hosts=_hosts_of(text, context)) for text in physical_reports(_get_report_text(context))]
+    new = [UnjudgedReport(text=text, hosts=_find_named_hosts(text, context)) for text in find_physical_reports(_get_report_text(context))]
     new += [UnjudgedReport(text=row.name, file=True) for row in files if row.unread]
     return tuple(dict.fromkeys((*old, *new)))[:MAX_UNJUDGED]
 
 
-def _hosts_of(text: str, context: IncidentContext) -> tuple[str, ...]:
+def _find_named_hosts(text: str, context: IncidentContext) -> tuple[str, ...]:
     return find_hosts(text, context.names).hosts or find_hosts(context.item.text, context.names).hosts
 
 
@@ -209,7 +209,9 @@ async def _read_attachments(context: IncidentContext, ports: GraphContext) -> tu
         found = _add_log_end(found, text, context.item.at)
         said = "" if is_file(given) else context.item.text
         facts += [
-            mark_handed_in(context, given.name, _written_by(fact.locate("", time=context.item.at, sha256=given.sha256), said, context))
+            mark_handed_in(
+                context, given.name, _add_writing_host(fact.locate("", time=context.item.at, sha256=given.sha256), said, context)
+            )
             for fact in found
         ]
         logs += [read.digest] if read.digest else []
@@ -218,7 +220,7 @@ async def _read_attachments(context: IncidentContext, ports: GraphContext) -> tu
     return "\n".join(texts), facts, logs, files[:MAX_FILES]
 
 
-def _written_by(fact: Fact, said: str, context: IncidentContext) -> Fact:
+def _add_writing_host(fact: Fact, said: str, context: IncidentContext) -> Fact:
     """Add the host that wrote the line, if the line or the text before it says so; other hosts in it do not count.
 
     `said`: the message in which it was pasted.
@@ -227,8 +229,8 @@ def _written_by(fact: Fact, said: str, context: IncidentContext) -> Fact:
     if not line:
         return fact
     whole = next((row for row in split_lines(said) if line[:LONGEST_HEAD] in row), line)
-    named = find_hosts(head_of(whole), context.names).hosts
-    name = named[0] if len(named) == 1 else "" if named else writer_of(whole)
+    named = find_hosts(get_line_head(whole), context.names).hosts
+    name = named[0] if len(named) == 1 else "" if named else get_line_writer(whole)
     return replace(fact, attrs={**fact.attrs, WRITTEN_BY: name}) if name else fact
 
 

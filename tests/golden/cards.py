@@ -299,7 +299,7 @@ def notes_and_home() -> Mapping[str, str]:
     small: Rendered = {
         "refused": notes.render_refusal("No, because.", ["C0OPS"]),
         "joined": notes.render_joined_thread("T1", "C1", "1.0"),
-        "ask_there": notes.ask_there("T1", "C1", "1.0"),
+        "ask_there": notes.render_ask_in_joined_thread("T1", "C1", "1.0"),
         "beside": notes.render_joined_hidden_thread(),
         "goes on": notes.render_in_progress("It goes on."),
         "not stored, Slack retries": notes.render_not_stored(True),

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
-from graph.incident.conclude import MAX_UNOBSERVED_CHECKS, blind_of_every_host
+from graph.incident.conclude import MAX_UNOBSERVED_CHECKS, select_unobserved_checks
 from graph.incident.thinking.verification import load_reasoning, verify_stored_reasoning
 from graph.state import UnobservedCheck
 from tests.support.talk import Talk, case_of
@@ -101,8 +101,8 @@ async def test_several_hosts_that_refuse_some_looks_are_all_named() -> None:
 
 def test_the_cut_keeps_a_row_of_each_host_and_the_order() -> None:
     rows = [UnobservedCheck(host=f"n{host}", check=f"c{check:02}", why="no") for host in range(4) for check in range(30)]
-    kept = blind_of_every_host(rows)
+    kept = select_unobserved_checks(rows)
     assert len(kept) == MAX_UNOBSERVED_CHECKS
     assert {row.host for row in kept} == {"n0", "n1", "n2", "n3"}
     assert list(kept) == sorted(kept, key=lambda row: (row.host, row.check))
-    assert blind_of_every_host(rows[:3]) == tuple(rows[:3])
+    assert select_unobserved_checks(rows[:3]) == tuple(rows[:3])

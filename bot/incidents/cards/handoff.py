@@ -65,7 +65,7 @@ def build_handoff(state: IncidentState) -> Handoff:
     )
 
 
-def done_in_words(remediation: Remediation, title: str) -> str:
+def format_done_action(remediation: Remediation, title: str) -> str:
     """Return for example `Clock skew on gpu-002: start chrony … by an approved action at 02:13 UTC; its proof passed`."""
     fixes = [step for step in remediation.rungs[: remediation.rung + 1] if step.part == "fix"]
     what = "; ".join(
@@ -134,7 +134,7 @@ def format_evidence_file(handoff: Handoff, outputs: Mapping[str, str], most: int
         handoff.reported,
     ]
     parts += ["", "SUMMARY", handoff.ticket.summary] if handoff.ticket.summary else []
-    parts += ["", "DONE", *(done_in_words(row, row.label) for row in handoff.done)] if handoff.done else []
+    parts += ["", "DONE", *(format_done_action(row, row.label) for row in handoff.done)] if handoff.done else []
     parts += ["", "TIMELINE (UTC)", *(f"{moment.at:%Y-%m-%d %H:%M:%S}  {moment.what}" for moment in handoff.timeline)]
     parts += ["", "HYPOTHESES", *(line for h in handoff.hypotheses for line in _format_hypothesis(h))]
     parts += ["", "COULD NOT LOOK", *(f"{b.host}  {b.check}: {b.why}" for b in handoff.could_not_look)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from bot.cards.blocks import TaskStatus
-from graph.incident.lifecycle import all_cured, is_settled_for_tenant
+from graph.incident.lifecycle import is_all_cured, is_settled_for_tenant
 from graph.incident_view import IncidentView
 from graph.remediation.cause_ownership import is_owned_elsewhere
 from graph.remediation.drained_nodes import will_return_node
@@ -102,7 +102,7 @@ def get_incident_status(
         case "closed":
             return IncidentStatus(
                 "well",
-                ("Closed: the fix held." if (cured := all_cured(incident_view.remediations)) else "Closed.",),
+                ("Closed: the fix held." if (cured := is_all_cured(incident_view.remediations)) else "Closed.",),
                 closed=True,
                 mended=cured,
             )

@@ -37,7 +37,7 @@ def render_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
     )
 
 
-def ask_there(team: str, channel: str, thread_ts: str) -> Card:
+def render_ask_in_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
     """Answer a request in a thread whose report joined another."""
     where, rest = "another thread", "Ask there, or mention me here with what is wrong."
     link = thread_link(team, channel, thread_ts, where) if thread_ts else where

@@ -8,7 +8,7 @@ from bot.cards.blocks import Block, Card
 from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
 from bot.cards.text import Line, bold, italic
 from bot.incidents.cards import diagnosis, drained_nodes, report_rows
-from bot.incidents.cards.handoff import Handoff, done_in_words
+from bot.incidents.cards.handoff import Handoff, format_done_action
 from bot.incidents.cards.report_rows import NO_CAUSE_TITLES, CauseTitles
 from graph.report import ReturnableNode
 from graph.state import HandoffTicket, Hypothesis, Verdict
@@ -95,7 +95,10 @@ def _render_summary_lines(handoff: Handoff, titles: CauseTitles) -> list[Line]:
             bold(report_rows.fold_hosts(handoff.hosts) or "no hosts named"),
         ),
         *([(bold("Asked:"), " ", _shorten_text(handoff.reported))] if handoff.reported else []),
-        *((bold("Done:"), f" {done_in_words(row, report_rows.get_cause_title(row.label, titles))}") for row in handoff.done[:MOST_DONE]),
+        *(
+            (bold("Done:"), f" {format_done_action(row, report_rows.get_cause_title(row.label, titles))}")
+            for row in handoff.done[:MOST_DONE]
+        ),
         *_render_undecided(handoff, titles),
         *_render_ruled_out(handoff, titles),
         *([(bold("Could not look:"), " ", *unseen)] if unseen else []),

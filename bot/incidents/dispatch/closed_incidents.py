@@ -7,7 +7,7 @@ from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.store.closed_incident_index import ClosedIncidentIndex
 from graph.closed_incidents import ClosedIncident, ClosedIncidentCause, ClosureOutcome
 from graph.context import Progress
-from graph.incident.lifecycle import all_cured
+from graph.incident.lifecycle import is_all_cured
 from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.state import ABSTAIN, NO_FAULT, IncidentState, Remediation
@@ -58,7 +58,7 @@ def _classify_ending(incident_view: IncidentView, fixes: Sequence[Remediation]) 
     if proven := {(row.label, row.target) for row in fixes if row.proven}:
         if any(place not in proven for place in _iterate_cause_hosts(incident_view)):
             return "in_part"
-        return "cured" if all_cured(fixes) else "passed"
+        return "cured" if is_all_cured(fixes) else "passed"
     if any(row.since for row in fixes):
         return "in_vain"
     word = incident_view.ticket.true_label if incident_view.ticket else ""

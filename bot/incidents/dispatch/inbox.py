@@ -43,7 +43,7 @@ class EnqueueResult:
     beside: tuple[str, ...] = ()
 
 
-async def never_joins(incident: str) -> bool:
+async def never_join(incident: str) -> bool:
     return False
 
 
@@ -100,7 +100,7 @@ class Inbox:
         make: Callable[[str], InboxItem],
         *,
         fingerprint: IncidentFingerprint = EMPTY_FINGERPRINT,
-        joins: Callable[[str], Awaitable[bool]] = never_joins,
+        joins: Callable[[str], Awaitable[bool]] = never_join,
         repeats: bool = True,
     ) -> EnqueueResult:
         """Store an item, opening an incident where its thread has none.
@@ -148,7 +148,7 @@ class Inbox:
             return EnqueueResult(incident, duplicate=True, joined=True)
         new = await self.enqueue(reply, dedupe_key)
         if not alert:
-            await self._redis.set(self._names.joined(*origin.source_key), incident, ex=DEDUPE_RETENTION)
+            await self._redis.set(self._names.joined_key(*origin.source_key), incident, ex=DEDUPE_RETENTION)
         if alert and new:
             await self._redis.zadd(key, {incident: self._clock.now().timestamp()})
             await to_coroutine(self._redis.sadd(concerns, key))
@@ -175,9 +175,9 @@ class Inbox:
     async def find_incident(self, team: str, channel: str, thread_ts: str) -> str | None:
         return await self._get_bound_incident(self._names.thread_key(team, channel, thread_ts))
 
-    async def joined_from(self, team: str, channel: str, thread_ts: str) -> str | None:
+    async def find_joined_incident(self, team: str, channel: str, thread_ts: str) -> str | None:
         """Return the incident that this thread's report joined, for DEDUPE_RETENTION."""
-        return await self._get_bound_incident(self._names.joined(team, channel, thread_ts))
+        return await self._get_bound_incident(self._names.joined_key(team, channel, thread_ts))
 
     async def is_already_stored(self, dedupe_key: str) -> bool:
         return bool(await self._redis.exists(self._names.seen_item_key(dedupe_key)))

@@ -221,7 +221,7 @@ async def _in_joined_thread(handler_context: HandlerContext, message: IncomingMe
     if not message.in_thread or message.alert or handler_context.bound.get(message.channel) is None:
         return False
     async with guard_store():
-        incident = await handler_context.inbox.joined_from(message.team, message.channel, message.root)
+        incident = await handler_context.inbox.find_joined_incident(message.team, message.channel, message.root)
         other = await handler_context.inbox.get_origin(incident) if incident else None
     if other is None or not policy.can_follow_thread(_build_origin(message), other, handler_context.bound):
         return False
@@ -234,7 +234,7 @@ async def _in_joined_thread(handler_context: HandlerContext, message: IncomingMe
     if to_somebody_else or not is_request(said) or (handler_context.bound[message.channel].mention_only and not mentioned):
         return not message.mention
     policy.require_operator_channel(message.place, handler_context.bound)
-    await _post_answer(handler_context, message, notes.ask_there(other.team, other.channel, other.thread_ts))
+    await _post_answer(handler_context, message, notes.render_ask_in_joined_thread(other.team, other.channel, other.thread_ts))
     return True
 
 

@@ -28,24 +28,24 @@ _HOW_MUCH = re.compile(
 
 def asks_how_much(context: AnswerContext) -> bool:
     """Return whether the message asks for a known number behind a cause."""
-    return bool(_HOW_MUCH.search(context.message.text[:MAX_CHARACTERS])) and bool(_numbers(context))
+    return bool(_HOW_MUCH.search(context.message.text[:MAX_CHARACTERS])) and bool(_list_measurements(context))
 
 
-def asks_of_what_was_mended(context: AnswerContext) -> bool:
+def asks_about_remediated_cause(context: AnswerContext) -> bool:
     """Return whether a named cause was remediated on a host the message may mean."""
-    return bool(context.message.labels) and not context.message.unknown_hosts and bool(mended(context))
+    return bool(context.message.labels) and not context.message.unknown_hosts and bool(list_proven_remediations(context))
 
 
-def mended(context: AnswerContext) -> list[Remediation]:
+def list_proven_remediations(context: AnswerContext) -> list[Remediation]:
     """Return the proven remediations of the causes named, unless the cause shows again."""
     shown = {row.label for row in context.root_causes}
     rows = [row for row in context.case.remediations if row.proven and row.label in context.message.labels and row.label not in shown]
     return [row for row in rows if not context.message.hosts or row.target in context.message.hosts]
 
 
-async def how_much(context: AnswerContext) -> TurnResult:
+async def answer_how_much(context: AnswerContext) -> TurnResult:
     """Answer with the numbers of the named causes, and with proven remediations."""
-    fixes, numbers = mended(context), _numbers(context)
+    fixes, numbers = list_proven_remediations(context), _list_measurements(context)
     lines = [f"{describe_remediation(row, context.get_title(row.label))}." for row in fixes[:2]]
     lines += [_in_words(context, fact) for fact in numbers[:MAX_NUMBERS]]
     old = [row.target for row in fixes if row.target not in {fact.host for fact in numbers}]
@@ -64,23 +64,23 @@ def _in_words(context: AnswerContext, fact: Fact) -> str:
     return f"{fact.host or 'handed in'}: {clean_text(fact.format_sentence())} ({get_check_name(fact.check)}, read {format_age(fact.time, context.current_time)})."
 
 
-def _hosts(context: AnswerContext) -> tuple[str, ...]:
+def _list_target_hosts(context: AnswerContext) -> tuple[str, ...]:
     named = resolve_target_hosts(context)
     if named.named:
         return named.hosts
     at_fault = [host for row in context.root_causes if row.label in context.message.labels for host in row.hosts]
-    return tuple(dict.fromkeys(at_fault or [row.target for row in mended(context)] or named.hosts))
+    return tuple(dict.fromkeys(at_fault or [row.target for row in list_proven_remediations(context)] or named.hosts))
 
 
-def _numbers(context: AnswerContext) -> list[Fact]:
+def _list_measurements(context: AnswerContext) -> list[Fact]:
     """Return measurements of the named causes, one per device, largest first, none from before a remediation."""
     taxonomy, labels = context.now.lens.taxonomy, context.message.labels
     keys = {clue.key for label in labels if label in taxonomy.leaves for clue in taxonomy.get_leaf(label).evidence}
     rows = [match.fact for label in labels for row in context.now.by_label.get(label, ()) for match in (*row.support, *row.against)]
-    hosts, fixed = _hosts(context), {row.target: row.since for row in mended(context)}
+    hosts, fixed = _list_target_hosts(context), {row.target: row.since for row in list_proven_remediations(context)}
     found: dict[tuple[str, str, str], Fact] = {}
     for fact in (*rows, *context.case.facts):
-        if fact.key in keys and fact.host in hosts and _is_number(fact) and _after(fact, fixed.get(fact.host)):
+        if fact.key in keys and fact.host in hosts and _is_number(fact) and _is_measured_after(fact, fixed.get(fact.host)):
             found.setdefault((fact.host, fact.key, fact.device or ""), fact)
     return sorted(found.values(), key=_size, reverse=True)
 
@@ -89,7 +89,7 @@ def _is_number(fact: Fact) -> bool:
     return fact.status is Status.OK and isinstance(fact.value, (int, float)) and not isinstance(fact.value, bool) and not fact.stale
 
 
-def _after(fact: Fact, since: datetime | None) -> bool:
+def _is_measured_after(fact: Fact, since: datetime | None) -> bool:
     return since is None or (fact.time is not None and fact.time >= since)
 
 

@@ -12,9 +12,9 @@ from graph.engine.event_age import EVENT_KEY_PREFIXES
 from graph.engine.reference_data import is_tenant_writable
 from graph.extraction import stat_text
 from graph.incident.answers.item_answers import build_answer_report
-from graph.incident.answers.unproven import Unproven, unproven
+from graph.incident.answers.unproven import Unproven, list_unproven
 from graph.incident.context import IncidentContext
-from graph.incident.host_findings import KEPT_OUT, kept_out, partition_causes_by_hosts
+from graph.incident.host_findings import KEPT_OUT, find_unreached_hosts, partition_causes_by_hosts
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
 from graph.incident.turn_result import TurnResult
 from graph.report import AttachedChart, AttachedOutput
@@ -257,10 +257,10 @@ def build_host_knowledge(context: AnswerContext, host: str) -> HostKnowledge:
     machine = [check.id for check in now.lens.list_passive_checks() if not all(map(is_tenant_writable, check.establishes))]
     whole = all(check in own for check in machine) and not {check for check, _ in blind} & set(machine)
     odd = tuple(fact for fact in now.odd if fact.host == host and not is_tenant_writable(fact.key) and fact.key not in KEPT_OUT)
-    looked = () if kept_out(now, (host,)) else looked  # answers of an earlier observation say nothing of now
+    looked = () if find_unreached_hosts(now, (host,)) else looked  # answers of an earlier observation say nothing of now
     causes = tuple(row for row in here if host in row.hosts)
     shows = tuple(row for row in here if not row.hosts and any(cited.host == host for cited in row.evidence))
-    against = [row for row in unproven(context.case, now) if row.concerns(host)]
+    against = [row for row in list_unproven(context.case, now) if row.concerns(host)]
     placed, unplaced = (tuple(row for row in against if bool(row.hosts) is known) for known in (True, False))
     return HostKnowledge(host, causes, shows, odd, looked, blind, whole, get_read_time(context, host), placed, unplaced)
 

@@ -7,7 +7,7 @@ from typing import Final
 from graph.dialogue.intents import Intent
 from graph.extraction.uploaded_files import UNREAD_REASONS
 from graph.incident.answers.answer_context import AnswerContext, build_answer, clean_text
-from graph.incident.answers.unproven import given_in_words
+from graph.incident.answers.unproven import format_uploaded_fact
 from graph.incident.turn_result import TurnResult
 from graph.state import Attachment
 from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
@@ -26,17 +26,17 @@ _ANY: Final = re.compile(
 )
 
 
-def asked_about(context: AnswerContext) -> tuple[Attachment, ...]:
+def find_named_attachments(context: AnswerContext) -> tuple[Attachment, ...]:
     """Return the files that a question names, or all if it asks about uploads."""
     if context.case.kind not in ("ask", "why", "status") or context.message.intent not in MAY_ASK:
         return ()
     text = context.message.text[:MAX_CHARS]
-    given = attachments(context)
+    given = list_attachments(context)
     named = tuple(row for row in given if re.search(rf"(?<![\w.-]){re.escape(row.name)}(?![\w-])", text, re.IGNORECASE))
     return named or (given if _ANY.search(text) else ())
 
 
-def attachments(context: AnswerContext) -> tuple[Attachment, ...]:
+def list_attachments(context: AnswerContext) -> tuple[Attachment, ...]:
     """Return all attachments so far, each text once, latest first."""
     rows = [Attachment.model_validate(row) for said in context.case.messages for row in said.get("attachments", ())]
     return tuple({(row.name, row.sha256): row for row in reversed(rows)}.values())
@@ -44,20 +44,20 @@ def attachments(context: AnswerContext) -> tuple[Attachment, ...]:
 
 async def show_attached(context: AnswerContext, files: Sequence[Attachment]) -> TurnResult:
     """Answer with the findings of each file, or why it was not read."""
-    lines = [line for row in files[:MAX_FILES] for line in _of(context, row)]
+    lines = [line for row in files[:MAX_FILES] for line in _render_attachment(context, row)]
     more = [f"… and {len(files) - MAX_FILES} more; ask for one by its name."] if len(files) > MAX_FILES else []
     return build_answer(context, [*lines, *more], most=MAX_FILES * (MAX_LINES + 2))
 
 
-def _of(context: AnswerContext, row: Attachment) -> list[str]:
+def _render_attachment(context: AnswerContext, row: Attachment) -> list[str]:
     head = f"{clean_text(row.name, 80)} (handed in)"
     if row.unread:
         return [f"{head}: not read, {UNREAD_REASONS[row.unread]}."]
     own = [fact for fact in context.case.facts if not fact.host and fact.sha256 == row.sha256 and fact.status is Status.OK]
     found = [fact for fact in context.now.handed_in if fact.sha256 == row.sha256]
     unknown = [fact for fact in own if fact.key in (NOT_UNDERSTOOD, "check.foreign")]
-    lines = [f"  {clean_text(fact.line or given_in_words(fact, context.case))}" for fact in found[:MAX_LINES]]
-    lines += [f"  not understood: {clean_text(line)}" for fact in unknown for line in _lines(fact)][: MAX_LINES - len(lines)]
+    lines = [f"  {clean_text(fact.line or format_uploaded_fact(fact, context.case))}" for fact in found[:MAX_LINES]]
+    lines += [f"  not understood: {clean_text(line)}" for fact in unknown for line in _get_lines(fact)][: MAX_LINES - len(lines)]
     if not own:
         return [f"{head}: nothing of it is kept; attach it again."]
     kinds = len({(fact.key, repr(fact.value)) for fact in found})
@@ -67,5 +67,5 @@ def _of(context: AnswerContext, row: Attachment) -> list[str]:
     return [f"{head}: {what}{left}{rest}.", *lines]
 
 
-def _lines(fact: Fact) -> Sequence[str]:
+def _get_lines(fact: Fact) -> Sequence[str]:
     return fact.attrs.get("lines") or (fact.line,)

@@ -8,7 +8,7 @@ from graph.dialogue.things import REMEDY_WORDS
 from graph.incident.answers.answer_context import AnswerContext, build_answer, render_unknown_names, resolve_target_hosts
 from graph.incident.answers.next_steps import NOTHING_RUNS_TEXT, list_pending_approvals
 from graph.incident.answers.people import render_step_summary
-from graph.incident.answers.safety import running_jobs
+from graph.incident.answers.safety import describe_running_jobs
 from graph.incident.turn_result import TurnResult
 from graph.state import Remediation
 from tools.remedies import REMEDIES
@@ -40,7 +40,7 @@ _PHRASES = sorted(
 )
 
 
-def asks_what_a_fix_does_to_the_job(message: ParsedMessage) -> bool:
+def asks_about_effect_on_job(message: ParsedMessage) -> bool:
     """Return whether a question is about a remedy's effect on the job."""
     return bool(_fix_in(message.text))
 
@@ -50,17 +50,17 @@ def _fix_in(text: str) -> str:
     line = " ".join(text[:MAX_CHARACTERS].split())
     found = _HARMS.search(line) or _SURVIVES.search(line) or _SAFE_FOR.search(line)
     words = found["fix"].strip() if found else ""
-    return words if words and not _OF_PEOPLE.search(words) and (_FIX.search(words) or _remedy_in(words)) else ""
+    return words if words and not _OF_PEOPLE.search(words) and (_FIX.search(words) or _find_remedy(words)) else ""
 
 
-def _remedy_in(words: str) -> str:
+def _find_remedy(words: str) -> str:
     plain = f" {' '.join(_STEMS.get(word, word) for word in re.findall(r'[a-z]+', words.lower()))} "
     return next((remedy for phrase, remedy in _PHRASES if f" {phrase} " in plain), "")
 
 
-async def effect_on_the_job(context: AnswerContext) -> TurnResult:
+async def answer_effect_on_job(context: AnswerContext) -> TurnResult:
     """Answer with the outage, the reach and the jobs on the hosts."""
-    row = _fix_meant(context, named := _remedy_in(_fix_in(context.message.text)))
+    row = _fix_meant(context, named := _find_remedy(_fix_in(context.message.text)))
     remedy = REMEDIES.get(named or (row.current_step.remedy if row and row.current_step else ""))
     if remedy is None:
         return build_answer(
@@ -79,7 +79,7 @@ async def effect_on_the_job(context: AnswerContext) -> TurnResult:
     what = what or ("It is a later step of the fix that waits" if row else "Nothing that I found asks for it")
     lines = [
         f"Outage: {remedy.outage}. Reach: {remedy.blast}.",
-        running_jobs(context, hosts) if hosts else "",
+        describe_running_jobs(context, hosts) if hosts else "",
         f"{what}. {NOTHING_RUNS_TEXT}",
     ]
     return build_answer(context, [*render_unknown_names(context), *lines])

@@ -20,7 +20,7 @@ from graph.incident.answers.answer_context import (
     render_unknown_names,
     resolve_target_hosts,
 )
-from graph.incident.answers.unproven import CLEARED, told
+from graph.incident.answers.unproven import CLEARED, format_unproven
 from graph.incident.turn_result import TurnResult
 from tools.inventory.host_ranges import fold_host_names
 
@@ -36,7 +36,7 @@ async def answer_host_state(context: AnswerContext) -> TurnResult:
         return _answer_hosts(context, hosts)
     known = build_host_knowledge(context, hosts[0])
     if known.is_unobserved:
-        against = told((*known.unproven, *known.unplaced))
+        against = format_unproven((*known.unproven, *known.unplaced))
         return build_answer(
             context, [*render_unknown_names(context), render_not_checked(context, known), f"{known.host}: {against}." if against else ""]
         )
@@ -62,7 +62,7 @@ def render_not_checked(context: AnswerContext, known: HostKnowledge) -> str:
 def _render_host_details(context: AnswerContext, known: HostKnowledge) -> list[str]:
     lines = [f"{known.host}: {render_host_summary(context, known, quoted_below=True)}."]
     if known.causes or known.shows:
-        lines += [f"Also {told(against)}."] if (against := (*known.unproven, *known.unplaced)) else []
+        lines += [f"Also {format_unproven(against)}."] if (against := (*known.unproven, *known.unplaced)) else []
     if any(row.reported for row in (*known.unproven, *known.unplaced)):
         lines.append(CLEARED)
     device = context.message.device
@@ -87,7 +87,7 @@ def render_host_summary(context: AnswerContext, known: HostKnowledge, *, quoted_
         return f"{found}; {looked}"
     if known.shows:
         return f"{looked}, nothing wrong with the machine itself; it shows {context.get_title(known.shows[0].label)}, {format_confidence(known.shows[0])}{by(known.shows[0])}"
-    but = f"; but {told(against)}" if (against := (*known.unproven, *known.unplaced)) else ""
+    but = f"; but {format_unproven(against)}" if (against := (*known.unproven, *known.unplaced)) else ""
     if known.odd:
         return f"{looked}: something is abnormal and no cause is proven {'' if quoted_below else f' ({render_basis(known.odd)})'}{but}"
     if not known.whole:
@@ -132,7 +132,7 @@ def _answer_hosts(context: AnswerContext, hosts: Sequence[str]) -> TurnResult:
         if dark
         else []
     )
-    lines += [f"{row.host}: {told(row.unproven)}." for row in dark if row.unproven][:MAX_SEPARATE_HOSTS]
+    lines += [f"{row.host}: {format_unproven(row.unproven)}." for row in dark if row.unproven][:MAX_SEPARATE_HOSTS]
     return build_answer(
         context,
         [*render_unknown_names(context), *lines, render_recheck_offer(context, [row.host for row in known if not row.is_unobserved])],

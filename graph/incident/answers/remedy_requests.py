@@ -19,7 +19,7 @@ from graph.incident.answers.answer_context import (
 )
 from graph.incident.answers.host_states import render_not_checked
 from graph.incident.answers.people import render_step_summary
-from graph.incident.answers.unproven import told
+from graph.incident.answers.unproven import format_unproven
 from graph.incident.lifecycle import get_next_lifecycle, get_remediation_event
 from graph.incident.remediations import build_plan_context, derive_fault_condition
 from graph.incident.turn_result import TurnResult
@@ -245,8 +245,10 @@ def _render_refusal(context: AnswerContext, remedy: str, host: str, causes: Sequ
     known = [build_host_knowledge(context, one) for one in expand_host_range(host)] if not causes else []
     against = list(dict.fromkeys(line for row in known for line in (*row.unproven, *row.unplaced)))
     if against:
-        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: a fix is put up only for a fault that a look has shown. Of {host} I have, without such a look: {told(against)}."
-        return f"{why} {_render_alternative(remedy, expand_host_range(host)[0], build_plan_context(context.case, context.ports))} Say `recheck {host}` and I look again."
+        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: a fix is put up only for a fault that a look has shown."
+        rest = f"Of {host} I have, without such a look: {format_unproven(against)}."
+        instead = _render_alternative(remedy, expand_host_range(host)[0], build_plan_context(context.case, context.ports))
+        return f"{why} {rest} {instead} Say `recheck {host}` and I look again."
     if not causes:
         looked = render_coverage(context, build_host_knowledge(context, expand_host_range(host)[0]))
         return f"{NO_CARD_PREFIX}: nothing was found on {host} that {format_remedy_name(remedy)} would mend ({looked}). Tell me what you see there, or say `recheck {host}`."

@@ -76,12 +76,12 @@ async def answer_item(context: IncidentContext, assessment: Assessment, ports: G
     if context.keeps_last_report:
         return answer_unknown_names(context)
     asked = AnswerContext(context, assessment, ports)
-    if files := attached.asked_about(asked):
+    if files := attached.find_named_attachments(asked):
         return await attached.show_attached(asked, files)
     if context.kind in HANDLERS_BY_QUESTION_KIND:
         return await HANDLERS_BY_QUESTION_KIND[context.kind](asked)
     if context.kind == "ask":
-        return await _handler(asked)(asked)
+        return await _find_handler(asked)(asked)
     return HANDLERS_BY_KIND[context.kind](context, assessment)
 
 
@@ -91,12 +91,12 @@ READS_ONLY = frozenset(
 )
 
 
-def _handler(context: AnswerContext) -> AnswerHandler:
+def _find_handler(context: AnswerContext) -> AnswerHandler:
     """Return the intent's handler, or a more specific one that the text asks for."""
     said = context.message
-    if said.intent in READS_ONLY and effects.asks_what_a_fix_does_to_the_job(said):
-        return effects.effect_on_the_job
+    if said.intent in READS_ONLY and effects.asks_about_effect_on_job(said):
+        return effects.answer_effect_on_job
     states_of = READS_ONLY - {Intent.SAFE_TO, Intent.WHAT_NOW}
-    if said.intent in states_of and (amounts.asks_how_much(context) or amounts.asks_of_what_was_mended(context)):
-        return amounts.how_much
+    if said.intent in states_of and (amounts.asks_how_much(context) or amounts.asks_about_remediated_cause(context)):
+        return amounts.answer_how_much
     return HANDLERS_BY_INTENT.get(said.intent, summaries.answer_not_understood)

@@ -18,7 +18,7 @@ from graph.incident.answers.answer_context import (
     render_unknown_names,
     resolve_target_hosts,
 )
-from graph.incident.answers.unproven import CLEARED, told, unproven
+from graph.incident.answers.unproven import CLEARED, format_unproven, list_unproven
 from graph.incident.turn_result import TurnResult
 from graph.remediation.outcomes import describe_remediation
 from graph.state import Remediation
@@ -57,13 +57,13 @@ async def answer_is_safe(context: AnswerContext) -> TurnResult:
 def _assess_use(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
     known = [build_host_knowledge(context, host) for host in hosts]
     bad = {row.host: why for row in known if (why := _get_fault_reason(context, row))}
-    job = [row for row in unproven(context.case, context.now) if row.of_job] if _of_the_job(context) else []
+    job = [row for row in list_unproven(context.case, context.now) if row.of_job] if _asks_about_job(context) else []
     doubt = {row.host: why for row in known if row.host not in bad and (why := _get_doubt_reason(context, row))}
     well = [row.host for row in known if row.host not in bad and row.host not in doubt]
     first = next((row for row in known if row.host in well), known[0])
     nothing = f"{fold_host_names(well)}: nothing abnormal in {render_coverage(context, first)}." if well else ""
     if context.message.predicate != "usable":
-        about = f"• The job: {told(job) or unsure}." if job or (unsure := _undecided(context)) else ""
+        about = f"• The job: {format_unproven(job) or unsure}." if job or (unsure := _find_undecided_reason(context)) else ""
         lines = [*(f"• {host}: {why}" for host, why in list((bad | doubt).items())[:3]), about, nothing, *_list_job_causes(context)]
         return [NO_VERDICT_PREFIX, *lines]
     if bad:
@@ -72,14 +72,14 @@ def _assess_use(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
         reported = any(one.reported for row in known for one in (*row.unproven, *row.unplaced))
         return [
             f"{UNSURE_PREFIX} for {fold_host_names(doubt)}: {next(iter(doubt.values()))}",
-            *_more_doubts(doubt),
+            *_format_more_doubts(doubt),
             nothing,
             CLEARED if reported else "",
         ]
-    mended = [fix for row in known for fix in _passed(context, row.host)]
-    unsure = "" if mended else _undecided(context)  # the job's old log shows the fault that was remediated since
+    mended = [fix for row in known for fix in _list_awaiting_second_proof(context, row.host)]
+    unsure = "" if mended else _find_undecided_reason(context)  # the job's old log shows the fault that was remediated since
     if job or unsure:
-        return [f"{UNSURE_PREFIX}: {told(job) or unsure}.", nothing]
+        return [f"{UNSURE_PREFIX}: {format_unproven(job) or unsure}.", nothing]
     again = [f"Mended: {describe_remediation(fix, context.get_title(fix.label))}." for fix in mended[:3]]
     return [
         *_render_job_cause(context, nothing),
@@ -88,16 +88,16 @@ def _assess_use(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
     ]
 
 
-def _of_the_job(context: AnswerContext) -> bool:
+def _asks_about_job(context: AnswerContext) -> bool:
     return not resolve_target_hosts(context).named or bool(_JOB_PATTERN.search(context.message.text[:MAX_TEXT_CHARS]))
 
 
-def _undecided(context: AnswerContext) -> str:
-    reasons = context.now.why_unsure if not context.root_causes and _of_the_job(context) else ()
+def _find_undecided_reason(context: AnswerContext) -> str:
+    reasons = context.now.why_unsure if not context.root_causes and _asks_about_job(context) else ()
     return reasons[0] if reasons else ""
 
 
-def _more_doubts(doubt: Mapping[str, str]) -> list[str]:
+def _format_more_doubts(doubt: Mapping[str, str]) -> list[str]:
     first, *others = doubt.items()
     return [f"• {host}: {why}" for host, why in others if why != first[1]][:2]
 
@@ -136,10 +136,12 @@ def _is_repeatable_failure(context: AnswerContext) -> bool:
 def _get_fault_reason(context: AnswerContext, row: HostKnowledge) -> str:
     own = [remediation for remediation in context.case.remediations if remediation.target == row.host]
     held = [
-        remediation for remediation in own if remediation.drained or (remediation.is_open and remediation not in _passed(context, row.host))
+        remediation
+        for remediation in own
+        if remediation.drained or (remediation.is_open and remediation not in _list_awaiting_second_proof(context, row.host))
     ]
     causes = [cause for cause in row.causes if row.host in cause.hosts]
-    against = f". Also {told(row.unproven)}" if row.unproven else ""
+    against = f". Also {format_unproven(row.unproven)}" if row.unproven else ""
     if causes:
         drained = "; it is drained" if any(remediation.drained for remediation in held) else ""
         age = format_age(row.read, context.current_time)
@@ -149,21 +151,23 @@ def _get_fault_reason(context: AnswerContext, row: HostKnowledge) -> str:
     return f"{describe_remediation(held[0], context.get_title(held[0].label))}{against}" if held else ""
 
 
-def _passed(context: AnswerContext, host: str) -> list[Remediation]:
+def _list_awaiting_second_proof(context: AnswerContext, host: str) -> list[Remediation]:
     """Return remediations of hosts in service that passed one proof and await the second."""
     rows = [row for row in context.case.remediations if host in row.target.split(",") and row.is_open]
     return [row for row in rows if row.waiting_for == "proof" and row.proven and not row.drained]
 
 
 def _get_doubt_reason(context: AnswerContext, row: HostKnowledge) -> str:
-    if unread := [fix for fix in _passed(context, row.host) if fix.since and (row.read is None or row.read < fix.since)]:
+    if unread := [
+        fix for fix in _list_awaiting_second_proof(context, row.host) if fix.since and (row.read is None or row.read < fix.since)
+    ]:
         return f"{context.get_title(unread[0].label)} was mended on {row.host}, and it was not read since. Say `recheck {row.host}`."
     if row.is_unobserved:
-        return _not_seen(row)
+        return _format_unobserved(row)
     if row.unproven:
-        return f"{told(row.unproven)}. No look has shown its cause on {row.host}."
+        return f"{format_unproven(row.unproven)}. No look has shown its cause on {row.host}."
     if row.unplaced:
-        return f"{told(row.unplaced)}. Which host that is of I do not know."
+        return f"{format_unproven(row.unplaced)}. Which host that is of I do not know."
     if row.odd:
         return f"{row.host} shows something that no cause explains: {clean_text(row.odd[0].line or row.odd[0].key, 100)} ({get_check_name(row.odd[0].check)})."
     if not row.whole:
@@ -174,8 +178,8 @@ def _get_doubt_reason(context: AnswerContext, row: HostKnowledge) -> str:
     return ""
 
 
-def _not_seen(row: HostKnowledge) -> str:
-    against = f", and {told(row.unproven)}" if row.unproven else ""
+def _format_unobserved(row: HostKnowledge) -> str:
+    against = f", and {format_unproven(row.unproven)}" if row.unproven else ""
     if row.blind:
         return f"{row.host} could not be looked at ({clean_text(row.blind[0][1], 80)}){against}. Say `recheck {row.host}` to try again."
     return f"nobody looked at {row.host}{against}. Say `recheck {row.host}`."
@@ -197,7 +201,7 @@ def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str])
     understood = context.message.predicate == "changeable"
     lines = [
         *([] if understood else [NO_VERDICT_PREFIX]),
-        _render_change_cost(context, remedy, hosts) if understood else running_jobs(context, hosts),
+        _render_change_cost(context, remedy, hosts) if understood else describe_running_jobs(context, hosts),
         f"It affects {remedy.blast}.",
         "It needs the node drained and without jobs first." if remedy.needs else "",
     ]
@@ -224,7 +228,7 @@ def _render_change_cost(context: AnswerContext, remedy: Remedy, hosts: Sequence[
     return f"By all that I see nothing on {fold_host_names(hosts)} speaks against it: {'running jobs go on' if jobs else 'no job holds a GPU there'} ({seen_by})."
 
 
-def running_jobs(context: AnswerContext, hosts: Sequence[str]) -> str:
+def describe_running_jobs(context: AnswerContext, hosts: Sequence[str]) -> str:
     """Return which jobs hold GPUs on each host, without a verdict."""
     unseen = [host for host in hosts if not {"procs", "sched"} & set(build_host_knowledge(context, host).looked)]
     jobs = {host: names for host in hosts if host not in unseen and (names := _list_jobs(context, host))}

@@ -35,7 +35,7 @@ class Unproven:
         return not self.of_job and (not self.hosts or host in self.hosts)
 
 
-def unproven(context: IncidentContext, assessment: Assessment) -> tuple[Unproven, ...]:
+def list_unproven(context: IncidentContext, assessment: Assessment) -> tuple[Unproven, ...]:
     """Return all such findings, reports first."""
     reports = [
         Unproven(f"{row.text} was handed in and not read", row.hosts)
@@ -43,44 +43,44 @@ def unproven(context: IncidentContext, assessment: Assessment) -> tuple[Unproven
         else Unproven(f"reported, and no check can judge it: “{row.text}”", row.hosts, reported=True)
         for row in context.brief.unjudged
     ]
-    found = [*reports, *_given(context, assessment), *_likely(context, assessment), *_unread(context, assessment)]
+    found = [*reports, *_iter_uploaded(context, assessment), *_iter_likely(context, assessment), *_iter_unread(context, assessment)]
     return tuple(dict.fromkeys(Unproven(row.says[:MAX_CHARS], row.hosts, row.of_job, row.reported) for row in found))
 
 
-def told(rows: Sequence[Unproven]) -> str:
+def format_unproven(rows: Sequence[Unproven]) -> str:
     more = f"; and {len(rows) - MAX_TOLD} more" if len(rows) > MAX_TOLD else ""
     said = [row.says for row in rows[:MAX_TOLD]]
     again = [one.startswith(GIVEN) and before.startswith(GIVEN) for before, one in pairwise(("", *said))]
     return "; ".join(one.removeprefix(GIVEN) if repeats else one for one, repeats in zip(said, again, strict=True)) + more
 
 
-def writer(fact: Fact, context: IncidentContext) -> tuple[str, ...]:
+def find_writing_host(fact: Fact, context: IncidentContext) -> tuple[str, ...]:
     """Return the visible host that wrote the line, if known."""
     name = str(fact.attrs.get(WRITTEN_BY) or "")
     host = context.names.get(name, name)
     return (host,) if host in context.visible else ()
 
 
-def given_in_words(fact: Fact, context: IncidentContext) -> str:
+def format_uploaded_fact(fact: Fact, context: IncidentContext) -> str:
     """Return `handed in: Xid 79 on 0000:9b:00.0, 191 days ago, not since`."""
     name = str(fact.attrs.get(WRITTEN_BY) or "")
-    of = f" of {name}, which I do not know here" if name and not writer(fact, context) else ""
+    of = f" of {name}, which I do not know here" if name and not find_writing_host(fact, context) else ""
     nowhere = ", a device that I know on no host here" if fact.attrs.get(ELSEWHERE_ATTRIBUTE, UNLISTED) != UNLISTED else ""
     old = is_old(fact) or bool(fact.attrs.get("aged"))
     return f"{GIVEN[:-2]}{of}: {format_old_event(fact, context.item.at) if old else fact.format_sentence()}{nowhere}"
 
 
-def _given(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:
+def _iter_uploaded(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:
     for fact in assessment.handed_in:
         of_job = is_tenant_writable(fact.key)
-        if _explained(fact, context, assessment) or (of_job and assessment.roots):
+        if _is_explained(fact, context, assessment) or (of_job and assessment.roots):
             continue
-        yield Unproven(given_in_words(fact, context), writer(fact, context), of_job)
+        yield Unproven(format_uploaded_fact(fact, context), find_writing_host(fact, context), of_job)
 
 
-def _explained(fact: Fact, context: IncidentContext, assessment: Assessment) -> bool:
+def _is_explained(fact: Fact, context: IncidentContext, assessment: Assessment) -> bool:
     """Return whether a proven cause or its consequence explains the fact, on the fact's host if known."""
-    hosts = set(writer(fact, context))
+    hosts = set(find_writing_host(fact, context))
     follows = [row.belief for row in assessment.settled.aside if row.verdict == "rejected"]
     return any(
         id(fact) in row.explains and (not hosts or not row.subject.hosts or bool(hosts & {*row.accused, *row.shown}))
@@ -88,30 +88,30 @@ def _explained(fact: Fact, context: IncidentContext, assessment: Assessment) -> 
     )
 
 
-def _likely(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:
+def _iter_likely(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:
     given = {id(fact) for fact in assessment.handed_in}
     for row in assessment.suspects:
         facts = [match.fact for match in row.support]
         hosts = tuple(filter(None, row.subject.hosts))
-        if has_only_old_events(facts) or _follows(row, hosts, assessment):
+        if has_only_old_events(facts) or _is_consequence(row, hosts, assessment):
             continue
         if all(id(fact) in given for fact in facts):
-            named = [writer(fact, context) for fact in facts]
+            named = [find_writing_host(fact, context) for fact in facts]
             hosts = hosts or (tuple(dict.fromkeys(host for one in named for host in one)) if all(named) else ())
         of_job = not row.accused and all(is_tenant_writable(fact.key) for fact in facts)
         if not (of_job and assessment.roots):
             yield Unproven(f"{row.leaf.title} is likely and unproven", hosts, of_job)
 
 
-def _follows(row: Belief, hosts: Sequence[str], assessment: Assessment) -> bool:
+def _is_consequence(row: Belief, hosts: Sequence[str], assessment: Assessment) -> bool:
     return any(row.label in root.leaf.suppresses and (not hosts or set(hosts) & {*root.accused, *root.shown}) for root in assessment.roots)
 
 
-def _unread(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:
+def _iter_unread(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:
     of_jobs = {fact.sha256 for fact in context.facts if not fact.host and fact.key == "job.error" and fact.status is Status.OK}
     for fact in context.facts:
         if fact.host or fact.key not in UNASKED_KEYS or fact.status is not Status.OK:
             continue
         of_job = fact.sha256 in of_jobs and fact.key == NOT_UNDERSTOOD
         if not (of_job and assessment.roots):
-            yield Unproven(f"handed in and not understood: {fact.line or fact.format_sentence()}", writer(fact, context), of_job)
+            yield Unproven(f"handed in and not understood: {fact.line or fact.format_sentence()}", find_writing_host(fact, context), of_job)

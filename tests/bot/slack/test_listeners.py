@@ -212,7 +212,7 @@ async def test_a_thread_that_joined_another_answers_each_request_with_one_line_t
     again = await bot.slack.say("priya", OPS, "@rackmedic gpu-018 does not answer, anybody?")
     await bot.settled()
     stored = len(await bot.inbox.list_waiting(incident))
-    there, told = notes.ask_there(TEAM, OPS, ts).text, bot.texts(OPS)
+    there, told = notes.render_ask_in_joined_thread(TEAM, OPS, ts).text, bot.texts(OPS)
     for number, words in enumerate(REQUESTS, 1):
         await bot.slack.say("priya", OPS, words, thread_ts=again)
         await bot.settled()

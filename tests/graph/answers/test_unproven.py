@@ -3,7 +3,7 @@
 import pytest
 
 from graph.extraction.pasted_text import store_attachments
-from graph.extraction.physical import physical_reports
+from graph.extraction.physical import find_physical_reports
 from graph.extraction.uploaded_files import build_attachment
 from graph.incident.answers.remedy_requests import NO_CARD_PREFIX
 from graph.incident.answers.safety import SAFE_PREFIX
@@ -200,7 +200,7 @@ async def test_an_empty_file_is_acknowledged() -> None:
     ],
 )
 def test_what_people_sense_is_a_report(text: str) -> None:
-    assert physical_reports(text)
+    assert find_physical_reports(text)
 
 
 @pytest.mark.parametrize(
@@ -221,4 +221,4 @@ def test_what_people_sense_is_a_report(text: str) -> None:
     ],
 )
 def test_other_words_are_none(text: str) -> None:
-    assert not physical_reports(text)
+    assert not find_physical_reports(text)
