@@ -1,6 +1,6 @@
 """State diagrams of the product, drawn from what it does: the action's from its table, the ladder's by playing every event in every state.
 
-They are Mermaid text; `tests.project.generated` puts them into CONTRIBUTING.md.
+They are Mermaid text; `tests.project.generated` puts them into docs/architecture.md.
 """
 
 from collections import defaultdict

@@ -2,7 +2,7 @@
 
 A run is one site: machines break, checks go blind, tenants and reporters write, a model talks. After any of it the ticket is played through the
 real graph, several times over: with what was written and without, with the model and without, and once more with its answers replayed. The
-invariants are numbered as in SECURITY.md; each has a rule that goes straight to its situation, and a count that says that it was met.
+invariants are numbered as in docs/assurance.md; each has a rule that goes straight to its situation, and a count that says that it was met.
 """
 
 import asyncio

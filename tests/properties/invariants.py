@@ -1,4 +1,4 @@
-"""The invariants, each once: what it says, which machine's rules go straight to it, and which tests hold it besides. SECURITY.md shows the table."""
+"""The invariants, each once: what it says, which machine's rules go straight to it, and which tests hold it besides. docs/assurance.md shows the table."""
 
 from dataclasses import dataclass
 
@@ -111,7 +111,7 @@ INVARIANTS: tuple[Invariant, ...] = (
 
 
 def table() -> str:
-    """The invariants as SECURITY.md shows them."""
+    """The invariants as docs/assurance.md shows them."""
     rows = ["| | invariant | rules of the machine that go straight to it | seeded bugs | and |", "|---|---|---|---|---|"]
     for row in INVARIANTS:
         rules = ", ".join(f"`{rule.partition(': ')[2]}` ({rule.partition(':')[0]})" for rule in row.rules)

@@ -1,4 +1,4 @@
-"""All seeded bugs, what kills each, and the table of them that SECURITY.md shows."""
+"""All seeded bugs, what kills each, and the table of them that docs/assurance.md shows."""
 
 from collections.abc import Callable
 
