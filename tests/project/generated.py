@@ -236,8 +236,7 @@ def reasoning_faults() -> str:
 
 
 PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
-    "README.md": {"flow": flow, "grammar": grammar},
-    "docs/architecture.md": {"rooms": rooms, "incident": incident_states, "ladder": ladder_states, "action": action_states},
+    "docs/architecture.md": {"flow": flow, "rooms": rooms, "incident": incident_states, "ladder": ladder_states, "action": action_states},
     "docs/assurance.md": {"invariants": invariants.table, "mutants": mutants.table},
     "docs/checks.md": {"checks": checks},
     "docs/remedies.md": {"remedies": remedies},
@@ -245,7 +244,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/provider-link.md": {"ticket": ticket},
     "docs/trackers.md": {"trackers": trackers, "rules": tracker_rules},
     "docs/settings.md": {"settings": settings},
-    "docs/conversation.md": {"intents": intents, "direct": direct},
+    "docs/conversation.md": {"grammar": grammar, "intents": intents, "direct": direct},
     "docs/performance.md": {"published": published_figures.table, "gpus": published_figures.gpus},
     "docs/reasoning.md": {"contracts": contracts, "reasoning faults": reasoning_faults},
     "docs/roles.md": {"roles": roles, "acts": acts, "shares": shares},
