@@ -137,5 +137,12 @@ def test_readme_is_short_and_says_words_before_it_uses_them() -> None:
     assert not re.findall(r"\b(?:log-odds|leaf|leaves|rungs?)\b", text)
 
 
+@pytest.mark.parametrize("document", ["SECURITY.md", "CONTRIBUTING.md"])
+def test_security_and_contributing_are_two_pages_each(document: str) -> None:
+    lines = (ROOT / document).read_text().splitlines()
+    assert len(lines) <= 120
+    assert max(map(len, lines)) <= 160
+
+
 def test_the_picture_is_there() -> None:
     assert (ROOT / "deploy" / "screenshots" / "thread.png").stat().st_size > 10_000
