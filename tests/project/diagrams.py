@@ -1,5 +1,5 @@
 """State diagrams (Mermaid) generated from the product: the action's from its table, the remediation's by playing every
-event in every state. `tests.project.generated` puts them into CONTRIBUTING.md.
+event in every state. `tests.project.generated` puts them into docs/architecture.md.
 """
 
 from collections import defaultdict

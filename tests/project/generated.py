@@ -153,7 +153,7 @@ def scopes() -> str:
 
 def rooms() -> str:
     """Return every product package with the first paragraph of its docstring."""
-    rows = ["| room | |", "|---|---|"]
+    rows = ["| package | what it does |", "|---|---|"]
     for path in sorted(path for top in ("bot", "graph", "tools", "kb") for path in (ROOT / top).rglob("__init__.py")):
         said = ast.get_docstring(ast.parse(path.read_text())) or ""
         summary = " ".join(said.partition("\n\n")[0].split())
@@ -229,19 +229,19 @@ def reasoning_faults() -> str:
 
 
 PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
-    "README.md": {"flow": flow, "grammar": grammar},
-    "CONTRIBUTING.md": {"rooms": rooms, "incident": incident_states, "ladder": ladder_states, "action": action_states},
+    "docs/architecture.md": {"flow": flow, "rooms": rooms, "incident": incident_states, "ladder": ladder_states, "action": action_states},
+    "docs/assurance.md": {"invariants": invariants.table, "mutants": mutants.table},
     "docs/checks.md": {"checks": checks},
     "docs/remedies.md": {"remedies": remedies},
     "docs/guides.md": {"guides": guides},
     "docs/provider-link.md": {"ticket": ticket},
     "docs/trackers.md": {"trackers": trackers, "rules": tracker_rules},
     "docs/settings.md": {"settings": settings},
-    "docs/conversation.md": {"intents": intents, "direct": direct},
+    "docs/conversation.md": {"grammar": grammar, "intents": intents, "direct": direct},
     "docs/performance.md": {"published": published_figures.table, "gpus": published_figures.gpus},
     "docs/reasoning.md": {"contracts": contracts, "reasoning faults": reasoning_faults},
     "docs/roles.md": {"roles": roles, "acts": acts, "shares": shares},
-    "SECURITY.md": {"scopes": scopes, "invariants": invariants.table, "mutants": mutants.table},
+    "docs/slack.md": {"scopes": scopes},
 }
 
 

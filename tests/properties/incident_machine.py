@@ -3,7 +3,7 @@ answers.
 
 A run is one site: machines break, checks fail, tenants and reporters write, a model answers. After each step the ticket
 is played through the real graph several times: with and without the texts, with and without the model, and with its
-answers replayed. Invariants are numbered as in SECURITY.md; each has a rule that leads straight to its situation, and a
+answers replayed. Invariants are numbered as in docs/assurance.md; each has a rule that leads straight to its situation, and a
 count that proves it occurred.
 """
 

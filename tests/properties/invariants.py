@@ -1,4 +1,4 @@
-"""The invariants: statement, state machine rules, and further tests. SECURITY.md shows the table."""
+"""The invariants: statement, state machine rules, and further tests. docs/assurance.md shows the table."""
 
 from dataclasses import dataclass
 
@@ -111,7 +111,7 @@ INVARIANTS: tuple[Invariant, ...] = (
 
 
 def table() -> str:
-    """Return the invariants as SECURITY.md shows them."""
+    """Return the invariants as docs/assurance.md shows them."""
     rows = ["| | invariant | rules of the machine that go straight to it | seeded bugs | and |", "|---|---|---|---|---|"]
     for row in INVARIANTS:
         rules = ", ".join(f"`{rule.partition(': ')[2]}` ({rule.partition(':')[0]})" for rule in row.rules)

@@ -1,4 +1,4 @@
-"""All seeded bugs, their killers, and SECURITY.md's table of them."""
+"""All seeded bugs, their killers, and docs/assurance.md's table of them."""
 
 from collections.abc import Callable
 

@@ -11,7 +11,7 @@ from tests.kb.secrets.vectors import Vector, vectors
 
 LEAST = {"tuned": 1.0, "held_out": 0.97, "scanners": 0.97, "second_hand": 1.0}
 MISSED = ("sidekiq",)
-"""Forms of services without a prefix that would tell them from words; SECURITY.md says so."""
+"""Forms of services without a prefix that would tell them from words; docs/assurance.md says so."""
 LEAST_KINDS = LEAST_HARMLESS = 100
 
 
