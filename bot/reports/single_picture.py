@@ -57,5 +57,5 @@ def _build_heatmap(key: str, inputs: FigureInputs) -> Heatmap:
     more = f" and {len(known) - MAX_NAMED_KEYS} more" if len(known) > MAX_NAMED_KEYS else ""
     names = f"name one with --key: {', '.join(known[:MAX_NAMED_KEYS])}{more}" if known else "no number of a GPU was read"
     raise NothingToDraw(
-        f"{inputs.rows.id}: {f'no value inputs {key!r:.80} was read' if key else 'no number inputs GPUs decided it'}; {names}"
+        f"{inputs.rows.id}: {f'no value of {key!r:.80} was read' if key else 'no number of GPUs decided it'}; {names}"
     )
