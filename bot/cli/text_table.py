@@ -20,7 +20,8 @@ def build_text_table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, tit
     """
     cells = [[_clean_cell(cell) for cell in row] for row in rows]
     table = Table(
-        title=Text(title) if title else None,
+        title=_clean_cell(title) if title else None,
+        min_width=len(title) or None,  # the title wraps within the table
         title_justify="left",
         title_style="bold",
         header_style="bold",
