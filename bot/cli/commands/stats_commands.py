@@ -15,7 +15,7 @@ commands = typer.Typer()
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic stats --days 30")
 def stats(
-    days: Annotated[int, typer.Option("--days", min=1, help="Incidents opened in so many days.")] = 90,
+    days: Annotated[int, typer.Option("--days", min=1, help="Count incidents opened in the last N days.")] = 90,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
