@@ -10,7 +10,12 @@ import typer
 from bot.cli.command_runtime import call_or_exit, exit_with_error, load_settings_or_exit, print_text
 from bot.cli.options import ConfigOption
 
-bench = typer.Typer(name="bench", help="Measure ways of diagnosing on simulated clusters; needs a checkout.", no_args_is_help=True)
+bench = typer.Typer(
+    name="bench",
+    help="Measure ways of diagnosing on simulated clusters; needs a checkout.",
+    epilog="Example: rackmedic bench run --layer easy --n 10 --json out.json",
+    no_args_is_help=True,
+)
 
 
 def _load_bench() -> Any:
@@ -50,9 +55,11 @@ def _get_command_line() -> str:
     return shlex.join(["rackmedic", *sys.argv[1:]])
 
 
-@bench.command(name="run")
+@bench.command(name="run", epilog="Example: rackmedic bench run --layer easy --n 10 --json out.json")
 def bench_run(
-    out: Annotated[Path, typer.Option("--json", metavar="OUT", help="Where results go; a journal beside it lets a broken run go on.")],
+    out: Annotated[
+        Path, typer.Option("--json", metavar="OUT", help="File for results; a journal beside it lets an interrupted run continue.")
+    ],
     cases: Annotated[Path | None, typer.Option("--cases", metavar="DIR", help="Case files instead of generated ones.")] = None,
     layer: Annotated[str, typer.Option(help="easy, hard, composite, unseen, control, several with commas, or all.")] = "all",
     n: Annotated[int | None, typer.Option("--n", min=1, help="Cases of each layer; default: the layer's own size.")] = None,
@@ -61,18 +68,18 @@ def bench_run(
     ] = "free",
     seed: Annotated[str, typer.Option(help="Other seeds make other cases.")] = "1",
     seed_file: Annotated[Path | None, typer.Option(help="The sealed seed, in a file.")] = None,
-    attempts: Annotated[int, typer.Option(min=1, help="Worlds of other chances for every case; 3 gives pass^3.")] = 1,
+    attempts: Annotated[int, typer.Option(min=1, help="Runs of each case with other random events; 3 gives pass^3.")] = 1,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     transport: Annotated[str, typer.Option(help="inprocess, or ssh: a real server for every node.")] = "inprocess",
     permute: Annotated[int | None, typer.Option(help="Run with the labels' names shuffled by this seed.")] = None,
-    record: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep every answer of the model there, without its key.")] = None,
+    record: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the model's answers in FILE, without its key.")] = None,
     replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Answer from a recording, with no model and no network.")] = None,
-    loop: Annotated[str, typer.Option(help="Play cases to their end instead, approvers being `yes`, `careful`, `nobody` or `all`.")] = "",
-    bots: Annotated[int, typer.Option(min=1, max=4, help="With --loop: so many bots share the work, and approvers click at once.")] = 1,
-    kb: Annotated[Path | None, typer.Option("--kb", metavar="DIR", help="A folder whose leaves and past incidents are known too.")] = None,
+    loop: Annotated[str, typer.Option(help="Play cases to their end instead, with approvers `yes`, `careful`, `nobody` or `all`.")] = "",
+    bots: Annotated[int, typer.Option(min=1, max=4, help="With --loop: number of bots that share the work; approvers click at once.")] = 1,
+    kb: Annotated[Path | None, typer.Option("--kb", metavar="DIR", help="Folder with causes and past incidents to use too.")] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Solve cases with several arms and write every figure down. Prints progress on stderr."""
+    """Solve cases with several arms and write all figures. Progress goes to stderr."""
     code = _load_bench()
     wanted = code.Wanted(
         out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots, _get_command_line(), kb
@@ -81,21 +88,21 @@ def bench_run(
     print_text(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)
 
 
-@bench.command(name="report")
+@bench.command(name="report", epilog="Example: rackmedic bench report out.json --out REPORT.md")
 def bench_report(
-    results: Annotated[Path, typer.Argument(metavar="FILE", help="What `bench run` wrote.")],
+    results: Annotated[Path, typer.Argument(metavar="FILE", help="File that `bench run` wrote.")],
     out: Annotated[Path, typer.Option("--out", help="The Markdown file; pictures go beside it.")] = Path("REPORT.md"),
-    made_by: Annotated[str, typer.Option(help="The command that made the results; default: what they say themselves.")] = "",
-    gates: Annotated[Path | None, typer.Option(metavar="FILE", help="What `bench gates --json` wrote.")] = None,
-    loop: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="What `bench run --loop` wrote; may be given again.")] = None,
+    made_by: Annotated[str, typer.Option(help="The command that made the results; default: the command stored in them.")] = "",
+    gates: Annotated[Path | None, typer.Option(metavar="FILE", help="File that `bench gates --json` wrote.")] = None,
+    loop: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="File that `bench run --loop` wrote; may be repeated.")] = None,
 ) -> None:
-    """Results as Markdown with intervals, pictures, gates and the hardest cases."""
+    """Write results as Markdown: intervals, pictures, gates and the hardest cases."""
     code = _load_bench()
     for path in _run_resumable(lambda: code.write_report(results, out, made_by, texts=True, gates=gates, loops=loop or ())):
         print_text(path)
 
 
-@bench.command(name="publish")
+@bench.command(name="publish", epilog="Example: rackmedic bench publish --out REPORT.md")
 def bench_publish(
     out: Annotated[Path, typer.Option("--out", help="The Markdown file; pictures go beside it.")] = Path("tests/bench/REPORT.md"),
     seed: Annotated[str, typer.Option(help="Other seeds make other cases.")] = "1",
@@ -104,27 +111,35 @@ def bench_publish(
     loop: Annotated[
         str, typer.Option(help="Policies of the closed loop to be played as well: yes, careful, nobody, `all`; default: none.")
     ] = "",
-    work: Annotated[Path, typer.Option(help="Where results lie, so that a broken run goes on.")] = Path("out/publish"),
+    work: Annotated[Path, typer.Option(help="Folder of results; an interrupted run continues from it.")] = Path("out/publish"),
     config: ConfigOption = None,
 ) -> None:
-    """The whole report in one command: every arm that can run, the gates, the closed loop if wanted, published incidents."""
+    """Write the whole report: all arms that can run, gates, published incidents.
+
+    The closed loop is included if you ask for it.
+    """
     code = _load_bench()
     wanted = code.Publishing(out, seed, n, jobs, loop, work)
     for path in _run_resumable(lambda: code.publish(load_settings_or_exit(config), wanted, lambda line: print_text(line, err=True))):
         print_text(path)
 
 
-@bench.command(name="questions")
+@bench.command(name="questions", epilog="Example: rackmedic bench questions --json questions.json")
 def bench_questions(
-    out: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Where every figure goes as JSON.")] = None,
+    out: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write all figures to this JSON file.")] = None,
     record: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Ask the model that is set, and keep its answers there; what is kept is not asked again."),
+        typer.Option(metavar="FILE", help="Ask the configured model and keep its answers in FILE; stored answers are reused."),
     ] = None,
-    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Answers of another recording than the one of this checkout.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Use the answers in FILE instead of the recording of this checkout.")
+    ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Metrics A, B and C: what a conversation says, the right look and a drafted check, the cause. Prints tables."""
+    """Measure metrics A, B and C and print them as tables.
+
+    A: what a conversation says. B: the right check and a drafted check. C: the cause.
+    """
     code = _load_bench()
     print_text(
         _run_resumable(
@@ -133,35 +148,41 @@ def bench_questions(
     )
 
 
-@bench.command(name="new-case")
+@bench.command(name="new-case", epilog="Example: rackmedic bench new-case case.yaml --fault N04")
 def bench_new_case(
     out: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
     layer: Annotated[str, typer.Option(help="easy, hard, composite, unseen or control.")] = "hard",
     fault: Annotated[str, typer.Option(help="A fault of the catalogue, for example N04.")] = "",
-    seed: Annotated[str, typer.Option(help="Another seed, another case.")] = "1",
+    seed: Annotated[str, typer.Option(help="Another seed makes another case.")] = "1",
 ) -> None:
-    """Write one case to begin from; edit it and check it with `bench lint`."""
+    """Write one case to start from; edit it and check it with `bench lint`."""
     code = _load_bench()
     print_text(_run_resumable(lambda: code.new_case(out, layer, seed, fault)))
 
 
-@bench.command(name="gates")
+@bench.command(name="gates", epilog="Example: rackmedic bench gates")
 def bench_gates(
-    seed: Annotated[str, typer.Option(help="Of the cases.")] = "1",
+    seed: Annotated[str, typer.Option(help="Seed of the cases.")] = "1",
     n: Annotated[int | None, typer.Option("--n", min=1, help="Cases of each layer; default: the layer's own size.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
-    freeze: Annotated[bool, typer.Option("--freeze", help="Measure the baselines anew and write down what they score.")] = False,
+    freeze: Annotated[bool, typer.Option("--freeze", help="Measure the baselines again and store their scores.")] = False,
     out: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="The same as JSON, for `bench report --gates`.")] = None,
 ) -> None:
-    """Whether the benchmark is honest: wording, duplicates, well-posed cases, difficulty, other names for labels. Exit 1 when it is not."""
+    """Test whether the benchmark is honest.
+
+    Gates: wording, duplicates, well-posed cases, difficulty, other names for labels. Exit 1 when one fails.
+    """
     code = _load_bench()
     if not _run_resumable(lambda: code.try_gates(seed, n, jobs, out, lambda line: print_text(line, err=True), print_text, anew=freeze)):
         raise typer.Exit(1)
 
 
-@bench.command(name="lint")
+@bench.command(name="lint", epilog="Example: rackmedic bench lint case.yaml")
 def bench_lint(cases: Annotated[Path, typer.Argument(metavar="CASES", help="A case file, or a folder of them.")]) -> None:
-    """Whether cases are well posed: readable, visible to some check, solved by the oracle. Exit 1 when one is not."""
+    """Test whether cases are readable, visible to a check and solved by the oracle.
+
+    Exit 1 when one is not.
+    """
     code = _load_bench()
     if _run_resumable(lambda: code.lint(cases, print_text)):
         raise typer.Exit(1)

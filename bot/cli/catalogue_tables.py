@@ -2,15 +2,20 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import SecretStr
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import format_json_line, indent_renderable, open_console
+from bot.cli.safe_console import format_json_line, indent_renderable, open_table_console
+from bot.cli.text_table import build_text_table, clip_cell
+from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
 from kb.redact import redact
 from kb.taxonomy.taxonomy import Taxonomy
@@ -25,69 +30,119 @@ from tools.remedies.remedy import ARGUMENT_KINDS, Remedy
 CatalogueRows = Sequence[dict[str, Any]]
 
 
-# shown columns of wide catalogues; the second describes the row
-TABLE_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "Checks": ("id", "asks", "commands", "seconds", "exclusive"),
-    "Remedies": ("id", "does", "risk", "conditions", "proof", "blast"),
-    "Taxonomy": ("id", "title", "owner", "decided_by"),
-    "Settings": ("id", "what", "default", "set"),
+@dataclass(frozen=True, slots=True)
+class CatalogueLayout:
+    """How a catalogue is listed; `COMMAND NAME` shows one row in full."""
+
+    command: str
+    noun: str
+    columns: Mapping[str, str]  # field → heading; the id is first
+
+
+LAYOUTS: Mapping[str, CatalogueLayout] = {
+    "Checks": CatalogueLayout("checks", "check", {"id": "check", "asks": "question", "seconds": "seconds", "exclusive": "needs idle GPUs"}),
+    "Remedies": CatalogueLayout("remedies", "remedy", {"id": "remedy", "does": "what it does", "risk": "risk", "proof": "verified by"}),
+    "Causes": CatalogueLayout("taxonomy", "cause", {"id": "label", "title": "cause", "owner": "owner"}),
+    "Settings": CatalogueLayout("settings", "setting", {"id": "setting", "what": "what it is for", "default": "default", "set": "set to"}),
 }
 
-# shown in addition if each row is a paragraph
-EXTRA_COLUMNS: Mapping[str, tuple[str, ...]] = {"Remedies": ("heavier", "undo", "back")}
+MAX_CELL_CHARS = 240  # of a listed cell; the details have all of it
 
-MAX_VALUE_CHARS = 200  # some commands embed a whole program; `--json` has it
-
-MIN_TABLE_TERMINAL_COLUMNS = 140  # narrower terminals get paragraphs
+UNBROKEN_FIELDS = frozenset({"command", "commands", "sources"})  # printed without line breaks, to be copied
 
 
-def print_catalogue(title: str, rows: CatalogueRows, as_json: bool) -> None:
-    """Print `{schema, items}` as JSON, or a table."""
+def print_catalogue(title: str, rows: CatalogueRows, as_json: bool, name: str = "", descriptions: Mapping[str, str] | None = None) -> None:
+    """Print all rows as a table, or the row called `name` in full; as `{schema, items}` with `as_json`. Raises Refusal.
+
+    Args:
+        title: Heading, and the key of the catalogue's layout.
+        rows: Rows with an `id`.
+        as_json: Print JSON.
+        name: Id of the only row to print.
+        descriptions: Text by id, shown with the details of a row.
+    """
+    shown = [_find_row(title, rows, name)] if name else rows
     if as_json:
-        print_text(json.dumps({"schema": 1, "items": list(rows)}, default=str))
+        print_text(json.dumps({"schema": 1, "items": list(shown)}, default=str))
+    elif name:
+        _print_details(open_table_console(), shown[0], (descriptions or {}).get(shown[0]["id"], ""))
+    else:
+        _print_table(title, rows)
+
+
+def _find_row(title: str, rows: CatalogueRows, name: str) -> dict[str, Any]:
+    """Return a row by its id, in any case; of settings also without the prefix. Raises Refusal."""
+    by_id = {str(row["id"]).strip().casefold(): row for row in rows}
+    asked = name.strip().casefold()
+    for known in (asked, f"{ENV_PREFIX}{asked}".casefold()):
+        if known in by_id:
+            return by_id[known]
+    near = [str(by_id[known]["id"]) for known in get_close_matches(asked[:MAX_CELL_CHARS], by_id, n=3)]
+    layout = LAYOUTS[title]
+    more = f"near it: {', '.join(near)}" if near else f"`rackmedic {layout.command}` lists all"
+    raise Refusal(f"there is no {layout.noun} {name!r:.80}; {more}", 2)
+
+
+def _print_table(title: str, rows: CatalogueRows) -> None:
+    layout = LAYOUTS.get(title) or CatalogueLayout("", "", {field: field for field in rows[0]})
+    columns = {field: head for field, head in layout.columns.items() if field == "id" or any(_format_cell(row[field]) for row in rows)}
+    cells = [[str(row["id"]), *(clip_cell(_format_cell(row[field]), MAX_CELL_CHARS) for field in columns if field != "id")] for row in rows]
+    console = open_table_console()
+    console.print(build_text_table(tuple(columns.values()), cells, title=f"{title} ({len(rows)})"))
+    if layout.command:
+        console.print(Text(f"\nrackmedic {layout.command} NAME shows one in full.", style="dim"))
+
+
+def _print_details(console: Console, row: Mapping[str, Any], description: str = "") -> None:
+    console.print(Text(str(row["id"]), style="bold cyan"))
+    if description:
+        console.print(indent_renderable(Text(description)))
+    for field, value in row.items():
+        if field != "id":
+            _print_field(console, field, value, 1)
+
+
+def _print_field(console: Console, field: str, value: Any, depth: int) -> None:
+    """Print a field; nested rows are indented below it."""
+    label = field.replace("_", " ")
+    if value in (None, "", [], (), {}):
         return
-    console = open_console()
-    if title in TABLE_COLUMNS and console.width < MIN_TABLE_TERMINAL_COLUMNS:
-        _print_paragraphs(console, title, rows)
+    if isinstance(value, dict):
+        console.print(Text(f"{'  ' * depth}{label}:", style="dim"))
+        for key, inner in value.items():
+            _print_field(console, str(key), inner, depth + 1)
         return
-    table = Table(title=f"{title} ({len(rows)})", title_justify="left", header_style="bold", row_styles=("", "dim"))
-    columns = TABLE_COLUMNS.get(title, tuple(rows[0]))
-    for name in columns:
-        table.add_column(name.replace("_", " "), overflow="fold", no_wrap=name == "id")
-    for row in rows:
-        table.add_row(*(Text(_format_cell(row[name])) for name in columns))
-    console.print(table)
+    items = list(map(str, value)) if isinstance(value, list | tuple) else [_format_value(value)]
+    if field in UNBROKEN_FIELDS or (isinstance(value, list | tuple) and any(" " in item for item in items)):
+        console.print(Text(f"{'  ' * depth}{label}:", style="dim"))
+        for item in items:
+            _print_item(console, item, depth + 1, whole=field in UNBROKEN_FIELDS)
+    else:
+        console.print(Padding(Text.assemble((f"{label}: ", "dim"), ", ".join(items)), (0, 0, 0, 2 * depth), expand=False))
 
 
-def _print_paragraphs(console: Console, title: str, rows: CatalogueRows) -> None:
-    _, what, *more = (*TABLE_COLUMNS[title], *EXTRA_COLUMNS.get(title, ()))
-    console.print(Text(f"{title} ({len(rows)})", style="bold"))
-    for row in rows:
-        console.print()
-        console.print(Text(str(row["id"]), style="bold cyan"))
-        console.print(indent_renderable(Text(_format_cell(row[what]))))
-        for name in more:
-            if said := _format_list(row[name]):
-                console.print(indent_renderable(Text.assemble((f"{name.replace('_', ' ')}: ", "dim"), said)))
+def _format_value(value: Any) -> str:
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
 
 
-def _format_list(value: Any) -> str:
-    return "; ".join(map(_shorten_value, value)) if isinstance(value, list | tuple) else _format_cell(value)
-
-
-def _shorten_value(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS].rsplit(' ', 1)[0]} …"
+def _print_item(console: Console, text: str, depth: int, *, whole: bool) -> None:
+    pad = "  " * depth
+    if whole:
+        console.print(Text(pad + text.replace("\n", f"\n{pad}")), soft_wrap=True)
+        return
+    grid = Table.grid(padding=(0, 1))
+    grid.add_row("-", Text(text, overflow="fold"))
+    console.print(Padding(grid, (0, 0, 0, 2 * depth), expand=False))
 
 
 def _format_cell(value: Any) -> str:
     match value:
-        case None | "" | [] | False:
+        case None | "" | [] | () | False:
             return ""
         case True:
             return "yes"
         case list() | tuple():
-            return " ".join(map(_shorten_value, value))
+            return " ".join(map(str, value))
         case _:
             return str(value)
 

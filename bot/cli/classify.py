@@ -3,13 +3,13 @@
 import json
 from datetime import UTC, datetime
 
-from rich.table import Table
 from rich.text import Text
 
 from bot.app.diagnosis_runtime import build_model
 from bot.app.site_files import load_all_checks, load_site_incidents, load_site_taxonomy
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import open_console
+from bot.cli.safe_console import open_table_console
+from bot.cli.text_table import build_text_table
 from bot.settings import Settings
 from graph.extraction.label_ranking import blend_rankings
 from graph.extraction.text_classifier import matches_nothing, rank_labels_by_text
@@ -75,13 +75,9 @@ def _build_model_fields(reading: ReportExtraction | DeclinedAnswer | None, witho
 def _print_ranking(
     ranked: list[tuple[str, float]], taxonomy: Taxonomy, reading: ReportExtraction | DeclinedAnswer | None, without: str
 ) -> None:
-    table = Table("p", header_style="bold")
-    table.add_column("label", no_wrap=True, min_width=max((len(label) for label, _ in ranked), default=0))  # a cut label cannot be copied
-    table.add_column("what it would be")
-    for label, p in ranked:
-        table.add_row(f"{p:.0%}", label, Text(taxonomy.get_title(label)))
-    sheet = open_console(whole=True)
-    sheet.print(table)
+    rows = [(label, f"{p:.0%}", taxonomy.get_title(label)) for label, p in ranked]
+    sheet = open_table_console()
+    sheet.print(build_text_table(("label", "p", "cause"), rows))
     if isinstance(reading, ReportExtraction) and reading.outside:
         sheet.print(Text(f"The model says that none of them is it: {reading.outside}"))
     if without:

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from bot.app.site_files import load_site_skus
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import open_console
+from bot.cli.safe_console import open_table_console
+from bot.cli.text_table import build_text_table
 from bot.refusal import Refusal
 from bot.settings import Settings
 from kb.catalogues.accelerators import Accelerator, find_accelerator, load_accelerators
@@ -90,7 +90,7 @@ def print_expected(gpu: Accelerator, shape: Workload, seen: float | None, peers:
     if as_json:
         print_text(json.dumps(build_expected_document(gpu, want, at_clock, mhz, beside)))
     else:
-        open_console().print(render_expected(gpu, want, at_clock, mhz, beside))
+        open_table_console().print(render_expected(gpu, want, at_clock, mhz, beside))
     return 0
 
 
@@ -156,10 +156,11 @@ def render_expected(
         lines.append(f"at an SM clock of {mhz:,.0f} MHz of {gpu.max_mhz:,}: {format_duration(at_clock.seconds)}")
     if beside is not None:
         lines.append(f"seen: {beside.format_sentence()}")
-    table = Table("resource", "alone", "from", "to", "works", header_style="bold")
+    rows = []
     for part in want.parts:
         ends = (format_duration(part.least), format_duration(part.most))
-        table.add_row(part.resource, format_duration(part.seconds), *ends, "beside the others" if part.beside else "in turn")
+        rows.append((part.resource, format_duration(part.seconds), *ends, "beside the others" if part.beside else "in turn"))
+    table = build_text_table(("resource", "alone", "from", "to", "works"), rows)
     return Group(*map(Text, lines), table, Text(f"peaks: {gpu.source}", style="dim"))
 
 
@@ -167,12 +168,13 @@ def print_gpus(*, as_json: bool) -> int:
     if as_json:
         print_text(json.dumps({"schema": 1, "items": [_build_gpu_row(gpu) for gpu in load_accelerators().values()]}))
         return 0
-    table = Table("sku", "TFLOP/s bf16", "fp8", "memory GB/s", "NVLink", "host", "network", "MHz", "what", header_style="bold")
+    rows = []
     for gpu in load_accelerators().values():
         peaks = [f"{peak / 1e12:,.4g}" if (peak := gpu.get_peak_flops(precision)) else "" for precision in ("bf16", "fp8")]
         rates = [f"{rate / 1e9:,.4g}" if rate else "" for rate in (gpu.memory, gpu.nvlink, gpu.host, gpu.network)]
-        table.add_row(gpu.name, *peaks, *rates, str(gpu.max_mhz), Text(gpu.title))
-    open_console(whole=True).print(table)
+        rows.append((gpu.name, *peaks, *rates, str(gpu.max_mhz), gpu.title))
+    head = ("sku", "TFLOP/s\nbf16", "\nfp8", "memory\nGB/s", "NVLink", "host", "network", "MHz", "what")
+    open_table_console().print(build_text_table(head, rows))
     return 0
 
 

@@ -6,32 +6,41 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.cli.command_requests import parse_picture_format
+from bot.cli.text_table import build_text_table
 from bot.reports.charts.heatmap import render_heatmap
 from tools.heatmap import MAX_ROWS, Heatmap
 from tools.inventory.host_ranges import fold_host_names
 
+MAX_GPUS_A_TABLE = 8  # more stand in tables below, so that no number is broken
 
-def render_heatmap_table(heatmap: Heatmap) -> Table:
+
+def render_heatmap_tables(heat: Heatmap) -> list[Table]:
     """Return the hosts farthest from the median, coloured blue (low) to red (high)."""
-    spread = heatmap.compute_spread()
+    spread = heat.compute_spread()
     if spread is None:
-        return Table(
-            "host", title=f"{heatmap.key}: no value was read", caption=f"no value: {fold_host_names(heatmap.hosts)}", title_justify="left"
-        )
+        empty = build_text_table(("host",), (), title=f"{heat.key}: no value was read")
+        empty.caption = f"no value: {fold_host_names(heat.hosts)}"
+        return [empty]
     low, middle, high = spread
-    gpus = heatmap.columns
-    rows = {host: heatmap.get_row(host, gpus) for host in heatmap.hosts}
+    gpus = heat.columns
+    rows = {host: heat.get_row(host, gpus) for host in heat.hosts}
     known = {host: row for host, row in rows.items() if any(value is not None for value in row)}
     shown = sorted(known, key=lambda host: -max(abs(value - middle) for value in known[host] if value is not None))[:MAX_ROWS]
-    unit = f" {heatmap.unit}" if heatmap.unit else ""
-    title = f"{heatmap.key}{unit}: {low:g} to {high:g}, median {middle:g}"
+    unit = f" {heat.unit}" if heat.unit else ""
+    title = f"{heat.key}{unit}: {low:g} to {high:g}, median {middle:g}"
     rest = [host for host in known if host not in set(shown)]
-    blind = [host for host in heatmap.hosts if host not in known]
+    blind = [host for host in heat.hosts if host not in known]
     notes = ([f"nearer the median: {fold_host_names(rest)}"] if rest else []) + ([f"no value: {fold_host_names(blind)}"] if blind else [])
-    table = Table("host", *gpus, title=title, caption="\n".join(notes) or None, title_justify="left", caption_justify="left")
-    for host in sorted(shown, key=list(heatmap.hosts).index):
-        table.add_row(host, *(_render_cell(value, low, high) for value in known[host]))
-    return table
+    tables: list[Table] = []
+    for first in range(0, len(gpus), MAX_GPUS_A_TABLE):
+        part = slice(first, first + MAX_GPUS_A_TABLE)
+        cells: list[list[str | Text]] = [
+            [host, *(_render_cell(value, low, high) for value in known[host][part])] for host in sorted(shown, key=list(heat.hosts).index)
+        ]
+        tables.append(build_text_table(("host", *gpus[part]), cells, title="" if tables else title))
+    tables[-1].caption = "\n".join(notes) or None
+    tables[-1].caption_justify = "left"
+    return tables
 
 
 def _render_cell(value: float | None, low: float, high: float) -> Text:
@@ -42,5 +51,5 @@ def _render_cell(value: float | None, low: float, high: float) -> Text:
     return Text(f"{value:g}", style=f"rgb({red},{round(200 - 110 * part)},{blue})" + (" bold" if part > 0.8 else ""))
 
 
-def write_heatmap_image(heatmap: Heatmap, out: Path) -> None:
-    out.write_bytes(render_heatmap(heatmap, parse_picture_format(out)))
+def write_heatmap_image(heat: Heatmap, out: Path) -> None:
+    out.write_bytes(render_heatmap(heat, parse_picture_format(out)))

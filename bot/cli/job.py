@@ -12,7 +12,7 @@ from rich.text import Text
 from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import format_json_line, open_console
+from bot.cli.safe_console import format_json_line, open_table_console
 from bot.refusal import Refusal
 from bot.settings import Settings
 from tools.inventory.host_ranges import fold_host_names
@@ -72,7 +72,7 @@ async def print_job(runtime: DiagnosisRuntime, job: str, *, as_json: bool) -> in
     table = Table(show_header=False, box=None)
     for name, value in row.items():
         table.add_row(Text(name.replace("_", " "), "bold"), Text(_format_job_value(name, value)))
-    open_console().print(table)
+    open_table_console().print(table)
     return 0
 
 

@@ -10,20 +10,19 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 
 from rich.table import Table
-from rich.text import Text
 
 from bot.app.diagnosis_runtime import WallClock
 from bot.app.logs import set_up_logs
 from bot.cli.command_runtime import print_text
 from bot.cli.persistent_store import open_persistent_store
-from bot.cli.safe_console import open_console
+from bot.cli.safe_console import open_table_console
+from bot.cli.text_table import build_text_table
 from bot.refusal import Refusal
 from bot.remediation.action_index import ActionIndex
 from bot.settings import ENV_PREFIX, Settings
 from bot.store.ledger import open_ledger
 from bot.store.ledger_keys import rotate_ledger_key
 from bot.store.store import Store
-from kb.redact import show_invisible
 from tools.inventory.inventory import Inventory
 from tools.ledger.brakes import Brakes, BrakeStatus
 from tools.ledger.ledger import Ledger
@@ -159,22 +158,20 @@ async def print_brake_status(settings: Settings, *, as_json: bool) -> int:
         row["brakes"] = _build_brake_settings(brakes)
         print_text(json.dumps({"schema": 1, **row}))
         return 0
-    open_console().print(render_brakes_table(now, brakes))
+    open_table_console().print(render_brakes_table(now, brakes))
     return 0
 
 
 def render_brakes_table(now: BrakeStatus, brakes: Brakes) -> Table:
     """Return the brakes; reasons are never markup."""
-    table = Table("what", "state", header_style="bold")
-    for what, said in (
+    rows = [
         ("kill switch", now.stopped or "off"),
         ("breakers", " ".join(now.breakers) or "none"),
         ("executing", " ".join(now.executing) or "none"),
         ("unknown (a human must look)", " ".join(now.unknown) or "none"),
         *list_brake_limits(brakes),
-    ):
-        table.add_row(what, Text(show_invisible(said)))
-    return table
+    ]
+    return build_text_table(("what", "state"), rows)
 
 
 def list_brake_limits(brakes: Brakes) -> list[tuple[str, str]]:

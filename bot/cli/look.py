@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
@@ -14,10 +15,10 @@ from bot.cli.catalogue_tables import build_fact_row
 from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory
 from bot.cli.command_requests import LookRequest
 from bot.cli.command_runtime import print_text
-from bot.cli.heatmap_table import render_heatmap_table, write_heatmap_image
+from bot.cli.heatmap_table import render_heatmap_tables, write_heatmap_image
 from bot.cli.host_differences import HostDifferences
 from bot.cli.job import resolve_job_hosts
-from bot.cli.safe_console import SafeConsole, format_json_line, open_console
+from bot.cli.safe_console import SafeConsole, format_json_line, open_console, open_table_console
 from bot.refusal import Refusal
 from bot.settings import Settings
 from kb.fact_keys import find_key
@@ -161,7 +162,10 @@ class _ScreenOutput:
             self._live.stop()
         console = open_console()
         for part in self._render_parts():
-            console.print(part, soft_wrap=True)
+            if isinstance(part, Table):
+                open_table_console().print(part)
+            else:
+                console.print(part, soft_wrap=True)
         if missing := [host for host in self.hosts if self._told.get(host, 0) < len(self.checks)]:
             console.print(Text(f"not asked to the end: {fold_host_names(missing)}", style="yellow"), soft_wrap=True)
 
@@ -182,7 +186,7 @@ class _ScreenOutput:
 
     def _render_parts(self) -> Iterator[RenderableType]:
         if self.heat:
-            yield render_heatmap_table(self.heat)
+            yield from render_heatmap_tables(self.heat)
         quiet: dict[tuple[str, ...], list[str]] = {}
         for check in self.checks if not self.heat else ():
             groups = self._differences.list_host_groups(check.id)

@@ -43,7 +43,7 @@ app = typer.Typer(
     name="rackmedic",
     cls=CommandGroup,
     rich_markup_mode=None if get_terminal_size().columns < MIN_RICH_HELP_COLUMNS else "rich",
-    epilog="`rackmedic COMMAND --help` tells more of one. Remedies run only where people approve them in Slack.",
+    epilog="Example: rackmedic diagnose --help. Remedies run only after people approve them in Slack.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -58,9 +58,9 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def rackmedic(
-    _: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Tell the version and exit.")] = False,
+    _: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")] = False,
 ) -> None:
-    """Finds out why GPU training broke: looks at the nodes, says what is wrong with the lines that prove it."""
+    """Find out why GPU training broke: check the nodes and name the cause with the lines that prove it."""
 
 
 for group in (setup_commands, serve_commands, diagnose_commands, kb_commands, brake_commands, stats_commands):

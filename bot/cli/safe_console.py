@@ -1,4 +1,4 @@
-"""The console of commands: terminal width, or unwrapped when piped."""
+"""The consoles of commands: as wide as the terminal; in a pipe 100 columns for tables, unwrapped for texts."""
 
 import json
 import re
@@ -18,6 +18,8 @@ from bot.cli.command_runtime import replace_surrogates
 from kb.redact import show_invisible
 
 PIPED_WIDTH_COLUMNS = 10_000  # wider than any bounded line
+PIPED_TABLE_COLUMNS = 100
+MIN_TABLE_COLUMNS = 80
 MAX_RULE_COLUMNS = 80
 _NON_ASCII_PATTERN: Final = re.compile(r"[^\x20-\x7e]")
 
@@ -31,28 +33,34 @@ class SafeConsole(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Clean before layout and on output."""
         for segment in super().render(_sanitize_renderable(renderable), options):
-            yield segment if segment.control else Segment(_sanitize_text(segment.text), segment.style)
+            yield segment if segment.control else Segment(sanitize_text(segment.text), segment.style)
 
 
 def _sanitize_renderable(renderable: RenderableType) -> RenderableType:
     if isinstance(renderable, str):
-        return _sanitize_text(renderable)
-    if isinstance(renderable, Text) and (plain := _sanitize_text(renderable.plain)) != renderable.plain:
+        return sanitize_text(renderable)
+    if isinstance(renderable, Text) and (plain := sanitize_text(renderable.plain)) != renderable.plain:
         made = renderable.blank_copy(plain)  # styles of parts are dropped, as their positions moved
         made.stylize(renderable.style)
         return made
     return renderable
 
 
-def _sanitize_text(text: str) -> str:
+def sanitize_text(text: str) -> str:
+    """Return the text with hidden characters as codes."""
     return show_invisible(replace_surrogates(text))
 
 
 def open_console(*, whole: bool = False) -> SafeConsole:
-    """Return a console. COLUMNS wins, except for piped `whole` tables, which scripts search."""
+    """Return a console for texts. COLUMNS wins, except for piped `whole` texts, which scripts search."""
     return SafeConsole(
         width=PIPED_WIDTH_COLUMNS if whole and not sys.stdout.isatty() else shutil.get_terminal_size((PIPED_WIDTH_COLUMNS, 50)).columns
     )
+
+
+def open_table_console() -> SafeConsole:
+    """Return a console for tables: as wide as COLUMNS or the terminal says, 100 columns in a pipe, never below 80."""
+    return SafeConsole(width=max(MIN_TABLE_COLUMNS, shutil.get_terminal_size((PIPED_TABLE_COLUMNS, 50)).columns))
 
 
 def format_json_line(row: object) -> str:

@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from bot.app.diagnosis_runtime import WallClock
 from bot.app.logs import set_up_logs
 from bot.cli.command_runtime import print_text
 from bot.cli.persistent_store import open_persistent_store
-from bot.cli.safe_console import open_console
+from bot.cli.safe_console import open_table_console
+from bot.cli.text_table import build_text_table
 from bot.incidents.cards.feedback import REASONS
 from bot.incidents.dispatch.metrics import MetricsSummary, percentile, summarize_metrics
 from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
@@ -29,7 +29,7 @@ async def print_stats(settings: Settings, days: int, *, as_json: bool) -> int:
     if as_json:
         print_text(json.dumps(build_stats_document(summary)))
     else:
-        open_console().print(render_stats(summary, days))
+        open_table_console().print(render_stats(summary, days))
     return 0
 
 
@@ -73,10 +73,11 @@ def render_stats(summary: MetricsSummary, days: int) -> Group:
         f"feedback: {summary.up} useful, {summary.down} not"
         + "".join(f"; {REASONS.get(why, why).lower()}: {n}" for why, n in summary.reasons.items()),
     ]
-    table = Table("cause", "diagnosed", "closed by a human", "of these right", "useful", "not", header_style="bold")
+    rows = []
     for label, row in sorted(summary.labels.items(), key=lambda pair: -pair[1].diagnosed):
         share = f"{row.right} ({row.right / row.checked:.0%})" if row.checked else ""
-        table.add_row(label, str(row.diagnosed), str(row.checked), share, str(row.up or ""), str(row.down or ""))
+        rows.append((label, str(row.diagnosed), str(row.checked), share, str(row.up or ""), str(row.down or "")))
+    table = build_text_table(("cause", "diagnosed", "closed by a human", "of these right", "useful", "not"), rows)
     said = [Text(f"{one.at:%Y-%m-%d} {one.incident}: {show_invisible(one.words)}") for one in summary.latest]
     return Group(*(Text(line) for line in lines), table, *said)
 

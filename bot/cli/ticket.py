@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 ticket = typer.Typer(
     name="ticket",
-    help="A ticket with its investigation, as a file: from a customer's own RackMedic to their provider's (docs/provider-link.md).",
+    help="Exchange tickets as files between a customer's RackMedic and their provider's (docs/provider-link.md).",
+    epilog="Example: rackmedic ticket export inc-1a2b3c - --preview",
     no_args_is_help=True,
 )
-PreviewOption = Annotated[bool, typer.Option("--preview", help="Show what it holds and do nothing else.")]
+PreviewOption = Annotated[bool, typer.Option("--preview", help="Show the content and do nothing else.")]
 
 
-@ticket.command(
-    name="export",
-    epilog="Example: rackmedic ticket export inc-1a2b3c - --preview shows every word that would leave; then write it to a file and hand that over.",
-)
+@ticket.command(name="export", epilog="Example: rackmedic ticket export inc-1a2b3c - --preview")
 def export_ticket(
     incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="The incident's id, as its card shows it: inc-1a2b3c.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it; `-` is stdout.", allow_dash=True)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; `-` is stdout.", allow_dash=True)],
     preview: PreviewOption = False,
     inventory: InventoryOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write what your provider needs of an incident: hypotheses with verdicts, facts, versions, logs as templates, what was tried and said.
+    """Write an incident as a ticket file for your provider. Nothing is sent.
 
-    Names of models, data, programs, people, addresses and hosts that are not in question leave as signatures alone.
+    The file holds hypotheses with verdicts, facts, versions, logs as templates, and what was tried and said.
 
-    The salt of those stays in your Redis. Nothing is sent.
+    Names of models, data, programs, people, addresses and hosts that are not in question are replaced by signatures.
+
+    The salt of the signatures stays in your Redis.
     """
     settings = settings_of(config)
     from bot.cli.cluster_access import replace_inventory
@@ -51,15 +51,19 @@ def export_ticket(
 @ticket.command(name="import", epilog="Example: rackmedic ticket import acme-inc-1a2b3c.json --tenant acme")
 def import_ticket(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A ticket of `rackmedic ticket export`; `-` reads stdin.", allow_dash=True)],
-    tenant: Annotated[str, typer.Option("--tenant", metavar="TENANT", help="Whose it is; needed where the inventory knows several.")] = "",
+    tenant: Annotated[
+        str, typer.Option("--tenant", metavar="TENANT", help="Customer the ticket is from; needed if the inventory has several.")
+    ] = "",
     preview: PreviewOption = False,
     inventory: InventoryOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Open an incident from a customer's ticket, in the operators' channel of that customer. The same file twice is one incident.
+    """Open an incident from a customer's ticket, in the operators' channel of that customer.
 
-    What it says is evidence of low trust: it says where to look, and your own looks decide.
+    Importing the same file again opens no second incident.
+
+    The ticket is evidence of low trust: it says where to look, and your own checks decide.
     """
     settings = settings_of(config)
     from bot.cli.cluster_access import replace_inventory

@@ -56,6 +56,4 @@ def _build_heatmap(key: str, inputs: FigureInputs) -> Heatmap:
     known = list_drawable_keys(inputs)
     more = f" and {len(known) - MAX_NAMED_KEYS} more" if len(known) > MAX_NAMED_KEYS else ""
     names = f"name one with --key: {', '.join(known[:MAX_NAMED_KEYS])}{more}" if known else "no number of a GPU was read"
-    raise NothingToDraw(
-        f"{inputs.rows.id}: {f'no value of {key!r:.80} was read' if key else 'no number of GPUs decided it'}; {names}"
-    )
+    raise NothingToDraw(f"{inputs.rows.id}: {f'no value of {key!r:.80} was read' if key else 'no number of GPUs decided it'}; {names}")

@@ -15,7 +15,7 @@ PANEL = "Ask from a terminal; changes nothing on any host"
 commands = typer.Typer()
 
 
-@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004] -i inventory.yaml")
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004]")
 def diagnose(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What is wrong, as you would write it in Slack; `-` reads stdin.")] = "",
     hosts: HostsOption = "",
@@ -23,12 +23,15 @@ def diagnose(
     attach: AttachOption = None,
     sandbox: SandboxOption = None,
     replies: Annotated[
-        Path | None, typer.Option("--replies", metavar="FILE", help="What is said in the thread: a YAML list of {after, by, text}.")
+        Path | None, typer.Option("--replies", metavar="FILE", help="Replies in the thread: a YAML list of {after, by, text}.")
     ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Diagnose once from the terminal, with the same reasoning as in Slack. Changes nothing on any host."""
+    """Diagnose a problem once, with the same reasoning as in Slack.
+
+    Changes nothing on any host.
+    """
     from bot.cli.command_requests import DiagnoseRequest, load_replies, read_logs, read_piped_text
 
     said = call_or_exit(read_piped_text) if text == "-" else text
@@ -41,28 +44,27 @@ def diagnose(
     run_async_command(lambda: run_diagnose_command(settings, request, as_json=json))
 
 
-@commands.command(
-    rich_help_panel=PANEL,
-    epilog="Examples: rackmedic chat 'job 4711 hangs' -i inventory.yaml; rackmedic chat --sandbox case.yaml, and then: @priya approve 1",
-)
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic chat 'job 4711 hangs' -i inventory.yaml")
 def chat(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is wrong, as you would write it in Slack; asked for without.")] = "",
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is wrong, as you would write it in Slack; default: prompt.")] = "",
     hosts: HostsOption = "",
     inventory: InventoryOption = None,
     attach: AttachOption = None,
     sandbox: SandboxOption = None,
-    by: Annotated[str, typer.Option("--as", metavar="NAME", help="Under which name you speak; it proves nothing.")] = "you",
+    by: Annotated[str, typer.Option("--as", metavar="NAME", help="Your name in the conversation; it proves no identity.")] = "you",
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="DIR", help="Where outputs, pictures and the report are written; printed without.")
+        Path | None, typer.Option("--save", metavar="DIR", help="Folder for outputs, pictures and the report; default: print them.")
     ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Diagnose, then talk about it as in a thread, line by line. Changes nothing on any host and approves nothing.
+    """Diagnose, then discuss the diagnosis line by line, as in a Slack thread.
 
-    With --sandbox, over a simulated cluster, fixes are decided too, by the same ledger and roles as in Slack; each comes with a number.
+    Changes nothing on any host and approves nothing.
 
-    A line that begins with a name is said by them: @priya approve 1 · @anton reject 1 WHY · @olga why? · /wait 30m · /help tells more.
+    With --sandbox, over a simulated cluster, remedies are decided too, by the same ledger and roles as in Slack; each has a number.
+
+    Begin a line with a name to speak as that person: @priya approve 1 · @anton reject 1 WHY · @olga why? · /wait 30m · /help lists more.
     """
     from bot.cli.command_requests import DiagnoseRequest, read_logs
 
@@ -93,19 +95,20 @@ def look(
     ],
     checks: Annotated[list[str] | None, typer.Argument(metavar="CHECK", help="Checks to run; default: all passive ones.")] = None,
     inventory: InventoryOption = None,
-    heat: Annotated[str, typer.Option(metavar="KEY", help="A heat map of this number over hosts and GPUs: gpu.temp.core.")] = "",
+    heat: Annotated[str, typer.Option(metavar="KEY", help="Show a heat map of this number over hosts and GPUs: gpu.temp.core.")] = "",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the heat map as .png or .svg.")] = None,
     exclusive: Annotated[
-        bool, typer.Option("--exclusive", help="Allow checks that take whole GPUs, on hosts where nobody uses them.")
+        bool, typer.Option("--exclusive", help="Allow checks that need whole GPUs, on hosts where the GPUs are idle.")
     ] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", show_default=False, help="Ask the hosts anew; from the terminal that is always so.")
-    ] = True,
+    fresh: Annotated[bool, typer.Option("--fresh", show_default=False, help="Query the hosts again; the terminal always does.")] = True,
     sandbox: SandboxOption = None,
     config: ConfigOption = None,
     json: Annotated[bool, typer.Option("--json", help="Facts as JSON lines on stdout, as hosts answer.")] = False,
 ) -> None:
-    """Run checks on hosts and show what differs: identical answers folded, what could not be looked at apart. Changes nothing."""
+    """Run checks on hosts and show how the hosts differ. Changes nothing.
+
+    Hosts with the same answers are grouped; hosts that could not be observed are listed apart.
+    """
     from bot.cli.command_requests import LookRequest
 
     request = call_or_exit(lambda: LookRequest(hosts, tuple(checks or ()), inventory, sandbox, heat, out, exclusive, json))
@@ -115,7 +118,7 @@ def look(
     run_async_command(lambda: run_look_command(settings, request))
 
 
-@commands.command(rich_help_panel=PANEL)
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic job 4711 -i inventory.yaml")
 def job(
     job_id: Annotated[str, typer.Argument(metavar="JOB", help="A Slurm job id such as 4711 or 4711_3.")],
     inventory: InventoryOption = None,
@@ -123,22 +126,25 @@ def job(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """What the scheduler says of a job: its hosts, ranks, state and environment."""
+    """Show what the scheduler says of a job: hosts, ranks, state and environment."""
     settings = settings_of(config)
     from bot.cli.job import run_job_command
 
     run_async_command(lambda: run_job_command(settings, job_id, inventory, sandbox, as_json=json))
 
 
-@commands.command(rich_help_panel=PANEL)
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic classify 'NCCL error: GPU has fallen off the bus'")
 def classify(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A report, with or without log lines; `-` reads stdin.")],
-    most: Annotated[int, typer.Option("--most", min=1, help="Labels to print.")] = 10,
-    rules: Annotated[bool, typer.Option("--rules", help="Ask no model, also where one is set.")] = False,
+    most: Annotated[int, typer.Option("--most", min=1, help="Maximum number of labels.")] = 10,
+    rules: Annotated[bool, typer.Option("--rules", help="Ask no model, even if one is set.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Which root causes a text sounds like, from the text alone: a ranking, never a diagnosis."""
+    """Rank the root causes that a text sounds like. This is not a diagnosis.
+
+    Reads the text alone and asks no host.
+    """
     said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
     if not said.strip():
         exit_with_error("there is no text to classify: write it, or pipe it in with `-`", 2)
@@ -150,9 +156,12 @@ def classify(
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: dmesg | rackmedic parse dmesg")
 def parse(
-    check: Annotated[str, typer.Argument(metavar="CHECK", help="A check's id, see `rackmedic checks`.")], config: ConfigOption = None
+    check: Annotated[str, typer.Argument(metavar="CHECK", help="Id of a check from `rackmedic checks`.")], config: ConfigOption = None
 ) -> None:
-    """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too, and exit 1 where nothing could be."""
+    """Parse the output of a check from stdin and print its facts as JSON lines.
+
+    Output that cannot be read is a fact too. Exit 1 when nothing could be read.
+    """
     from bot.app.site_files import load_all_checks
     from bot.cli.catalogue_tables import find_unread_reason, format_fact_line, parse_check_output
     from tools.checks import CHECKS
@@ -169,19 +178,20 @@ def parse(
         exit_with_error(f"nothing was read: {why}")
 
 
-@commands.command(
-    name="dry-run", rich_help_panel=PANEL, epilog="Example: rackmedic dry-run gpu_reset gpu-017 bdf=0000:9b:00.0 -i inventory.yaml"
-)
+@commands.command(name="dry-run", rich_help_panel=PANEL, epilog="Example: rackmedic dry-run gpu_reset gpu-017 bdf=0000:9b:00.0")
 def dry_run(
-    remedy: Annotated[str, typer.Argument(metavar="REMEDY", help="A remedy's id, see `rackmedic remedies`.")],
+    remedy: Annotated[str, typer.Argument(metavar="REMEDY", help="Id of a remedy from `rackmedic remedies`.")],
     host: Annotated[str, typer.Argument(metavar="HOST", help="The host that would be changed.")],
-    values: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Its arguments: bdf=0000:9b:00.0.")] = None,
+    values: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Arguments of the remedy: bdf=0000:9b:00.0.")] = None,
     inventory: InventoryOption = None,
     sandbox: SandboxOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """What a remedy would run, where, and what would stop it now. Reads only. Exit 1 where something that must be true is not."""
+    """Show what a remedy would run, where, and what would stop it now.
+
+    Reads only. Exit 1 when a precondition does not hold.
+    """
     from bot.cli.command_requests import DryRunRequest
 
     request = call_or_exit(lambda: DryRunRequest(remedy, host, tuple(values or ()), inventory, sandbox, json))
@@ -194,20 +204,22 @@ def dry_run(
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic report inc-1a2b3c --out inc-1a2b3c.pdf")
 def report(
     incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="The incident's id, as its card shows it: inc-1a2b3c.")],
-    form: Annotated[str, typer.Option("--format", metavar="md|pdf", help="Default: by the file's name, else Markdown.")] = "",
+    form: Annotated[str, typer.Option("--format", metavar="md|pdf", help="Default: from the name of the file, else Markdown.")] = "",
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Where to write it; default, and `-`: stdout.", allow_dash=True)
+        Path | None, typer.Option("--out", metavar="FILE", help="File to write; `-` or default: stdout.", allow_dash=True)
     ] = None,
     customer: Annotated[
-        bool, typer.Option("--customer", help="What the customer who reported it may have, in their words and language, and nothing else.")
+        bool, typer.Option("--customer", help="Only what the customer who reported it may see, in their words and language.")
     ] = False,
     inventory: InventoryOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """An incident as one page to keep: timeline, evidence, what was tried, who approved what and why, pictures, what is still held.
+    """Write an incident report: timeline, evidence, attempts, approvals and charts.
 
-    Read from the Redis that `rackmedic serve` uses, open incidents too. No secret is on it; names of people come from Slack where its token is set.
+    It also lists what is still held. It is read from the Redis that `rackmedic serve` uses, for open incidents too.
+
+    It contains no secrets. Names of people come from Slack if its token is set.
     """
     from bot.cli.incident_report import PostmortemRequest, write_report
 
@@ -219,23 +231,24 @@ def report(
     run_async_command(lambda: write_report(settings, request))
 
 
-@commands.command(
-    rich_help_panel=PANEL,
-    epilog="Examples: rackmedic explain inc-1a2b3c --verify; rackmedic explain inc-1a2b3c --svg why.svg; rackmedic explain --sandbox case.yaml",
-)
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic explain inc-1a2b3c --verify")
 def explain(
     incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="The incident's id, as its card shows it: inc-1a2b3c.")] = "",
     verify: Annotated[
-        bool, typer.Option("--verify", help="Check every contract over the reasoning against what is kept; 1 where one is broken.")
+        bool, typer.Option("--verify", help="Check every contract over the stored reasoning; exit 1 if one is broken.")
     ] = False,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw it instead; `-`: to stdout.", allow_dash=True)] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the reasoning to FILE; `-`: stdout.", allow_dash=True)
+    ] = None,
     sandbox: SandboxOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Why the latest diagnosis came to what it says: each cause with its proof, what speaks against it, what moved it and what it calls for.
+    """Explain the latest diagnosis: each cause with evidence for and against it.
 
-    Read from the Redis and the data folder that `rackmedic serve` uses. Asks no host; with --sandbox it diagnoses a simulated case and explains that.
+    Also shows what changed the belief in a cause and what the cause calls for.
+
+    Reads the Redis and the data folder that `rackmedic serve` uses and asks no host. With --sandbox, diagnoses a simulated case first.
     """
     from bot.cli.explain import ExplainRequest, explain_incident
 
@@ -244,10 +257,7 @@ def explain(
     run_async_command(lambda: explain_incident(settings, request))
 
 
-@commands.command(
-    rich_help_panel=PANEL,
-    epilog="Examples: rackmedic picture inc-1a2b3c --kind timeline; rackmedic picture inc-1a2b3c --kind heatmap --key gpu.temp.core --out hot.png",
-)
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic picture inc-1a2b3c --kind timeline --out timeline.png")
 def picture(
     incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="The incident's id, as its card shows it: inc-1a2b3c.")],
     kind: Annotated[
@@ -260,18 +270,16 @@ def picture(
         ),
     ] = "timeline",
     key: Annotated[
-        str, typer.Option("--key", metavar="KEY", help="The heat map's number: gpu.temp.core; default: the one that decided.")
+        str, typer.Option("--key", metavar="KEY", help="Number for the heat map: gpu.temp.core; default: the deciding one.")
     ] = "",
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write it as .png or .svg; default: its rows on stdout.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write it as .png or .svg; default: a table on stdout.")] = None,
     inventory: InventoryOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """One picture of an incident: a file, or the same as a table of rows for who reads text.
+    """Render an incident chart as a file, or as a text table.
 
-    Read from the Redis that `rackmedic serve` uses, open incidents too. The rows are printed where no file is named, and beside it in a terminal.
+    Read from the Redis that `rackmedic serve` uses, for open incidents too. The table is printed without --out, and in a terminal always.
     """
     from bot.cli.picture import PictureRequest, run_picture_command
 

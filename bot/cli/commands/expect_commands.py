@@ -10,29 +10,27 @@ from bot.cli.options import ConfigOption, JsonOption
 
 expect = typer.Typer(
     name="expect",
-    help="How long a step of training, an all-reduce, a matrix product or a copy should take on which GPUs, and whom to suspect where it takes longer.",
-    epilog="Example: rackmedic expect job --sku h100-sxm --gpus 64 --params 70B --seq 8192 --batch 1024 --tp 8 --pp 4 --seen 240s --clock 345",
+    help="Estimate how long a training step, all-reduce, GEMM or copy should take, and what to suspect if it is slower.",
+    epilog="Example: rackmedic expect allreduce --sku h100-sxm --gpus 16 --size 8G",
     no_args_is_help=True,
 )
 SkuOption = Annotated[
     str, typer.Option("--sku", metavar="SKU", help="A GPU of `rackmedic expect gpus`, or a profile of a machine: dgx-h100-8.")
 ]
-GpuCountOption = Annotated[int, typer.Option("--gpus", metavar="N", help="GPUs that take part.")]
-SeenTimeOption = Annotated[str, typer.Option("--seen", metavar="TIME", help="What it took: 12.3s, 350ms.")]
+GpuCountOption = Annotated[int, typer.Option("--gpus", metavar="N", help="Number of GPUs that take part.")]
+SeenTimeOption = Annotated[str, typer.Option("--seen", metavar="TIME", help="Observed time: 12.3s, 350ms.")]
 SeenBandwidthOption = Annotated[
-    float | None, typer.Option("--seen-gbs", metavar="GB/S", help="The same as the bandwidth that the test prints.")
+    float | None, typer.Option("--seen-gbs", metavar="GB/S", help="Observed bandwidth, as the test prints it, instead of --seen.")
 ]
 PeerTimesOption = Annotated[
     list[str] | None,
-    typer.Option("--peer", metavar="TIME", help="What it took elsewhere, three or more times: it stands in for the model."),
+    typer.Option("--peer", metavar="TIME", help="Observed time elsewhere; give three or more, and they replace the model."),
 ]
-ClockOption = Annotated[float | None, typer.Option("--clock", metavar="MHZ", min=1, help="The SM clock that was seen, of the slowest GPU.")]
-PrecisionOption = Annotated[str, typer.Option("--precision", metavar="bf16|fp16|fp8|tf32", help="Of the matrix products.")]
+ClockOption = Annotated[float | None, typer.Option("--clock", metavar="MHZ", min=1, help="Observed SM clock of the slowest GPU.")]
+PrecisionOption = Annotated[str, typer.Option("--precision", metavar="bf16|fp16|fp8|tf32", help="Precision of the matrix products.")]
 
 
-@expect.command(
-    epilog="Example: rackmedic expect job --sku a100-sxm-80 --gpus 288 --params 39B --seq 2048 --batch 1152 --tp 8 --pp 2 --seen 30s --clock 200"
-)
+@expect.command(epilog="Example:\n\nrackmedic expect job --sku h100-sxm --gpus 8 --params 7B --seq 4096 --batch 64")
 def job(
     sku: SkuOption,
     gpus: GpuCountOption,
@@ -44,8 +42,8 @@ def job(
     cp: Annotated[int, typer.Option("--cp", metavar="N", help="Context parallelism.")] = 1,
     micro: Annotated[int, typer.Option("--micro", metavar="N", help="Sequences of a micro batch.")] = 1,
     interleave: Annotated[int, typer.Option("--interleave", metavar="N", help="Pieces of the model in a stage of the pipeline.")] = 1,
-    layers: Annotated[int, typer.Option("--layers", metavar="N", help="Layers; estimated from the parameters without.")] = 0,
-    hidden: Annotated[int, typer.Option("--hidden", metavar="N", help="Hidden size; estimated likewise.")] = 0,
+    layers: Annotated[int, typer.Option("--layers", metavar="N", help="Layers; default: estimated from the parameters.")] = 0,
+    hidden: Annotated[int, typer.Option("--hidden", metavar="N", help="Hidden size; default: estimated from the parameters.")] = 0,
     precision: PrecisionOption = "bf16",
     recompute: Annotated[
         str, typer.Option("--recompute", metavar="none|selective|full", help="Which activations are computed twice.")
@@ -59,9 +57,12 @@ def job(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """One step of training a dense transformer: what it computes, reads and moves, and the time of it with an interval.
+    """Estimate one training step of a dense transformer, with an interval.
 
-    What is slow is told by --seen; with --clock, whether a GPU at that SM clock explains it: a job is as fast as its slowest GPU."""
+    Shows what the step computes, reads and moves.
+
+    With --seen, says what is slow; with --clock, whether a GPU at that SM clock explains it: a job is as fast as its slowest GPU.
+    """
     settings = settings_of(config)
     from bot.cli.expect import build_shape, find_gpu, parse_amount, parse_choice, print_expected
     from kb.catalogues.accelerators import PRECISIONS
@@ -82,7 +83,7 @@ def job(
     raise typer.Exit(call_or_exit(ask))
 
 
-@expect.command(epilog="Example: rackmedic expect allreduce --sku h100-sxm --gpus 16 --size 8G --seen-gbs 190")
+@expect.command(epilog="Example: rackmedic expect allreduce --sku h100-sxm --gpus 16 --size 8G")
 def allreduce(
     sku: SkuOption,
     gpus: GpuCountOption,
@@ -97,7 +98,10 @@ def allreduce(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """An all-reduce: its time and its bus bandwidth, over NVLink within a server and over the adapters between them."""
+    """Estimate the time and the bus bandwidth of an all-reduce.
+
+    It runs over NVLink within a server and over the adapters between servers.
+    """
     settings = settings_of(config)
     from bot.cli.expect import build_shape, compute_seen_seconds, find_gpu, parse_amount, print_expected
     from kb.performance.quantities import parse_bytes
@@ -111,12 +115,12 @@ def allreduce(
     raise typer.Exit(call_or_exit(ask))
 
 
-@expect.command(epilog="Example: rackmedic expect gemm --sku h100-sxm --m 8192 --n 8192 --k 8192 --seen 9.6ms --clock 345")
+@expect.command(epilog="Example: rackmedic expect gemm --sku h100-sxm --m 8192 --n 8192 --k 8192")
 def gemm(
     sku: SkuOption,
     m: Annotated[int, typer.Option("--m", metavar="N", help="Rows of the first matrix.")],
     n: Annotated[int, typer.Option("--n", metavar="N", help="Columns of the second.")],
-    k: Annotated[int, typer.Option("--k", metavar="N", help="What both share.")],
+    k: Annotated[int, typer.Option("--k", metavar="N", help="The dimension that both share.")],
     precision: PrecisionOption = "bf16",
     seen: SeenTimeOption = "",
     peer: PeerTimesOption = None,
@@ -124,7 +128,7 @@ def gemm(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """One matrix product on one GPU."""
+    """Estimate one matrix product on one GPU."""
     settings = settings_of(config)
     from bot.cli.expect import build_shape, find_gpu, parse_amount, parse_choice, print_expected
     from kb.catalogues.accelerators import PRECISIONS
@@ -153,7 +157,7 @@ def copy(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """A copy in one direction."""
+    """Estimate a copy in one direction."""
     settings = settings_of(config)
     from bot.cli.expect import build_shape, compute_seen_seconds, find_gpu, parse_amount, parse_choice, print_expected
     from kb.performance.quantities import parse_bytes
@@ -167,9 +171,12 @@ def copy(
     raise typer.Exit(call_or_exit(ask))
 
 
-@expect.command()
+@expect.command(epilog="Example: rackmedic expect gpus")
 def gpus(json: JsonOption = False) -> None:
-    """The GPUs that are known, with their peaks and where those are stated."""
+    """List the known GPUs with their peak rates.
+
+    With --json, each has the sources of its figures.
+    """
     from bot.cli.expect import print_gpus
 
     raise typer.Exit(print_gpus(as_json=json))

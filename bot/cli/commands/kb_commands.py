@@ -14,106 +14,131 @@ PANEL = "What RackMedic knows"
 commands = typer.Typer()
 
 
-@commands.command(rich_help_panel=PANEL)
-def checks(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """The catalogue of checks, a site's own included: what each asks, how, and what it establishes."""
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic checks ibstat")
+def checks(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Show this check in full: commands, facts, limits.")] = "",
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List all checks, including the site's own, or show one in full."""
     settings = settings_of(config)
     from bot.app.site_files import load_all_checks
     from bot.cli.catalogue_tables import build_check_rows, print_catalogue
 
-    print_catalogue("Checks", build_check_rows(call_or_exit(lambda: load_all_checks(settings))), json)
+    call_or_exit(lambda: print_catalogue("Checks", build_check_rows(load_all_checks(settings)), json, name))
 
 
-@commands.command(rich_help_panel=PANEL)
-def remedies(json: JsonOption = False) -> None:
-    """Every remedy: what it does, its risk, what must be true, what proves it. None of them runs without approval."""
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic remedies drain_node")
+def remedies(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Show this remedy in full: command, preconditions, undo.")] = "",
+    json: JsonOption = False,
+) -> None:
+    """List all remedies, or show one in full. None runs without approval."""
     from bot.cli.catalogue_tables import build_remedy_rows, print_catalogue
 
-    print_catalogue("Remedies", build_remedy_rows(), json)
+    call_or_exit(lambda: print_catalogue("Remedies", build_remedy_rows(), json, name))
 
 
-@commands.command(rich_help_panel=PANEL)
-def taxonomy(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """Every label RackMedic can claim, and what decides it."""
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic taxonomy GPU.BUS.Fallen_Off_Bus")
+def taxonomy(
+    name: Annotated[str, typer.Argument(metavar="[LABEL]", help="Show this cause in full: evidence, checks, remedies, sources.")] = "",
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the root causes RackMedic can claim, or show one in full."""
     kb_dir = settings_of(config).kb_dir
     from bot.app.site_files import load_site_taxonomy
     from bot.cli.catalogue_tables import build_taxonomy_rows, print_catalogue
 
-    print_catalogue("Taxonomy", build_taxonomy_rows(call_or_exit(lambda: load_site_taxonomy(kb_dir))), json)
+    known = call_or_exit(lambda: load_site_taxonomy(kb_dir))
+    descriptions = {leaf.label: leaf.description for leaf in known.leaves.values()}
+    call_or_exit(lambda: print_catalogue("Causes", build_taxonomy_rows(known), json, name, descriptions))
 
 
-@commands.command(rich_help_panel=PANEL)
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic guides gpu_lost")
 def guides(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="One of them, with its steps; without it all.")] = "",
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Show this guide with its steps.")] = "",
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Troubleshooting guides that run as plans: ours and the site's own. In a thread: `run guide NAME`."""
+    """List troubleshooting guides, including the site's own, or show one with its steps.
+
+    In a thread, `run guide NAME` runs one as a plan.
+    """
     settings = settings_of(config)
     from bot.cli.kb import guide_command as told
 
     raise typer.Exit(call_or_exit(lambda: told.print_guides(settings, name, as_json=json)))
 
 
-kb = typer.Typer(help="What is known of past incidents: search it, show it, count it, check a folder of your own.", no_args_is_help=True)
+kb = typer.Typer(
+    help="Search, show, build and check knowledge of past incidents.",
+    epilog="Example: rackmedic kb search 'NCCL timeout in allreduce'",
+    no_args_is_help=True,
+)
 commands.add_typer(kb, name="kb", rich_help_panel=PANEL)
-QueryTextArgument = Annotated[str, typer.Argument(metavar="TEXT", help="What somebody reported, or a few words.")]
-EntryIdArgument = Annotated[str, typer.Argument(metavar="ID", help="As search and list name it: a label, an incident, a page.")]
-LimitOption = Annotated[int, typer.Option("--most", "-n", min=1, max=100, help="How many.")]
+QueryTextArgument = Annotated[str, typer.Argument(metavar="TEXT", help="A report, or a few words.")]
+EntryIdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="A label, or the id of an incident or page, from `kb search` or `kb list`.")
+]
+LimitOption = Annotated[int, typer.Option("--most", "-n", min=1, max=100, help="Maximum number of rows.")]
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb search 'NCCL timeout in allreduce'")
 def search(
     text: QueryTextArgument,
     most: LimitOption = 5,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Past incidents and pages that a text is like, best first. Exit 1 where nothing is like it."""
+    """List past incidents and pages that are similar to a text, best first.
+
+    Exit 1 when none is similar.
+    """
     settings = settings_of(config)
     from bot.cli.kb import knowledge
 
     raise typer.Exit(call_or_exit(lambda: knowledge.search_knowledge(settings, text, most, as_json=json)))
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb show GPU.BUS.Fallen_Off_Bus")
 def show(
     name: EntryIdArgument,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """One thing that is known, whole, with its source."""
+    """Show one cause, incident or page in full, with its source."""
     settings = settings_of(config)
     from bot.cli.kb import knowledge
 
     raise typer.Exit(call_or_exit(lambda: knowledge.print_entry(settings, name, as_json=json)))
 
 
-@kb.command("list")
+@kb.command("list", epilog="Example: rackmedic kb list --kind incident --label GPU.BUS")
 def list_all(
-    kind: Annotated[str, typer.Option("--kind", metavar="leaf|incident|page", help="Of one kind.")] = "",
-    label: Annotated[str, typer.Option("--label", metavar="LABEL", help="Below a label or a branch, as GPU.BUS.")] = "",
-    own: Annotated[bool, typer.Option("--own", help="The site's own alone.")] = False,
+    kind: Annotated[str, typer.Option("--kind", metavar="leaf|incident|page", help="Only this kind.")] = "",
+    label: Annotated[str, typer.Option("--label", metavar="LABEL", help="Only this label or branch, such as GPU.BUS.")] = "",
+    own: Annotated[bool, typer.Option("--own", help="Only the site's own.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Everything that is known, a line each."""
+    """List all causes, incidents and pages, one line each."""
     settings = settings_of(config)
     from bot.cli.kb import knowledge
 
     raise typer.Exit(call_or_exit(lambda: knowledge.print_entries(settings, kind, label, ours=own, as_json=json)))
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb stats")
 def stats(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """How much is known of what, and of which leaves no past incident tells."""
+    """Count what is known by category and year, and list causes without a past incident."""
     settings = settings_of(config)
     from bot.cli.kb import knowledge
 
     raise typer.Exit(call_or_exit(lambda: knowledge.print_knowledge_stats(settings, as_json=json)))
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb lint /etc/rackmedic/kb")
 def lint(
     folder: Annotated[
         Path | None,
@@ -122,28 +147,34 @@ def lint(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Everything that is wrong with a folder of knowledge, each with its file and line. Exit 1 where anything is."""
+    """Report every problem in a folder of knowledge, with file and line.
+
+    Exit 1 when there is one.
+    """
     settings = settings_of(config)
     from bot.cli.kb import knowledge
 
     raise typer.Exit(call_or_exit(lambda: knowledge.lint_folder(settings, folder, as_json=json)))
 
 
-@kb.command()
+@kb.command(epilog="Example:\n\nrackmedic kb add --title T --seen TEXT --label LABEL --cause TEXT --fix TEXT")
 def add(
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="How it showed, in one line.")],
-    seen: Annotated[str, typer.Option("--seen", metavar="TEXT", help="What was seen, in the words of whoever reported it.")],
-    label: Annotated[str, typer.Option("--label", metavar="LABEL", help="What it was, of `rackmedic taxonomy`.")],
+    seen: Annotated[str, typer.Option("--seen", metavar="TEXT", help="What was seen, in the words of the report.")],
+    label: Annotated[str, typer.Option("--label", metavar="LABEL", help="Label of the cause, from `rackmedic taxonomy`.")],
     cause: Annotated[str, typer.Option("--cause", metavar="TEXT", help="The root cause, in your words.")],
-    fix: Annotated[str, typer.Option("--fix", metavar="TEXT", help="What mended it.")],
-    check: Annotated[str, typer.Option("--check", metavar="CHECK", help="The look that decided it.")] = "",
-    source: Annotated[str, typer.Option("--source", metavar="URL", help="Where it is told.")] = "",
-    year: Annotated[int, typer.Option("--year", help="In which it was.")] = 0,
+    fix: Annotated[str, typer.Option("--fix", metavar="TEXT", help="What fixed it.")],
+    check: Annotated[str, typer.Option("--check", metavar="CHECK", help="The check that decided it.")] = "",
+    source: Annotated[str, typer.Option("--source", metavar="URL", help="Address of the original report.")] = "",
+    year: Annotated[int, typer.Option("--year", help="Year of the incident.")] = 0,
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The site's folder; default: the setting.")] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """One past incident of your own, recalled for tickets that read like it. It confirms nothing."""
+    """Add a past incident of your own, recalled for tickets that read like it.
+
+    It confirms no cause.
+    """
     settings = settings_of(config)
     from bot.cli.kb import add_command
 
@@ -152,29 +183,31 @@ def add(
     raise typer.Exit(call_or_exit(lambda: add_command.add_incident(settings, entry, to, as_json=json)))
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb build tickets.csv --out drafts")
 def build(
     exports: Annotated[
         list[Path],
         typer.Argument(metavar="EXPORT…", help="JSONL, JSON, CSV, a zip or folder of a Slack export, Markdown guides, our own YAML."),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder of its own for what is built.")],
-    mapped: Annotated[list[str] | None, typer.Option("--map", metavar="COLUMN=FIELD", help="What a column is; may be given again.")] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the drafts.")],
+    mapped: Annotated[list[str] | None, typer.Option("--map", metavar="COLUMN=FIELD", help="Meaning of a column; may be repeated.")] = None,
     model: Annotated[
         bool, typer.Option("--model", help="Ask the model of the settings for each row; rules label what it declines.")
     ] = False,
-    most_usd: Annotated[float, typer.Option("--most-usd", metavar="USD", min=0, help="What the model may cost in all.")] = 5.0,
+    most_usd: Annotated[float, typer.Option("--most-usd", metavar="USD", min=0, help="Limit on the cost of the model, in all.")] = 5.0,
     record: Annotated[
-        Path | None, typer.Option("--record", metavar="FILE", help="Keep the model's answers; what it holds is not asked again.")
+        Path | None, typer.Option("--record", metavar="FILE", help="Keep the model's answers in FILE; answers it has already are reused.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option("--replay", metavar="FILE", help="Answers of a recording alone; no model is asked.")
+        Path | None, typer.Option("--replay", metavar="FILE", help="Use only the answers in FILE; no model is asked.")
     ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Label past incidents of other systems, by rules or with a model: a folder to look through, which nothing uses yet. Goes on where it was
-    killed."""
+    """Label incidents exported from other systems, by rules or with a model.
+
+    Writes a folder to review; nothing uses it yet. After an interruption, run the same command again.
+    """
     settings = settings_of(config)
     from bot.cli.kb import build_command
 
@@ -185,18 +218,22 @@ def build(
     raise typer.Exit(call_or_exit(run))
 
 
-BuildFolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="What `kb build` wrote.")]
+BuildFolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `kb build` wrote.")]
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb review drafts")
 def review(
     folder: BuildFolderArgument,
-    again: Annotated[bool, typer.Option("--again", help="Ask about what was decided too.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Ask about decided entries too.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Go through what was built: accept, edit, refuse or skip each. Every answer is kept at once; stop anywhere, the same command goes on.
-    With --json nothing is asked: it says what is left."""
+    """Review what `kb build` wrote: accept, edit, refuse or skip each entry.
+
+    Each answer is saved at once. Stop at any time; the same command continues.
+
+    With --json it asks nothing and says what is left.
+    """
     settings = settings_of(config)
     from bot.cli.kb.review_command import review_folder
     from bot.cli.kb.terminal_dialog import open_terminal_dialog
@@ -204,18 +241,20 @@ def review(
     raise typer.Exit(call_or_exit(lambda: review_folder(settings, folder, open_terminal_dialog(), as_json=json, again=again)))
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb apply drafts --dry-run")
 def apply(
     folder: BuildFolderArgument,
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The site's folder; default: the setting.")] = None,
-    no_bench: Annotated[bool, typer.Option("--no-bench", help="Replay past incidents alone; the benchmark takes minutes.")] = False,
+    no_bench: Annotated[bool, typer.Option("--no-bench", help="Only replay past incidents; the benchmark takes minutes.")] = False,
     n: Annotated[int | None, typer.Option("--n", min=1, help="Benchmark cases of each layer; default: the layer's own size.")] = None,
-    dry: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, write nothing.")] = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Show what would happen and write nothing.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Take what was accepted into the site's folder. Past incidents and the benchmark are answered with and without it first; what answers
-    them worse is refused, and which they are is said."""
+    """Copy accepted entries into the site's folder.
+
+    First answers past incidents and the benchmark with and without them. Entries that make an answer worse are refused and named.
+    """
     settings = settings_of(config)
     from bot.cli import bench
     from bot.cli.kb.apply_command import apply_build as take_over
@@ -224,55 +263,62 @@ def apply(
     raise typer.Exit(call_or_exit(lambda: take_over(settings, folder, to, scored, as_json=json, dry=dry)))
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb rule failed.log --against good.log")
 def rule(
-    logs: Annotated[
-        list[Path], typer.Argument(metavar="LOG…", help="Logs of the failure that nothing explained.", exists=True, dir_okay=False)
-    ],
+    logs: Annotated[list[Path], typer.Argument(metavar="LOG…", help="Logs of the unexplained failure.", exists=True, dir_okay=False)],
     against: Annotated[
-        list[Path] | None, typer.Option("--against", metavar="LOG", help="A log in which nothing was wrong; again for each.", exists=True)
+        list[Path] | None, typer.Option("--against", metavar="LOG", help="A log in which nothing was wrong; may be repeated.", exists=True)
     ] = None,
     kind: Annotated[str, typer.Option("--log", metavar="KIND", help="job or kernel.")] = "job",
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write those that can be used, as a file of rules.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the usable rules to FILE.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Draft rules for lines that no reader knows, from a log that failed and logs that did not."""
+    """Draft rules for log lines that no reader knows.
+
+    Compares a log of the failure with logs in which nothing was wrong.
+    """
     from bot.cli.kb.rule_command import draft_rules
 
     raise typer.Exit(call_or_exit(lambda: draft_rules(logs, against or [], kind, out, as_json=json)))
 
 
-@kb.command(name="filter")
+@kb.command(name="filter", epilog="Example: rackmedic kb filter job1.log job2.log job3.log --family megatron")
 def draft_filter(
-    logs: Annotated[list[Path], typer.Argument(metavar="LOG…", help="Logs of such jobs.", exists=True, dir_okay=False)],
-    family: Annotated[str, typer.Option("--family", metavar="TEXT", help="What the logs of these jobs hold, and others do not.")],
-    name: Annotated[str, typer.Option("--id", metavar="ID", help="What it is called.")] = "regular_lines",
+    logs: Annotated[list[Path], typer.Argument(metavar="LOG…", help="Logs of these jobs.", exists=True, dir_okay=False)],
+    family: Annotated[str, typer.Option("--family", metavar="TEXT", help="Text that only logs of these jobs contain.")],
+    name: Annotated[str, typer.Option("--id", metavar="ID", help="Id of the filter.")] = "regular_lines",
     against: Annotated[
-        list[Path] | None, typer.Option("--against", metavar="LOG", help="A log of which nothing may be lost; again for each.", exists=True)
+        list[Path] | None, typer.Option("--against", metavar="LOG", help="A log that must lose no line; may be repeated.", exists=True)
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write it, as a file of filters.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the filter to FILE.")] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Draft a filter for lines that logs of these jobs repeat and nobody needs: what two of three samples call regular, and no log wants."""
+    """Draft a filter for log lines that jobs of one kind always repeat.
+
+    Drops lines that two of three samples call regular and that no log needs.
+    """
     settings = settings_of(config)
     from bot.cli.kb import filter_command
 
     raise typer.Exit(call_or_exit(lambda: filter_command.draft_filter(settings, logs, against or [], name, family, out, as_json=json)))
 
 
-@kb.command(name="try")
+@kb.command(name="try", epilog="Example: rackmedic kb try rules.yaml --no-bench")
 def try_files(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE…", help="Rules, filters, causes, checks or past incidents.", exists=True, dir_okay=False)
     ],
-    keep: Annotated[bool, typer.Option("--keep", help="Put them into the site's folder where nothing is answered worse.")] = False,
-    no_bench: Annotated[bool, typer.Option("--no-bench", help="Replay past incidents alone; the benchmark takes minutes.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Copy them into the site's folder if no answer gets worse.")] = False,
+    no_bench: Annotated[bool, typer.Option("--no-bench", help="Only replay past incidents; the benchmark takes minutes.")] = False,
     n: Annotated[int | None, typer.Option("--n", min=1, help="Benchmark cases of each layer; default: the layer's own size.")] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Answer past incidents and the benchmark with and without files of your own; what answers them worse is refused and never kept."""
+    """Test rules, filters, causes, checks or incidents of your own before use.
+
+    Answers past incidents and the benchmark with and without them. Files that make an answer worse are refused and never kept.
+    """
     settings = settings_of(config)
     from bot.cli import bench
     from bot.cli.kb.try_command import try_site_files
@@ -281,81 +327,90 @@ def try_files(
     raise typer.Exit(call_or_exit(lambda: try_site_files(settings, files, scored, keep=keep, as_json=json)))
 
 
-LessonIdArgument = Annotated[str, typer.Argument(metavar="LESSON", help="As `kb lessons` names it.")]
+LessonIdArgument = Annotated[str, typer.Argument(metavar="LESSON", help="Id from `kb lessons`.")]
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb lessons --state draft")
 def lessons(
     state: Annotated[str, typer.Option("--state", metavar="STATE", help="draft, accepted, refused, retired or folded.")] = "",
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """What closed incidents taught, with how far each is trusted."""
+    """List the lessons from closed incidents, with how far each is trusted."""
     settings = settings_of(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.print_lessons(settings, state, _get_today(), as_json=json))
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb mistakes")
 def mistakes(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """What was blamed wrongly more than once, as accepted lessons tell it, and whether that note helps."""
+    """List causes that were blamed wrongly more than once.
+
+    The list comes from accepted lessons and says whether each note helps.
+    """
     settings = settings_of(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.print_mistakes(settings, as_json=json))
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb accept LESSON")
 def accept(lesson: LessonIdArgument, config: ConfigOption = None) -> None:
-    """Take a draft, or a lesson that was retired, into use in every process."""
+    """Accept a draft, or restore a retired lesson, in every process."""
     settings = settings_of(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.accept_stored_lesson(settings, lesson, _get_today()))
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb retire LESSON")
 def retire(lesson: LessonIdArgument, config: ConfigOption = None) -> None:
-    """Take a lesson out of use in every process; `kb accept` brings it back."""
+    """Retire a lesson in every process; `kb accept` restores it."""
     settings = settings_of(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.retire_stored_lesson(settings, lesson, _get_today()))
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb cause LESSON --out taxonomy/own.yaml")
 def cause(
     lesson: LessonIdArgument,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Instead of standard output.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="File to write; default: stdout.")] = None,
     config: ConfigOption = None,
 ) -> None:
-    """The draft of a new cause that a lesson proposes, as a file for the site's taxonomy/: complete it, then it is one of yours."""
+    """Draft a new cause from a lesson, as a file for the site's taxonomy/.
+
+    The cause is usable once you have completed the file.
+    """
     settings = settings_of(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.draft_cause(settings, lesson, out))
 
 
-@kb.command()
+@kb.command(epilog="Example: rackmedic kb export --out lessons.jsonl")
 def export(
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Instead of standard output.")] = None,
-    customers: Annotated[bool, typer.Option("--customers", help="Those that concern customers too; their names go with them.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="File to write; default: stdout.")] = None,
+    customers: Annotated[bool, typer.Option("--customers", help="Include lessons about customers, with the customers' names.")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Accepted lessons as lines of JSON, for another site's `kb import`."""
+    """Export accepted lessons as JSON lines, for another site's `kb import`."""
     settings = settings_of(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.export_lessons(settings, out, customers=customers))
 
 
-@kb.command("import")
+@kb.command("import", epilog="Example: rackmedic kb import lessons.jsonl")
 def import_lessons(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `kb export` wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File that `kb export` wrote.")],
     config: ConfigOption = None,
 ) -> None:
-    """Lessons of another site as drafts: each is used once somebody here accepts it. Exit 1 where a row was passed over."""
+    """Import lessons of another site as drafts.
+
+    Each is used once a person here accepts it. Exit 1 when a row was skipped.
+    """
     settings = settings_of(config)
     from bot.cli.kb import lesson_commands
 

@@ -13,12 +13,15 @@ PANEL = "The bot"
 commands = typer.Typer()
 
 
-@commands.command(rich_help_panel=PANEL)
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic serve --config /etc/rackmedic/rackmedic.yaml")
 def serve(
     config: ConfigOption = None,
-    front: Annotated[bool, typer.Option("--front", help="Only listen: workers on the same Redis do the rest.")] = False,
+    front: Annotated[bool, typer.Option("--front", help="Only listen; workers on the same Redis do the rest.")] = False,
 ) -> None:
-    """The bot: listen to Slack, diagnose, hand off. Stops cleanly on SIGTERM; everything resumes at the next start."""
+    """Run the bot: listen to Slack, diagnose, hand off.
+
+    SIGTERM stops it cleanly; the next start resumes everything.
+    """
     settings = settings_of(config)
     from bot.settings import list_missing_for_serve
 
@@ -33,15 +36,16 @@ def serve(
     run_async_command(lambda: listen(settings, worker, front=front))
 
 
-@commands.command(rich_help_panel=PANEL)
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic worker --name worker-2")
 def worker(
     config: ConfigOption = None,
-    name: Annotated[
-        str, typer.Option("--name", help="What this worker is called among those of its machine; the same after a restart.")
-    ] = "worker",
+    name: Annotated[str, typer.Option("--name", help="Name of this worker, unique on its machine; keep it over restarts.")] = "worker",
     beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
 ) -> None:
-    """Diagnose and repair what front ends on the same Redis took in. Run as many as you like, on any machine."""
+    """Diagnose and repair what front ends on the same Redis received.
+
+    Run any number of workers, on any machine.
+    """
     settings = settings_of(config)
     from bot.app.serve import run_worker
 

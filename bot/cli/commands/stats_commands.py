@@ -13,13 +13,16 @@ PANEL = "Measure"
 commands = typer.Typer()
 
 
-@commands.command(rich_help_panel=PANEL)
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic stats --days 30")
 def stats(
-    days: Annotated[int, typer.Option("--days", min=1, help="Incidents opened in so many days.")] = 90,
+    days: Annotated[int, typer.Option("--days", min=1, help="Count incidents opened in the last N days.")] = 90,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """How incidents went: how many, how soon diagnosed and mended, how often right by what humans closed them with, what people thought."""
+    """Summarize incidents: count, time to diagnosis and recovery, accuracy, feedback.
+
+    Accuracy compares diagnoses with the causes that people closed incidents with.
+    """
     settings = settings_of(config)
     from bot.cli.stats import print_stats
 

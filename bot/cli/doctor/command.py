@@ -20,7 +20,7 @@ from bot.cli.doctor.integrations import check_alerts, check_intake, check_provid
 from bot.cli.doctor.policy import check_policy
 from bot.cli.doctor.schedulers import check_schedulers
 from bot.cli.doctor.trackers import check_trackers
-from bot.cli.safe_console import open_console
+from bot.cli.safe_console import open_table_console
 from bot.settings import ENV_PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackUnreachable, check_installation
 from bot.store.ledger_keys import has_ledger_key, load_ledger_key, load_older_keys
@@ -43,7 +43,7 @@ async def run_doctor(settings: Settings, hosts: str, *, as_json: bool) -> int:
     if as_json:
         print_text(json.dumps({"schema": 1, "items": [asdict(finding) for finding in findings]}))
     else:
-        open_console().print(render_findings_table(findings))
+        open_table_console().print(render_findings_table(findings))
     return int(any(finding.state == "fail" for finding in findings))
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from rich.table import Table
 from rich.text import Text
 
-from kb.redact import show_invisible
+from bot.cli.text_table import build_text_table
 
 FindingState = Literal["ok", "warn", "fail", "off"]
 
@@ -22,8 +22,6 @@ class Finding:
 
 def render_findings_table(findings: Sequence[Finding]) -> Table:
     """Return the table; remote text is never markup."""
-    table = Table("part", "", "what", "how to mend", header_style="bold")
     marks = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red"), "off": ("off", "dim")}
-    for row in findings:
-        table.add_row(row.part, Text(*marks[row.state]), Text(show_invisible(row.says)), Text(show_invisible(row.mend)))
-    return table
+    rows = [(row.part, Text(*marks[row.state]), row.says, row.mend) for row in findings]
+    return build_text_table(("part", "", "what", "how to fix"), rows)

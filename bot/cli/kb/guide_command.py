@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from rich.padding import Padding
 from rich.text import Text
 
 from bot.app.site_files import load_site_guides
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import format_json_line, open_console
+from bot.cli.safe_console import format_json_line, indent_renderable, open_table_console
 from bot.refusal import Refusal
 from bot.settings import Settings
 from kb.guides.guide import Guide, GuideStep, slugify_guide_name
@@ -21,13 +22,13 @@ def print_guides(settings: Settings, name: str, *, as_json: bool) -> int:
     if as_json:
         print_text(format_json_line({"schema": 1, "items": [build_guide_row(row) for row in rows]}))
         return 0
-    console = open_console()
+    console = open_table_console()
     for guide in rows:
         meant = ", ".join((*guide.symptoms, *(f"“{word}”" for word in guide.words)))
         console.print(Text.assemble((guide.id, "bold cyan"), "  ", guide.title, (f"  {len(guide.steps)} steps", "dim")))
-        console.print(Text(f"  for {meant or 'whoever calls it'}", style="dim"))
+        console.print(indent_renderable(Text(f"for {meant or 'whoever calls it'}", style="dim")))
         for line in (line for step in guide.steps if name for line in _format_step_lines(step)):
-            console.print(Text(f"  {line}"))
+            console.print(Padding(Text(line.strip()), (0, 0, 0, 2 + len(line) - len(line.lstrip())), expand=False))
     return 0
 
 

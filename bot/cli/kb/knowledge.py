@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from rich.table import Table
 from rich.text import Text
 
 from bot.app.site_files import (
@@ -23,7 +22,8 @@ from bot.app.site_files import (
     load_site_taxonomy,
 )
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import open_console
+from bot.cli.safe_console import open_console, open_table_console
+from bot.cli.text_table import build_text_table
 from bot.refusal import Refusal
 from bot.settings import Settings
 from kb.history.bm25 import BM25Corpus
@@ -92,12 +92,8 @@ def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool)
         ]
         print_text(json.dumps({"schema": 1, "items": items}))
     elif found:
-        table = Table("", header_style="bold", box=None)
-        for name in ("id", "label", "what"):
-            table.add_column(name, no_wrap=name != "what", overflow="fold")
-        for one, score in found:
-            table.add_row(f"{score:.0%}", one.id, one.label, Text(one.title))
-        open_console(whole=True).print(table)
+        rows = [(one.id, f"{score:.0%}", f"{one.title}\n{one.label}") for one, score in found]
+        open_table_console().print(build_text_table(("id", "like", "what, and its label"), rows))
     else:
         open_console().print(Text("Nothing is known that is like it."))
     return 0 if found else 1
@@ -147,9 +143,9 @@ def print_entries(settings: Settings, kind: str, label: str, *, ours: bool, as_j
             json.dumps({"schema": 1, "items": [{key: value for key, value in asdict(one).items() if key != "text"} for one in rows]})
         )
         return 0
-    console = open_console(whole=True)
-    for one in rows:
-        console.print(Text.assemble((f"{one.kind:<9}", "dim"), f"{one.id}  ", (one.title, "bold")))
+    console = open_table_console()
+    for one in rows:  # one line each: `kb show ID` has the whole title
+        console.print(Text.assemble((f"{one.kind:<9}", "dim"), f"{one.id}  ", (one.title, "bold")), no_wrap=True, overflow="ellipsis")
     return 0
 
 
@@ -169,7 +165,7 @@ def print_knowledge_stats(settings: Settings, *, as_json: bool) -> int:
     if as_json:
         print_text(json.dumps({"schema": 1, **whole}))
         return 0
-    console = open_console(whole=True)
+    console = open_table_console()
     console.print(
         f"{counted['leaf']} leaves, {counted['incident']} past incidents, {counted['page']} pages; {whole['own']} of them this site's own"
     )

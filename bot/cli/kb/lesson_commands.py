@@ -7,14 +7,14 @@ from datetime import date
 from pathlib import Path
 from typing import Final, get_args
 
-from rich.table import Table
 from rich.text import Text
 
 from bot.app.site_files import load_site_taxonomy
 from bot.cli.command_runtime import print_text
 from bot.cli.kb.drafts import find_cause_problems, render_cause_files
 from bot.cli.persistent_store import open_persistent_store
-from bot.cli.safe_console import open_console
+from bot.cli.safe_console import open_table_console
+from bot.cli.text_table import build_text_table
 from bot.lessons.store import LessonStore
 from bot.refusal import Refusal
 from bot.settings import Settings
@@ -48,12 +48,13 @@ async def print_lessons(settings: Settings, state: str, today: date, *, as_json:
         items = [one.model_dump(mode="json", exclude={"by"}) | {"trust": compute_trust(one, today)} for one in rows]
         print_text(json.dumps({"schema": 1, "items": items}))
         return 0
-    table = Table("id", "state", "trust", "right", "wrong", "label", "lesson", header_style="bold", box=None)
+    cells = []
     for one in rows:
         label = one.label or "nobody said yet"
         trusted = f"{compute_trust(one, today):.0%}" if one.state == "accepted" else ""
-        table.add_row(one.id, one.state, trusted, str(len(one.right)), str(len(one.wrong)), label, Text(show_invisible(one.title)))
-    open_console(whole=True).print(table if rows else Text("No incident has taught a lesson yet."))
+        cells.append((one.id, one.state, trusted, str(len(one.right)), str(len(one.wrong)), f"{one.title}\n{label}"))
+    table = build_text_table(("id", "state", "trust", "right", "wrong", "lesson, and its label"), cells)
+    open_table_console().print(table if rows else Text("No incident has taught a lesson yet."))
     return 0
 
 
@@ -65,10 +66,9 @@ async def print_mistakes(settings: Settings, *, as_json: bool) -> int:
     if as_json:
         print_text(json.dumps({"schema": 1, "items": [asdict(one) | {"used": one.is_useful} for one in notes]}))
         return 0
-    table = Table("used", "saved", "detours", "note", header_style="bold", box=None)
-    for one in notes:
-        table.add_row("yes" if one.is_useful else "no", str(one.saved), str(one.detours), Text(one.format_sentence(titles)))
-    open_console(whole=True).print(table if notes else Text("Nothing was blamed wrongly twice, as far as accepted lessons tell."))
+    cells = [("yes" if one.is_useful else "no", str(one.saved), str(one.detours), one.format_sentence(titles)) for one in notes]
+    table = build_text_table(("used", "saved", "detours", "note"), cells)
+    open_table_console().print(table if notes else Text("Nothing was blamed wrongly twice, as far as accepted lessons tell."))
     return 0
 
 

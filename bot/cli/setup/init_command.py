@@ -14,7 +14,7 @@ from bot.app.site_files import load_site_skus
 from bot.cli.command_runtime import print_text
 from bot.cli.doctor.command import collect_findings
 from bot.cli.doctor.finding import Finding, render_findings_table
-from bot.cli.safe_console import open_console
+from bot.cli.safe_console import open_table_console
 from bot.cli.setup.files import INVENTORY_FILE, SETTINGS_FILE, build_inventory, render_site_files
 from bot.cli.setup.next_steps import SetupStep, list_remaining_steps
 from bot.cli.setup.questions import (
@@ -50,7 +50,7 @@ async def run_init(folder: Path, given: Path | None, ask: AnswerPrompt, *, again
     if as_json:
         print_text(json.dumps(_build_document(written, findings, steps)))
     else:
-        _print_result(open_console(), written, findings, steps)
+        _print_result(open_table_console(), written, findings, steps)
     return int(any(finding.state == "fail" for finding in findings))
 
 

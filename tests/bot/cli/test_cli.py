@@ -133,24 +133,12 @@ def test_tables_are_one_document_for_machines_and_a_table_for_people(table: str)
     assert document["items"][0]["id"] in rackmedic(table).stdout.replace("\n", "")
 
 
-@pytest.mark.parametrize("table", ["checks", "remedies", "taxonomy", "settings"])
-def test_a_narrow_terminal_shows_a_row_as_a_paragraph(table: str) -> None:
-    items = json.loads(rackmedic(table, "--json").stdout)["items"]
-    lines = rackmedic(table, environ={"COLUMNS": "80"}).stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert [line for line in lines if line and not line.startswith(" ")][1:] == [row["id"] for row in items]
-    assert not [line for line in lines if "│" in line or "┃" in line]
-
-
-def test_nothing_is_cut_or_wrapped_where_it_is_piped_and_a_label_never() -> None:
+def test_a_label_is_never_broken_however_narrow_the_terminal() -> None:
     words = ("classify", "NCCL WARN ibv_reg_mr failed with error Cannot allocate memory; ulimit -l 64")
     labels = [row["label"] for row in json.loads(rackmedic(*words, "--json").stdout)["labels"]]
-    whole = rackmedic(*words, environ={"COLUMNS": ""}).stdout
-    assert [label for label in labels if label not in whole] == []
-    assert [columns for columns in ("80", "40", "20") if rackmedic(*words, environ={"COLUMNS": columns}).stdout != whole] == []
-    ran = rackmedic_process("remedies", environ={"COLUMNS": ""})
-    rows = json.loads(rackmedic("remedies", "--json").stdout)["items"]
-    assert [row["does"] for row in rows if not any(row["does"] in line for line in ran.stdout.splitlines())] == []
+    for columns in ("", "80", "40", "20"):
+        shown = rackmedic(*words, environ={"COLUMNS": columns}).stdout
+        assert [label for label in labels if label not in shown] == []
 
 
 @pytest.mark.parametrize("words", [("look", "gpu-001"), ("job", "4711"), ("dry-run", "reboot", "gpu-001")])

@@ -90,11 +90,12 @@ def test_what_cannot_be_is_bad_usage_by_the_name_of_its_option(words: tuple[str,
 @pytest.mark.parametrize("command", ["", "job", "allreduce", "gemm", "copy"])
 def test_help_teaches_with_an_example(command: str) -> None:
     told = " ".join(rackmedic("expect", *filter(None, (command,)), "--help").stdout.split())
-    assert f"Example: rackmedic expect {command or 'job'} --sku" in told
+    assert f"Example: rackmedic expect {command or 'allreduce'} --sku" in told
 
 
 def test_its_examples_run() -> None:
     for words in (
+        "job --sku h100-sxm --gpus 8 --params 7B --seq 4096 --batch 64",
         "job --sku h100-sxm --gpus 64 --params 70B --seq 8192 --batch 1024 --tp 8 --pp 4 --seen 240s --clock 345",
         "allreduce --sku h100-sxm --gpus 16 --size 8G --seen-gbs 190",
         "gemm --sku h100-sxm --m 8192 --n 8192 --k 8192 --seen 9.6ms --clock 345",

@@ -142,7 +142,16 @@ def test_every_command_that_is_given_hostile_words_shows_them(path: tuple[str, .
         *(("kb", "search", "throttles"), ("kb", "show", "own-fan"), ("kb", "show", "r7"), ("kb", "show", MADE_UP), ("kb", "list", "--own")),
         *(("kb", "stats"), ("kb", "lint"), ("classify", f"gpu {MADE_UP} fell off the bus"), ("kb", "list", "--kind", MADE_UP)),
         *((MADE_UP,), ("kb", MADE_UP), ("kb", "list", f"--{MADE_UP}"), ("kb", "search", "x", "--most", MADE_UP), ("kb", "show")),
-        *(("guides",), ("guides", MADE_UP), ("taxonomy",), ("settings",), ("checks",)),
+        *(
+            ("guides",),
+            ("guides", MADE_UP),
+            ("taxonomy",),
+            ("settings",),
+            ("checks",),
+            ("checks", MADE_UP),
+            ("remedies", MADE_UP),
+            ("taxonomy", MADE_UP),
+        ),
     ],
     ids=lambda words: " ".join(words).encode("unicode_escape").decode()[:40],
 )

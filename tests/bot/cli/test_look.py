@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.cli.cluster_access import open_command_world, open_stage
 from bot.cli.command_requests import LookRequest, parse_picture_format
-from bot.cli.heatmap_table import render_heatmap_table, write_heatmap_image
+from bot.cli.heatmap_table import render_heatmap_tables, write_heatmap_image
 from bot.cli.host_differences import HostDifferences
 from bot.cli.look import run_checks
+from bot.cli.safe_console import open_table_console
 from bot.refusal import Refusal
 from bot.reports.charts.heatmap import compute_scale
 from bot.settings import load_settings
@@ -241,9 +242,21 @@ def test_what_is_not_known_is_not_zero(tmp_path: Path) -> None:
     heat.add_facts([Fact("smi", "gpu.temp.core", 30, "gpu0", host="n1"), Fact("smi", "gpu.temp.core", 40, "gpu1", host="n2")])
     assert heat.get_row("n1") == [30.0, None]
     assert heat.compute_spread() == (30.0, 35.0, 40.0)
-    assert render_heatmap_table(heat).caption == "no value: n3"
+    assert render_heatmap_tables(heat)[-1].caption == "no value: n3"
     write_heatmap_image(heat, tmp_path / "map.svg")
     assert "<svg" in (tmp_path / "map.svg").read_text()
+
+
+def test_many_gpus_are_split_over_tables_so_that_no_number_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    heat = Heatmap("gpu.temp.core", ("n1", "n2"))
+    heat.add_facts([Fact("smi", "gpu.temp.core", 1_000_000 + n, f"gpu{n}", host=host) for host in ("n1", "n2") for n in range(20)])
+    tables = render_heatmap_tables(heat)
+    assert [len(table.columns) for table in tables] == [9, 9, 5]
+    assert [table.title is None for table in tables] == [False, True, True]
+    console = open_table_console()
+    for table in tables:
+        console.print(table)
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= console.width
 
 
 def test_where_nothing_was_read_no_number_is_told_and_no_picture_made(tmp_path: Path) -> None:
