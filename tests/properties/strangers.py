@@ -57,7 +57,7 @@ def _beside() -> Mapping[str, Any]:
     return {
         "now": NOW, "us": ("U0BOT",), "hosts": HOSTS, "known": HOSTS, "groups": GROUPS, "check": "smi", "checks": CHECKS, "parts": (),
         "names": Vocabulary(hosts=HOSTS, groups=GROUPS, checks=tuple(CHECKS), remedies=dict.fromkeys(REMEDIES, "a remedy")),
-        "known_hosts": HostIndex(HOSTS), "book": HostIndex(HOSTS), "read": ParsedReport(), "taxonomy": taxonomy, "nearest": LabelRanker.build(taxonomy, load_seeds()),
+        "known_hosts": HostIndex(HOSTS), "host_index": HostIndex(HOSTS), "read": ParsedReport(), "taxonomy": taxonomy, "nearest": LabelRanker.build(taxonomy, load_seeds()),
         "limit": 300, "most": 300, "condition": Condition("node", "is idle", ("true",), "idle*|*+drain"), "remedy": REMEDIES["gpu_reset"],
         "probe": "cuda", "reads": "int", "name": "job.log", "sha256": "0" * 64, "needles": ("xid", "error"), "spans": ((0, 4000),),
         "clean": str.lower, "start": 0, "end": 200, "count": 3, "place": 0.5, "cause": "oom", "found": {}, "value": 3, "key": "gpu.xid",
@@ -144,6 +144,8 @@ LEFT_OUT: Mapping[str, str] = {
     "graph.extraction.host_lists.parse_host_list": "takes a match within the text; `graph.extraction.hosts.find_hosts`, which is here, reads with it",
     "graph.extraction.host_lists.parse_bracket_range": "takes what a bounded pattern matched; `graph.extraction.hosts.find_hosts`, which is here, reads with it",
     "kb.secrets.disguise.apply_redactions": "takes two readings of one line; `kb.secrets.disguise.redact_disguised`, which is here, makes both",
+    "graph.incident.answers.item_answers.build_answer_report": "carries a reply of ours, whose parts were bounded where they were read",
+    "graph.remediation.next_step.hand_off_to_people": "joins two sentences of ours",
     "bot.cli.command_runtime.print_error": "prints a sentence of ours",
     "bot.cli.command_runtime.exit_with_error": "a sentence of ours, after which the command ends",
 }
