@@ -80,9 +80,9 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "graph.extraction.uploaded_text.extract_text_with_site": {"folders": (), "rules": (), "filters": (), "programs": ()},
     "graph.remediation.next_step.hand_off_to_people": {
         "why": "no",
-        "ladder": Remediation(id="lad-1", label="GPU.BUS.Lost", target="gpu-001"),
+        "remediation": Remediation(id="lad-1", label="GPU.BUS.Lost", target="gpu-001"),
     },
-    "graph.incident.answers.item_answers.build_answer_report": {"case": IncidentContext({"item": ITEM}, TurnState(), HOSTS)},
+    "graph.incident.answers.item_answers.build_answer_report": {"context": IncidentContext({"item": ITEM}, TurnState(), HOSTS)},
     "tools.ledger.audit.compute_next_head": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
     "tools.ledger.audit.find_signer": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
     "tools.ledger.audit.add_brakes_digest": {"digest": "0" * 32},
@@ -144,8 +144,6 @@ LEFT_OUT: Mapping[str, str] = {
     "graph.extraction.host_lists.parse_host_list": "takes a match within the text; `graph.extraction.hosts.find_hosts`, which is here, reads with it",
     "graph.extraction.host_lists.parse_bracket_range": "takes what a bounded pattern matched; `graph.extraction.hosts.find_hosts`, which is here, reads with it",
     "kb.secrets.disguise.apply_redactions": "takes two readings of one line; `kb.secrets.disguise.redact_disguised`, which is here, makes both",
-    "graph.incident.answers.item_answers.build_answer_report": "carries a reply of ours, whose parts were bounded where they were read",
-    "graph.remediation.next_step.hand_off_to_people": "joins two sentences of ours",
     "bot.cli.command_runtime.print_error": "prints a sentence of ours",
     "bot.cli.command_runtime.exit_with_error": "a sentence of ours, after which the command ends",
 }
