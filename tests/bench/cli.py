@@ -17,21 +17,21 @@ from bot.settings import Settings
 from deploy.sandbox.cluster.faults import FAULTS
 from graph.model.recording import BadRecording
 from tests.bench import gates as gating
-from tests.bench import report as reports
-from tests.bench.arms import ARMS, BASELINES, GROUPS
-from tests.bench.folder import case_files, read_case, read_folder
-from tests.bench.generate import LAYERS, as_yaml, cases
-from tests.bench.incidents import measure
-from tests.bench.line import Access
-from tests.bench.lint import problems
-from tests.bench.outside import NoSuchArm, is_outside
-from tests.bench.plan import Plan
-from tests.bench.questions_report import section as of_questions
-from tests.bench.recording import begin, read_recording
-from tests.bench.report_tables import SEED_LAYERS
-from tests.bench.run import Teller, run
-from tests.bench.run import names as arm_names
-from tests.bench.wild import wild_cases
+from tests.bench.arms.external import NoSuchArm, is_outside
+from tests.bench.arms.table import ARMS, BASELINES, GROUPS
+from tests.bench.case_files.folder import case_files, read_case, read_folder
+from tests.bench.case_files.generate import LAYERS, as_yaml, cases
+from tests.bench.case_files.lint import problems
+from tests.bench.case_files.wild import wild_cases
+from tests.bench.model.endpoint import Access
+from tests.bench.model.recording import begin, read_recording
+from tests.bench.published.incidents import measure
+from tests.bench.questions.report import section as of_questions
+from tests.bench.report import document as reports
+from tests.bench.report.tables import SEED_LAYERS
+from tests.bench.run.plan import Plan
+from tests.bench.run.run import Teller, run
+from tests.bench.run.run import names as arm_names
 
 HERE = Path(__file__).parent
 SEAL = gating.SEAL
@@ -100,7 +100,7 @@ def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
 
 def _played(raws: list[Mapping[str, Any]], wanted: Wanted, notes: Mapping[str, Any], say: Say) -> dict[str, Any]:
     """Run the closed loop instead of arms."""
-    from tests.bench.loop_run import document  # imports the whole bot
+    from tests.bench.loop.run import document  # imports the whole bot
 
     return document(raws, wanted.loop, max(1, wanted.bots), max(1, wanted.attempts), max(1, wanted.jobs), wanted.out, notes, say)
 
@@ -233,14 +233,14 @@ def write_report(
 
 
 def _questions() -> dict[str, Any]:
-    from tests.bench.questions_run import measure  # imports the Slack surface
+    from tests.bench.questions.run import measure  # imports the Slack surface
 
     return measure()
 
 
 def ask_questions(settings: Settings, record: Path | None, replay: Path | None, out: Path | None, say: Say) -> str:
     """Compute metrics A, B and C over all questions; write them to `out` and return the report section."""
-    from tests.bench.questions_run import RECORDED, ask_now, measure  # imports the Slack surface
+    from tests.bench.questions.run import RECORDED, ask_now, measure  # imports the Slack surface
 
     model = _line(settings, record, replay)
     try:

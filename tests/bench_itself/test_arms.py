@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from deploy.sandbox.cluster.cases.reader import parse_case
-from tests.bench.arm import Answer, Arm
-from tests.bench.arms import ARMS, MODEL_FREE, PARTS, why_not
-from tests.bench.arms_rules import Oracle, Product, Retrieval, TaxonomyOnly
-from tests.bench.generate import cases
-from tests.bench.keep import Kept
-from tests.bench.line import Access
+from tests.bench.arms.arm import Answer, Arm
+from tests.bench.arms.rule_arms import Oracle, Product, Retrieval, TaxonomyOnly
+from tests.bench.arms.table import ARMS, MODEL_FREE, PARTS, why_not
+from tests.bench.case_files.generate import cases
+from tests.bench.case_files.truth import ABSTAIN, NO_FAULT, read_truth
+from tests.bench.model.endpoint import Access
+from tests.bench.run.cache import Kept
+from tests.bench.run.setup import everything, stand, without
+from tests.bench.run.work import Job, marked, permutation, work
 from tests.bench.score import grounded
-from tests.bench.stand import everything, stand, without
-from tests.bench.truth import ABSTAIN, NO_FAULT, read_truth
-from tests.bench.work import Job, marked, permutation, work
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact

@@ -9,10 +9,10 @@ import yaml
 from bot.refusal import Refusal
 from bot.settings import load_settings
 from deploy.sandbox.cluster.cases.controls import CONTROLS
+from tests.bench.case_files.folder import read_case, read_folder
+from tests.bench.case_files.lint import problems
 from tests.bench.cli import Wanted, lint, run_bench
-from tests.bench.folder import read_case, read_folder
-from tests.bench.lint import problems
-from tests.bench.work import Job, marked, scored_as, work
+from tests.bench.run.work import Job, marked, scored_as, work
 
 PLAIN = load_settings(environ={})
 

@@ -10,9 +10,9 @@ from typing import get_args
 
 import pytest
 
-from tests.bench.hostile import PLACES, corpus, groups, turn, turn_of
-from tests.bench.hostile_play import WATCHED, Seen, hushed, play
-from tests.bench.hostile_texts import TEXTS, Hostile, Tries
+from tests.bench.hostile.corpus import PLACES, corpus, groups, turn, turn_of
+from tests.bench.hostile.play import WATCHED, Seen, hushed, play
+from tests.bench.hostile.texts import TEXTS, Hostile, Tries
 
 ROOT = Path(__file__).parents[2]
 TURN = turn_of(*(ROOT / floor for floor in ("bot", "graph", "tools", "kb")))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from tests.bench.loop_time import Leaping, LoopClock
+from tests.bench.loop.virtual_time import Leaping, LoopClock
 from tests.support.clock import PATIENCE
 
 T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)

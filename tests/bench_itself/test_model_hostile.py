@@ -19,11 +19,11 @@ from graph.model.client import ModelReasoner
 from graph.model.endpoint import EndpointFailure, OpenAIEndpoint
 from graph.model.reasoner import DeclinedAnswer, IdeaChoices, Ideas, Judgement, PromptMaterial, ReportExtraction
 from graph.state import Hypothesis
-from tests.bench.arms_rules import Product
-from tests.bench.generate import cases
-from tests.bench.line import Access, Exchange
-from tests.bench.stand import everything, stand, without
-from tests.bench.truth import ABSTAIN, NO_FAULT, read_truth
+from tests.bench.arms.rule_arms import Product
+from tests.bench.case_files.generate import cases
+from tests.bench.case_files.truth import ABSTAIN, NO_FAULT, read_truth
+from tests.bench.model.endpoint import Access, Exchange
+from tests.bench.run.setup import everything, stand, without
 from tests.support.fakes_bench_model import FakeModel, Served, Solved, solve
 
 LABELS = ("GPU.BUS.Fallen_Off_Bus", "INTERCONNECT.IB.Link_Down", "USER.CODE.Collective_Desync")

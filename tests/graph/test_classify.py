@@ -13,8 +13,8 @@ from graph.extraction.text_classifier import matches_nothing, rank_labels_by_tex
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.label_ranking import LabelRanker
 from kb.taxonomy.loader import load_taxonomy
-from tests.bench.incident_labels import CATEGORIES, LEAVES
-from tests.bench.incidents import INCIDENTS, Told, read_incidents, recalled, score
+from tests.bench.published.incidents import INCIDENTS, Told, read_incidents, recalled, score
+from tests.bench.published.labels import CATEGORIES, LEAVES
 from tests.support.terminal import rackmedic
 from tools.checks import CHECKS
 from tools.fact import Fact

@@ -23,8 +23,8 @@ from deploy.sandbox.cluster.doors.cluster import Cluster, NoSuchThing
 from deploy.sandbox.cluster.doors.control import ControlServer
 from deploy.sandbox.cluster.doors.heard import MOST, OUTPUT
 from deploy.sandbox.cluster.plan import Modifier
-from tests.bench.folder import read_case
-from tests.bench.truth import read_truth
+from tests.bench.case_files.folder import read_case
+from tests.bench.case_files.truth import read_truth
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import argv, facts
 from tests.support.fakes_repairs import START

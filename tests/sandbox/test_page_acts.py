@@ -20,7 +20,7 @@ from deploy.sandbox.cluster.cases.reader import load_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.control import ControlServer
 from deploy.sandbox.slack import SlackSandbox
-from tests.bench.folder import read_case
+from tests.bench.case_files.folder import read_case
 from tests.support.clock import PATIENCE
 from tests.support.fixtures_browser import ARGS, CHROMIUM, needs_chromium
 from tests.support.terminal import rackmedic
