@@ -349,7 +349,7 @@ def find_unfit_images(facts: Sequence[Fact]) -> list[Fact]:
             attrs = {"supported": supported, "major": _parse_version(str(fact.value))[0] > _parse_version(supported)[0]}
             found.append(replace(fact, key="vers.cuda_too_new", attrs=attrs))
         needs = _find_capability(product.get(fact.host, "")) if fact.key == "vers.archs" and isinstance(fact.value, list) else ""
-        if needs and isinstance(fact.value, list) and not any(_can_run(arch, int(needs)) for arch in fact.value):
+        if needs and isinstance(fact.value, list) and not any(can_run_build(arch, int(needs)) for arch in fact.value):
             found.append(replace(fact, key="vers.arch_missing", value=f"sm_{needs}"))
     return found
 
@@ -367,11 +367,16 @@ def _find_capability(product: str) -> str:
     return next((number for number, names in PRODUCTS_BY_CAPABILITY.items() if words & {*names, *(f"{name}S" for name in names)}), "")
 
 
-def _can_run(arch: str, capability: int) -> bool:
-    """Match `sm_` within its major version, `compute_` on anything later, and suffixes `a`/`f` within their major."""
+def can_run_build(arch: str, capability: int) -> bool:
+    """Return whether a build for `arch` runs on a compute capability (90 is 9.0).
+
+    `sm_` code runs on later minors of its major, `compute_` code on everything later, `f` code within its major, `a` code only on its own.
+    """
     kind, _, digits = arch.partition("_")
     number = int(re.sub(r"\D", "", digits) or 0)
-    if digits[-1:] in "af" or kind == "sm":
+    if digits.endswith("a"):
+        return number == capability
+    if digits.endswith("f") or kind == "sm":
         return number // 10 == capability // 10 and number <= capability
     return number <= capability
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from graph.engine.derived_facts import find_unfit_images, find_wrong_clocks
+from graph.engine.derived_facts import can_run_build, find_unfit_images, find_wrong_clocks
 from tests.support import samples_checks as samples
 from tests.support.clock import PATIENCE
 from tests.support.fakes_graph import fact
@@ -118,6 +118,22 @@ def test_a_build_runs_on_later_minors_of_its_major_and_intermediate_code_on_all_
     assert not missing("sm_80", "compute_80")
     assert not missing("sm_90")
     assert not derived(fact("n1", "smi", "gpu.product", "Some New GPU", "gpu0"), fact("n1", "vers", "vers.archs", ["sm_70"]))
+
+
+def test_a_build_for_one_architecture_or_one_family_runs_there_alone() -> None:
+    """NVIDIA's compiler documentation: `a` code runs on exactly its capability, `f` code on its family, neither on what comes later."""
+    runs = {
+        ("sm_100a", 100),
+        ("compute_100a", 100),
+        ("sm_100f", 100),
+        ("sm_100f", 103),
+        ("compute_100f", 100),
+        ("compute_100f", 103),
+        ("sm_90a", 90),
+    }
+    for arch in ("sm_100a", "compute_100a", "sm_100f", "compute_100f", "sm_90a"):
+        for capability in (90, 100, 103, 120):
+            assert can_run_build(arch, capability) == ((arch, capability) in runs), (arch, capability)
 
 
 def test_a_clock_without_a_source_is_compared_with_ours() -> None:
