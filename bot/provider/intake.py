@@ -62,7 +62,7 @@ class ProviderIntake:
             message = verify_message(self.keys.get(tenant, ()), request.headers, body, self.arrivals.clock.now())
         except Unsigned as why:
             return replace(UNAUTHORIZED_ANSWER, why=f"{tenant[:80]}: {why}")
-        if not await self._is_first_delivery(tenant, message):
+        if not await self._record_delivery(tenant, message):
             return InboundResponse(409, {"error": "this very message was heard before; sign it anew to send it again"})
         try:
             kind, data = parse_message(body)
@@ -97,7 +97,7 @@ class ProviderIntake:
         state = (await self.states.get_states(tenant, (came.incident,))).get(came.incident, "received")
         return InboundResponse(200, {"ticket": came.incident, "state": state, "ignored": list(read.ignored)})
 
-    async def _is_first_delivery(self, tenant: str, message: SignedMessage) -> bool:
+    async def _record_delivery(self, tenant: str, message: SignedMessage) -> bool:
         key = self.names.intake_key("heard", f"{tenant}:{message.nonce}")
         return bool(await self.redis.set(key, "1", nx=True, ex=REPLAY_WINDOW))
 

@@ -6,7 +6,7 @@ from functools import cache
 
 from redis.asyncio import Redis
 
-from bot.provider.ticket_store import get_site_salt
+from bot.provider.ticket_store import load_or_create_site_salt
 from graph.incident_view import IncidentView
 from graph.state_reader import IncidentStateReader
 from graph.ticket_export.build import ExportPrivacy, build_ticket_document
@@ -38,7 +38,7 @@ async def build_incident_ticket(redis: Redis, evidence: EvidenceStore, inventory
     if not state:
         raise IncidentNotFound(f"{incident}: no such incident here, or nothing was looked at yet; its card shows its id")
     facts, kept = await _load_facts(evidence, state.get("facts", ""))
-    secrecy = ExportPrivacy(await get_site_salt(redis), get_public_chunks(), tuple(list_private_names(inventory)))
+    secrecy = ExportPrivacy(await load_or_create_site_salt(redis), get_public_chunks(), tuple(list_private_names(inventory)))
     return BuiltTicket(build_ticket_document(IncidentView(state), facts, secrecy, clock.now()), kept)
 
 

@@ -41,7 +41,7 @@ class TicketStore:
         return parse_ticket(raw).document if isinstance(raw, bytes) else None
 
 
-async def get_site_salt(redis: Redis, names: RedisKeys | None = None) -> bytes:
+async def load_or_create_site_salt(redis: Redis, names: RedisKeys | None = None) -> bytes:
     """Return the salt, created on first use. It never leaves Redis and the process."""
     key = (names or RedisKeys()).salt
     await redis.set(key, secrets.token_hex(SALT_BYTES), nx=True)

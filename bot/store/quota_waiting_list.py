@@ -45,7 +45,7 @@ class QuotaWaitingList:
     async def is_let_in(self, incident: str) -> bool:
         return bool(await to_coroutine(self._redis.sismember(self._names.waits_let_in, incident)))
 
-    async def list_waiting_tenants(self) -> list[WaitingTenant]:
+    async def prune_waiting_tenants(self) -> list[WaitingTenant]:
         """Return one row per tenant, longest wait first, ties by name. Remove incidents with an empty inbox."""
         found: Any = await self._redis.zrange(self._names.waits, 0, -1, withscores=True)
         rows = [(*_parse_member(member), float(at)) for member, at in found]

@@ -52,7 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(scripts.CLAIM, "if state() ~= 'approved' then return 'not_open '..state() end"),
             Edit(scripts.CLAIM, "or redis.call('HEXISTS', apr, 'claimed_at') == 1"),
-            Edit(Ledger._check_claim, "seen.state is not State.APPROVED", "False"),
+            Edit(Ledger._require_claimable, "seen.state is not State.APPROVED", "False"),
             UNCONFIRMED,
         ),
     ),
@@ -196,7 +196,7 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
     ),
-    Mutant("what an earlier key signed starts", "I5", (Edit(Ledger._check_claim, "seen.old_key", "False"),)),
+    Mutant("what an earlier key signed starts", "I5", (Edit(Ledger._require_claimable, "seen.old_key", "False"),)),
     Mutant("what an earlier key signed can be approved", "I5", (Edit(_check_vote, "seen.old_key and verdict == 'approve'", "False"),)),
     Mutant("votes of an earlier key count", "I5", (Edit(_parse_record_fields, "signed |= by"),)),
     Mutant("a change of the key keeps what is open", "I5", (Edit(Ledger.rotate_key, "(await self.get_key_status()).waiting", "()"),)),
@@ -268,7 +268,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a denial undone by hand is forgotten",
         "I7",
-        (Edit(Ledger._check_claim, "any((vote.verdict == 'deny' for vote in seen.votes))", "False"), UNCONFIRMED),
+        (Edit(Ledger._require_claimable, "any((vote.verdict == 'deny' for vote in seen.votes))", "False"), UNCONFIRMED),
         stories.test_a_denial_undone_by_hand_does_not_let_it_run,
     ),
     Mutant(
@@ -326,7 +326,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "versions are not compared",
         "I10",
-        (Edit(Ledger._check_claim, "(seen.action.policy, seen.action.catalogue) != (policy, catalogue)", "False"),),
+        (Edit(Ledger._require_claimable, "(seen.action.policy, seen.action.catalogue) != (policy, catalogue)", "False"),),
     ),
     Mutant(
         "whoever asks what is late takes it off the list",

@@ -127,7 +127,7 @@ class Ledger(LedgerReader):
 
         async def attempt() -> str:
             seen = await self.get_record(approval)
-            await self._check_claim(seen, digest, policy, catalogue, authorised)
+            await self._require_claimable(seen, digest, policy, catalogue, authorised)
             covered = await self.list_covered(seen)
             look = await self._read_head()
             if not await self._is_confirmed(seen):
@@ -152,7 +152,8 @@ class Ledger(LedgerReader):
         if why:
             raise record.NonDurableStore(f"{record.NonDurableStore.__doc__} ({why})")
 
-    async def _check_claim(self, seen: ActionRecord, digest: str, policy: str, catalogue: str, authorised: frozenset[str]) -> None:
+    async def _require_claimable(self, seen: ActionRecord, digest: str, policy: str, catalogue: str, authorised: frozenset[str]) -> None:
+        """Refuse an action that may not be claimed. Under another policy or catalogue it is superseded first."""
         if seen.old_key:
             raise record.OldKey(record.OldKey.__doc__)
         if seen.digest != digest:

@@ -51,7 +51,7 @@ class ReportPublisher(Protocol):
 class TurnGate(Protocol):
     """Whether an item may begin now."""
 
-    async def get_retry_time(self, item: InboxItem) -> datetime | None:
+    async def admit_item(self, item: InboxItem) -> datetime | None:
         """Return when to ask again, or None where the item may begin."""
         ...
 
@@ -215,7 +215,7 @@ class Dispatcher:
         return None
 
     async def _process_item(self, lease: Lease, item: InboxItem) -> datetime | None:
-        if self._gate is not None and (again_at := await self._gate.get_retry_time(item)) is not None:
+        if self._gate is not None and (again_at := await self._gate.admit_item(item)) is not None:
             return again_at
         begun, tries = await self._inbox.begin_attempt(item.incident, item.id, owed=self._owed.pop(item.id, 0))
         if tries.begun > self._limits.crashes or tries.raised >= self._limits.raises or tries.cut > self._limits.cuts:

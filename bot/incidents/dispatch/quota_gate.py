@@ -37,7 +37,7 @@ class QuotaGate:
     tell: QuotaNotifier
     theirs: Callable[[str], bool] = never_tenant_cause  # whether the tenant mends a cause, by label
 
-    async def get_retry_time(self, item: InboxItem) -> datetime | None:
+    async def admit_item(self, item: InboxItem) -> datetime | None:
         """Return None where the turn may begin, and record it; else when to ask again."""
         origin = await self._get_tenant_origin(item)
         if origin is None or item.data.get(SIDE_KEY) != TENANT_SIDE:

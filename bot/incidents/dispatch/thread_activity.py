@@ -165,7 +165,7 @@ class ThreadActivity:
         quiet = str(int(quiet_until.timestamp())) if quiet_until else ""
         await self._spoke(keys=self._get_keys(incident), args=[ts, int(asked), quiet])
 
-    async def is_first_ignored(self, incident: str, ts: str) -> bool:
+    async def record_ignored_reply(self, incident: str, ts: str) -> bool:
         """Return whether `ts` is the first ignored message of a window; stable per message."""
         key, now = self._names.incident_key(incident, "pulse"), self._clock.now().timestamp()
         told, _, at = (cast(bytes | None, await to_coroutine(self._redis.hget(key, "passed"))) or b"").decode().partition(" ")

@@ -209,7 +209,7 @@ async def _answer_passed_over(
 ) -> IntakeResult:
     """Say that it was not understood: once per window, but for each request."""
     async with guard_store():
-        first = await handler_context.pulse.is_first_ignored(incident, arrival.ts)
+        first = await handler_context.pulse.record_ignored_reply(incident, arrival.ts)
     return await _post_answer(handler_context, arrival, notes.render_not_understood()) if first or is_request(said) else IntakeResult()
 
 

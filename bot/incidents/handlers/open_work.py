@@ -65,7 +65,7 @@ async def _build_wait_row(handler_context: HandlerContext, row: WaitingTenant) -
 
 
 async def _list_quota_waits(handler_context: HandlerContext) -> list[WaitingTenant]:
-    return await handler_context.waits.list_waiting_tenants() if handler_context.waits else []
+    return await handler_context.waits.prune_waiting_tenants() if handler_context.waits else []
 
 
 async def _list_oldest_open(handler_context: HandlerContext) -> list[str]:

@@ -86,7 +86,7 @@ async def test_a_damaged_reason_of_one_customer_keeps_no_other_from_being_listed
         incident = await office.mention(tenant, thread)
         await waits.add_incident(tenant, incident, ExceededLimit(QuotaLimit.MENTIONS, clock.now()))
     await to_coroutine(redis.hset(RedisKeys().waits_why, "acme", row))
-    assert [one.tenant for one in await waits.list_waiting_tenants()] == ["acme", "globex"]
+    assert [one.tenant for one in await waits.prune_waiting_tenants()] == ["acme", "globex"]
     assert inbox is not None
 
 

@@ -296,7 +296,7 @@ async def test_tickets_of_a_customers_own_rackmedic_are_of_the_same_share(office
     for incident in (*tickets[:2], other, tickets[2]):
         await office.desk.process_incident(incident)
     assert office.board.posted == ["t1", "t2"]
-    assert [row.incidents for row in await office.waits.list_waiting_tenants()] in ([(other, tickets[2])], [(tickets[2], other)])
+    assert [row.incidents for row in await office.waits.prune_waiting_tenants()] in ([(other, tickets[2])], [(tickets[2], other)])
     await office.go_on(minutes=61)
     assert sorted(office.board.posted) == ["acme.0", "t1", "t2", "t3"]
 
@@ -340,19 +340,19 @@ async def test_what_waits_is_one_row_a_customer_until_it_begins(office: Office) 
     acme = await office.reports("acme", 0, 2)
     for incident in acme:
         await office.desk.process_incident(incident)
-    assert await office.waits.list_waiting_tenants() == []
+    assert await office.waits.prune_waiting_tenants() == []
     storm = await office.reports("acme", 2, 30)
     first, other = await office.reports("small", 0, 2)
     for incident in (*storm, first, other, *storm):
         await office.desk.process_incident(incident)
     office.clock.go(minutes=5)
     await office.desk.process_incident(storm[0])
-    acme_waits, small_waits = await office.waits.list_waiting_tenants()
+    acme_waits, small_waits = await office.waits.prune_waiting_tenants()
     assert acme_waits == WaitingTenant("acme", acme_waits.incidents, T0, ExceededLimit(QuotaLimit.MENTIONS, T0 + HOUR), frozenset(storm))
     assert sorted(acme_waits.incidents) == sorted(storm)
     assert small_waits == WaitingTenant("small", (other,), T0, ExceededLimit(QuotaLimit.INCIDENTS), frozenset({other}))
     await office.go_on(minutes=61)
-    assert [(row.tenant, len(row.incidents)) for row in await office.waits.list_waiting_tenants()] == [("acme", 28), ("small", 1)]
+    assert [(row.tenant, len(row.incidents)) for row in await office.waits.prune_waiting_tenants()] == [("acme", 28), ("small", 1)]
 
 
 async def test_what_waits_in_an_incident_that_was_begun_is_not_new(office: Office) -> None:
@@ -361,7 +361,7 @@ async def test_what_waits_in_an_incident_that_was_begun_is_not_new(office: Offic
     for id_ in ("more", "and more"):
         await office.inbox.enqueue(said_by_customer(incident, id_, "reply"), id_)
         await office.desk.process_incident(incident)
-    [row] = await office.waits.list_waiting_tenants()
+    [row] = await office.waits.prune_waiting_tenants()
     assert (row.incidents, row.new) == ((incident,), frozenset())
 
 
@@ -385,7 +385,7 @@ async def test_what_lost_all_that_it_waited_with_is_forgotten(office: Office) ->
     for incident in incidents:
         await office.desk.process_incident(incident)
     await office.redis.delete(RedisKeys().incident_key(incidents[2], "inbox"))
-    assert await office.waits.list_waiting_tenants() == []
+    assert await office.waits.prune_waiting_tenants() == []
     assert await office.redis.zcard(RedisKeys().waits) == 0
 
 

@@ -9,7 +9,7 @@ from fakeredis import FakeAsyncRedis
 
 from bot.incidents.dispatch.inbox import Inbox
 from bot.provider.ticket_importer import NoOperatorChannel, TicketImporter, find_operator_channel
-from bot.provider.ticket_store import TicketStore, get_site_salt
+from bot.provider.ticket_store import TicketStore, load_or_create_site_salt
 from bot.provider.ticket_threads import TicketThreads
 from bot.provider.wire_messages import TicketAnswer
 from bot.slack.posted_messages import PostedCards
@@ -79,7 +79,7 @@ async def test_the_document_lives_as_long_as_its_incident() -> None:
 
 async def test_the_salt_of_a_site_is_made_once() -> None:
     redis = FakeAsyncRedis()
-    assert await get_site_salt(redis) == await get_site_salt(redis)
+    assert await load_or_create_site_salt(redis) == await load_or_create_site_salt(redis)
 
 
 async def begun(bot: Behind) -> tuple[TicketThreads, str]:
