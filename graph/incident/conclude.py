@@ -262,7 +262,7 @@ def _choose_next_step(now: Assessment, roots: Sequence[Hypothesis], outcome: Dia
         return now.lens.taxonomy.get_leaf(roots[0].label).next_step
     if now.open_hidden_causes and outcome == "abstained":
         look = now.open_hidden_causes[0]
-        return f"Let {look.check_names} look at {fold_host_names(look.hosts)}: approve it where it is put up for decision, or free the GPUs and say recheck."
+        return f"Let {look.check_names} look at {fold_host_names(look.hosts)}: approve its card, or free the GPUs and say recheck."
     if now.odd and now.odd[0].key == "sched.state" and (reason := now.odd[0].attrs.get("reason")):
         who = now.odd[0].attrs.get("by") or "whoever took it out"
         return f"Ask {who} before {now.odd[0].host} goes back into service: {reason}"[:MAX_REASON_CHARS]
@@ -329,5 +329,5 @@ def _more_handed_in(now: Assessment) -> str:
 
 
 def _render_cause(now: Assessment, row: Hypothesis) -> str:
-    where = ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "no machine at fault")
+    where = ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "not a host fault")
     return f"{now.lens.taxonomy.get_title(row.label)} ({where})"

@@ -74,7 +74,7 @@ def answer_narrow_recheck(concluded: TurnResult, case: IncidentContext, now: Ass
     elif gone:
         lines.append("What do you see now? Send me the error, or say `recheck` and I look at everything.")
     elif any(row.presence.answer == "unseen" for row in rows):
-        lines.append("What could not be looked at is not called mended.")
+        lines.append("What could not be checked is not called fixed.")
     elif concluded.report.next_step:
         lines.append(f"Next: {concluded.report.next_step}")
     report = concluded.report.model_copy(update={"reply": "\n".join(lines), "questions": () if fixed else concluded.report.questions})

@@ -90,7 +90,7 @@ def _format_status(ladder: Remediation, title: str) -> str:
     if ladder.outcome:
         return f"{where}: {ladder.outcome}" + (f", {ladder.says}" if ladder.says else "")
     if ladder.waiting_for == "proof":
-        return f"{where}: passes now, to be proved again" + (f" at {ladder.due:%H:%M} UTC" if ladder.due else "")
+        return f"{where}: passes now; re-check " + (f"at {ladder.due:%H:%M} UTC" if ladder.due else "pending")
     says = f"; {ladder.says}" if ladder.says else ""
     return f"{where}: {format_current_step(ladder)} ({_format_wait_reason(ladder)}{says})"
 
@@ -102,7 +102,7 @@ def format_current_step(ladder: Remediation) -> str:
 
 def _format_wait_reason(ladder: Remediation) -> str:
     return {
-        "approval": "waits for its turn, nobody is asked yet" if ladder.late else "waiting for a decision",
+        "approval": "queued, not proposed yet" if ladder.late else "waiting for approval",
         "idle": f"waiting until {ladder.target} is drained and without jobs",
         "node_back": f"waiting for {ladder.target}",
     }.get(ladder.waiting_for, "waiting for the other fixes on this host")

@@ -135,7 +135,7 @@ def add(
     seen: Annotated[str, typer.Option("--seen", metavar="TEXT", help="What was seen, in the words of whoever reported it.")],
     label: Annotated[str, typer.Option("--label", metavar="LABEL", help="What it was, of `rackmedic taxonomy`.")],
     cause: Annotated[str, typer.Option("--cause", metavar="TEXT", help="The root cause, in your words.")],
-    fix: Annotated[str, typer.Option("--fix", metavar="TEXT", help="What mended it.")],
+    fix: Annotated[str, typer.Option("--fix", metavar="TEXT", help="What fixed it.")],
     check: Annotated[str, typer.Option("--check", metavar="CHECK", help="The look that decided it.")] = "",
     source: Annotated[str, typer.Option("--source", metavar="URL", help="Where it is told.")] = "",
     year: Annotated[int, typer.Option("--year", help="In which it was.")] = 0,

@@ -66,13 +66,13 @@ def build_handoff(state: IncidentState) -> Handoff:
 
 
 def done_in_words(ladder: Remediation, title: str) -> str:
-    """Return for example `Clock skew on gpu-002: start chrony … by an approved action at 02:13 UTC; its proof passed`."""
+    """Return for example `Clock skew on gpu-002: start chrony … by an approved action at 02:13 UTC; verified`."""
     fixes = [rung for rung in ladder.rungs[: ladder.rung + 1] if rung.part == "fix"]
     what = "; ".join(
         dict.fromkeys(format_current_step(ladder.model_copy(update={"rung": ladder.rungs.index(rung)})) for rung in fixes[-2:])
     )
     when = f" at {ladder.since:%H:%M} UTC" if ladder.since else ""
-    passed = "its proof passed" if ladder.proven else "not proved"
+    passed = "verified" if ladder.proven else "not verified"
     return f"{title} on {fold_host_names(ladder.target.split(','))}: {what or 'changed'}, by an approved action{when}; {passed}"
 
 

@@ -64,7 +64,7 @@ class IncidentStatus:
 
 # Outcomes that leave work to people while the incident is open.
 OUTCOME_TEXTS: Mapping[RemediationOutcome, str] = {
-    "unknown": "nobody knows whether it ran; look, and say so on its card",
+    "unknown": "unknown whether it ran; check the host, then answer on its card",
     "ticket": "for people",
     "undecided": "nobody decided",
     "denied": "rejected",
@@ -74,11 +74,11 @@ ACTION_STATE_TEXTS: Mapping[State, str] = {
     State.PENDING: "waiting for approval",
     State.APPROVED: "approved, starts as soon as it may",
     State.EXECUTING: "running",
-    State.DONE: "ran, being proved",
+    State.DONE: "ran, being verified",
 }
 LOST_CONTACT_TEXT = "running when contact with the host was lost"
 WAIT_TEXTS: Mapping[str, str] = {
-    "approval": "not put up for decision yet",
+    "approval": "not proposed yet",
     "idle": "waiting until the node is drained and without jobs",
     "node_back": "waiting for the host to answer",
 }
@@ -118,10 +118,10 @@ def _build_watched_status(ladders: Sequence[Remediation]) -> IncidentStatus:
     due = min((row.due for row in ladders if row.waiting_for == "proof" and row.due), default=None)
     if due is None:
         return IncidentStatus(
-            "well", ("Cured: proved again, the fault did not come back.",), "closed by itself if all stays quiet", mended=True
+            "well", ("Cured: proved again, the fault did not come back.",), "closes automatically if nothing more happens", mended=True
         )
     mended = not any(row.drained for row in ladders)
-    return IncidentStatus("well", (f"Mended: passes now, to be proved again at {due:%H:%M} UTC.",), mended=mended)
+    return IncidentStatus("well", (f"Fixed; re-check at {due:%H:%M} UTC.",), mended=mended)
 
 
 def _build_report_status(rows: IncidentView, theirs: Collection[str]) -> IncidentStatus:
@@ -129,16 +129,16 @@ def _build_report_status(rows: IncidentView, theirs: Collection[str]) -> Inciden
     if report is None:
         return IncidentStatus("looking", ("Received.",))
     if report.outcome == "no_fault":
-        return IncidentStatus("well", ("Nothing to mend here.",))
+        return IncidentStatus("well", ("Nothing to fix here.",))
     if ended := _list_human_tasks(rows.remediations):
         return IncidentStatus("people", ended[:MAX_LINES])
     fault: StatusSign = "people" if report.outcome == "diagnosed" or report.root_causes else "unclear"
     if report.questions:
         return IncidentStatus(fault, ("Waiting for an answer.",))
     if report.about and report.about.found == "nothing" and not report.actions:
-        return IncidentStatus("well", ("Nothing to mend on what was asked about.",))
+        return IncidentStatus("well", ("Nothing to fix on the hosts you asked about.",))
     if rows.origin and rows.origin.customer and is_settled_for_tenant(rows, theirs.__contains__):
-        return IncidentStatus("well", ("Answered: the customer was told how to mend it.",), "closed by itself if all stays quiet")
+        return IncidentStatus("well", ("Answered: the customer was told how to fix it.",), "closes automatically if nothing more happens")
     return IncidentStatus(fault, (_describe_other_incidents(report) or "Waiting for people.",))
 
 
@@ -222,7 +222,7 @@ def _list_plan_tasks(ladders: Sequence[Remediation], records: Mapping[str, Actio
 
 def _describe_next_step(ladders: Sequence[Remediation]) -> str:
     after = _list_step_indexes(ladders[0])[_get_step_position(ladders[0]) + 1 :]
-    return _describe_step(ladders, after[0]) if after else "proved again later"
+    return _describe_step(ladders, after[0]) if after else "re-checked later"
 
 
 def _list_step_indexes(ladder: Remediation) -> list[int]:

@@ -111,7 +111,7 @@ async def _render_remediation_status(surface: HandlerContext) -> list[Block]:
         return []
     return [
         *brakes.render_brake_status(now),
-        *brakes.render_waiting_approvals(await list_pending_actions(surface), "No action waits for a decision."),
+        *brakes.render_waiting_approvals(await list_pending_actions(surface), "No action is waiting for approval."),
     ]
 
 

@@ -67,16 +67,14 @@ async def effect_on_the_job(asked: AnswerContext) -> TurnResult:
             asked,
             [
                 *render_unknown_names(asked),
-                "Nothing is up for decision now, so no fix of mine touches the job. Name the fix that you mean.",
+                "No fix is waiting for approval, so none affects the job. Name the fix that you mean.",
             ],
         )
     hosts = tuple(row.target.split(",")) if row else resolve_target_hosts(asked).hosts
     what = (
-        f"{render_step_summary(row)} is what waits for a decision"
-        if row and row.current_step and row.current_step.remedy == remedy.id
-        else ""
+        f"{render_step_summary(row)} is waiting for approval" if row and row.current_step and row.current_step.remedy == remedy.id else ""
     )
-    what = what or ("It is a later step of the fix that waits" if row else "Nothing that I found asks for it")
+    what = what or ("It is a later step of the fix that waits" if row else "Nothing found needs it")
     lines = [
         f"Outage: {remedy.outage}. Reach: {remedy.blast}.",
         running_jobs(asked, hosts) if hosts else "",

@@ -53,7 +53,7 @@ async def answer_changes_since(asked: AnswerContext) -> TurnResult:
     )
     when = f"{since:%H:%M}" if since.date() == asked.current_time.date() else f"{since:%Y-%m-%d %H:%M}"
     if not asked.observed_hosts:
-        return build_answer(asked, [*render_unknown_names(asked), "I have looked at no machine yet, so I cannot tell what changed."])
+        return build_answer(asked, [*render_unknown_names(asked), "I have checked no host yet, so I cannot tell what changed."])
     head = f"Since {when} UTC on {fold_host_names(hosts)}{':' if rows else ' nothing new was logged, as far as it was read.'}"
     lines = [f"• {row.at:%H:%M:%S} {row.says}" for row in rows[:MAX_EVENTS]]
     lines += [f"• … and {len(rows) - MAX_EVENTS} more"] if len(rows) > MAX_EVENTS else []

@@ -94,7 +94,7 @@ def render_host_summary(asked: AnswerContext, known: HostKnowledge, *, quoted_be
 
 def _answer_hosts(asked: AnswerContext, hosts: Sequence[str]) -> TurnResult:
     if not hosts:
-        nothing = "" if asked.message.unknown_hosts else "I have looked at no machine yet. Name hosts, for example `recheck gpu-[001-004]`."
+        nothing = "" if asked.message.unknown_hosts else "I have checked no host yet. Name hosts, for example `recheck gpu-[001-004]`."
         return build_answer(asked, [*render_unknown_names(asked), nothing or "I looked at nothing."])
     known = [build_host_knowledge(asked, host) for host in hosts]
     sick = [row for row in known if row.causes and not row.is_unobserved]

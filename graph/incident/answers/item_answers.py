@@ -52,8 +52,8 @@ def build_answer_report(case: IncidentContext, reply: str, outcome: DiagnosisOut
 
 
 def _answer_stop(case: IncidentContext, now: Assessment) -> TurnResult:
-    left = "" if case.scheduled_recheck.due is None else " I do not look again by myself."
-    says = f"Stopped.{left} What was seen is kept; say recheck to look again."
+    left = "" if case.scheduled_recheck.due is None else " I do not check again on my own."
+    says = f"Stopped.{left} Findings are kept; say recheck to check again."
     report = build_answer_report(case, says).model_copy(update={"look_again": ""})
     return TurnResult(report, get_next_lifecycle(case.lifecycle, TurnEvent.STOPPED), stopped=True)
 
@@ -137,7 +137,7 @@ def _answer_alerts_resolved(case: IncidentContext) -> TurnResult:
 
 def _get_keep_open_reason(case: IncidentContext) -> str:
     if case.remediations:
-        return "a fix was put up"
+        return "a fix was proposed"
     if case.owner or case.ticket or case.lifecycle in ("handed_off", "watching"):
         return "a person has it"
     told_us = not (case.origin and case.origin.alert) or any(row.get("user") != ALERTS_USER for row in case.messages)

@@ -44,7 +44,7 @@ async def explain_cause(asked: AnswerContext) -> TurnResult:
         return build_answer(asked, ["The cause is not proven, because:", *unsure, "Tell me anything new, or say `recheck`."])
     hosts = fold_host_names(asked.now.hosts)
     if not hosts:
-        return build_answer(asked, ["I have looked at no machine yet, so there is nothing to explain."])
+        return build_answer(asked, ["I have checked no host yet, so there is nothing to explain."])
     looked = render_coverage(asked, build_host_knowledge(asked, asked.now.hosts[0]))
     return build_answer(
         asked,
@@ -93,7 +93,7 @@ async def explain_why_not(asked: AnswerContext) -> TurnResult:
         rows = [
             f"{asked.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{render_citation(row)}." for row in found[:3]
         ]
-        return build_answer(asked, [f"It is {name}:", *rows])
+        return build_answer(asked, [f"Cause: {name}.", *rows])
     if not asked.now.hosts:
         return build_answer(asked, [f"{name}: nothing was looked at that could tell. Name hosts, or say `recheck HOSTS`."])
     return build_answer(

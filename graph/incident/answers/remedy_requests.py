@@ -35,8 +35,8 @@ from tools.inventory.host_ranges import expand_host_range, fold_host_names
 from tools.remedies import REMEDIES
 
 MAX_REQUESTED_HOSTS = 8
-ON_APPROVE_TEXT = "starts only when somebody presses Approve."
-NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX = "I put up no card", "There is nothing to undo"  # beginnings of refusals
+ON_APPROVE_TEXT = "starts only after an approver presses Approve."
+NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX = "No card posted", "There is nothing to undo"  # beginnings of refusals
 # asked if a request names hosts and others too: “drain everything, leave gpu-003”
 WHICH_HOSTS_QUESTION = "Which hosts do you mean?"
 _MAX_REQUEST_CHARS = 400  # characters searched for words that mean other hosts
@@ -71,7 +71,7 @@ async def request_check(asked: AnswerContext) -> TurnResult:
             asked, [*render_unknown_names(asked), f"Which test? I know {able}. For example “run nccl1 on {next(iter(hosts), 'gpu-002')}”."]
         )
     if not row.exclusive:
-        free = f"{get_check_name(row.id)} disturbs nobody, so it needs no card: say `recheck {fold_host_names(hosts or named.hosts)}` and it is read now."
+        free = f"{get_check_name(row.id)} disturbs no job, so it needs no card: say `recheck {fold_host_names(hosts or named.hosts)}` and it is read now."
         return build_answer(asked, [*render_unknown_names(asked), free])
     if not hosts:
         return build_answer(asked, [*render_unknown_names(asked), f"On which hosts? For example “run {row.id} on gpu-[001-002]”."])
@@ -82,11 +82,11 @@ async def request_check(asked: AnswerContext) -> TurnResult:
         one.is_open and one.target == target and one.current_step and one.current_step.args.get("check") == row.id
         for one in asked.case.remediations
     ):
-        return build_answer(asked, [f"{row.id} on {fold_host_names(hosts)} is up for decision already; its card is above."])
+        return build_answer(asked, [f"{row.id} on {fold_host_names(hosts)} is already waiting for approval; its card is above."])
     ladder = build_requested_check(row, hosts, asked.now, build_plan_context(asked.case, asked.ports), asked.case.remediations)
     ladder = ladder.model_copy(update={"asked_by": _get_requester(asked)})
     lines = [
-        f"Put up for decision: {row.id} on {fold_host_names(hosts)}. {row.asks}",
+        f"Waiting for approval: {row.id} on {fold_host_names(hosts)}. {row.asks}",
         f"It takes about {row.seconds:.0f} s and whole GPUs; it {ON_APPROVE_TEXT}",
     ]
     return propose_remediations(asked, [*render_unknown_names(asked), *lines], [*asked.case.remediations, ladder])
@@ -110,7 +110,7 @@ async def request_remedy(asked: AnswerContext) -> TurnResult:
     hosts = resolve_target_hosts(asked).hosts
     if not hosts:
         return build_answer(
-            asked, [*render_unknown_names(asked), f"On which host? Nothing was found yet that {format_remedy_name(remedy.id)} would mend."]
+            asked, [*render_unknown_names(asked), f"On which host? Nothing was found yet that {format_remedy_name(remedy.id)} would fix."]
         )
     ladders, lines = list(asked.case.remediations), render_unknown_names(asked)
     well = [
@@ -170,11 +170,11 @@ def _request_for_host(asked: AnswerContext, remedy: str, host: str, ladders: lis
         again = _request_again(asked, row, ladders, RemediationEvent("again", ladder=row.id))
         return (
             again,
-            f"Put up again: {render_step_summary(row)}. It {ON_APPROVE_TEXT}",
+            f"Proposed again: {render_step_summary(row)}. It {ON_APPROVE_TEXT}",
         )
     known = build_host_knowledge(asked, host)
     if known.is_unobserved:
-        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: a fix is put up only for a fault that a look has shown. {render_not_checked(asked, known)}"
+        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown. {render_not_checked(asked, known)}"
         return ladders, f"{why} {_render_alternative(remedy, host, yard)}"
     causes = [row for row in asked.root_causes if host in row.hosts]
     fitting = [row for row in causes if remedy in _list_remedies(asked, row.label)]
@@ -206,7 +206,7 @@ def _start_remediation(
         why = " ".join(built.by_hand) or "; ".join(
             row.says for row in ladders if row.target == host and row.label == cause.label and row.says
         )
-        return ladders, f"{host}: no card, for this is left to people. {why}".strip()
+        return ladders, f"{host}: no card: a person must do this. {why}".strip()
     row = built.ladders[0].model_copy(
         update={"fault": derive_fault_condition(built.ladders[0], asked.case, asked.ports), "asked_by": _get_requester(asked)}
     )
@@ -215,7 +215,7 @@ def _start_remediation(
         if row.current_step and row.current_step.remedy == remedy
         else f" {format_remedy_name(remedy).capitalize()} follows if it is needed."
     )
-    waits = "Put up for decision" if row.waiting_for == "approval" else "Planned"
+    waits = "Waiting for approval" if row.waiting_for == "approval" else "Planned"
     return (
         [*ladders, row],
         f"{waits}: {render_step_summary(row)}, for {asked.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
@@ -229,7 +229,7 @@ def _list_remedies(asked: AnswerContext, label: str) -> set[str]:
 
 def _render_open_step(asked: AnswerContext, remedy: str, row: Remediation) -> str:
     if row.current_step and row.current_step.remedy == remedy and row.waiting_for == "approval":
-        return f"{render_step_summary(row)}: it is up for decision already; press Approve on its card."
+        return f"{render_step_summary(row)}: already waiting for approval; press Approve on its card."
     at = next((n for n, rung in enumerate(row.rungs) if rung.remedy == remedy), 0)
     when = "was done before" if at < row.rung else "comes later, if it is still needed"
     return f"{row.target}: {format_remedy_name(remedy)} {when}. Now: {describe_remediation(row, asked.get_title(row.label))}."
@@ -239,14 +239,14 @@ def _render_refusal(asked: AnswerContext, remedy: str, host: str, causes: Sequen
     known = [build_host_knowledge(asked, one) for one in expand_host_range(host)] if not causes else []
     against = list(dict.fromkeys(line for row in known for line in (*row.unproven, *row.unplaced)))
     if against:
-        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: a fix is put up only for a fault that a look has shown. Of {host} I have, without such a look: {told(against)}."
+        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown. Seen on {host} without one: {told(against)}."
         return f"{why} {_render_alternative(remedy, expand_host_range(host)[0], build_plan_context(asked.case, asked.ports))} Say `recheck {host}` and I look again."
     if not causes:
         looked = render_coverage(asked, build_host_knowledge(asked, expand_host_range(host)[0]))
-        return f"{NO_CARD_PREFIX}: nothing was found on {host} that {format_remedy_name(remedy)} would mend ({looked}). Tell me what you see there, or say `recheck {host}`."
+        return f"{NO_CARD_PREFIX}: nothing was found on {host} that {format_remedy_name(remedy)} would fix ({looked}). Tell me what you see there, or say `recheck {host}`."
     row = causes[0]
     step = asked.now.lens.taxonomy.get_leaf(row.label).next_step
-    return f"{NO_CARD_PREFIX}: {asked.get_title(row.label)} on {host}{render_citation(row)} is not mended by {format_remedy_name(remedy)}. {step}"
+    return f"{NO_CARD_PREFIX}: {asked.get_title(row.label)} on {host}{render_citation(row)} is not fixed by {format_remedy_name(remedy)}. {step}"
 
 
 async def request_undo(asked: AnswerContext) -> TurnResult:
@@ -269,14 +269,14 @@ async def request_undo(asked: AnswerContext) -> TurnResult:
 
 def _render_nothing_to_undo(asked: AnswerContext, hosts: Sequence[str]) -> str:
     waiting = [row for row in asked.case.remediations if row.is_open and row.waiting_for == "approval"]
-    what = f" {render_step_summary(waiting[0])} was only put up for decision: reject its card." if waiting else ""
+    what = f" {render_step_summary(waiting[0])} is only waiting for approval: reject its card." if waiting else ""
     return f"{NOTHING_TO_UNDO_PREFIX}{f' on {fold_host_names(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{what}"
 
 
 def _request_return(asked: AnswerContext, row: Remediation, ladders: list[Remediation]) -> tuple[list[Remediation], str]:
     """Request a drained node's return; it is checked once more before its card is posted."""
     if is_returning(row) and row.waiting_for == "approval":
-        return ladders, f"Returning {row.target} to service is up for decision already; press Approve on its card."
+        return ladders, f"The return of {row.target} to service is already waiting for approval; press Approve on its card."
     if why := get_return_blocker(row, ladders):
         return ladders, f"{row.target} is not returned: {why}."
     if list_unresolved_on_host(row, ladders):
@@ -285,7 +285,7 @@ def _request_return(asked: AnswerContext, row: Remediation, ladders: list[Remedi
             f"{row.target} had more than one fix: press “Ask for it back” where it is listed as held, and I look at all of it first.",
         )
     again = _request_again(asked, row, ladders, RemediationEvent(RETURN_EVENT, ladder=row.id))
-    return again, f"I look at {row.target} once more; if its fault shows no more, its return is put up for decision."
+    return again, f"I check {row.target} again; if its fault is gone, I propose its return for approval."
 
 
 def _render_undo_instructions(rows: Sequence[Remediation]) -> list[str]:

@@ -487,9 +487,9 @@ def test_small_cards_are_valid_and_help_lists_the_grammar() -> None:
 
 def test_what_an_answer_tells_people_to_say_is_code_and_a_lone_back_tick_is_not() -> None:
     card = diagnosis.render_diagnosis(
-        "i1", REPORT.model_copy(update={"reply": "Open again. Say `recheck gpu-[001-002]` to look.\nIt printed ` and <@U1>"})
+        "i1", REPORT.model_copy(update={"reply": "Reopened. Say `recheck gpu-[001-002]` to look.\nIt printed ` and <@U1>"})
     )
-    assert card.blocks[0]["text"]["text"] == "Open again. Say `recheck gpu-[001-002]` to look.\nIt printed ˋ and &lt;@U1&gt;"
+    assert card.blocks[0]["text"]["text"] == "Reopened. Say `recheck gpu-[001-002]` to look.\nIt printed ˋ and &lt;@U1&gt;"
 
 
 def test_what_went_to_people_without_a_look_says_so_and_no_more() -> None:
