@@ -267,7 +267,7 @@ def _choose_next_step(now: Assessment, roots: Sequence[Hypothesis], outcome: Dia
         who = now.odd[0].attrs.get("by") or "whoever took it out"
         return f"Ask {who} before {now.odd[0].host} goes back into service: {reason}"[:MAX_REASON_CHARS]
     if outcome == "no_fault":
-        return "Nothing to mend on these machines; tell me more if it happens again."
+        return "Nothing to fix on these hosts; tell me more if it happens again."
     return ANSWER_QUESTIONS_STEP if questions else TELL_MORE_STEP
 
 

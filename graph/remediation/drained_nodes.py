@@ -126,7 +126,7 @@ def _get_unmended_reason(ladder: Remediation) -> str:
     if ladder.outcome == "unknown":
         return ladder.says
     if _is_remedy_unproven(ladder):
-        return f"a remedy was run and is not proved to have helped ({_format_status(ladder)}); whoever mends {ladder.target} returns it"
+        return f"a remedy was run and is not proved to have helped ({_format_status(ladder)}); the person who repairs {ladder.target} must return it"
     if ladder.fault is None and ladder.since is None:
         return "what was wrong is not noted, so I cannot look whether it is gone"
     return ""

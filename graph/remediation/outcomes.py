@@ -41,7 +41,7 @@ def _request_return(ladder: Remediation, ladders: Sequence[Remediation], yard: P
         return ladder
     bad = next((row for row in others if row.outcome in UNRESOLVED_OUTCOMES), None)
     if bad is not None:
-        return end_remediation(ladder, "ticket", f"mended, but {yard.taxonomy.get_title(bad.label)} on the same host is not")
+        return end_remediation(ladder, "ticket", f"fixed, but {yard.taxonomy.get_title(bad.label)} on the same host is not")
     return request_approval(ladder, yard)
 
 

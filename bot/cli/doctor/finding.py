@@ -22,7 +22,7 @@ class Finding:
 
 def render_findings_table(findings: Sequence[Finding]) -> Table:
     """Return the table; remote text is never markup."""
-    table = Table("part", "", "what", "how to mend", header_style="bold")
+    table = Table("part", "", "what", "how to fix", header_style="bold")
     marks = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red"), "off": ("off", "dim")}
     for row in findings:
         table.add_row(row.part, Text(*marks[row.state]), Text(show_invisible(row.says)), Text(show_invisible(row.mend)))

@@ -34,7 +34,7 @@ STATUS_SIGNS: Mapping[StatusSign, SignRow] = {
     "looking": SignRow("🔎", "mag_right", "RackMedic is looking"),
     "people": SignRow("🔴", "red_circle", "a fault was found and waits for people"),
     "unclear": SignRow("❓", "question", "no cause was found, or an answer is needed"),
-    "well": SignRow("✅", "white_check_mark", "healthy, mended or closed"),
+    "well": SignRow("✅", "white_check_mark", "healthy, fixed or closed"),
     "ticket": SignRow("🎫", "ticket", "a person has it"),
 }
 MAX_LINES = 3
@@ -118,7 +118,7 @@ def _build_watched_status(ladders: Sequence[Remediation]) -> IncidentStatus:
     due = min((row.due for row in ladders if row.waiting_for == "proof" and row.due), default=None)
     if due is None:
         return IncidentStatus(
-            "well", ("Cured: proved again, the fault did not come back.",), "closes automatically if nothing more happens", mended=True
+            "well", ("Cured: re-checked, the fault did not come back.",), "closes automatically if nothing more happens", mended=True
         )
     mended = not any(row.drained for row in ladders)
     return IncidentStatus("well", (f"Fixed; re-check at {due:%H:%M} UTC.",), mended=mended)

@@ -16,7 +16,7 @@ from kb.scan import split_lines
 SHOW_ACTION_ID, SEND_ACTION_ID, BACK_ACTION_ID = "provider.show", "provider.send", "provider.back"
 BUTTONS = {SHOW_ACTION_ID: "show", SEND_ACTION_ID: "send", BACK_ACTION_ID: "back"}
 PROVED_STATES = ("proved", "closed")
-TENANT_CAUSE_TEXT = "They looked, and the cause is one that you can mend yourselves"
+TENANT_CAUSE_TEXT = "They looked, and the cause is one that you can fix yourselves"
 MAX_QUOTED_CHARS = 2000  # shown of the provider's message
 
 

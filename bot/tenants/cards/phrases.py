@@ -9,10 +9,10 @@ ENGLISH = "en"
 
 PHRASES: Mapping[str, Mapping[str, str]] = {
     "received": {"en": "Received. I am looking at your machines.", "de": "Angekommen. Ich sehe mir Ihre Maschinen an."},
-    "yours": {"en": "You can mend this yourselves", "de": "Das können Sie selbst beheben"},
+    "yours": {"en": "You can fix this yourselves", "de": "Das können Sie selbst beheben"},
     "ours": {"en": "A fault on our side", "de": "Ein Fehler auf unserer Seite"},
     "both": {
-        "en": "A fault on our side, and one that you can mend yourselves",
+        "en": "A fault on our side, and one that you can fix yourselves",
         "de": "Ein Fehler bei uns, und einer, den Sie selbst beheben können",
     },
     "healthy": {"en": "Nothing is wrong with your machines", "de": "Ihren Maschinen fehlt nichts"},

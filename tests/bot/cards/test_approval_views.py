@@ -430,7 +430,7 @@ def test_the_fault_is_the_first_thing_that_must_hold() -> None:
     )
     assert "*Re-checked before running:* the clocks of gpu5 are low (read again by smi)" in alone
     several = replace(fault, reads=3, lasts="boot")
-    assert "told by smi; stands for boot 8d3a1c52" in "".join(
+    assert "reported by smi; valid for boot 8d3a1c52" in "".join(
         strings(approval.render_approval_card(ApprovalCardView(record_of(fault=several))).blocks)
     )
 

@@ -150,7 +150,7 @@ def test_signs_of_outcomes_differ_in_more_than_their_colour() -> None:
 
 
 def test_no_fault_is_said_as_done() -> None:
-    words = shown(diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to mend.")).blocks[:-2])
+    words = shown(diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to fix.")).blocks[:-2])
     assert words.startswith("✅ No fault found")
     assert "?" not in words
 
