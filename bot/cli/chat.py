@@ -124,7 +124,7 @@ class ChatSession:
         with self._show_progress():
             state, report = await self.thread.run_first_turn(item)
         self._first = build_diagnosis_document(state, report)
-        self._print_content(render_report(state, report, decided="is put up for decision, one after the other" if self.decides else ""))
+        self._print_content(render_report(state, report, decided="is proposed for approval, one after the other" if self.decides else ""))
         await self._run_open_decisions()
 
     async def handle_line(self, line: str) -> bool:

@@ -257,6 +257,6 @@ def _require_host_agreement(answer: KitAnswer, ran: bool) -> None:
     if answer.word == "running":
         raise HostRecordContradiction("The host says that it still runs. Wait until it has ended.")
     if answer.word in ("done", "lost") and not ran:
-        raise HostRecordContradiction("The host's own record says that it ran. Say that it ran, or mend the host's record first.")
+        raise HostRecordContradiction("The host's own record says that it ran. Confirm that it ran, or correct the host's record first.")
     if answer.word in ("never", "refused") and ran:
         raise HostRecordContradiction("The host's own record says that it never ran. Say that it did not run.")

@@ -158,7 +158,7 @@ def _list_parts(
 
 
 def _list_cause_lines(cause: Hypothesis) -> list[str]:
-    where = f"{shown.format_cause_place(cause) or 'no machine at fault'}, {shown.format_confidence(cause.confidence)} sure, {cause.label}"
+    where = f"{shown.format_cause_place(cause) or 'not a host fault'}, {shown.format_confidence(cause.confidence)} sure, {cause.label}"
     return [
         where,
         *([cause.because] if cause.because else []),

@@ -74,7 +74,7 @@ def answer_narrow_recheck(result: TurnResult, context: IncidentContext, assessme
     elif gone:
         lines.append("What do you see now? Send me the error, or say `recheck` and I look at everything.")
     elif any(row.presence.answer == "unseen" for row in rows):
-        lines.append("What could not be looked at is not called mended.")
+        lines.append("What could not be checked is not called fixed.")
     elif result.report.next_step:
         lines.append(f"Next: {result.report.next_step}")
     report = result.report.model_copy(update={"reply": "\n".join(lines), "questions": () if fixed else result.report.questions})

@@ -130,7 +130,7 @@ def _get_unmended_reason(remediation: Remediation) -> str:
     if remediation.outcome == "unknown":
         return remediation.says
     if _is_remedy_unproven(remediation):
-        return f"a remedy was run and is not proved to have helped ({_format_status(remediation)}); whoever mends {remediation.target} returns it"
+        return f"a remedy was run and is not proved to have helped ({_format_status(remediation)}); the person who repairs {remediation.target} must return it"
     if remediation.fault is None and remediation.since is None:
         return "what was wrong is not noted, so I cannot look whether it is gone"
     return ""

@@ -248,7 +248,7 @@ def incidents() -> Mapping[str, str]:
             "diagnosis-with-unknown-hosts": diagnosis.render_diagnosis(
                 "i1", REPORT.model_copy(update={"unknown_hosts": UNKNOWN}), titles=TITLES
             ),
-            "no-fault": diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to mend.")),
+            "no-fault": diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to fix.")),
             "no-cause": diagnosis.render_diagnosis("i1", empty),
             "question": question.render_question_card(("Which hosts?",), ("Try a smaller batch",)),
             "living": render_living(IncidentCardView("i1", by_hand, stats, stands, titles=TITLES)),

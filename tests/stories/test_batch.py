@@ -41,7 +41,7 @@ async def test_one_press_for_three_hosts_mends_two_and_the_third_refuses_what_it
             await expect(card).to_contain_text(f"{host} · {stands}")
         await expect(thread.get_by_test_id("message").filter(has_text="2 of 3 pass now")).to_have_count(1)
         await expect(card).to_contain_text("nvidia-peermem not loaded (GPUDirect RDMA) shows no more")
-        await expect(thread).to_contain_text("Mended: passes now, to be proved again")
+        await expect(thread).to_contain_text("Fixed; re-check at")
         await expect(thread.get_by_test_id(f"button-{approval.APPROVE_ACTION_ID}")).to_have_count(0)
         for node in BROKEN:
             await expect(page.get_by_test_id(f"node-{node}")).to_have_attribute("data-state", "well")

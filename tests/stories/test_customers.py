@@ -37,7 +37,7 @@ async def test_a_customers_mistake_is_theirs_to_mend_and_a_fault_of_ours_is_mend
 
         world.cluster.break_("U04", "gpu-003")
         theirs = await world.slack.say("carla", ACME, "@rackmedic job 4711 does not start on gpu-[003-004]")
-        await world.slack.wait_for(lambda: "You can mend this yourselves" in said(world, ACME, theirs))
+        await world.slack.wait_for(lambda: "You can fix this yourselves" in said(world, ACME, theirs))
         assert "unset NCCL_SOCKET_IFNAME" in said(world, ACME, theirs)
         assert "NCCL_SOCKET_IFNAME=docker0" in said(world, ACME, theirs)
         assert not with_button(world, OPS, APPROVE_ACTION_ID)

@@ -138,7 +138,7 @@ def _check_site_files(part: str, says: Callable[[], str], own: tuple[Path, ...])
     try:
         return [Finding(part, "ok", says() + "".join(f", {folder} included" for folder in own))]
     except BadSite as why:
-        return [Finding(part, "fail", problem, "mend the file; nothing of it is used until then") for problem in why.problems]
+        return [Finding(part, "fail", problem, "fix the file; nothing of it is used until then") for problem in why.problems]
 
 
 def find_evidence_problem(folder: Path) -> str:

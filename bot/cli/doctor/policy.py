@@ -20,7 +20,7 @@ async def check_policy(settings: Settings, inventory: Inventory) -> list[Finding
     try:
         policy = load_policy(settings.policy, inventory)
     except BadPolicy as why:
-        return [Finding("policy", "fail", problem, "mend the file; nothing is served until then") for problem in why.problems]
+        return [Finding("policy", "fail", problem, "fix the file; nothing is served until then") for problem in why.problems]
     said = [Finding("policy", "ok", line) for line in format_policy(policy)]
     token = settings.slack_bot_token.get_secret_value()
     if not token:

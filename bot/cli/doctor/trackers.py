@@ -18,7 +18,7 @@ async def check_trackers(settings: Settings) -> list[Finding]:
     try:
         trackers: Sequence[Tracker] = await asyncio.to_thread(open_site_trackers, settings)
     except Refusal as why:
-        return [Finding("tracker", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(why))]
+        return [Finding("tracker", "fail", problem, "fix the file; nothing is served until then") for problem in split_lines(str(why))]
     found = list(await asyncio.gather(*(_probe_tracker(tracker) for tracker in trackers)))
     if await asyncio.to_thread(is_readable_by_others, settings.trackers):
         found.append(

@@ -19,7 +19,7 @@ LIFECYCLE_WORDS = {
     "handed_off": "with a human",
     "closed": "closed",
 }
-ANSWERED_TEXT = "answered to the customer, closes by itself"
+ANSWERED_TEXT = "customer answered, closes automatically"
 STOPPED_TEXT = "stopped"
 ELSEWHERE_TEXT = "worked on in another thread"
 STATUS_MARKS = {ELSEWHERE_TEXT: "↪", STOPPED_TEXT: "⏹"}

@@ -10,15 +10,15 @@ from bot.incidents.cards.home import OpenIncident
 
 # What an internal error leaves true: after a message, a decision about an action, a command.
 MESSAGE_ERROR_TEXT: Line = (
-    "A message or click here changes nothing on any host by itself. What was noted down is kept; reply ",
+    "A message or click here changes nothing on any host. What I stored is kept; reply ",
     code("recheck"),
     " to try again.",
 )
 DECISION_ERROR_TEXT: Line = (
-    "I broke off in between, so look there first: the card shows whether your click counted. ",
-    "What is approved starts by itself. You may press again; your word counts once.",
+    "I stopped midway, so check the card first: it shows whether your click counted. ",
+    "Approved actions start automatically. You may press again; your vote counts once.",
 )
-COMMAND_ERROR_TEXT: Line = ("I broke off in between, so it may have taken effect: ", code("/rackmedic status"), " shows how things stand.")
+COMMAND_ERROR_TEXT: Line = ("I stopped midway, so it may have taken effect: ", code("/rackmedic status"), " shows how things stand.")
 """What is known when something broke: behind a message, a decision about an action, a command."""
 
 
@@ -58,7 +58,7 @@ def render_in_progress(words: str) -> Card:
 
 def render_not_stored(will_retry: bool) -> Card:
     words = "My store does not answer, so I could not note this down."
-    rest = "Slack will send it again by itself." if will_retry else "Please try again in a minute."
+    rest = "Slack will send it again automatically." if will_retry else "Please try again in a minute."
     return blocks.build_card(f"{words} {rest}", [blocks.line_section(f"⏳ {words} {rest}")])
 
 
@@ -114,6 +114,6 @@ def render_internal_error(reference: str, known: Line) -> Card:
         [
             blocks.line_section(f"💥 {headline}."),
             blocks.line_section(*known),
-            blocks.context(("For whoever runs me: the log has it under ", bold(reference), ".")),
+            blocks.context(("For the operator: see the log under ", bold(reference), ".")),
         ],
     )

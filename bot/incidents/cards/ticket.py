@@ -140,7 +140,7 @@ def _render_root_cause(handoff: Handoff, titles: CauseTitles) -> list[Block]:
         return []
     said: list[Line] = [(ticket.true_cause,)] if ticket.true_cause else []
     mended = dict.fromkeys(
-        f"{report_rows.get_cause_title(row.label, titles)} ({fold_host_names(row.target.split(','))}), mended"
+        f"{report_rows.get_cause_title(row.label, titles)} ({fold_host_names(row.target.split(','))}), fixed"
         for row in handoff.done
         if row.proven
     )

@@ -151,7 +151,7 @@ async def _request_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
         async with guard_store(DECISION_TIMEOUT_SECONDS), translate_ledger_errors():
             found = await require_approvals(on.surface).decisions.propose_return(on.pressed.incident, on.pressed.item, str(on.voter))
         card = notes.render_in_progress(
-            f"{found.action.target} shows its fault no more: its return is put up for decision in the incident's thread."
+            f"{found.action.target} no longer shows its fault: its return to service waits for approval in the incident's thread."
         )
     except Refusal as no:
         card = notes.render_refusal(str(no))

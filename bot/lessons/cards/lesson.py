@@ -78,7 +78,7 @@ def render_lesson_form(lesson: Lesson, offered: LabelChoices) -> Block:
                 LABEL_BLOCK_ID, "What it was", blocks.select({head: rows for head, rows in labels.items() if rows}, lesson.label)
             ),
             _render_field(CAUSE_BLOCK_ID, "Root cause, in your words", lesson.root_cause, MAX_TEXT_CHARS, multiline=True),
-            _render_field(RESOLUTION_BLOCK_ID, "What mended it", lesson.resolution, MAX_TEXT_CHARS, multiline=True, optional=True),
+            _render_field(RESOLUTION_BLOCK_ID, "What fixed it", lesson.resolution, MAX_TEXT_CHARS, multiline=True, optional=True),
         ],
         submit="Save",
         metadata=encode_button_value(lesson.id, lesson.digest),
@@ -126,7 +126,7 @@ def _render_lesson_lines(lesson: Lesson, titles: Mapping[str, str]) -> list[Line
         ("A new cause?", (lesson.new_title, " ", code(lesson.new_cause), f" · rackmedic kb cause {lesson.id}") if lesson.new_cause else ()),
         ("Because:", (lesson.root_cause,)),
         ("Decided by:", (code(lesson.deciding_check),) if lesson.deciding_check else ()),
-        ("Mended by:", (lesson.resolution,)),
+        ("Fixed by:", (lesson.resolution,)),
         ("What misled:", (", ".join(titles.get(one, one) for one in lesson.misled),)),
         ("Used for:", (_describe_audience(lesson),)),
     ]

@@ -16,7 +16,7 @@ from kb.scan import split_lines
 SHOW_ACTION_ID, SEND_ACTION_ID, BACK_ACTION_ID = "provider.show", "provider.send", "provider.back"
 BUTTONS = {SHOW_ACTION_ID: "show", SEND_ACTION_ID: "send", BACK_ACTION_ID: "back"}
 PROVED_STATES = ("proved", "closed")
-TENANT_CAUSE_TEXT = "They looked, and the cause is one that you can mend yourselves"
+TENANT_CAUSE_TEXT = "They looked, and the cause is one that you can fix yourselves"
 MAX_QUOTED_CHARS = 2000  # shown of the provider's message
 
 
@@ -83,7 +83,9 @@ def format_attachment_note(*, facts_kept: bool = True) -> str:
     return f"{_ATTACHMENT_TEXT}{gone}"
 
 
-_ATTACHMENT_TEXT = "This, and nothing else, would leave for your provider. Nothing was sent yet. Names that begin with ~ are signatures; the salt stays here."
+_ATTACHMENT_TEXT = (
+    "Only this will be sent to your provider. Nothing was sent yet. Names that begin with ~ are signatures; the salt stays here."
+)
 
 
 def format_state(state: str) -> str:
@@ -98,9 +100,9 @@ def parse_provider_click(payload: Mapping[str, Any]) -> ButtonClick:
 def _format_status(view: ProviderTicketView) -> list[Any]:
     match view.stage:
         case "shown":
-            return ["Send this to your provider?", _build_line("The file above is the whole of it. Nothing leaves before the click.")]
+            return ["Send this to your provider?", _build_line("The file above is everything. Nothing is sent until you click.")]
         case "waiting":
-            held = [_build_line(f"Tried {view.tries} times: {view.trouble}. It goes on by itself.")] if view.trouble else []
+            held = [_build_line(f"Tried {view.tries} times: {view.trouble}. Retrying automatically.")] if view.trouble else []
             return ["On its way to your provider", _build_line(f"Asked for by {view.by or 'somebody'}."), *held]
         case "refused":
             return ["Your provider did not take it", _build_line(view.refused)]
@@ -109,8 +111,8 @@ def _format_status(view: ProviderTicketView) -> list[Any]:
             return [head, _render_ticket_line(view)]
         case _:
             return [
-                "This may be your provider's to mend",
-                _build_line("I can send them what was tried and seen. You see every word of it first."),
+                "Your provider may have to fix this",
+                _build_line("I can send them what was tried and seen. You review all of it first."),
             ]
 
 

@@ -37,7 +37,10 @@ def render_root_message(incident: str, tenant: str, channel: str, words: str, fi
             *render_quoted_words(words, files),
             blocks.actions(render_tell_button(incident)),
             blocks.context(
-                ("What you write here stays here. ", "Their card follows by itself: received, taken, waiting, repaired, proved, closed.")
+                (
+                    "What you write here stays here. ",
+                    "Their card updates automatically: received, taken, waiting, repaired, proved, closed.",
+                )
             ),
         ],
     )

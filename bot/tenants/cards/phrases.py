@@ -9,10 +9,10 @@ ENGLISH = "en"
 
 PHRASES: Mapping[str, Mapping[str, str]] = {
     "received": {"en": "Received. I am looking at your machines.", "de": "Angekommen. Ich sehe mir Ihre Maschinen an."},
-    "yours": {"en": "You can mend this yourselves", "de": "Das können Sie selbst beheben"},
+    "yours": {"en": "You can fix this yourselves", "de": "Das können Sie selbst beheben"},
     "ours": {"en": "A fault on our side", "de": "Ein Fehler auf unserer Seite"},
     "both": {
-        "en": "A fault on our side, and one that you can mend yourselves",
+        "en": "A fault on our side, and one that you can fix yourselves",
         "de": "Ein Fehler bei uns, und einer, den Sie selbst beheben können",
     },
     "healthy": {"en": "Nothing is wrong with your machines", "de": "Ihren Maschinen fehlt nichts"},
@@ -123,7 +123,7 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "de": "Ihre Meldung ist da. Ich bearbeite {most} Ihrer Meldungen zugleich; diese beginnt, sobald eine davon erledigt ist.",
     },
     "wait_mentions": {
-        "en": "Your message is kept. You have had {most} looks within an hour; it goes on by itself at {when}.",
+        "en": "Your message is kept. You have had {most} looks within an hour; it continues automatically at {when}.",
         "de": "Ihre Nachricht ist da. Ich habe für Sie {most} Mal in einer Stunde nachgesehen; es geht um {when} von selbst weiter.",
     },
     "why": {"en": "Because of this:", "de": "Deswegen:"},
@@ -173,7 +173,7 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "how_long": {
-        "en": "How long it takes I cannot say. This thread tells you by itself as soon as it moves.",
+        "en": "I cannot say how long it takes. This thread updates automatically when the status changes.",
         "de": "Wie lange es dauert, kann ich nicht sagen. Dieser Thread meldet sich von selbst, sobald sich etwas ändert.",
     },
     "answer_help": {
@@ -216,7 +216,7 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "de": "Das konnte ich nicht tun. Schreiben Sie hier, was Sie wollten; unsere Leute lesen es.",
     },
     "not_stored_again": {
-        "en": "I cannot keep messages at this moment; yours comes to me once more by itself.",
+        "en": "I cannot store messages right now; yours reaches me again automatically.",
         "de": "Ich kann gerade nichts aufbewahren; Ihre Nachricht kommt von selbst noch einmal zu mir.",
     },
     "not_stored": {

@@ -62,7 +62,7 @@ def render_state_change(view: FollowedTicket) -> Card:
         return blocks.build_card(
             head, [blocks.section((f"{'✅' if view.done else '📨'} {view.words} ", *_render_ticket_link(view), f": {view.state}"))]
         )
-    ask = "That is said there; nothing was proved here, and this incident stays as it is. Shall I look again?"
+    ask = "That is its status there; I verified nothing, and this incident is unchanged. Check again?"
     return blocks.build_card(
         head,
         [
@@ -83,7 +83,7 @@ def render_comment(view: FollowedTicket, said: TicketComment, beside: str = "") 
             blocks.section((*head, *when, *link)),
             blocks.code_section(said.lines),
             blocks.context(
-                ("Written there, for you to read. I do nothing on its word: answer there, or tell me here.",),
+                ("Comment from there, for you to read. I do not act on it: answer there, or tell me here.",),
                 *([(beside,)] if beside else []),
             ),
         ],
@@ -94,7 +94,7 @@ def _format_status(view: FollowedTicket) -> tuple[str, list[Line]]:
     asked = f"Asked for by {view.by or 'somebody'}."
     match view.way:
         case "waiting":
-            held: list[Line] = [(f"Tried {view.tries} times: {view.trouble}. It goes on by itself.",)] if view.trouble else []
+            held: list[Line] = [(f"Tried {view.tries} times: {view.trouble}. Retrying automatically.",)] if view.trouble else []
             return f"On its way to {view.words}", [(asked,), *held]
         case "doubt":
             lost = "An answer was lost. I look for the ticket there before I send it again, so that there is one."
@@ -108,7 +108,7 @@ def _format_status(view: FollowedTicket) -> tuple[str, list[Line]]:
 def _render_arrived_lines(view: FollowedTicket) -> list[Line]:
     unknown = "not asked yet" if view.tells else "it does not say how far it is"
     state: Part = bold(view.state) if view.state else unknown
-    trouble: list[Line] = [(f"I cannot ask just now: {view.trouble}. What stands here is from before.",)] if view.trouble else []
+    trouble: list[Line] = [(f"I cannot ask now: {view.trouble}. This status may be outdated.",)] if view.trouble else []
     unread: list[Line] = [(f"What people write there I cannot show: {view.unread}",)] if view.unread else []
     return [(*_render_ticket_link(view), " · ", state, f" · sent by {view.by or 'somebody'}"), *trouble, *unread]
 

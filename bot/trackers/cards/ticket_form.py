@@ -85,7 +85,7 @@ def render_tracker_form(form: TrackerForm) -> Block:
                 blocks.text_input(initial=form.title, most=form.title_most),
                 hint="Yours to change. Secrets are taken out of it once more.",
             ),
-            blocks.line_section(bold(f"This, and nothing else, would leave for {form.words}. Nothing was sent yet.")),
+            blocks.line_section(bold(f"Only this will be sent to {form.words}. Nothing was sent yet.")),
             blocks.section(*rows),
             *(blocks.code_section(page) for page in _split_pages(form.text)),
         ],

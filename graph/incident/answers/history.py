@@ -53,7 +53,7 @@ async def answer_changes_since(context: AnswerContext) -> TurnResult:
     )
     when = f"{since:%H:%M}" if since.date() == context.current_time.date() else f"{since:%Y-%m-%d %H:%M}"
     if not context.observed_hosts:
-        return build_answer(context, [*render_unknown_names(context), "I have looked at no machine yet, so I cannot tell what changed."])
+        return build_answer(context, [*render_unknown_names(context), "I have checked no host yet, so I cannot tell what changed."])
     head = f"Since {when} UTC on {fold_host_names(hosts)}{':' if rows else ' nothing new was logged, as far as it was read.'}"
     lines = [f"• {row.at:%H:%M:%S} {row.says}" for row in rows[:MAX_EVENTS]]
     lines += [f"• … and {len(rows) - MAX_EVENTS} more"] if len(rows) > MAX_EVENTS else []

@@ -52,8 +52,8 @@ def build_answer_report(context: IncidentContext, reply: str, outcome: Diagnosis
 
 
 def _answer_stop(context: IncidentContext, assessment: Assessment) -> TurnResult:
-    left = "" if context.scheduled_recheck.due is None else " I do not look again by myself."
-    says = f"Stopped.{left} What was seen is kept; say recheck to look again."
+    left = "" if context.scheduled_recheck.due is None else " I do not check again on my own."
+    says = f"Stopped.{left} Findings are kept; say recheck to check again."
     report = build_answer_report(context, says).model_copy(update={"look_again": ""})
     return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.STOPPED), stopped=True)
 
@@ -143,7 +143,7 @@ def _answer_alerts_resolved(context: IncidentContext) -> TurnResult:
 
 def _get_keep_open_reason(context: IncidentContext) -> str:
     if context.remediations:
-        return "a fix was put up"
+        return "a fix was proposed"
     if context.owner or context.ticket or context.lifecycle in ("handed_off", "watching"):
         return "a person has it"
     told_us = not (context.origin and context.origin.alert) or any(row.get("user") != ALERTS_USER for row in context.messages)

@@ -66,7 +66,7 @@ def _answer_heatmap(context: AnswerContext, key: str) -> TurnResult:
         check = next((row for row in context.now.lens.checks.values() if key in row.establishes), None)
         exclusive = check is not None and check.exclusive
         how = (
-            f"Say `run {check.id} on {fold_host_names(hosts)}` to put it up for decision."
+            f"Say `run {check.id} on {fold_host_names(hosts)}` to propose it for approval."
             if check and exclusive
             else f"Say `recheck {fold_host_names(hosts)}` and I look."
         )
@@ -161,7 +161,7 @@ def _render_no_output(context: AnswerContext, host: str, check: str, why: str, *
         at = format_age(get_read_time(context, host, check), context.current_time)
         return f"{host} · {get_check_name(check)} · read {at}: {'it printed nothing' if kept else 'its output is no longer kept'}."
     row = context.now.lens.checks.get(check)
-    how = f"Say `run {check} on {host}` to put it up for decision." if row and row.exclusive else f"Say `recheck {host}` and I look."
+    how = f"Say `run {check} on {host}` to propose it for approval." if row and row.exclusive else f"Say `recheck {host}` and I look."
     return f"{host} · {get_check_name(check)}: not looked at. {how}"
 
 

@@ -21,7 +21,7 @@ def get_owner(context: AnswerContext) -> str:
 async def answer_owner(context: AnswerContext) -> TurnResult:
     """Answer with the owner and the pending approvals."""
     owner, waits = get_owner(context), [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
-    doing = f"I wait for a decision: {render_pending_approvals(waits)}." if waits else ""
+    doing = f"Waiting for approval: {render_pending_approvals(waits)}." if waits else ""
     return build_answer(context, [f"{owner} is on it." if owner else NO_OWNER_TEXT, doing])
 
 
@@ -59,7 +59,7 @@ def _set_owner(context: AnswerContext, user: str, *, own: bool) -> TurnResult:
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "taken", "taken_by": user})
     return build_answer(
-        context, [says, "" if own else "I mention nobody: tell them.", "I go on answering here."], owner=user, ticket=ticket
+        context, [says, "" if own else "I don't ping people; please tell them.", "I go on answering here."], owner=user, ticket=ticket
     )
 
 
@@ -68,13 +68,11 @@ async def answer_approvers(context: AnswerContext) -> TurnResult:
     live = await context.ports.decisions(context.case.id)
     waits = [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
     if live is None:
-        what = f"Up for decision: {render_pending_approvals(waits)}. " if waits else ""
-        return build_answer(
-            context, [f"{what}Nobody can approve here: approvals are given in Slack, with the button on the card, by its approvers."]
-        )
+        what = f"Waiting for approval: {render_pending_approvals(waits)}. " if waits else ""
+        return build_answer(context, [f"{what}Nobody can approve here: approvers do it in Slack, with the button on the card."])
     pending = [row for row in live if row.open]
     if not pending:
-        return build_answer(context, ["Nothing is up for decision now, so there is nothing to approve."])
+        return build_answer(context, ["Nothing is waiting for approval."])
     return build_answer(context, [line for row in pending[:3] for line in render_approval_status(row)])
 
 

@@ -46,7 +46,7 @@ async def home_of(place: Ward, user: str) -> dict[str, Any]:
 
 async def test_who_asks_in_the_thread_is_told_what_the_look_showed(place: Ward) -> None:
     await place.ask()
-    for ladder, says in (("l1", "the fault is there: Xid 119 on gpu3"), ("gone", "its return is put up for decision")):
+    for ladder, says in (("l1", "the fault is there: Xid 119 on gpu3"), ("gone", "its return to service waits for approval")):
         ts = await answered(place, OPS, ladder)
         await place.bot.slack.click("olga", ts, drained_nodes.ASK_RETURN_ACTION_ID)
         await place.bot.settled()
@@ -59,7 +59,7 @@ async def test_one_who_may_not_speak_here_asks_for_nothing(place: Ward) -> None:
     await place.bot.slack.click("gus", ts, drained_nodes.ASK_RETURN_ACTION_ID)
     await place.bot.settled()
     assert "full members" in place.whispered("gus")
-    assert "put up for decision" not in place.whispered("gus")
+    assert "waits for approval" not in place.whispered("gus")
 
 
 async def test_a_button_counts_in_the_thread_of_its_incident_only(place: Ward) -> None:

@@ -170,7 +170,7 @@ async def test_a_cause_that_is_the_customers_own_is_answered_with_the_change_to_
         at.states[incident] = cast(IncidentState, THEIRS)
         await asks(here, at)
         shown = here.shown()
-        assert "the cause is one that you can mend yourselves" in shown
+        assert "the cause is one that you can fix yourselves" in shown
         assert "NCCL_SOCKET_IFNAME=docker0" in shown
         assert "unset NCCL_SOCKET_IFNAME" in shown
         assert "It worked when:" in shown

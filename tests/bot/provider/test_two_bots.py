@@ -178,7 +178,7 @@ async def test_while_the_provider_is_away_the_thread_says_so_and_it_goes_on_by_i
         await here.press(provider_ticket.SHOW_ACTION_ID)
         await here.press(provider_ticket.SEND_ACTION_ID)
         await here.sender(at.link()).sweep()
-        assert "It goes on by itself" in here.shown()
+        assert "Retrying automatically" in here.shown()
         at.url = up
         row = await here.cards.outbox.load_row(here.incident)
         await here.cards.outbox.postpone_row(row, row.trouble, timedelta())

@@ -148,7 +148,7 @@ async def test_a_mention_becomes_a_card_and_a_click_a_proven_fix(store: Store, t
         await bot.wakeups.wait_until_idle()
         assert site.counts() == {"reset_clocks": 1}
         assert (await bot.turns.load_state(incident))["lifecycle"] == "watching"
-        assert any("to be proved again" in reply for reply in bot.board.replies)
+        assert any("re-check at" in reply for reply in bot.board.replies)
         await bot.wakeups.aclose()
 
 

@@ -415,7 +415,7 @@ async def test_the_approvers_are_called_once_more_for_all_that_waits(place: Ward
     await press(place, "priya", approval.APPROVE_ACTION_ID, records[0])
     for record in records:
         await place.cards.post_reminder(record)
-    [reminder] = [m for m in place.said() if "Still to be decided" in m["text"]]
+    [reminder] = [m for m in place.said() if "Still waiting for approval" in m["text"]]
     words = str(reminder["blocks"])
     assert words.count(CALLED) == 1
     assert "2 of 3 to be decided" in words

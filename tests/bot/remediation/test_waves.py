@@ -154,7 +154,7 @@ async def test_nobody_is_said_to_be_asked_about_a_host_that_waits_for_its_turn(s
     incident = await mention(office)
     case = await load_incident_context(await office.turns.load_state(incident), office.ports)
     said = [describe_remediation(row, "Slow") for row in case.remediations]
-    assert sum("waiting for a decision" in line for line in said) == 3
-    assert sum("waits for its turn, nobody is asked yet" in line for line in said) == 57
+    assert sum("waiting for approval" in line for line in said) == 3
+    assert sum("queued, not proposed yet" in line for line in said) == 57
     await office.say(incident, "status")
     assert "late" not in str(await office.ladders(incident))

@@ -51,7 +51,7 @@ async def test_a_drain_wished_for_again_is_a_new_card_that_its_wisher_may_not_ap
     await says(office, incident, "ANN", Intent.STOP)
     assert await office.pending(incident) == []
     assert (await says(office, incident, "ANN", Intent.WISH_REMEDY, remedy="drain_node", hosts=("n1",))).startswith(
-        "Put up again: Drain n1."
+        "Proposed again: Drain n1."
     )
     (card,) = await office.pending(incident)
     assert card.action.fault is not None
