@@ -115,7 +115,7 @@ async def find_no_job_hosts(job: str) -> JobHosts:
 
 async def find_no_closed_incidents(query: ClosedIncidentQuery) -> ClosedIncidentMatches:
     """Return that none are kept here (terminal, bench)."""
-    return ClosedIncidentMatches(could_not="closed incidents are kept where I run in Slack, and not here")
+    return ClosedIncidentMatches(could_not="closed incidents are stored where I run in Slack, not here")
 
 
 async def find_no_repairs(hosts: Collection[str]) -> Sequence[ProvenRemedyRun]:

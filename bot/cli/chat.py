@@ -49,7 +49,7 @@ SIMULATION_COMMANDS: Mapping[str, str] = {
 }
 HELP_HINT = "Ask or tell as in Slack: what about gpu-003? · why? · look again · show dmesg of gpu-003 · it works again."
 NO_APPROVALS_NOTICE = (
-    "Nothing is approved here: a terminal proves nobody's identity. Approve in the incident's thread in Slack; `rackmedic chat --sandbox CASE` "
+    "You cannot approve here: a terminal proves no identity. Approve in the incident's thread in Slack; `rackmedic chat --sandbox CASE` "
     "and `make demo` play it on a simulated cluster."
 )
 SIMULATION_NOTICE = "Simulated: no machine is real, and people are played by name. Fixes come with a number: @priya approve 1."

@@ -140,7 +140,7 @@ def _list_parts(
     """Yield (heading, lines, quoted), most important first."""
     yield (
         "What",
-        [handoff.headline, f"Hosts: {shown.fold_hosts(handoff.hosts) or 'none named'}", f"For: {handoff.ticket.owner or 'nobody known'}"],
+        [handoff.headline, f"Hosts: {shown.fold_hosts(handoff.hosts) or 'none named'}", f"For: {handoff.ticket.owner or 'unknown'}"],
         False,
     )
     yield (

@@ -22,7 +22,7 @@ from graph.report import Report
 from graph.state import Hypothesis, IncidentBrief
 from tools.inventory.host_ranges import fold_host_names
 
-UNJUDGED: Final = "Noted. No check of mine can judge that, so I call nothing safe until somebody has seen to it. Have it looked at now."
+UNJUDGED: Final = "Noted. No check of mine can judge that, so I call nothing safe until a person has checked it. Have it checked now."
 RECHECK_INTENTS = frozenset({Intent.FIXED, Intent.STILL_BROKEN})
 
 
@@ -66,11 +66,11 @@ def answer_narrow_recheck(result: TurnResult, context: IncidentContext, assessme
     busy = [row for row in context.remediations if row.is_open and (row.drained or row.since is not None)]
     came: TurnEvent | None = None
     if not rows:
-        lines = ["Good to hear. I had found no cause, so there was nothing to look at again. Say “close” to close it."]
+        lines = ["Good to hear. I had found no cause, so there was nothing to check again. Say “close” to close it."]
     elif gone and fixed and not (held or busy):
         lines, came = [*lines, "Closed. Say “reopen” if it comes back."], TurnEvent.CLOSED
     elif gone and fixed:
-        lines.append(f"{fold_host_names(held or [row.target for row in busy])}: its fix goes on, so I do not close yet.")
+        lines.append(f"{fold_host_names(held or [row.target for row in busy])}: its fix is still in progress, so I do not close yet.")
     elif gone:
         lines.append("What do you see now? Send me the error, or say `recheck` and I look at everything.")
     elif any(row.presence.answer == "unseen" for row in rows):

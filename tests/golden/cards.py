@@ -255,7 +255,7 @@ def incidents() -> Mapping[str, str]:
             "living-without-a-look": render_living(
                 IncidentCardView("i1", standing=IncidentStatus("ticket", ("Waiting for a person to take it.",)))
             ),
-            "ended": render_cured_message(IncidentStatus("well", ("Mended.",)), "GPU fell off the bus on gpu-017"),
+            "ended": render_cured_message(IncidentStatus("well", ("Fixed; re-check at 14:02 UTC.",)), "GPU fell off the bus on gpu-017"),
             "told": render_look_finished(REPORT),
             "ticket": ticket.render_ticket(build_handoff(STATE), TITLES),
             "ticket-waits": ticket.render_ticket(build_handoff(waits_), TITLES),

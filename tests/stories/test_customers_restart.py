@@ -39,7 +39,7 @@ async def test_a_customers_incident_goes_on_after_a_kill_in_both_threads_and_onc
             await world.slack.quiet()
         quotes = [row for row in world.slack.thread(OPS, root) if REPLY in str(row["text"])]
         assert len(quotes) == 1
-        for once in ("Somebody of our people has it.", "waits for somebody else"):
+        for once in ("One of our people has it.", "waits for somebody else"):
             assert len([row for row in told_rows(world, theirs) if once in row]) == 1, once
         assert inside(world) == root
 

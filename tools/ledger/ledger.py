@@ -290,7 +290,7 @@ class Ledger(LedgerReader):
             with suppress(record.NotOpen):  # it started or ended meanwhile
                 ended.append(
                     (
-                        await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed anew")
+                        await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed again")
                     ).approval
                 )
         return tuple(ended)

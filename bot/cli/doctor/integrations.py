@@ -31,7 +31,7 @@ async def _probe_provider(link: ProviderLink, url: str) -> Finding:
     try:
         await link.fetch_states({})
     except LinkUnavailable as why:
-        return Finding("provider", "fail", f"{url}: {why}", "check the address and the way there; what is to be sent waits meanwhile")
+        return Finding("provider", "fail", f"{url}: {why}", "check the address and the network path; messages wait until it answers")
     except LinkRefused as why:
         return Finding("provider", "fail", f"{url}: {why}", f"compare {ENV_PREFIX}PROVIDER_KEY, the tenant in the address and both clocks")
     return Finding("provider", "ok", f"{url} takes our signature")

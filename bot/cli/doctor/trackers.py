@@ -32,7 +32,7 @@ async def _probe_tracker(tracker: Tracker) -> Finding:
         return Finding("tracker", "ok", f"{tracker.name}: {await tracker.check_access()}")
     except TrackerUnavailable as why:
         return Finding(
-            "tracker", "fail", f"{tracker.name}: {why}", "check its address and the way there; what is to be sent waits meanwhile"
+            "tracker", "fail", f"{tracker.name}: {why}", "check its address and the network path; messages wait until it answers"
         )
     except TrackerRefused as why:
-        return Finding("tracker", "fail", f"{tracker.name}: {why}", f"mend its row in {ENV_PREFIX}TRACKERS")
+        return Finding("tracker", "fail", f"{tracker.name}: {why}", f"fix its row in {ENV_PREFIX}TRACKERS")

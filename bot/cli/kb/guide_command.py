@@ -26,7 +26,7 @@ def print_guides(settings: Settings, name: str, *, as_json: bool) -> int:
     for guide in rows:
         meant = ", ".join((*guide.symptoms, *(f"“{word}”" for word in guide.words)))
         console.print(Text.assemble((guide.id, "bold cyan"), "  ", guide.title, (f"  {len(guide.steps)} steps", "dim")))
-        console.print(indent_renderable(Text(f"for {meant or 'whoever calls it'}", style="dim")))
+        console.print(indent_renderable(Text(f"for {meant or 'anyone who calls it'}", style="dim")))
         for line in (line for step in guide.steps if name for line in _format_step_lines(step)):
             console.print(Padding(Text(line.strip()), (0, 0, 0, 2 + len(line) - len(line.lstrip())), expand=False))
     return 0

@@ -75,7 +75,7 @@ def render_details(incident: IncidentView, titles: CauseTitles, boots: Mapping[s
             *_render_part(
                 "Waiting for approval", [_render_action(row) for row in report.actions[:MAX_ACTIONS]], len(report.actions) - MAX_ACTIONS
             ),
-            *_render_part("Known by", _render_ids(incident, boots)),
+            *_render_part("Identifiers", _render_ids(incident, boots)),
         ],
     )
 

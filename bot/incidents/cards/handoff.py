@@ -112,9 +112,7 @@ def _build_timeline_entries(incident_view: IncidentView, hypotheses: Sequence[Hy
 def require_unresolved_ticket(ticket: HandoffTicket, does: str) -> None:
     """Raise InvalidTicketChange for a resolved ticket."""
     if ticket.state == "resolved" and does in ("take", "wait", "close", "close_form"):
-        raise InvalidTicketChange(
-            f"This incident was closed already, as {ticket.true_label or 'unknown'}. Mention me again to open it anew."
-        )
+        raise InvalidTicketChange(f"This incident was closed already, as {ticket.true_label or 'unknown'}. Mention me to open it again.")
 
 
 def list_output_digests(handoff: Handoff, facts: Sequence[Fact]) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ class IncidentStatus:
 OUTCOME_TEXTS: Mapping[RemediationOutcome, str] = {
     "unknown": "unknown whether it ran; check the host, then answer on its card",
     "ticket": "for people",
-    "undecided": "nobody decided",
+    "undecided": "no decision",
     "denied": "rejected",
     "stopped": "stopped",
 }

@@ -9,7 +9,7 @@ def format_machine_effects(item: InboxItem) -> str:
         return "A message changes nothing on any host; approved actions continue, as their cards show."
     approval, remedy = str(item.data.get("approval", "")), str(item.data.get("remedy", "an action"))
     if not approval:
-        return "It was news about a fix that goes on; what was done on the machines stands on its cards."
+        return "It was news about a fix in progress; its cards say what was done on the machines."
     if item.data.get("event") == "unknown":
         return f"Unknown whether {remedy} ran ({approval}); its card says what to check."
     if item.data.get("ran"):

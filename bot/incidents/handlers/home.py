@@ -37,9 +37,9 @@ from graph.state import Origin
 
 log = structlog.get_logger()
 FLEET_HISTORY_WINDOW = timedelta(days=30)  # for counting causes
-LOOKING_AT_NODE = "I look at the node first, and say here what I see."
+LOOKING_AT_NODE = "I check the node first and report here."
 QUOTA_WAIVED = "The report of {tenant} begins now, whatever their share says."
-ALREADY_BEGUN = "That report waits no more: it has begun. `status` lists what waits still."
+ALREADY_BEGUN = "That report has already started. `status` lists the reports that still wait."
 
 
 async def publish_home_tab(handler_context: HandlerContext, user: str, team: str, note: str = "") -> None:
@@ -50,7 +50,7 @@ async def publish_home_tab(handler_context: HandlerContext, user: str, team: str
     except Refusal as no:
         view = home.render_refused_home(str(no))
     except StoreUnreachable:
-        view = home.render_refused_home("My store does not answer, so I cannot say what is open. Look again in a minute.")
+        view = home.render_refused_home("My store does not answer, so I cannot say what is open. Try again in a minute.")
     await handler_context.client.views_publish(user_id=user, view=view)
 
 

@@ -12,7 +12,7 @@ from tools.execution.conditions import ConditionResult
 from tools.ledger.record import ActionRecord, list_requesters
 from tools.ledger.states import OPEN_STATES, State
 
-NOBODY_MAY_APPROVE_TEXT = "Nobody may approve this"
+NOBODY_MAY_APPROVE_TEXT = "No approver is configured for this action"
 
 PeopleNames = Mapping[str, str]
 MAX_CONDITIONS, MAX_VOTES, MAX_NAMED_PEOPLE, MAX_LINE_CHARS = 10, 8, 5, 400
@@ -71,7 +71,7 @@ def render_status_lines(record: ActionRecord, names: PeopleNames, began: datetim
             return [*said, *_render_host_check_lines(record)]
         case State.DENIED | State.REVOKED:
             verb = "rejected it" if record.state is State.DENIED else "revoked it"
-            return [(bold(who or "Somebody"), f" {verb}{': ' + says if says else '.'}")]
+            return [(bold(who or "A person"), f" {verb}{': ' + says if says else '.'}")]
         case State.EXPIRED | State.SUPERSEDED:
             return [*said, ("Nothing was run.",)]
         case _:

@@ -49,7 +49,7 @@ def _format_wait_reason(queued: QueuedHosts) -> Line:
     if queued.why == "failed":
         return (f": needs a human, {len(queued.failed)} of the first {queued.begun} did not pass ({_format_failed_hosts(queued)})",)
     if queued.why == "wave":
-        return (f": {following} once these have passed",)
+        return (f": {following} when these are verified",)
     if queued.at is None:
         return (f": {following} when the brakes leave room",)
     return (f": {following} at {queued.at.astimezone(UTC):%H:%M} UTC, when the brakes leave room",)

@@ -15,7 +15,7 @@ BUTTONS = {LET_IN_ACTION_ID: "let_in"}
 MAX_TENANTS, MAX_QUOTED_CHARS = 5, 120
 # By exceeded limit.
 WAIT_REASONS: Final[Mapping[str, str]] = {
-    "incidents": "As many of their incidents are open as their share allows: the next begins when one ends or is handed over",
+    "incidents": "Their limit of open incidents is reached: the next report starts when one ends or is handed over",
     "mentions": "Their messages of this hour are used up",
 }
 
@@ -39,7 +39,7 @@ def render_waiting_tenants(shown: Sequence[WaitingTenantView], *, buttons: bool 
     for row in shown[:MAX_TENANTS]:
         parts.append(blocks.section(*_render_waiting_row(row)))
         if buttons:
-            parts.append(blocks.actions(blocks.button("Let the oldest in", LET_IN_ACTION_ID, encode_button_value(row.oldest))))
+            parts.append(blocks.actions(blocks.button("Start the oldest", LET_IN_ACTION_ID, encode_button_value(row.oldest))))
     rest = len(shown) - MAX_TENANTS
     return [*parts, blocks.context((f"… and reports of {rest} more customers",))] if rest > 0 else parts
 

@@ -83,7 +83,7 @@ def render_tracker_form(form: TrackerForm) -> Block:
                 TITLE_BLOCK_ID,
                 "Title",
                 blocks.text_input(initial=form.title, most=form.title_most),
-                hint="Yours to change. Secrets are taken out of it once more.",
+                hint="You can edit it. Secrets are removed again before it is sent.",
             ),
             blocks.line_section(bold(f"Only this will be sent to {form.words}. Nothing was sent yet.")),
             blocks.section(*rows),

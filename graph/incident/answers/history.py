@@ -137,7 +137,7 @@ async def _render_past_incidents(context: AnswerContext) -> list[str]:
     labels = {row.label for row in causes}
     same = [row for row in alike if row.label in labels and row.score >= MIN_SIMILARITY_SAME_CAUSE]
     found = [row for row in alike if row.score >= MIN_SIMILARITY]
-    head = f"Of the recorded incidents that I know from elsewhere, {'the same cause' if same else 'those that sound alike'}:"
+    head = f"Recorded incidents from other sites{' with the same cause' if same else ' that sound similar'}:"
     rows = [
         f"• {clean_text(row.title, 120) or titles(row.label)}{'' if row.label in labels else f' (it was: {titles(row.label)})'}"
         for row in (same or found)[:MAX_SIMILAR_INCIDENTS]

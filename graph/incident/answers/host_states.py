@@ -26,7 +26,7 @@ from tools.inventory.host_ranges import fold_host_names
 
 MAX_QUOTES, MAX_SEPARATE_HOSTS = 3, 5
 NOTHING_READ = "nothing abnormal in what I read"
-PARTLY_CHECKED_TEXT = "nothing abnormal in what could be looked at, but not all was"
+PARTLY_CHECKED_TEXT = "nothing abnormal in the checks that ran, but some could not run"
 
 
 async def answer_host_state(context: AnswerContext) -> TurnResult:

@@ -13,7 +13,7 @@ from graph.incident.turn_result import TurnResult
 from graph.report import Report
 from graph.state import ALERTS_RESOLVED, ALERTS_USER, REMINDER_UNANSWERED, DiagnosisOutcome, InboxItemKind
 
-WAITING_TEXT = "Noted: it waits for others. Press “Go on” on the ticket, or say “I take it”, when it goes on."
+WAITING_TEXT = "Noted: it waits for others. To continue, press “Resume” on the ticket or say “I take it”."
 
 NOTHING_CHECKED_TEXT = "I looked at nothing, and nothing else has changed."
 
@@ -112,7 +112,7 @@ def _answer_close(context: IncidentContext, assessment: Assessment) -> TurnResul
 def _answer_timer(context: IncidentContext, assessment: Assessment) -> TurnResult:
     """Stay silent, unless a quiet incident closes, a tenant did not answer, or its alerts resolved."""
     if context.item.data.get("why") == "auto_close":
-        said = build_answer_report(context, "Closed after three quiet days. Mention me again and I start anew.")
+        said = build_answer_report(context, "Closed after three quiet days. Mention me to start again.")
         return TurnResult(said, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
     if context.item.data.get("why") == REMINDER_UNANSWERED and is_unanswered(context):
         return _hand_off_unanswered(context, assessment)
@@ -137,7 +137,7 @@ def _answer_alerts_resolved(context: IncidentContext) -> TurnResult:
         return TurnResult(build_answer_report(context, ""))
     if why := _get_keep_open_reason(context):
         return TurnResult(build_answer_report(context, f"The alerts are over. I leave this open: {why}."))
-    said = build_answer_report(context, "The alerts are over and nothing was done: closed. If they come back, I start anew.")
+    said = build_answer_report(context, "The alerts have resolved and nothing was done: closed. If they fire again, I start again.")
     return TurnResult(said, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
 
 

@@ -136,7 +136,7 @@ async def _render_output(context: AnswerContext, host: str, check: str, room: in
     count = f"{len(telling)} of {len(lines)} lines" if len(telling) < len(lines) else f"{len(lines)} line{'s' * (len(lines) != 1)}"
     filed = texts if context.message.form or len(telling) < len(lines) else []
     files = [AttachedOutput(name=_build_file_name(host, check, n), sha256=sha) for n, (sha, _) in enumerate(filed)]
-    whole = "; all of it as a file" if files else ""
+    whole = "; the full output as a file" if files else ""
     blind = [f"A part could not be looked at: {clean_text(why, 100)}."] if why else []
     return [f"{head}: {count}{whole}", *(f"  {clean_text(line)}" for line in telling), *blind], files
 

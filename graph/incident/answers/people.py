@@ -43,8 +43,8 @@ async def mark_waiting(context: AnswerContext) -> TurnResult:
     if ticket is None or ticket.state == "resolved":
         return build_answer(context, ["There is no ticket that could wait. Say “hand off” first, or press “Take”."])
     if ticket.state == "waiting":
-        return build_answer(context, ["It waits already; say “I take it” when it goes on."])
-    says = f"Noted: {user} has it, and it waits for others. Say “I take it” when it goes on."
+        return build_answer(context, ["It is already waiting; say “I take it” to continue."])
+    says = f"Noted: {user} has it, and it waits for others. Say “I take it” to continue."
     return build_answer(context, [says], owner=user, ticket=ticket.model_copy(update={"state": "waiting", "taken_by": user}))
 
 

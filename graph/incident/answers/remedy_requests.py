@@ -194,11 +194,11 @@ def _render_alternative(remedy: str, host: str, plan: PlanContext) -> str:
     controller = row.controller if row else ""
     if remedy == "drain_node" and controller:
         how = f'`scontrol update NodeName={host} State=DRAIN Reason="does not answer"` on {controller}'
-        return f"To keep jobs off it until somebody has seen to it, drain it yourselves: {how}. Whoever does returns it, too; I do not."
+        return f"To keep jobs off it until a person has checked it, drain it yourselves: {how}. Then return it yourselves, too; I do not."
     if remedy == "drain_node":
-        return "To keep jobs off it until somebody has seen to it, take it out of service where they are scheduled."
+        return "To keep jobs off it until a person has checked it, take it out of service in the scheduler."
     if remedy in ("reboot", "power_cycle"):
-        return f"I come in by SSH alone: ask its BMC from outside, or go there. Once it answers, say `recheck {host}`."
+        return f"I can only use SSH: check it through its BMC, or go there. Once it answers, say `recheck {host}`."
     return f"Once it answers, say `recheck {host}`."
 
 
@@ -290,7 +290,7 @@ def _request_return(context: AnswerContext, row: Remediation, remediations: list
     if list_unresolved_on_host(row, remediations):
         return (
             remediations,
-            f"{row.target} had more than one fix: press “Ask for it back” where it is listed as held, and I look at all of it first.",
+            f"{row.target} had more than one fix: press “Ask again to return” where it is listed as held, and I check every fault first.",
         )
     again = _request_again(context, row, remediations, RemediationEvent(RETURN_EVENT, ladder=row.id))
     return again, f"I check {row.target} again; if its fault is gone, I propose its return for approval."

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from graph.dialogue.intents import INTENTS, Intent
+from graph.dialogue.intents import INTENTS, Intent, describe_intent
 from graph.extraction import stat_text
 from graph.incident.answers.answer_context import (
     AnswerContext,
@@ -174,7 +174,7 @@ async def answer_about_bot(context: AnswerContext) -> TurnResult:
     model = (
         "a language model helps me to understand words; what is wrong is decided by rules over what the machines print"
         if context.ports.model
-        else "no language model is at work: rules over what the machines print decide"
+        else "no language model is used: rules over what the machines print decide"
     )
     return build_answer(
         context,
@@ -183,7 +183,7 @@ async def answer_about_bot(context: AnswerContext) -> TurnResult:
             f"From here I can see {where_to}.",
             f"I read them with {len(checks)} checks that change nothing; tests that need idle GPUs and every fix wait for Approve on a card.",
             looked,
-            f"In short: {model}.",
+            f"{model[0].upper()}{model[1:]}.",
         ],
     )
 
@@ -198,7 +198,7 @@ async def answer_thanks(context: AnswerContext) -> TurnResult:
 
 async def answer_help(context: AnswerContext) -> TurnResult:
     """Answer with examples of what can be said here."""
-    rows = [f"• {INTENTS[one].form}: {INTENTS[one].means}" for one in HELP_INTENTS]
+    rows = [f"• {INTENTS[one].form}: {describe_intent(one)}" for one in HELP_INTENTS]
     return build_answer(context, ["In your own words, for example:", *rows, "Only the Approve button approves."], most=len(rows) + 2)
 
 

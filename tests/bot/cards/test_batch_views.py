@@ -286,7 +286,7 @@ def test_a_press_on_all_tells_what_counted_and_for_each_other_why_not() -> None:
     ]
     votes += [VoteResult("apr-z", replace(records[8], state=State.DENIED), ledger.NotOpen("It is denied."))]
     card = vote_summary.render_vote_summary(votes)
-    assert card.text == "6 approved, 1 expired, 1 you asked for, 1 already denied"
+    assert card.text == "6 approved, 1 expired, 1 requested by you, 1 already denied"
     words = str(card.blocks)
     for host in ("gpu-007", "gpu-008", "gpu-009"):
         assert f"`{host}`" in words

@@ -116,7 +116,7 @@ async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_prov
         assert "~0123456789ab hangs since 02:40" in threads
 
         for lifecycle, ticket, says in (
-            ("handed_off", "taken", "Somebody of our people has it."),
+            ("handed_off", "taken", "One of our people has it."),
             ("watching", "taken", "Repaired, and proved by a test."),
             ("closed", "resolved", "Closed."),
         ):

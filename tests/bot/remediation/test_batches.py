@@ -123,7 +123,7 @@ async def test_what_did_not_count_is_told_host_by_host(place: Ward) -> None:
     each = [[record.approval, record.digest] for record in [*records, mine]]
     old["actions"][0] |= {"action_id": approval.APPROVE_ALL_ACTION_ID, "value": json.dumps({"each": each})}
     await send(place, old)
-    assert "6 approved, 1 already revoked, 1 you asked for" in place.whispered("priya")
+    assert "6 approved, 1 already revoked, 1 requested by you" in place.whispered("priya")
     assert await states(place, records) == [State.APPROVED] * 6 + [State.REVOKED]
     assert await place.state(mine) is State.PENDING
 

@@ -381,7 +381,7 @@ async def test_a_question_that_needs_no_answer_gets_none(place: Place) -> None:
 async def test_output_that_somebody_wants_whole_is_a_file_beside_the_answer_once(place: Place) -> None:
     sha = await place.evidence.put_text("i1", "raw output of dmesg")
     shown = (AttachedOutput(name="gpu-017-dmesg.txt", sha256=sha), AttachedOutput(name="gone.txt", sha256="0" * 64))
-    answer = REPORT.model_copy(update={"item": "T.C.2", "reply": "gpu-017: all of it as a file", "shown": shown})
+    answer = REPORT.model_copy(update={"item": "T.C.2", "reply": "gpu-017: the full output as a file", "shown": shown})
     for _ in range(2):
         await place.board().publish_report("i1", asked(place), answer)
     files = [file for message in place.said() for file in message.get("files") or []]
