@@ -188,7 +188,9 @@ class TerminalApprovalCards:
         return ()
 
     async def post_reminder(self, record: ActionRecord) -> None:
-        self._append_line(record, f"still to be decided until {format_utc_time(record.decide_by)}: {action_text.format_headline(record)}")
+        self._append_line(
+            record, f"still waiting for approval until {format_utc_time(record.decide_by)}: {action_text.format_headline(record)}"
+        )
 
     async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
         self._append_line(record, f"waits: {show_invisible(why)}")

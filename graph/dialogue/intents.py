@@ -126,6 +126,15 @@ HELP_TEXTS: Final[Mapping[Intent, str]] = {
     Intent.NARROW: "name the affected hosts, as gpu-[017-020] or a group’s name",
     Intent.RUN_CHECK: "propose a test that needs idle GPUs for approval",
     Intent.WISH_REMEDY: "propose a fix for approval, or say why not",
+    Intent.UNDO: "propose the undo for approval",
+    Intent.FIXED: "check once more, and close if it is fixed",
+    Intent.STILL_BROKEN: "check what was found once more",
+    Intent.WAITS: "note that the ticket waits for others",
+    Intent.ASSIGN: "note that another person works on it",
+    Intent.SAFE_TO: "what is for and against it",
+    Intent.WIDEN: "check more hosts",
+    Intent.RUN_GUIDE: "check in the order of a troubleshooting guide, and show its steps",
+    Intent.TYPED_APPROVAL: "a typed “approve” does not count: only the button approves",
     Intent.STOP: "stop checking; findings are kept",
 }
 

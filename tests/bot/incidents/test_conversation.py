@@ -61,7 +61,7 @@ NATURAL: tuple[tuple[str, str], ...] = (
     ("summary for my manager", "What: One GPU stopped answering"),
     ("give me a summary for my boss", "What: One GPU stopped answering"),
     ("write that up for a ticket please", "Cause: GPU fell off the PCIe bus"),
-    ("drain gpu-001", "I put up no card: nothing was found on gpu-001"),
+    ("drain gpu-001", "No card posted: nothing was found on gpu-001"),
     ("drain gpu-003", "already waiting for approval"),
     ("just reboot gpu-003", "comes later"),
     ("undo that", "nothing to undo"),

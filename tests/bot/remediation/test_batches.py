@@ -367,7 +367,7 @@ async def test_why_each_waits_and_how_each_ended_is_on_its_row(place: Ward) -> N
     for host, words in (
         ("gpu-001", "*passes now*"),
         ("gpu-002", "*running*"),
-        ("gpu-003", "Waits: as many hosts of this group"),
+        ("gpu-003", "Waiting: as many hosts of this group"),
         ("gpu-004", "*refused*"),
     ):
         assert words in row(card, host)
@@ -418,7 +418,7 @@ async def test_the_approvers_are_called_once_more_for_all_that_waits(place: Ward
     [reminder] = [m for m in place.said() if "Still waiting for approval" in m["text"]]
     words = str(reminder["blocks"])
     assert words.count(CALLED) == 1
-    assert "2 of 3 to be decided" in words
+    assert "2 of 3 waiting for approval" in words
     assert "gpu-[002-003]" in words
 
 

@@ -212,7 +212,7 @@ async def test_a_forged_digest_approves_nothing(place: Ward) -> None:
     await place.click("olga", place.card(record), approval.APPROVE_ACTION_ID)
     payload = last_click(place)
     payload["user"] |= {"id": "U0PRIYA"}
-    for digest, word in (("0" * 64, "another action"), ("short", STALE)):
+    for digest, word in (("0" * 64, "a different action"), ("short", STALE)):
         payload["actions"][0]["value"] = json.dumps({"approval": record.approval, "digest": digest})
         before = await place.dump()
         await send(place, payload)
