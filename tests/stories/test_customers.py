@@ -46,7 +46,7 @@ async def test_a_customers_mistake_is_theirs_to_mend_and_a_fault_of_ours_is_mend
         world.cluster.break_("G17", "gpu-003")
         ours = await world.slack.say("carla", ACME, "@rackmedic training on gpu-[003-004] is half as fast as yesterday")
         await world.slack.wait_for(lambda: "--exclude=gpu-003" in said(world, ACME, ours))
-        assert "nobody has it yet" in said(world, ACME, ours)
+        assert "not taken yet" in said(world, ACME, ours)
         card = await world.slack.wait_for(lambda: with_button(world, OPS, APPROVE_ACTION_ID))
         assert not with_button(world, ACME, APPROVE_ACTION_ID)
         await world.slack.click("priya", card, APPROVE_ACTION_ID)

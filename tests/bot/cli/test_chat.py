@@ -150,7 +150,7 @@ def test_without_a_simulated_cluster_an_approval_is_refused_and_told_where(tmp_p
     inventory = tmp_path / "inventory.yaml"
     inventory.write_text("groups: {train: {hosts: gpu-001, sku: dgx-h100-8}}\n")
     ran = rackmedic("chat", "our run.py raises KeyError", "-i", str(inventory), stdin="approve 1\n@anton approve 1\n/wait 1h\n")
-    assert ran.stderr.count("rackmedic: Nothing is approved here") == 2
+    assert ran.stderr.count("rackmedic: You cannot approve here") == 2
     assert "rackmedic: /wait is none of /attach FILE, /help, /quit" in ran.stderr
     assert "approved" not in ran.stdout.casefold()
 

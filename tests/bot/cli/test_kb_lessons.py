@@ -56,7 +56,7 @@ def test_a_draft_is_used_retired_and_brought_back(tmp_path: Path) -> None:
     for words, why in (
         (("accept", "les-4f2a"), "les-4f2a is accepted; this takes one that is draft or retired"),
         (("retire", "les-blank"), "this takes one that is accepted"),
-        (("accept", "les-blank"), "nobody said yet which cause"),
+        (("accept", "les-blank"), "les-blank names no cause yet"),
         (("retire", "les-none"), "there is no lesson les-none"),
         (("lessons", "--state", "gone"), "none of draft"),
     ):

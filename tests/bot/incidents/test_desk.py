@@ -231,7 +231,7 @@ async def test_what_a_bug_quotes_is_set_aside_without_its_secrets(redis: Redis) 
         ),
         ({"event": "denied", "approval": "apr-1", "remedy": "gpu_reset", "ran": False}, "apr-1 (gpu_reset) is over without having run"),
         ({"event": "unknown", "approval": "apr-1", "remedy": "reboot", "ran": True}, "Unknown whether reboot ran (apr-1)"),
-        ({"event": "back", "ladder": "l1"}, "It was news about a fix that goes on"),
+        ({"event": "back", "ladder": "l1"}, "It was news about a fix in progress"),
     ],
 )
 async def test_a_broken_result_of_an_action_says_what_is_known_of_the_action(redis: Redis, data: dict[str, object], says: str) -> None:

@@ -108,7 +108,7 @@ async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_prov
         assert "On its way to your provider" in here.shown()
         assert await sender.sweep() == 1
         [incident] = await at.inbox.list_open_incidents()
-        assert "nobody has it yet" in here.shown()
+        assert "not taken yet" in here.shown()
         assert incident in here.shown()
 
         threads = await begun(theirs, at, incident)
@@ -183,7 +183,7 @@ async def test_while_the_provider_is_away_the_thread_says_so_and_it_goes_on_by_i
         row = await here.cards.outbox.load_row(here.incident)
         await here.cards.outbox.postpone_row(row, row.trouble, timedelta())
         await here.sender(at.link()).sweep()
-        assert "nobody has it yet" in here.shown()
+        assert "not taken yet" in here.shown()
 
 
 async def test_not_now_sends_nothing_and_an_old_button_neither() -> None:

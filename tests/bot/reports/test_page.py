@@ -196,7 +196,7 @@ async def test_its_moments_its_bandwidth_and_what_was_looked_into_are_drawn() ->
     speed = next(figure for figure in pictures(await page_of(kept)) if figure.title == bandwidth.TITLE)
     assert speed.rows == [["host", "1 GiB", "8 GiB", "model reaches"], ["gpu-017", "190.5", "190.5", "?"]]
     assert all(figure.png.startswith(b"\x89PNG") for figure in pictures(page))
-    assert "What was looked into" in FORMATS["md"].write(page).decode()
+    assert "What was checked" in FORMATS["md"].write(page).decode()
 
 
 def test_what_a_model_reaches_is_known_by_what_its_host_shows() -> None:

@@ -605,7 +605,7 @@ async def test_a_hand_off_posts_the_ticket_and_the_evidence_once(place: Place) -
         await place.board().publish_report("i1", state, handed)
     reply, card, file = place.said()
     assert reply["text"] == "Handed over to a human."
-    assert "waiting for somebody" in str(card["blocks"])
+    assert "Ticket: not taken yet" in str(card["blocks"])
     [uploaded] = file["files"]
     assert uploaded["name"] == "i1-evidence.txt"
     assert b"raw output of dmesg" in (place.slack.ws.files.get(uploaded["id"]).content or b"")
@@ -627,7 +627,7 @@ async def test_a_ticket_card_follows_its_owner_by_name_and_mentions_nobody(place
     texts = [message["text"] for message in place.said()]
     assert "Taken by anton." in texts
     assert any("anton has it" in text for text in texts)
-    assert not any("waiting for somebody" in str(message) for message in place.said())
+    assert not any("Ticket: not taken yet" in str(message) for message in place.said())
     assert "<@" not in str([message.get("blocks") for message in place.said()])
 
 

@@ -107,7 +107,7 @@ async def test_one_of_ours_lets_the_oldest_in_from_the_home_tab(bot: Behind) -> 
     await bot.surface.waits.remove_incident("acme", first)
     await home_of(bot, "olga")
     await bot.surface.waits.remove_incident("acme", second)
-    assert "That report waits no more" in await press_at_home(bot, "olga")
+    assert "That report has already started" in await press_at_home(bot, "olga")
     assert bot.woken == [first]
 
 

@@ -100,7 +100,7 @@ OWN: Final = re.compile(
             r"I cannot say yes or no",
             r"I (?:could not look|am |read |did not understand|go on|don't ping|have (?:checked|looked)|know |propose |check )|From here I can see|In this thread|In short: ",
             r"None of the closed incidents",
-            r"Of the recorded incidents|Closed incidents that may|What is kept|Name a host",  # of other times and sites; a title in them is caught
+            r"Recorded incidents from|Closed incidents that may|What is kept|Name a host",  # of other times and sites; a title in them is caught
             r"It (?:affects|needs|takes|is not closed|waits)|Nothing found on|RackMedic does",
             r"It is part of a fix|Approve or reject on its card",
             r"Nothing (?:to fix|is waiting|is open|runs|of)|A person must do this|Answer what I asked|Tell me|There is nothing",
