@@ -310,7 +310,7 @@ def _read_settings_file(path: Path) -> dict[str, Any]:
 def _describe_unknown_setting(name: str) -> str:
     setting = name.removeprefix(ENV_PREFIX).lower()
     if setting in REMOVED_SETTINGS:
-        return f"{name}: is no setting any more; {REMOVED_SETTINGS[setting]}"
+        return f"{name}: is no longer a setting; {REMOVED_SETTINGS[setting]}"
     now = RENAMED_SETTINGS.get(setting)
     return f"{name}: is called {ENV_PREFIX}{now.upper()} now" if now else f"{name}: no such setting; see `rackmedic settings`"
 

@@ -43,7 +43,7 @@ SLASH_COMMANDS: Mapping[str, str] = {
 }
 SIMULATION_COMMANDS: Mapping[str, str] = {
     "@NAME TEXT": "say it as olga, priya, anton …",
-    "@priya approve 1": "decide what stands at [1]",
+    "@priya approve 1": "decide the action at [1]",
     "@priya reject 1 WHY": "the same, against it",
     "/wait 30m": "let the case's clock go on",
 }

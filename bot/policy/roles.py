@@ -163,7 +163,7 @@ class RoleTable(StrictModel):
         if wider := sorted(roles - ACTS[act].who):
             return f"{', '.join(wider)} may not {ACTS[act].does} at all; a file takes away and never gives"
         empty = {role for role, named in self.named_people if not named}
-        return "nobody would be left who may; name them under admin or knowledge_editor" if not roles - empty else ""
+        return "no person would be left with this right; name people under admin or knowledge_editor" if not roles - empty else ""
 
 
 def require_role(table: RoleTable, act: str, roles: frozenset[PersonRole]) -> None:

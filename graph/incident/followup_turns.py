@@ -107,7 +107,7 @@ def _render_recheck(row: CauseRecheck) -> str:
         "shown": f"Still there: {row.title} ({where}): {row.presence.says}.",
         "likely": f"Not sure: {row.title} ({where}): {row.presence.says}.",
         "unseen": f"Could not look whether {row.title} ({where}) is gone: {row.presence.says}.",
-        "gone": f"Looked again: {row.title} ({where}) shows no more.",
+        "gone": f"Checked again: {row.title} ({where}) no longer shows.",
     }
     return what[row.presence.answer]
 

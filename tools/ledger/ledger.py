@@ -323,7 +323,7 @@ class Ledger(LedgerReader):
         for approval in waiting:
             with suppress(record.NotOpen, record.TamperedRecord):  # it started meanwhile, or can never run
                 if (await self.get_record(approval)).state in OPEN_STATES:
-                    await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
+                    await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set again")
                     ended.append(approval)
         return tuple(ended)
 

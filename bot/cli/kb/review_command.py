@@ -189,7 +189,7 @@ def _format_summary(folder: Path, items: Sequence[BuiltItem], *, as_json: bool) 
     if as_json:
         numbers = {"items": len(items), "accepted": does["accept"], "refused": does["refuse"]}
         return json.dumps({"schema": 1, "folder": str(folder), **numbers, "undecided": left})
-    on = f"`rackmedic kb review {folder}` goes on" if left else f"`rackmedic kb apply {folder}` takes it over"
+    on = f"`rackmedic kb review {folder}` continues" if left else f"`rackmedic kb apply {folder}` takes it over"
     return f"{does['accept']} accepted, {does['refuse']} refused, {len(left)} to decide. {on}."
 
 
@@ -211,7 +211,7 @@ def _format_item_lines(item: BuiltItem, entry: Mapping[str, Any], place: str, ti
     rows = {
         "what": entry.get("title"),
         "seen": entry.get("description"),
-        "cause": f"“{entry['root_cause']}”{said}" if entry.get("root_cause") else "nobody says it",
+        "cause": f"“{entry['root_cause']}”{said}" if entry.get("root_cause") else "not stated",
         "fix": entry.get("resolution"),
         "from": entry.get("source_url"),
         "why": item.why,

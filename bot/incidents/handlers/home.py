@@ -38,7 +38,7 @@ from graph.state import Origin
 log = structlog.get_logger()
 FLEET_HISTORY_WINDOW = timedelta(days=30)  # for counting causes
 LOOKING_AT_NODE = "I check the node first and report here."
-QUOTA_WAIVED = "The report of {tenant} begins now, whatever their share says."
+QUOTA_WAIVED = "The report of {tenant} starts now, despite their limit."
 ALREADY_BEGUN = "That report has already started. `status` lists the reports that still wait."
 
 

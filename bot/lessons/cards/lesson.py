@@ -148,9 +148,9 @@ def _render_footer(lesson: Lesson, by: str) -> Line:
             counts = f"right {_format_times(lesson.right)}, wrong {_format_times(lesson.wrong)}"
             says = f"Retired {f'by {by}, ' if by else ''}{lesson.settled or ''}: {counts}{'' if by else ', or too long ago'}. It is no longer used."
         case "folded":
-            says = f"Accepted by {by or 'somebody'}, {lesson.settled or ''}, counted with {lesson.into}, which says the same."
+            says = f"Accepted by {by or 'a person'}, {lesson.settled or ''}, counted with {lesson.into}, which says the same."
         case _:
-            says = f"{lesson.state.capitalize()} by {by or 'somebody'}, {lesson.settled or ''}."
+            says = f"{lesson.state.capitalize()} by {by or 'a person'}, {lesson.settled or ''}."
     return (italic(f"{says} From {lesson.incident or 'another site'}, {lesson.on}{seen}"),)
 
 

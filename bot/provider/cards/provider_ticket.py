@@ -77,9 +77,7 @@ def render_refusal(words: str) -> Card:
 
 def format_attachment_note(*, facts_kept: bool = True) -> str:
     """Return the comment above the shown file."""
-    gone = (
-        "" if facts_kept else " I could not look at the facts: the outputs of this incident are not kept any more, or not on this machine."
-    )
+    gone = "" if facts_kept else " I could not check the facts: the outputs of this incident are no longer stored, or not on this machine."
     return f"{_ATTACHMENT_TEXT}{gone}"
 
 

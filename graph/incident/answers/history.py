@@ -100,7 +100,7 @@ def _iter_our_actions(context: AnswerContext, hosts: set[str]) -> Iterable[PastE
             yield PastEvent(row.drained_at, f"{row.target} was drained by RackMedic for {context.get_title(row.label)}")
         if row.target in hosts and row.since:
             yield PastEvent(
-                row.since, f"{row.target}: last remedy begun for {context.get_title(row.label)}; {row.says or format_current_step(row)}"
+                row.since, f"{row.target}: last remedy started for {context.get_title(row.label)}; {row.says or format_current_step(row)}"
             )
 
 

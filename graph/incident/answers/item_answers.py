@@ -71,7 +71,7 @@ def _answer_take(context: IncidentContext, assessment: Assessment) -> TurnResult
         return TurnResult(build_answer_report(context, ""))  # a repeated click changes nothing
     says = f"Taken by {context.item.user}."
     if before:
-        says = f"{before} goes on with it." if before == context.item.user else f"Taken over by {context.item.user} from {before}."
+        says = f"{before} continues with it." if before == context.item.user else f"Taken over by {context.item.user} from {before}."
     report = build_answer_report(context, says, "handed_off")
     ticket = build_handoff_ticket(context, assessment, report).model_copy(update={"state": "taken", "taken_by": context.item.user})
     return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.TAKEN), ticket=ticket)

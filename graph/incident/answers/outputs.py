@@ -41,7 +41,7 @@ async def show_output(context: AnswerContext) -> TurnResult:
     left = [host for host, _ in pairs[MAX_HOSTS:]]
     lines += [f"The same for {fold_host_names(left)}: ask for one host at a time."] if left else []
     lines += (
-        ["A picture would say no more, so it comes as a file. I draw numbers of GPUs, such as temperatures."]
+        ["A picture would not show more, so here is a file. I draw numbers of GPUs, such as temperatures."]
         if context.message.form == "picture" and files
         else []
     )

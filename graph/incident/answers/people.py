@@ -80,7 +80,7 @@ def render_approval_status(row: ApprovalStatus) -> list[str]:
     names = ", ".join(row.approvers[:8]) + (f" and {len(row.approvers) - 8} more" if len(row.approvers) > 8 else "")
     takes = f"it takes {row.quorum}" + (f", {', '.join(row.approved_by)} did" if row.approved_by else "")
     until = f", until {row.until:%H:%M} UTC" if row.until else ""
-    return [f"{row.does}: {names or 'nobody is named as an approver'} ({takes}{until})."]
+    return [f"{row.does}: {names or 'no approver is named'} ({takes}{until})."]
 
 
 def render_pending_approvals(rows: Sequence[Remediation]) -> str:

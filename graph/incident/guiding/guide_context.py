@@ -119,7 +119,7 @@ class GuideContext:
         facts = [fact for check in step.look for fact in self._facts_by_check.get(check, ())]
         blind = [fact for fact in facts if fact.status.blind]
         if not any(not fact.status.blind for fact in facts):
-            return MarkReason("unsure", f"could not look: {blind[0].line[:80]}" if blind else "nobody answered")
+            return MarkReason("unsure", f"could not look: {blind[0].line[:80]}" if blind else "no answer")
         odd = list(
             dict.fromkeys(f"{fact.host}: {fact.format_sentence()}" for fact in facts if is_abnormal(fact, self._get_expected_value(fact)))
         )

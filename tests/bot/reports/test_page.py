@@ -213,7 +213,7 @@ async def test_what_is_not_known_is_said_so() -> None:
     assert dict(rows(page, "At a glance"))["To recovery"] == "not known"
     assert "Not known: the ledger could not be read." in words(page)
     assert [note for note in page.notes if "no key" in note]
-    assert [note for note in page.notes if "not kept any more" in note]
+    assert [note for note in page.notes if "no longer stored" in note]
 
 
 async def test_an_incident_that_nobody_knows_is_refused() -> None:
