@@ -109,7 +109,7 @@ class Settings(BaseModel):
     )
     brake_incident_hosts: int = Field(4, ge=1, description="brake: hosts that one incident may change within brake_incident_minutes")
     brake_incident_minutes: float = Field(
-        60.0, gt=0, description="brake: minutes after which a changed host counts no more for its incident"
+        60.0, gt=0, description="brake: minutes after which a changed host no longer counts for its incident"
     )
     brake_at_once: float = Field(
         0.05, gt=0, le=1, description="brake: share of a group's hosts that may be under change at the same moment; at least one host"
@@ -119,7 +119,7 @@ class Settings(BaseModel):
         gt=0,
         le=1,
         description="brake: share of a group's hosts changed within brake_window_minutes, by all incidents together; at least three. "
-        "One more trips the group's breaker until somebody resets it",
+        "One more trips the group's breaker until an approver resets it",
     )
     brake_window_minutes: float = Field(10.0, gt=0, description="brake: minutes of that window")
     recheck_after_fix_hours: float = Field(
@@ -267,12 +267,10 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _check_http_port(self) -> "Settings":
         if self.used_inbound_settings and not self.http_port:
-            raise ValueError(
-                f"HTTP_PORT: {' and '.join(self.used_inbound_settings)} need a port on which it is heard; set it, or unset them"
-            )
+            raise ValueError(f"HTTP_PORT: {' and '.join(self.used_inbound_settings)} need a port to listen on; set it, or unset them")
         if self.http_port and not self.used_inbound_settings:
             known = ", ".join(ENV_PREFIX + name.upper() for name in INBOUND_SETTINGS)
-            raise ValueError(f"HTTP_PORT: nothing is heard there; set one of {known}, or unset it (trackers are polled and need no port)")
+            raise ValueError(f"HTTP_PORT: nothing listens there; set one of {known}, or unset it (trackers are polled and need no port)")
         return self
 
     @model_validator(mode="after")
@@ -312,7 +310,7 @@ def _read_settings_file(path: Path) -> dict[str, Any]:
 def _describe_unknown_setting(name: str) -> str:
     setting = name.removeprefix(ENV_PREFIX).lower()
     if setting in REMOVED_SETTINGS:
-        return f"{name}: is no setting any more; {REMOVED_SETTINGS[setting]}"
+        return f"{name}: is no longer a setting; {REMOVED_SETTINGS[setting]}"
     now = RENAMED_SETTINGS.get(setting)
     return f"{name}: is called {ENV_PREFIX}{now.upper()} now" if now else f"{name}: no such setting; see `rackmedic settings`"
 

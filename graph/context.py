@@ -115,7 +115,7 @@ async def find_no_job_hosts(job: str) -> JobHosts:
 
 async def find_no_closed_incidents(query: ClosedIncidentQuery) -> ClosedIncidentMatches:
     """Return that none are kept here (terminal, bench)."""
-    return ClosedIncidentMatches(could_not="closed incidents are kept where I run in Slack, and not here")
+    return ClosedIncidentMatches(could_not="closed incidents are stored where I run in Slack, not here")
 
 
 async def find_no_repairs(hosts: Collection[str]) -> Sequence[ProvenRemedyRun]:
@@ -144,7 +144,7 @@ async def find_no_other_owners(incident: str, causes: Sequence[str]) -> Mapping[
 
 @dataclass(frozen=True, slots=True)
 class ApprovalStatus:
-    """An action up for decision. `approvers` and `approved_by` are names; `open` while votes still count."""
+    """An action that waits for approval. `approvers` and `approved_by` are names; `open` while votes still count."""
 
     approval: str
     does: str
@@ -221,7 +221,7 @@ class GraphContext:
     remember: Callable[[Mapping[str, HostBaseline]], Awaitable[None]] = field(default=discard_baselines)
     # Ids of the incident's deferred remediations: not yet proposed because others go first.
     late: Callable[[str], Awaitable[frozenset[str]]] = field(default=find_no_deferred_remediations)
-    # Actions up for decision in an incident; None where nothing can be approved at all.
+    # Actions that wait for approval in an incident; None where nothing can be approved at all.
     decisions: Callable[[str], Awaitable[Sequence[ApprovalStatus] | None]] = field(default=find_no_approvals)
     tell_every: float = 3.0  # Seconds without an answer after which people see which hosts are pending.
     # Cache by digest (`graph.incident.context`). A snapshot never changes, so losing the cache costs time only.

@@ -63,7 +63,7 @@ class FileReadResult(StoredModel):
 
 
 class CauseOwnedElsewhere(StoredModel):
-    """A cause that another incident found too, and which keeps it: its fix is put up for decision there. `hosts` are those it is kept for."""
+    """A cause that another incident found too, and which keeps it: its fix is proposed there. `hosts` are those it is kept for."""
 
     label: str
     incident: str

@@ -175,7 +175,7 @@ def count_alerts(cause: str, alerts: Sequence[Alert], more: int = 0, left: int =
 def render_alert_summary(counted: AlertTally) -> str:
     """Return the alerts as a message for the incident."""
     where = f" on {fold_host_names(counted.hosts)}" if counted.hosts else ""
-    left = f" Not listed by whoever sends them: {counted.left} more." if counted.left else ""
+    left = f" Not listed by the sender: {counted.left} more." if counted.left else ""
     lines = [f"Alerts of {counted.cause}: {counted.firing + counted.more} firing{where}.{left}"]
     return "\n".join([*lines, *dict.fromkeys(_render_alert_line(row) for row in counted.shown)])
 

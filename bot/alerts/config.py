@@ -69,7 +69,7 @@ def _find_problems(site: AlertConfig, inventory: Inventory | None) -> list[tuple
     if bool(site.user) != bool(site.password.get_secret_value()):
         found.append(("user", "goes with password; set both, or neither"))
     if not (site.token.get_secret_value() or site.user or site.keys):
-        found.append(("channel", "nobody may send: set token, user and password, or keys"))
+        found.append(("channel", "no sender can authenticate: set token, user and password, or keys"))
     try:
         site.get_signing_keys()
     except ValueError as why:

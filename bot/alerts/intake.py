@@ -34,8 +34,8 @@ from tools.inventory.inventory import ChannelRow
 log = structlog.get_logger()
 MAX_BODY_BYTES = 2 << 20
 SHARING_TIMEOUT_SECONDS = 2.0  # For Slack to say whether a channel is shared; the sender waits meanwhile.
-UNAUTHORIZED_ANSWER = InboundResponse(401, {"error": "not from somebody who is known here"})
-IN_PROGRESS_ANSWER = InboundResponse(503, {"error": "this very message is being heard"}, after=5)
+UNAUTHORIZED_ANSWER = InboundResponse(401, {"error": "not from a known sender"})
+IN_PROGRESS_ANSWER = InboundResponse(503, {"error": "this message is already being processed"}, after=5)
 
 
 @dataclass(frozen=True, slots=True)

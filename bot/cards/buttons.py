@@ -20,7 +20,7 @@ class OldButton(Refusal):
 
 
 class StaleCard(Refusal):
-    """The card is not one that can be acted on any more."""
+    """This card can no longer be used."""
 
     def __init__(self) -> None:
         super().__init__("This card is not the current one, so nothing was changed. Look for the newest card in the incident's thread.")

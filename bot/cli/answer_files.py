@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tools.ledger.reader import LedgerReader
 
 NO_LEDGER_REASON = "a terminal decides nothing"
-NOT_KEPT_TEXT = "not kept any more"
+NOT_KEPT_TEXT = "no longer stored"
 
 
 @dataclass(slots=True)

@@ -46,7 +46,7 @@ def _run_resumable(act: Callable[[], Any]) -> Any:
     try:
         return call_or_exit(act)
     except KeyboardInterrupt:
-        exit_with_error("interrupted; run the same again to go on", 130)
+        exit_with_error("interrupted; run the same command again to continue", 130)
 
 
 def _get_command_line() -> str:

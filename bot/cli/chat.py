@@ -43,13 +43,13 @@ SLASH_COMMANDS: Mapping[str, str] = {
 }
 SIMULATION_COMMANDS: Mapping[str, str] = {
     "@NAME TEXT": "say it as olga, priya, anton …",
-    "@priya approve 1": "decide what stands at [1]",
+    "@priya approve 1": "decide the action at [1]",
     "@priya reject 1 WHY": "the same, against it",
     "/wait 30m": "let the case's clock go on",
 }
 HELP_HINT = "Ask or tell as in Slack: what about gpu-003? · why? · look again · show dmesg of gpu-003 · it works again."
 NO_APPROVALS_NOTICE = (
-    "Nothing is approved here: a terminal proves nobody's identity. Approve in the incident's thread in Slack; `rackmedic chat --sandbox CASE` "
+    "You cannot approve here: a terminal proves no identity. Approve in the incident's thread in Slack; `rackmedic chat --sandbox CASE` "
     "and `make demo` play it on a simulated cluster."
 )
 SIMULATION_NOTICE = "Simulated: no machine is real, and people are played by name. Fixes come with a number: @priya approve 1."
@@ -124,7 +124,7 @@ class ChatSession:
         with self._show_progress():
             state, report = await self.thread.run_first_turn(item)
         self._first = build_diagnosis_document(state, report)
-        self._print_content(render_report(state, report, decided="is put up for decision, one after the other" if self.decides else ""))
+        self._print_content(render_report(state, report, decided="is proposed for approval, one after the other" if self.decides else ""))
         await self._run_open_decisions()
 
     async def handle_line(self, line: str) -> bool:

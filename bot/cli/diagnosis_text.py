@@ -26,7 +26,7 @@ OUTCOME_STYLES = {"diagnosed": "bold red", "no_fault": "bold green", "abstained"
 ANSWER_STYLES: Mapping[HostFinding, str] = {"fault": "bold red", "nothing": "bold green", "odd": "bold yellow", "blind": "bold yellow"}
 
 
-NOT_APPROVABLE_TEXT = "would be put up for approval, in this order (a terminal approves nothing)"
+NOT_APPROVABLE_TEXT = "would be proposed for approval, in this order (approve in Slack; a terminal cannot)"
 
 
 def render_report(state: IncidentState, report: Report, *, decided: str = "") -> RenderableType:
@@ -72,7 +72,7 @@ def render_report(state: IncidentState, report: Report, *, decided: str = "") ->
 def render_reply_outcome(told: "ReplyOutcome", *, quoted: bool = True) -> RenderableType:
     """Return a reply's outcome, with the reply if `quoted`."""
     looked = f"{len(told.ran)} checks on {fold_host_names({host for host, _ in told.ran})}" if told.ran else "no check"
-    cards = "".join(f" · put up: {card['remedy']} on {card['target']}" for card in told.cards)
+    cards = "".join(f" · proposed: {card['remedy']} on {card['target']}" for card in told.cards)
     said = [render_rule(style="dim"), Text.assemble((f"{show_invisible(told.reply.by)}  ", "bold cyan"), show_invisible(told.reply.text))]
     return Group(
         *(said if quoted else []),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graph.state import IncidentState
 
 STDOUT_PATH = "-"
-NO_REASONING_TEXT = "{}: nothing was diagnosed yet, or its reasoning is not kept any more"
+NO_REASONING_TEXT = "{}: nothing was diagnosed yet, or its reasoning is no longer stored"
 
 
 @dataclass(frozen=True, slots=True)

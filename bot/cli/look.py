@@ -89,7 +89,7 @@ def _select_checks(fleet: Fleet, request: LookRequest) -> tuple[Check, ...]:
 def _refuse_exclusive(checks: Sequence[Check], request: LookRequest) -> None:
     exclusive = [check.id for check in checks if check.exclusive]
     if exclusive and not request.exclusive:
-        raise Refusal(f"{' '.join(exclusive)}: takes whole GPUs away from whoever uses them; say --exclusive to run it on idle hosts", 2)
+        raise Refusal(f"{' '.join(exclusive)}: needs whole GPUs; add --exclusive to run it on idle hosts", 2)
 
 
 async def _stream_answers(runtime: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:

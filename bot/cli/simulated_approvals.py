@@ -188,7 +188,9 @@ class TerminalApprovalCards:
         return ()
 
     async def post_reminder(self, record: ActionRecord) -> None:
-        self._append_line(record, f"still to be decided until {format_utc_time(record.decide_by)}: {action_text.format_headline(record)}")
+        self._append_line(
+            record, f"still waiting for approval until {format_utc_time(record.decide_by)}: {action_text.format_headline(record)}"
+        )
 
     async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
         self._append_line(record, f"waits: {show_invisible(why)}")
@@ -215,9 +217,9 @@ def _render_card_lines(number: int, record: ActionRecord, may: Sequence[str]) ->
     return [
         f"[{number}] {action_text.format_headline(record)}",
         f"    on {where}: {shlex.join(action.command)}",
-        *([f"    must still hold: {show_invisible(hold)}"] if hold else []),
-        f"    {action_text.describe_blast_radius(action)} · proof: {action_text.describe_proof(action)} · undo: {action_text.describe_undo(action)}",
-        f"    {format_approval_count(record)} · decide until {format_utc_time(record.decide_by)} · digest {record.digest}",
+        *([f"    re-checked before running: {show_invisible(hold)}"] if hold else []),
+        f"    {action_text.describe_blast_radius(action)} · verified by: {action_text.describe_proof(action)} · undo: {action_text.describe_undo(action)}",
+        f"    {format_approval_count(record)} · decide by {format_utc_time(record.decide_by)} · digest {record.digest}",
         f"    say `@{may[0]} approve {number}` or `@{may[0]} reject {number} WHY`; {' and '.join(f'@{name}' for name in may)} may",
     ]
 
@@ -286,7 +288,7 @@ class ApprovalSession:
 
     def _format_open_cards(self) -> str:
         shown = len(self.cards.shown)
-        return "nothing is up for decision" if not shown else "there is [1]" if shown == 1 else f"there are [1] to [{shown}]"
+        return "nothing is waiting for approval" if not shown else "there is [1]" if shown == 1 else f"there are [1] to [{shown}]"
 
 
 def _build_decision_row(number: int, record: ActionRecord) -> dict[str, Any]:

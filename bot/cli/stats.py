@@ -84,7 +84,7 @@ def render_stats(summary: MetricsSummary, days: int) -> Group:
 
 def _format_accuracy(summary: MetricsSummary) -> str:
     if not summary.checked:
-        return "accuracy: not known, nobody closed one with its cause"
+        return "accuracy: unknown, because no incident was closed with its cause"
     return f"accuracy: right in {summary.right} of {summary.checked} that people closed with their cause ({summary.right / summary.checked:.0%})"
 
 

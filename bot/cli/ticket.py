@@ -86,7 +86,7 @@ async def _run_export(settings: "Settings", incident: str, file: Path, *, previe
             raise Refusal(str(why)) from why
     raw, whole = made.document.to_canonical_bytes(), _format_readable(made.document.to_canonical_bytes())
     if not made.facts_kept:
-        print_text("could not look at the facts: the outputs of this incident are not kept on this machine", err=True)
+        print_text("could not check the facts: the outputs of this incident are not stored on this machine", err=True)
     if preview:
         print_text(whole)
         return 0
@@ -110,7 +110,7 @@ async def _run_import(settings: "Settings", file: Path, tenant: str, *, preview:
     except BadTicket as why:
         raise Refusal("\n".join([f"{file} is no ticket that can be read:", *why.problems])) from why
     if read.ignored:
-        print_text(f"passed over, not known to this version: {', '.join(read.ignored)}", err=True)
+        print_text(f"skipped, not known to this version: {', '.join(read.ignored)}", err=True)
     if preview:
         from rich.text import Text
 

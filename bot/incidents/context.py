@@ -37,7 +37,7 @@ from tools.fact import Fact
 from tools.inventory.inventory import ChannelRow
 from tools.ledger.record import Refused
 
-APPROVALS_NOT_SET_UP = "Approving is not set up here, so nothing can be run. Whoever runs me finds out why with `rackmedic doctor`."
+APPROVALS_NOT_SET_UP = "Approvals are not set up here, so nothing can run. Run `rackmedic doctor` to find out why."
 STORE_TIMEOUT_SECONDS = 2.0  # Slack waits three seconds for an acknowledgement
 
 

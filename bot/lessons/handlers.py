@@ -33,7 +33,7 @@ from kb.history.lessons import (
 log = structlog.get_logger()
 LESSON_EVENT_TYPE, CARD_NAME = "rackmedic_lesson", "lesson"
 LOCK_WAIT = timedelta(seconds=12)
-NO_CAUSE = "Nobody said yet which cause of the taxonomy it was. Press Edit and choose one."
+NO_CAUSE = "The lesson names no cause of the taxonomy yet. Press Edit and choose one."
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,5 +89,5 @@ class ApproverTable(StrictModel):
             found += [
                 (("sets", name), f"there is no source {source!r} under on_call") for source in row.on_call if source not in self.on_call
             ]
-            found += [] if row or row.on_call else [(("sets", name), "nobody is in it")]
+            found += [] if row or row.on_call else [(("sets", name), "it has no members")]
         return found + [(("on_call", name), source.problem) for name, source in self.on_call.items() if source.problem]

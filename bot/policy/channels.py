@@ -17,11 +17,11 @@ ChannelType = Literal["channel", "group", "im", "mpim", "app_home", ""]
 
 # Outsiders read these, so they name no host, group or tenant.
 REFUSAL_TEXTS: Mapping[str, str] = {
-    "im": "I do not take incidents in direct messages, because nobody else would see them. Mention me in the incident channel.",
+    "im": "I do not take incidents in direct messages, because your colleagues would not see them. Mention me in the incident channel.",
     "shared": "This channel is shared with another organisation, so I stay silent here. Mention me in a channel of your own that I work in.",
     "tenant": "I do not answer in this channel yet. Please write to the people who run the machines for you; they can mention me in theirs.",
-    "mentions": "In this channel I answer mentions alone: mention me, and say what is wrong and on which machines or in which job.",
-    "unbound": "I do not know this channel, so I do nothing here. Mention me in the incident channel; whoever runs me can let me in here too.",
+    "mentions": "In this channel I answer only when mentioned: mention me, and say what is wrong and on which machines or in which job.",
+    "unbound": "I do not know this channel, so I do nothing here. Mention me in the incident channel, or ask my administrator to add this channel.",
 }
 NOT_A_MEMBER_TEXT = "I show incidents to people of the incident channels only. Ask to be added to one."
 NOT_FULL_MEMBER_TEXT = (

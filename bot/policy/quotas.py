@@ -39,7 +39,7 @@ class Quota(StrictModel):
 
 # For the documentation and a file's error messages.
 LIMIT_DESCRIPTIONS: Mapping[str, str] = {
-    "incidents": "incidents of theirs at which we are at once; one that was handed over to your people or answered counts no more",
+    "incidents": "their incidents in work at once; one that was handed over to your people or answered no longer counts",
     "mentions_per_hour": "messages and clicks of theirs that begin a look, within an hour",
     "turns": "how often their turn comes where several customers wait, compared with the others",
 }

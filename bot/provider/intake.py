@@ -63,7 +63,7 @@ class ProviderIntake:
         except Unsigned as why:
             return replace(UNAUTHORIZED_ANSWER, why=f"{tenant[:80]}: {why}")
         if not await self._record_delivery(tenant, message):
-            return InboundResponse(409, {"error": "this very message was heard before; sign it anew to send it again"})
+            return InboundResponse(409, {"error": "this message was received before; sign it again to send it again"})
         try:
             kind, data = parse_message(body)
             return await self._dispatch_message(tenant, kind, data)

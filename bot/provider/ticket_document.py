@@ -21,7 +21,7 @@ get_public_chunks = cache(load_public_chunks)  # takes half a second, so cached 
 
 
 class IncidentNotFound(Exception):
-    """There is no such incident, or nothing was found out about it yet."""
+    """There is no such incident, or it was not checked yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ async def build_incident_ticket(redis: Redis, evidence: EvidenceStore, inventory
     """Build the document. Raises IncidentNotFound."""
     state = await IncidentStateReader(redis).load_state(incident)
     if not state:
-        raise IncidentNotFound(f"{incident}: no such incident here, or nothing was looked at yet; its card shows its id")
+        raise IncidentNotFound(f"{incident}: no such incident here, or it was not checked yet; its card shows its id")
     facts, kept = await _load_facts(evidence, state.get("facts", ""))
     secrecy = ExportPrivacy(await load_or_create_site_salt(redis), get_public_chunks(), tuple(list_private_names(inventory)))
     return BuiltTicket(build_ticket_document(IncidentView(state), facts, secrecy, clock.now()), kept)

@@ -278,7 +278,7 @@ def _get_supersede_reason(record: ActionRecord, progress: "ActionProgress") -> s
 
 
 def _get_expiry_reason(record: ActionRecord) -> str:
-    return "nobody decided in time" if record.state is State.PENDING else "approved, but it could not start in time"
+    return "no decision in time" if record.state is State.PENDING else "approved, but it could not start in time"
 
 
 async def _release_lease(lease: Lease) -> None:

@@ -27,7 +27,7 @@ from tools.ledger.record import ActionRecord, Refused, WrongDigest
 from tools.ledger.states import State
 from tools.remedies.remedy import BadArgument
 
-REVOKED_FROM_CARD = "taken back from its card"
+REVOKED_FROM_CARD = "revoked on its card"
 
 
 async def handle_click(handler_context: HandlerContext, payload: Payload) -> None:

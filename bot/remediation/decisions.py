@@ -129,7 +129,7 @@ class ApprovalDecisions:
         if why := get_return_blocker(held, remediations):
             raise CannotPropose(f"{held.target} is not returned: {why}.")
         if back := await self._tender.find_returned_node(incident, held):
-            raise CannotPropose(f"{back}: I hold it no more.")
+            raise CannotPropose(f"{back}: I no longer hold it.")
         again = propose_return(incident, held)
         for row in list_unresolved_on_host(held, remediations):
             await self._require_fault_gone(incident, row)
@@ -205,7 +205,7 @@ class ApprovalDecisions:
                 same and row.current_step is not None and row.current_step.remedy == record.action.remedy
             ):
                 return row
-        raise CannotPropose("This step is not wanted any more. Say `status` in the thread to see where the fix stands.")
+        raise CannotPropose("This step is no longer needed. Say `status` in the thread to see where the fix stands.")
 
     async def _replace_action(self, record: ActionRecord, step: RemediationStep, by: str, says: str) -> ActionRecord:
         """Propose a replacement; `by` counts as its requester."""
@@ -219,7 +219,7 @@ class ApprovalDecisions:
             says = f"{says}: {found.approval}"
             await self._ledger.end_action(record.approval, Transition.SUPERSEDE, by, says, replaced_by=found.approval)
         except NotOpen:
-            await self._ledger.end_action(found.approval, Transition.SUPERSEDE, "rackmedic", "the action that was edited had begun already")
+            await self._ledger.end_action(found.approval, Transition.SUPERSEDE, "rackmedic", "the edited action had already started")
             raise
         await self._wake(record.approval)
         return found
@@ -257,6 +257,6 @@ def _require_host_agreement(answer: KitAnswer, ran: bool) -> None:
     if answer.word == "running":
         raise HostRecordContradiction("The host says that it still runs. Wait until it has ended.")
     if answer.word in ("done", "lost") and not ran:
-        raise HostRecordContradiction("The host's own record says that it ran. Say that it ran, or mend the host's record first.")
+        raise HostRecordContradiction("The host's own record says that it ran. Confirm that it ran, or correct the host's record first.")
     if answer.word in ("never", "refused") and ran:
         raise HostRecordContradiction("The host's own record says that it never ran. Say that it did not run.")

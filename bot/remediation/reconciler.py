@@ -257,8 +257,8 @@ class RemediationReconciler:
             return
         await self.ledger.record_seen_in_service(incident, remediation.target, word)
         gone = found is not None and found.answer == "gone"
-        shows = "the fault shows no more" if gone else f"the fault is there{f': {found.says}' if found else ''}"
-        says = f"somebody returned {remediation.target} to service, and {shows}"
+        shows = "the fault no longer shows" if gone else f"the fault is there{f': {found.says}' if found else ''}"
+        says = f"a person returned {remediation.target} to service, and {shows}"
         await self._send_event(incident, remediation, "given_back", says=says, outcome="gone" if gone else "")
 
     async def _check_node_back(self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> None:

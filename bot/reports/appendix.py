@@ -89,7 +89,7 @@ def build_remediation_parts(remediations: Sequence[Remediation], data: IncidentR
         said = row.says.replace(row.target, "the host") if row.says else row.outcome or "goes on"
         alike.setdefault((shown.get_cause_title(row.label, data.titles), said), set()).update(row.target.split(","))
     rows = [(f"{title} on {fold_host_names(hosts)}", said) for (title, said), hosts in list(alike.items())[:MAX_REMEDIATIONS]]
-    return [PageTable(("Fix", "Where it stands"), rows)] if rows else []
+    return [PageTable(("Fix", "Status"), rows)] if rows else []
 
 
 def build_decision_parts(data: IncidentReportData) -> list[PagePart]:

@@ -27,7 +27,7 @@ async def load_no_records(incident: str) -> Sequence[ActionRecord]:
 
 
 class FactsNotKept(Exception):
-    """What a picture would be drawn from is not kept any more."""
+    """The data for this picture is no longer stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,19 +30,19 @@ from tools.ledger.states import State
 
 log = structlog.get_logger()
 APPROVED_STATES = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
-NO_FACTS_TEXT = "The facts behind the diagnosis are not kept any more, or not on this machine: there are no pictures of them."
+NO_FACTS_TEXT = "The facts behind the diagnosis are no longer stored, or not on this machine: there are no pictures of them."
 NO_LEDGER_TEXT = "The ledger could not be read ({why}): what was tried and who decided is not known here."
 
 
 class UnknownIncident(Refusal):
-    """Nothing is kept of it."""
+    """Nothing of it is stored."""
 
     def __init__(self, incident: str) -> None:
-        super().__init__(f"{incident}: no such incident here, or nothing was looked at yet; its card shows its id")
+        super().__init__(f"{incident}: no such incident here, or it was not checked yet; its card shows its id")
 
 
 class NotTenantIncident(Refusal):
-    """It is about no customer, so there is nobody for whom a page would leave the rest out."""
+    """It belongs to no customer, so there is no customer's page of it."""
 
     def __init__(self, incident: str) -> None:
         super().__init__(f"{incident} was reported by no customer, so it has no page for one; leave out --customer for your own")

@@ -190,7 +190,7 @@ def _format_no_cause(report: Report | None) -> str:
 
 
 def _build_cause_parts(data: IncidentReportData, cause: Hypothesis) -> Iterator[PagePart]:
-    where = ", ".join(cause.devices) if 0 < len(cause.devices) <= 8 else fold_host_names(cause.hosts) or "no machine at fault"
+    where = ", ".join(cause.devices) if 0 < len(cause.devices) <= 8 else fold_host_names(cause.hosts) or "not a host fault"
     yield Paragraph(
         f"{shown.get_cause_title(cause.label, data.titles)} · {where} · {stat_text.format_confidence_percent(cause.confidence)} sure",
         strong=True,
@@ -209,8 +209,8 @@ def _build_tried_parts(data: IncidentReportData) -> list[PagePart]:
         key = (row.action.remedy, action_text.get_state_word(row)[1], str(row.exit_status), _format_deciders(data, row))
         alike.setdefault(key, []).append(row)
     rows = [_build_action_row(many, decided) for (_, _, _, decided), many in list(alike.items())[:MAX_ACTIONS]]
-    head = ("What", "Where", "What became of it", "Who approved it, and why")
-    return [PageTable(head, rows)] if rows else [Paragraph("Nothing was put up for decision.")]
+    head = ("What", "Where", "Result", "Who approved it, and why")
+    return [PageTable(head, rows)] if rows else [Paragraph("Nothing was proposed for approval.")]
 
 
 def _build_action_row(alike: Sequence[ActionRecord], decided: str) -> tuple[str, str, str, str]:
@@ -248,10 +248,8 @@ def _build_drained_parts(data: IncidentReportData) -> list[PagePart]:
         since = f"{one.since:%Y-%m-%d %H:%M}" if one.since else "not known"
         alike.setdefault((since, one.by or "not noted", (one.no_return or one.why).replace(one.host, "the host")), []).append(one.host)
     rows = [(fold_host_names(hosts), *row) for row, hosts in list(alike.items())[:MAX_DRAINED]]
-    locked = [
-        f"{row.target} is locked: nobody knows whether {row.approval} ran" for row in data.rows.remediations if row.outcome == "unknown"
-    ]
-    parts: list[PagePart] = [PageTable(("Out of service", "Since (UTC)", "Approved by", "Where it stands"), rows)] if rows else []
+    locked = [f"{row.target} is locked: unknown whether {row.approval} ran" for row in data.rows.remediations if row.outcome == "unknown"]
+    parts: list[PagePart] = [PageTable(("Out of service", "Since (UTC)", "Approved by", "Status"), rows)] if rows else []
     parts += [Paragraph(f"… and {len(alike) - MAX_DRAINED} more.")] if len(alike) > MAX_DRAINED else []
     return [*parts, *([BulletList(locked)] if locked else [])] or [Paragraph("Nothing.")]
 

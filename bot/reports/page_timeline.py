@@ -17,19 +17,19 @@ from tools.ledger.record import ActionRecord, list_targets
 MAX_MOMENTS, MAX_MACHINE_MOMENTS, MAX_MESSAGE_CHARS = 60, 20, 200
 # ledger event → words
 EVENT_TEXTS: Final[Mapping[str, str]] = {
-    "propose": "put up for decision",
+    "propose": "proposed for approval",
     "vote_approve": "approved",
     "vote_deny": "rejected",
     "claim": "started",
-    "adopt": "its worker went silent, another one finds out what happened",
+    "adopt": "its worker stopped answering; another worker checks what happened",
     "finish_done": "ran",
     "finish_failed": "failed",
-    "finish_unknown": "nobody knows whether it ran",
+    "finish_unknown": "unknown whether it ran",
     "reconcile": "what happened was said",
-    "expire": "its time was over",
-    "supersede": "replaced, or wanted no more",
-    "revoke": "taken back",
-    "outcome": "its proof was read",
+    "expire": "expired",
+    "supersede": "replaced or no longer needed",
+    "revoke": "revoked",
+    "outcome": "its result was checked",
 }
 HUMAN_EVENTS: Final = frozenset({"vote_approve", "vote_deny", "reconcile", "revoke"})
 

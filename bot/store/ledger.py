@@ -19,8 +19,8 @@ from tools.ledger.ledger import Ledger
 
 log = structlog.get_logger()
 WRONG_KEY_TEXT = (
-    "the audit log in {store} was begun with another key than ours (the setting, or {file}), or its first entry was altered. "
-    "Set the key it was begun with: that of the machine or data folder where `rackmedic` ran first"
+    "the audit log in {store} was started with another key than ours (the setting, or {file}), or its first entry was altered. "
+    "Set the key it was started with: that of the machine or data folder where `rackmedic` ran first"
 )
 
 

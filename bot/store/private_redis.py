@@ -135,7 +135,7 @@ def _get_socket_path(directory: Path) -> Path:
     home = Path(tempfile.gettempdir()) / f"rackmedic-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
     if home.stat().st_uid != os.getuid() or home.stat().st_mode & 0o077:
-        raise PrivateRedisFailed(f"{home} is not ours alone: remove it, or give a data directory with a shorter path")
+        raise PrivateRedisFailed(f"{home} is not only ours: remove it, or give a data directory with a shorter path")
     return home / f"{hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]}.sock"
 
 

@@ -92,7 +92,7 @@ class Store:
         try:
             return await self._query_durability()
         except REDIS_AWAY_ERRORS as e:
-            raise StoreNotAnswering(f"{self.describe()} does not answer ({e}): start it, or mend the Redis URL") from e
+            raise StoreNotAnswering(f"{self.describe()} does not answer ({e}): start it, or fix the Redis URL") from e
 
     async def _query_durability(self) -> Durability:
         try:
@@ -136,14 +136,14 @@ async def _check_version(store: Store) -> None:
     try:
         found = await claim_version(store.redis)
     except REDIS_AWAY_ERRORS as e:
-        raise StoreNotAnswering(f"{store.describe()} does not answer ({e}): start it, or mend the Redis URL") from e
+        raise StoreNotAnswering(f"{store.describe()} does not answer ({e}): start it, or fix the Redis URL") from e
     except RedisError as e:
-        raise StoreUnavailable(f"{store.describe()} refuses us ({e}): mend its settings, or the Redis URL") from e
+        raise StoreUnavailable(f"{store.describe()} refuses us ({e}): fix its settings, or the Redis URL") from e
     if found == str(STORE_VERSION):
         return
     # Call a migration of the previous version's rows here: it gets `store.redis` and raises the stored version at its end.
     database = "" if store.kind == "private" else f"{ENV_PREFIX}REDIS_URL to an empty database (another number) and "
-    anew = f"begin anew by setting {database}{ENV_PREFIX}DATA_DIR to an empty folder"
+    anew = f"start over by setting {database}{ENV_PREFIX}DATA_DIR to an empty folder"
     if not found:
         raise WrongStoreVersion(f"{store.describe()} holds data without a store version", f"commit 578df5c reads it; or {anew}")
     says = f"{store.describe()} has the store version {found[:40]!r}, and this RackMedic reads {STORE_VERSION} alone"
@@ -186,10 +186,10 @@ async def _connect_server(url: str) -> Store:
         raise StoreUnavailable(f"{shown} refuses the password ({e}): set the right one in the Redis URL") from e
     except (*REDIS_AWAY_ERRORS, OSError) as e:
         await redis.aclose()
-        raise StoreNotAnswering(f"{shown} does not answer ({e}): start it, or mend the Redis URL") from e
+        raise StoreNotAnswering(f"{shown} does not answer ({e}): start it, or fix the Redis URL") from e
     except RedisError as e:
         await redis.aclose()
-        raise StoreUnavailable(f"{shown} refuses us ({e}): mend its settings, or the Redis URL") from e
+        raise StoreUnavailable(f"{shown} refuses us ({e}): fix its settings, or the Redis URL") from e
     except StoreUnavailable:
         await redis.aclose()
         raise

@@ -32,4 +32,4 @@ class TenantErrorCards:
 
     def render_bug(self, reference: str, known: Line) -> Card:
         """Render an internal error; `reference` finds it in our log. Nothing said or clicked there runs anything."""
-        return tenant_card.render_text_card(get_phrase("not_ours_to_mend", self.language, reference=reference))
+        return tenant_card.render_text_card(get_phrase("internal_error", self.language, reference=reference))

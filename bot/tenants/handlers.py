@@ -36,7 +36,7 @@ from graph.incident.visibility import list_visible_hosts
 from graph.state import REPORT_WITHDRAWN, SIDE_KEY, TENANT_SIDE, InboxItem, InboxItemKind, Origin, TenantThread
 from tools.inventory.inventory import ChannelRow, Inventory
 
-WITHDRAWN_TEXT = "The customer took their report back. The incident stays open here until somebody closes it."
+WITHDRAWN_TEXT = "The customer took their report back. The incident stays open here until a person closes it."
 
 # Understood intent → what a tenant may ask for. Anything not answered by `classify_answer` or listed here is new facts.
 TENANT_INTENTS: Final[Mapping[Intent, Intent]] = {

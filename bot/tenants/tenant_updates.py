@@ -27,9 +27,9 @@ from tools.inventory.inventory import Inventory
 MAX_PEOPLE_CHECKED = 60  # Channel members whose names are checked; Slack is asked about each at most once a minute.
 MAX_FIELD_ERROR_CHARS = 900  # Slack shows no more under a field.
 UPDATE_EVENT_TYPE = "rackmedic_customer_told_by_people"
-NO_INTAKE_OPEN = "Nobody would fetch it: no intake is open here (RACKMEDIC_INTAKE_KEYS), so tell them another way."
+NO_INTAKE_OPEN = "Their RackMedic could not fetch it: no intake is open here (RACKMEDIC_INTAKE_KEYS), so tell them another way."
 TICKET_CLOSED = (
-    "Their ticket is closed, and their RackMedic asks no more. Write in this thread what is new; it opens again, and then tell them."
+    "Their ticket is closed, and their RackMedic no longer polls. Write in this thread what is new to reopen it, then tell them."
 )
 UPDATE_LIMIT_REACHED = "Too much was said to this ticket already; tell them another way."
 TenantViewLoader = Callable[[str, Origin], Awaitable[TenantView | None]]

@@ -49,7 +49,7 @@ def split_bounded_lines(text: str) -> tuple[str, ...]:
             break
         kept.append(line)
     cut = len(said) > len(kept) or len(text) > MAX_READ_CHARS
-    return (*kept, *(["… more of it stands there"] if cut else []))
+    return (*kept, *(["… the rest is there"] if cut else []))
 
 
 def parse_comment_time(text: str) -> datetime | None:

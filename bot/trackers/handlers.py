@@ -36,7 +36,7 @@ log = structlog.get_logger()
 TICKET_EVENT_TYPE, MOVED_EVENT_TYPE, REMARK_EVENT_TYPE = "rackmedic_tracker", "rackmedic_tracker_moved", "rackmedic_tracker_remark"
 LOCK_WAIT = timedelta(seconds=12)
 DRAFT_OUTDATED = "The incident moved on meanwhile, so this is not what would be sent now. Open the form again to see it."
-NOTHING_TO_SEND = "There is nothing to send yet: this incident was not looked at."
+NOTHING_TO_SEND = "There is nothing to send yet: this incident was not checked."
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class TrackerHttpClient:
         """
         answer = await self._fetch_response(method, path, params, None if body is None else json.dumps(body).encode(), headers or {})
         if gone and answer.status in (404, 410):
-            raise TrackerTicketGone(f"{self.words} answers {answer.status}: it is not there any more, or not for us")
+            raise TrackerTicketGone(f"{self.words} answers {answer.status}: it is gone, or we may not read it")
         return self._check_response(method, answer)
 
     async def send_signed_body(self, body: bytes, headers: Mapping[str, str]) -> TrackerResponse:

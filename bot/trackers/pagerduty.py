@@ -135,9 +135,9 @@ class PagerDutyTracker(TrackerBase):
     async def check_access(self) -> str:
         """Check the token only: an event would page someone."""
         if self.api is None:
-            return "the routing key is not tried, for that would page somebody; without a token neither link nor state comes back"
+            return "the routing key is not tried, because that would page a person; without a token neither link nor state comes back"
         await self.api.send_request("GET", "/incidents", params={"limit": "1"})
-        return "the token reads incidents; the routing key is not tried, for that would page somebody"
+        return "the token reads incidents; the routing key is not tried, because that would page a person"
 
     async def _send_event(self, event: Mapping[str, Any]) -> None:
         await self.wire.send_request("POST", "/v2/enqueue", body={"routing_key": self.config.routing_key.get_secret_value(), **event})

@@ -140,7 +140,7 @@ def _list_parts(
     """Yield (heading, lines, quoted), most important first."""
     yield (
         "What",
-        [handoff.headline, f"Hosts: {shown.fold_hosts(handoff.hosts) or 'none named'}", f"For: {handoff.ticket.owner or 'nobody known'}"],
+        [handoff.headline, f"Hosts: {shown.fold_hosts(handoff.hosts) or 'none named'}", f"For: {handoff.ticket.owner or 'unknown'}"],
         False,
     )
     yield (
@@ -158,7 +158,7 @@ def _list_parts(
 
 
 def _list_cause_lines(cause: Hypothesis) -> list[str]:
-    where = f"{shown.format_cause_place(cause) or 'no machine at fault'}, {shown.format_confidence(cause.confidence)} sure, {cause.label}"
+    where = f"{shown.format_cause_place(cause) or 'not a host fault'}, {shown.format_confidence(cause.confidence)} sure, {cause.label}"
     return [
         where,
         *([cause.because] if cause.because else []),

@@ -215,8 +215,8 @@ class TicketSync:
 
 def _format_omission(count: int, earlier: int) -> str:
     if count == MAX_COMMENTS_PER_TICKET:
-        return f"That was number {MAX_COMMENTS_PER_TICKET}: from here on comments are shown there alone."
-    return f"{earlier} more that came before it {'stands' if earlier == 1 else 'stand'} there alone." if earlier else ""
+        return f"That was number {MAX_COMMENTS_PER_TICKET}: further comments are shown only there."
+    return f"{earlier} earlier {'comment is' if earlier == 1 else 'comments are'} shown only there." if earlier else ""
 
 
 def _build_status_notes(now: RemoteStatus | None, *, whole: bool) -> Mapping[str, str]:

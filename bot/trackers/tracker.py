@@ -35,7 +35,7 @@ class TrackerRefused(Exception):
 
 
 class TrackerTicketGone(Exception):
-    """The ticket is not there any more."""
+    """The ticket is gone."""
 
 
 @dataclass(frozen=True, slots=True)

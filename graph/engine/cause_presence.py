@@ -39,7 +39,7 @@ def assess_presence(leaf: Leaf, devices: Sequence[str], assessment: Assessment) 
     likely = next((row for row in rows if row.posterior >= MIN_SUSPICION_POSTERIOR and row.support), None)
     if likely is not None:
         return CausePresence("likely", f"still likely: {likely.support[0].says}")
-    return CausePresence("gone", f"{leaf.title} shows no more on {', '.join(devices) or ', '.join(assessment.hosts)}")
+    return CausePresence("gone", f"{leaf.title} no longer shows on {', '.join(devices) or ', '.join(assessment.hosts)}")
 
 
 def is_stated_by_host(row: Belief) -> bool:

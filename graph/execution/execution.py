@@ -92,7 +92,7 @@ async def claim_action(seen: ActionRecord, ports: ActionGraphContext) -> Claim:
     except RETRYABLE_REFUSALS as why:
         raise ActionDeferred(str(why)) from why
     except record.NoQuorum as why:
-        raise ApprovalOutdated("approvers", "somebody who approved may not approve any more") from why
+        raise ApprovalOutdated("approvers", "a person who approved no longer has the right to approve") from why
 
 
 async def _verify_host_identity(action: Action, ports: ActionGraphContext) -> None:

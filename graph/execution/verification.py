@@ -24,7 +24,7 @@ async def verify_outcome(record: ActionRecord, since: datetime, ports: ActionGra
     if asked := get_scheduler_proof(action):
         answer = await read_condition(asked, action.via, ports.transport)
         if is_job_forgotten(answer):
-            return Proof("passes_now", "the scheduler does not know the job any more"), []
+            return Proof("passes_now", "the scheduler no longer knows the job"), []
         saw = f"the scheduler says {answer.saw or 'nothing'}" if answer.ok is not None else f"could not be proved: {answer.saw}"
         return Proof("passes_now" if answer.ok else "unchanged", saw), []
     before = await ports.facts_of(action.incident)

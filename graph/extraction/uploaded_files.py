@@ -27,7 +27,7 @@ UNREAD_REASONS: Mapping[UnreadReason, str] = {
     "too_much": "the files before it were all I take at once: attach it by itself",
     "elsewhere": "it does not lie with Slack: upload it here",
     "refused": "Slack did not hand it out: attach it again (the app needs the scope files:read)",
-    "gone": "its text is not stored any more: attach it again",
+    "gone": "its text is no longer stored: attach it again",
     "empty": "it is empty: attach it again",
     "too_long": "reading it took longer than I may: attach the part around the first error",
 }

@@ -271,12 +271,12 @@ def _choose_next_step(assessment: Assessment, roots: Sequence[Hypothesis], outco
         return assessment.lens.taxonomy.get_leaf(roots[0].label).next_step
     if assessment.open_hidden_causes and outcome == "abstained":
         look = assessment.open_hidden_causes[0]
-        return f"Let {look.check_names} look at {fold_host_names(look.hosts)}: approve it where it is put up for decision, or free the GPUs and say recheck."
+        return f"Run {look.check_names} on {fold_host_names(look.hosts)}: approve its card, or free the GPUs and say recheck."
     if assessment.odd and assessment.odd[0].key == "sched.state" and (reason := assessment.odd[0].attrs.get("reason")):
-        who = assessment.odd[0].attrs.get("by") or "whoever took it out"
+        who = assessment.odd[0].attrs.get("by") or "the person who drained it"
         return f"Ask {who} before {assessment.odd[0].host} goes back into service: {reason}"[:MAX_REASON_CHARS]
     if outcome == "no_fault":
-        return "Nothing to mend on these machines; tell me more if it happens again."
+        return "Nothing to fix on these hosts; tell me more if it happens again."
     return ANSWER_QUESTIONS_STEP if questions else TELL_MORE_STEP
 
 
@@ -338,5 +338,5 @@ def _format_more_uploaded(assessment: Assessment) -> str:
 
 
 def _render_cause(assessment: Assessment, row: Hypothesis) -> str:
-    where = ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "no machine at fault")
+    where = ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "not a host fault")
     return f"{assessment.lens.taxonomy.get_title(row.label)} ({where})"

@@ -22,7 +22,7 @@ from graph.report import Report
 from graph.state import Hypothesis, IncidentBrief
 from tools.inventory.host_ranges import fold_host_names
 
-UNJUDGED: Final = "Noted. No check of mine can judge that, so I call nothing safe until somebody has seen to it. Have it looked at now."
+UNJUDGED: Final = "Noted. No check of mine can judge that, so I call nothing safe until a person has checked it. Have it checked now."
 RECHECK_INTENTS = frozenset({Intent.FIXED, Intent.STILL_BROKEN})
 
 
@@ -66,15 +66,15 @@ def answer_narrow_recheck(result: TurnResult, context: IncidentContext, assessme
     busy = [row for row in context.remediations if row.is_open and (row.drained or row.since is not None)]
     came: TurnEvent | None = None
     if not rows:
-        lines = ["Good to hear. I had found no cause, so there was nothing to look at again. Say “close” to close it."]
+        lines = ["Good to hear. I had found no cause, so there was nothing to check again. Say “close” to close it."]
     elif gone and fixed and not (held or busy):
         lines, came = [*lines, "Closed. Say “reopen” if it comes back."], TurnEvent.CLOSED
     elif gone and fixed:
-        lines.append(f"{fold_host_names(held or [row.target for row in busy])}: its fix goes on, so I do not close yet.")
+        lines.append(f"{fold_host_names(held or [row.target for row in busy])}: its fix is still in progress, so I do not close yet.")
     elif gone:
         lines.append("What do you see now? Send me the error, or say `recheck` and I look at everything.")
     elif any(row.presence.answer == "unseen" for row in rows):
-        lines.append("What could not be looked at is not called mended.")
+        lines.append("What could not be checked is not called fixed.")
     elif result.report.next_step:
         lines.append(f"Next: {result.report.next_step}")
     report = result.report.model_copy(update={"reply": "\n".join(lines), "questions": () if fixed else result.report.questions})
@@ -107,7 +107,7 @@ def _render_recheck(row: CauseRecheck) -> str:
         "shown": f"Still there: {row.title} ({where}): {row.presence.says}.",
         "likely": f"Not sure: {row.title} ({where}): {row.presence.says}.",
         "unseen": f"Could not look whether {row.title} ({where}) is gone: {row.presence.says}.",
-        "gone": f"Looked again: {row.title} ({where}) shows no more.",
+        "gone": f"Checked again: {row.title} ({where}) no longer shows.",
     }
     return what[row.presence.answer]
 

@@ -32,7 +32,7 @@ def _iter_candidate_questions(context: IncidentContext, assessment: Assessment) 
     if brief.unknown_hosts:
         yield build_hosts_question(TurnState(unknown=brief.unknown_hosts))
     elif not context.hosts:
-        yield "Which hosts does the job run on? I look at no machine that nobody named."
+        yield "Which hosts does the job run on? I check no machine that nobody named."
     for hidden in assessment.open_hidden_causes[:1]:
         yield f"When can {fold_host_names(hidden.hosts)} be without jobs for a while? {hidden.leaf.title} would show in {hidden.check_names} alone."
     unreached = sorted({host for host, check, _ in assessment.coverage.list_unobserved_checks() if check == "smi"})

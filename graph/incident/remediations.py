@@ -44,7 +44,7 @@ TAKEOVER_REASONS = {
     "take": "taken by a human",
     "wait": "taken by a human",
     "close": "the incident was closed",
-    "stop": "somebody said stop",
+    "stop": "stopped on request",
 }
 # item kinds whose answers offer to return drained nodes; with a ticket its card does
 RETURN_OFFERING_KINDS = frozenset({"stop", "status", "action_result"})
@@ -80,7 +80,7 @@ async def _update_remediations(result: TurnResult, context: IncidentContext, ass
             else result
         )
     if kind == "timer" and result.lifecycle == "closed" and context.remediations:
-        return _apply_takeover(result, stop_remediations(context.remediations, "nobody said anything for days"), ports)
+        return _apply_takeover(result, stop_remediations(context.remediations, "no message for days"), ports)
     if kind == "timer" and result.lifecycle == "handed_off" and context.remediations:
         return _apply_takeover(result, stop_remediations(context.remediations, TAKEOVER_REASONS["hand_off"]), ports)
     if kind == "timer" or result.hypotheses is None:
@@ -206,12 +206,12 @@ def _report_released_causes(report: Report, context: IncidentContext, ports: Gra
     was = context.report.shared if context.report and context.kind == "recheck" and "why" in context.item.data else ()
     labels = list(dict.fromkeys(row.label for row in was if row.waits and row.label not in {kept.label for kept in report.shared}))
     shown = {row.label for row in report.root_causes}
-    unseen = "I could not see whether it is gone" if report.outcome == "abstained" else "it does not show here any more"
+    unseen = "I could not see whether it is gone" if report.outcome == "abstained" else "it no longer shows here"
     left = "it still shows here, so it is decided here now"
     ends = [f"{ports.taxonomy.get_title(label)}: {left if label in shown else unseen}." for label in labels]
     if not ends:
         return report
-    says = " ".join(["The other thread that worked on it has let go.", *ends])
+    says = " ".join(["The other thread no longer works on it.", *ends])
     return report.model_copy(update={"reply": f"{says}\n{report.reply}"} if report.reply else {"changed": says})
 
 
@@ -321,7 +321,7 @@ def _append_summary_lines(ticket: HandoffTicket, lines: Sequence[str]) -> Handof
 def _close_if_quiet(result: TurnResult, context: IncidentContext) -> TurnResult:
     after = get_next_lifecycle(context.lifecycle, TurnEvent.CURED_QUIET if is_all_cured(context.remediations) else None)
     over = after != context.lifecycle
-    reply = "Closed by itself: the fix was proved twice and all has been quiet since." if over else ""
+    reply = "Closed automatically: the fix was proved twice, and nothing has happened since." if over else ""
     report = result.report.model_copy(update={"reply": reply})
     return replace(result, report=report, lifecycle=after)
 

@@ -283,9 +283,9 @@ def _check_remedy_has_its_cause(context: InvariantContext) -> Iterator[str]:
             continue
         cause = confirmed.get(node.label)
         if cause is None:
-            yield f"{node.says} is put up for {node.label}, which is not confirmed"
+            yield f"{node.says} is proposed for {node.label}, which is not confirmed"
         elif _accuses_machines(cause, context.ground) and node.host in context.ground.hosts and node.host not in cause.hosts:
-            yield f"{node.says} is put up, and {node.label} accuses {', '.join(cause.hosts)}"
+            yield f"{node.says} is proposed, and {node.label} accuses {', '.join(cause.hosts)}"
 
 
 def _accuses_machines(cause: ReasonNode, ground: InvariantInputs) -> bool:
@@ -344,7 +344,9 @@ INVARIANTS: Final[tuple[ReasonInvariant, ...]] = (
     ReasonInvariant("moves_are_bounded", "words, history and models move a belief by no more than they may", _check_shifts_are_bounded),
     ReasonInvariant("model_is_named", "a model's word is marked as one, looks at nothing and confirms nothing", _check_model_is_named),
     ReasonInvariant(
-        "remedy_has_its_cause", "no step is put up without its confirmed cause, on the machine that it accuses", _check_remedy_has_its_cause
+        "remedy_has_its_cause",
+        "no step is proposed without its confirmed cause, on the machine that it accuses",
+        _check_remedy_has_its_cause,
     ),
     ReasonInvariant("refusals_are_told", "a look that was refused is shown where it keeps something undecided", _check_refusals_are_shown),
     ReasonInvariant("budget_is_kept", "the model is asked no more often than a turn may", _check_budget_is_kept),

@@ -77,10 +77,10 @@ def list_returnable_nodes(remediations: Sequence[Remediation]) -> tuple[Returnab
 def get_return_blocker(remediation: Remediation, remediations: Sequence[Remediation]) -> str:
     """Return why a return may not be requested, or "". `ladders`: all of the incident."""
     if not remediation.drained:
-        return f"{remediation.target} is not held any more"
+        return f"{remediation.target} is no longer held"
     if remediation.is_open:
         return (
-            f"the fix goes on by itself: {format_current_step(remediation)}"
+            f"the fix continues automatically: {format_current_step(remediation)}"
             if not is_returning(remediation)
             else "its return is under way in the thread"
         )
@@ -126,11 +126,11 @@ def propose_return(incident: str, remediation: Remediation) -> Remediation:
 def _get_unmended_reason(remediation: Remediation) -> str:
     """Return what blocks a return regardless of new observations."""
     if remediation.is_open:
-        return f"another fix on {remediation.target} goes on: {format_current_step(remediation)}"
+        return f"another fix on {remediation.target} is in progress: {format_current_step(remediation)}"
     if remediation.outcome == "unknown":
         return remediation.says
     if _is_remedy_unproven(remediation):
-        return f"a remedy was run and is not proved to have helped ({_format_status(remediation)}); whoever mends {remediation.target} returns it"
+        return f"a remedy was run and is not proved to have helped ({_format_status(remediation)}); the person who repairs {remediation.target} must return it"
     if remediation.fault is None and remediation.since is None:
         return "what was wrong is not noted, so I cannot look whether it is gone"
     return ""

@@ -23,7 +23,7 @@ REACHABILITY_KEY = "host.reachable"  # The key of a fault that consists in not a
 
 # Remedies that need no present fault, and why.
 FAULT_INDEPENDENT_REMEDIES: Mapping[str, str] = {
-    "resume_node": "it takes a drain back; it is offered where the fault shows no more",
+    "resume_node": "it takes a drain back; it is offered where the fault no longer shows",
     "run_check": "it only looks",
 }
 

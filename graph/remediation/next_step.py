@@ -85,7 +85,7 @@ def hand_off_to_people(remediation: Remediation, why: str, words: str) -> Remedi
 def request_approval_again(remediation: Remediation, why: str, plan: PlanContext) -> Remediation:
     """Propose the same step as a new action with a new mention, at most `waits.asks` times."""
     if remediation.attempt >= plan.waits.asks:
-        return end_remediation(remediation, "undecided", f"asked {remediation.attempt} times; last: {why or 'nobody decided'}")
+        return end_remediation(remediation, "undecided", f"asked {remediation.attempt} times; last: {why or 'no decision'}")
     return propose_again(remediation, why, plan)
 
 

@@ -46,7 +46,7 @@ def _request_return(remediation: Remediation, remediations: Sequence[Remediation
         return remediation
     bad = next((row for row in others if row.outcome in UNRESOLVED_OUTCOMES), None)
     if bad is not None:
-        return end_remediation(remediation, "ticket", f"mended, but {plan.taxonomy.get_title(bad.label)} on the same host is not")
+        return end_remediation(remediation, "ticket", f"fixed, but {plan.taxonomy.get_title(bad.label)} on the same host is not")
     return request_approval(remediation, plan)
 
 
@@ -95,7 +95,7 @@ def _format_status(remediation: Remediation, title: str) -> str:
     if remediation.outcome:
         return f"{where}: {remediation.outcome}" + (f", {remediation.says}" if remediation.says else "")
     if remediation.waiting_for == "proof":
-        return f"{where}: passes now, to be proved again" + (f" at {remediation.due:%H:%M} UTC" if remediation.due else "")
+        return f"{where}: passes now; re-check " + (f"at {remediation.due:%H:%M} UTC" if remediation.due else "pending")
     says = f"; {remediation.says}" if remediation.says else ""
     return f"{where}: {format_current_step(remediation)} ({_format_wait_reason(remediation)}{says})"
 
@@ -107,7 +107,7 @@ def format_current_step(remediation: Remediation) -> str:
 
 def _format_wait_reason(remediation: Remediation) -> str:
     return {
-        "approval": "waits for its turn, nobody is asked yet" if remediation.late else "waiting for a decision",
+        "approval": "queued, not proposed yet" if remediation.late else "waiting for approval",
         "idle": f"waiting until {remediation.target} is drained and without jobs",
         "node_back": f"waiting for {remediation.target}",
     }.get(remediation.waiting_for, "waiting for the other fixes on this host")

@@ -197,7 +197,7 @@ def _handle_superseded(remediation: Remediation, event: RemediationEvent, plan: 
 def _handle_expired(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """Do not propose a return again: the node stays drained until a person requests it."""
     if get_current_step(remediation).part == "restore":
-        return end_remediation(remediation, "undecided", event.says or "nobody decided in time")
+        return end_remediation(remediation, "undecided", event.says or "no decision in time")
     return request_approval_again(remediation, event.says, plan)
 
 
@@ -212,7 +212,7 @@ def _handle_revoked(remediation: Remediation, event: RemediationEvent, plan: Pla
 def _handle_unknown(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     says = event.says or "the host cannot say what happened"
     return end_remediation(
-        remediation, "unknown", f"{says}; {remediation.target} stays locked until somebody looked and says what happened"
+        remediation, "unknown", f"{says}; {remediation.target} stays locked until a person checks it and says what happened"
     )
 
 

@@ -96,7 +96,7 @@ class ExportedLog(ExportedRow):
 
 
 class ExportedAttempt(ExportedRow):
-    """A remedy that was put up for decision or run."""
+    """A remedy that was proposed or run."""
 
     remedy: Word = Field(description="id of the remedy")
     target: HostName = Field(description="host")

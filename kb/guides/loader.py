@@ -133,7 +133,7 @@ def _find_step_problems(step: GuideStep, steps: Sequence[GuideStep], at: int, pa
     yield from (("look", f"unknown check {name}") for name in step.look if name not in parts.checks)
     alone = [name for name in step.look if name in parts.exclusive]
     if alone and not step.approve:
-        yield "look", f"{', '.join(alone)} needs GPUs for itself: say `approve: true`, and it is put up for decision"
+        yield "look", f"{', '.join(alone)} needs GPUs for itself: set `approve: true`, and it is proposed for approval"
     if step.approve and len(alone) < len(step.look):
         yield "approve", "what disturbs nobody needs no approval and stands in a step of its own"
     if step.approve and not step.look:

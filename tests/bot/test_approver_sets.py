@@ -62,7 +62,7 @@ SITE = inventory(groups={"h100": {"hosts": "gpu-[017-018]"}}, channels=[{"channe
     ("text", "says"),
     [
         ("sets: {leads: {users: [anna]}}", "users"),
-        ("sets: {leads: {}}", "nobody is in it"),
+        ("sets: {leads: {}}", "it has no members"),
         ("sets: {channel: {users: [U1]}}", "is taken"),
         ("sets: {leads: {on_call: [pager]}}", "there is no source 'pager'"),
         ("rules: [{sets: [leads]}]", "there is no set 'leads'"),

@@ -248,14 +248,14 @@ def incidents() -> Mapping[str, str]:
             "diagnosis-with-unknown-hosts": diagnosis.render_diagnosis(
                 "i1", REPORT.model_copy(update={"unknown_hosts": UNKNOWN}), titles=TITLES
             ),
-            "no-fault": diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to mend.")),
+            "no-fault": diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to fix.")),
             "no-cause": diagnosis.render_diagnosis("i1", empty),
             "question": question.render_question_card(("Which hosts?",), ("Try a smaller batch",)),
             "living": render_living(IncidentCardView("i1", by_hand, stats, stands, titles=TITLES)),
             "living-without-a-look": render_living(
                 IncidentCardView("i1", standing=IncidentStatus("ticket", ("Waiting for a person to take it.",)))
             ),
-            "ended": render_cured_message(IncidentStatus("well", ("Mended.",)), "GPU fell off the bus on gpu-017"),
+            "ended": render_cured_message(IncidentStatus("well", ("Fixed; re-check at 14:02 UTC.",)), "GPU fell off the bus on gpu-017"),
             "told": render_look_finished(REPORT),
             "ticket": ticket.render_ticket(build_handoff(STATE), TITLES),
             "ticket-waits": ticket.render_ticket(build_handoff(waits_), TITLES),

@@ -87,7 +87,7 @@ async def test_an_approved_action_runs_once_and_is_proved(store: Redis) -> None:
     notes = await office.threads.resume_action(row)
     seen = await office.ledger.get_record(row.approval)
     assert (seen.state, seen.outcome, office.site.counts()) == (State.DONE, "passes_now", {"gpu_reset": 1})
-    assert notes["says"] == "Hung shows no more on m1/gpu3"
+    assert notes["says"] == "Hung no longer shows on m1/gpu3"
     assert "m1" in office.fleet.forgotten
     assert (await office.threads.resume_action(seen))["state"] == "done"
     assert office.site.counts() == {"gpu_reset": 1}

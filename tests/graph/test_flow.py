@@ -266,7 +266,7 @@ async def test_stop_ends_the_wave_at_once_and_keeps_what_was_seen() -> None:
     assert 4 <= len(seen) < len(desk.world.fleet.asked)
     assert (await desk.state())["facts"]
     answer = await desk.turn(stop)
-    assert (answer.item, answer.reply) == ("stop-1", "Stopped. What was seen is kept; say recheck to look again.")
+    assert (answer.item, answer.reply) == ("stop-1", "Stopped. Findings are kept; say recheck to check again.")
 
 
 async def test_news_ends_the_turn_after_the_wave_and_is_used_in_the_next() -> None:

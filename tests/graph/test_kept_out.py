@@ -89,7 +89,7 @@ async def test_a_host_that_keeps_us_out_is_told_apart_from_those_that_answer(bar
         assert "could not be looked at (kept out" in answer or answer.startswith("No, not on gpu-004"), answer
         assert not [line for line in answer.splitlines() if "gpu-004" in line and "nothing abnormal" in line]
     drain = await talk.says("drain gpu-004")
-    assert drain.startswith(f"{NO_CARD_PREFIX} for a drain: a fix is put up only for a fault that a look has shown")
+    assert drain.startswith(f"{NO_CARD_PREFIX} for a drain: I propose a fix only for a fault that a check has shown")
     assert "`scontrol update NodeName=gpu-004" in drain
 
 

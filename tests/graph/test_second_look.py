@@ -181,7 +181,7 @@ async def test_people_take_it_back(kind: Any) -> None:
     answer = await talk.presses(kind)
     assert await due(talk) == {}
     if kind == "stop":
-        assert "I do not look again by myself." in answer.reply
+        assert "I do not check again on my own." in answer.reply
     late = await wakes(talk, FULL_RECHECK, FIVE)  # it was on its way already
     assert late.reply == ""
     assert not talk.ran

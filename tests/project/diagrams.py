@@ -19,7 +19,7 @@ Edges = Mapping[tuple[str, str], Iterable[str]]
 
 # the state of an open remediation, by what it waits for
 WAITS = {
-    "approval": "to_decide: put up for decision",
+    "approval": "to_decide: proposed for approval",
     "idle": "until_idle: waits until drained and idle",
     "node_back": "until_back: waits for the node",
     "proof": "watched: passes now, proved again later",

@@ -18,7 +18,7 @@ from bot.policy.roles import ACTS, ROLE_DESCRIPTIONS, PersonRole
 from bot.settings import ENV_PREFIX, Settings
 from bot.slack.manifest import SCOPES
 from bot.trackers.tracker_kinds import KINDS
-from graph.dialogue.intents import INTENTS
+from graph.dialogue.intents import INTENTS, describe_intent
 from graph.incident.incident_graph import GRAPH_NODES
 from graph.provenance.invariants import INVARIANTS
 from graph.ticket_export.document import TicketDocument
@@ -107,7 +107,7 @@ def intents() -> str:
     for intent, row in INTENTS.items():
         others = [text for text in phrasings.get(intent, []) if text.lower() != row.form.lower() and "U0" not in text and len(text) < 40]
         if others:
-            rows.append(f"| {row.form or '–'} | {' · '.join(others[:3])} | {row.means} |".replace("<", "&lt;"))
+            rows.append(f"| {row.form or '–'} | {' · '.join(others[:3])} | {describe_intent(intent)} |".replace("<", "&lt;"))
     return "\n".join(rows)
 
 

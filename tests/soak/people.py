@@ -21,7 +21,7 @@ FAULTS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 """What is broken, in turn; the last is a healthy host."""
 APPROVE = "approval.approve"
-MENDED = ("passes now, to be proved again", "Mended:", "No fault found")
+MENDED = ("re-check at", "Fixed:", "No fault found")
 UNFOUND = ("No cause proven", "No fault found")
 """What is read of a host that is well."""
 

@@ -126,7 +126,7 @@ async def test_an_alert_becomes_a_ticket_elsewhere_and_the_thread_knows_when_it_
         assert [word for word in ("gpu-003", "Alerts of Xid 79") if word not in ticket["body"]] == []
         await world.slack.wait_for(lambda: f"{theirs.url}/browse/{ticket['key']}" in shown(world))
         ticket |= {"state": "Done", "done": True}
-        await world.slack.wait_for(lambda: "nothing was proved here" in shown(world))
+        await world.slack.wait_for(lambda: "I verified nothing" in shown(world))
         await tell(url, "gpu-003", "XidError", "Xid 79 on GPU 5", over=True)
         await world.slack.wait_for(lambda: "I leave this open: " in shown(world))
         assert (len(roots(world)), theirs.made) == (1, 1)

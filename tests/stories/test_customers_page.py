@@ -69,7 +69,7 @@ async def test_both_sides_of_three_incidents_in_one_window(tmp_path: Path) -> No
         world.cluster.break_("G17", "gpu-003")
         thread = await asks(theirs, "@rackmedic training on gpu-[003-004] is half as fast as yesterday")
         await expect(thread).to_contain_text("--exclude=gpu-003")
-        await expect(thread).to_contain_text("nobody has it yet")
+        await expect(thread).to_contain_text("not taken yet")
         inside = await latest(ours, 2)
         await inside.get_by_test_id("button-approval.approve").last.click()
         await shot(page, "customers-2-our-fault")

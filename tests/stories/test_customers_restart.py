@@ -33,13 +33,13 @@ async def test_a_customers_incident_goes_on_after_a_kill_in_both_threads_and_onc
             await world.slack.say("carla", ACME, "@rackmedic can I talk to a human", thread_ts=theirs)
             card = await world.slack.wait_for(lambda: with_button(world, OPS, ticket.TAKE_ACTION_ID))
             await world.slack.click("anton", card, ticket.TAKE_ACTION_ID)
-            await world.slack.wait_for(lambda: "Somebody of our people has it" in told(world, theirs))
+            await world.slack.wait_for(lambda: "One of our people has it" in told(world, theirs))
             await world.slack.click("anton", with_button(world, OPS, ticket.WAIT_ACTION_ID), ticket.WAIT_ACTION_ID)
-            await world.slack.wait_for(lambda: "waits for somebody else" in told(world, theirs))
+            await world.slack.wait_for(lambda: "waits for a part or a supplier" in told(world, theirs))
             await world.slack.quiet()
         quotes = [row for row in world.slack.thread(OPS, root) if REPLY in str(row["text"])]
         assert len(quotes) == 1
-        for once in ("Somebody of our people has it.", "waits for somebody else"):
+        for once in ("One of our people has it.", "waits for a part or a supplier"):
             assert len([row for row in told_rows(world, theirs) if once in row]) == 1, once
         assert inside(world) == root
 

@@ -78,7 +78,7 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
             bot(customer, dict(os.environ), tmp_path / "customer.log"),
         ):
             await provider.slack.wait_for(lambda: "acme's own RackMedic sent a ticket" in said(provider))
-            await customer.slack.wait_for(lambda: "nobody has it yet" in said(customer, thread))
+            await customer.slack.wait_for(lambda: "not taken yet" in said(customer, thread))
             await tell(provider, "Please leave gpu-003 alone until noon.")
             card = await provider.slack.wait_for(lambda: button(provider, APPROVE_ACTION_ID))
             await provider.slack.click("priya", card, APPROVE_ACTION_ID)

@@ -98,9 +98,7 @@ async def expire_due(ledger: Any) -> list[Any]:
     for approval in await ledger.list_due():
         try:
             if (await ledger.get_record(approval)).state in states.OPEN_STATES:
-                ended.append(
-                    await ledger.end_action(approval, states.Transition.EXPIRE, "rackmedic", "nobody decided or started it in time")
-                )
+                ended.append(await ledger.end_action(approval, states.Transition.EXPIRE, "rackmedic", "no decision or start in time"))
         except (record.NotOpen, record.TamperedRecord):
             continue  # another worker was quicker; or it was tampered with and must not keep the others from expiring
     return [row for row in ended if row.state is states.State.EXPIRED]

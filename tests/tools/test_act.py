@@ -388,7 +388,9 @@ async def test_a_kit_of_another_catalogue_starts_nothing_for_it_might_do_somethi
     host = Told(version="0123456789ab")
     ended = await _run(desk, host)
     assert (ended.state, host.asked) == ("failed", [])
-    assert ended.says.startswith("nothing was started, for an older kit may do another thing than what was approved. The node kit on ")
+    assert ended.says.startswith(
+        "nothing was started, because an older kit may do something other than what was approved. The node kit on "
+    )
     assert "is version 0123456789ab, not" in ended.says
 
 

@@ -77,7 +77,7 @@ def _reject_foreign_kit(action: Action, there: KitState) -> KitAnswer:
     """In doubt (`unclear`) the caller settles the digest, so that it can never start."""
     match there.state:
         case "older":
-            why = "nothing was started, for an older kit may do another thing than what was approved."
+            why = "nothing was started, because an older kit may do something other than what was approved."
             return KitAnswer("refused", says=f"{why} {there.explain_unusable(action)}")
         case "missing":
             return KitAnswer("absent", says=there.says)

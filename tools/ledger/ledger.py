@@ -291,7 +291,7 @@ class Ledger(LedgerReader):
             with suppress(record.NotOpen):  # it started or ended meanwhile
                 ended.append(
                     (
-                        await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed anew")
+                        await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed again")
                     ).approval
                 )
         return tuple(ended)
@@ -324,7 +324,7 @@ class Ledger(LedgerReader):
         for approval in waiting:
             with suppress(record.NotOpen, record.TamperedRecord):  # it started meanwhile, or can never run
                 if (await self.get_record(approval)).state in OPEN_STATES:
-                    await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
+                    await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set again")
                     ended.append(approval)
         return tuple(ended)
 

@@ -33,7 +33,7 @@ from tools.ledger.states import OPEN_STATES, TERMINAL_STATES
 MAX_NOTE_CHARS = 500
 MAX_SCORE = 10**13
 BRAKES_CHANGED_TEXT = (
-    "kill switch, breakers or held hosts were changed in Redis by somebody else. Compare them with the audit log before resuming"
+    "kill switch, breakers or held hosts were changed in Redis by another program. Compare them with the audit log before resuming"
 )
 
 

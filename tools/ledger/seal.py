@@ -112,7 +112,7 @@ def _parse_record_fields(approval: str, row: Mapping[str, str], votes: Mapping[s
     signed |= by
     proposed = cast(datetime, parse_time(row["proposed_at"]))
     if any(datetime.fromisoformat(vote.at) < proposed - timedelta(milliseconds=1) for vote in counted if vote.approval == approval):
-        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} was voted on before it was put up)")
+        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} was voted on before it was proposed)")
     return ActionRecord(
         action=action,
         terms=ApprovalTerms.from_canonical_json(row["request"]),

@@ -299,7 +299,7 @@ def _explain_untrusted_key(name: str, address: str, port: int, options: Mapping[
     known, called = options["known_hosts"], str(options["host_key_alias"] or address)
     assert isinstance(known, asyncssh.SSHKnownHosts)
     if any(known.match(called, address, port)):
-        barrier, mend = AccessBarrier.CHANGED_KEY, "the host was re-installed or something answers in its place; mend known_hosts by hand"
+        barrier, mend = AccessBarrier.CHANGED_KEY, "the host was re-installed or something answers in its place; fix known_hosts by hand"
     else:
         own = f"the host's own console or `ssh-keyscan -p {port} {address}`"
         barrier, mend = AccessBarrier.UNLISTED_KEY, f"known_hosts has no key of {called}: take it from {own}, compare it, and add it"

@@ -28,8 +28,8 @@ def render_alert_message(
     head = f"{'🔔' if firing else '🔕'} Alerts of {cause[:120]}: {firing} firing, {resolved} resolved"
     where: list[Line] = [("On ", code(hosts[:300]))] if hosts else []
     quoted: list[Block] = [blocks.code_section(lines[:MAX_LINES])] if lines else []
-    told: Line = ("From the monitoring system. What it says suggests where to look; I look myself.",)
-    more: list[Line] = [(f"It counts {left} more and does not list them (max_alerts): whether they fire is not known.",)] if left else []
+    told: Line = ("From the monitoring system. Alerts say where to look; my own checks decide.",)
+    more: list[Line] = [(f"{left} more alerts are not listed (max_alerts): whether they fire is unknown.",)] if left else []
     return blocks.build_card(
         head,
         [

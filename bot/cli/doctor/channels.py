@@ -11,7 +11,7 @@ from bot.slack.people import People
 from tools.inventory.inventory import ChannelRow, Inventory
 
 ChannelSharingLookup = Callable[[str], Awaitable[bool]]
-NOT_SERVED_TEXT = "another organisation reads it or is invited to, so I answer nothing there and begin no thread of an incident there"
+NOT_SERVED_TEXT = "another organisation reads it or is invited to, so I do not answer there and start no incident there"
 FIX_HINT = (
     "end the sharing in Slack, in the channel's settings, or bind a channel of your own in the inventory; from then on I answer by myself"
 )

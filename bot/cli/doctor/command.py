@@ -97,7 +97,7 @@ async def _check_ledger_keys(settings: Settings, store: Store) -> Finding:
         [
             f"{use.current} signs",
             f"earlier ones: {', '.join(use.older)}" if use.older else "no earlier one",
-            *([f"signed with an earlier one: {len(use.waiting)} to be proposed anew, {len(use.running)} that run"] if use.older else []),
+            *([f"signed with an earlier one: {len(use.waiting)} to be proposed again, {len(use.running)} that run"] if use.older else []),
         ]
     )
     if state == "strange":
@@ -138,7 +138,7 @@ def _check_site_files(part: str, says: Callable[[], str], own: tuple[Path, ...])
     try:
         return [Finding(part, "ok", says() + "".join(f", {folder} included" for folder in own))]
     except BadSite as why:
-        return [Finding(part, "fail", problem, "mend the file; nothing of it is used until then") for problem in why.problems]
+        return [Finding(part, "fail", problem, "fix the file; nothing of it is used until then") for problem in why.problems]
 
 
 def find_evidence_problem(folder: Path) -> str:
@@ -155,7 +155,7 @@ def find_evidence_problem(folder: Path) -> str:
 def check_retention(settings: Settings, now: float) -> list[Finding]:
     if why := find_evidence_problem(settings.evidence_dir):
         mend = "incidents are diagnosed all the same, and nothing of them is kept; running processes take it up again by themselves"
-        return [Finding("evidence", "fail", f"{settings.evidence_dir}: {why}", f"make room or mend the folder: {mend}")]
+        return [Finding("evidence", "fail", f"{settings.evidence_dir}: {why}", f"make room or fix the folder: {mend}")]
     there, done = measure_evidence(settings.evidence_dir), load_last_run(settings.data_dir)
     if there.oldest is None:
         return [Finding("evidence", "ok", f"none yet in {settings.evidence_dir}")]
@@ -206,7 +206,7 @@ async def _check_inventory(settings: Settings, hosts: str) -> list[Finding]:
         inventory = await open_inventory(settings.inventory, SshTransport)
         names = [host.name for host in inventory.select_hosts(hosts)] if hosts else list(inventory.hosts)
     except BadInventory as why:
-        return [Finding("inventory", "fail", problem, f"mend {why.source}") for problem in why.problems]
+        return [Finding("inventory", "fail", problem, f"fix {why.source}") for problem in why.problems]
     except BadRange as why:
         return [Finding("inventory", "fail", str(why), "name hosts of the inventory with --hosts")]
     return [

@@ -79,7 +79,7 @@ def _build_changed_key_finding(rows: Sequence[UnreachableHost]) -> Finding:
     file = rows[0].host.known_hosts or "~/.ssh/known_hosts"
     says = f"{_format_host_count(rows)} {'shows' if len(rows) == 1 else 'show'} another key than {file} lists: {_format_host_names(rows)}"
     return Finding(
-        "ssh", "fail", says, "installed anew? then mend known_hosts by hand; if nobody knows why, something answers in its place"
+        "ssh", "fail", says, "if the host was re-installed, fix known_hosts by hand; if not, another machine may be answering in its place"
     )
 
 
@@ -136,6 +136,6 @@ def build_kit_findings(names: list[str], states: list[KitState]) -> list[Finding
         }[state]
         good = state == "current"
         rows.append(
-            Finding("node kit", "ok" if good else "fail", says, "" if good else "install it anew: `rackmedic node-kit`, its install.sh")
+            Finding("node kit", "ok" if good else "fail", says, "" if good else "install it again: `rackmedic node-kit`, its install.sh")
         )
     return rows

@@ -31,7 +31,7 @@ async def _probe_provider(link: ProviderLink, url: str) -> Finding:
     try:
         await link.fetch_states({})
     except LinkUnavailable as why:
-        return Finding("provider", "fail", f"{url}: {why}", "check the address and the way there; what is to be sent waits meanwhile")
+        return Finding("provider", "fail", f"{url}: {why}", "check the address and the network path; messages wait until it answers")
     except LinkRefused as why:
         return Finding("provider", "fail", f"{url}: {why}", f"compare {ENV_PREFIX}PROVIDER_KEY, the tenant in the address and both clocks")
     return Finding("provider", "ok", f"{url} takes our signature")
@@ -43,7 +43,7 @@ def check_intake(settings: Settings, inventory: Inventory) -> list[Finding]:
     try:
         keys = load_intake_keys(settings.intake_keys, inventory)
     except Refusal as why:
-        return [Finding("intake", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(why))]
+        return [Finding("intake", "fail", problem, "fix the file; nothing is served until then") for problem in split_lines(str(why))]
     counted = ", ".join(f"{tenant} ({len(rows)})" for tenant, rows in sorted(keys.items()))
     return [Finding("intake", "ok", f"port {settings.http_port} of {settings.http_host}; keys of {counted}")]
 
@@ -53,7 +53,7 @@ async def check_alerts(settings: Settings, inventory: Inventory, shared: Channel
     try:
         site = load_alert_site(settings, inventory)
     except Refusal as why:
-        return [Finding("alerts", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(why))]
+        return [Finding("alerts", "fail", problem, "fix the file; nothing is served until then") for problem in split_lines(str(why))]
     if site is None:
         return []
     ways = ["Alertmanager"] * bool(site.user or site.token.get_secret_value()) + ["signed webhooks"] * bool(site.keys)

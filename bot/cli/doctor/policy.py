@@ -20,13 +20,13 @@ async def check_policy(settings: Settings, inventory: Inventory) -> list[Finding
     try:
         policy = load_policy(settings.policy, inventory)
     except BadPolicy as why:
-        return [Finding("policy", "fail", problem, "mend the file; nothing is served until then") for problem in why.problems]
+        return [Finding("policy", "fail", problem, "fix the file; nothing is served until then") for problem in why.problems]
     said = [Finding("policy", "ok", line) for line in format_policy(policy)]
     token = settings.slack_bot_token.get_secret_value()
     if not token:
         return [
             *said,
-            Finding("policy", "off", "without a bot token nobody whom it names is looked for", f"set {ENV_PREFIX}SLACK_BOT_TOKEN"),
+            Finding("policy", "off", "without a bot token the people it names are not looked up", f"set {ENV_PREFIX}SLACK_BOT_TOKEN"),
         ]
     return [*said, *await check_people_sources(policy, People(build_slack_client(token, settings.slack_api_url)), WallClock())]
 
@@ -42,9 +42,9 @@ async def _check_people_source(name: str, people: Awaitable[frozenset[str]]) -> 
     try:
         count = len(await people)
     except Refusal as why:
-        return Finding("policy", "fail", f"{name}: {why}", "nobody is found by it until it answers, so nobody approves by it")
+        return Finding("policy", "fail", f"{name}: {why}", "until it answers, no approver is found through it")
     if not count:
-        return Finding("policy", "warn", f"{name}: nobody is in it", "nobody approves by it")
+        return Finding("policy", "warn", f"{name}: it has no members", "it approves nothing")
     return Finding("policy", "ok", f"{name}: {count} {'person' if count == 1 else 'people'} now")
 
 

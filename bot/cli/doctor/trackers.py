@@ -18,7 +18,7 @@ async def check_trackers(settings: Settings) -> list[Finding]:
     try:
         trackers: Sequence[Tracker] = await asyncio.to_thread(open_site_trackers, settings)
     except Refusal as why:
-        return [Finding("tracker", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(why))]
+        return [Finding("tracker", "fail", problem, "fix the file; nothing is served until then") for problem in split_lines(str(why))]
     found = list(await asyncio.gather(*(_probe_tracker(tracker) for tracker in trackers)))
     if await asyncio.to_thread(is_readable_by_others, settings.trackers):
         found.append(
@@ -32,7 +32,7 @@ async def _probe_tracker(tracker: Tracker) -> Finding:
         return Finding("tracker", "ok", f"{tracker.name}: {await tracker.check_access()}")
     except TrackerUnavailable as why:
         return Finding(
-            "tracker", "fail", f"{tracker.name}: {why}", "check its address and the way there; what is to be sent waits meanwhile"
+            "tracker", "fail", f"{tracker.name}: {why}", "check its address and the network path; messages wait until it answers"
         )
     except TrackerRefused as why:
-        return Finding("tracker", "fail", f"{tracker.name}: {why}", f"mend its row in {ENV_PREFIX}TRACKERS")
+        return Finding("tracker", "fail", f"{tracker.name}: {why}", f"fix its row in {ENV_PREFIX}TRACKERS")

@@ -36,7 +36,7 @@ def add_incident(settings: Settings, entry: Mapping[str, Any], to: Path | None, 
     if as_json:
         print_text(json.dumps({"schema": 1, "id": row["id"], "file": str(path)}))
     else:
-        print_text(f"{row['id']} is in {path}; `rackmedic serve` knows it once it is started anew.")
+        print_text(f"{row['id']} is in {path}; `rackmedic serve` loads it after a restart.")
     return 0
 
 

@@ -79,7 +79,7 @@ def apply_build(
                 for path in files:
                     write_file_atomically(target / path.relative_to(with_it), path.read_bytes())
     except OSError as why:
-        raise Refusal(f"{why.filename}: {why.strerror or why}; what is there stays, the same command goes on") from why
+        raise Refusal(f"{why.filename}: {why.strerror or why}; the existing files stay; run the same command to continue") from why
     _print_result(target, taken, replayed, bench, as_json=as_json, dry=dry)
     return 0
 
@@ -155,7 +155,9 @@ def replay_incidents(had: Settings, has: Settings, new: Collection[str], advice:
     return replayed
 
 
-_DEFAULT_ADVICE: Final = "Give what stands behind “by” another label or refuse it, with `rackmedic kb review --again`, and apply again."
+_DEFAULT_ADVICE: Final = (
+    "Change the label of each entry named after “by”, or refuse it, with `rackmedic kb review --again`, and apply again."
+)
 
 
 def compare_benchmark(before: Path | None, after: Path, scored: BenchmarkScorer | None, advice: str = "") -> dict[str, Any] | None:
@@ -187,6 +189,6 @@ def _print_result(
         print_text("The benchmark was not run: it needs a checkout, and --no-bench leaves it out.")
     left = f" {taken.undecided} were not decided and stay out." if taken.undecided else ""
     does = "would go" if dry else "went"
-    when = "" if dry else " `rackmedic serve` knows them once it is started anew."
+    when = "" if dry else " `rackmedic serve` loads them after a restart."
     new = "".join(f"{len(some)} {what}, " for what, some in (("causes", taken.causes), ("checks", taken.checks)) if some)
     print_text(f"{new}{len(taken.entries)} incidents and {len(taken.pages)} pages {does} into {target}.{left}{when}")

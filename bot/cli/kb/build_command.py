@@ -89,7 +89,7 @@ def build_folder(
     except UnreadableExport as why:
         raise Refusal(str(why), 2) from why
     except OSError as why:
-        raise Refusal(f"{out}: {why.strerror or why}; what was labelled is kept, the same command goes on from there") from why
+        raise Refusal(f"{out}: {why.strerror or why}; what was labelled is kept; run the same command to continue") from why
     counted = Counter(row.verdict for row in built.rows)
     if as_json:
         numbers = {name: counted[name] for name in ("labelled", "doubtful", "dropped")}
@@ -128,7 +128,7 @@ def _lock_build_folder(out: Path) -> Iterator[Path]:
         except BlockingIOError as why:
             raise Refusal(f"another build writes into {out} just now", 2) from why
         if (kept / "done").exists():
-            raise Refusal(f"{out} holds a finished build, which people may have changed since; name another folder", 2)
+            raise Refusal(f"{out} holds a finished build, which may have been edited since; name another folder", 2)
         yield kept
 
 
@@ -232,7 +232,7 @@ def _read_journal(journal: IO[bytes], seed: str) -> Iterator[LabelledRow]:
         journal.write(json.dumps({"of": seed}).encode() + b"\n")
         return iter(())
     if json.loads(whole[0]) != {"of": seed}:
-        raise Refusal("the folder holds a build of other exports, or by other knowledge, that was broken off; name another folder", 2)
+        raise Refusal("the folder holds an interrupted build of other exports or with other knowledge; name another folder", 2)
     return iter([_parse_journal_row(json.loads(line)) for line in whole[1:]])
 
 

@@ -27,7 +27,7 @@ def draft_filter(
         raise Refusal(f"--out {out} is there already; name a file of its own", 2)
     text = "\n".join(map(read_log, logs))
     if family not in text:
-        raise Refusal(f"--family {family!r} stands in none of these logs, nor would it in others of these jobs", 2)
+        raise Refusal(f"--family {family!r} occurs in none of these logs, so it would match no other log of these jobs", 2)
     leaves = load_site_taxonomy(settings.kb_dir).leaves.values()
     words = sorted({word.lower() for leaf in leaves for word in leaf.words if len(word) >= MIN_WORD_CHARS})
     draft = build_filter_draft(name, family, text, map(read_log, against), load_site_rules(settings.kb_dir), words)

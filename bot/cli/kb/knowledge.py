@@ -79,7 +79,7 @@ def load_knowledge(settings: Settings) -> tuple[KnowledgeRow, ...]:
 
 
 def _describe_leaf(leaf: Leaf) -> str:
-    return f"{leaf.description} No look decides it: only words tell of it." if leaf.only_words else leaf.description
+    return f"{leaf.description} No check decides it; only the report's words do." if leaf.only_words else leaf.description
 
 
 def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool) -> int:
@@ -174,7 +174,7 @@ def print_knowledge_stats(settings: Settings, *, as_json: bool) -> int:
         console.print(f"  {category:<16} {count:>3} leaves  {incidents:>3} incidents")
     years = ", ".join(f"{times} of {year or 'unknown'}" for year, times in whole["incidents_by_year"].items())
     console.print(Text(f"Past incidents by year: {years or 'none'}"))
-    console.print(Text(f"Leaves that no past incident tells of ({len(untold)}): {', '.join(untold) or 'none'}"))
+    console.print(Text(f"Causes without a past incident ({len(untold)}): {', '.join(untold) or 'none'}"))
     return 0
 
 

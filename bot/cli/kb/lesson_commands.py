@@ -50,7 +50,7 @@ async def print_lessons(settings: Settings, state: str, today: date, *, as_json:
         return 0
     cells = []
     for one in rows:
-        label = one.label or "nobody said yet"
+        label = one.label or "not named yet"
         trusted = f"{compute_trust(one, today):.0%}" if one.state == "accepted" else ""
         cells.append((one.id, one.state, trusted, str(len(one.right)), str(len(one.wrong)), f"{one.title}\n{label}"))
     table = build_text_table(("id", "state", "trust", "right", "wrong", "lesson, and its label"), cells)
@@ -91,7 +91,7 @@ async def retire_stored_lesson(settings: Settings, lesson: str, today: date) -> 
         after = await lessons.update_lesson(
             lesson, lambda now: _change_if_in_state(now, ("accepted",), lambda one: retire_lesson(one, AT_TERMINAL, today))
         )
-    return _print_change(after, "used no more, everywhere within two seconds; `rackmedic kb accept` brings it back")
+    return _print_change(after, "retired in every process within two seconds; `rackmedic kb accept` restores it")
 
 
 async def draft_cause(settings: Settings, lesson: str, out: Path | None) -> int:
@@ -116,7 +116,7 @@ async def draft_cause(settings: Settings, lesson: str, out: Path | None) -> int:
 def build_cause_entry(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object]:
     """Return an entry without decisive evidence: a draft proves nothing. Raises Refusal."""
     if not lesson.new_cause:
-        raise Refusal(f"{lesson.id} proposes no new cause: a label names what it was, or nobody said what it was", 2)
+        raise Refusal(f"{lesson.id} proposes no new cause: it has a label already, or no cause", 2)
     if lesson.new_cause in taxonomy.leaves:
         raise Refusal(f"{lesson.new_cause} is known already", 2)
     beside = [leaf for label, leaf in taxonomy.leaves.items() if label.rpartition(".")[0] == lesson.new_cause.rpartition(".")[0]]
@@ -164,7 +164,7 @@ async def import_lessons(settings: Settings, file: Path) -> int:
         print_text(show_invisible(problem))
     known = len(found) - len(new)
     print_text(
-        f"{len(new)} drafts taken in, {known} known already or without room, {len(problems)} passed over. `rackmedic kb accept ID` uses one."
+        f"{len(new)} drafts taken in, {known} already known or over the limit, {len(problems)} skipped. `rackmedic kb accept ID` uses one."
     )
     return 1 if problems else 0
 
@@ -204,7 +204,7 @@ async def _get_lesson(lessons: LessonStore, lesson: str) -> Lesson:
 
 def _apply_acceptance(lesson: Lesson, twin: Lesson | None, today: date) -> Lesson:
     if lesson.state == "draft" and not lesson.label:
-        raise Refusal(f"nobody said yet which cause {lesson.id} was; its card in Slack has *Edit*", 2)
+        raise Refusal(f"{lesson.id} names no cause yet; press *Edit* on its card in Slack", 2)
     return _change_if_in_state(
         lesson,
         ("draft", "retired"),

@@ -31,13 +31,13 @@ from kb.taxonomy.taxonomy import Taxonomy
 INCIDENT_KINDS: Final[tuple[BuiltItemKind, ...]] = ("labelled", "doubtful")
 MAX_PAGE_CHARS: Final = 1_200  # characters shown of a page
 MAX_CAUSE_CHARS: Final = 2_000  # characters of a typed cause
-HELP_TEXT: Final = """a  accept it as it stands
+HELP_TEXT: Final = """a  accept it unchanged
 1, 2, 3  accept it under the label with that number
 l LABEL  accept it under another label
-c TEXT  say what the cause was, where nobody did
+c TEXT  enter the cause if it is missing
 e  edit it in $EDITOR, then decide
-r  refuse it: it is left out
-s  skip it: it is asked again next time
+r  refuse it: it is not used
+s  skip it: it comes again next time
 q  stop here; everything decided so far is kept"""
 
 
@@ -121,7 +121,7 @@ class _ReviewSession:
         return (
             find_entry_problems([entry], self._known_labels)
             if entry.get("root_cause")
-            else ["nobody said what the cause was: `c TEXT` says it"]
+            else ["the cause is missing: enter it with `c TEXT`"]
         )
 
     def _refuse_item(self, item: BuiltItem) -> bool:
@@ -189,7 +189,7 @@ def _format_summary(folder: Path, items: Sequence[BuiltItem], *, as_json: bool) 
     if as_json:
         numbers = {"items": len(items), "accepted": does["accept"], "refused": does["refuse"]}
         return json.dumps({"schema": 1, "folder": str(folder), **numbers, "undecided": left})
-    on = f"`rackmedic kb review {folder}` goes on" if left else f"`rackmedic kb apply {folder}` takes it over"
+    on = f"`rackmedic kb review {folder}` continues" if left else f"`rackmedic kb apply {folder}` takes it over"
     return f"{does['accept']} accepted, {does['refuse']} refused, {len(left)} to decide. {on}."
 
 
@@ -211,7 +211,7 @@ def _format_item_lines(item: BuiltItem, entry: Mapping[str, Any], place: str, ti
     rows = {
         "what": entry.get("title"),
         "seen": entry.get("description"),
-        "cause": f"“{entry['root_cause']}”{said}" if entry.get("root_cause") else "nobody says it",
+        "cause": f"“{entry['root_cause']}”{said}" if entry.get("root_cause") else "not stated",
         "fix": entry.get("resolution"),
         "from": entry.get("source_url"),
         "why": item.why,

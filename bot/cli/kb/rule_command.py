@@ -65,7 +65,7 @@ def _print_drafts(drafts: Sequence[RuleDraft], good: Sequence[RuleDraft], out: P
             f"{one.id}: {one.lines} lines, {show_invisible(against)}\n  {show_invisible(one.pattern)}\n  {show_invisible(one.examples[0])}"
         )
     if not good:
-        print_text("Nothing here is bad news that no reader knows and that tells this log from others.")
+        print_text("No line here is an unknown error that only this log contains.")
     elif out is None:
         print_text(f"{len(good)} can be used; --out FILE writes them. Trim them, and put the file into rules/ of the site's folder.")
     else:

@@ -59,9 +59,7 @@ def try_site_files(settings: Settings, files: Sequence[Path], scored: BenchmarkS
         else "The benchmark was not run."
     )
     where = (
-        f"They are in {target} now; `rackmedic serve` knows them once it is started anew."
-        if keep
-        else "--keep puts them into the site's folder."
+        f"They are in {target} now; `rackmedic serve` loads them after a restart." if keep else "--keep puts them into the site's folder."
     )
     print_text(where)
     return 0

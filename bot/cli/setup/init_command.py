@@ -40,7 +40,7 @@ AnswerPrompt = Callable[[Question, str, Callable[[str], str]], str]
 async def run_init(folder: Path, given: Path | None, ask: AnswerPrompt, *, again: bool, attempt: bool, as_json: bool) -> int:
     """Return 1 if a check failed. Raises Refusal."""
     if there := [name for name in (INVENTORY_FILE, SETTINGS_FILE) if (folder / name).exists() and not again]:
-        raise Refusal(f"{folder / there[0]} is already there: edit it, or begin anew with --again, which keeps it as {there[0]}.old", 2)
+        raise Refusal(f"{folder / there[0]} is already there: edit it, or start over with --again, which keeps it as {there[0]}.old", 2)
     answers = _read_answers_file(given, folder) if given else _ask_questions(ask, folder)
     _validate_inventory(answers)
     written = _write_files(folder, render_site_files(answers, folder))

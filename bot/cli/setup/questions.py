@@ -128,7 +128,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         "approvers",
         "User group that approves",
-        "its id, mentioned when something waits for a decision; empty: whoever RACKMEDIC_APPROVERS names",
+        "its id, mentioned when something waits for a decision; empty: the people in RACKMEDIC_APPROVERS",
         refuses=_build_pattern_validator(r"S[A-Z0-9]{5,}", "must be a user-group id like S0123456789"),
     ),
     Question(

@@ -13,7 +13,7 @@ from bot.refusal import Refusal
 def prompt_for_answer(question: Question, default: str, refuses: Callable[[str], str]) -> str:
     """Raises Refusal without a terminal."""
     if not sys.stdin.isatty():
-        raise Refusal("nobody is here to answer: fill in `rackmedic init --questions > answers.yaml` and give it with --answers", 2)
+        raise Refusal("there is no terminal to ask: fill in `rackmedic init --questions > answers.yaml` and give it with --answers", 2)
     print_text(f"\n{question.asks}", err=True)
     print_text(f"  {question.teaches}", err=True)
     while True:

@@ -49,13 +49,13 @@ def render_close_form(closing: IncidentClosure, offered: LabelChoices) -> Block:
                 CAUSE_BLOCK_ID,
                 "Root cause, in your words",
                 blocks.text_input(initial=closing.root_cause[:MAX_CAUSE_CHARS], multiline=True, most=MAX_CAUSE_CHARS),
-                hint="What broke, how you know, what mended it. The next diagnosis learns from this.",
+                hint="What broke, how you know, what fixed it. The next diagnosis learns from this.",
             ),
             blocks.input_block(
                 HOSTS_BLOCK_ID,
                 "Hosts",
                 blocks.text_input(initial=hosts if len(hosts) <= MAX_HOSTS_CHARS else "", most=MAX_HOSTS_CHARS),
-                hint="For example gpu-[017-018]. Leave empty when no machine was guilty.",
+                hint="For example gpu-[017-018]. Leave empty if no host was at fault.",
                 optional=True,
             ),
         ],
@@ -82,7 +82,7 @@ def _validate_close_form(label: str, cause: str, hosts: str) -> tuple[str, ...]:
     if not label:
         problems[LABEL_BLOCK_ID] = "Choose what it was; “Not known” is an answer too."
     if not cause:
-        problems[CAUSE_BLOCK_ID] = "Write at least what mended it."
+        problems[CAUSE_BLOCK_ID] = "Write at least what fixed it."
     names: list[str] = []
     try:
         names = expand_host_range(hosts)

@@ -31,7 +31,7 @@ class NoReportYet(Refusal):
     """There is nothing to show."""
 
     def __init__(self) -> None:
-        super().__init__("Nothing is concluded here yet, so there are no details. The card above says what is being looked at.")
+        super().__init__("No diagnosis yet, so there are no details. The card above shows what is being checked.")
 
 
 MAX_DEVICES, NO_FACT_KEY = 8, ""
@@ -46,7 +46,7 @@ _GPU_IDS = (
 )
 # Kind of device → (name on site, key of the fact).
 HARDWARE_IDS: Mapping[str, Sequence[tuple[str, str]]] = {"gpu": _GPU_IDS, "mlx5_": _HCA_IDS, "ib": _HCA_IDS}
-INCIDENT_WENT_ON_TEXT = "The incident went on after this card; this is how it stands now."
+INCIDENT_WENT_ON_TEXT = "The incident has changed since this card; this is its status now."
 
 
 def render_details(incident: IncidentView, titles: CauseTitles, boots: Mapping[str, str], shown: str, facts: Sequence[Fact] = ()) -> Block:
@@ -70,12 +70,12 @@ def render_details(incident: IncidentView, titles: CauseTitles, boots: Mapping[s
             *_render_part("Advice", [(report.next_step,)] if report.next_step else []),
             *_render_part("By hand", [(f"• {row}",) for row in report.by_hand]),
             *_render_part("Looked at", _render_cost(incident.stats, report)),
-            *_render_quoted("The way there", _format_walk(incident, titles)),
+            *_render_quoted("How it was found", _format_walk(incident, titles)),
             *_render_quoted("What happened", _format_timeline(incident)),
             *_render_part(
-                "Put up for decision", [_render_action(row) for row in report.actions[:MAX_ACTIONS]], len(report.actions) - MAX_ACTIONS
+                "Waiting for approval", [_render_action(row) for row in report.actions[:MAX_ACTIONS]], len(report.actions) - MAX_ACTIONS
             ),
-            *_render_part("Known by", _render_ids(incident, boots)),
+            *_render_part("Identifiers", _render_ids(incident, boots)),
         ],
     )
 

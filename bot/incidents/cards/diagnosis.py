@@ -155,7 +155,7 @@ def _render_recheck_hint(report: Report) -> list[Block]:
     causes = [row for row in report.root_causes if row.label in report.also_seen and row.label not in up and (row.label, "") not in theirs]
     hosts = fold_host_names(host for row in causes for host in row.hosts if (row.label, host) not in theirs)
     return (
-        [blocks.line_section("No fix of it is put up for decision. Say ", code(f"recheck {hosts}"), " to be shown one.")] if hosts else []
+        [blocks.line_section("No fix for it is waiting for approval. To ask for one, say ", code(f"recheck {hosts}"), ".")] if hosts else []
     )
 
 
@@ -181,7 +181,7 @@ def _render_cause_names(causes: Sequence[Hypothesis], titles: CauseTitles) -> li
         (
             bold("And:"),
             f" {report_rows.get_cause_title(h.label, titles)} (",
-            bold(report_rows.format_cause_place(h) or "no machine at fault"),
+            bold(report_rows.format_cause_place(h) or "not a host fault"),
             ")",
         )
         for h in rest[:MAX_NAMED_CAUSES]

@@ -22,7 +22,7 @@ MAX_REQUEST_WORDS: Final = 8  # a longer message is a report, which belongs into
 KNOWN_REQUESTS: Final = (
     ("help", "this list"),
     ("status", "your incidents, and the open ones of the channels that you are in"),
-    ("approvals", "what waits for your decision; approving is done in the thread"),
+    ("approvals", "what waits for your approval; you approve in the thread"),
 )
 
 
@@ -56,7 +56,7 @@ def render_direct_status(mine: Sequence[OpenIncident], others: Sequence[OpenInci
 
 def render_direct_approvals(waiting: Sequence[Block]) -> Card:
     """Render what waits for this person's decision."""
-    how = blocks.context(("Open the thread to decide: there the whole card is, and there alone Approve counts.",))
+    how = blocks.context(("To approve, open the thread: only the Approve button on the full card counts.",))
     return blocks.build_card("Waiting for your decision", [blocks.header("Waiting for your decision"), *waiting, how])
 
 

@@ -66,13 +66,13 @@ def build_handoff(state: IncidentState) -> Handoff:
 
 
 def format_done_action(remediation: Remediation, title: str) -> str:
-    """Return for example `Clock skew on gpu-002: start chrony … by an approved action at 02:13 UTC; its proof passed`."""
+    """Return for example `Clock skew on gpu-002: start chrony … by an approved action at 02:13 UTC; verified`."""
     fixes = [step for step in remediation.rungs[: remediation.rung + 1] if step.part == "fix"]
     what = "; ".join(
         dict.fromkeys(format_current_step(remediation.model_copy(update={"rung": remediation.rungs.index(step)})) for step in fixes[-2:])
     )
     when = f" at {remediation.since:%H:%M} UTC" if remediation.since else ""
-    passed = "its proof passed" if remediation.proven else "not proved"
+    passed = "verified" if remediation.proven else "not verified"
     return f"{title} on {fold_host_names(remediation.target.split(','))}: {what or 'changed'}, by an approved action{when}; {passed}"
 
 
@@ -112,9 +112,7 @@ def _build_timeline_entries(incident_view: IncidentView, hypotheses: Sequence[Hy
 def require_unresolved_ticket(ticket: HandoffTicket, does: str) -> None:
     """Raise InvalidTicketChange for a resolved ticket."""
     if ticket.state == "resolved" and does in ("take", "wait", "close", "close_form"):
-        raise InvalidTicketChange(
-            f"This incident was closed already, as {ticket.true_label or 'unknown'}. Mention me again to open it anew."
-        )
+        raise InvalidTicketChange(f"This incident was closed already, as {ticket.true_label or 'unknown'}. Mention me to open it again.")
 
 
 def list_output_digests(handoff: Handoff, facts: Sequence[Fact]) -> tuple[str, ...]:

@@ -19,18 +19,18 @@ LIFECYCLE_WORDS = {
     "handed_off": "with a human",
     "closed": "closed",
 }
-ANSWERED_TEXT = "answered to the customer, closes by itself"
+ANSWERED_TEXT = "customer answered, closes automatically"
 STOPPED_TEXT = "stopped"
 ELSEWHERE_TEXT = "worked on in another thread"
 STATUS_MARKS = {ELSEWHERE_TEXT: "↪", STOPPED_TEXT: "⏹"}
 MAX_INCIDENTS, MAX_OWN_INCIDENTS, MAX_DRAINED_NODES = 30, 8, 10
 SHARED_CHANNEL_TEXT: tuple[Part, ...] = (
     " is read by another organisation: ",
-    bold("I answer nothing there"),
+    bold("I do not answer there"),
     ". End the sharing in the channel's settings, or have a channel of your own bound in the inventory.",
 )
 UNKNOWN_SHARING_TEXT: tuple[Part, ...] = (
-    ": Slack does not say whether another organisation reads it, so I answer nothing there until it does.",
+    ": Slack does not say whether another organisation reads it, so I do not answer there until it does.",
 )
 MAX_UNSERVED_CHANNELS = 5
 NOTHING_OPEN_TEXT = "🟢 Nothing is open. Mention me in the incident channel when something breaks."
@@ -83,7 +83,7 @@ def render_home_tab(tab: HomeTab, now: datetime) -> Block:
             *_render_titled_part("Waiting for me", tab.waiting),
             *_render_titled_part("Mine", _render_incident_rows(mine, now, MAX_OWN_INCIDENTS) or [blocks.context(("None.",))]),
             *_render_titled_part("Open", render_incident_list(open_now, now, tab.waits)),
-            *_render_titled_part("What we still hold", _render_drained_nodes(tab)),
+            *_render_titled_part("Hosts still held", _render_drained_nodes(tab)),
             *_render_titled_part("The fleet", tab.fleet),
             *_render_titled_part("Brakes", tab.brakes),
         ]
@@ -114,7 +114,9 @@ def _render_drained_nodes(tab: HomeTab) -> list[Block]:
 
 def _render_drained_node(one: DrainedNode, row: OpenIncident, title: str) -> list[Block]:
     """Put the button below: beside the text it takes half of a phone's width."""
-    why: tuple[Part, ...] = (italic("Not returned by me: "), one.no_return) if one.no_return else (italic("I look at the node first"),)
+    why: tuple[Part, ...] = (
+        (italic("Not returned automatically:"), " ", one.no_return) if one.no_return else (italic("I check the node first"),)
+    )
     words = blocks.section((bold(one.host), f" {one.render_status(title)}"), (*why, *_render_thread_link(row)))
     return [words] if one.no_return else [words, blocks.actions(drained_nodes.render_return_button(row.id, one.ladder))]
 

@@ -63,7 +63,7 @@ def render_look_finished(report: Report) -> Card:
     icon, words = diagnosis.OUTCOME_HEADLINES[report.outcome]
     head = f"{icon} {report.headline or words}"
     return blocks.build_card(
-        head, [blocks.clipped_section((bold(head),), ("All of it is on my first message in this thread.",), room=MAX_SUMMARY_CHARS)]
+        head, [blocks.clipped_section((bold(head),), ("Details are on my first message in this thread.",), room=MAX_SUMMARY_CHARS)]
     )
 
 

@@ -53,7 +53,7 @@ def parse_menu_choice(payload: Mapping[str, Any]) -> ButtonClick:
 
 def render_assign_form(incident: str, owner: str = "") -> Block:
     field = blocks.input_block(
-        PERSON_BLOCK_ID, "Who is on it?", blocks.select_person(owner), hint="It is noted in the thread and mentions nobody."
+        PERSON_BLOCK_ID, "Who is on it?", blocks.select_person(owner), hint="Posted in the thread. I don't ping people."
     )
     return blocks.modal(ASSIGN_CALLBACK_ID, "Assign the incident", [field], submit="Assign", metadata=encode_button_value(incident))
 
@@ -66,7 +66,7 @@ def parse_assign_form(payload: Mapping[str, Any]) -> tuple[str, str]:
     except MALFORMED_PAYLOAD_ERRORS as wrong:
         raise OldButton from wrong
     if not person:
-        raise BadForm({PERSON_BLOCK_ID: "Choose somebody."})
+        raise BadForm({PERSON_BLOCK_ID: "Choose a person."})
     return incident, person
 
 
@@ -80,7 +80,7 @@ def render_correction_form(incident: str, offered: LabelChoices, believed: str =
                 WORDS_BLOCK_ID,
                 "How do you know?",
                 blocks.text_input(multiline=True, most=MAX_WORDS_CHARS),
-                hint="It is noted with your name. Approvals for the old cause are taken back; nothing is looked at again and nothing is closed.",
+                hint="Recorded with your name. Approvals for the old cause are withdrawn. Nothing is re-checked or closed.",
                 optional=True,
             ),
         ],

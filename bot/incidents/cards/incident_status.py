@@ -34,7 +34,7 @@ STATUS_SIGNS: Mapping[StatusSign, SignRow] = {
     "looking": SignRow("🔎", "mag_right", "RackMedic is looking"),
     "people": SignRow("🔴", "red_circle", "a fault was found and waits for people"),
     "unclear": SignRow("❓", "question", "no cause was found, or an answer is needed"),
-    "well": SignRow("✅", "white_check_mark", "healthy, mended or closed"),
+    "well": SignRow("✅", "white_check_mark", "healthy, fixed or closed"),
     "ticket": SignRow("🎫", "ticket", "a person has it"),
 }
 MAX_LINES = 3
@@ -64,9 +64,9 @@ class IncidentStatus:
 
 # Outcomes that leave work to people while the incident is open.
 OUTCOME_TEXTS: Mapping[RemediationOutcome, str] = {
-    "unknown": "nobody knows whether it ran; look, and say so on its card",
+    "unknown": "unknown whether it ran; check the host, then answer on its card",
     "ticket": "for people",
-    "undecided": "nobody decided",
+    "undecided": "no decision",
     "denied": "rejected",
     "stopped": "stopped",
 }
@@ -74,11 +74,11 @@ ACTION_STATE_TEXTS: Mapping[State, str] = {
     State.PENDING: "waiting for approval",
     State.APPROVED: "approved, starts as soon as it may",
     State.EXECUTING: "running",
-    State.DONE: "ran, being proved",
+    State.DONE: "ran, being verified",
 }
 LOST_CONTACT_TEXT = "running when contact with the host was lost"
 WAIT_TEXTS: Mapping[str, str] = {
-    "approval": "not put up for decision yet",
+    "approval": "not proposed yet",
     "idle": "waiting until the node is drained and without jobs",
     "node_back": "waiting for the host to answer",
 }
@@ -127,10 +127,10 @@ def _build_watched_status(remediations: Sequence[Remediation]) -> IncidentStatus
     due = min((row.due for row in remediations if row.waiting_for == "proof" and row.due), default=None)
     if due is None:
         return IncidentStatus(
-            "well", ("Cured: proved again, the fault did not come back.",), "closed by itself if all stays quiet", mended=True
+            "well", ("Cured: re-checked, the fault did not come back.",), "closes automatically if nothing more happens", mended=True
         )
     mended = not any(row.drained for row in remediations)
-    return IncidentStatus("well", (f"Mended: passes now, to be proved again at {due:%H:%M} UTC.",), mended=mended)
+    return IncidentStatus("well", (f"Fixed; re-check at {due:%H:%M} UTC.",), mended=mended)
 
 
 def _build_report_status(incident_view: IncidentView, theirs: Collection[str]) -> IncidentStatus:
@@ -138,16 +138,16 @@ def _build_report_status(incident_view: IncidentView, theirs: Collection[str]) -
     if report is None:
         return IncidentStatus("looking", ("Received.",))
     if report.outcome == "no_fault":
-        return IncidentStatus("well", ("Nothing to mend here.",))
+        return IncidentStatus("well", ("Nothing to fix here.",))
     if ended := _list_human_tasks(incident_view.remediations):
         return IncidentStatus("people", ended[:MAX_LINES])
     fault: StatusSign = "people" if report.outcome == "diagnosed" or report.root_causes else "unclear"
     if report.questions:
         return IncidentStatus(fault, ("Waiting for an answer.",))
     if report.about and report.about.found == "nothing" and not report.actions:
-        return IncidentStatus("well", ("Nothing to mend on what was asked about.",))
+        return IncidentStatus("well", ("Nothing to fix on the hosts you asked about.",))
     if incident_view.origin and incident_view.origin.customer and is_settled_for_tenant(incident_view, theirs.__contains__):
-        return IncidentStatus("well", ("Answered: the customer was told how to mend it.",), "closed by itself if all stays quiet")
+        return IncidentStatus("well", ("Answered: the customer was told how to fix it.",), "closes automatically if nothing more happens")
     return IncidentStatus(fault, (_describe_other_incidents(report) or "Waiting for people.",))
 
 
@@ -231,7 +231,7 @@ def _list_plan_tasks(remediations: Sequence[Remediation], records: Mapping[str, 
 
 def _describe_next_step(remediations: Sequence[Remediation]) -> str:
     after = _list_step_indexes(remediations[0])[_get_step_position(remediations[0]) + 1 :]
-    return _describe_step(remediations, after[0]) if after else "proved again later"
+    return _describe_step(remediations, after[0]) if after else "re-checked later"
 
 
 def _list_step_indexes(remediation: Remediation) -> list[int]:

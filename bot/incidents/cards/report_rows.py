@@ -49,7 +49,7 @@ def format_confidence(p: float) -> str:
 
 def render_cause_place(hypothesis: Hypothesis) -> Line:
     """Return for example `gpu-017/gpu5 · 99 % sure`."""
-    return (bold(format_cause_place(hypothesis) or "no machine at fault"), f" · {format_confidence(hypothesis.confidence)} sure")
+    return (bold(format_cause_place(hypothesis) or "not a host fault"), f" · {format_confidence(hypothesis.confidence)} sure")
 
 
 def render_evidence_summary(hypothesis: Hypothesis, most: int, *, sources: bool = True) -> list[Line]:

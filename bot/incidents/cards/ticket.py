@@ -47,13 +47,13 @@ def parse_ticket_click(payload: Mapping[str, Any]) -> ButtonClick:
 def _format_ticket_state(ticket: HandoffTicket) -> str:
     match ticket.state:
         case "open":
-            return "Ticket: waiting for somebody to take it"
+            return "Ticket: not taken yet"
         case "taken":
-            return f"Ticket: {ticket.taken_by or 'somebody'} has it"
+            return f"Ticket: taken by {ticket.taken_by or 'a person'}"
         case "waiting":
-            return f"Ticket: {ticket.taken_by or 'somebody'} has it, and it waits for others"
+            return f"Ticket: taken by {ticket.taken_by or 'a person'}, waiting for others"
         case "resolved":
-            return f"Ticket: closed by {ticket.closed_by or 'somebody'}"
+            return f"Ticket: closed by {ticket.closed_by or 'a person'}"
 
 
 def _list_by_verdict(handoff: Handoff, *verdicts: Verdict) -> list[Hypothesis]:
@@ -90,7 +90,7 @@ def _render_summary_lines(handoff: Handoff, titles: CauseTitles) -> list[Line]:
         (
             bold("For:"),
             " ",
-            bold(handoff.ticket.owner or "nobody known"),
+            bold(handoff.ticket.owner or "unknown"),
             " · ",
             bold(report_rows.fold_hosts(handoff.hosts) or "no hosts named"),
         ),
@@ -140,7 +140,7 @@ def _render_root_cause(handoff: Handoff, titles: CauseTitles) -> list[Block]:
         return []
     said: list[Line] = [(ticket.true_cause,)] if ticket.true_cause else []
     mended = dict.fromkeys(
-        f"{report_rows.get_cause_title(row.label, titles)} ({fold_host_names(row.target.split(','))}), mended"
+        f"{report_rows.get_cause_title(row.label, titles)} ({fold_host_names(row.target.split(','))}), fixed"
         for row in handoff.done
         if row.proven
     )
@@ -156,7 +156,7 @@ def _render_buttons(handoff: Handoff) -> list[Block]:
         return [blocks.actions(written)]
     is_open, waits = handoff.ticket.state == "open", handoff.ticket.state == "waiting"
     take = blocks.button(
-        "Take" if is_open else "Go on" if waits else "Take over", TAKE_ACTION_ID, value, style="primary" if is_open else ""
+        "Take" if is_open else "Resume" if waits else "Take over", TAKE_ACTION_ID, value, style="primary" if is_open else ""
     )
     wait = [] if waits else [blocks.button("Waits for others", WAIT_ACTION_ID, value)]
     behind = (

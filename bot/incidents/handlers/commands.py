@@ -121,7 +121,7 @@ async def _render_remediation_status(handler_context: HandlerContext) -> list[Bl
         return []
     return [
         *brakes.render_brake_status(now),
-        *brakes.render_waiting_approvals(await list_pending_actions(handler_context), "No action waits for a decision."),
+        *brakes.render_waiting_approvals(await list_pending_actions(handler_context), "No action is waiting for approval."),
     ]
 
 

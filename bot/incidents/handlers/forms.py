@@ -33,7 +33,7 @@ async def handle_assign_form(handler_context: HandlerContext, payload: Payload) 
     team, _ = await authorize_form_sender(handler_context, payload, incident)
     named = await handler_context.people.get_person(person)
     if not named.human or named.team != team:
-        raise BadForm({incident_menu.PERSON_BLOCK_ID: "Choose a full member of this workspace: no guest, no app, nobody who has left."})
+        raise BadForm({incident_menu.PERSON_BLOCK_ID: "Choose a full member of this workspace, not a guest, an app or a former member."})
     await _store_statement(handler_context, payload, incident, ParsedMessage(intent=Intent.ASSIGN, person=person))
 
 

@@ -37,9 +37,9 @@ from graph.state import Origin
 
 log = structlog.get_logger()
 FLEET_HISTORY_WINDOW = timedelta(days=30)  # for counting causes
-LOOKING_AT_NODE = "I look at the node first, and say here what I see."
-QUOTA_WAIVED = "The report of {tenant} begins now, whatever their share says."
-ALREADY_BEGUN = "That report waits no more: it has begun. `status` lists what waits still."
+LOOKING_AT_NODE = "I check the node first and report here."
+QUOTA_WAIVED = "The report of {tenant} starts now, despite their limit."
+ALREADY_BEGUN = "That report has already started. `status` lists the reports that still wait."
 
 
 async def publish_home_tab(handler_context: HandlerContext, user: str, team: str, note: str = "") -> None:
@@ -50,7 +50,7 @@ async def publish_home_tab(handler_context: HandlerContext, user: str, team: str
     except Refusal as no:
         view = home.render_refused_home(str(no))
     except StoreUnreachable:
-        view = home.render_refused_home("My store does not answer, so I cannot say what is open. Look again in a minute.")
+        view = home.render_refused_home("My store does not answer, so I cannot say what is open. Try again in a minute.")
     await handler_context.client.views_publish(user_id=user, view=view)
 
 
@@ -151,7 +151,7 @@ async def _request_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
         async with guard_store(DECISION_TIMEOUT_SECONDS), translate_ledger_errors():
             found = await require_approvals(on.surface).decisions.propose_return(on.pressed.incident, on.pressed.item, str(on.voter))
         card = notes.render_in_progress(
-            f"{found.action.target} shows its fault no more: its return is put up for decision in the incident's thread."
+            f"{found.action.target} no longer shows its fault: its return to service waits for approval in the incident's thread."
         )
     except Refusal as no:
         card = notes.render_refusal(str(no))

@@ -38,7 +38,7 @@ from graph.dialogue.read import parse_message
 from graph.dialogue.said import ParsedMessage
 from graph.state import InboxItem, InboxItemKind, Origin
 
-NO_INCIDENT = "There is no incident in this thread yet. Mention me with what is wrong, for example: job 4711 hangs on gpu-[017-020]."
+NO_INCIDENT = "There is no incident in this thread yet. Mention me and say what is wrong, for example: job 4711 hangs on gpu-[017-020]."
 BOT_NAME: Final = "rackmedic"
 MAX_PARSED_CHARS = 2000  # read to find the request; all characters are stored
 MAX_REQUEST_WORDS = 8  # of a message that only requests something

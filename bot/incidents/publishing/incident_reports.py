@@ -66,7 +66,7 @@ class IncidentReportWriter:
         except SLACK_ERRORS as trouble:
             log.warning("pages.not_posted", incident=incident, error=str(trouble)[:200])
             await self._post_ephemeral(
-                place, in_their_words or notes.render_refusal(REPORT_FAILED.format(why="somebody did not answer", incident=incident))
+                place, in_their_words or notes.render_refusal(REPORT_FAILED.format(why="a service did not answer", incident=incident))
             )
         except Exception:
             log.exception("pages.bug", incident=incident)

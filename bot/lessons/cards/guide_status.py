@@ -17,9 +17,9 @@ def render_guide(report: Report) -> list[Block]:
     if not run.called:
         return [
             blocks.line_section(
-                "📋 Guide “", bold(run.title), f"”: {done} by what was seen. To go through it: ", code(f"run guide {run.id}")
+                "📋 Guide “", bold(run.title), f"”: {done} by the checks so far. To go through it: ", code(f"run guide {run.id}")
             )
         ]
-    again: Line = (" · to go on: ", code(f"run guide {run.id}")) if run.due or any(row.mark == "next" for row in run.steps) else ()
+    again: Line = (" · to continue: ", code(f"run guide {run.id}")) if run.due or any(row.mark == "next" for row in run.steps) else ()
     title: Line = ("📋 ", bold(run.title), f" · {done}", *again)
     return [blocks.clipped_section(title, *((line,) for line in render_guide_summary(run, MAX_STEP_LINES)), room=MAX_GUIDE_CHARS)]

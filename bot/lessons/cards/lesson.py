@@ -24,7 +24,7 @@ TITLE_BLOCK_ID, DESCRIPTION_BLOCK_ID, LABEL_BLOCK_ID, CAUSE_BLOCK_ID, RESOLUTION
 )
 MAX_LINE_CHARS = 300
 STATE_HEADLINES: Final[Mapping[LessonState, str]] = {
-    "draft": "📝 A lesson to decide about",
+    "draft": "📝 Lesson to review",
     "accepted": "🎓 Lesson accepted",
     "refused": "🚫 Lesson refused",
     "retired": "📦 Lesson retired",
@@ -78,7 +78,7 @@ def render_lesson_form(lesson: Lesson, offered: LabelChoices) -> Block:
                 LABEL_BLOCK_ID, "What it was", blocks.select({head: rows for head, rows in labels.items() if rows}, lesson.label)
             ),
             _render_field(CAUSE_BLOCK_ID, "Root cause, in your words", lesson.root_cause, MAX_TEXT_CHARS, multiline=True),
-            _render_field(RESOLUTION_BLOCK_ID, "What mended it", lesson.resolution, MAX_TEXT_CHARS, multiline=True, optional=True),
+            _render_field(RESOLUTION_BLOCK_ID, "What fixed it", lesson.resolution, MAX_TEXT_CHARS, multiline=True, optional=True),
         ],
         submit="Save",
         metadata=encode_button_value(lesson.id, lesson.digest),
@@ -122,11 +122,11 @@ def _render_lesson_lines(lesson: Lesson, titles: Mapping[str, str]) -> list[Line
     named = titles.get(lesson.label, lesson.label)
     rows: list[tuple[str, Sequence[Part]]] = [
         ("Seen:", (lesson.title,)),
-        ("It was:", (named, " ", code(lesson.label)) if lesson.label else (italic("nobody said which cause of the taxonomy; choose one"),)),
+        ("It was:", (named, " ", code(lesson.label)) if lesson.label else (italic("no cause of the taxonomy is named; choose one"),)),
         ("A new cause?", (lesson.new_title, " ", code(lesson.new_cause), f" · rackmedic kb cause {lesson.id}") if lesson.new_cause else ()),
         ("Because:", (lesson.root_cause,)),
         ("Decided by:", (code(lesson.deciding_check),) if lesson.deciding_check else ()),
-        ("Mended by:", (lesson.resolution,)),
+        ("Fixed by:", (lesson.resolution,)),
         ("What misled:", (", ".join(titles.get(one, one) for one in lesson.misled),)),
         ("Used for:", (_describe_audience(lesson),)),
     ]
@@ -143,14 +143,14 @@ def _render_footer(lesson: Lesson, by: str) -> Line:
     seen = f" · seen {lesson.seen} times" if lesson.seen > 1 else ""
     match lesson.state:
         case "draft":
-            says = "Knowledge editors and approvers decide. Until then it is used for nothing; accepted, it only says where to look first."
+            says = "A knowledge editor or approver decides. It is not used before that. Once accepted, it only says where to look first."
         case "retired":
             counts = f"right {_format_times(lesson.right)}, wrong {_format_times(lesson.wrong)}"
-            says = f"Retired {f'by {by}, ' if by else ''}{lesson.settled or ''}: {counts}{'' if by else ', or too long ago'}. It is used no more."
+            says = f"Retired {f'by {by}, ' if by else ''}{lesson.settled or ''}: {counts}{'' if by else ', or too long ago'}. It is no longer used."
         case "folded":
-            says = f"Accepted by {by or 'somebody'}, {lesson.settled or ''}, as one more of {lesson.into}, which tells the same."
+            says = f"Accepted by {by or 'a person'}, {lesson.settled or ''}, counted with {lesson.into}, which says the same."
         case _:
-            says = f"{lesson.state.capitalize()} by {by or 'somebody'}, {lesson.settled or ''}."
+            says = f"{lesson.state.capitalize()} by {by or 'a person'}, {lesson.settled or ''}."
     return (italic(f"{says} From {lesson.incident or 'another site'}, {lesson.on}{seen}"),)
 
 

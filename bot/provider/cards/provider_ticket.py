@@ -16,7 +16,7 @@ from kb.scan import split_lines
 SHOW_ACTION_ID, SEND_ACTION_ID, BACK_ACTION_ID = "provider.show", "provider.send", "provider.back"
 BUTTONS = {SHOW_ACTION_ID: "show", SEND_ACTION_ID: "send", BACK_ACTION_ID: "back"}
 PROVED_STATES = ("proved", "closed")
-TENANT_CAUSE_TEXT = "They looked, and the cause is one that you can mend yourselves"
+TENANT_CAUSE_TEXT = "They found a cause that you can fix yourselves"
 MAX_QUOTED_CHARS = 2000  # shown of the provider's message
 
 
@@ -57,7 +57,7 @@ def render_provider_message(ticket: str, words: str) -> Card:
         [
             blocks.line_section("💬 ", bold(f"{head}:")),
             blocks.code_section(split_lines(words), limit=MAX_QUOTED_CHARS),
-            blocks.context(("Their people's words about their ticket ", code(ticket), ", passed on as they came. I act on none of it.")),
+            blocks.context(("Written by your provider about ticket ", code(ticket), " and forwarded unchanged. I do not act on it.")),
         ],
     )
 
@@ -77,13 +77,13 @@ def render_refusal(words: str) -> Card:
 
 def format_attachment_note(*, facts_kept: bool = True) -> str:
     """Return the comment above the shown file."""
-    gone = (
-        "" if facts_kept else " I could not look at the facts: the outputs of this incident are not kept any more, or not on this machine."
-    )
+    gone = "" if facts_kept else " I could not check the facts: the outputs of this incident are no longer stored, or not on this machine."
     return f"{_ATTACHMENT_TEXT}{gone}"
 
 
-_ATTACHMENT_TEXT = "This, and nothing else, would leave for your provider. Nothing was sent yet. Names that begin with ~ are signatures; the salt stays here."
+_ATTACHMENT_TEXT = (
+    "Only this will be sent to your provider. Nothing was sent yet. Names that begin with ~ are pseudonyms; the key to them stays here."
+)
 
 
 def format_state(state: str) -> str:
@@ -98,10 +98,10 @@ def parse_provider_click(payload: Mapping[str, Any]) -> ButtonClick:
 def _format_status(view: ProviderTicketView) -> list[Any]:
     match view.stage:
         case "shown":
-            return ["Send this to your provider?", _build_line("The file above is the whole of it. Nothing leaves before the click.")]
+            return ["Send this to your provider?", _build_line("The file above is everything. Nothing is sent until you click.")]
         case "waiting":
-            held = [_build_line(f"Tried {view.tries} times: {view.trouble}. It goes on by itself.")] if view.trouble else []
-            return ["On its way to your provider", _build_line(f"Asked for by {view.by or 'somebody'}."), *held]
+            held = [_build_line(f"Tried {view.tries} times: {view.trouble}. Retrying automatically.")] if view.trouble else []
+            return ["On its way to your provider", _build_line(f"Requested by {view.by or 'a person'}."), *held]
         case "refused":
             return ["Your provider did not take it", _build_line(view.refused)]
         case "sent":
@@ -109,8 +109,8 @@ def _format_status(view: ProviderTicketView) -> list[Any]:
             return [head, _render_ticket_line(view)]
         case _:
             return [
-                "This may be your provider's to mend",
-                _build_line("I can send them what was tried and seen. You see every word of it first."),
+                "Your provider may have to fix this",
+                _build_line("I can send them what was tried and seen. You review all of it first."),
             ]
 
 
@@ -120,7 +120,7 @@ def _build_line(words: str) -> Line:
 
 def _render_ticket_line(view: ProviderTicketView) -> Line:
     by = f", sent by {view.by}" if view.by else ""
-    return ("Their ticket ", code(view.ticket), f"{by}. I ask them how far they are; nothing of theirs reaches in here.")
+    return ("Their ticket ", code(view.ticket), f"{by}. I ask them for the status; they cannot reach into this system.")
 
 
 def _render_buttons(view: ProviderTicketView) -> list[Block]:

@@ -23,14 +23,14 @@ def render_received_ticket(incident: str, tenant: str, document: TicketDocument)
             blocks.section(*_render_facts(document)),
             *_render_causes(document.hypotheses),
             *_render_quoted(
-                "What shows it, as they saw it:",
+                "Their evidence:",
                 [f"{row.host or 'handed in'} {row.check}: {row.line}" for row in document.facts if row.line],
             ),
             *_render_quoted("In their logs:", [f"{row.count:,}× {row.text}" for log in document.logs for row in log.templates]),
             blocks.context(
                 (
-                    "Their words and facts suggest and prove nothing: I look myself. ",
-                    "Names that begin with ~ are signatures of names they keep.",
+                    "Their words and facts are hints, not proof: my own checks decide. ",
+                    "Names that begin with ~ are pseudonyms; only the customer knows the real names.",
                 )
             ),
             blocks.actions(internal_thread.render_tell_button(incident)),
@@ -50,7 +50,7 @@ def render_ticket_lost(tenant: str) -> Card:
     """Return the card for an expired document."""
     head = f"{tenant}'s own RackMedic sent a ticket"
     return blocks.build_card(
-        head, [blocks.line_section(bold(head)), blocks.context(("What it said is not kept any more; ask them to send it again.",))]
+        head, [blocks.line_section(bold(head)), blocks.context(("Its content is no longer stored; ask them to send it again.",))]
     )
 
 
@@ -63,7 +63,7 @@ def _render_facts(document: TicketDocument) -> list[Line]:
     tried = "; ".join(f"{row.remedy} on {row.target}: {row.outcome or 'goes on'}" for row in document.tried[:MAX_TRIED_REMEDIES])
     blind = "; ".join(f"{row.host} {row.check}: {row.why}" for row in document.could_not_look[:MAX_LINES])
     rows = (
-        ("Hosts, as they call them:", ", ".join(document.hosts) or "none named"),
+        ("Hosts, by their names:", ", ".join(document.hosts) or "none named"),
         ("Since:", f"{document.since:%Y-%m-%d %H:%MZ}" if document.since else ""),
         ("Versions:", versions),
         ("Tried by them:", tried),

@@ -28,9 +28,9 @@ STATE_HEADLINES: Mapping[State, str] = {
     State.PENDING: "Approve?",
     State.APPROVED: "Approved:",
     State.EXECUTING: "Running:",
-    State.DONE: "Ran, being proved:",
+    State.DONE: "Ran, being verified:",
     State.FAILED: "Did not work:",
-    State.UNKNOWN: "Nobody knows whether it ran:",
+    State.UNKNOWN: "Unknown whether it ran:",
     State.DENIED: "Rejected:",
     State.EXPIRED: "Expired:",
     State.SUPERSEDED: "Superseded:",
@@ -67,17 +67,17 @@ LOST_CONTACT_TEXT = ("📡", "Lost contact:")  # For a running action whose host
 STATE_WORDS: Mapping[State, str] = {
     **{state: state.value for state in State},
     State.EXECUTING: "running",
-    State.DONE: "ran, being proved",
+    State.DONE: "ran, being verified",
     State.DENIED: "rejected",
-    State.REVOKED: "taken back",
+    State.REVOKED: "revoked",
 }
 
 PROOF_TEXTS: Mapping[str, str] = {
-    "passes_now": "The checks that found the fault find it no more. It is looked at again after the next job or some hours.",
+    "passes_now": "The checks that found the fault no longer report it. Re-check after the next job or in some hours.",
     "unchanged": "The fault is still there.",
-    "worse": "There is more wrong than before. The target is not returned to service.",
-    "cured": "Looked at again later: the fault has not come back.",
-    "recurred": "Looked at again later: the fault came back.",
+    "worse": "More is wrong than before. The target stays out of service.",
+    "cured": "Re-checked later: the fault has not come back.",
+    "recurred": "Re-checked later: the fault came back.",
 }
 # For actions proved by the scheduler.
 SCHEDULER_PROOF_TEXTS: Mapping[str, str] = {"passes_now": "The scheduler shows it.", "unchanged": "The scheduler does not show it."}
@@ -138,7 +138,7 @@ def describe_actions(actions: Sequence[Action]) -> str:
 
 def describe_blast_radius(action: Action) -> str:
     remedy = _find_remedy(action)
-    return remedy.blast if remedy else "not known: the catalogue has no such remedy any more"
+    return remedy.blast if remedy else "unknown: this remedy is no longer in the catalogue"
 
 
 def format_targets(action: Action) -> str:
@@ -201,16 +201,17 @@ def is_refused(record: ActionRecord) -> bool:
 def describe_outcome(record: ActionRecord) -> str:
     """Return the proof's result as a sentence; empty without one."""
     if record.action.remedy == "run_check" and record.outcome:
-        return "The check has answered; what it says goes into the diagnosis."
+        return "The check has answered; the diagnosis uses its output."
     return (PROOF_TEXTS if is_repair(record.action) else {**PROOF_TEXTS, **SCHEDULER_PROOF_TEXTS})[record.outcome] if record.outcome else ""
 
 
 def describe_proof(action: Action) -> str:
     if not action.proof:
-        return "none: what it prints is the answer"
+        return "not applicable, its output is the answer"
     if not is_repair(action):
-        return "the scheduler must show it"
-    return f"{', '.join(action.proof)}{' without the fault' if action.proves else ''}"
+        return "the scheduler shows the change"
+    checks = ", ".join(action.proof)
+    return f"{checks} no longer report{'s' if len(action.proof) == 1 else ''} the fault" if action.proves else checks
 
 
 def is_repair(action: Action) -> bool:
@@ -255,9 +256,9 @@ def _describe_recheck(found: FaultCondition) -> str:
     told = f" by {', '.join(map(escape_ambiguous, found.checks))}" if found.checks else ""
     return {
         "read": f"read again{told}" + (f", up to {found.reads} times" if found.reads > 1 else ""),
-        "boot": f"told{told}; stands for boot {escape_ambiguous(found.boot_id[:8])}",
+        "boot": f"reported{told}; valid for boot {escape_ambiguous(found.boot_id[:8])}",
         "silence": f"{escape_ambiguous(found.host)} still does not answer",
-        "proved": f"as it was proved{told}",
+        "proved": f"proved{told}; read again only if the host has changed",
     }[found.lasts]
 
 

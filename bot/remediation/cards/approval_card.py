@@ -211,8 +211,8 @@ def _render_too_large(view: ApprovalCardView, why: str) -> Card:
                     " on ",
                     bold(escape_ambiguous(action_text.format_targets(record.action))[:200]),
                 ),
-                ("Host, command and digest must be readable whole on this card, and they do not fit: ", why, "."),
-                ("Nothing runs. Do this one by hand, or with fewer hosts at once. The audit log holds the action whole.",),
+                ("The card must show host, command and digest in full, and they do not fit: ", why, "."),
+                ("Nothing runs. Do it by hand, or with fewer hosts at once. The audit log has the whole action.",),
             ),
             *card_parts.render_status(record, view.names, view.began, view.held),
             blocks.exact_context(("digest ", exact_code(record.digest))),
@@ -229,7 +229,7 @@ def render_buttons(record: ActionRecord) -> list[Block]:
             approve = blocks.button("Approve", APPROVE_ACTION_ID, value, style="primary", ask=_render_approve_dialog(record.action))
             return [blocks.actions(approve, _render_reject_button(record), *edit)]
         case State.APPROVED:
-            sure = blocks.confirm("Take it back?", "It has not started. Nothing will run; RackMedic may propose it anew.", "Revoke")
+            sure = blocks.confirm("Revoke the approval?", "It has not started and will not run. RackMedic may propose it again.", "Revoke")
             return [blocks.actions(blocks.button("Revoke", REVOKE_ACTION_ID, value, style="danger", ask=sure))]
         case State.EXPIRED:
             return [blocks.actions(blocks.button("Ask again", ASK_AGAIN_ACTION_ID, value))]
@@ -279,5 +279,5 @@ def _render_outcome_button(record: ActionRecord, label: str, action_id: str, ran
 def _render_outcome_dialog(action: Action, label: str, ran: bool) -> Block:
     told: Part = "ran" if ran else "did not run"
     host = escape_ambiguous(action_text.format_targets(action))
-    text = f"You looked at {host if len(host) < 150 else 'the host'} and vouch that it {told}. This is audited and unlocks the target."
-    return blocks.confirm("You have looked?", text, label)
+    text = f"You checked {host if len(host) < 150 else 'the host'} and confirm that it {told}. This is audited and unlocks the target."
+    return blocks.confirm("Did you check the host?", text, label)

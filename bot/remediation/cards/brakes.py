@@ -31,18 +31,16 @@ def render_stop_notice(who: str, why: str) -> Card:
         [
             blocks.section(
                 ("🛑 ", bold(f"{who} stopped all repairs"), because),
-                ("No remedy starts from now on. What runs already goes on and is reported. Looking goes on.",),
-                ("An approver lets them go on with ", code("/rackmedic resume"), "."),
+                ("No new remedy starts. Running ones finish and are reported. Diagnosis continues.",),
+                ("An approver resumes with ", code("/rackmedic resume"), "."),
             )
         ],
     )
 
 
 def render_resume_notice(who: str, group: str = "") -> Card:
-    what = f"reset the breaker of group {group}" if group else "let repairs go on"
-    return blocks.build_card(
-        f"🟢 {who} {what}", [blocks.line_section("🟢 ", bold(f"{who} {what}"), ". What was approved may start again.")]
-    )
+    what = f"reset the breaker of group {group}" if group else "resumed repairs"
+    return blocks.build_card(f"🟢 {who} {what}", [blocks.line_section("🟢 ", bold(f"{who} {what}"), ". Approved actions may start again.")])
 
 
 def render_brake_status(status: BrakeStatus) -> list[Block]:
@@ -54,13 +52,18 @@ def render_brake_status(status: BrakeStatus) -> list[Block]:
         )
     for group in status.breakers:
         lines.append(
-            ("🛑 ", bold(f"The breaker of group {group} is open"), ". After a look, an approver says ", code(f"/rackmedic resume {group}"))
+            (
+                "🛑 ",
+                bold(f"The breaker of group {group} is open"),
+                ". Check the hosts; then an approver resumes with ",
+                code(f"/rackmedic resume {group}"),
+            )
         )
     if status.unknown:
-        lines.append(("❓ Nobody knows whether these ran: ", code(", ".join(status.unknown)), ". Their hosts are locked."))
+        lines.append(("❓ Unknown whether these ran: ", code(", ".join(status.unknown)), ". Their hosts are locked."))
     if status.executing:
         lines.append(("🔧 Running: ", code(", ".join(status.executing))))
-    return [blocks.section(*lines)] if lines else [blocks.context(("🟢 Nothing holds repairs back, and none runs.",))]
+    return [blocks.section(*lines)] if lines else [blocks.context(("🟢 Repairs are not blocked, and none is running.",))]
 
 
 def render_change_allowance(room: BrakeHeadroom) -> list[Block]:
@@ -98,7 +101,7 @@ def _render_waiting_row(row: WaitingApproval) -> tuple[Line, ...]:
     link: tuple[Part, ...] = (" · ", thread_link(row.team, row.channel, row.thread_ts, "open the thread")) if row.thread_ts else ()
     until: Line = (
         card_parts.format_approval_count(record),
-        ", decide until ",
+        ", decide by ",
         format_slack_date(record.decide_by),
         f" ({format_utc_time(record.decide_by)})",
         *link,

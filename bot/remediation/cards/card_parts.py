@@ -12,7 +12,7 @@ from tools.execution.conditions import ConditionResult
 from tools.ledger.record import ActionRecord, list_requesters
 from tools.ledger.states import OPEN_STATES, State
 
-NOBODY_MAY_APPROVE_TEXT = "Nobody may approve this"
+NOBODY_MAY_APPROVE_TEXT = "No approver is configured for this action"
 
 PeopleNames = Mapping[str, str]
 MAX_CONDITIONS, MAX_VOTES, MAX_NAMED_PEOPLE, MAX_LINE_CHARS = 10, 8, 5, 400
@@ -32,7 +32,7 @@ def render_decision_request(record: ActionRecord, group: str) -> Line:
         return ()
     if not record.terms.approvers:
         return (f"{NOBODY_MAY_APPROVE_TEXT}: the channel names no `approvers:` group in the inventory, or the group is empty.",)
-    until: Line = ("decide until ", format_slack_date(record.decide_by), f" ({format_utc_time(record.decide_by)}) · ")
+    until: Line = ("decide by ", format_slack_date(record.decide_by), f" ({format_utc_time(record.decide_by)}) · ")
     return (*mention_approvers(group), *until, bold(format_approval_count(record)))
 
 
@@ -53,13 +53,13 @@ def render_status(record: ActionRecord, names: PeopleNames, began: datetime | No
 def render_status_lines(record: ActionRecord, names: PeopleNames, began: datetime | None, held: str) -> list[Line]:
     """Render what happens next, or how the action ended."""
     says = replace_user_ids(record.says, names)
-    said: list[Line] = [(f"Not so any more: {says}" if _is_condition_failure(record) else says,)] if says else []
+    said: list[Line] = [(f"No longer true: {says}" if _is_condition_failure(record) else says,)] if says else []
     who = get_person_name(record.ended_by, names) if record.ended_by else ""
     match record.state:
         case State.APPROVED:
             start = record.start_by or record.decide_by
-            waits: list[Line] = [("Waits: ", held)] if held else []
-            return [("It starts by itself, or expires ", format_slack_date(start), f" ({format_utc_time(start)})."), *waits]
+            waits: list[Line] = [("Waiting: ", held)] if held else []
+            return [("Starts automatically, or expires at ", format_slack_date(start), f" ({format_utc_time(start)})."), *waits]
         case State.EXECUTING:
             since: Line = (
                 ("Running since ", format_slack_date(began), f" ({format_utc_time(began)}), " if began else "") if began else ("Running, ",)
@@ -70,8 +70,8 @@ def render_status_lines(record: ActionRecord, names: PeopleNames, began: datetim
         case State.UNKNOWN:
             return [*said, *_render_host_check_lines(record)]
         case State.DENIED | State.REVOKED:
-            verb = "rejected it" if record.state is State.DENIED else "took it back"
-            return [(bold(who or "Somebody"), f" {verb}{': ' + says if says else '.'}")]
+            verb = "rejected it" if record.state is State.DENIED else "revoked it"
+            return [(bold(who or "A person"), f" {verb}{': ' + says if says else '.'}")]
         case State.EXPIRED | State.SUPERSEDED:
             return [*said, ("Nothing was run.",)]
         case _:
@@ -87,17 +87,17 @@ def _is_condition_failure(record: ActionRecord) -> bool:
 def _render_ended_lines(record: ActionRecord, who: str) -> list[Line]:
     if who:
         told = "ran" if record.state is State.DONE else "did not run"
-        return [(bold(who), f" looked at the host and says that it {told}.")]
+        return [(bold(who), f" checked the host and confirmed that it {told}.")]
     status = "" if record.exit_status is None else f" with exit status {record.exit_status}"
     ran = record.state is State.DONE or record.exit_status is not None or record.outcome
-    proof = action_text.describe_outcome(record) or ("The proof runs now." if record.state is State.DONE else "")
+    proof = action_text.describe_outcome(record) or ("Verification is running." if record.state is State.DONE else "")
     return [(f"The command ended{status}. " if ran else "The command did not run. ", proof)]
 
 
 def _render_host_check_lines(record: ActionRecord) -> list[Line]:
     host = exact_code(action_text.format_targets(record.action))
     return [
-        (host, " stays locked until somebody looks there and says on its card whether it ran."),
+        (host, " stays locked until someone checks it and presses “It ran” or “It did not run” on its card."),
         ("The host's own record: ", code(f"sudo rackmedic-act settle {record.digest}")),
     ]
 
@@ -122,9 +122,9 @@ def render_conditions(record: ActionRecord, seen: Sequence[ConditionResult]) -> 
     if lines == still:
         return [
             *_render_check_commands(record),
-            blocks.line_section(bold("Must still hold:"), f" {action_text.describe_fault_briefly(record.action)}"),
+            blocks.line_section(bold("Re-checked before running:"), f" {action_text.describe_fault_briefly(record.action)}"),
         ]
-    title: Line = (bold("Must hold"), " when it starts:")
+    title: Line = (bold("Re-checked before running"), ":")
     return [*_render_check_commands(record), blocks.section(title, *lines[:MAX_CONDITIONS], *more)]
 
 
@@ -152,7 +152,7 @@ def _render_check_commands(record: ActionRecord) -> list[Block]:
 def render_requesters(record: ActionRecord, names: PeopleNames) -> list[Block]:
     """Render the requesters, who cannot approve, and the deciders of the policy."""
     asked_by = ", ".join(get_person_name(who, names) for who in sorted(list_requesters(record.action)))
-    said = [blocks.line_section(bold("Asked for by"), f" {asked_by}, who therefore cannot approve it")] if asked_by else []
+    said = [blocks.line_section(bold("Requested by"), f" {asked_by}, who cannot approve it")] if asked_by else []
     return [*said, *_render_policy_deciders(record, names)]
 
 
@@ -182,7 +182,7 @@ def render_small_print(record: ActionRecord, seen: Sequence[ConditionResult] = (
     return blocks.exact_context(
         *([holding] if (holding := render_met_conditions(record, seen, at)) else []),
         (
-            clip_text(f"Proof: {action_text.describe_proof(action)}", MAX_LINE_CHARS),
+            clip_text(f"Verified by: {action_text.describe_proof(action)}", MAX_LINE_CHARS),
             f" · {clip_text(f'Undo: {action_text.describe_undo(action)}', MAX_LINE_CHARS)} · Time limit: {action_text.format_time_limit(action)}",
         ),
     )

@@ -36,15 +36,15 @@ def build_file_rows(seen: DeletePreview) -> KnownRows:
 
 
 def render_file_lines(known: KnownRows) -> list[Line]:
-    """Render `Would go: 3,214 files, 117 GiB` and a line per file."""
+    """Render `Would be deleted: 3,214 files, 117 GiB` and a line per file."""
     found: list[Line] = []
     paths, rest = _list_paths(known), dict(known).get(NOT_LISTED_ROW, "")
     shown = paths if len(paths) <= MAX_FILES_ON_CARD and not rest else paths[: MAX_FILES_ON_CARD - 1]
     for name, value in known:
         if name == UNREAD_ROW:
-            found.append(("⚠ What would go ", bold("could not be read"), f": {value}"))
+            found.append(("⚠ The list of files to delete ", bold("could not be read"), f": {value}"))
         elif name == WOULD_GO_ROW:
-            found.append(("Would go: ", bold(value), ", the largest:" if len(shown) < len(paths) or rest else ":" if paths else ""))
+            found.append(("Would be deleted: ", bold(value), ", the largest:" if len(shown) < len(paths) or rest else ":" if paths else ""))
     hidden = len(paths) - len(shown)
     more = " and ".join(filter(None, (f"{hidden} more in Show all" if hidden else "", rest)))
     return [*found, *_render_warnings(paths), *((code(name), f" {value}") for name, value in shown), *([(f"… {more}",)] if more else [])]
@@ -81,7 +81,7 @@ def _render_warnings(paths: KnownRows) -> list[Line]:
     if unfinished:
         told.append((f"⚠ {len(unfinished)} may be unfinished checkpoints (*.tmp) that a running job is writing",))
     if unread:
-        told.append(("⚠ Whether a process has these files open: ", bold("could not look")))
+        told.append(("⚠ Are these files open in a process? ", bold("could not look")))
     return told
 
 

@@ -15,7 +15,7 @@ def build_task_rows(seen: CancelPreview) -> KnownRows:
     if seen.why:
         return ((UNREAD_ROW, strip_markup(redact(seen.why))[:MAX_VALUE_CHARS]),)
     if not seen.states:
-        return ((WOULD_END_ROW, "no task: Slurm lists none any more"),)
+        return ((WOULD_END_ROW, "no task: Slurm no longer lists one"),)
     count = sum(seen.states.values())
     states = ", ".join(f"{number} {state.lower()}" for state, number in seen.states.items())
     whose, where = " and ".join(seen.owners[:3]), fold_hosts_exactly(seen.hosts) if seen.hosts else "no host yet"

@@ -32,16 +32,16 @@ def render_outcome(view: ApprovalCardView, *, among_others: bool = False) -> Car
 
 def render_reminder(view: ApprovalCardView) -> Card:
     record = view.record
-    asks = (bold(action_text.describe_action(record.action)), " on ", *action_text.render_place(record.action), " still waits above")
+    asks = (bold(action_text.describe_action(record.action)), " on ", *action_text.render_place(record.action), " is still waiting above")
     until = (
         ": ",
         bold(card_parts.format_approval_count(record)),
-        ", decide until ",
+        ", decide by ",
         format_slack_date(record.decide_by),
         f" ({format_utc_time(record.decide_by)}).",
     )
     return blocks.build_card(
-        f"⏳ Still to be decided: {action_text.format_headline(record)}",
+        f"⏳ Still waiting for approval: {action_text.format_headline(record)}",
         [blocks.section(("⏳ ", *card_parts.mention_approvers(view.group), *asks, *until))],
     )
 
@@ -54,8 +54,13 @@ def render_shared_reminder(shown: Sequence[ApprovalCardView]) -> Card:
         bold(action_text.get_action_title(waiting[0].action)),
         " on ",
         exact_code(hosts),
-        f" still wait{'s' if len(waiting) == 1 else ''} above: ",
+        f" {'is' if len(waiting) == 1 else 'are'} still waiting above: ",
     )
-    until: Line = (bold(f"{len(waiting)} of {len(shown)} to be decided"), " until ", format_slack_date(by), f" ({format_utc_time(by)}).")
-    head = f"⏳ Still to be decided: {shared_card.format_headline(waiting)}"
+    until: Line = (
+        bold(f"{len(waiting)} of {len(shown)} waiting for approval"),
+        " until ",
+        format_slack_date(by),
+        f" ({format_utc_time(by)}).",
+    )
+    head = f"⏳ Still waiting for approval: {shared_card.format_headline(waiting)}"
     return blocks.build_card(head, [blocks.section(("⏳ ", *card_parts.mention_approvers(shown[0].group), *asks, *until))])

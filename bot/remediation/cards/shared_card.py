@@ -141,7 +141,7 @@ def _render_decision_request(records: Sequence[ActionRecord], group: str) -> lis
     )
     return [
         blocks.section(
-            (*card_parts.mention_approvers(group), "please decide until ", format_slack_date(by), f" ({format_utc_time(by)}): ", bold(each))
+            (*card_parts.mention_approvers(group), "please decide by ", format_slack_date(by), f" ({format_utc_time(by)}): ", bold(each))
         )
     ]
 
@@ -179,10 +179,10 @@ def _render_brake_warnings(records: Sequence[ActionRecord], brakes: Brakes) -> l
     terms, said = coming[0].terms, list[Line]()
     if len(coming) > (window := brakes.get_max_in_window(terms.group_size)):
         trips = f"More than {window} hosts of {escape_ambiguous(terms.group) if terms.group else 'a group'} changed in {brakes.window_seconds // 60} min trip its breaker."
-        said.append(("⚠ ", bold(trips), " The next one does not start, and nothing else there either until an approver resets it."))
+        said.append(("⚠ ", bold(trips), " After that nothing starts in this group until an approver resets the breaker."))
     if len(coming) > (most := brakes.blast_hosts):
         within = f"One incident may change {most} hosts in {brakes.blast_seconds // 60} min."
-        said.append(("⚠ ", bold(within), " The others wait, expire and are asked again."))
+        said.append(("⚠ ", bold(within), " The others wait, expire, and are proposed again."))
     return [blocks.section(*said)] if said else []
 
 
@@ -198,24 +198,24 @@ def _render_conditions(shown: Sequence[ApprovalCardView]) -> list[Block]:
         return []
     when = next((f" (dry run at {format_utc_time(one.seen_at)})" for one in waiting if one.seen_at), "")
     hold = {condition.says for condition in waiting[0].seen} if all(map(approval_row.has_met_conditions, waiting)) else set()
-    again = "Read again on each host just before it starts; where one does not hold, nothing runs there."
+    again = "If a condition fails on a host, nothing runs on that host."
     rows = ((f"{'✓' if says in hold else '•'} {says}",) for says in said)
-    return [blocks.clipped_section((bold("Must hold on each host"), when), *rows, (again,), room=MAX_CONDITIONS_CHARS)]
+    return [blocks.clipped_section((bold("Re-checked on each host before running"), when), *rows, (again,), room=MAX_CONDITIONS_CHARS)]
 
 
 def _render_small_print(records: Sequence[ActionRecord], first: ApprovalCardView, brakes: Brakes) -> Block:
     action = records[0].action
     asked_by = sorted({card_parts.get_person_name(who, first.names) for record in records for who in list_requesters(record.action)})
-    asked = ", ".join(asked_by) + ", who therefore cannot approve it" if asked_by else "RackMedic, from what it found"
+    asked = ", ".join(asked_by) + ", who cannot approve it" if asked_by else "RackMedic, from its diagnosis"
     return blocks.context(
         (
-            bold("Proof"),
+            bold("Verified by"),
             f": {action_text.describe_proof(action)}"[:MAX_PROOF_CHARS],
             " · ",
-            bold("undo"),
+            bold("Undo"),
             f": {action_text.describe_undo(action, each=len(records) > 1)}"[:MAX_PROOF_CHARS],
             " · ",
-            bold("asked for by"),
+            bold("Requested by"),
             f": {asked}",
         ),
         *_render_brake_limits(records, brakes),
@@ -230,8 +230,8 @@ def _render_brake_limits(records: Sequence[ActionRecord], brakes: Brakes) -> lis
     terms = coming[0].terms
     at_once = brakes.get_max_at_once(terms.group_size)
     one = f"{at_once} host{'s' if at_once > 1 else ''} of "
-    late = f" at once; the others wait and say why. One that has not started {terms.start_seconds // 60} min after its approval expires."
-    return [(bold("brakes"), ": ", one, code(terms.group) if terms.group else "the group", late)]
+    late = f" at once; the others wait and show why. An approved action that has not started after {terms.start_seconds // 60} min expires."
+    return [(bold("Limit"), ": ", one, code(terms.group) if terms.group else "the group", late)]
 
 
 def _render_buttons(records: Sequence[ActionRecord]) -> list[Block]:
@@ -256,7 +256,7 @@ def _format_dialog_text(pending: Sequence[ActionRecord]) -> str:
     hosts = [record.action.target for record in pending]
     commands = {approval.format_command(record.action) for record in pending}
     same = f" {escape_ambiguous(commands.pop())}" if len(commands) == 1 else " each command as its row shows it."
-    votes = f"One vote for each of {len(hosts)} actions; each runs once and is proved by itself."
+    votes = f"One vote for each of {len(hosts)} actions; each runs once and is verified separately."
     for what in (same, " each command as its row shows it."):
         for names in (", ".join(hosts), action_text.fold_hosts_exactly(hosts)):
             told = f"On {escape_ambiguous(names)}:{what}\n{votes}"
@@ -268,5 +268,5 @@ def _format_dialog_text(pending: Sequence[ActionRecord]) -> str:
 def _render_too_large(records: Sequence[ActionRecord]) -> Card:
     """Render a card without approval: what cannot be read whole must not be approved."""
     head = "🚫 Too large to approve together"
-    said = ("Hosts and commands must be readable whole on this card, and they do not fit. Nothing runs; say `stop` to take them back.",)
+    said = ("The card must show all hosts and commands in full, and they do not fit. Nothing runs; say `stop` to withdraw them.",)
     return blocks.build_card(head, [blocks.header(head), blocks.section(said), blocks.context(*((record.approval,) for record in records))])

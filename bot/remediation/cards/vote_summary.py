@@ -12,7 +12,7 @@ from tools.ledger.states import State
 
 MAX_LISTED_VOTES = 20
 REFUSAL_WORDS: Mapping[type[Refused], str] = {
-    record.OwnRequest: "you asked for",
+    record.OwnRequest: "requested by you",
     record.AlreadyVoted: "you had approved before",
     record.TooLate: "expired",
     record.WrongDigest: "changed since",
@@ -33,7 +33,7 @@ def describe_vote(vote: VoteResult) -> str:
 
 
 def render_vote_summary(votes: Sequence[VoteResult]) -> Card:
-    """Render `6 approved, 1 expired, 1 you asked for`, then the votes that did not count."""
+    """Render `6 approved, 1 expired, 1 requested by you`, then the votes that did not count."""
     head = ", ".join(
         f"{count} {word}" for word, count in Counter(map(describe_vote, sorted(votes, key=lambda vote: vote.no is not None))).items()
     )

@@ -47,9 +47,9 @@ def render_queue(queued: QueuedHosts | None, now: int, value: str) -> list[Block
 def _format_wait_reason(queued: QueuedHosts) -> Line:
     following = "the next" if queued.next == 1 else f"the next {queued.next}"
     if queued.why == "failed":
-        return (f" for a human: {len(queued.failed)} of the first {queued.begun} did not pass ({_format_failed_hosts(queued)})",)
+        return (f": needs a human, {len(queued.failed)} of the first {queued.begun} did not pass ({_format_failed_hosts(queued)})",)
     if queued.why == "wave":
-        return (f": {following} once these have passed",)
+        return (f": {following} when these are verified",)
     if queued.at is None:
         return (f": {following} when the brakes leave room",)
     return (f": {following} at {queued.at.astimezone(UTC):%H:%M} UTC, when the brakes leave room",)
@@ -61,6 +61,6 @@ def _format_failed_hosts(queued: QueuedHosts) -> str:
 
 
 def _render_let_go_button(queued: QueuedHosts, value: str) -> Block:
-    told = f"You looked at {_format_failed_hosts(queued)} and want the same put up on more hosts. Nothing runs by this: each still needs its approval."
-    sure = blocks.confirm("You have looked?", told[:300], f"Put up {queued.next}", "Not now")
-    return blocks.button(f"Put up the next {queued.next}", LET_GO_ACTION_ID, value, ask=sure)
+    told = f"You checked {_format_failed_hosts(queued)} and want the same fix proposed on more hosts. Nothing runs yet: each host still needs approval."
+    sure = blocks.confirm("Did you check the hosts?", told[:300], f"Propose {queued.next}", "Not now")
+    return blocks.button(f"Propose the next {queued.next}", LET_GO_ACTION_ID, value, ask=sure)

@@ -9,7 +9,7 @@ from graph.provenance.reason_graph import EdgeKind, ReasonEdge, ReasonGraph, Rea
 from graph.provenance.tree_rendering import EDGE_TEXTS, VERDICT_MARKS
 from tools.inventory.host_ranges import fold_host_names
 
-TITLE: Final = "Why it came to this"
+TITLE: Final = "Why this is the result"
 CHART_WIDTH, TOP_MARGIN, ROW_HEIGHT, BAND_GAP = 1120, 70, 30, 16
 LEFT_X, LEFT_WIDTH, MIDDLE_X, MIDDLE_WIDTH, RIGHT_X, RIGHT_WIDTH = 20, 440, 520, 330, 900, 200
 MAX_CAUSES, MAX_STEPS = 10, 8  # causes drawn, and steps of each; the text has the rest

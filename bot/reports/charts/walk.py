@@ -8,7 +8,7 @@ from bot.reports.charts import palette
 from bot.reports.charts.canvas import Canvas, ImageFormat
 from graph.search_trace import RESULT_MARKS, RESULT_TEXTS, BranchResult, SearchBranch, SearchTree, summarize_search_tree
 
-TITLE: Final = "What was looked into, and what it came to"
+TITLE: Final = "What was checked, and the result"
 MAX_ROWS = 48
 MAX_REASONS = 16  # above it ruled-out causes are drawn without reason; the table has them
 ROW_HEIGHT, INDENT_WIDTH, TOP_MARGIN, CHART_WIDTH, REASON_X = 21, 22, 62, 860, 410

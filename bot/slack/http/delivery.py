@@ -17,7 +17,7 @@ from tools.clock import Clock
 
 EVENTS_PATH, MAX_BODY_BYTES, MAX_FORM_FIELDS = "/slack/events", 1 << 20, 64
 UNAUTHENTICATED = InboundResponse(401, {"error": "not signed by Slack for this app, or not now"})
-REQUEST_IN_PROGRESS = InboundResponse(503, {"error": "this very request is being heard"}, after=1)
+REQUEST_IN_PROGRESS = InboundResponse(503, {"error": "this request is already being processed"}, after=1)
 ACKNOWLEDGED = InboundResponse(200, "")
 
 

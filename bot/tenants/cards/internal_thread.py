@@ -37,7 +37,10 @@ def render_root_message(incident: str, tenant: str, channel: str, words: str, fi
             *render_quoted_words(words, files),
             blocks.actions(render_tell_button(incident)),
             blocks.context(
-                ("What you write here stays here. ", "Their card follows by itself: received, taken, waiting, repaired, proved, closed.")
+                (
+                    "What you write here stays here. ",
+                    "Their card updates automatically: received, taken, waiting, repaired, proved, closed.",
+                )
             ),
         ],
     )
@@ -53,13 +56,17 @@ def render_note(words: str) -> Card:
 
 def render_visibility_note(tenant: str, internal: str) -> Card:
     """Tell an operator who mentions RackMedic in a tenant's channel who reads the answer."""
-    words = f"This is a channel of {tenant}: I take this as theirs, look at their machines alone, and they read the answer. All of it is in"
+    words = f"This is a channel of {tenant}: I treat this as their report and check only their machines, and they read the answer. Full details are in"
     return blocks.build_card(words, [blocks.context((f"{words} ", channel_link(internal), "."))])
 
 
 def render_sent_message(by: str, words: str, *, fetched: bool = False) -> Card:
     """Render what the tenant was told and by whom. `fetched`: their own RackMedic polls for it."""
-    later = [blocks.context(("Their own RackMedic fetches it when it asks next: every half minute, every ten once it is proved.",))]
+    later = [
+        blocks.context(
+            ("Their own RackMedic fetches it at its next poll: every half minute, or every ten minutes once the repair is proved.",)
+        )
+    ]
     head = [blocks.line_section(bold("Told the customer"), f" ({by}):"), blocks.code_section(split_lines(words))]
     return blocks.build_card("The customer was told", [*head, *(later if fetched else [])])
 
@@ -85,7 +92,7 @@ def render_tell_form(incident: str, tenant: str, draft: str = "") -> Block:
         WORDS_BLOCK_ID,
         f"To {tenant}",
         blocks.text_input(initial=truncate_text(draft, MAX_MESSAGE_CHARS), multiline=True, most=MAX_MESSAGE_CHARS),
-        hint="Goes in RackMedic's name. Refused while it names other customers, machines that are not theirs, people or secrets.",
+        hint="Sent in RackMedic's name. Refused if it names other customers, machines that are not theirs, people or secrets.",
     )
     return blocks.modal(TELL_FORM_CALLBACK_ID, "Tell the customer", [words], submit="Preview", metadata=json.dumps({"incident": incident}))
 
@@ -95,7 +102,7 @@ def render_tell_preview(incident: str, tenant: str, words: str, shown: Card) -> 
     carried = json.dumps({"incident": incident, "words": words}, ensure_ascii=False, separators=(",", ":"))
     if count_utf16_units(carried) > blocks.MAX_METADATA_CHARS:
         raise BadForm({WORDS_BLOCK_ID: "Too long for one message. Please shorten it."})
-    head = blocks.context((f"{tenant} reads this, and no name of yours. Nothing was sent yet.",))
+    head = blocks.context((f"{tenant} reads this text without your name. Nothing was sent yet.",))
     return blocks.modal(TELL_SEND_CALLBACK_ID, "As they read it", [head, *shown.blocks], submit="Send", metadata=carried)
 
 

@@ -62,7 +62,7 @@ def render_state_change(view: FollowedTicket) -> Card:
         return blocks.build_card(
             head, [blocks.section((f"{'✅' if view.done else '📨'} {view.words} ", *_render_ticket_link(view), f": {view.state}"))]
         )
-    ask = "That is said there; nothing was proved here, and this incident stays as it is. Shall I look again?"
+    ask = "That is its status there; I verified nothing, and this incident is unchanged. Check again?"
     return blocks.build_card(
         head,
         [
@@ -74,16 +74,16 @@ def render_state_change(view: FollowedTicket) -> Card:
 
 def render_comment(view: FollowedTicket, said: TicketComment, beside: str = "") -> Card:
     """Return a quoted comment. Nothing is parsed from it; it mentions no one."""
-    head: tuple[Part, ...] = (bold(f"💬 {view.words} "), *_render_ticket_link(view), f" · {said.kind} by {said.by or 'somebody'}")
+    head: tuple[Part, ...] = (bold(f"💬 {view.words}"), " ", *_render_ticket_link(view), f" · {said.kind} by {said.by or 'a person'}")
     when: tuple[Part, ...] = (" · ", format_slack_date(said.at)) if said.at else ()
     link: tuple[Part, ...] = (" · ", web_link(said.url, "there")) if said.url else ()
     return blocks.build_card(
-        f"💬 {view.words} {view.shown}: a {said.kind} by {said.by or 'somebody'}",
+        f"💬 {view.words} {view.shown}: a {said.kind} by {said.by or 'a person'}",
         [
             blocks.section((*head, *when, *link)),
             blocks.code_section(said.lines),
             blocks.context(
-                ("Written there, for you to read. I do nothing on its word: answer there, or tell me here.",),
+                ("Comment from there, for you to read. I do not act on it: answer there, or tell me here.",),
                 *([(beside,)] if beside else []),
             ),
         ],
@@ -91,13 +91,13 @@ def render_comment(view: FollowedTicket, said: TicketComment, beside: str = "") 
 
 
 def _format_status(view: FollowedTicket) -> tuple[str, list[Line]]:
-    asked = f"Asked for by {view.by or 'somebody'}."
+    asked = f"Requested by {view.by or 'a person'}."
     match view.way:
         case "waiting":
-            held: list[Line] = [(f"Tried {view.tries} times: {view.trouble}. It goes on by itself.",)] if view.trouble else []
+            held: list[Line] = [(f"Tried {view.tries} times: {view.trouble}. Retrying automatically.",)] if view.trouble else []
             return f"On its way to {view.words}", [(asked,), *held]
         case "doubt":
-            lost = "An answer was lost. I look for the ticket there before I send it again, so that there is one."
+            lost = "Its answer was lost. Before I send it again, I search for the ticket there, so that there is only one."
             return f"I do not know whether {view.words} has it", [(f"{lost} {view.trouble}".strip(),), (asked,)]
         case "refused":
             return f"{view.words} did not take it", [(view.trouble,), (asked,)]
@@ -108,9 +108,9 @@ def _format_status(view: FollowedTicket) -> tuple[str, list[Line]]:
 def _render_arrived_lines(view: FollowedTicket) -> list[Line]:
     unknown = "not asked yet" if view.tells else "it does not say how far it is"
     state: Part = bold(view.state) if view.state else unknown
-    trouble: list[Line] = [(f"I cannot ask just now: {view.trouble}. What stands here is from before.",)] if view.trouble else []
+    trouble: list[Line] = [(f"I cannot ask now: {view.trouble}. This status may be outdated.",)] if view.trouble else []
     unread: list[Line] = [(f"What people write there I cannot show: {view.unread}",)] if view.unread else []
-    return [(*_render_ticket_link(view), " · ", state, f" · sent by {view.by or 'somebody'}"), *trouble, *unread]
+    return [(*_render_ticket_link(view), " · ", state, f" · sent by {view.by or 'a person'}"), *trouble, *unread]
 
 
 def _render_ticket_link(view: FollowedTicket) -> tuple[Part, ...]:

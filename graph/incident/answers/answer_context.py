@@ -218,7 +218,7 @@ def render_counter_evidence(context: AnswerContext, label: str) -> str:
 
 def format_location(row: Hypothesis) -> str:
     """Return devices, else hosts, else that no machine is at fault."""
-    return ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "no machine at fault")
+    return ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "not a host fault")
 
 
 @dataclass(frozen=True, slots=True)

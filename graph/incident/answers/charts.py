@@ -82,7 +82,7 @@ def answer_bandwidth(context: AnswerContext) -> TurnResult:
     hosts = here.hosts if here.named else context.case.visible
     found = measured(context, hosts)
     if not found.curves:
-        how = f"Say `run nccl1 on {fold_host_names(hosts[:1])}` to put the test up for decision." if hosts else ""
+        how = f"Say `run nccl1 on {fold_host_names(hosts[:1])}` to propose the test for approval." if hosts else ""
         return build_answer(
             context,
             [*render_unknown_names(context), f"No bandwidth by message size was measured on {fold_host_names(hosts) or 'any host'}.", how],

@@ -32,7 +32,7 @@ CLOSURE_TEXTS: Final = {
     "in_vain": "what ran is not proved to have helped",
     "person": "closed by a person, nothing of mine ran",
     "well": "nothing was broken",
-    "quiet": "nobody said anything more, nothing of mine ran",
+    "quiet": "no further message, and none of my fixes ran",
 }
 
 

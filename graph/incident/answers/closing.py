@@ -43,7 +43,7 @@ async def correct_cause(context: AnswerContext) -> TurnResult:
     if not named:
         noted = "Noted that it was something else." if found else "Noted."
         asks = "What was it? For example “it was the cable”."
-        return replace(build_answer(context, [f"{noted} {asks}", "What I saw stays as it is."]), correction=_build_correction(context))
+        return replace(build_answer(context, [f"{noted} {asks}", "The evidence is unchanged."]), correction=_build_correction(context))
     same = [
         row for row in context.root_causes if row.label in context.message.labels or _is_under_branch(row.label, context.message.category)
     ]
@@ -60,16 +60,12 @@ async def correct_cause(context: AnswerContext) -> TurnResult:
     remediations = withdraw_disbelieved(case.remediations, kept)
     gone = [row for row, before in zip(remediations, case.remediations, strict=True) if row != before]
     lines = [
-        f"Noted as your word: {named}."
-        + (
-            f" I had found {context.get_title(found[0])}{render_citation(context.root_causes[0])}; what I saw stays as it is."
-            if found
-            else ""
-        )
+        f"Noted, on your word: {named}."
+        + (f" I found {context.get_title(found[0])}{render_citation(context.root_causes[0])}; the evidence is unchanged." if found else "")
     ]
-    lines += [f"What was up for decision for it is taken back: {fold_host_names([row.target for row in gone])}."] if gone else []
+    lines += [f"Pending approvals for that cause are withdrawn: {fold_host_names([row.target for row in gone])}."] if gone else []
     going = [row for row in remediations if row.is_open]
-    lines += [f"What was begun goes on: {fold_host_names([row.target for row in going])}."] if going else []
+    lines += [f"Already started, continues: {fold_host_names([row.target for row in going])}."] if going else []
     return _apply_remediations(
         context,
         replace(
@@ -108,7 +104,7 @@ async def close_incident(context: AnswerContext) -> TurnResult:
         if held
         else []
     )
-    lines += ["What was up for decision is taken back."] if gone and not held else []
+    lines += ["Pending approvals are withdrawn."] if gone and not held else []
     ticket = case.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "resolved", "true_cause": cause[:400], "closed_by": case.item.user})
@@ -125,7 +121,7 @@ async def reopen_incident(context: AnswerContext) -> TurnResult:
     if ticket and ticket.state == "resolved":
         ticket = ticket.model_copy(update={"state": "open"})
     came = TurnEvent.TO_PEOPLE if ticket and ticket.handed else TurnEvent.NOTHING_OPEN
-    return build_answer(context, ["Open again. What I knew is kept; say `recheck` to look at the hosts now."], came=came, ticket=ticket)
+    return build_answer(context, ["Reopened. Earlier findings are kept; say `recheck` to check the hosts now."], came=came, ticket=ticket)
 
 
 async def pause_thread(context: AnswerContext) -> TurnResult:
@@ -134,6 +130,6 @@ async def pause_thread(context: AnswerContext) -> TurnResult:
     until = min(named, now + MAX_PAUSE) if named and named > now else now + DEFAULT_PAUSE
     when = f"{until:%H:%M} UTC" if until.date() == now.date() else f"{until:%Y-%m-%d %H:%M} UTC"
     return replace(
-        build_answer(context, [f"I am quiet here until {when}. Mention me and I answer all the same; cards that wait are not taken back."]),
+        build_answer(context, [f"I am quiet here until {when}. I still answer when mentioned; waiting cards stay open."]),
         quiet_until=until,
     )

@@ -67,16 +67,14 @@ async def answer_effect_on_job(context: AnswerContext) -> TurnResult:
             context,
             [
                 *render_unknown_names(context),
-                "Nothing is up for decision now, so no fix of mine touches the job. Name the fix that you mean.",
+                "No fix is waiting for approval, so none affects the job. Name the fix that you mean.",
             ],
         )
     hosts = tuple(row.target.split(",")) if row else resolve_target_hosts(context).hosts
     what = (
-        f"{render_step_summary(row)} is what waits for a decision"
-        if row and row.current_step and row.current_step.remedy == remedy.id
-        else ""
+        f"{render_step_summary(row)} is waiting for approval" if row and row.current_step and row.current_step.remedy == remedy.id else ""
     )
-    what = what or ("It is a later step of the fix that waits" if row else "Nothing that I found asks for it")
+    what = what or ("It is a later step of the fix that waits" if row else "Nothing found needs it")
     lines = [
         f"Outage: {remedy.outage}. Reach: {remedy.blast}.",
         describe_running_jobs(context, hosts) if hosts else "",

@@ -53,7 +53,7 @@ async def answer_changes_since(context: AnswerContext) -> TurnResult:
     )
     when = f"{since:%H:%M}" if since.date() == context.current_time.date() else f"{since:%Y-%m-%d %H:%M}"
     if not context.observed_hosts:
-        return build_answer(context, [*render_unknown_names(context), "I have looked at no machine yet, so I cannot tell what changed."])
+        return build_answer(context, [*render_unknown_names(context), "I have checked no host yet, so I cannot tell what changed."])
     head = f"Since {when} UTC on {fold_host_names(hosts)}{':' if rows else ' nothing new was logged, as far as it was read.'}"
     lines = [f"• {row.at:%H:%M:%S} {row.says}" for row in rows[:MAX_EVENTS]]
     lines += [f"• … and {len(rows) - MAX_EVENTS} more"] if len(rows) > MAX_EVENTS else []
@@ -100,7 +100,7 @@ def _iter_our_actions(context: AnswerContext, hosts: set[str]) -> Iterable[PastE
             yield PastEvent(row.drained_at, f"{row.target} was drained by RackMedic for {context.get_title(row.label)}")
         if row.target in hosts and row.since:
             yield PastEvent(
-                row.since, f"{row.target}: last remedy begun for {context.get_title(row.label)}; {row.says or format_current_step(row)}"
+                row.since, f"{row.target}: last remedy started for {context.get_title(row.label)}; {row.says or format_current_step(row)}"
             )
 
 
@@ -137,7 +137,7 @@ async def _render_past_incidents(context: AnswerContext) -> list[str]:
     labels = {row.label for row in causes}
     same = [row for row in alike if row.label in labels and row.score >= MIN_SIMILARITY_SAME_CAUSE]
     found = [row for row in alike if row.score >= MIN_SIMILARITY]
-    head = f"Of the recorded incidents that I know from elsewhere, {'the same cause' if same else 'those that sound alike'}:"
+    head = f"Recorded incidents from other sites{' with the same cause' if same else ' that sound similar'}:"
     rows = [
         f"• {clean_text(row.title, 120) or titles(row.label)}{'' if row.label in labels else f' (it was: {titles(row.label)})'}"
         for row in (same or found)[:MAX_SIMILAR_INCIDENTS]

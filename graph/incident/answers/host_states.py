@@ -26,7 +26,7 @@ from tools.inventory.host_ranges import fold_host_names
 
 MAX_QUOTES, MAX_SEPARATE_HOSTS = 3, 5
 NOTHING_READ = "nothing abnormal in what I read"
-PARTLY_CHECKED_TEXT = "nothing abnormal in what could be looked at, but not all was"
+PARTLY_CHECKED_TEXT = "nothing abnormal in the checks that ran, but some could not run"
 
 
 async def answer_host_state(context: AnswerContext) -> TurnResult:
@@ -97,9 +97,7 @@ def render_host_summary(context: AnswerContext, known: HostKnowledge, *, quoted_
 
 def _answer_hosts(context: AnswerContext, hosts: Sequence[str]) -> TurnResult:
     if not hosts:
-        nothing = (
-            "" if context.message.unknown_hosts else "I have looked at no machine yet. Name hosts, for example `recheck gpu-[001-004]`."
-        )
+        nothing = "" if context.message.unknown_hosts else "I have checked no host yet. Name hosts, for example `recheck gpu-[001-004]`."
         return build_answer(context, [*render_unknown_names(context), nothing or "I looked at nothing."])
     known = [build_host_knowledge(context, host) for host in hosts]
     sick = [row for row in known if row.causes and not row.is_unobserved]

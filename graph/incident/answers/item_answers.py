@@ -13,7 +13,7 @@ from graph.incident.turn_result import TurnResult
 from graph.report import Report
 from graph.state import ALERTS_RESOLVED, ALERTS_USER, REMINDER_UNANSWERED, DiagnosisOutcome, InboxItemKind
 
-WAITING_TEXT = "Noted: it waits for others. Press “Go on” on the ticket, or say “I take it”, when it goes on."
+WAITING_TEXT = "Noted: it waits for others. To continue, press “Resume” on the ticket or say “I take it”."
 
 NOTHING_CHECKED_TEXT = "I looked at nothing, and nothing else has changed."
 
@@ -52,8 +52,8 @@ def build_answer_report(context: IncidentContext, reply: str, outcome: Diagnosis
 
 
 def _answer_stop(context: IncidentContext, assessment: Assessment) -> TurnResult:
-    left = "" if context.scheduled_recheck.due is None else " I do not look again by myself."
-    says = f"Stopped.{left} What was seen is kept; say recheck to look again."
+    left = "" if context.scheduled_recheck.due is None else " I do not check again on my own."
+    says = f"Stopped.{left} Findings are kept; say recheck to check again."
     report = build_answer_report(context, says).model_copy(update={"look_again": ""})
     return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.STOPPED), stopped=True)
 
@@ -71,7 +71,7 @@ def _answer_take(context: IncidentContext, assessment: Assessment) -> TurnResult
         return TurnResult(build_answer_report(context, ""))  # a repeated click changes nothing
     says = f"Taken by {context.item.user}."
     if before:
-        says = f"{before} goes on with it." if before == context.item.user else f"Taken over by {context.item.user} from {before}."
+        says = f"{before} continues with it." if before == context.item.user else f"Taken over by {context.item.user} from {before}."
     report = build_answer_report(context, says, "handed_off")
     ticket = build_handoff_ticket(context, assessment, report).model_copy(update={"state": "taken", "taken_by": context.item.user})
     return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.TAKEN), ticket=ticket)
@@ -112,7 +112,7 @@ def _answer_close(context: IncidentContext, assessment: Assessment) -> TurnResul
 def _answer_timer(context: IncidentContext, assessment: Assessment) -> TurnResult:
     """Stay silent, unless a quiet incident closes, a tenant did not answer, or its alerts resolved."""
     if context.item.data.get("why") == "auto_close":
-        said = build_answer_report(context, "Closed after three quiet days. Mention me again and I start anew.")
+        said = build_answer_report(context, "Closed after three quiet days. Mention me to start again.")
         return TurnResult(said, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
     if context.item.data.get("why") == REMINDER_UNANSWERED and is_unanswered(context):
         return _hand_off_unanswered(context, assessment)
@@ -137,13 +137,13 @@ def _answer_alerts_resolved(context: IncidentContext) -> TurnResult:
         return TurnResult(build_answer_report(context, ""))
     if why := _get_keep_open_reason(context):
         return TurnResult(build_answer_report(context, f"The alerts are over. I leave this open: {why}."))
-    said = build_answer_report(context, "The alerts are over and nothing was done: closed. If they come back, I start anew.")
+    said = build_answer_report(context, "The alerts have resolved and nothing was done: closed. If they fire again, I start again.")
     return TurnResult(said, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
 
 
 def _get_keep_open_reason(context: IncidentContext) -> str:
     if context.remediations:
-        return "a fix was put up"
+        return "a fix was proposed"
     if context.owner or context.ticket or context.lifecycle in ("handed_off", "watching"):
         return "a person has it"
     told_us = not (context.origin and context.origin.alert) or any(row.get("user") != ALERTS_USER for row in context.messages)

@@ -11,7 +11,7 @@ from graph.state import Remediation
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import Remedy
 
-NOTHING_RUNS_TEXT = "Nothing runs before somebody presses Approve."
+NOTHING_RUNS_TEXT = "Nothing runs until an approver presses Approve."
 
 
 def list_pending_approvals(context: AnswerContext) -> list[Remediation]:
@@ -24,7 +24,9 @@ async def answer_next_step(context: AnswerContext) -> TurnResult:
     if case.lifecycle == "closed":
         return build_answer(context, ["Nothing: this incident is closed. Say “reopen” if it is not over."])
     if asks := list_pending_approvals(context):
-        lines = [f"Decide on the card: {render_step_summary(row)}. “What happens if I approve?” tells more." for row in asks[:2]]
+        lines = [
+            f"Approve or reject on its card: {render_step_summary(row)}. Ask “what happens if I approve?” for details." for row in asks[:2]
+        ]
         lines += [f"… and {len(asks) - 2} more cards."] if len(asks) > 2 else []
         return build_answer(context, [*lines, *(report.by_hand[:2] if report else ())])
     if going := [row for row in case.remediations if row.is_open]:
@@ -34,7 +36,7 @@ async def answer_next_step(context: AnswerContext) -> TurnResult:
     if report and report.questions:
         return build_answer(context, ["Answer what I asked:", *(f"• {question}" for question in report.questions)])
     if report and report.by_hand:
-        return build_answer(context, ["This is for people to do:", *(f"• {row}" for row in report.by_hand[:4])])
+        return build_answer(context, ["A person must do this:", *(f"• {row}" for row in report.by_hand[:4])])
     if report and report.next_step:
         return build_answer(context, [report.next_step, render_recheck_offer(context, context.faulty_hosts)])
     return build_answer(context, ["Nothing is open. Tell me anything new, or say `recheck`."])
@@ -48,22 +50,22 @@ async def answer_on_approve(context: AnswerContext) -> TurnResult:
     if not asks:
         going = [row for row in context.case.remediations if row.is_open]
         later = f" {describe_remediation(going[0], context.get_title(going[0].label))}." if going else ""
-        return build_answer(context, [f"Nothing is up for decision now, so there is nothing to approve.{later}"])
+        return build_answer(context, [f"Nothing is waiting for approval.{later}"])
     row = asks[0]
     action, remedy = (
         build_planned_action(row, build_plan_context(context.case, context.ports)),
         REMEDIES[row.current_step.remedy] if row.current_step else None,
     )
     if action is None or remedy is None:
-        return build_answer(context, [f"{render_step_summary(row)}; the card says the rest."])
-    via = "" if action.via == action.target else f", by way of {action.via}"
+        return build_answer(context, [f"{render_step_summary(row)}; see its card."])
+    via = "" if action.via == action.target else f", run via {action.via}"
     holds = [one.says for one in action.conditions] + (
         [f"the fault is still there: {clean_text(action.fault.says, 80)}"] if action.fault else []
     )
     lines = [
         f"If approved: {render_step_summary(row)}{via}. It affects {remedy.blast}.",
-        f"Before it starts this must hold: {'; '.join(holds)}." if holds else "",
-        f"Afterwards I look again with {', '.join(get_check_name(check) for check in action.proof)}; only that calls it mended."
+        f"Required before running: {'; '.join(holds)}." if holds else "",
+        f"Afterwards I check again with {', '.join(get_check_name(check) for check in action.proof)}; only that result counts as fixed."
         if action.proof
         else "",
         f"Then: {_render_following_step(row)}.",
@@ -80,14 +82,14 @@ def _render_following_step(row: Remediation) -> str:
         step for step in row.rungs[row.rung + 1 :] if row.current_step and step.plan == row.current_step.plan and step.part != "restore"
     ]
     if later:
-        return f"{format_current_step(row.model_copy(update={'rung': row.rungs.index(later[0], row.rung + 1)}))}, with a card of its own"
+        return f"{format_current_step(row.model_copy(update={'rung': row.rungs.index(later[0], row.rung + 1)}))}, on a separate card"
     if row.current_step and row.current_step.remedy == "run_check":
-        return "the diagnosis is made anew with what it shows"
-    back = "the node is offered back into service, and " if will_return_node(row) else ""
-    return f"if that helps {back}I look once more later; if not, something heavier or people"
+        return "the diagnosis is repeated with its result"
+    back = "I propose the node's return to service, and " if will_return_node(row) else ""
+    return f"if that helps, {back}I check again later; if not, a heavier fix is proposed or people take over"
 
 
 def _render_undo(remedy: Remedy) -> str:
     if remedy.undo:
-        return f"The way back: {REMEDIES[remedy.undo].does.replace('{node}', 'the node')}, with a card of its own."
-    return f"The way back: {remedy.back}." if remedy.back else ""
+        return f"Undo: {REMEDIES[remedy.undo].does.replace('{node}', 'the node')}, on a separate card."
+    return f"Undo: {remedy.back}." if remedy.back else ""

@@ -41,7 +41,7 @@ async def show_output(context: AnswerContext) -> TurnResult:
     left = [host for host, _ in pairs[MAX_HOSTS:]]
     lines += [f"The same for {fold_host_names(left)}: ask for one host at a time."] if left else []
     lines += (
-        ["A picture would say no more, so it comes as a file. I draw numbers of GPUs, such as temperatures."]
+        ["A picture would not show more, so here is a file. I draw numbers of GPUs, such as temperatures."]
         if context.message.form == "picture" and files
         else []
     )
@@ -66,7 +66,7 @@ def _answer_heatmap(context: AnswerContext, key: str) -> TurnResult:
         check = next((row for row in context.now.lens.checks.values() if key in row.establishes), None)
         exclusive = check is not None and check.exclusive
         how = (
-            f"Say `run {check.id} on {fold_host_names(hosts)}` to put it up for decision."
+            f"Say `run {check.id} on {fold_host_names(hosts)}` to propose it for approval."
             if check and exclusive
             else f"Say `recheck {fold_host_names(hosts)}` and I look."
         )
@@ -136,7 +136,7 @@ async def _render_output(context: AnswerContext, host: str, check: str, room: in
     count = f"{len(telling)} of {len(lines)} lines" if len(telling) < len(lines) else f"{len(lines)} line{'s' * (len(lines) != 1)}"
     filed = texts if context.message.form or len(telling) < len(lines) else []
     files = [AttachedOutput(name=_build_file_name(host, check, n), sha256=sha) for n, (sha, _) in enumerate(filed)]
-    whole = "; all of it as a file" if files else ""
+    whole = "; the full output as a file" if files else ""
     blind = [f"A part could not be looked at: {clean_text(why, 100)}."] if why else []
     return [f"{head}: {count}{whole}", *(f"  {clean_text(line)}" for line in telling), *blind], files
 
@@ -161,7 +161,7 @@ def _render_no_output(context: AnswerContext, host: str, check: str, why: str, *
         at = format_age(get_read_time(context, host, check), context.current_time)
         return f"{host} · {get_check_name(check)} · read {at}: {'it printed nothing' if kept else 'its output is no longer kept'}."
     row = context.now.lens.checks.get(check)
-    how = f"Say `run {check} on {host}` to put it up for decision." if row and row.exclusive else f"Say `recheck {host}` and I look."
+    how = f"Say `run {check} on {host}` to propose it for approval." if row and row.exclusive else f"Say `recheck {host}` and I look."
     return f"{host} · {get_check_name(check)}: not looked at. {how}"
 
 

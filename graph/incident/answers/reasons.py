@@ -48,7 +48,7 @@ async def explain_cause(context: AnswerContext) -> TurnResult:
         return build_answer(context, ["The cause is not proven, because:", *unsure, "Tell me anything new, or say `recheck`."])
     hosts = fold_host_names(context.now.hosts)
     if not hosts:
-        return build_answer(context, ["I have looked at no machine yet, so there is nothing to explain."])
+        return build_answer(context, ["I have checked no host yet, so there is nothing to explain."])
     looked = render_coverage(context, build_host_knowledge(context, context.now.hosts[0]))
     return build_answer(
         context,
@@ -100,7 +100,7 @@ async def explain_why_not(context: AnswerContext) -> TurnResult:
         rows = [
             f"{context.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{render_citation(row)}." for row in found[:3]
         ]
-        return build_answer(context, [f"It is {name}:", *rows])
+        return build_answer(context, [f"Cause: {name}.", *rows])
     if not context.now.hosts:
         return build_answer(context, [f"{name}: nothing was looked at that could tell. Name hosts, or say `recheck HOSTS`."])
     return build_answer(

@@ -28,7 +28,7 @@ from tools.remedies.remedy import Remedy
 
 # beginnings of answers
 SAFE_PREFIX, NOT_SAFE_PREFIX, UNSURE_PREFIX, FAILS_AGAIN_PREFIX = (
-    "Yes, by all that I see.",
+    "Yes, no blocker found.",
     "No, not on",
     "I cannot tell",
     "No, it would fail again:",
@@ -49,7 +49,7 @@ async def answer_is_safe(context: AnswerContext) -> TurnResult:
     if not hosts:
         return build_answer(
             context,
-            [*render_unknown_names(context), f"{UNSURE_PREFIX}: I have looked at no machine yet. Name hosts, or say `recheck HOSTS`."],
+            [*render_unknown_names(context), f"{UNSURE_PREFIX}: I have checked no host yet. Name hosts, or say `recheck HOSTS`."],
         )
     return build_answer(context, [*render_unknown_names(context), *_assess_use(context, hosts), render_recheck_offer(context, hosts)])
 
@@ -80,11 +80,11 @@ def _assess_use(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
     unsure = "" if mended else _find_undecided_reason(context)  # the job's old log shows the fault that was remediated since
     if job or unsure:
         return [f"{UNSURE_PREFIX}: {format_unproven(job) or unsure}.", nothing]
-    again = [f"Mended: {describe_remediation(fix, context.get_title(fix.label))}." for fix in mended[:3]]
+    again = [f"Fixed: {describe_remediation(fix, context.get_title(fix.label))}." for fix in mended[:3]]
     return [
         *_render_job_cause(context, nothing),
         *again,
-        "" if _is_repeatable_failure(context) else "What was not checked I cannot see; the decision is yours.",
+        "" if _is_repeatable_failure(context) else "I cannot judge what was not checked; the decision is yours.",
     ]
 
 
@@ -110,18 +110,18 @@ def _render_job_cause(context: AnswerContext, nothing: str) -> list[str]:
         return [f"{SAFE_PREFIX} {nothing}"]
     if _is_repeatable_failure(context):
         return [
-            f"{FAILS_AGAIN_PREFIX} {ended[0].title}{render_citation(roots[0])}, which is no fault of a machine. {ended[0].next_step}",
+            f"{FAILS_AGAIN_PREFIX} {ended[0].title}{render_citation(roots[0])}, which is not a host fault. {ended[0].next_step}",
             nothing,
         ]
     return [
         f"{SAFE_PREFIX} {nothing}",
-        f"What ended the job is no fault of a machine: {ended[0].title}{render_citation(roots[0])}. {ended[0].next_step}",
+        f"What ended the job is not a host fault: {ended[0].title}{render_citation(roots[0])}. {ended[0].next_step}",
     ]
 
 
 def _list_job_causes(context: AnswerContext) -> list[str]:
     return [
-        f"• {context.get_title(row.label)}{render_citation(row)}, which is no fault of a machine."
+        f"• {context.get_title(row.label)}{render_citation(row)}, which is not a host fault."
         for row in context.root_causes
         if not row.hosts
     ][:2]
@@ -161,13 +161,13 @@ def _get_doubt_reason(context: AnswerContext, row: HostKnowledge) -> str:
     if unread := [
         fix for fix in _list_awaiting_second_proof(context, row.host) if fix.since and (row.read is None or row.read < fix.since)
     ]:
-        return f"{context.get_title(unread[0].label)} was mended on {row.host}, and it was not read since. Say `recheck {row.host}`."
+        return f"{context.get_title(unread[0].label)} was fixed on {row.host}, but not checked since. Say `recheck {row.host}`."
     if row.is_unobserved:
         return _format_unobserved(row)
     if row.unproven:
-        return f"{format_unproven(row.unproven)}. No look has shown its cause on {row.host}."
+        return f"{format_unproven(row.unproven)}. No check has shown its cause on {row.host}."
     if row.unplaced:
-        return f"{format_unproven(row.unplaced)}. Which host that is of I do not know."
+        return f"{format_unproven(row.unplaced)}. I do not know which host it belongs to."
     if row.odd:
         return f"{row.host} shows something that no cause explains: {clean_text(row.odd[0].line or row.odd[0].key, 100)} ({get_check_name(row.odd[0].check)})."
     if not row.whole:
@@ -182,7 +182,7 @@ def _format_unobserved(row: HostKnowledge) -> str:
     against = f", and {format_unproven(row.unproven)}" if row.unproven else ""
     if row.blind:
         return f"{row.host} could not be looked at ({clean_text(row.blind[0][1], 80)}){against}. Say `recheck {row.host}` to try again."
-    return f"nobody looked at {row.host}{against}. Say `recheck {row.host}`."
+    return f"{row.host} was not checked{against}. Say `recheck {row.host}`."
 
 
 def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str]) -> TurnResult:
@@ -195,7 +195,7 @@ def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str])
         for row in context.case.remediations
         if row.target in hosts and row.is_open and any(step.remedy == remedy.id for step in row.rungs)
     ]
-    asks = f"Nothing that I found on {fold_host_names(hosts)} asks for it."
+    asks = f"Nothing found on {fold_host_names(hosts)} needs it."
     if wanted:
         asks = f"It is part of a fix: {describe_remediation(wanted[0], context.get_title(wanted[0].label))}."
     understood = context.message.predicate == "changeable"
@@ -211,7 +211,7 @@ def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str])
             *render_unknown_names(context),
             *lines,
             asks,
-            "RackMedic does it only by a card that somebody approves.",
+            "RackMedic does it only after an approver approves its card.",
             render_recheck_offer(context, hosts),
         ],
     )
@@ -224,8 +224,8 @@ def _render_change_cost(context: AnswerContext, remedy: Remedy, hosts: Sequence[
         return f"No, not now: jobs hold GPUs: {'; '.join(f'{host} (job {names[0]})' for host, names in list(jobs.items())[:3])} (procs)."
     seen_by = _format_job_checks(context, hosts)
     if unseen:
-        return f"I cannot tell: whether jobs run on {fold_host_names(unseen)} was not seen. Say `recheck {fold_host_names(unseen)}`."
-    return f"By all that I see nothing on {fold_host_names(hosts)} speaks against it: {'running jobs go on' if jobs else 'no job holds a GPU there'} ({seen_by})."
+        return f"I cannot tell: I did not see whether jobs run on {fold_host_names(unseen)}. Say `recheck {fold_host_names(unseen)}`."
+    return f"No blocker found on {fold_host_names(hosts)}: {'running jobs go on' if jobs else 'no job holds a GPU there'} ({seen_by})."
 
 
 def describe_running_jobs(context: AnswerContext, hosts: Sequence[str]) -> str:
@@ -235,7 +235,7 @@ def describe_running_jobs(context: AnswerContext, hosts: Sequence[str]) -> str:
     free = [host for host in hosts if host not in unseen and host not in jobs]
     parts = [f"{host}: job {names[0]} holds GPUs" for host, names in list(jobs.items())[:3]]
     parts += [f"{fold_host_names(free)}: no job holds a GPU"] if free else []
-    parts += [f"{fold_host_names(unseen)}: whether jobs run was not seen"] if unseen else []
+    parts += [f"{fold_host_names(unseen)}: not seen whether jobs run"] if unseen else []
     seen_by = _format_job_checks(context, hosts)
     return f"• {'; '.join(parts)}{f' ({seen_by})' if seen_by else ''}."
 

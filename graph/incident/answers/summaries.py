@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from graph.dialogue.intents import INTENTS, Intent
+from graph.dialogue.intents import INTENTS, Intent, describe_intent
 from graph.extraction import stat_text
 from graph.incident.answers.answer_context import (
     AnswerContext,
@@ -27,7 +27,7 @@ from graph.remediation.outcomes import describe_remediation
 from graph.state import Remediation
 from tools.inventory.host_ranges import fold_host_names
 
-WORDS_APPROVE_NOTHING = "Words approve nothing"
+WORDS_APPROVE_NOTHING = "Use the Approve button"
 
 # intents listed by help in a thread; the documentation has the rest
 HELP_INTENTS = (
@@ -50,7 +50,7 @@ async def answer_report(context: AnswerContext) -> TurnResult:
 def _summarize_for_manager(context: AnswerContext) -> TurnResult:
     case, roots, taxonomy = context.case, context.root_causes, context.now.lens.taxonomy
     if roots:
-        machines = fold_host_names(context.faulty_hosts) if context.faulty_hosts else "no machine is at fault"
+        machines = fold_host_names(context.faulty_hosts) if context.faulty_hosts else "not a host fault"
         what = f"What: {taxonomy.get_leaf(roots[0].label).customer_words or context.get_title(roots[0].label)}"
         more = (
             f" Also: {', '.join(f'{context.get_title(row.label)}{render_citation(row)}' for row in roots[1:3])}." if len(roots) > 1 else ""
@@ -62,7 +62,7 @@ def _summarize_for_manager(context: AnswerContext) -> TurnResult:
     elif mended := _list_proven_remediations(context):
         labels = list(dict.fromkeys(row.label for row in mended))
         told = "; ".join(taxonomy.get_leaf(label).customer_words or context.get_title(label) for label in labels[:3])
-        lines = [f"What: {told}", f"Where: {_format_targets(mended)}; mended, and the proof passed."]
+        lines = [f"What: {told}", f"Where: {_format_targets(mended)}; fixed and verified."]
     elif case.report and case.report.outcome == "no_fault":
         lines = [f"What: no fault was found on {fold_host_names(context.observed_hosts)} ({stat_text.format_coverage(case.stats)})."]
     else:
@@ -120,7 +120,7 @@ def _summarize_for_ticket(context: AnswerContext) -> TurnResult:
         lines.append(f"Cause: {context.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}")
         lines += [render_evidence(context, line) for line in row.evidence[:2]]
     mended = [] if context.root_causes else _list_proven_remediations(context)
-    lines += [f"Cause: {context.get_title(row.label)} ({row.target}), mended" for row in mended[:3]]
+    lines += [f"Cause: {context.get_title(row.label)} ({row.target}), fixed" for row in mended[:3]]
     if not context.root_causes and not mended:
         lines.append("Cause: none proven" + (f"; {list_doubts(context)[0][:160]}" if now.why_unsure else ""))
     out = [f"{context.get_title(row.label)} ({render_counter_evidence(context, row.label)})" for row in now.list_ruled_out(3)]
@@ -135,7 +135,7 @@ def _summarize_for_ticket(context: AnswerContext) -> TurnResult:
 async def answer_status(context: AnswerContext) -> TurnResult:
     """Answer with findings, pending work and coverage."""
     case, found, title = context.case, context.root_causes, context.get_title
-    mended = [] if found else [f"{title(row.label)} ({row.target}) is mended" for row in _list_proven_remediations(context)[:3]]
+    mended = [] if found else [f"{title(row.label)} ({row.target}) is fixed" for row in _list_proven_remediations(context)[:3]]
     what = "; ".join(
         mended or [f"{title(row.label)} ({format_location(row)}), {format_confidence(row)}{render_citation(row)}" for row in found[:3]]
     ) or ("I found no fault" if case.report and case.report.outcome == "no_fault" else "I have proven no cause so far")
@@ -174,7 +174,7 @@ async def answer_about_bot(context: AnswerContext) -> TurnResult:
     model = (
         "a language model helps me to understand words; what is wrong is decided by rules over what the machines print"
         if context.ports.model
-        else "no language model is at work: rules over what the machines print decide"
+        else "no language model is used: rules over what the machines print decide"
     )
     return build_answer(
         context,
@@ -183,7 +183,7 @@ async def answer_about_bot(context: AnswerContext) -> TurnResult:
             f"From here I can see {where_to}.",
             f"I read them with {len(checks)} checks that change nothing; tests that need idle GPUs and every fix wait for Approve on a card.",
             looked,
-            f"In short: {model}.",
+            f"{model[0].upper()}{model[1:]}.",
         ],
     )
 
@@ -198,7 +198,7 @@ async def answer_thanks(context: AnswerContext) -> TurnResult:
 
 async def answer_help(context: AnswerContext) -> TurnResult:
     """Answer with examples of what can be said here."""
-    rows = [f"• {INTENTS[one].form}: {INTENTS[one].means}" for one in HELP_INTENTS]
+    rows = [f"• {INTENTS[one].form}: {describe_intent(one)}" for one in HELP_INTENTS]
     return build_answer(context, ["In your own words, for example:", *rows, "Only the Approve button approves."], most=len(rows) + 2)
 
 
@@ -206,14 +206,16 @@ async def answer_typed_approval(context: AnswerContext) -> TurnResult:
     """Refuse a typed approval: only the button approves."""
     asks = list_pending_approvals(context)
     if not asks:
-        return build_answer(context, [f"{WORDS_APPROVE_NOTHING}, and nothing is up for decision now."])
+        return build_answer(context, [f"{WORDS_APPROVE_NOTHING}: a typed word does not count. Nothing is waiting for approval now."])
     live = await context.ports.decisions(context.case.id)
     what = render_pending_approvals(asks)
     if live is None:
-        return build_answer(context, [f"{WORDS_APPROVE_NOTHING}. In Slack the Approve button on the card does: {what}."])
+        return build_answer(
+            context, [f"{WORDS_APPROVE_NOTHING} on the card in Slack; a typed word does not count. Waiting for approval: {what}."]
+        )
     names = list(dict.fromkeys(name for row in live if row.open for name in row.approvers))
-    may = f"Who may: {', '.join(names[:6])}{' …' if len(names) > 6 else ''}." if names else ""
-    return build_answer(context, [f"{WORDS_APPROVE_NOTHING}. Press Approve on the card: {what}.", may])
+    may = f"Approvers: {', '.join(names[:6])}{' …' if len(names) > 6 else ''}." if names else ""
+    return build_answer(context, [f"{WORDS_APPROVE_NOTHING} on the card; a typed word does not count. Waiting for approval: {what}.", may])
 
 
 async def answer_not_understood(context: AnswerContext) -> TurnResult:

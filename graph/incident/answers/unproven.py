@@ -19,7 +19,7 @@ from tools.fact import WRITTEN_BY, Fact, Status
 
 GIVEN = "handed in: "
 MAX_TOLD, MAX_CHARS = 3, 170
-CLEARED = "Have somebody look at it; say “it works again” once it is seen to."
+CLEARED = "Have a person check it; say “it works again” when that is done."
 
 
 @dataclass(frozen=True, slots=True)

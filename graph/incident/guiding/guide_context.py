@@ -80,7 +80,7 @@ class GuideContext:
                 row.is_open and row.waiting_for == "approval" and row.current_step and row.current_step.remedy == step.remedy for row in own
             )
             return MarkReason(
-                "waiting", f"{fold_host_names(waits)}: {'its card is up for decision' if here else 'it is part of a fix under way'}"
+                "waiting", f"{fold_host_names(waits)}: {'its card is waiting for approval' if here else 'it is part of a fix under way'}"
             )
         cured = [row.target for row in own if row.outcome == "cured"]
         return (
@@ -102,7 +102,7 @@ class GuideContext:
         cards = [row for row in self.ladders if any(remediation_step.args.get("check") == left[0] for remediation_step in row.rungs)]
         cards = [row for row in cards if set(row.target.split(",")) & set(self.hosts) and row.outcome != "withdrawn"]
         if any(row.is_open for row in cards):
-            return MarkReason("waiting", f"the card of {left[0]} is up for decision")
+            return MarkReason("waiting", f"the card of {left[0]} is waiting for approval")
         if self.running and cards:
             return MarkReason("people", f"{left[0]}: {cards[-1].says or cards[-1].outcome}")
         return MarkReason("next", f"{left[0]} needs GPUs for itself")
@@ -119,7 +119,7 @@ class GuideContext:
         facts = [fact for check in step.look for fact in self._facts_by_check.get(check, ())]
         blind = [fact for fact in facts if fact.status.blind]
         if not any(not fact.status.blind for fact in facts):
-            return MarkReason("unsure", f"could not look: {blind[0].line[:80]}" if blind else "nobody answered")
+            return MarkReason("unsure", f"could not look: {blind[0].line[:80]}" if blind else "no answer")
         odd = list(
             dict.fromkeys(f"{fact.host}: {fact.format_sentence()}" for fact in facts if is_abnormal(fact, self._get_expected_value(fact)))
         )

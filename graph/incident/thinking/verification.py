@@ -195,5 +195,5 @@ async def verify_stored_reasoning(graph: ReasonGraph, ports: GraphContext) -> Ve
     try:
         facts = await ports.evidence.get_facts(under.facts)
     except KeyError:
-        return VerificationResult(unchecked=("the facts behind it are not kept any more, or not on this machine",))
+        return VerificationResult(unchecked=("the facts behind it are no longer stored, or not on this machine",))
     return await asyncio.to_thread(verify_reasoning, graph, await _build_invariant_inputs(graph, under, facts, None, ports, whole=True))

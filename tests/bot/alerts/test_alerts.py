@@ -330,7 +330,7 @@ async def test_what_a_sender_counts_and_does_not_list_is_told_and_keeps_the_inci
     await bell.intake.handle_alertmanager(InboundRequest(BEARER, message([alert(1, leaf="sw-3")], truncatedAlerts=7)))
     [item] = await bell.items()
     counted = await bell.book.load_tally(item.data["alerts"])
-    assert (counted.left, render_alert_summary(counted).splitlines()[0].endswith("Not listed by whoever sends them: 7 more.")) == (7, True)
+    assert (counted.left, render_alert_summary(counted).splitlines()[0].endswith("Not listed by the sender: 7 more.")) == (7, True)
     assert "counts 7 more" in str(render_alert_card(counted).blocks)
     over = [alert(1, leaf="sw-3", status="resolved")]
     await bell.intake.handle_alertmanager(InboundRequest(BEARER, message(over, truncatedAlerts=5)))

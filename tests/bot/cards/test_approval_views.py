@@ -288,7 +288,7 @@ def test_votes_requester_and_clocks_are_told_by_name_and_in_utc() -> None:
     record = record_of(votes=(vote,), quorum=2, requested_by=f"{TEAM}:U0OLGA")
     card = approval.render_approval_card(ApprovalCardView(record, GROUP, {f"{TEAM}:U0PRIYA": "priya", f"{TEAM}:U0OLGA": "olga"}))
     words = str(card.blocks)
-    for must in ("*priya* approved at 03:12:00 UTC", "1 of 2 approvals", "olga, who therefore cannot approve", "(03:10:00 UTC)"):
+    for must in ("*priya* approved at 03:12:00 UTC", "1 of 2 approvals", "olga, who cannot approve", "(03:10:00 UTC)"):
         assert must in words
     assert f"<!date^{int(T0.timestamp())}^" in words
 
@@ -307,9 +307,9 @@ def test_a_dry_run_tells_what_held_what_did_not_and_what_could_not_be_seen() -> 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"outcome": "passes_now", "exit_status": 0}, "no more"),
+        ({"outcome": "passes_now", "exit_status": 0}, "no longer report it"),
         ({"outcome": "unchanged", "exit_status": 0}, "still there"),
-        ({"outcome": "worse"}, "not returned"),
+        ({"outcome": "worse"}, "stays out of service"),
         ({"outcome": "cured"}, "not come back"),
         ({"outcome": "recurred"}, "came back"),
         ({"remedy": "run_check", "args": {"check": "nccl1"}, "proof": (), "outcome": "passes_now"}, "diagnosis"),
@@ -327,7 +327,7 @@ def test_a_command_that_failed_where_the_fault_is_gone_is_told_as_both_and_every
     record = record_of(state=State.FAILED, exit_status=1, outcome="passes_now")
     for card in (approval.render_approval_card(ApprovalCardView(record)), outcomes.render_outcome(ApprovalCardView(record))):
         assert card.text.startswith("🟡 Failed, and passes now")
-        assert "no more" in str(card.blocks)
+        assert "no longer report it" in str(card.blocks)
 
 
 def test_a_command_that_failed_and_changed_nothing_is_told_as_both() -> None:
@@ -421,16 +421,16 @@ def test_the_fault_is_the_first_thing_that_must_hold() -> None:
         "GPU.X", "gpu-017", "the clocks of gpu5 are low", ("gpu.clock.app",), ("gpu-017/gpu5",), ("smi",), "8d3a1c52-0b1f", "read", reads=1
     )
     card = approval.render_approval_card(ApprovalCardView(record_of(fault=fault)))
-    (held,) = [line for line in strings(card.blocks) if "Must hold" in line]
+    (held,) = [line for line in strings(card.blocks) if "Re-checked before running" in line]
     assert "• the fault is still there: the clocks of gpu5 are low (read again by smi)\n• no process uses this GPU" in held
     alone = strings(
         approval.render_approval_card(
             ApprovalCardView(record_of(fault=fault), seen=[ConditionResult("no process uses this GPU", True, "")])
         ).blocks
     )
-    assert "*Must still hold:* the clocks of gpu5 are low (read again by smi)" in alone
+    assert "*Re-checked before running:* the clocks of gpu5 are low (read again by smi)" in alone
     several = replace(fault, reads=3, lasts="boot")
-    assert "told by smi; stands for boot 8d3a1c52" in "".join(
+    assert "reported by smi; valid for boot 8d3a1c52" in "".join(
         strings(approval.render_approval_card(ApprovalCardView(record_of(fault=several))).blocks)
     )
 

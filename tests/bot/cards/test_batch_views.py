@@ -121,7 +121,7 @@ def test_each_row_offers_what_its_own_state_allows() -> None:
     [
         ({"state": State.APPROVED}, "", "approved"),
         ({"state": State.APPROVED}, "the kill switch is on", "waits"),
-        ({"state": State.DONE, "exit_status": 0}, "", "ran, being proved"),
+        ({"state": State.DONE, "exit_status": 0}, "", "ran, being verified"),
         ({"state": State.DONE, "exit_status": 0, "outcome": "passes_now"}, "", "passes now"),
         ({"state": State.DONE, "exit_status": 0, "outcome": "unchanged"}, "", "unchanged"),
         ({"state": State.FAILED, "exit_status": 4}, "", "failed"),
@@ -139,8 +139,8 @@ def test_a_row_says_in_a_word_where_its_action_stands(changes: dict[str, Any], h
 
 def test_a_precondition_that_the_host_found_otherwise_is_told_as_such() -> None:
     first, second = rows_of(2, state=State.FAILED, says="no process uses this GPU: found '4711'")
-    assert "Not so any more: no process uses this GPU: found '4711'" in str(render([first, second]).blocks)
-    assert "Not so any more" not in str(render([replace(first, says="the host went away"), replace(second, exit_status=1)]).blocks)
+    assert "No longer true: no process uses this GPU: found '4711'" in str(render([first, second]).blocks)
+    assert "No longer true" not in str(render([replace(first, says="the host went away"), replace(second, exit_status=1)]).blocks)
 
 
 def test_approve_all_names_every_pending_action_with_its_whole_digest_and_no_other() -> None:
@@ -286,7 +286,7 @@ def test_a_press_on_all_tells_what_counted_and_for_each_other_why_not() -> None:
     ]
     votes += [VoteResult("apr-z", replace(records[8], state=State.DENIED), ledger.NotOpen("It is denied."))]
     card = vote_summary.render_vote_summary(votes)
-    assert card.text == "6 approved, 1 expired, 1 you asked for, 1 already denied"
+    assert card.text == "6 approved, 1 expired, 1 requested by you, 1 already denied"
     words = str(card.blocks)
     for host in ("gpu-007", "gpu-008", "gpu-009"):
         assert f"`{host}`" in words
@@ -299,7 +299,7 @@ def test_a_press_on_all_tells_what_counted_and_for_each_other_why_not() -> None:
         ([{}, {"state": State.APPROVED}], "✋ Approve 1?"),
         ([{"state": State.UNKNOWN}, {"state": State.EXECUTING}], "❓ 1 in doubt"),
         ([{"state": State.EXECUTING}, {"state": State.APPROVED}], "🔧 Running 1 of 2"),
-        ([{"state": State.DONE}, {"state": State.DENIED}], "🔎 Ran, being proved"),
+        ([{"state": State.DONE}, {"state": State.DENIED}], "🔎 Ran, being verified"),
         ([{"state": State.DONE, "outcome": "passes_now"}] * 2, "✅ All 2 pass now"),
         ([{"state": State.DONE, "outcome": "passes_now"}, {"state": State.EXPIRED}], "🟡 1 of 2 pass now"),
         ([{"state": State.DONE, "outcome": "cured"}, {"state": State.DONE, "outcome": "passes_now"}], "✅ All 2 well"),

@@ -111,7 +111,7 @@ def test_fixes_that_only_wait_to_be_decided_are_counted_with_their_hosts() -> No
 def test_what_ended_in_doubt_stays_in_sight_beside_what_goes_on() -> None:
     doubt = LADDER.model_copy(update={"id": "l2", "target": "gpu-009", "outcome": "unknown", "says": "no answer"})
     stands = get_incident_status(incident(LADDER, doubt), [record(State.PENDING)])
-    assert stands.lines[0] == "gpu-009: nobody knows whether it ran; look, and say so on its card, no answer."
+    assert stands.lines[0] == "gpu-009: unknown whether it ran; check the host, then answer on its card, no answer."
 
 
 @pytest.mark.parametrize(
@@ -123,17 +123,17 @@ def test_what_ended_in_doubt_stays_in_sight_beside_what_goes_on() -> None:
         (
             incident(LADDER.model_copy(update={"waiting_for": "proof", "due": T0}), lifecycle="watching"),
             "well",
-            "passes now, to be proved again at",
+            "Fixed; re-check at",
         ),
         (incident(lifecycle="handed_off", ticket=HandoffTicket().model_dump(mode="json")), "ticket", "Waiting for a person"),
         (incident(lifecycle="open"), "people", "Waiting for people."),
-        (incident(report=FOUND.model_copy(update={"outcome": "no_fault"}).model_dump(mode="json")), "well", "Nothing to mend"),
+        (incident(report=FOUND.model_copy(update={"outcome": "no_fault"}).model_dump(mode="json")), "well", "Nothing to fix"),
         (
             incident(report=FOUND.model_copy(update={"questions": ("Since when?",)}).model_dump(mode="json")),
             "people",
             "Waiting for an answer.",
         ),
-        (incident(report=WELL.model_dump(mode="json")), "well", "Nothing to mend on what was asked about."),
+        (incident(report=WELL.model_dump(mode="json")), "well", "Nothing to fix on the hosts you asked about."),
         (incident(report=THEIRS.model_dump(mode="json")), "people", "Worked on and decided in another thread."),
         (
             incident(report=ODD.model_dump(mode="json")),
@@ -166,7 +166,7 @@ def test_a_node_that_was_not_drained_is_not_returned() -> None:
         RUNGS[2],
     )
     stands = get_incident_status(incident(LADDER.model_copy(update={"rungs": rungs})), [record(State.PENDING)])
-    assert (stands.lines[0].partition(":")[0], stands.then) == ("Step 1 of 1", "proved again later")
+    assert (stands.lines[0].partition(":")[0], stands.then) == ("Step 1 of 1", "re-checked later")
 
 
 def test_signs_differ_in_more_than_their_colour() -> None:

@@ -26,7 +26,7 @@ def incident(*labels: str, customer: bool = True) -> IncidentView:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        (incident(MISTAKE), "Answered: the customer was told how to mend it."),
+        (incident(MISTAKE), "Answered: the customer was told how to fix it."),
         (incident(MISTAKE, "GPU.X"), "Waiting for people."),
         (incident(MISTAKE, customer=False), "Waiting for people."),
     ],

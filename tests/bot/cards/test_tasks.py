@@ -17,7 +17,7 @@ ARRAY = CancelPreview({"RUNNING": 5, "PENDING": 1}, ("alice",), ("gpu-001", "gpu
         (ARRAY, "Would end: 6 tasks (5 running, 1 pending) of alice, on gpu-[001-003]"),
         (CancelPreview({"RUNNING": 1}, ("bob",), ("gpu-007",)), "Would end: 1 task (1 running) of bob, on gpu-007"),
         (CancelPreview({"PENDING": 1}, ("bob",)), "Would end: 1 task (1 pending) of bob, on no host yet"),
-        (CancelPreview(), "Would end: no task: Slurm lists none any more"),
+        (CancelPreview(), "Would end: no task: Slurm no longer lists one"),
         (CancelPreview(why="no route"), "What would end could not be read: no route"),
     ],
 )

@@ -150,7 +150,7 @@ def test_signs_of_outcomes_differ_in_more_than_their_colour() -> None:
 
 
 def test_no_fault_is_said_as_done() -> None:
-    words = shown(diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to mend.")).blocks[:-2])
+    words = shown(diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to fix.")).blocks[:-2])
     assert words.startswith("✅ No fault found")
     assert "?" not in words
 
@@ -487,9 +487,9 @@ def test_small_cards_are_valid_and_help_lists_the_grammar() -> None:
 
 def test_what_an_answer_tells_people_to_say_is_code_and_a_lone_back_tick_is_not() -> None:
     card = diagnosis.render_diagnosis(
-        "i1", REPORT.model_copy(update={"reply": "Open again. Say `recheck gpu-[001-002]` to look.\nIt printed ` and <@U1>"})
+        "i1", REPORT.model_copy(update={"reply": "Reopened. Say `recheck gpu-[001-002]` to look.\nIt printed ` and <@U1>"})
     )
-    assert card.blocks[0]["text"]["text"] == "Open again. Say `recheck gpu-[001-002]` to look.\nIt printed ˋ and &lt;@U1&gt;"
+    assert card.blocks[0]["text"]["text"] == "Reopened. Say `recheck gpu-[001-002]` to look.\nIt printed ˋ and &lt;@U1&gt;"
 
 
 def test_what_went_to_people_without_a_look_says_so_and_no_more() -> None:

@@ -96,7 +96,7 @@ def test_a_fix_is_approved_runs_is_proved_and_proved_again_later(tmp_path: Path)
     assert ran.returncode == 0
     for line in (
         "[1] ✋ Approve? Reset locked and application clocks",
-        "    0 of 1 approval · decide until 03:25:00 UTC · digest ",
+        "    0 of 1 approval · decide by 03:25:00 UTC · digest ",
         "    say `@priya approve 1` or `@priya reject 1 WHY`; @priya and @anton may",
         "[1] 🔧 Running: Reset locked and application clocks",
         "[1] ✅ Passes now:",
@@ -105,7 +105,7 @@ def test_a_fix_is_approved_runs_is_proved_and_proved_again_later(tmp_path: Path)
     ):
         assert line in ran.stdout
     assert "priya  status" in ran.stdout
-    assert "It was decided before; nothing was changed now." in ran.stderr
+    assert "This action is already decided; nothing was changed." in ran.stderr
 
 
 def test_what_destroys_work_takes_two_people_who_may(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_decision_that_nobody_makes_expires_by_the_clock_of_the_case(tmp_path:
     ran = rackmedic("chat", "--sandbox", case_of(tmp_path, "G17"), stdin="/wait soon\n/wait 20m\n@priya approve 1\n")
     assert "/wait 30m" in ran.stderr
     assert "[1] ⌛ Expired: Reset locked" in ran.stdout
-    assert "It was decided before; nothing was changed now. It is expired." in ran.stderr
+    assert "This action is already decided; nothing was changed. It is expired." in ran.stderr
     assert "Running" not in ran.stdout
 
 
@@ -150,7 +150,7 @@ def test_without_a_simulated_cluster_an_approval_is_refused_and_told_where(tmp_p
     inventory = tmp_path / "inventory.yaml"
     inventory.write_text("groups: {train: {hosts: gpu-001, sku: dgx-h100-8}}\n")
     ran = rackmedic("chat", "our run.py raises KeyError", "-i", str(inventory), stdin="approve 1\n@anton approve 1\n/wait 1h\n")
-    assert ran.stderr.count("rackmedic: Nothing is approved here") == 2
+    assert ran.stderr.count("rackmedic: You cannot approve here") == 2
     assert "rackmedic: /wait is none of /attach FILE, /help, /quit" in ran.stderr
     assert "approved" not in ran.stdout.casefold()
 
@@ -176,5 +176,5 @@ def test_what_was_mended_is_what_the_incident_was_in_every_telling(tmp_path: Pat
     assert ran.returncode == 0, ran.stderr
     assert "not known yet" not in ran.stdout
     assert "Cause: " in ran.stdout
-    assert "(gpu-002), mended" in ran.stdout
-    assert "(gpu-002) is mended" in ran.stdout
+    assert "(gpu-002), fixed" in ran.stdout
+    assert "(gpu-002) is fixed" in ran.stdout

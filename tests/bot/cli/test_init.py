@@ -66,7 +66,7 @@ async def test_what_holds_secrets_is_for_its_owner_only(tmp_path: Path) -> None:
 async def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     await run_init(tmp_path, None, Somebody(**SAID), again=False, attempt=False, as_json=True)
     key, first = (tmp_path / "id_ed25519").read_bytes(), (tmp_path / "inventory.yaml").read_text()
-    with pytest.raises(Refusal, match="already there: edit it, or begin anew with --again"):
+    with pytest.raises(Refusal, match="already there: edit it, or start over with --again"):
         await run_init(tmp_path, None, Somebody(**SAID), again=False, attempt=False, as_json=True)
     await run_init(tmp_path, None, Somebody(hosts="n[1-2]"), again=True, attempt=False, as_json=True)
     assert (tmp_path / "inventory.yaml.old").read_text() == first

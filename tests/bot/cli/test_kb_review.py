@@ -105,7 +105,7 @@ def test_what_was_changed_in_its_file_since_is_decided_about_anew(built: Path) -
 def test_a_doubtful_one_is_accepted_with_a_cause_and_a_label_of_ours_alone(built: Path) -> None:
     somebody = reviewed(built, Somebody("s", "a", "l GPU.BUS.Falen_Off", "c the cable, password=hunter22", "1"))
     told = "\n".join(somebody.shown)
-    assert "nobody said what the cause was" in told
+    assert "the cause is missing" in told
     assert "is no label; near it: GPU.BUS.Fallen_Off_Bus" in told
     [one] = load_decisions(built, load_built_items(built, LABELS)).values()
     assert (one.id, one.entry["label"]) == ("inc-4", "GPU.BUS.Fallen_Off_Bus")

@@ -90,7 +90,7 @@ def test_the_kill_switch_works_beside_a_broken_inventory(tmp_path: Path) -> None
 @needs_redis
 def test_a_breaker_that_was_not_open_is_not_called_reset(tmp_path: Path) -> None:
     ran = rackmedic("resume", "--breaker", "nope", environ={"RACKMEDIC_DATA_DIR": str(tmp_path)})
-    assert (ran.returncode, ran.stdout) == (0, "no breaker of nope was open; what is counted of that group begins anew\n")
+    assert (ran.returncode, ran.stdout) == (0, "no breaker of nope was open; its counters start again at zero\n")
 
 
 async def stop_by_a_hasty_clock(folder: Path) -> None:

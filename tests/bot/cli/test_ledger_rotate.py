@@ -76,7 +76,7 @@ def test_our_own_key_is_changed_and_everything_that_was_signed_stays_readable(tm
     assert {file.stat().st_mode & 0o777 for file in tmp_path.glob("ledger.key*")} == {0o600}
     assert doctor_says(settings) == (
         "ok",
-        f"{row['key']} signs; earlier ones: {compute_key_id(before)}; signed with an earlier one: 0 to be proposed anew, 0 that run",
+        f"{row['key']} signs; earlier ones: {compute_key_id(before)}; signed with an earlier one: 0 to be proposed again, 0 that run",
     )
 
 

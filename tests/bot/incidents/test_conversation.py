@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from graph.incident.answers.safety import SAFE_PREFIX
 from tests.support.terminal import rackmedic
 
 pytestmark = pytest.mark.slow
@@ -31,8 +32,8 @@ NATURAL: tuple[tuple[str, str], ...] = (
     ("is anybody looking at this?", "Nobody is on it"),
     ("thanks!", "welcome"),
     ("cool, thank you", "welcome"),
-    ("approve", "Words approve nothing"),
-    ("lgtm, go ahead", "Words approve nothing"),
+    ("approve", "Use the Approve button"),
+    ("lgtm, go ahead", "Use the Approve button"),
     ("why?", "GPU fell off the PCIe bus (gpu-003/gpu5)"),
     ("how sure are you?", "98 % sure"),
     ("why do you think it is the GPU", "GPU fell off the PCIe bus"),
@@ -49,10 +50,10 @@ NATURAL: tuple[tuple[str, str], ...] = (
     ("seen this before?", "recorded incidents"),
     ("is it safe to restart the job?", "No, not on gpu-003"),
     ("can we restart the job?", "No, not on gpu-003"),
-    ("is it safe to keep training on gpu-001 and gpu-002?", "Yes, by all that I see"),
+    ("is it safe to keep training on gpu-001 and gpu-002?", SAFE_PREFIX),
     ("can I reboot gpu-003?", "node drained"),
-    ("what should I do now?", "Decide on the card: Drain gpu-003"),
-    ("whats next", "Decide on the card: Drain gpu-003"),
+    ("what should I do now?", "Approve or reject on its card: Drain gpu-003"),
+    ("whats next", "Approve or reject on its card: Drain gpu-003"),
     ("what happens if I approve?", "If approved: Drain gpu-003"),
     ("what exactly will run if I press approve?", "If approved: Drain gpu-003"),
     ("who may approve?", "approvers"),
@@ -60,12 +61,12 @@ NATURAL: tuple[tuple[str, str], ...] = (
     ("summary for my manager", "What: One GPU stopped answering"),
     ("give me a summary for my boss", "What: One GPU stopped answering"),
     ("write that up for a ticket please", "Cause: GPU fell off the PCIe bus"),
-    ("drain gpu-001", "I put up no card: nothing was found on gpu-001"),
-    ("drain gpu-003", "up for decision already"),
+    ("drain gpu-001", "No card posted: nothing was found on gpu-001"),
+    ("drain gpu-003", "already waiting for approval"),
     ("just reboot gpu-003", "comes later"),
     ("undo that", "nothing to undo"),
     ("put it back into service", "nothing to undo"),
-    ("run an nccl test on gpu-001 and gpu-002", "Put up for decision: nccl1"),
+    ("run an nccl test on gpu-001 and gpu-002", "Waiting for approval: nccl1"),
     ("I'll take this one", "is on it"),
     ("assign it to <@U42>", "U42 is on it"),
     ("who are you?", "I am RackMedic"),
@@ -78,7 +79,7 @@ NATURAL: tuple[tuple[str, str], ...] = (
     ("lunch anyone?", ""),
     ("the deploy of the other cluster is at 5", ""),
     ("close it, it was the GPU", "Closed: GPU"),
-    ("reopen", "Open again"),
+    ("reopen", "Reopened"),
 )
 """What is said in a concluded thread, and a word of the answer; nothing where any answer, or none, will do."""
 

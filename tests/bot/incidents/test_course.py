@@ -126,7 +126,7 @@ def test_a_healthy_cluster_that_was_called_healthy_is_right_and_one_that_nobody_
         str(render_stats(summarize_metrics(rows[2:], []), 7).renderables[0]),
         str(render_stats(summarize_metrics(rows[2:], []), 7).renderables[1]),
     )
-    assert words == ("1 incident in 7 days: 1 diagnosed", "accuracy: not known, nobody closed one with its cause")
+    assert words == ("1 incident in 7 days: 1 diagnosed", "accuracy: unknown, because no incident was closed with its cause")
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.5, 5), (0.9, 9), (1.0, 10)])

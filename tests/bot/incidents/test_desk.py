@@ -230,8 +230,8 @@ async def test_what_a_bug_quotes_is_set_aside_without_its_secrets(redis: Redis) 
             "gpu_reset ran (apr-1), and its card says how it ended",
         ),
         ({"event": "denied", "approval": "apr-1", "remedy": "gpu_reset", "ran": False}, "apr-1 (gpu_reset) is over without having run"),
-        ({"event": "unknown", "approval": "apr-1", "remedy": "reboot", "ran": True}, "Nobody knows whether reboot ran (apr-1)"),
-        ({"event": "back", "ladder": "l1"}, "It was news about a fix that goes on"),
+        ({"event": "unknown", "approval": "apr-1", "remedy": "reboot", "ran": True}, "Unknown whether reboot ran (apr-1)"),
+        ({"event": "back", "ladder": "l1"}, "It was news about a fix in progress"),
     ],
 )
 async def test_a_broken_result_of_an_action_says_what_is_known_of_the_action(redis: Redis, data: dict[str, object], says: str) -> None:
@@ -246,7 +246,7 @@ async def test_a_broken_result_of_an_action_says_what_is_known_of_the_action(red
     await office.inbox.enqueue(result, "result")
     await office.come_back(incident, 3)
     [mention, broken] = [report for _, report in office.board.posts]
-    assert "A message by itself changes nothing on any machine" in mention.reply
+    assert "A message changes nothing on any host" in mention.reply
     assert says in broken.reply
     assert "othing was changed" not in broken.reply + mention.reply
 

@@ -46,7 +46,7 @@ async def home_of(place: Ward, user: str) -> dict[str, Any]:
 
 async def test_who_asks_in_the_thread_is_told_what_the_look_showed(place: Ward) -> None:
     await place.ask()
-    for ladder, says in (("l1", "the fault is there: Xid 119 on gpu3"), ("gone", "its return is put up for decision")):
+    for ladder, says in (("l1", "the fault is there: Xid 119 on gpu3"), ("gone", "its return to service waits for approval")):
         ts = await answered(place, OPS, ladder)
         await place.bot.slack.click("olga", ts, drained_nodes.ASK_RETURN_ACTION_ID)
         await place.bot.settled()
@@ -59,7 +59,7 @@ async def test_one_who_may_not_speak_here_asks_for_nothing(place: Ward) -> None:
     await place.bot.slack.click("gus", ts, drained_nodes.ASK_RETURN_ACTION_ID)
     await place.bot.settled()
     assert "full members" in place.whispered("gus")
-    assert "put up for decision" not in place.whispered("gus")
+    assert "waits for approval" not in place.whispered("gus")
 
 
 async def test_a_button_counts_in_the_thread_of_its_incident_only(place: Ward) -> None:
@@ -73,7 +73,7 @@ async def test_a_button_counts_in_the_thread_of_its_incident_only(place: Ward) -
 
 
 async def test_home_lists_what_we_hold_and_says_there_what_became_of_a_press(place: Ward) -> None:
-    holding(place, "l1", outcome="undecided", says="nobody decided in time", since=None, fault=None)
+    holding(place, "l1", outcome="undecided", says="no decision in time", since=None, fault=None)
     before = str(await home_of(place, "olga"))
     assert "what was wrong is not noted" in before, "no button where nobody could look"
     assert drained_nodes.ASK_RETURN_ACTION_ID not in before
@@ -82,10 +82,10 @@ async def test_home_lists_what_we_hold_and_says_there_what_became_of_a_press(pla
 async def test_a_press_on_home_is_answered_on_home(place: Ward) -> None:
     await place.ask()
     rung = {"remedy": "resume_node", "args": {"node": "gpu-010"}, "part": "restore"}
-    holding(place, "l1", outcome="undecided", says="nobody decided in time", since=T0, rungs=(rung,))
+    holding(place, "l1", outcome="undecided", says="no decision in time", since=T0, rungs=(rung,))
     view = await home_of(place, "olga")
     words = str(view)
-    assert "drained by RackMedic since 2026-05-20 03:10 UTC, approved by Priya, for GPU fell off the bus; nobody decided in time" in words
+    assert "drained by RackMedic since 2026-05-20 03:10 UTC, approved by Priya, for GPU fell off the bus; no decision in time" in words
     assert "hosts at once 0 of 1" in words
     await place.bot.slack.click_view("olga", view["id"], drained_nodes.ASK_RETURN_ACTION_ID)
     await place.bot.settled()

@@ -144,7 +144,7 @@ def test_a_file_that_is_no_ticket_is_refused_by_its_field_and_the_preview_opens_
     file.write_text(json.dumps({**json.loads(SAID.to_canonical_bytes()), "colour": "red"}))
     shown = rackmedic("ticket", "import", str(file), "--preview", environ=environ)
     assert "GPU.BUS.Fallen_Off_Bus" in shown.stdout
-    assert "passed over, not known to this version: colour" in shown.stderr
+    assert "skipped, not known to this version: colour" in shown.stderr
     assert not (tmp_path / "data").exists()
 
 

@@ -170,11 +170,11 @@ async def test_a_cause_that_is_the_customers_own_is_answered_with_the_change_to_
         at.states[incident] = cast(IncidentState, THEIRS)
         await asks(here, at)
         shown = here.shown()
-        assert "the cause is one that you can mend yourselves" in shown
+        assert "the cause is one that you can fix yourselves" in shown
         assert "NCCL_SOCKET_IFNAME=docker0" in shown
         assert "unset NCCL_SOCKET_IFNAME" in shown
         assert "It worked when:" in shown
-        assert "nobody has it yet" not in [str(row["text"]) for row in here.bot.slack.thread(OPS, here.thread)][-1]
+        assert "not taken yet" not in [str(row["text"]) for row in here.bot.slack.thread(OPS, here.thread)][-1]
         assert "0.97" not in shown
         assert "the inside" not in shown
         await asks(here, at)
@@ -190,7 +190,7 @@ async def test_a_cause_of_the_providers_is_named_and_the_rest_of_the_card_stays(
         }
         at.states[incident] = cast(IncidentState, ours)
         await asks(here, at)
-        assert "nobody has it yet" in here.shown()
+        assert "not taken yet" in here.shown()
         assert "gpu-017" in here.shown()
 
 

@@ -108,7 +108,7 @@ async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_prov
         assert "On its way to your provider" in here.shown()
         assert await sender.sweep() == 1
         [incident] = await at.inbox.list_open_incidents()
-        assert "nobody has it yet" in here.shown()
+        assert "not taken yet" in here.shown()
         assert incident in here.shown()
 
         threads = await begun(theirs, at, incident)
@@ -116,7 +116,7 @@ async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_prov
         assert "~0123456789ab hangs since 02:40" in threads
 
         for lifecycle, ticket, says in (
-            ("handed_off", "taken", "Somebody of our people has it."),
+            ("handed_off", "taken", "One of our people has it."),
             ("watching", "taken", "Repaired, and proved by a test."),
             ("closed", "resolved", "Closed."),
         ):
@@ -178,12 +178,12 @@ async def test_while_the_provider_is_away_the_thread_says_so_and_it_goes_on_by_i
         await here.press(provider_ticket.SHOW_ACTION_ID)
         await here.press(provider_ticket.SEND_ACTION_ID)
         await here.sender(at.link()).sweep()
-        assert "It goes on by itself" in here.shown()
+        assert "Retrying automatically" in here.shown()
         at.url = up
         row = await here.cards.outbox.load_row(here.incident)
         await here.cards.outbox.postpone_row(row, row.trouble, timedelta())
         await here.sender(at.link()).sweep()
-        assert "nobody has it yet" in here.shown()
+        assert "not taken yet" in here.shown()
 
 
 async def test_not_now_sends_nothing_and_an_old_button_neither() -> None:

@@ -85,7 +85,7 @@ async def test_drain_reset_prove_resume_and_proved_again(redis: Redis) -> None:
         row = await office.approve(incident, remedy)
         assert (row.state, row.outcome) == (State.DONE, "passes_now")
     state = await office.turns.load_state(incident)
-    assert (state["lifecycle"], state["report"]["reply"]) == ("watching", "Hung on n1: passes now, to be proved again at 05:10 UTC")
+    assert (state["lifecycle"], state["report"]["reply"]) == ("watching", "Hung on n1: passes now; re-check at 05:10 UTC")
     assert [(host, remedy) for host, remedy, _ in office.site.effects] == [
         ("ctl", "drain_node"),
         ("n1", "gpu_reset"),

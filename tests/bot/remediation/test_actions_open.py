@@ -148,7 +148,7 @@ async def test_a_mention_becomes_a_card_and_a_click_a_proven_fix(store: Store, t
         await bot.wakeups.wait_until_idle()
         assert site.counts() == {"reset_clocks": 1}
         assert (await bot.turns.load_state(incident))["lifecycle"] == "watching"
-        assert any("to be proved again" in reply for reply in bot.board.replies)
+        assert any("re-check at" in reply for reply in bot.board.replies)
         await bot.wakeups.aclose()
 
 
@@ -161,7 +161,7 @@ async def test_on_a_store_that_forgets_nothing_runs_unless_that_is_accepted(stor
         approval = await wall.until("card")
         seen = await acting.ledger.get_record(approval)
         await acting.decisions.cast_vote(approval, seen.digest, ANN, "approve", delivery="click")
-        await wall.until("held This Redis may forget")
+        await wall.until("held This Redis may lose")
         assert (await acting.ledger.get_record(approval)).state is State.APPROVED
         assert site.effects == []
         await bot.wakeups.aclose()
@@ -176,6 +176,6 @@ async def test_accepting_it_helps_no_host_beyond_loopback(store: Store, tmp_path
         approval = await wall.until("card")
         seen = await acting.ledger.get_record(approval)
         await acting.decisions.cast_vote(approval, seen.digest, ANN, "approve", delivery="click")
-        await wall.until("held This Redis may forget")
+        await wall.until("held This Redis may lose")
         assert site.effects == []
         await bot.wakeups.aclose()

@@ -152,7 +152,7 @@ async def test_one_that_was_refused_is_not_asked_again_where_the_fault_has_gone_
     assert [row.state for row in await now(office, rows)] == [State.DONE, State.SUPERSEDED]
     assert await office.pending(incident) == []
     [gone] = [row for row in await office.ladders(incident) if row["target"] == "n2"]
-    assert (gone["outcome"], "shows no more" in gone["says"]) == ("withdrawn", True)
+    assert (gone["outcome"], "no longer shows" in gone["says"]) == ("withdrawn", True)
 
 
 async def test_an_old_line_of_the_kernel_is_no_sign_that_the_fault_has_gone(store: Redis) -> None:

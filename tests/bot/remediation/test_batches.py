@@ -123,7 +123,7 @@ async def test_what_did_not_count_is_told_host_by_host(place: Ward) -> None:
     each = [[record.approval, record.digest] for record in [*records, mine]]
     old["actions"][0] |= {"action_id": approval.APPROVE_ALL_ACTION_ID, "value": json.dumps({"each": each})}
     await send(place, old)
-    assert "6 approved, 1 already revoked, 1 you asked for" in place.whispered("priya")
+    assert "6 approved, 1 already revoked, 1 requested by you" in place.whispered("priya")
     assert await states(place, records) == [State.APPROVED] * 6 + [State.REVOKED]
     assert await place.state(mine) is State.PENDING
 
@@ -367,7 +367,7 @@ async def test_why_each_waits_and_how_each_ended_is_on_its_row(place: Ward) -> N
     for host, words in (
         ("gpu-001", "*passes now*"),
         ("gpu-002", "*running*"),
-        ("gpu-003", "Waits: as many hosts of this group"),
+        ("gpu-003", "Waiting: as many hosts of this group"),
         ("gpu-004", "*refused*"),
     ):
         assert words in row(card, host)
@@ -415,10 +415,10 @@ async def test_the_approvers_are_called_once_more_for_all_that_waits(place: Ward
     await press(place, "priya", approval.APPROVE_ACTION_ID, records[0])
     for record in records:
         await place.cards.post_reminder(record)
-    [reminder] = [m for m in place.said() if "Still to be decided" in m["text"]]
+    [reminder] = [m for m in place.said() if "Still waiting for approval" in m["text"]]
     words = str(reminder["blocks"])
     assert words.count(CALLED) == 1
-    assert "2 of 3 to be decided" in words
+    assert "2 of 3 waiting for approval" in words
     assert "gpu-[002-003]" in words
 
 

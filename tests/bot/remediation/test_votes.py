@@ -88,7 +88,7 @@ async def test_two_must_agree_where_two_are_needed(place: Ward) -> None:
     assert "1 of 2 approvals" in str(place.card(record)["blocks"])
     await place.click("priya", place.card(record), approval.APPROVE_ACTION_ID)
     assert await place.state(record) is State.PENDING
-    assert "counts already" in place.whispered("priya")
+    assert "already counts" in place.whispered("priya")
     await place.click("anton", place.card(record), approval.APPROVE_ACTION_ID)
     assert await place.state(record) is State.APPROVED
 
@@ -127,7 +127,7 @@ async def test_an_edit_voids_votes_and_its_editor_may_not_approve_it(place: Ward
     assert new.action.requested_by == f"{TEAM}:U0PRIYA"
     assert "0000:c7:00.0" in str(place.card(new)["blocks"])
     await place.click("priya", place.card(new), approval.APPROVE_ACTION_ID)
-    assert "somebody else must approve" in place.whispered("priya")
+    assert "another approver must approve" in place.whispered("priya")
     await place.click("anton", place.card(new), approval.APPROVE_ACTION_ID)
     assert (await place.ledger.get_record(new.approval)).approvals == 1
 
@@ -159,7 +159,7 @@ async def test_whoever_left_the_group_after_the_card_was_shown_changes_nothing(p
 
 
 async def test_the_requester_does_not_approve_their_own(place: Ward) -> None:
-    await refused(place, await place.ask(action(requested_by=f"{TEAM}:U0PRIYA")), "priya", "somebody else must approve")
+    await refused(place, await place.ask(action(requested_by=f"{TEAM}:U0PRIYA")), "priya", "another approver must approve")
 
 
 @pytest.mark.parametrize("user", ["gus", "rackmedic"])
@@ -212,7 +212,7 @@ async def test_a_forged_digest_approves_nothing(place: Ward) -> None:
     await place.click("olga", place.card(record), approval.APPROVE_ACTION_ID)
     payload = last_click(place)
     payload["user"] |= {"id": "U0PRIYA"}
-    for digest, word in (("0" * 64, "another action"), ("short", STALE)):
+    for digest, word in (("0" * 64, "a different action"), ("short", STALE)):
         payload["actions"][0]["value"] = json.dumps({"approval": record.approval, "digest": digest})
         before = await place.dump()
         await send(place, payload)
@@ -284,7 +284,7 @@ async def test_what_has_not_begun_is_taken_back(place: Ward) -> None:
     await place.click("priya", place.card(record), approval.APPROVE_ACTION_ID)
     await place.click("olga", place.card(record), approval.REVOKE_ACTION_ID)
     assert await place.state(record) is State.REVOKED
-    assert "*olga* took it back" in str(place.card(record)["blocks"])
+    assert "*olga* revoked it" in str(place.card(record)["blocks"])
 
 
 @pytest.mark.parametrize(("button", "ends"), [(approval.RAN_ACTION_ID, State.DONE), (approval.NOT_RAN_ACTION_ID, State.FAILED)])
@@ -435,7 +435,7 @@ async def test_what_is_in_doubt_calls_somebody_to_look_once(place: Ward) -> None
     doubted = await place.ledger.finish(claim, "unknown", says="the host stopped answering")
     for _ in range(2):
         await place.cards.post_outcome(doubted)
-    assert len([m for m in place.said() if m["text"].startswith("❓ Nobody knows whether it ran")]) == 2  # the card and the message
+    assert len([m for m in place.said() if m["text"].startswith("❓ Unknown whether it ran")]) == 2  # the card and the message
 
 
 async def test_a_refusal_of_the_tool_is_explained(place: Ward) -> None:
@@ -465,7 +465,7 @@ async def test_a_remedy_that_ran_while_slack_was_away_is_shown_when_it_is_back(p
     await place.bot.surface.people.record_sharing(OPS, shared=False)  # nothing is known of the channel
     with pytest.raises(SlackAnswerMissing):
         await place.cards.post_outcome(record)
-    assert "being proved" not in str(place.card(record)["blocks"])
+    assert "being verified" not in str(place.card(record)["blocks"])
     place.bot.slack.ws.app.scopes = scopes
     await place.ledger.record_outcome(record.approval, "passes_now")
     await place.cards.update_card(record)
@@ -533,5 +533,5 @@ async def test_a_forgetful_ledger_is_said_on_every_card() -> None:
 async def test_the_card_of_a_cleanup_is_posted_with_what_would_go(place: Ward) -> None:
     record = await place.ask(action(remedy="cleanup", args={"hours": "72"}, risk="destructive", devices=()))
     words = str(place.card(record)["blocks"])
-    assert "Would go: *3 files, 3.0 GiB*" in words
+    assert "Would be deleted: *3 files, 3.0 GiB*" in words
     assert "`/tmp/forgotten.pt` 2.0 GiB, train" in words

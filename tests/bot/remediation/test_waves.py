@@ -114,9 +114,9 @@ async def test_a_next_wave_counts_what_other_incidents_used_up_and_says_when_the
 def test_who_waits_stands_on_the_card_and_the_button_is_there_only_for_a_human_to_let_them_go() -> None:
     at = datetime(2026, 5, 20, 4, 10, tzinfo=UTC)
     for why, said, button in (
-        ("wave", "3 of 60 now · 57 wait*: the next 3 once these have passed", False),
+        ("wave", "3 of 60 now · 57 wait*: the next 3 when these are verified", False),
         ("allowance", "3 of 60 now · 57 wait*: the next 3 at 04:10 UTC, when the brakes leave room", False),
-        ("failed", "3 of 60 now · 57 wait* for a human: 1 of the first 3 did not pass (gpu-001)", True),
+        ("failed", "3 of 60 now · 57 wait*: needs a human, 1 of the first 3 did not pass (gpu-001)", True),
     ):
         queued = wave_queue.QueuedHosts(57, 3, 3, why, ("gpu-001",) if why == "failed" else (), at)
         shown = [ApprovalCardView(record, GROUP, queued=queued) for record in rows_of(3)]
@@ -154,7 +154,7 @@ async def test_nobody_is_said_to_be_asked_about_a_host_that_waits_for_its_turn(s
     incident = await mention(office)
     case = await load_incident_context(await office.turns.load_state(incident), office.ports)
     said = [describe_remediation(row, "Slow") for row in case.remediations]
-    assert sum("waiting for a decision" in line for line in said) == 3
-    assert sum("waits for its turn, nobody is asked yet" in line for line in said) == 57
+    assert sum("waiting for approval" in line for line in said) == 3
+    assert sum("queued, not proposed yet" in line for line in said) == 57
     await office.say(incident, "status")
     assert "late" not in str(await office.ladders(incident))

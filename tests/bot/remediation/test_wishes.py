@@ -51,7 +51,7 @@ async def test_a_drain_wished_for_again_is_a_new_card_that_its_wisher_may_not_ap
     await says(office, incident, "ANN", Intent.STOP)
     assert await office.pending(incident) == []
     assert (await says(office, incident, "ANN", Intent.WISH_REMEDY, remedy="drain_node", hosts=("n1",))).startswith(
-        "Put up again: Drain n1."
+        "Proposed again: Drain n1."
     )
     (card,) = await office.pending(incident)
     assert card.action.fault is not None
@@ -110,7 +110,7 @@ async def test_a_node_that_we_hold_is_asked_back_in_words_and_looked_at_first(st
     await office.approve(incident, "drain_node")
     await says(office, incident, "ANN", Intent.STOP)
     answer = await says(office, incident, "ANN", Intent.UNDO, hosts=("n1",))
-    assert answer.startswith("I look at n1 once more")
+    assert answer.startswith("I check n1 again")
     assert [row.action.remedy for row in await office.pending(incident)] == []  # its fault is there still
     assert (await office.ladders(incident))[0]["drained"] is True
 

@@ -100,7 +100,7 @@ async def beside_others() -> Kept:
 
 async def test_it_is_in_their_language() -> None:
     assert (await page_in("de")).title == "Vorgang inc-1: Ein Fehler auf unserer Seite"
-    assert (await page_in("en")).lead == "Somebody of our people has it."
+    assert (await page_in("en")).lead == "One of our people has it."
 
 
 async def test_who_may_see_it_all_does() -> None:

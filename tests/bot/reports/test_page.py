@@ -77,7 +77,7 @@ async def test_one_that_is_closed_tells_its_whole_story() -> None:
         [
             "Reset the GPU at 0000:9b:00.0",
             "gpu-017",
-            "Cured. Looked at again later: the fault has not come back.",
+            "Cured. Re-checked later: the fault has not come back.",
             "Ann Approver: “seen it before”",
         ]
     ]
@@ -89,7 +89,7 @@ async def test_one_that_is_closed_tells_its_whole_story() -> None:
         "NVRM",
         "incident opened",
         "job 4711 hangs with NCCL timeout",
-        *("put up for decision", "approved", "started", "ran", "its proof was read"),
+        *("proposed for approval", "approved", "started", "ran", "its result was checked"),
     ]
 
 
@@ -97,7 +97,7 @@ async def test_three_approvals_a_rejection_and_what_is_still_held() -> None:
     page = await page_of(await handed_off())
     [reboot, reset] = rows(page, "What was tried")[:2]
     approved = "Ann Approver: “no job on it”; Bob Beckett; Cid Ω Σωκράτης: “σύμφωνοι”"
-    assert reboot == ["Reboot the node (warm)", "gpu-017", "Nobody knows whether it ran", approved]
+    assert reboot == ["Reboot the node (warm)", "gpu-017", "Unknown whether it ran", approved]
     assert reset[2:] == ["Rejected", "rejected by Bob Beckett: “a training run needs it until Friday; password=[redacted]”"]
     decided = rows(page, "Who decided what")
     assert [(who, what.partition(":")[0]) for _, who, what, _ in decided] == [
@@ -158,7 +158,7 @@ async def test_what_it_came_to_and_what_people_did_is_the_story_in_short() -> No
     kept.state["milestones"] = [found.to_row()]
     page = await page_of(kept)
     short = [what.partition(":")[0] for _, _, what in rows(page, "Timeline in short")]
-    assert short == ["NVRM", "incident opened", "found", "approved", "approved", "approved", "nobody knows whether it ran", "rejected"]
+    assert short == ["NVRM", "incident opened", "found", "approved", "approved", "approved", "unknown whether it ran", "rejected"]
     assert len(rows(page, "Timeline")) > len(short)
 
 
@@ -171,7 +171,7 @@ async def test_a_proof_is_told_by_what_it_said_and_a_step_that_was_taken_is_left
     moments = [what for section in page.sections if section.title.startswith("Timeline") for part in section.parts
                if isinstance(part, PageTable) for _, _, what in part.rows]  # fmt: skip
     assert "proved: gpu reset: passes now" in moments
-    assert not [what for what in moments if what.startswith("its proof was read")]
+    assert not [what for what in moments if what.startswith("its result was checked")]
     assert "Left to people" not in [section.title for section in page.sections]
 
 
@@ -196,7 +196,7 @@ async def test_its_moments_its_bandwidth_and_what_was_looked_into_are_drawn() ->
     speed = next(figure for figure in pictures(await page_of(kept)) if figure.title == bandwidth.TITLE)
     assert speed.rows == [["host", "1 GiB", "8 GiB", "model reaches"], ["gpu-017", "190.5", "190.5", "?"]]
     assert all(figure.png.startswith(b"\x89PNG") for figure in pictures(page))
-    assert "What was looked into" in FORMATS["md"].write(page).decode()
+    assert "What was checked" in FORMATS["md"].write(page).decode()
 
 
 def test_what_a_model_reaches_is_known_by_what_its_host_shows() -> None:
@@ -213,7 +213,7 @@ async def test_what_is_not_known_is_said_so() -> None:
     assert dict(rows(page, "At a glance"))["To recovery"] == "not known"
     assert "Not known: the ledger could not be read." in words(page)
     assert [note for note in page.notes if "no key" in note]
-    assert [note for note in page.notes if "not kept any more" in note]
+    assert [note for note in page.notes if "no longer stored" in note]
 
 
 async def test_an_incident_that_nobody_knows_is_refused() -> None:

@@ -381,7 +381,7 @@ async def test_a_question_that_needs_no_answer_gets_none(place: Place) -> None:
 async def test_output_that_somebody_wants_whole_is_a_file_beside_the_answer_once(place: Place) -> None:
     sha = await place.evidence.put_text("i1", "raw output of dmesg")
     shown = (AttachedOutput(name="gpu-017-dmesg.txt", sha256=sha), AttachedOutput(name="gone.txt", sha256="0" * 64))
-    answer = REPORT.model_copy(update={"item": "T.C.2", "reply": "gpu-017: all of it as a file", "shown": shown})
+    answer = REPORT.model_copy(update={"item": "T.C.2", "reply": "gpu-017: the full output as a file", "shown": shown})
     for _ in range(2):
         await place.board().publish_report("i1", asked(place), answer)
     files = [file for message in place.said() for file in message.get("files") or []]
@@ -605,7 +605,7 @@ async def test_a_hand_off_posts_the_ticket_and_the_evidence_once(place: Place) -
         await place.board().publish_report("i1", state, handed)
     reply, card, file = place.said()
     assert reply["text"] == "Handed over to a human."
-    assert "waiting for somebody" in str(card["blocks"])
+    assert "Ticket: not taken yet" in str(card["blocks"])
     [uploaded] = file["files"]
     assert uploaded["name"] == "i1-evidence.txt"
     assert b"raw output of dmesg" in (place.slack.ws.files.get(uploaded["id"]).content or b"")
@@ -627,7 +627,7 @@ async def test_a_ticket_card_follows_its_owner_by_name_and_mentions_nobody(place
     texts = [message["text"] for message in place.said()]
     assert "Taken by anton." in texts
     assert any("anton has it" in text for text in texts)
-    assert not any("waiting for somebody" in str(message) for message in place.said())
+    assert not any("Ticket: not taken yet" in str(message) for message in place.said())
     assert "<@" not in str([message.get("blocks") for message in place.said()])
 
 

@@ -53,7 +53,7 @@ async def test_the_node_that_is_held_is_told_where_people_read(bot: Behind) -> N
 async def test_an_open_incident_without_a_held_node_is_told_too(bot: Behind) -> None:
     ts = await reported(bot, OPS, "olga", held=False)
     [words] = await deleted(bot, OPS, "olga", ts)
-    assert "It is not closed." in words
+    assert "The incident is still open." in words
     assert "Still held" not in words
 
 

@@ -954,11 +954,11 @@ async def test_home_shows_incidents_to_operators_and_a_sentence_to_guests(bot: B
 async def test_home_names_the_operators_channel_that_others_read_by_now(bot: Behind) -> None:
     await bot.slack.open_home("olga")
     await bot.slack.wait_for(lambda: bot.slack.home("olga"))
-    assert "I answer nothing there" not in str(bot.slack.home("olga"))
+    assert "I do not answer there" not in str(bot.slack.home("olga"))
     bot.slack.share(OPS)
     await bot.settled()
     await bot.slack.open_home("olga")
-    await bot.slack.wait_for(lambda: "I answer nothing there" in str(bot.slack.home("olga")))
+    await bot.slack.wait_for(lambda: "I do not answer there" in str(bot.slack.home("olga")))
     assert f"<#{OPS}> is read by another organisation" in str(bot.slack.home("olga"))
 
 

@@ -78,7 +78,7 @@ async def test_a_storm_of_a_customer_is_one_line_on_the_home_tab_and_hides_nothi
     shown = await home_of(bot, "olga")
     assert shown.count("*acme*: 3 reports wait, the oldest since") == 1
     assert "job 4711 hangs on gpu-017" in shown
-    assert "used up; it goes on by itself at 03:10:00 UTC" in shown
+    assert "used up; it continues automatically at 03:10:00 UTC" in shown
     assert shown.count(LET_IN_ACTION_ID) == 1
     mine = await bot.inbox.find_incident(TEAM, OPS, ours)
     assert mine
@@ -107,7 +107,7 @@ async def test_one_of_ours_lets_the_oldest_in_from_the_home_tab(bot: Behind) -> 
     await bot.surface.waits.remove_incident("acme", first)
     await home_of(bot, "olga")
     await bot.surface.waits.remove_incident("acme", second)
-    assert "That report waits no more" in await press_at_home(bot, "olga")
+    assert "That report has already started" in await press_at_home(bot, "olga")
     assert bot.woken == [first]
 
 

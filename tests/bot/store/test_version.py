@@ -168,7 +168,7 @@ async def test_a_private_folder_without_a_version_is_refused_by_its_name(unversi
         await open_store(None, unversioned)
     assert str(refused.value) == (
         f"private Redis in {unversioned} holds data without a store version; nothing was read or changed: "
-        "commit 578df5c reads it; or begin anew by setting RACKMEDIC_DATA_DIR to an empty folder"
+        "commit 578df5c reads it; or start over by setting RACKMEDIC_DATA_DIR to an empty folder"
     )
     assert not (unversioned / "redis.sock").exists(), "its server is stopped again"
     assert written(unversioned) == before

@@ -104,7 +104,7 @@ async def test_a_ticket_is_shown_confirmed_sent_and_followed_until_it_is_done_th
         assert "To Do" in at.shown()
         theirs |= {"state": "Done", "done": True}
         await at.sweep(seconds=61)
-        assert "nothing was proved here" in at.shown()
+        assert "I verified nothing" in at.shown()
         assert diagnosis.RECHECK_ACTION_ID in at.shown()
         assert await at.bot.inbox.get_lifecycle(at.incident) != "closed"
 
@@ -125,10 +125,10 @@ async def test_every_tracker_is_asked_by_a_person_linked_in_the_thread_and_heard
         assert theirs["title"] == "Riser of gpu-003"
         await at.sweep(seconds=6)
         assert f"<{at.theirs.url}" in at.shown(), "the link"
-        assert "nothing was proved here" not in at.shown()
+        assert "I verified nothing" not in at.shown()
         theirs |= {"state": STATES[kind], "done": True}
         await at.sweep(seconds=61)
-        assert "nothing was proved here" in at.shown()
+        assert "I verified nothing" in at.shown()
         assert not await at.opened("anton")
         assert at.theirs.made == 1
 

@@ -99,7 +99,7 @@ async def test_a_flood_is_bounded_and_said(tmp_path: Path, kind: str) -> None:
         for _ in range(3):
             await at.sweep(minutes=6)
         assert [text for text, _ in at.told] == [f"number {number}" for number in range(18 - MAX_COMMENTS_PER_POLL, 18)]
-        assert [beside for _, beside in at.told] == ["13 more that came before it stand there alone.", "", "", "", ""]
+        assert [beside for _, beside in at.told] == ["13 earlier comments are shown only there.", "", "", "", ""]
         for number in range(30):
             for more in range(5):
                 at.theirs.write(ticket, f"number {number} {more}")

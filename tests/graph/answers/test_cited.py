@@ -93,21 +93,21 @@ OWN: Final = re.compile(
             r"\d+ moments since",
             r"Found: |Nothing found\.",  # whose causes follow, each with what it rests on
             r".*: (?:ruled out|not ruled out.*)\.$",  # whose reasons follow
-            r"It is .*:$|No, not on .*:$|The cause is not proven, because:$",
+            r"Cause: .*\.$|No, not on .*:$|The cause is not proven, because:$",
             r"Since .* nothing new was logged, as far as it was read|Settings that were changed without",
-            r"Say |On it: |Read .* ago|Which|What was not checked|… and|• … and|• \d+ looks failed|• not every machine",
+            r"Say |On it: |Read .* ago|Which|I cannot judge what was not checked|… and|• … and|• \d+ looks failed|• not every machine",
             r"Could not look|could not look|Not known: |Nothing of what I went into",
             r"I cannot say yes or no",
-            r"I (?:could not look|am |read |did not understand|go on|mention|have looked|know )|From here I can see|In this thread|In short: ",
+            r"I (?:could not look|am |read |did not understand|go on|don't ping|have (?:checked|looked)|know |propose |check )|From here I can see|In this thread|In short: ",
             r"None of the closed incidents",
-            r"Of the recorded incidents|Closed incidents that may|What is kept|Name a host",  # of other times and sites; a title in them is caught
-            r"It (?:affects|needs|takes|is not closed|waits)|Nothing that I found|RackMedic does",
-            r"I wait for a decision|It is part of a fix|Decide on the card",
-            r"Nothing (?:to mend|is up|is open|runs|of)|This is for people|Answer what I asked|Tell me|There is nothing",
-            r"If approved|Before it starts|Afterwards|Then: |The way back|Up for decision|Nobody|Words approve|The post-incident report",
+            r"Recorded incidents from|Closed incidents that may|What is kept|Name a host",  # of other times and sites; a title in them is caught
+            r"It (?:affects|needs|takes|is not closed|waits)|Nothing found on|RackMedic does",
+            r"It is part of a fix|Approve or reject on its card",
+            r"Nothing (?:to fix|is waiting|is open|runs|of)|A person must do this|Answer what I asked|Tell me|There is nothing",
+            r"If approved|Required before running|Afterwards|Then: |Undo: |Waiting for approval|Nobody|Use the Approve button|The post-incident report",
             r"What: |Since: |State: |Who: |Incident |Reported: |Hosts looked at|Fix: |Next: |Cause: none proven$|Ticket: |Held: ",
             r"I found no fault\.$|I have proven no cause so far\.$|Hello|You are welcome|In your own words|Only the Approve",
-            r"U1 is on it|Whom\?|Noted|What was up|What I saw|Closed: |Open again|It was|On which|There is no ticket|nvidia-smi disturbs|\w+ disturbs",
+            r"U1 is on it|Whom\?|Noted|Pending approvals|The evidence is unchanged|Closed: |Reopened|It was|On which|There is no ticket|nvidia-smi disturbs|\w+ disturbs",
             r"Nothing but|No .* was read of|No bandwidth by message size|\d\d:\d\d:\d\d (?:asked|well|put up|waits|unsure)",
             r"kernel log disturbs|What else went into it:$|\s*(?:likelier|less likely) by ",
         )
@@ -119,7 +119,7 @@ NAMES_ONE: Final = re.compile(
     r"^(?:State: |Fix: |• |It is part of a fix: |Held: |\d\d:\d\d:\d\d put up|Closed: |Could not look: |.*: not ruled out)"
 )
 """Lines that may name a cause for what is done about it, because people named it, or because nothing was found out of it."""
-HEAD: Final = re.compile(r"^(?:Found: |It is .*:$)")
+HEAD: Final = re.compile(r"^(?:Found: |Cause: .*\.$)")
 """Lines whose causes are named again below, each with what it rests on."""
 
 
@@ -170,7 +170,7 @@ async def test_each_line_of_an_answer_rests_on_what_was_read_or_is_of_its_own_do
         reply = await talk.asks(intent, **named)
         for line, below in lines_of(reply):
             assert rests(line, below) or (intent in LISTED and line.startswith("• ")), f"{intent}: {line}"
-            line = re.sub(r"^Noted as your word: [^.]*\.", "", line)  # people's own
+            line = re.sub(r"^Noted, on your word: [^.]*\.", "", line)  # people's own
             bare = [] if NAMES_ONE.match(line) else uncited(line, below)
             again = {one for other, more in lines_of(reply) if other != line for one in TITLE.findall(other) if not uncited(other, more)}
             assert not [one for one in bare if not (HEAD.match(line) and one in again)], f"{intent}: {line}"

@@ -119,7 +119,7 @@ async def test_a_host_that_a_wish_spares_is_not_put_up(text: str) -> None:
     await talk.says("stop")
     answer = await talk.says(text, user="U7")
     assert [row.target for row in await talk.put_up() if "gpu-003" in row.target] == []
-    assert "Put up again" not in answer
+    assert "Proposed again" not in answer
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ async def test_closing_is_no_hand_off_and_can_be_taken_back() -> None:
     assert answer.startswith("Closed: InfiniBand.")
     rows = await talk.rows()
     assert (rows.lifecycle, rows.ticket, await talk.put_up()) == ("closed", None, [])
-    assert (await talk.says("reopen")).startswith("Open again.")
+    assert (await talk.says("reopen")).startswith("Reopened.")
     assert (await talk.rows()).lifecycle == "open"
 
 
