@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from bot.app.on_call import OnCallSchedules
-from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.incidents.dispatch.lease import Leases, generate_worker_id
 from bot.incidents.dispatch.wakeups import Wakeups
 from bot.policy.approvals import ApprovalRights, Directory
@@ -24,11 +23,10 @@ from bot.store.keys import ACTION_KEYS
 from bot.store.ledger import is_non_durable_allowed, open_ledger
 from bot.store.store import Store
 from bot.tasks import cancel_tasks
-from graph.context import GraphContext, Progress
+from graph.context import GraphContext
 from graph.execution.execution import ActionGraphContext
 from graph.execution.verification import ActionVerifier
-from graph.report import Report
-from graph.state import IncidentState, Origin
+from graph.state import Origin
 from tools.execution.build import compute_catalogue_hash
 from tools.ledger.ledger import Ledger
 from tools.transport import Transport
@@ -74,24 +72,6 @@ class ActionRuntime:
     rights: ApprovalRights
     show: ActionCardPublisher
     warning: str
-
-    def wrap_publisher(self, publisher: ReportPublisher) -> ReportPublisher:
-        return RemediationObserver(publisher, self.actions) if self.actions else publisher
-
-
-class RemediationObserver:
-    """Publishes, then schedules the incident's remediations."""
-
-    def __init__(self, publisher: ReportPublisher, actions: ActionWorker) -> None:
-        self._board, self._actions = publisher, actions
-
-    async def publish_progress(self, progress: Progress) -> None:
-        await self._board.publish_progress(progress)
-
-    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        await self._board.publish_report(incident, state, report)
-        if state.get("ladders"):
-            await self._actions.schedule_incident(incident)
 
 
 @contextlib.asynccontextmanager

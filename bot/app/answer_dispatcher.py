@@ -5,15 +5,15 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
-from typing import Protocol
 
 from redis.asyncio import Redis
 
-from bot.incidents.dispatch.dispatcher import Dispatcher, ReportPublisher, TurnLimits, TurnRunner
+from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, Dispatcher, TurnLimits, TurnObserver
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Leases
 from bot.incidents.dispatch.sweeper import Sweeper
 from bot.incidents.dispatch.wakeups import LocalWakeups
+from bot.incidents.publishing.answer_only_runner import AnswerOnlyRunner
 from bot.incidents.publishing.answer_outbox import AnswerOutbox
 from bot.incidents.publishing.outbox_publisher import OutboxPublisher
 from bot.slack.client import SlackClient
@@ -28,10 +28,6 @@ ANSWER_RETENTION = timedelta(days=1)  # how long a thread is remembered after it
 ANSWER_LIMITS = TurnLimits(posts=1000, keep_closed=ANSWER_RETENTION)  # `posts` is high: an answer expires by time instead
 
 
-class AnswerPublisher(TurnRunner, ReportPublisher, Protocol):
-    pass
-
-
 def build_outbox(redis: Redis, clock: Clock, bound: Mapping[str, ChannelRow]) -> AnswerOutbox:
     return AnswerOutbox(Inbox(redis, clock, names=OUTBOX_KEYS, new_id=lambda: f"out-{secrets.token_hex(6)}"), LocalWakeups(), clock, bound)
 
@@ -41,15 +37,15 @@ def run_outbox(
 ) -> contextlib.AbstractAsyncContextManager[None]:
     posts = OutboxPublisher(PostedCards(redis, names=OUTBOX_KEYS, keep_closed=ANSWER_RETENTION), client, outbox, people)
     leases = Leases(redis, outbox.clock, seconds=lease_seconds, names=OUTBOX_KEYS)
-    return run_answer_dispatcher(posts, outbox.inbox, outbox.wakeups, leases, outbox.clock)
+    return run_answer_dispatcher(posts, posts.publish_report, outbox.inbox, outbox.wakeups, leases, outbox.clock)
 
 
 @contextlib.asynccontextmanager
 async def run_answer_dispatcher(
-    posts: AnswerPublisher, inbox: Inbox, wakeups: LocalWakeups, leases: Leases, clock: Clock
+    turns: AnswerOnlyRunner, post: TurnObserver, inbox: Inbox, wakeups: LocalWakeups, leases: Leases, clock: Clock
 ) -> AsyncIterator[None]:
     """Post answers: this process's at once, those of a dead process at a sweep."""
-    desk = Dispatcher(inbox, leases, posts, posts, clock=clock, timers=lambda *_: {}, limits=ANSWER_LIMITS)
+    desk = Dispatcher(inbox, leases, turns, {REPORT_OBSERVER: post}, clock=clock, timers=lambda *_: {}, limits=ANSWER_LIMITS)
     await wakeups.start(desk.process_incident)
     sweeping = asyncio.create_task(Sweeper(inbox, wakeups).run())
     try:

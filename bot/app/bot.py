@@ -32,13 +32,13 @@ from bot.incidents.cards.close_modal import build_label_choices
 from bot.incidents.context import HandlerContext
 from bot.incidents.direct_messages import DirectMessages
 from bot.incidents.dispatch.cause_ownership import CauseOwnership
-from bot.incidents.dispatch.closed_incidents import ClosedIncidentObserver
-from bot.incidents.dispatch.dispatcher import Dispatcher, ReportPublisher, TurnLimits, TurnRunner
+from bot.incidents.dispatch.closed_incidents import update_closed_incident
+from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, Dispatcher, TurnLimits, TurnObserver, TurnRunner
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Leases
-from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, wrap_with_metrics
+from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, record_metrics
 from bot.incidents.dispatch.sweeper import Sweeper, plan_timers
-from bot.incidents.dispatch.thread_activity import ThreadActivity, ThreadActivityObserver
+from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.dispatch.wakeups import Wakeups, build_wakeups
 from bot.incidents.handlers.commands import answer_direct_message
 from bot.incidents.handlers.files import ItemFetcher
@@ -70,7 +70,7 @@ from bot.store.slack_rate_slots import SlackRateSlots
 from bot.store.store import Store
 from bot.tasks import BackgroundTasks, cancel_tasks
 from bot.tenants.handlers import TenantHandlers
-from bot.tenants.tenant_cards import TenantCardObserver, TenantCards
+from bot.tenants.tenant_cards import TenantCards
 from bot.trackers.tracker import Tracker
 from graph.context import GraphContext
 from graph.dialogue.said import Vocabulary
@@ -162,15 +162,19 @@ async def run_bot(
             async with _run_wakeup_sender(wakeups), posts, direct, _run_listeners(settings, store, surface, door, routes):
                 yield drain_nothing
             return
-        shown = line.wrap_publisher(
-            TenantCardObserver(window.board, window.customers, window.living.unsettled) if window.customers else window.board
-        )
-        counting = wrap_with_metrics(acting.wrap_publisher(shown), courses, runtime.ports.clock)
-        board = ThreadActivityObserver(
-            learning.wrap_publisher(ClosedIncidentObserver(counting, earlier, runtime.ports.clock)), pulse, runtime.ports.clock
-        )
+        # What happens after each turn, in this order, whatever the others raise. The names are stored.
+        observers: dict[str, TurnObserver] = {
+            "metrics": partial(record_metrics, courses, runtime.ports.clock),
+            "history": partial(update_closed_incident, earlier, runtime.ports.clock),
+            REPORT_OBSERVER: window.board.publish_report,
+            **({"tenant": window.customers.update_after_turn} if window.customers else {}),
+            **({"provider": line.cards.update_after_turn} if line.cards else {}),
+            **({"remediation": acting.actions.schedule_after_turn} if acting.actions else {}),
+            "lessons": learning.observer.observe_turn,
+            "thread": pulse.record_report,
+        }
         fetch = ItemFetcher(window.client, runtime.ports.evidence)
-        desk = _build_dispatcher(settings, store, window, _build_turn_runner(store, thinking.ports), board, fetch, runtime)
+        desk = _build_dispatcher(settings, store, window, _build_turn_runner(store, thinking.ports), observers, fetch, runtime)
         retention = Retention(settings, window.inbox.list_open_incidents, ClosedIncidentStore(store.redis), WallClock())
         sweepers = (Sweeper(window.inbox, wakeups), AbandonedMessageSweeper(window.living, window.board.retry_pending_edits))
         keeping = [EvidenceRetrier(kept).run] if isinstance(kept := runtime.ports.evidence, DirectoryEvidence) else []
@@ -231,7 +235,7 @@ def _build_operator_runtime(settings: Settings, store: Store, runtime: Diagnosis
     )
     direct = build_direct_messages(client, store.redis, runtime.ports.clock, background)
     outbox = build_outbox(store.redis, runtime.ports.clock, bound)
-    customers = build_tenant_cards(client, cards, inbox, people, runtime.ports) if settings.customers else None
+    customers = build_tenant_cards(client, cards, inbox, people, runtime.ports, living.unsettled) if settings.customers else None
     return OperatorRuntime(client, background, people, cards, inbox, titles, living, board, direct, outbox, customers, trackers)
 
 
@@ -356,7 +360,7 @@ def _build_dispatcher(
     store: Store,
     window: OperatorRuntime,
     turns: TurnRunner,
-    publisher: ReportPublisher,
+    observers: Mapping[str, TurnObserver],
     fetch: ItemFetcher,
     world: DiagnosisRuntime,
 ) -> Dispatcher:
@@ -374,9 +378,10 @@ def _build_dispatcher(
         inbox,
         leases,
         turns,
-        publisher,
+        observers,
         clock=clock,
         timers=plan_timers,
+        progress=window.board.publish_progress,
         fetch=fetched,
         home=threads.resolve_thread,
         limits=limits,

@@ -30,6 +30,5 @@ def run_direct_answers(
     direct: DirectMessages, answer_to: AnswerRenderer, redis: Redis, clock: Clock, lease_seconds: float
 ) -> contextlib.AbstractAsyncContextManager[None]:
     answers = DirectAnswers(PostedCards(redis, names=DIRECT_MESSAGE_KEYS, keep_closed=ANSWER_RETENTION), direct, answer_to, clock)
-    return run_answer_dispatcher(
-        answers, direct.inbox, direct.wakeups, Leases(redis, clock, seconds=lease_seconds, names=DIRECT_MESSAGE_KEYS), clock
-    )
+    leases = Leases(redis, clock, seconds=lease_seconds, names=DIRECT_MESSAGE_KEYS)
+    return run_answer_dispatcher(answers, answers.publish_report, direct.inbox, direct.wakeups, leases, clock)

@@ -8,7 +8,6 @@ import structlog
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.incidents.context import HandlerContext
-from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.incidents.dispatch.inbox import Inbox
 from bot.lessons.handlers import LessonCards, LessonHandlers
 from bot.lessons.lesson_observer import LessonObserver
@@ -98,8 +97,9 @@ class LessonServices:
     def add_handlers(self, handler_context: HandlerContext) -> HandlerContext:
         return replace(handler_context, teaching=LessonHandlers(handler_context, self.lessons, self.cards))
 
-    def wrap_publisher(self, publisher: ReportPublisher) -> ReportPublisher:
-        return LessonObserver(publisher, self.lessons, self._draft_lesson, self.cards.update_card, self.ports.clock)
+    @property
+    def observer(self) -> LessonObserver:
+        return LessonObserver(self.lessons, self._draft_lesson, self.cards.update_card, self.ports.clock)
 
     def _draft_lesson(self, state: IncidentState, now: datetime) -> Lesson | None:
         inventory = self.ports.inventory

@@ -13,9 +13,8 @@ from bot.app.tenants import build_known_lookup
 from bot.inbound.routes import InboundRoute
 from bot.inbound.webhook import parse_webhook_key
 from bot.incidents.context import HandlerContext
-from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.incidents.dispatch.inbox import Inbox
-from bot.provider.handlers import ProviderCards, ProviderHandlers, ProviderObserver
+from bot.provider.handlers import ProviderCards, ProviderHandlers
 from bot.provider.intake import ProviderIntake
 from bot.provider.link import HttpProviderLink
 from bot.provider.message_store import ProviderMessageStore
@@ -74,9 +73,6 @@ class ProviderServices:
             if self.cards
             else handler_context
         )
-
-    def wrap_publisher(self, publisher: ReportPublisher) -> ReportPublisher:
-        return ProviderObserver(publisher, self.cards) if self.cards else publisher
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:

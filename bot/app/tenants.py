@@ -11,7 +11,7 @@ from bot.provider.message_store import ProviderMessageStore
 from bot.provider.ticket_states import TicketStates
 from bot.slack.client import SlackClient
 from bot.slack.people import People
-from bot.slack.posted_messages import EditableMessages, PostedCards
+from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
 from bot.store.quota_store import QuotaStore
 from bot.store.quota_waiting_list import QuotaWaitingList
 from bot.store.store import Store
@@ -28,12 +28,22 @@ from tools.inventory.inventory import Inventory
 from tools.inventory.sku import Sku
 
 
-def build_tenant_cards(client: SlackClient, cards: PostedCards, inbox: Inbox, people: People, ports: GraphContext) -> TenantCards:
+def build_tenant_cards(
+    client: SlackClient, cards: PostedCards, inbox: Inbox, people: People, ports: GraphContext, unsettled: PendingMessages
+) -> TenantCards:
     """Build tenants' cards. Streaming and agent blocks stay off in shared channels."""
     words, bound = load_customer_words(ports.taxonomy), build_channel_bindings(ports.inventory.channels)
     kept = EditableMessages(client, cards, plans=False)
     return TenantCards(
-        client, kept, inbox, ports.inventory, words, bound, people, build_known_lookup(ports.inventory, ports.taxonomy, ports.skus)
+        client,
+        kept,
+        inbox,
+        ports.inventory,
+        words,
+        bound,
+        people,
+        unsettled,
+        build_known_lookup(ports.inventory, ports.taxonomy, ports.skus),
     )
 
 

@@ -12,7 +12,6 @@ import structlog
 
 from bot.cards.buttons import ButtonClick, OldButton
 from bot.incidents.context import HandlerContext, guard_store
-from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import SlackPlace
 from bot.provider.cards import provider_ticket
@@ -25,7 +24,6 @@ from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster
 from bot.store.outbox import ClickResult, Outbox, OutboxRow
-from graph.context import Progress
 from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.state import IncidentState, Origin
@@ -108,7 +106,7 @@ class ProviderCards:
             return False
         return True
 
-    async def update_after_turn(self, incident: str, state: IncidentState) -> None:
+    async def update_after_turn(self, incident: str, state: IncidentState, report: Report) -> None:
         """Offer a ticket once the provider is needed; then keep it up to date."""
         row = await self.outbox.load_row(incident)
         if row.stage != "offered" or _needs_provider(IncidentView(state), self.taxonomy):
@@ -122,20 +120,6 @@ def _needs_provider(incident_view: IncidentView, taxonomy: Taxonomy) -> bool:
     report = incident_view.report
     found = [taxonomy.leaves[row.label] for row in (report.root_causes if report else ()) if row.label in taxonomy.leaves]
     return any(leaf.owner != "customer" for leaf in found)
-
-
-class ProviderObserver:
-    """Publishes, then updates the provider message."""
-
-    def __init__(self, publisher: ReportPublisher, cards: ProviderCards) -> None:
-        self._board, self._cards = publisher, cards
-
-    async def publish_progress(self, progress: Progress) -> None:
-        await self._board.publish_progress(progress)
-
-    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        await self._board.publish_report(incident, state, report)
-        await self._cards.update_after_turn(incident, state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runner import ActionRunner
 from bot.remediation.reconciler import RemediationReconciler
 from bot.tasks import cancel_tasks, run_periodically
+from graph.report import Report
+from graph.state import IncidentState
 from tools.action import is_approval_id
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import Refused
@@ -50,9 +52,14 @@ class ActionWorker:
         await self._tender.reconcile(incident)
 
     async def schedule_incident(self, incident: str) -> None:
-        """Schedule a check after a turn."""
+        """Schedule a check of the incident's remediations now."""
         await self._index.schedule_check(incident)
         await self._wake(incident)
+
+    async def schedule_after_turn(self, incident: str, state: IncidentState, report: Report) -> None:
+        """Schedule a check after a turn, where the incident has remediations."""
+        if state.get("ladders"):
+            await self.schedule_incident(incident)
 
     async def wake_due(self) -> int:
         """Wake everything due, here and in the ledger; return how many."""

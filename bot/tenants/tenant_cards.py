@@ -12,7 +12,6 @@ from datetime import timedelta
 import structlog
 
 from bot.cards.blocks import Card
-from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.publishing.status_messages import UpdateInProgress, get_no_records, get_no_state
 from bot.incidents.publishing.thread_roots import ThreadRoots
@@ -27,7 +26,7 @@ from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, get_no_slot_values
 from bot.tenants.cards.view_context import build_tenant_view_context
 from graph.closed_incidents import ClosedIncidentMatches, ClosedIncidentQuery
-from graph.context import Progress, find_no_closed_incidents
+from graph.context import find_no_closed_incidents
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage, get_parsed_message
 from graph.incident.visibility import list_visible_hosts
@@ -78,6 +77,7 @@ class TenantCards:
     words: CustomerWords
     bound: Mapping[str, ChannelRow]
     people: People
+    unsettled: PendingMessages
     known: SlotValueLookup = get_no_slot_values
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     _firsts: KeyedLocks = field(default_factory=KeyedLocks)
@@ -150,6 +150,14 @@ class TenantCards:
             marked = {"event_type": STATUS_EVENT_TYPE, "event_payload": {"incident": incident}}
             await self.kept.put_message(where, incident, "customer", tenant_card.render_tenant_card(view), marked)
             await self._post_news(where, view, _get_asking_item(state) if state else None)
+
+    async def update_after_turn(self, incident: str, state: IncidentState, report: Report) -> None:
+        """Update the status message, or leave it to a sweep: a deleted thread must not keep the item in the inbox."""
+        try:
+            await self.update_card(incident, state)
+        except (*SLACK_ERRORS, UpdateInProgress) as trouble:
+            log.warning("customers.follows_later", incident=incident, error=str(trouble)[:200])
+            await self.unsettled.add_pending(incident)
 
     async def update_card_quietly(self, incident: str) -> None:
         """Update the status message between turns; Slack errors are only logged."""
@@ -257,30 +265,6 @@ class TenantCards:
         except Refused as why:
             log.warning("customers.records_unreadable", incident=incident, why=str(why)[:200])
             return frozenset()
-
-
-class TenantCardObserver:
-    """Publishes reports to operators and then to the tenant.
-
-    A failed tenant update is left to a sweep (`unsettled`): a deleted thread or archived channel must not block
-    operators.
-    """
-
-    def __init__(self, publisher: ReportPublisher, customers: TenantCards, unsettled: PendingMessages) -> None:
-        self._board, self._customers, self._unsettled = publisher, customers, unsettled
-
-    async def publish_progress(self, progress: Progress) -> None:
-        """Progress is shown to operators only."""
-        await self._board.publish_progress(progress)
-
-    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """Publish to operators first, so that on-call has it in any case."""
-        await self._board.publish_report(incident, state, report)
-        try:
-            await self._customers.update_card(incident, state)
-        except (*SLACK_ERRORS, UpdateInProgress) as trouble:
-            log.warning("customers.follows_later", incident=incident, error=str(trouble)[:200])
-            await self._unsettled.add_pending(incident)
 
 
 def _list_file_names(item: InboxItem) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from bot.incidents.context import HandlerContext
 from bot.policy.channels import build_channel_bindings, list_tenant_channels
 from bot.remediation.cards import approval_card as approval
 from bot.slack.manifest import SHORTCUT
-from bot.slack.posted_messages import EditableMessages, PostedCards
+from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
 from bot.tenants.cards import internal_thread, tenant_card
 from bot.tenants.handlers import TenantHandlers
 from bot.tenants.tenant_cards import TenantCards
@@ -157,7 +157,8 @@ def of_theirs() -> IncidentState:
 
 def cards_of(surface: HandlerContext, redis: FakeAsyncRedis) -> TenantCards:
     kept = EditableMessages(surface.client, PostedCards(redis), plans=False)
-    cards = TenantCards(surface.client, kept, surface.inbox, SITE, WORDS, surface.bound, surface.people)
+    unsettled = PendingMessages(redis, WallClock())
+    cards = TenantCards(surface.client, kept, surface.inbox, SITE, WORDS, surface.bound, surface.people, unsettled)
     cards.set_sources(state_of=surface.state_of)
     return cards
 

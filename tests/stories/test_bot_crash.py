@@ -134,7 +134,7 @@ async def test_redis_killed_in_the_middle_of_a_turn_and_back_again(durable_serve
         clock, board = SetClock(), BoardOfList()
         inbox, turns = Inbox(redis, clock), TinyTurns(redis, pull_the_plug)
         leases = Leases(redis, clock, seconds=0.3)
-        desk = Dispatcher(inbox, leases, turns, board, clock=clock, timers=plan_timers, pause=plug_it_in)
+        desk = Dispatcher(inbox, leases, turns, board.observers, clock=clock, timers=plan_timers, pause=plug_it_in)
         incident = (await inbox.open_or_join(origin(), "a", lambda i: item(i, "a"))).incident
         async with asyncio.timeout(PATIENCE):
             while not board.posted:

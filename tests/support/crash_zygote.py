@@ -16,13 +16,12 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
-from bot.incidents.dispatch.dispatcher import Dispatcher
+from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, Dispatcher
 from bot.incidents.dispatch.fingerprint import IncidentFingerprint
 from bot.incidents.dispatch.inbox import EMPTY_FINGERPRINT, Inbox
 from bot.incidents.dispatch.lease import Leases
 from bot.incidents.dispatch.sweeper import Sweeper, plan_timers
 from bot.incidents.dispatch.wakeups import LocalWakeups
-from graph.context import Progress
 from graph.report import Report
 from graph.state import IncidentState, Lifecycle
 from tests.support.clock import PATIENCE, WallClock
@@ -46,8 +45,8 @@ class Doom:
 class DoomedInbox(Inbox):
     doom: Doom
 
-    async def mark_posted(self, incident: str, token: str, item: str) -> None:
-        await super().mark_posted(incident, token, item)
+    async def finish_observing(self, incident: str, token: str, item: str) -> None:
+        await super().finish_observing(incident, token, item)
         await self.doom.at("posted")
 
     async def finish_item(
@@ -73,9 +72,6 @@ class RedisBoard:
         self._redis = redis
         self._doom = doom
 
-    async def publish_progress(self, p: Progress) -> None:
-        """Ignore progress."""
-
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         await self._doom.at("report:begin")
         await self._redis.zincrby("asked", 1, report.item)
@@ -87,8 +83,8 @@ async def work(job: Mapping[str, Any]) -> None:
     redis = Redis.from_url(job["url"])
     inbox = DoomedInbox(redis, WallClock())
     inbox.doom = doom
-    turns, board = TinyTurns(redis, doom.at), RedisBoard(redis, doom)
-    desk = Dispatcher(inbox, Leases(redis, WallClock(), seconds=LEASE), turns, board, clock=WallClock(), timers=plan_timers)
+    turns, observers = TinyTurns(redis, doom.at), {REPORT_OBSERVER: RedisBoard(redis, doom).publish_report}
+    desk = Dispatcher(inbox, Leases(redis, WallClock(), seconds=LEASE), turns, observers, clock=WallClock(), timers=plan_timers)
     for thread, id_ in job.get("mentions", []):
         await inbox.open_or_join(origin(thread), id_, lambda incident, id_=id_: item(incident, id_))  # type: ignore[misc]
         await doom.at("stored")

@@ -2,7 +2,7 @@
 
 import asyncio
 import operator
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Annotated, Any, TypedDict, cast
@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypedDict, cast
 from langgraph.graph import END, START, StateGraph
 from redis.asyncio import Redis
 
+from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, TurnObserver
 from bot.incidents.dispatch.inbox import DUE_WORK
 from bot.refusal import TooEarly
 from bot.store.keys import RedisKeys
@@ -142,6 +143,10 @@ class BoardOfList:
             raise TooEarly("Slack takes no edit now")
         if report.item not in {posted.item for _, posted in self.posts}:
             self.posts.append((incident, report))
+
+    @property
+    def observers(self) -> Mapping[str, TurnObserver]:
+        return {REPORT_OBSERVER: self.publish_report}
 
     @property
     def posted(self) -> list[str]:

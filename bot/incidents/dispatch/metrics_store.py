@@ -6,11 +6,9 @@ from typing import cast
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
-from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.incidents.dispatch.metrics import Feedback, IncidentMetrics, update_metrics
 from bot.store.keys import FEEDBACK_KEY, INCIDENT_METRICS_AGE_KEY, INCIDENT_METRICS_KEY
 from bot.tasks import to_coroutine
-from graph.context import Progress
 from graph.report import Report
 from graph.state import IncidentState
 from tools.clock import Clock
@@ -56,23 +54,10 @@ class IncidentMetricsStore:
         return [_METRICS_ADAPTER.validate_json(raw) for raw in rows if raw], [one for one in said if one.at >= start]
 
 
-def wrap_with_metrics(publisher: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> ReportPublisher:
-    return MetricsObserver(publisher, courses, clock)
-
-
-class MetricsObserver:
-    """Saves metrics after each report, under the incident's lease, so a row has one writer."""
-
-    def __init__(self, publisher: ReportPublisher, courses: IncidentMetricsStore, clock: Clock) -> None:
-        self._board, self._courses, self._clock = publisher, courses, clock
-
-    async def publish_progress(self, progress: Progress) -> None:
-        await self._board.publish_progress(progress)
-
-    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        await self._board.publish_report(incident, state, report)
-        if state:
-            before = await self._courses.load_metrics(incident)
-            after = update_metrics(state, before, self._clock.now())
-            if after != before:
-                await self._courses.save_metrics(incident, after)
+async def record_metrics(courses: IncidentMetricsStore, clock: Clock, incident: str, state: IncidentState, report: Report) -> None:
+    """Update the incident's metrics after a turn: a row has one writer, the lease's holder."""
+    if state:
+        before = await courses.load_metrics(incident)
+        after = update_metrics(state, before, clock.now())
+        if after != before:
+            await courses.save_metrics(incident, after)

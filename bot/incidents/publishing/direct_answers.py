@@ -33,7 +33,7 @@ AnswerRenderer = Callable[[str, str, DirectRequest], Awaitable[Card]]  # team, u
 
 @dataclass(frozen=True, slots=True)
 class DirectAnswers(AnswerOnlyRunner):
-    """Turns and publisher of the dispatcher of direct messages."""
+    """Turns of the dispatcher of direct messages, and the observer that posts their answers."""
 
     direct: DirectMessages
     answer_to: AnswerRenderer

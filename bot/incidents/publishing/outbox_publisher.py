@@ -26,7 +26,7 @@ PERMANENT_SLACK_ERRORS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OutboxPublisher(AnswerOnlyRunner):
-    """Turns and publisher of the outbox's dispatcher."""
+    """Turns of the outbox's dispatcher, and the observer that posts its answers."""
 
     client: SlackClient
     outbox: AnswerOutbox

@@ -52,7 +52,7 @@ class House(Office):
         super().__init__(redis, site, **more)
         self.board = BoardOfList()
         self.desk = Dispatcher(
-            self.inbox, Leases(redis, self.clock, owner=self.worker), self.turns, self.board, clock=self.clock, timers=plan_timers
+            self.inbox, Leases(redis, self.clock, owner=self.worker), self.turns, self.board.observers, clock=self.clock, timers=plan_timers
         )
 
     async def turns_of(self, incident: str) -> list[Report]:

@@ -12,13 +12,12 @@ from bot.cli.stats import build_stats_document, render_stats
 from bot.incidents.cards import diagnosis, feedback
 from bot.incidents.dispatch import metrics_store as kept_courses
 from bot.incidents.dispatch.metrics import Feedback, IncidentMetrics, percentile, summarize_metrics, update_metrics
-from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, wrap_with_metrics
+from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, record_metrics
 from bot.slack.client import post_message
 from graph.report import Report
 from graph.state import HandoffTicket, HumanCorrection, Hypothesis, IncidentState, Lifecycle
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
-from tests.support.fakes_desk import BoardOfList
 
 DEAD, ECC = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable"
 
@@ -137,11 +136,9 @@ def test_a_percentile_is_a_value_that_was_measured(share: float, value: float) -
 
 async def test_each_turn_is_counted_once_and_the_oldest_go_first() -> None:
     async with FakeAsyncRedis() as redis:
-        courses, board = IncidentMetricsStore(redis), BoardOfList()
-        counting = wrap_with_metrics(board, courses, SetClock(T0))
-        await counting.publish_report("inc-1", turned(), Report(item="m-1", outcome="diagnosed"))
-        await counting.publish_report("inc-1", turned(), Report(item="m-1", outcome="diagnosed"))
-        assert board.posted == ["m-1"]
+        courses, report = IncidentMetricsStore(redis), Report(item="m-1", outcome="diagnosed")
+        for _ in range(2):
+            await record_metrics(courses, SetClock(T0), "inc-1", turned(), report)
         assert [row.labels for row in (await courses.list_since(T0))[0]] == [(DEAD,)]
         await redis.zadd("rm:courses:age", {f"old-{n}": n for n in range(kept_courses.MAX_ENTRIES)})
         await courses.save_metrics("inc-2", IncidentMetrics(at(9)))

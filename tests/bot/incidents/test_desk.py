@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
-from bot.incidents.dispatch.dispatcher import Dispatcher, TurnLimits
+from bot.incidents.dispatch.dispatcher import Dispatcher, TurnLimits, TurnObserver
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Leases
 from bot.incidents.dispatch.sweeper import AUTO_CLOSE, Sweeper, plan_timers
@@ -51,6 +51,7 @@ class Office:
         owner: str = "me",
         limits: TurnLimits | None = None,
         turns: TinyTurns | None = None,
+        observers: Mapping[str, TurnObserver] | None = None,
     ) -> None:
         self.redis = redis
         self.clock = SetClock()
@@ -59,7 +60,15 @@ class Office:
         self.turns = turns or TinyTurns(redis, at)
         self.board = BoardOfList()
         self.desk = Dispatcher(
-            self.inbox, self.leases, self.turns, self.board, clock=self.clock, timers=plan_timers, limits=limits, pause=no_pause
+            self.inbox,
+            self.leases,
+            self.turns,
+            {**self.board.observers, **(observers or {})},
+            clock=self.clock,
+            timers=plan_timers,
+            progress=self.board.publish_progress,
+            limits=limits,
+            pause=no_pause,
         )
 
     async def mention(self, id_: str = "T.C.1", thread: str = "1.0") -> str:
@@ -268,7 +277,7 @@ async def test_kills_while_a_report_waits_for_slack_are_not_taken_for_kills_by_i
     await office.inbox.begin_attempt(incident, "a")
     lease = await office.leases.acquire(incident)
     assert lease is not None
-    await office.inbox.mark_posting(incident, lease.token, "a")  # its turn was complete
+    await office.inbox.begin_observing(incident, lease.token, "a")  # its turn was complete
     await lease.release(again_at=office.clock.now())
     for _ in range(4):
         await office.inbox.begin_attempt(incident, "a")
@@ -282,7 +291,7 @@ async def test_a_report_that_kills_the_process_each_time_is_set_aside_too(redis:
     incident = await office.mention("deadly")
     lease = await office.leases.acquire(incident)
     assert lease is not None
-    await office.inbox.mark_posting(incident, lease.token, "deadly")
+    await office.inbox.begin_observing(incident, lease.token, "deadly")
     await lease.release(again_at=office.clock.now())
     for _ in range(5):
         await office.inbox.begin_attempt(incident, "deadly")

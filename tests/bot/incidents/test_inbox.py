@@ -103,7 +103,7 @@ async def test_an_item_leaves_only_for_the_holder_of_the_lease(inbox: Inbox, lea
     with pytest.raises(LostLease):
         await inbox.finish_item(incident, lease.token, "T.C.1", "open", {}, keep=KEEP)
     with pytest.raises(LostLease):
-        await inbox.mark_posting(incident, lease.token, "T.C.1")
+        await inbox.begin_observing(incident, lease.token, "T.C.1")
     assert len(await inbox.list_waiting(incident)) == 1
 
 
@@ -122,8 +122,8 @@ async def test_a_closed_incident_gets_a_lifetime_and_a_new_item_takes_it_away(in
     incident = (await inbox.open_or_join(origin(), "a", lambda i: item(i, "a"))).incident
     lease = await leases.acquire(incident)
     assert lease
-    assert await inbox.mark_posting(incident, lease.token, "a")
-    await inbox.mark_posted(incident, lease.token, "a")
+    await inbox.begin_observing(incident, lease.token, "a")
+    await inbox.finish_observing(incident, lease.token, "a")
     await inbox.finish_item(incident, lease.token, "a", "closed", {}, keep=KEEP)
     names = RedisKeys()
     kept = [
@@ -137,7 +137,7 @@ async def test_a_closed_incident_gets_a_lifetime_and_a_new_item_takes_it_away(in
     await inbox.enqueue(item(incident, "b", "reply"), "b")
     assert {await redis.ttl(key) for key in kept} == {-1}
     assert await inbox.list_open_incidents() == [incident]
-    assert not await inbox.mark_posting(incident, lease.token, "a")
+    assert await inbox.begin_observing(incident, lease.token, "a") is None
 
 
 async def test_a_closed_incident_whose_nodes_we_hold_stays_until_they_are_back(inbox: Inbox, leases: Leases, redis: Redis) -> None:

@@ -9,12 +9,12 @@ from redis.asyncio import Redis
 
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.sweeper import plan_timers
-from bot.incidents.dispatch.thread_activity import MAX_MUTE_DURATION, AnswerPermit, PreviousActivity, ThreadActivity, ThreadActivityObserver
+from bot.incidents.dispatch.thread_activity import MAX_MUTE_DURATION, AnswerPermit, PreviousActivity, ThreadActivity
 from bot.store.closed_incidents import ClosedIncidentStore
 from graph.report import Report
 from graph.state import InboxItemKind, IncidentState
 from tests.support.clock import SetClock
-from tests.support.fakes_desk import BoardOfList, item, origin
+from tests.support.fakes_desk import item, origin
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 
@@ -170,9 +170,8 @@ async def test_a_closed_incidents_pulse_goes_with_it_and_comes_back_to_life_with
 async def test_what_the_board_says_is_the_last_word_unless_it_says_nothing(
     pulse: ThreadActivity, clock: SetClock, kind: InboxItemKind, report: dict[str, Any], before: PreviousActivity
 ) -> None:
-    board = ThreadActivityObserver(BoardOfList(), pulse, clock)
     state: IncidentState = {"item": item("i1", "a", kind).model_dump(mode="json")}
-    await board.publish_report("i1", state, Report(item="a", outcome="abstained", **report))
+    await pulse.record_report("i1", state, Report(item="a", outcome="abstained", **report))
     assert await pulse.record_message("i1", f"{clock.stamp() + 60:.6f}", "U0OLGA") == before
 
 
@@ -180,7 +179,7 @@ async def test_a_clock_behind_slacks_does_not_hide_our_question(pulse: ThreadAct
     asked = item("i1", "a").model_copy(update={"at": clock.now() + timedelta(seconds=30)})
     await pulse.record_message("i1", f"{asked.at.timestamp():.6f}", "U0OLGA")
     report = Report(item="a", outcome="abstained", questions=("Which rack?",))
-    await ThreadActivityObserver(BoardOfList(), pulse, clock).publish_report("i1", {"item": asked.model_dump(mode="json")}, report)
+    await pulse.record_report("i1", {"item": asked.model_dump(mode="json")}, report)
     assert (await pulse.record_message("i1", f"{asked.at.timestamp() + 5:.6f}", "U0OLGA")).asked
 
 

@@ -76,7 +76,7 @@ class Office:
             self.inbox,
             leases,
             self.turns,
-            self.board,
+            self.board.observers,
             clock=self.clock,
             timers=plan_timers,
             limits=TurnLimits(at_once=at_once),

@@ -57,7 +57,7 @@ class Office:
             await asyncio.sleep(0)
 
         self.desk = Dispatcher(
-            self.inbox, leases, self.turns, self.board, clock=self.clock, timers=plan_timers, fetch=fetch, pause=no_pause
+            self.inbox, leases, self.turns, self.board.observers, clock=self.clock, timers=plan_timers, fetch=fetch, pause=no_pause
         )
 
     async def say(self, *said: InboxItem) -> None:

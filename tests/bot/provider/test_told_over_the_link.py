@@ -20,7 +20,7 @@ from bot.tasks import to_coroutine
 from bot.tenants.cards import internal_thread
 from bot.tenants.tenant_updates import NO_INTAKE_OPEN, TICKET_CLOSED, TenantUpdateHandlers
 from graph.state import IncidentState
-from tests.bot.provider.test_two_bots import OURS, Site, begun, site
+from tests.bot.provider.test_two_bots import OURS, REPORT, Site, begun, site
 from tests.support.clock import WallClock
 from tests.support.fakes_bot import OPS, Behind, slack_side
 from tests.support.intakes import SITE, Provider, provider
@@ -68,7 +68,7 @@ async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Prov
 
 async def sent(here: Site, at: Provider) -> str:
     """The provider's incident for a ticket that was clicked."""
-    await here.cards.update_after_turn(here.incident, OURS)
+    await here.cards.update_after_turn(here.incident, OURS, REPORT)
     await here.press(provider_ticket.SHOW_ACTION_ID)
     await here.press(provider_ticket.SEND_ACTION_ID)
     await here.sender(at.link()).sweep()

@@ -19,6 +19,7 @@ from bot.provider.ticket_sender import TicketSender
 from bot.provider.ticket_threads import TicketThreads
 from bot.slack.posted_messages import EditableMessages, PostedCards
 from bot.store.outbox import Outbox, build_provider_outbox_keys
+from graph.report import Report
 from graph.state import InboxItem, IncidentState, Origin
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import WallClock
@@ -28,6 +29,7 @@ from tests.support.tickets import SAID
 
 OURS: IncidentState = {"report": {"item": "x", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus"}]}}
 THEIR_OWN: IncidentState = {"report": {"item": "x", "outcome": "diagnosed", "root_causes": [{"label": "USER.CONFIG.NCCL_IB_HCA_Wrong"}]}}
+REPORT = Report(item="x", outcome="diagnosed")
 
 
 MADE_TICKET = BuiltTicket(SAID)
@@ -95,9 +97,9 @@ async def providers() -> AsyncIterator[tuple[Behind, Provider]]:
 
 async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_providers() -> None:
     async with site() as here, providers() as (theirs, at):
-        await here.cards.update_after_turn(here.incident, THEIR_OWN)
+        await here.cards.update_after_turn(here.incident, THEIR_OWN, REPORT)
         assert not here.button(provider_ticket.SHOW_ACTION_ID)
-        await here.cards.update_after_turn(here.incident, OURS)
+        await here.cards.update_after_turn(here.incident, OURS, REPORT)
         await here.press(provider_ticket.SHOW_ACTION_ID)
         assert here.files() == [f"ticket-{here.incident}.json"]
         sender = here.sender(at.link())
@@ -135,7 +137,7 @@ async def test_what_is_new_after_the_end_opens_the_same_ticket_again() -> None:
     async with site(shown) as here, providers() as (_, at):
         sender = here.sender(at.link())
         for _ in range(2):
-            await here.cards.update_after_turn(here.incident, OURS)
+            await here.cards.update_after_turn(here.incident, OURS, REPORT)
             await here.press(provider_ticket.SHOW_ACTION_ID)
             await here.press(provider_ticket.SEND_ACTION_ID)
             await sender.sweep()
@@ -161,7 +163,7 @@ async def begun(theirs: Behind, at: Provider, incident: str) -> str:
 
 async def test_what_the_file_shows_is_what_arrives_byte_for_value() -> None:
     async with site() as here, providers() as (_, at):
-        await here.cards.update_after_turn(here.incident, OURS)
+        await here.cards.update_after_turn(here.incident, OURS, REPORT)
         await here.press(provider_ticket.SHOW_ACTION_ID)
         await here.press(provider_ticket.SEND_ACTION_ID)
         await here.sender(at.link()).sweep()
@@ -174,7 +176,7 @@ async def test_what_the_file_shows_is_what_arrives_byte_for_value() -> None:
 async def test_while_the_provider_is_away_the_thread_says_so_and_it_goes_on_by_itself() -> None:
     async with site() as here, providers() as (_, at):
         up, at.url = at.url, "http://127.0.0.1:9"
-        await here.cards.update_after_turn(here.incident, OURS)
+        await here.cards.update_after_turn(here.incident, OURS, REPORT)
         await here.press(provider_ticket.SHOW_ACTION_ID)
         await here.press(provider_ticket.SEND_ACTION_ID)
         await here.sender(at.link()).sweep()
@@ -188,7 +190,7 @@ async def test_while_the_provider_is_away_the_thread_says_so_and_it_goes_on_by_i
 
 async def test_not_now_sends_nothing_and_an_old_button_neither() -> None:
     async with site() as here, providers() as (_, at):
-        await here.cards.update_after_turn(here.incident, OURS)
+        await here.cards.update_after_turn(here.incident, OURS, REPORT)
         await here.press(provider_ticket.SHOW_ACTION_ID)
         await here.press(provider_ticket.BACK_ACTION_ID)
         assert here.button(provider_ticket.SHOW_ACTION_ID)
@@ -198,14 +200,14 @@ async def test_not_now_sends_nothing_and_an_old_button_neither() -> None:
 
 async def test_a_guest_neither_sees_nor_sends() -> None:
     async with site() as here:
-        await here.cards.update_after_turn(here.incident, OURS)
+        await here.cards.update_after_turn(here.incident, OURS, REPORT)
         await here.press(provider_ticket.SHOW_ACTION_ID, who="gus")
         assert here.files() == []
 
 
 async def test_what_cannot_be_shown_is_not_offered_to_be_sent() -> None:
     async with site(IncidentNotFound("inc-x: nothing was looked at yet")) as here:
-        await here.cards.update_after_turn(here.incident, OURS)
+        await here.cards.update_after_turn(here.incident, OURS, REPORT)
         await here.press(provider_ticket.SHOW_ACTION_ID)
         assert "nothing was looked at yet" in here.shown()
         assert not here.button(provider_ticket.SEND_ACTION_ID)

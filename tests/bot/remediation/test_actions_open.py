@@ -19,7 +19,6 @@ from bot.incidents.dispatch.wakeups import LocalWakeups
 from bot.settings import Settings, load_settings
 from bot.store.store import Store
 from graph.checkpoints.checkpoint import RedisSaver
-from graph.context import Progress
 from graph.incident.turns import IncidentTurns
 from graph.report import Report
 from graph.state import InboxItem, IncidentState, Origin
@@ -60,9 +59,6 @@ class Silent:
 
     def __init__(self) -> None:
         self.replies: list[str] = []
-
-    async def publish_progress(self, p: Progress) -> None:
-        return None
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         self.replies.append(report.reply or report.headline)
@@ -114,7 +110,9 @@ class Bot:
     async def work(self, acting: ActionRuntime) -> None:
         """Begin to answer."""
         leases = Leases(self.store.redis, WallClock())
-        desk = Dispatcher(self.inbox, leases, self.turns, acting.wrap_publisher(self.board), clock=WallClock(), timers=plan_timers)
+        assert acting.actions
+        observers = {"report": self.board.publish_report, "remediation": acting.actions.schedule_after_turn}
+        desk = Dispatcher(self.inbox, leases, self.turns, observers, clock=WallClock(), timers=plan_timers)
         await self.wakeups.start(desk.process_incident)
 
     async def mention(self) -> str:

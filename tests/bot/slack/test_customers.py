@@ -22,7 +22,7 @@ from bot.tenants.cards import internal_thread, tenant_card
 from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.cards.view import TenantView
 from bot.tenants.handlers import WITHDRAWN_TEXT, TenantHandlers
-from bot.tenants.tenant_cards import TenantCardObserver, TenantCards
+from bot.tenants.tenant_cards import TenantCards
 from bot.tenants.tenant_updates import TenantUpdateHandlers
 from graph.closed_incidents import ClosedIncident, ClosedIncidentCause, ClosedIncidentMatches, ClosedIncidentQuery
 from graph.dialogue.intents import Intent
@@ -33,7 +33,6 @@ from kb.customers.cause_words import load_customer_words
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
-from tests.support.fakes_desk import BoardOfList
 from tests.support.inventories import inventory
 from tools.inventory.inventory import ChannelRow
 
@@ -61,7 +60,8 @@ def dress(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
 
 def cards_of(surface: HandlerContext, redis: FakeAsyncRedis) -> TenantCards:
     kept = EditableMessages(surface.client, PostedCards(redis), plans=False)
-    cards = TenantCards(surface.client, kept, surface.inbox, SITE, WORDS, surface.bound, surface.people)
+    unsettled = PendingMessages(redis, SetClock())
+    cards = TenantCards(surface.client, kept, surface.inbox, SITE, WORDS, surface.bound, surface.people, unsettled)
     cards.set_sources(state_of=surface.state_of)
     return cards
 
@@ -754,13 +754,11 @@ async def test_each_look_that_they_asked_for_is_answered_once_also_where_nothing
 
 async def test_a_thread_of_theirs_that_is_gone_holds_up_nothing_of_ours(bot: Behind) -> None:
     incident, _ = await reported(bot)
-    cards, ours, unsettled = cards_of(bot.surface, bot.redis), BoardOfList(), PendingMessages(bot.redis, SetClock())
+    cards = cards_of(bot.surface, bot.redis)
     for method in ("chat.update", "chat.postMessage"):
         bot.slack.api.refuse[method] = "thread_not_found"
-    board = TenantCardObserver(ours, cards, unsettled)
-    await board.publish_report(incident, looked(incident, "one"), Report(item="one", outcome="diagnosed"))
-    assert ours.posted == ["one"]
-    assert await unsettled.list_abandoned(timedelta()) == [incident]
+    await cards.update_after_turn(incident, looked(incident, "one"), Report(item="one", outcome="diagnosed"))
+    assert await cards.unsettled.list_abandoned(timedelta()) == [incident]
 
 
 async def test_what_still_fails_after_it_was_proved_is_offered_a_person_and_not_proved_anew(bot: Behind) -> None:

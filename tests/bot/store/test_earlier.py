@@ -9,7 +9,7 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
-from bot.incidents.dispatch.closed_incidents import ClosedIncidentObserver, build_closed_incident
+from bot.incidents.dispatch.closed_incidents import build_closed_incident, update_closed_incident
 from bot.policy.channels import build_channel_bindings, get_incident_visibility
 from bot.store.closed_incident_index import ClosedIncidentIndex
 from bot.store.keys import RedisKeys
@@ -18,7 +18,6 @@ from graph.incident_view import serialize_remediations
 from graph.report import Report
 from graph.state import HandoffTicket, HumanCorrection, Hypothesis, IncidentState, Origin, Remediation, RemediationStep
 from tests.support.clock import T0, SetClock
-from tests.support.fakes_desk import BoardOfList
 from tools.inventory.inventory import ChannelRow
 
 DEAD, ECC = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable"
@@ -200,10 +199,8 @@ def test_a_persons_word_is_what_it_was() -> None:
 
 
 async def test_the_report_that_closes_it_makes_it_past_and_one_that_opens_it_again_takes_it_back(redis: Redis) -> None:
-    earlier, board = kept_on(redis), BoardOfList()
-    remembering = ClosedIncidentObserver(board, earlier, SetClock())
-    report = Report(item="m", outcome="diagnosed")
-    await remembering.publish_report("inc-1", state(), report)
+    earlier, report = kept_on(redis), Report(item="m", outcome="diagnosed")
+    await update_closed_incident(earlier, SetClock(), "inc-1", state(), report)
     assert await names(earlier, ask("n1")) == ["inc-1"]
-    await remembering.publish_report("inc-1", state("open"), report)
+    await update_closed_incident(earlier, SetClock(), "inc-1", state("open"), report)
     assert await names(earlier, ask("n1")) == []

@@ -62,7 +62,7 @@ async def test_what_the_desk_and_its_neighbours_hold_while_they_work_stands_in_t
         seen.update(await keys_of(redis))
 
     inbox, cards = Inbox(redis, clock), PostedCards(redis)
-    desk = Dispatcher(inbox, Leases(redis, clock), TinyTurns(redis, look), BoardOfList(), clock=clock, timers=plan_timers)
+    desk = Dispatcher(inbox, Leases(redis, clock), TinyTurns(redis, look), BoardOfList().observers, clock=clock, timers=plan_timers)
     incident = (await inbox.open_or_join(origin(), "a", lambda i: item(i, "a"))).incident
     await RedisGpuReservations(redis).reserve_host("n1", 60)
     await cards.set(incident, "living", "1.0")
