@@ -1,4 +1,4 @@
-"""The tables of approver sets and who is on call: decided by values alone."""
+"""Approver sets and on-call schedules: rules, refusals and their text."""
 
 import asyncio
 import json
@@ -98,7 +98,7 @@ def test_the_table_is_said_in_words(tmp_path: Path) -> None:
     )
 
 
-# -- who is on call ---------------------------------------------------------------------------------------------------
+# -- on-call schedules ---------------------------------------------------------------------------------------------------
 
 
 def told(*users: Any, **more: Any) -> bytes:
@@ -125,7 +125,7 @@ def test_anything_else_is_nobody_looked(text: bytes) -> None:
 
 
 class Answers:
-    """A schedule that is asked, and a user group."""
+    """A schedule and a user group with set answers."""
 
     def __init__(self) -> None:
         self.text, self.asked = told("U1"), 0

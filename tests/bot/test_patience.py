@@ -1,4 +1,4 @@
-"""A process whose Redis goes away while it starts begins again; one that has worked does not."""
+"""Losing Redis during the start restarts the start; losing it later does not."""
 
 import asyncio
 from pathlib import Path

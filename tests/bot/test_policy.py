@@ -1,4 +1,4 @@
-"""Only the operators' channels are served, and only to people of our own workspace."""
+"""Only operators' channels are served, and only for members of our workspace."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An approval card says who is hit, for how long, what waiting costs, and every file that goes."""
+"""An approval card shows affected jobs and users, the outage, the cost of waiting, and every file to be deleted."""
 
 from dataclasses import replace
 

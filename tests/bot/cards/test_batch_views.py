@@ -1,4 +1,6 @@
-"""The card of several actions: every command, host and digest is whole within Slack's limits, and each row offers what its own state allows."""
+"""The card of several actions: commands, hosts and digests are whole within Slack's limits, with buttons by each row's
+state.
+"""
 
 import json
 from dataclasses import replace
@@ -34,7 +36,7 @@ IDLE = ConditionResult("no process uses this GPU", True, "")
 
 
 def rows_of(count: int, **changes: Any) -> list[ActionRecord]:
-    """Actions of one remedy on as many hosts."""
+    """Return `count` actions of one remedy on different hosts."""
     return [
         record_of(target=f"gpu-{n:03}", via=f"gpu-{n:03}", devices=(), approval=f"apr-{n:012x}", **changes) for n in range(1, count + 1)
     ]
@@ -49,7 +51,7 @@ def sections(card: Card) -> list[str]:
 
 
 def buttons_behind(card: Card, host: str) -> list[str]:
-    """The buttons that stand right below a host's row."""
+    """Return the buttons directly below a host's row."""
     at = next(n for n, block in enumerate(card.blocks) if block["type"] == "section" and f"`{host}` · *" in block["text"]["text"])
     after = card.blocks[at + 1]
     return [element["action_id"] for element in after["elements"]] if after["type"] == "actions" else []
@@ -227,7 +229,7 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
 
 
 def within(made: list[ActionRecord], votes: tuple[Vote, ...]) -> list[ActionRecord]:
-    """As many as one card takes."""
+    """Return the first records that fit one card, with these votes."""
     kept, used = list[ActionRecord](), 0
     for record in made:
         if used + (size := approval_row.count_row_chars(record.action)) <= approval_row.MAX_ROWS_CHARS:

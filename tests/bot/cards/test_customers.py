@@ -1,4 +1,4 @@
-"""A customer's card: made of what may cross and of nothing else, in every language, within Slack's limits."""
+"""Tenant cards contain only what a tenant may see, in every language, within Slack's limits."""
 
 import json
 import string
@@ -57,7 +57,7 @@ SECRETS = ("globex", "gpu-001", "leaf-7", "scontrol", "priya", "0.99", "U0PRIYA"
 def stored(
     *causes: Hypothesis, ladders: Sequence[Remediation] = (), ticket: HandoffTicket | None = None, lifecycle: str = "open", **report: Any
 ) -> IncidentView:
-    """An incident as it stands after a turn, with a good deal of the inside in it."""
+    """Return an incident after a turn, with much internal content."""
     told = Report(item="i", outcome="diagnosed" if causes else "no_fault", headline="leaf-7 at priya", root_causes=causes, **report)
     state: dict[str, Any] = {
         "id": "inc-aaaaaa",
@@ -319,7 +319,7 @@ def test_every_question_with_an_answer_has_one_in_every_language(language: str) 
         assert len(answered(intent, view, "gpu-004")) > 20
 
 
-# -- what waits for a share -------------------------------------------------------------------------------------------
+# -- what waits for the tenant's quota -------------------------------------------------------------------------------------------
 
 
 def test_what_waits_is_one_line_a_customer_bounded_and_escaped() -> None:

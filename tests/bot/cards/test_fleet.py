@@ -1,4 +1,4 @@
-"""The fleet at a glance on the Home tab: counted by group, nothing called well that nobody looked at, and bounded."""
+"""The fleet summary on the Home tab is counted by group, bounded, and calls no unobserved host healthy."""
 
 from dataclasses import replace
 

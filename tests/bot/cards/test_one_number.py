@@ -1,4 +1,4 @@
-"""Confidence, checks, hosts and seconds are the same number wherever they stand: headline, card, small print, terminal, JSON, status, ticket."""
+"""Confidence, checks, hosts and seconds agree in headline, card, small print, terminal, JSON, status and ticket."""
 
 import json
 import re
@@ -70,7 +70,7 @@ def test_nobody_is_told_a_hundred_percent(p: float, said: str) -> None:
 
 
 def chosen() -> list[Path]:
-    """One case of each kind, and another of those that are hard to see."""
+    """Return one case of each kind, and one of those that are hard to see."""
     return sorted([*CASES.glob("*-2.yaml"), CASES / "unseen-1.yaml"])
 
 

@@ -1,4 +1,4 @@
-"""Where an incident of a customer's stands once they were answered: with nobody of ours, and it says so inside and on the Home tab."""
+"""An answered tenant incident waits for no operator, and the internal card and the Home tab say so."""
 
 from datetime import UTC, datetime
 

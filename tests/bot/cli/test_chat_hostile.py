@@ -1,4 +1,4 @@
-"""`rackmedic chat` when what is typed is nothing that anybody would type, and when it ends in the middle."""
+"""`rackmedic chat` with unexpected input and input that ends early."""
 
 import os
 import signal

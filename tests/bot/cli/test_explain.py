@@ -1,4 +1,4 @@
-"""`rackmedic explain`: the reasoning behind a diagnosis as a tree, as JSON, as a picture; checked where somebody asks."""
+"""`rackmedic explain`: the reasoning of a diagnosis as tree, JSON or picture, verified on request."""
 
 import json
 from pathlib import Path

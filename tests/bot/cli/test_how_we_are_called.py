@@ -1,4 +1,4 @@
-"""In replies that are played without Slack we are called by name, or by the mention that a workspace would write for us."""
+"""In replies played without Slack the bot is addressed by name, or by a mention as a workspace writes it."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,6 @@
-"""`rackmedic kb build`: exports become a folder to look through; the same input gives the same bytes, also after a kill, and nothing is lost."""
+"""`rackmedic kb build` turns exports into a folder for review; output is byte-identical, also after a kill, and loses
+nothing.
+"""
 
 import fcntl
 import json

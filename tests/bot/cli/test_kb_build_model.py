@@ -1,5 +1,6 @@
-"""`rackmedic kb build --model`: a model chooses among our ids and the thread's own sentences, within what was allowed, and its recording is enough to
-build the same again; whatever it does, no row is lost."""
+"""`rackmedic kb build --model`: the model only chooses offered ids and sentences within its budget, no failure loses a
+row, and the recording reproduces the build.
+"""
 
 import asyncio
 import json
@@ -49,7 +50,7 @@ def says(**more: Any) -> dict[str, Any]:
 
 
 async def built(site: Settings, export: Path, out: Path, asked: ModelOptions | None = None) -> dict[str, Any]:
-    """What the build said, and what it wrote."""
+    """Return the rows that the build wrote, by id."""
     asked = asked or ModelOptions(5.0)
     await asyncio.to_thread(build_folder, site, [export], out, (), as_json=True, asked=asked)
     return {row["id"]: row for line in (out / ".build" / "rows.jsonl").read_text().splitlines()[1:] for row in [json.loads(line)]}

@@ -1,4 +1,4 @@
-"""`rackmedic kb`: what is known, searched, shown, counted, and a folder of one's own checked before anything uses it."""
+"""`rackmedic kb`: search, show, list and count knowledge, and check a site's folder before it is used."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Lessons from a terminal: seen, used, used no more, and carried to another site without what concerns customers."""
+"""Lessons from the terminal: list, accept, retire, and export to another site without tenant data."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ FELL = "GPU.BUS.Fallen_Off_Bus"
 
 
 class Place:
-    """A site, by the folder of its data."""
+    """A site, identified by its data folder."""
 
     def __init__(self, folder: Path, *lessons: Lesson) -> None:
         self.folder = folder

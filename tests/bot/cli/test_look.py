@@ -1,4 +1,4 @@
-"""`rackmedic look`: what differs among hosts, what could not be looked at, facts for scripts, and the heat map."""
+"""`rackmedic look`: differences among hosts, unobserved checks, facts for scripts, and the heat map."""
 
 import json
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ modifiers: ["R6(check=dmesg@gpu-005, how=timeout)"]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DiagnosisRuntime]:
-    """The case's simulated cluster, looked at by all tests here: looking changes nothing."""
+    """Return the case's simulated cluster, shared because looking changes nothing."""
     async for world in opened(tmp_path_factory.mktemp("case"), CASE):
         yield world
 
@@ -49,7 +49,7 @@ async def opened(folder: Path, case: str) -> AsyncIterator[DiagnosisRuntime]:
 
 
 def seen(rows: dict[str, Value], key: str = "driver.version", device: str | None = None, expected: Value = None) -> HostDifferences:
-    """One fact a host."""
+    """Return the differences of one fact per host."""
     found = HostDifferences(lambda host, k, d: expected, lambda host: "same")
     for host, value in rows.items():
         found.add_answer(CheckAnswer(host, "smi", (Fact("smi", key, value, device, host=host),)))

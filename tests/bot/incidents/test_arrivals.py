@@ -1,4 +1,4 @@
-"""What Slack delivers is read as one message, or as nothing."""
+"""A Slack event is parsed as one message, or ignored."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Incidents later found to share a cause: one keeps its fix, the others point to it, and when it lets go they go on by themselves."""
+"""Incidents that share a cause: one owns its remediation, the others point to it, and continue when it is released."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ def slow(host: str, device: str = "gpu3", *, is_so: bool = True) -> Fact:
 
 
 class House(Office):
-    """One process whose turns end as the desk ends them, and whose timers fire."""
+    """One process whose turns end as under the dispatcher, and whose timers fire."""
 
     def __init__(self, redis: Redis, site: Site, **more: Any) -> None:
         super().__init__(redis, site, **more)
@@ -65,7 +65,7 @@ class House(Office):
         return report
 
     async def sweep(self) -> list[str]:
-        """What came due beside work that was woken, fired; the incidents."""
+        """Fire the timers for released causes that are due; return their incidents."""
         due = [row for row in await self.inbox.collect_due(SOON) if row.why == CAUSE_RELEASED]
         fired = [row.incident for row in due if await self.inbox.fire_timer(row)]
         for incident in fired:
@@ -251,7 +251,7 @@ async def test_what_is_left_to_people_is_said_as_long_as_the_fault_is_there(stor
 
 
 async def opened(redis: Redis, *names: str) -> tuple[Inbox, CauseOwnership, list[str]]:
-    """Incidents, and what keeps their causes."""
+    """Return inbox, cause ownership and ids of new incidents."""
     clock = SetClock()
     inbox = Inbox(redis, clock)
     got: list[str] = []
@@ -278,7 +278,7 @@ async def test_of_many_that_conclude_at_once_one_keeps_each_cause(redis: Redis) 
 
 
 async def beside(redis: Redis) -> tuple[Inbox, CauseOwnership, str, str]:
-    """An incident, and another one of the same host whose people may not read the first."""
+    """Open two incidents of one host; people of the second may not read the first."""
     clock = SetClock()
     inbox = Inbox(redis, clock)
     a = await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=IncidentFingerprint(("n1",)))

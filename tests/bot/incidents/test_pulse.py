@@ -1,4 +1,4 @@
-"""The pulse of a thread: who had the last word, whether our question is open, and how much was answered lately, whoever notes it when."""
+"""Thread activity: who wrote last, whether our question is open, and the rate of answers, in any order of recording."""
 
 import asyncio
 from datetime import timedelta
@@ -89,7 +89,7 @@ async def test_answers_are_counted_and_one_too_many_is_said_once(pulse: ThreadAc
         return await pulse.admit_answer("i1", at(n))
 
     assert [await asks(n) for n in range(7)] == [AnswerPermit.GO] * 4 + [AnswerPermit.TRIP, AnswerPermit.SILENT, AnswerPermit.SILENT]
-    clock.go(seconds=80)  # one has come back: not enough to begin anew
+    clock.go(seconds=80)  # one permit has returned, which is not enough to start again
     assert await asks(8) is AnswerPermit.SILENT
     clock.go(seconds=80)
     assert [await asks(n) for n in (9, 10, 11)] == [AnswerPermit.GO, AnswerPermit.GO, AnswerPermit.TRIP]
@@ -122,7 +122,7 @@ async def test_one_person_alone_is_never_passed_over_in_silence(pulse: ThreadAct
     said = [await pulse.admit_answer("i1", at(n), alone=True) for n in range(8)]
     assert said == [AnswerPermit.GO] * 4 + [AnswerPermit.TRIP] * 4
     assert await pulse.admit_answer("i1", at(7)) is AnswerPermit.TRIP  # the same message, delivered again
-    assert await pulse.admit_answer("i1", at(9)) is AnswerPermit.SILENT  # by now somebody else is there
+    assert await pulse.admit_answer("i1", at(9)) is AnswerPermit.SILENT  # another person has joined
     assert await pulse.admit_answer("i1", at(10), always=True, alone=True) is AnswerPermit.GO
 
 

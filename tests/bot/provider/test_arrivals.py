@@ -1,4 +1,6 @@
-"""A ticket of a customer's own RackMedic at their provider: one incident, in the operators' channel of that customer, and nothing believed."""
+"""A ticket from a tenant's own RackMedic opens one incident in that tenant's operators' channel, and none of it is
+trusted.
+"""
 
 import json
 import shutil

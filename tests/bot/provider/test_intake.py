@@ -1,4 +1,6 @@
-"""The intake: a signed ticket in time is taken in once; what is forged, replayed, late or too large is not, and nobody learns why."""
+"""The ticket intake accepts a signed ticket in time once; forged, replayed, late or large ones get an uninformative
+refusal.
+"""
 
 import base64
 import hmac
@@ -35,7 +37,7 @@ def headers(theirs: Provider, body: bytes = BODY, *, id_: str = ID, key: bytes =
 
 
 def signature(key: bytes, id_: str, timestamp: str, body: bytes) -> str:
-    """Sign without the library, as the specification says."""
+    """Sign by the specification, without the library."""
     return "v1," + base64.b64encode(hmac.digest(key, f"{id_}.{timestamp}.".encode() + body, "sha256")).decode()
 
 

@@ -1,4 +1,6 @@
-"""What a provider's people and looks find out reaches a customer's own RackMedic with the answer to what it asks anyway: as the provider's words, once."""
+"""Findings and messages of the provider reach the tenant's own RackMedic with the polled state, once, marked as the
+provider's.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -46,7 +48,7 @@ THEIRS: Any = {
 
 @asynccontextmanager
 async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Provider]]:
-    """The provider's bot, its people in a Slack of their own."""
+    """Run the provider's bot with its own Slack."""
 
     def dress(surface: HandlerContext, redis: Any) -> HandlerContext:
         ours = replace(surface, bound={row.channel: row for row in SITE.channels})
@@ -67,7 +69,7 @@ async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Prov
 
 
 async def sent(here: Site, at: Provider) -> str:
-    """The provider's incident for a ticket that was clicked."""
+    """Send a ticket by click and return the provider's incident."""
     await here.cards.update_after_turn(here.incident, OURS)
     await here.press(provider_ticket.SHOW_ACTION_ID)
     await here.press(provider_ticket.SEND_ACTION_ID)
@@ -77,14 +79,14 @@ async def sent(here: Site, at: Provider) -> str:
 
 
 async def asks(here: Site, at: Provider) -> None:
-    """The next time that the customer's site asks."""
+    """Poll the provider once."""
     row = await here.cards.outbox.load_row(here.incident)
     await here.cards.outbox.postpone_row(row, "", timedelta())
     await here.sender(at.link()).sweep()
 
 
 async def tells(bot: Behind, words: str, who: str = "olga") -> dict[str, Any]:
-    """On-call writes it, sees it and sends it; what the first form answered."""
+    """Write, preview and send a message as on-call; return the first form's answer."""
     at = [row["ts"] for row in bot.slack.messages(OPS) if internal_thread.TELL_ACTION_ID in json.dumps(row.get("blocks"))]
     await bot.slack.click(who, str(at[-1]), internal_thread.TELL_ACTION_ID)
     await bot.settled()

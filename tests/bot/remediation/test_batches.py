@@ -1,4 +1,4 @@
-"""Several actions on one card, click by click: who shares a card, that one press is a vote for each, and that none counts for another."""
+"""Shared approval cards: which actions share one, and that a click votes for each shown action and for no other."""
 
 import asyncio
 import copy
@@ -34,7 +34,7 @@ async def place() -> AsyncIterator[Ward]:
 
 
 async def put_up(place: Ward, hosts: int | Sequence[str] = 3, *, quorum: int = 1, **changes: Any) -> list[ActionRecord]:
-    """The same remedy for several hosts, all proposed before the first is shown, as a diagnosis does it."""
+    """Propose one remedy for several hosts, all before the first card is posted, as a diagnosis does."""
     names = [f"gpu-{n:03}" for n in range(1, hosts + 1)] if isinstance(hosts, int) else hosts
     terms = ApprovalTerms(approvers=APPROVERS, quorum=quorum, group="h100", group_size=100)
     made = [action(target=host, via=host, devices=(), incident=place.incident, **changes) for host in names]
@@ -53,14 +53,14 @@ def row(card: dict[str, Any], host: str) -> str:
 
 
 async def press(place: Ward, user: str, button: str, record: ActionRecord | None = None, card: dict[str, Any] | None = None) -> None:
-    """A button of the first card, or the one of a row on it."""
+    """Click a button of the first card, or of a row on it."""
     value = approval.encode_action(record) if record else None
     await place.bot.slack.acts.click(user, str((card or cards(place)[0])["ts"]), button, value=value)
     await place.bot.settled()
 
 
 def sent(place: Ward) -> dict[str, Any]:
-    """The payload of the latest click, as the bot got it."""
+    """Return the payload of the latest click as the bot received it."""
     return copy.deepcopy([envelope["payload"] for envelope in place.bot.slack.hub.sent if envelope["type"] == "interactive"][-1])
 
 
@@ -315,7 +315,7 @@ async def test_two_processes_that_show_at_the_same_moment_post_one_card(place: W
         *(sides[n % 2].post_approval_card(record, IncidentState()) for n, record in enumerate(records)), return_exceptions=True
     )
     assert all(why is None or isinstance(why, CardPostInProgress) for why in shown)
-    for side in sides:  # as the driver does it again
+    for side in sides:  # as the driver repeats it
         for record in records:
             await side.post_approval_card(record, IncidentState())
     [card] = cards(place)
@@ -381,7 +381,7 @@ async def test_why_each_waits_and_how_each_ended_is_on_its_row(place: Ward) -> N
 
 
 async def run(place: Ward, record: ActionRecord, outcome: Any, status: int = 0) -> None:
-    """An approved action is claimed, ran and proved, and people hear of it."""
+    """Claim, run and verify an approved action, and post its outcome."""
     claim = await place.ledger.claim(record.approval, record.digest, "w1", policy=POLICY, catalogue=CATALOGUE, authorised=APPROVERS)
     await place.ledger.finish(claim, "failed" if status else "done", exit_status=status)
     await judge(place, record, outcome)
@@ -394,7 +394,7 @@ async def judge(place: Ward, record: ActionRecord, outcome: Any) -> None:
 
 
 def told(place: Ward, word: str) -> list[str]:
-    """Messages below the card that begin so."""
+    """Return messages below the card that contain `word`."""
     return [m["text"] for m in place.said() if m["ts"] != cards(place)[0]["ts"] and word in m["text"]]
 
 

@@ -1,4 +1,4 @@
-"""A node that we hold and that somebody returned by hand is listed as held no more; whoever cannot be asked is no proof of anything."""
+"""A held node that an operator returned by hand is no longer listed; an unreachable scheduler proves nothing."""
 
 import json
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ async def store() -> AsyncIterator[Redis]:
 
 
 async def holding(store: Redis, kind: str = "stop") -> tuple[Office, str]:
-    """An incident whose node we drained before people took over or closed it."""
+    """Return an incident that drained its node before people took over or closed it."""
     made = Site(facts=well(*HOSTS))
     made.sick(hung("n1"))
     office = Office(store, made)
@@ -38,7 +38,7 @@ async def holding(store: Redis, kind: str = "stop") -> tuple[Office, str]:
 
 
 async def later(office: Office, incident: str) -> Remediation:
-    """Where its fix stands after the next look at what is held."""
+    """Return its remediation after the next check of held nodes."""
     office.clock.go(minutes=11)
     assert incident in await office.index.claim_due(timedelta())
     await office.settle(incident)

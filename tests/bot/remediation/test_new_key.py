@@ -1,4 +1,4 @@
-"""The ledger's key is changed while a fix waits for people: its card is superseded, a new one is put up, and that one runs."""
+"""Rotating the ledger key supersedes pending cards; a new card is posted and its action runs."""
 
 from collections.abc import AsyncIterator
 
@@ -23,7 +23,7 @@ async def store() -> AsyncIterator[Redis]:
 
 
 def after_the_change(office: Office) -> Office:
-    """A process that was restarted with the new key."""
+    """Return a process restarted with the new key."""
     office.clock.go(seconds=60)
     return Office(office.redis, office.site, people=office.people, wall=office.wall, evidence=office.evidence, worker="w2", keys=(NEW, KEY))
 

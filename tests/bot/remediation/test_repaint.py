@@ -1,4 +1,4 @@
-"""A card is painted until it shows the truth: once where Slack takes it, again after each trouble, and not for ever."""
+"""Updates of an approval card are retried after failures, a limited number of times."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from tests.bot.cards.test_approval_views import record_of
 
 
 class Painter:
-    """Fails with each of these in turn, then paints."""
+    """Fails with each of these errors in turn, then succeeds."""
 
     def __init__(self, *troubles: Exception) -> None:
         self.troubles, self.painted = list(troubles), 0

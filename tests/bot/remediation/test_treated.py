@@ -1,4 +1,4 @@
-"""A host that one incident has mended, as another thread finds it: old lines of the kernel accuse nobody twice, and everybody hears who drained it."""
+"""Another thread sees that a host was repaired: old kernel lines do not count again, and it shows who drained the node."""
 
 from collections.abc import AsyncIterator
 

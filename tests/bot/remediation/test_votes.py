@@ -1,4 +1,4 @@
-"""Approving in Slack, click by click: what counts, what does not, and that whatever does not count changes nothing and says why."""
+"""Approving in Slack: which clicks count, and that a refused click changes nothing and gives the reason."""
 
 import copy
 import json
@@ -46,7 +46,7 @@ async def test_a_customers_channel_may_name_approvers_of_its_own(place: Ward) ->
 
 
 def last_click(place: Ward) -> dict[str, Any]:
-    """The payload of the latest click, as the bot got it."""
+    """Return the payload of the latest click as the bot received it."""
     envelopes = [envelope["payload"] for envelope in place.bot.slack.hub.sent if envelope["type"] == "interactive"]
     return copy.deepcopy(envelopes[-1])
 
@@ -133,7 +133,7 @@ async def test_an_edit_voids_votes_and_its_editor_may_not_approve_it(place: Ward
 
 
 async def refused(place: Ward, record: ActionRecord, user: str, word: str, payload: dict[str, Any] | None = None) -> None:
-    """A click (or a payload) that changes nothing, and whoever clicked is told why."""
+    """Assert that a click (or payload) changes nothing and that the person who clicked gets a reason."""
     before = await place.dump()
     if payload is None:
         await place.click(user, place.card(record), approval.APPROVE_ACTION_ID)
@@ -403,7 +403,7 @@ async def test_the_approvers_are_called_once_more_and_only_while_it_matters(plac
 
 
 async def finished(place: Ward, says: str = "", status: int = 0) -> ActionRecord:
-    """An action that was approved and ran."""
+    """Return an approved action that ran."""
     record = await place.ask()
     await place.click("priya", place.card(record), approval.APPROVE_ACTION_ID)
     approvers = record.terms.approvers
@@ -462,7 +462,7 @@ async def test_a_remedy_that_ran_while_slack_was_away_is_shown_when_it_is_back(p
     await finished(place)
     [record] = await place.ledger.list_incident_records(place.incident)
     scopes, place.bot.slack.ws.app.scopes = place.bot.slack.ws.app.scopes, frozenset()
-    await place.bot.surface.people.record_sharing(OPS, shared=False)  # nothing is known of the channel
+    await place.bot.surface.people.record_sharing(OPS, shared=False)  # the channel's sharing is unknown
     with pytest.raises(SlackAnswerMissing):
         await place.cards.post_outcome(record)
     assert "being proved" not in str(place.card(record)["blocks"])

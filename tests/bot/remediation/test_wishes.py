@@ -1,4 +1,4 @@
-"""What people wish for in words, all the way: a card of the ledger, which whoever wished for it may not approve, and a way back after a fresh look."""
+"""Actions requested in words become cards that the requester may not approve; returning a held node needs a fresh look."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -33,7 +33,7 @@ def site() -> Site:
 
 
 async def says(office: Office, incident: str, user: str, intent: Intent, **named: Any) -> str:
-    """The answer; what it puts up is put up."""
+    """Send a message with this intent, propose what it requests and return the answer."""
     said = ParsedMessage(intent=intent, **named)
     office.clock.go(seconds=30)
     name = f"{user}-{intent}-{office.clock.now().isoformat()}"
@@ -111,7 +111,7 @@ async def test_a_node_that_we_hold_is_asked_back_in_words_and_looked_at_first(st
     await says(office, incident, "ANN", Intent.STOP)
     answer = await says(office, incident, "ANN", Intent.UNDO, hosts=("n1",))
     assert answer.startswith("I look at n1 once more")
-    assert [row.action.remedy for row in await office.pending(incident)] == []  # its fault is there still
+    assert [row.action.remedy for row in await office.pending(incident)] == []  # its fault is still present
     assert (await office.ladders(incident))[0]["drained"] is True
 
 

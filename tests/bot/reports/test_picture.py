@@ -1,4 +1,4 @@
-"""`rackmedic picture`: slips are refused in a line, and what is drawn stands in rows of text too, at every extreme."""
+"""`rackmedic picture`: one-line refusals, and the picture's rows as text at every extreme."""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Cards in the thread: the living one keeps its pace and ends, a report is posted once whatever happens, a ticket follows its owner."""
+"""Cards in the thread: the living card's pace and end, each report posted once, the ticket card follows its owner."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ REPORT = Report(item="T.C.1", outcome="diagnosed", headline="GPU 5 of gpu-017 fe
 
 @dataclass
 class Time:
-    """Seconds that pass only by waiting."""
+    """Time that advances only by sleeping."""
 
     now: float = 1000.0
     waits: list[float] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Place:
     bound: Mapping[str, ChannelRow] = field(default_factory=dict)
 
     def board(self) -> SlackReportPublisher:
-        """A board as another process has it: nothing shared but Redis and Slack."""
+        """Return a report publisher as another process has it, sharing only Redis and Slack."""
         client = build_slack_client(self.slack.bot_token, self.slack.api_url, tries=self.tries)
         throttle = Throttle(45, 4, seconds=self.time.seconds, sleep=self.time.sleep)
         living = ProgressUpdates(self.messages(), self.background, throttle=throttle)
@@ -90,7 +90,7 @@ class Place:
         return messages
 
     def forsaken(self) -> AbandonedMessageSweeper:
-        """The process that sweeps."""
+        """Return the sweeper of abandoned messages."""
         return AbandonedMessageSweeper(self.messages(), self.board().retry_pending_edits)
 
     async def stored(self, incident: str) -> IncidentState:
@@ -237,10 +237,10 @@ async def test_what_a_dead_process_left_saying_that_it_looks_is_settled_by_whoev
     await news(place.board(), 3)
     await place.background.wait_until_idle()
     sweeper = place.forsaken()
-    assert await sweeper.sweep() == 0  # its process may be alive
+    assert await sweeper.sweep() == 0  # its process may still be running
     place.clock.go(minutes=1)
     lease = await Leases(place.redis, place.clock).acquire("i1")
-    assert await sweeper.sweep() == 0  # its process is alive
+    assert await sweeper.sweep() == 0  # its process still runs
     assert lease
     await lease.release()
     assert await sweeper.sweep() == 1
@@ -314,7 +314,7 @@ async def test_an_answer_does_not_wait_for_whoever_paints_the_message_above(plac
 
 
 def mended(place: Place, lifecycle: str, n: int) -> tuple[IncidentState, Report]:
-    """A fix passes, and later is over: what its incident is told by the nth item."""
+    """Return state and report of the n-th item: a remediation passes, and later the incident closes."""
     fix = Remediation(
         id="l1", label=FELL.label, target="gpu-017", proven="apr-1", waiting_for="proof", outcome="cured" if lifecycle == "closed" else ""
     )
@@ -326,7 +326,7 @@ def mended(place: Place, lifecycle: str, n: int) -> tuple[IncidentState, Report]
 
 
 def no_edits(place: Place, times: int) -> None:
-    """Slack takes none for so many calls, and nobody tries again by itself."""
+    """Let Slack refuse this many edits, and switch off the client's retries."""
     place.tries = 0
     place.slack.rates.fail_next("chat.update", times, 1)
 
@@ -737,7 +737,7 @@ async def test_where_slack_takes_no_plans_their_steps_are_lines_from_the_first_r
 
 
 async def signs(place: Place) -> list[str]:
-    """The reactions under the message that called us."""
+    """Return the reactions to the message that mentioned the bot."""
     await place.background.wait_until_idle()
     return [row["name"] for row in place.slack.thread(OPS, place.thread)[0].get("reactions", [])]
 
@@ -788,7 +788,7 @@ async def test_a_sign_of_a_turn_that_is_over_comes_too_late(place: Place) -> Non
 
 
 async def test_where_nothing_is_to_be_shown_nobody_asks_slack_who_would_see_it(place: Place) -> None:
-    """A report that is an edit and no more needs no further answer of Slack: where that had no turn, it would come again."""
+    """A report that only edits a message must need no other Slack call, whose rate limit would delay it."""
     board = place.board()
     await board.publish_progress(Progress("i1", "queued", "On it."))
     await place.background.wait_until_idle()

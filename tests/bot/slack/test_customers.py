@@ -1,4 +1,4 @@
-"""A customer's channel as people live it: reports, replies and clicks of theirs, and what our own people tell them."""
+"""A tenant's channel: their reports, replies and clicks, and messages from our operators."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -77,7 +77,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 async def reported(bot: Behind, text: str = REPORT, who: str = "carla") -> tuple[str, str]:
-    """An incident of a customer's: (its id, their thread)."""
+    """Report an incident as a tenant; return (id, thread ts)."""
     ts = await bot.slack.say(who, ACME, text)
     await bot.settled()
     incident = await bot.inbox.find_incident(TEAM, ACME, ts)
@@ -86,7 +86,7 @@ async def reported(bot: Behind, text: str = REPORT, who: str = "carla") -> tuple
 
 
 async def begun(bot: Behind, incident: str) -> Origin:
-    """Where the incident lives, as its first turn finds it."""
+    """Return the thread that the incident's first turn opens."""
     [item] = (await bot.inbox.list_waiting(incident))[:1]
     origin = await cards_of(bot.surface, bot.redis).resolve_thread(item)
     assert origin
@@ -94,13 +94,13 @@ async def begun(bot: Behind, incident: str) -> Origin:
 
 
 def message_with(bot: Behind, channel: str, action: str) -> str:
-    """The latest message there that has this button."""
+    """Return the ts of the channel's latest message with this button."""
     rows = [(row["ts"], block.get("elements", [])) for row in bot.slack.messages(channel) for block in row.get("blocks") or []]
     return [str(ts) for ts, elements in rows if any(element.get("action_id") == action for element in elements)][-1]
 
 
 def few_answers(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
-    """A thread gets two answers in five minutes."""
+    """Limit a thread to two answers in five minutes."""
     return dress(replace(surface, pulse=ThreadActivity(redis, surface.clock, most=2)), redis)
 
 
@@ -471,7 +471,7 @@ async def test_without_an_internal_channel_nothing_is_taken() -> None:
 
 
 class WritesDown:
-    """Who writes incidents down, as far as they were asked to."""
+    """Records requests for incident reports."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[str, str, str]] = []
@@ -496,13 +496,13 @@ async def test_a_customer_who_asks_for_the_report_gets_the_page_that_they_may_ha
 
 
 def healthy(incident: str) -> IncidentState:
-    """A report of an incident in which nothing was found."""
+    """Return an incident with no fault found."""
     row: Any = {"id": incident, "report": {"item": "i", "outcome": "no_fault"}}
     return IncidentState(**row)  # type: ignore[typeddict-item]  # as read from the store
 
 
 def modal(bot: Behind) -> str:
-    """The id of the form that Olga has open."""
+    """Return the id of the form that Olga has open."""
     view = bot.slack.view("olga")
     assert view
     return str(view["id"])
@@ -592,7 +592,7 @@ async def test_a_customers_channel_is_served_after_it_is_shared_no_more(bot: Beh
 
 
 def unsure(incident: str, **silence: Any) -> dict[str, Any]:
-    """An incident in which they were asked."""
+    """Return an incident with an open question to the tenant."""
     report = {"item": "i", "outcome": "abstained", "questions": ["Did you see it before?"]}
     return {"id": incident, "lifecycle": "waiting", "report": report, "silence": silence}
 
@@ -623,7 +623,7 @@ WAITS = {"lifecycle": "handed_off", "ticket": {"state": "waiting", "taken_by": "
 
 
 def living_card(bot: Behind) -> str:
-    """Their one message, as it is now."""
+    """Return the blocks of the tenant's card as it is now."""
     rows = [row for row in bot.slack.messages(ACME) if row.get("metadata", {}).get("event_type") == "rackmedic_customer"]
     return str(rows[-1]["blocks"])
 
@@ -722,7 +722,7 @@ async def test_who_takes_it_back_by_a_button_and_takes_it_up_by_one_has_it_taken
 
 
 def looked(incident: str, item: str, intent: Intent = Intent.STILL_BROKEN, **more: Any) -> IncidentState:
-    """After the turn of an item of theirs in which nothing was found."""
+    """Return the state after a turn of the tenant's item that found nothing."""
     told = ParsedMessage(intent=intent)
     row = InboxItem(id=item, kind=told.kind, incident=incident, at=T0, data={**told.build_item_data(), SIDE_KEY: TENANT_SIDE}).model_dump(
         mode="json"

@@ -1,4 +1,6 @@
-"""A message that is written anew: one that becomes a mention is a mention, one that was read already is not read twice, and its author is told."""
+"""Edited messages: one that becomes a mention opens an incident, one already processed is not processed again and its
+author is told.
+"""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Slack's markup, as people see it, and what the help card offers."""
+"""Slack markup is parsed as people see it, and the help card lists phrases."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A lesson is settled once, by those who may, as they saw it; until then it is used for nothing."""
+"""A lesson is decided once, by an editor, as shown to them, and is unused until then."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 class Editors:
-    """The draft of an incident's lesson in its thread."""
+    """A draft lesson in its incident's thread."""
 
     def __init__(self, bot: Behind, incident: str) -> None:
         self.bot, self.incident, self.lessons = bot, incident, LessonStore(bot.redis)

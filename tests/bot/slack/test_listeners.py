@@ -1,4 +1,6 @@
-"""The Slack side as people live it: mentions, replies, clicks, forms, commands; what is acked is stored, and the rest is said."""
+"""The operators' Slack side: mentions, replies, clicks, forms and commands; what is acknowledged is stored, the rest is
+answered.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -45,7 +47,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 async def opened(bot: Behind, text: str = "@rackmedic job 4711 hangs on gpu-[017-020]") -> tuple[str, str]:
-    """An incident: (its id, its thread)."""
+    """Open an incident by mention; return (id, thread ts)."""
     ts = await bot.slack.say("olga", OPS, text)
     await bot.settled()
     incident = await bot.inbox.find_incident(TEAM, OPS, ts)
@@ -110,7 +112,7 @@ async def test_what_follows_our_question_is_its_answer_until_somebody_else_speak
 
 
 def quietly(surface: HandlerContext, _: object) -> HandlerContext:
-    """The operators' channel, bound to mentions only."""
+    """Bind the operators' channel to mentions only."""
     return replace(surface, bound={**surface.bound, OPS: surface.bound[OPS].model_copy(update={"mention_only": True})})
 
 
@@ -133,7 +135,7 @@ async def test_a_paused_thread_hears_who_mentions_us_and_a_stop(bot: Behind) -> 
 
 
 def few_answers(surface: HandlerContext, redis: Redis) -> HandlerContext:
-    """A thread gets three answers in five minutes."""
+    """Limit a thread to three answers in five minutes."""
     return replace(surface, pulse=ThreadActivity(redis, surface.clock, most=3))
 
 
@@ -150,13 +152,13 @@ async def test_a_thread_of_several_that_asks_too_much_is_told_so_once(terse: Beh
     for n in range(1, 8):
         await terse.slack.say("olga", OPS, f"what about gpu-{n:03}?", thread_ts=ts)
         await terse.settled()
-    assert len(await terse.inbox.list_waiting(incident)) == 3  # the opening is one of them
+    assert len(await terse.inbox.list_waiting(incident)) == 3  # including the first mention
     [said] = terse.texts(OPS)
     assert said == notes.render_answer_limit(timedelta(minutes=3)).text
     for words in ("@rackmedic what about gpu-030?", "@rackmedic status"):
         await terse.slack.say("olga", OPS, words, thread_ts=ts)
         await terse.settled()
-    assert terse.texts(OPS) == [said, said]  # whoever mentions us is told once more
+    assert terse.texts(OPS) == [said, said]  # a mention is answered once more
 
 
 @pytest.mark.parametrize("people", [("olga",), ("olga", "priya"), ("olga", "priya", "dmitri")])
@@ -441,7 +443,7 @@ REPORT = Report(
 
 
 async def reported(bot: Behind) -> tuple[str, str, str]:
-    """An incident with its report: (id, thread, the report's ts)."""
+    """Open an incident and post its report; return (id, thread ts, report ts)."""
     incident, ts = await opened(bot)
     return incident, ts, await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
 
@@ -590,7 +592,7 @@ async def test_a_report_joins_only_an_incident_that_is_worked_on(
 async def test_a_report_right_after_stop_does_not_wait_for_the_turn_of_the_stop(bot: Behind) -> None:
     _, ts = await opened(bot)
     await bot.slack.say("olga", OPS, "stop", thread_ts=ts)
-    await bot.settled()  # Slack's events of two threads are heard in any order
+    await bot.settled()  # Slack delivers events of two threads in any order
     again = await bot.slack.say("priya", OPS, "@rackmedic gpu-018 does not answer")
     await bot.settled()
     assert await bot.inbox.find_incident(TEAM, OPS, again)
@@ -608,13 +610,13 @@ async def test_alerts_join_a_silent_incident_as_before(bot: Behind) -> None:
 
 
 async def spoken(bot: Behind, incident: str, ago: timedelta) -> None:
-    """Set when the last word was written in the thread."""
+    """Set the time of the thread's last message to `ago` before now."""
     at = bot.surface.clock.now() - ago
     await bot.redis.hset(RedisKeys().incident_key(incident, "pulse"), "ts", f"{at.timestamp():.6f}")
 
 
 async def answered(bot: Behind, incident: str, state: IncidentState) -> None:
-    """Work off what waits, and leave the incident in this state."""
+    """Finish all waiting items and set the incident's state."""
     bot.states[incident] = state
     leases = Leases(bot.redis, WallClock(), seconds=30)
     lease = await leases.acquire(incident)
@@ -645,7 +647,7 @@ async def test_a_mention_of_other_hosts_or_of_none_opens_its_own_incident(bot: B
 
 @pytest.fixture
 async def two_rooms() -> AsyncIterator[Behind]:
-    """Operators of everything, and a channel whose people may speak of one group only."""
+    """Run the bot with an operators' channel, and a channel that may see one group's hosts only."""
     rows = (ChannelRow(channel=OPS), ChannelRow(channel=RANDOM, groups=("train",)))
 
     def dress(surface: HandlerContext, _: Redis) -> HandlerContext:
@@ -691,7 +693,7 @@ async def test_a_storm_of_alerts_is_one_incident_in_which_each_is_heard_once(bot
 
 
 async def alert(bot: Behind, n: int, text: str) -> None:
-    """What an alert source says as its n-th message, of no thread."""
+    """Deliver the n-th message of an alert source, outside any thread."""
     event = {"type": "message", "bot_id": "B0ALERT", "channel": OPS, "ts": f"17{n:08}.000100", "text": text}
     arrival = parse_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
     assert arrival
@@ -770,7 +772,7 @@ async def test_a_button_of_an_older_version_is_answered(bot: Behind) -> None:
 
 
 async def ticketed(bot: Behind, **ticket_: str) -> tuple[str, str]:
-    """An incident with a ticket: (id, the ticket's ts)."""
+    """Open an incident with a ticket; return (id, ticket ts)."""
     incident, ts = await opened(bot)
     state: IncidentState = {"id": incident, "report": REPORT.model_dump(mode="json"), "ticket": {"state": "open", **ticket_}}
     bot.states[incident] = state
@@ -821,7 +823,7 @@ async def test_a_closing_that_cannot_be_stored_keeps_the_form_open(bot: Behind) 
 
 
 async def chosen(bot: Behind, does: str) -> tuple[str, dict[str, Any]]:
-    """A form of the diagnosis card's small menu: (the incident, the view that Anton sees)."""
+    """Open a form from the diagnosis card's overflow menu; return (incident, view that Anton sees)."""
     incident, ts = await opened(bot)
     bot.states[incident] = {"id": incident, "report": REPORT.model_dump(mode="json")}
     card = await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
@@ -870,7 +872,7 @@ async def test_the_closing_form_opens_without_a_ticket(bot: Behind) -> None:
 
 
 class Writing:
-    """Whoever writes incidents down."""
+    """Records requests for incident reports."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[str, str, str]] = []

@@ -1,4 +1,4 @@
-"""Has this happened before? Closed incidents are found by host, device and cause, by those who may hear of them, as long as they are kept."""
+"""Closed incidents are found by host, device and cause, within the asker's scope, until they expire."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -136,7 +136,7 @@ async def test_a_store_that_does_not_answer_is_no_answer() -> None:
         assert "did not answer" in (await kept_on(redis).find_incidents(ask("n1"))).could_not
 
 
-# How a closed incident becomes a row
+# From a closed incident to its row
 
 
 def state(lifecycle: str = "closed", **more: Any) -> IncidentState:

@@ -1,4 +1,6 @@
-"""Lessons in Redis: each change is made to what was read or not at all, everybody notices it, and what was accepted is never crowded out."""
+"""Lessons in Redis: changes apply to the version read or not at all, all processes see them, and accepted ones are
+never evicted.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -139,7 +141,7 @@ async def test_a_closed_incident_counts_what_it_recalled_and_shows_what_that_ret
     async def closes(incident: str, label: str, **recalled: Any) -> Lesson:
         state = closed(incident, label=label)
         state["turn"] = {"recalled": [{**row, **recalled}]}
-        for _ in range(2):  # a report may be told twice
+        for _ in range(2):  # a report may be published twice
             await teaching.publish_report(incident, state, report)
         kept = await lessons.get_lesson("les-4f2a")
         assert kept

@@ -1,4 +1,4 @@
-"""What lets go by itself, and what never does: evidence, closed incidents, the private Redis' log; and what doctor says of it."""
+"""Retention of evidence, closed incidents and the private Redis' log, and what `doctor` says about it."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ def settings(folder: Path, **more: str) -> Settings:
 
 
 class Place:
-    """A data folder and a Redis at one moment."""
+    """A data folder and a Redis at one time."""
 
     def __init__(self, redis: Redis, folder: Path, **more: str) -> None:
         self.redis, self.clock, self.settings = redis, SetClock(), settings(folder, **more)
@@ -48,7 +48,7 @@ class Place:
         self.retention = Retention(self.settings, self.inbox.list_open_incidents, self.closed, self.clock)
 
     async def incident(self, name: str, *, closed: bool = False, holds: bool = False) -> str:
-        """One with a turn, a stored state and evidence; closed ones go after so many days, unless we hold nodes of theirs."""
+        """Return an incident with a turn, state and evidence; a closed one expires unless it holds nodes."""
         id_ = (await self.inbox.open_or_join(origin(name), name, lambda incident: item(incident, name))).incident
         turns = TinyTurns(self.redis)
         await turns.run_turn(item(id_, name, "close" if closed else "mention"), None)
@@ -60,7 +60,7 @@ class Place:
         return id_
 
     async def stored(self, incident: str, days: float) -> str:
-        """An output of the incident, stored so many days ago."""
+        """Store an output of the incident, dated `days` ago, and return its digest."""
         sha = await self.evidence.put_text(incident, f"{incident} {days} " + os.urandom(64).hex())
         (file,) = [one.file for one in iter_outputs(self.settings.evidence_dir) if one.sha == sha]
         at = self.clock.now().timestamp() - days * DAY_SECONDS

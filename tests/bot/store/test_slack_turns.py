@@ -1,4 +1,6 @@
-"""Turns at a crowded method of Slack's: one row for all processes, gone when nobody waits, and no obstacle when the store is away."""
+"""Turns at a rate-limited Slack method: one queue for all processes, removed when unused, and no obstacle when Redis is
+away.
+"""
 
 import asyncio
 

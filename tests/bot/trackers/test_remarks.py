@@ -1,4 +1,4 @@
-"""What people write below a ticket there comes back once, as a note for people; nothing is read out of it, and nobody else's readers see it."""
+"""Comments on an external ticket are posted once in the thread as quotes: never parsed, never where others read."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 
 async def there(at: Post) -> str:
-    """A ticket that was sent and asked for once; its id there."""
+    """Send a ticket, poll once, and return its external id."""
     await at.click()
     await at.sweep()
     await at.sweep(seconds=6)
@@ -179,7 +179,7 @@ def said(text: str = "It is here.", id_: str = "7", **more: Any) -> RemoteCommen
 
 
 async def sent(at: Office) -> str:
-    """A ticket there, followed in its thread; the row's name."""
+    """Send a ticket that is followed in its thread; return its row's name."""
     view = await at.opened()
     await at.bot.slack.submit("priya", view["id"], {})
     await at.bot.settled()

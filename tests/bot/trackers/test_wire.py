@@ -1,4 +1,6 @@
-"""What a tracker may answer, and what is made of it: read whole or not at all, never unpacked, and no address of anybody else's."""
+"""HTTP responses of trackers: bounded, complete or ignored, never decompressed, and links only to the tracker's own
+address.
+"""
 
 import asyncio
 import gzip
@@ -22,7 +24,7 @@ NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 
 @asynccontextmanager
 async def answering(body: bytes, **headers: str) -> AsyncIterator[str]:
-    """The address of somebody who answers everything with that, a piece at a time."""
+    """Serve this body to every request in pieces and yield the address."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         said = web.StreamResponse(headers=headers)
@@ -30,7 +32,7 @@ async def answering(body: bytes, **headers: str) -> AsyncIterator[str]:
         for start in range(0, len(body), PIECE):
             await said.write(body[start : start + PIECE])
             for _ in range(TURNS if start == 0 else 0):
-                await asyncio.sleep(0)  # whoever asked has the first piece, and nothing else yet
+                await asyncio.sleep(0)  # let the client receive the first piece alone
         await said.write_eof()
         return said
 
