@@ -1,4 +1,4 @@
-"""Who is accused: only what is guilty by itself, never who suffers with it or differs from a mistake of ours."""
+"""Only a host at fault is accused, not one that suffers from it or differs because of our own error."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -155,6 +155,7 @@ def test_how_a_machine_is_set_up_does_not_acquit_a_program() -> None:
 
 
 BUILT_IN = load_taxonomy().decidable
+# link counters, a high total, and the cause it may prove
 COUNTED = [
     ("ib.link_downed", 37, "INTERCONNECT.IB.Link_Flapping"),
     ("ib.symbol_error", 5000, "INTERCONNECT.IB.Symbol_Errors"),
@@ -165,11 +166,10 @@ COUNTED = [
     ("ib.roce_adp_retrans", 9000, ""),
     ("net.rx_discards", 900_000, ""),
 ]
-"""Counters of links, a total that is much, and the cause that it may prove."""
 
 
 def counted(key: str, total: int, days: float | None) -> list[Fact]:
-    """What a healthy host and one with that total say; `days` since both booted, None where that is not known."""
+    """Return facts of a healthy host and of one with that total; `days` since both booted, None if unknown."""
     bad = fact("n1", "ibstat", key, total, "mlx5_2")
     if days is None:
         return [*healthy("n1", "n2"), bad]

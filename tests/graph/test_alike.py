@@ -1,4 +1,4 @@
-"""Links that are alike everywhere and not as the profile has them: the profile or the fabric is in question, and no single cable."""
+"""Links that agree with each other but not with the profile question the profile or the fabric, not a cable."""
 
 import pytest
 

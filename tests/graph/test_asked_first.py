@@ -1,4 +1,4 @@
-"""The question asked is answered first: a fault elsewhere never takes the headline of a question about a host, and is never left out."""
+"""The host asked about is answered first; a fault elsewhere is mentioned, but never the headline."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What people write is understood by the tables alone, in three voices and four languages, and what is not for us stays unanswered."""
+"""Messages in three voices and four languages are parsed by tables alone; text not meant for the bot is not answered."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -40,8 +40,8 @@ NOTHING: Mapping[str, list[str]] = yaml.safe_load((PHRASES / "nothing.yaml").rea
 LANGUAGES: Mapping[str, Mapping[str, list[str]]] = yaml.safe_load((PHRASES / "languages.yaml").read_text())
 FRESH: Mapping[str, list[str]] = yaml.safe_load((PHRASES / "fresh.yaml").read_text())
 HELD_OUT: Mapping[str, list[str]] = yaml.safe_load((PHRASES / "held_out.yaml").read_text())
+# not requested in words, or with phrasings of their own (`test_report_asked`, `test_guides`)
 UNSAID = {Intent.NOT_UNDERSTOOD, Intent.REPORT, Intent.RUN_GUIDE}
-"""What nobody asks for, and what has phrasings of its own (`test_report_asked`, `test_guides`)."""
 
 
 def pairs(table: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
@@ -49,7 +49,7 @@ def pairs(table: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
 
 
 def misread(table: Mapping[str, list[str]]) -> list[tuple[str, str, str]]:
-    """(what was meant, what was read, text)."""
+    """Return (intended, parsed, text) for each wrong one."""
     found = [(intent, str(parse_message(text, NAMES, NOW).intent), text) for intent, text in pairs(table)]
     return [row for row in found if row[0] != row[1]]
 

@@ -1,4 +1,4 @@
-"""What no check alone can state: a fabric that waits for its manager, and memory that nobody holds."""
+"""Facts derived from several checks: differing MTU, GPUs waiting for the fabric manager, GPU memory without a process."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

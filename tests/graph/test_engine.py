@@ -1,4 +1,4 @@
-"""The engine: facts in, verdicts out."""
+"""The engine: verdicts from facts."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What leaves a customer's site: the document of an incident holds what helps, and no name of the workload, of another machine or a secret."""
+"""A ticket document for the provider holds the evidence, but no workload name, other host or secret."""
 
 import contextlib
 import json

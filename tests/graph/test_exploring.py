@@ -1,4 +1,4 @@
-"""Beyond the taxonomy: ideas of a model rest on what was seen, get their looks, are attacked, and never become a diagnosis or a remedy."""
+"""A model's ideas outside the taxonomy cite findings, get checks and criticism, and never become a diagnosis or remedy."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,7 +21,7 @@ def thinking(*ideas: Idea, **more: Any) -> FakeModel:
 
 @dataclass
 class Talk:
-    """One incident in which people answer again and again."""
+    """One incident with repeated answers."""
 
     desk: Desk
     said: int = field(default=0)
@@ -153,7 +153,7 @@ async def test_a_sure_diagnosis_is_attacked_by_nobody() -> None:
 
 
 async def test_a_narrow_diagnosis_is_told_with_what_speaks_against_it_and_stays_proven() -> None:
-    """Something else is likely on the same machine, so a second reading attacks; what a fact proves by far it cannot undo."""
+    """Another cause is likely on the same host, so the critique runs; it cannot undo what a fact proves."""
     model = FakeModel(
         guess=ReportExtraction(causes=((SLOW_LINK, 1.0),)), objects=(Objection("contradicted", "Its links replayed before.", (0,)),)
     )

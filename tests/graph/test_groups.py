@@ -1,4 +1,4 @@
-"""`hosts …` and `recheck …` with the names of groups, as a thread and a terminal understand them."""
+"""`hosts …` and `recheck …` with group names, in threads and in the terminal."""
 
 import pytest
 

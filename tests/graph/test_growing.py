@@ -1,4 +1,6 @@
-"""The taxonomy grows with what an export tells: a name met before is the same cause, a near one is merged with the reason, a new one is a draft."""
+"""Taxonomy drafts from an export: a known name is its label, a near one is merged with a reason, a new one becomes a
+draft.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

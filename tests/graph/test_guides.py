@@ -1,4 +1,4 @@
-"""Guides in a thread: called by name they order the looks and hide none, their steps are told, and what changes something is a card as ever."""
+"""Guides in a thread: they order the checks, hide none, report each step, and changes are ordinary approval cards."""
 
 from collections.abc import Sequence
 from dataclasses import replace

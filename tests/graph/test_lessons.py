@@ -1,4 +1,6 @@
-"""What a closed incident teaches: drafted from what people and cures say it was, naming nobody's hosts, and of nothing where nothing is known."""
+"""Lessons drafted from closed incidents: from people's words and cures, without host names, and none if the cause is
+unknown.
+"""
 
 from collections.abc import Iterable
 

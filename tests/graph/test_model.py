@@ -1,4 +1,4 @@
-"""The model client against a stand-in that misbehaves in every way a provider can: a typed value or a sentence, never an exception."""
+"""The model client against a misbehaving endpoint returns a typed value or one sentence, never an exception."""
 
 import asyncio
 import json
@@ -78,7 +78,7 @@ def read(model: Reasoner, incident: str = "inc-1") -> Awaitable[ReportExtraction
 
 
 def said(**more: Any) -> dict[str, Any]:
-    """A whole answer to the reading."""
+    """Return a complete answer to the extraction question."""
     empty: dict[str, Any] = {
         "symptoms": [],
         "hosts": [],

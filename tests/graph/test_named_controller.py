@@ -1,4 +1,4 @@
-"""A host that somebody names is looked at, also one on which no jobs run; nobody looks at those unasked."""
+"""A host without jobs, such as a controller, is looked at only if a person names it."""
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver

@@ -1,4 +1,4 @@
-"""Nodes by themselves: state in, update out."""
+"""The graph's nodes alone: state in, update out."""
 
 import asyncio
 from dataclasses import replace
@@ -55,7 +55,7 @@ def state(given: InboxItem | None = None, **more: Any) -> IncidentState:
 
 
 async def looked(world: World, *sick: Fact) -> IncidentState:
-    """A state after the first wave."""
+    """Return a state after the first wave."""
     sha = await world.evidence.put_facts("inc-1", instead(healthy(*HOSTS), *sick))
     return state(facts=sha, rounds=1, turn={"hosts": "n[1-4]", "named": True}, tier="history", brief={"text": "slow", "hosts": list(HOSTS)})
 

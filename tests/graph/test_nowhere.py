@@ -1,4 +1,4 @@
-"""Events of devices that a machine does not have: a note, never a cause."""
+"""Events of devices that a host does not have become a note, never a cause."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ PHANTOM = "0000:ab:00.0"
 
 
 def listing(host: str, gpus: tuple[str, ...] = BUS) -> list[Fact]:
-    """What lspci and nvidia-smi list, the GPUs named."""
+    """Return what lspci and nvidia-smi list for the host, GPUs named."""
     places = [(f"gpu{BUS.index(address)}", address) for address in gpus]
     return [
         *(fact(host, "lspci", "pcie.rev_ff", False, name, attrs={"bdf": address}) for name, address in places),
@@ -103,7 +103,7 @@ def test_an_adapter_that_a_whole_list_does_not_have_is_no_adapter() -> None:
 
 
 def test_a_function_that_a_gpu_does_not_have_is_no_gpu() -> None:
-    """The driver names a GPU by its first function; an event of the second is somebody's text."""
+    """The driver names a GPU by function 0; an event of function 1 is forged text."""
     second = BUS[2].replace(".0", ".1")
     assert look(seen(fact("n2", "dmesg", "kernel.xid", 79, second))).finding == "no_fault"
     assert look(seen(fact("n2", "dmesg", "kernel.xid", 79, second), fact("n3", "dmesg", "kernel.xid", 79, BUS[2]))).list_root_causes()[
@@ -170,7 +170,7 @@ NVIDIA = """\
     [
         (("kernel.aer", "fatal", "0000:15:01.0"), True),  # the root port itself
         (("kernel.aer", "fatal", "0000:16:00.0"), True),  # a switch behind it
-        (("kernel.aer", "fatal", "0000:18:00.0"), True),  # what a bridge leads to and nobody lists: an adapter, a disk
+        (("kernel.aer", "fatal", "0000:18:00.0"), True),  # an unlisted device behind a bridge: an adapter, a disk
         (("kernel.aer", "fatal", "0000:2a:00.0"), False),
         (("kernel.sxid", "0000:83:00.0", ""), True),
         (("kernel.sxid", "0000:83:00.1", ""), False),

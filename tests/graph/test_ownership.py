@@ -1,4 +1,4 @@
-"""Whose a fact is: what is not established is no tenant's, whatever is missing of it."""
+"""Ownership of facts: without proof of a tenant's ownership a fact is withheld from tenants."""
 
 import pytest
 

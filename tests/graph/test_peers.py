@@ -1,4 +1,4 @@
-"""The difference to its peers: what one host has otherwise than most of its kind is told with both values, and accuses nobody by itself."""
+"""Differences from peers are reported with both values and accuse no host alone."""
 
 from collections.abc import Mapping, Sequence
 from itertools import permutations

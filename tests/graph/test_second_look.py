@@ -1,4 +1,4 @@
-"""A fault that comes and goes, or that arrives after the report: counters are read twice, and hosts are looked at once more."""
+"""Intermittent and late faults: counters are read twice, and hosts are checked once more after the report."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -107,7 +107,7 @@ def talk_of(*faults: dict[str, Any], counters: timedelta = MINUTE, look_again: t
 
 
 async def due(talk: Talk) -> dict[str, timedelta]:
-    """What the incident waits for besides its end, and how long."""
+    """Return the incident's recheck timers and the time until each."""
     rows = await talk.rows()
     assert rows.report is not None
     timers = plan_timers(rows.stored, rows.report, rows.item, talk.stage.clock.now())
@@ -182,7 +182,7 @@ async def test_people_take_it_back(kind: Any) -> None:
     assert await due(talk) == {}
     if kind == "stop":
         assert "I do not look again by myself." in answer.reply
-    late = await wakes(talk, FULL_RECHECK, FIVE)  # it was on its way already
+    late = await wakes(talk, FULL_RECHECK, FIVE)  # the timer had already fired
     assert late.reply == ""
     assert not talk.ran
     assert not (await talk.rows()).is_timer_recheck

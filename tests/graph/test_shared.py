@@ -1,4 +1,4 @@
-"""Where a cause is, in words that every incident would use for it, and which of them another incident keeps."""
+"""The stable location of a cause, equal in every incident that finds it, and which incident owns it."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A report in everyday words: who, where, when, what."""
+"""Reports in everyday words: hosts, job, time and symptoms."""
 
 import os
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""A name that nobody knows is said, never dropped and never taken for another; what a command names, it means exactly."""
+"""Unknown host names are reported and never replaced by another host; a command means exactly the hosts it names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -98,7 +98,7 @@ def test_a_full_name_of_another_domain_is_not_read_as_ours() -> None:
 
 @dataclass
 class Thread:
-    """One incident in a fleet of eight, of which jobs are known to a scheduler."""
+    """An incident in a fleet of eight hosts with a scheduler that knows some jobs."""
 
     sick: Sequence[Fact] = (LOST_ON_3,)
     jobs: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -277,7 +277,7 @@ async def test_a_job_that_nobody_knows_replaces_nothing_and_is_said() -> None:
 
 
 def slurm() -> Inventory:
-    """The fleet, with a controller that can be asked."""
+    """Return the fleet with a controller."""
     return inventory(groups={"g": {"hosts": "gpu-[001-008]", "controller": "ctl"}, "ctl": {"hosts": "ctl"}}, channels=[])
 
 

@@ -1,4 +1,4 @@
-"""The walk down the taxonomy, and which look is bought next."""
+"""The walk down the taxonomy and the choice of the next check."""
 
 from dataclasses import replace
 

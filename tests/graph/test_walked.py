@@ -1,4 +1,4 @@
-"""The walk through the taxonomy as a tree that people can look at."""
+"""The taxonomy walk as a tree for people."""
 
 from graph.incident_view import IncidentView
 from graph.report import Report

@@ -1,4 +1,6 @@
-"""Who is looked at beside the hosts that people named: the rest of a small fleet, in a large one who runs the same job or stands in its errors."""
+"""Which hosts are checked besides the named ones: all of a small fleet; in a large one, the job's and those named in
+errors.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""“Has this happened before?”: the same cause on the same device, the same host and elsewhere are told apart; so are none and nobody could look."""
+""""Has this happened before?" separates same device, same host and elsewhere, and no match from an unavailable store."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -22,7 +22,7 @@ ASK = "has this happened before?"
 
 
 async def talk_with(seen: ClosedIncidentMatches) -> tuple[Talk, list[ClosedIncidentQuery]]:
-    """A thread about a GPU of gpu-003 that fell off the bus, and what is looked for when it asks."""
+    """Return a thread about a GPU of gpu-003 that fell off the bus, and the queries it makes."""
     talk, looked = await Talk.about(), list[ClosedIncidentQuery]()
 
     async def recall(sought: ClosedIncidentQuery) -> ClosedIncidentMatches:

@@ -1,4 +1,4 @@
-"""News about what was diagnosed: only what they point to is looked at, and only what they change is told."""
+"""New facts after a diagnosis run only the checks they point to, and the answer says only what changed."""
 
 import pytest
 
@@ -60,7 +60,7 @@ async def test_news_that_change_the_diagnosis_say_what_was_believed_before() -> 
 
 
 async def nothing_found() -> Talk:
-    """A thread whose first look proved nothing, because one machine did not let its kernel log be read."""
+    """Return a thread without a proven cause, because one host's kernel log timed out."""
     talk = await Talk.of(case_of(modifiers=["R6(check=dmesg@gpu-002, how=timeout)"]))
     talk.minutes = 10
     rows = await talk.rows()

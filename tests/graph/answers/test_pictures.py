@@ -1,4 +1,4 @@
-"""Timeline, tree and bandwidth, asked for in words: a few lines, and a picture with its rows; where nothing is known that is said."""
+"""Timeline, tree and bandwidth requested in words: a few lines and a picture with its rows, or that there is no data."""
 
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage

@@ -1,4 +1,4 @@
-"""What is known of hosts: from what was read, with its age; what nobody looked at is said to be so."""
+"""The state of hosts is answered from facts with their age; an unobserved host is called unobserved."""
 
 from graph.dialogue.intents import Intent
 from graph.incident.answers.host_states import PARTLY_CHECKED_TEXT

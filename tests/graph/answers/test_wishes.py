@@ -1,4 +1,6 @@
-"""What people wish for becomes a card that somebody else approves, or the reason why not; a person's word is kept beside what was seen."""
+"""Requested actions become cards that another person approves, or are refused with a reason; a person's word is stored
+beside the facts.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +22,13 @@ from tools.fleet.fleet import Fleet
 pytestmark = pytest.mark.slow
 
 
-CLOCKS = {"id": "G17", "node": "gpu-003", "gpu": 5, "t": -420}
-"""Clocks locked low: what nvidia-smi shows and nothing logged."""
+CLOCKS = {"id": "G17", "node": "gpu-003", "gpu": 5, "t": -420}  # clocks locked low: visible in nvidia-smi, never logged
 FOUND = "GPU.BUS.Fallen_Off_Bus"
 
 
 @dataclass
 class Dark:
-    """A fleet that answers no more."""
+    """A fleet that no longer answers."""
 
     fleet: Fleet
     clock: str = "virtual"
@@ -36,7 +37,7 @@ class Dark:
         self.checks = self.fleet.checks
 
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
-        """Nothing is kept here."""
+        ...
 
     async def run_checks(
         self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False
