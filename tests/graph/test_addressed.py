@@ -36,7 +36,7 @@ UNSURE = Intent.NOT_UNDERSTOOD
 
 # fmt: off
 THREAD = [
-    # before    what is said                                            parsed as            what happens
+    # before    what is said                                            parsed as                 what happens
     ("bot",     "what about gpu-002?",                                  Intent.HOST_STATE,        ANSWER),
     ("bot",     "and the others?",                                      Intent.GROUP_STATE,       ANSWER),
     ("bot",     "why not the network?",                                 Intent.WHY_NOT,           ANSWER),

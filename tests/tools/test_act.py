@@ -1,4 +1,4 @@
-"""Running one action: every answer that a kit, a network or a dying host can give, and what is made of it."""
+"""Running one action: every answer of the kit, the network or a dying host, and the resulting outcome."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -27,7 +27,7 @@ Step = CommandResult | Unreachable | str
 
 @dataclass
 class Told:
-    """A host that answers in the order told; the last answer of each kind is repeated."""
+    """A host with scripted answers; the last one of each kind repeats."""
 
     start: list[Step] = field(default_factory=lambda: ["started"])
     settle: list[Step] = field(default_factory=lambda: ["done 0"])
@@ -53,7 +53,7 @@ class Told:
 
     @property
     def words(self) -> list[str]:
-        """What was asked of the kit, without the rest."""
+        """Return the kit subcommands that were sent."""
         return [argv[3] for argv in self.asked if argv[0] != "cat"]
 
 
@@ -283,7 +283,7 @@ async def test_whoever_loses_the_claim_stops_at_once(desk: Desk) -> None:
 
 @dataclass
 class Slow:
-    """A host whose answer comes only after some beats."""
+    """A host that answers only after three heartbeats."""
 
     beats: int = 0
     enough: asyncio.Event = field(default_factory=asyncio.Event)
@@ -326,7 +326,7 @@ async def test_a_claim_lost_while_a_host_is_slow_ends_the_waiting(desk: Desk) ->
 
 @dataclass
 class Keyed(Told):
-    """A transport that knows which host key it verified."""
+    """A transport with a verified host key."""
 
     key: str = "SHA256:other"
 
@@ -347,7 +347,7 @@ async def test_nothing_is_sent_to_a_host_with_another_key_than_the_one_approved(
     assert (await _run(desk, Keyed(key="", settle=["never"]), host_key="SHA256:approved", target="gpu-019")).state == "failed"
 
 
-# -- is there a kit ----------------------------------------------------------------------------------------------------------
+# -- the kit's version ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -480,4 +480,4 @@ async def test_a_host_that_answers_in_time_is_not_called_lost(desk: Desk) -> Non
 
 
 async def nothing(seconds: float) -> None:
-    """Pause without waiting."""
+    ...

@@ -1,4 +1,6 @@
-"""How many connections may be opened at once: halved by drops, widened by successes, fair, and whole after cancellation."""
+"""The limit of simultaneous connection attempts: halved by drops, widened by successes, fair, and intact after
+cancellation.
+"""
 
 import asyncio
 
@@ -11,14 +13,14 @@ from tools.ssh.admission import AdmissionControl
 
 
 class Door:
-    """An sshd that drops a connection whenever more than `room` are being opened."""
+    """An sshd that drops a connection if more than `room` are being opened."""
 
     def __init__(self, room: int, most: int, gain: float = 1.0) -> None:
         self.room, self.admission = room, AdmissionControl(most, gain)
         self.open, self.drops, self.widest = 0, 0, 0
 
     async def enter(self) -> None:
-        """Until it is let in."""
+        """Retry until let in."""
         while True:
             async with self.admission.slot() as attempt:
                 self.open += 1

@@ -1,4 +1,4 @@
-"""Bandwidth against message size: what was measured, beside what the model reaches; nothing is guessed."""
+"""Bandwidth curves by message size: measured values beside the model's range, nothing estimated."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The container engine, GPU containers, and the versions of what stands in them."""
+"""The container engine, GPU containers, and the versions of software in them."""
 
 import ast
 import json

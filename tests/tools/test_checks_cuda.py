@@ -1,4 +1,4 @@
-"""CUDA on every GPU: what the probe and deviceQuery say, and the probe itself against a driver library of our own."""
+"""CUDA on every GPU: parsing the probe and deviceQuery, and the probe run against a fake driver library."""
 
 import json
 import os

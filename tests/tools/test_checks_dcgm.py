@@ -1,4 +1,4 @@
-"""dcgmi diag: DCGM 3 and 4 as JSON, the table people paste, and no result at all."""
+"""dcgmi diag parsing: DCGM 3 and 4 JSON, pasted tables, and missing results."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""gpu_burn as a test of speed: by the median of the run, the first readings apart."""
+"""gpu_burn as a speed test: the median of the run without its first readings."""
 
 from tests.support.samples_exclusive import BURN, BURN_DIED
 from tools.checks import CHECKS

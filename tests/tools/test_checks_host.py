@@ -1,4 +1,4 @@
-"""Disks, memory, modules, services, the bus and the fabric of a host."""
+"""Checks of a host's disks, memory, modules, services, bus and fabric."""
 
 import pytest
 
@@ -108,7 +108,7 @@ def test_where_nothing_starts_jobs_no_limit_is_told() -> None:
 
 
 def process(pid: int, parent: int, soft: str, name: str = "", uid: int = 0, cgroup: str = "") -> str:
-    """What find and grep print of one process."""
+    """Return what find and grep print about one process."""
     lines = [f"/proc/{pid}/comm:{name}"] if name else []
     lines += [f"/proc/{pid}/status:PPid:\t{parent}"] + ([f"/proc/{pid}/status:Uid:\t0\t0\t0\t0"] if uid == 0 else [])
     lines += [f"/proc/{pid}/cgroup:5:memory:{cgroup}"] if cgroup else []

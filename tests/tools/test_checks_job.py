@@ -132,7 +132,7 @@ LIST = "ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"
 
 
 def session(daemon: str, user: str = "rackmedic", first: int = 9000) -> str:
-    """A connection of ours at work: its daemon, the list itself, and a look at the GPUs that the kernel keeps waiting."""
+    """Return ps rows of a RackMedic session: its sshd, the ps itself, and a GPU query in the kernel."""
     group, row = "/user.slice/user-995.slice/session-31.scope", samples.ps_row
     return (
         row(first, 812, "root", "Ss", "0.0", group, daemon, f"sshd: {user} [priv]")

@@ -1,4 +1,4 @@
-"""The same computation again and again: products on each GPU, sums over all of them, a small training loop."""
+"""Silent data corruption checks: repeated products per GPU, sums over all GPUs, a small training loop."""
 
 from tests.support.samples_exclusive import BURN, NCCL_WRONG, STEP, STEP_NO_TORCH
 from tools.checks import CHECKS

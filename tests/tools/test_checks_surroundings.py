@@ -1,4 +1,4 @@
-"""Clock, processors, interfaces, subnet, scheduler, shared mounts and BMC: what their outputs say, and what they leave open."""
+"""Clock, CPU, interface, subnet, scheduler, shared mount and BMC checks: what their outputs say and leave unobserved."""
 
 import re
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from tools.fact import Fact, Status
 
 
 def read(check: str, *texts: str) -> list[Fact]:
-    """What a check makes of its commands' outputs."""
+    """Return the facts of a check's outputs."""
     facts = [fact for text in texts for fact in CHECKS[check].parse_output(text)]
     settle = CHECKS[check].settle
     return list(settle(facts)) if settle else facts
@@ -130,8 +130,8 @@ def test_two_hops_show_the_links_of_the_leaf_whatever_a_spine_could_not_follow()
     assert not any(fact.status.blind for fact in found)
 
 
+# ibsim, and a fabric of faster parts than the site uses, print this for every link
 BUILT_FOR_MORE = "(Could be 12X Could be 53.125 Gbps)"
-"""What ibsim, and a fabric of faster parts than the site uses, says of every link."""
 
 
 def of_faster_parts(text: str) -> str:
@@ -299,7 +299,7 @@ def test_a_service_that_asks_for_credentials_answers_and_one_that_complains_does
 
 
 def test_an_event_from_before_the_bmc_knew_the_time_is_an_event() -> None:
-    """As ipmitool 1.8.19 writes one: two blanks before the word, none around the seconds since the BMC began."""
+    """Format of ipmitool 1.8.19: two blanks before the word, none around the seconds since the BMC's start."""
     (found,) = read("ipmi", "   1 |  Pre-Init  |0000027752| Power Supply #0x51 | Failure detected | Asserted\n")
     assert (found.key, found.value, found.time) == ("ipmi.event", "psu", None)
 

@@ -1,4 +1,4 @@
-"""What stays below the expected is told with its numbers; what is not known, idle or as it should be is not."""
+"""Values below the expected are reported with numbers; unknown, idle and normal ones are not."""
 
 from collections.abc import Sequence
 from dataclasses import replace

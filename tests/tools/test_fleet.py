@@ -1,4 +1,4 @@
-"""The fleet: many checks on many hosts, trouble as facts, answers shared while they are fresh."""
+"""The fleet: many checks on many hosts, failures as facts, fresh answers shared."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ HOSTS = parse_inventory({"groups": {"g": {"hosts": "n[1-3]", "kit": True}, "plai
 
 
 class FakeHosts:
-    """A transport that answers from a function and remembers what it was asked."""
+    """A transport that answers by a function and records requests."""
 
     clock = "virtual"
 
@@ -39,7 +39,7 @@ class FakeHosts:
         return self._answer(host, tuple(argv))
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        ...
 
 
 def read_count(text: str) -> Sequence[Fact]:

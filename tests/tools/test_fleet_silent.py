@@ -1,4 +1,4 @@
-"""A look does not wait for a host that lets nobody in, once all others have answered; nor for a command longer than the site's setting says."""
+"""A look does not wait for unreachable hosts once all others answered, nor beyond the command time limit setting."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,7 +13,9 @@ from tools.transport import AccessBarrier, CommandResult, Unreachable
 
 
 class Half:
-    """A transport to hosts of which some never answer. `open`: those that let us in all the same; `limits`: how long each command might take."""
+    """A transport on which the `silent` hosts never answer. `let_in`: those of them that accept a connection; `limits`:
+    time limit of each command.
+    """
 
     clock = "virtual"
 
@@ -34,7 +36,7 @@ class Half:
         return CommandResult(b"8")
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        ...
 
 
 def fleet(transport: Half, silent: float = 0.01, command: float = 30.0) -> Fleet:

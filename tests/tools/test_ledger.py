@@ -1,6 +1,6 @@
-"""The approval ledger, told as stories; each runs on a real redis-server and on fakeredis.
+"""The approval ledger, on a real redis-server and on fakeredis.
 
-A story that `tests.properties.mutants_ledger` names runs there on a ledger with a bug in it, so it takes a `desk` and nothing else.
+`tests.properties.mutants_ledger` runs some of these tests on a ledger with a bug, so those take only a `desk`.
 """
 
 import ast
@@ -321,7 +321,7 @@ async def test_nothing_expires_before_its_time(desk: Desk) -> None:
     assert (await desk.ledger.end_action(card.approval, desk.states.Transition.EXPIRE, "x", "x")).state == "pending"
 
 
-# -- ending it otherwise --------------------------------------------------------------------------------------------------
+# -- expiry, revocation, supersession --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("event", ["revoke", "supersede"])
@@ -539,7 +539,7 @@ async def test_on_a_store_that_forgets_nothing_runs(desk: Desk) -> None:
     assert (await desk.ledger.get_record(card.approval)).state == "approved"
 
 
-# -- holding it -----------------------------------------------------------------------------------------------------------
+# -- leases -----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_holder_that_beats_is_not_adopted(desk: Desk) -> None:
@@ -636,7 +636,7 @@ async def test_an_incident_knows_its_actions_in_order(desk: Desk) -> None:
     assert [row.approval for row in await desk.ledger.list_incident_records("inc-1")] == [first.approval, second.approval]
 
 
-# -- a store that somebody else writes ------------------------------------------------------------------------------------
+# -- another writer in Redis ------------------------------------------------------------------------------------
 
 
 async def test_a_state_set_by_hand_approves_nothing(desk: Desk) -> None:
@@ -759,7 +759,7 @@ async def test_a_redis_that_lost_everything_stops_what_comes_next(desk: Desk) ->
 
 
 class Cut:
-    """A Redis whose answer is lost after the script ran, once; the client sends the script again, as redis-py does."""
+    """A Redis that loses one answer after the script ran; the client sends the script again, as redis-py does."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis, self.cut = redis, False
@@ -810,7 +810,7 @@ class Dead:
 
 
 class DeadPipeline:
-    """Takes commands and loses them."""
+    """A pipeline that accepts commands and loses them."""
 
     def __call__(self, **_: Any) -> "DeadPipeline":
         return self
@@ -960,7 +960,7 @@ def test_a_short_key_is_refused() -> None:
         Desk(FakeAsyncRedis(server=FakeServer())).replica(key=b"short")
 
 
-# -- what a writer of Redis can put there ---------------------------------------------------------------------------------
+# -- garbage from another writer ---------------------------------------------------------------------------------
 
 ABSURD = ("abc", "-99999", "1e400", "nan", "inf", "", " 1", "1_0", "١٢", "9" * 14, "9" * 5000, "0x10", "\0", "1.5")
 
@@ -992,7 +992,7 @@ async def test_a_clock_that_was_set_to_zero_gives_a_slow_replica_no_time_back(de
     card = await desk.approved()
     slow = desk.replica(SetClock(desk.clock.at))
     desk.clock.go(seconds=301)
-    await desk.ask(desk.action("gpu-019"))  # the ledger sees that it is later
+    await desk.ask(desk.action("gpu-019"))  # the ledger records the later time
     await desk.redis.set(desk.key("clock"), "0")
     with pytest.raises(desk.refusals.TooLate):
         await desk.claim(card, ledger=slow)

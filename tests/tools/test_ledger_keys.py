@@ -1,4 +1,6 @@
-"""Changing the ledger's key, as stories: what is old can be read, what waits is asked anew, what runs ends, and nobody is left half-way."""
+"""Rotating the ledger key: old rows stay readable, pending ones are requested again, running ones end, and any crash is
+resumable.
+"""
 
 import asyncio
 import json
@@ -19,7 +21,7 @@ pytest_plugins = ("tests.support.fixtures_redis",)
 
 
 def with_new(desk: Desk, **more: Any) -> Any:
-    """A process that has the new key, and the first one beside it."""
+    """Return a process with the new key, beside the first one."""
     return desk.replica(**{"key": NEW, "older_keys": (KEY,), **more})
 
 
@@ -132,7 +134,7 @@ class Dies(Exception):
 
 
 class Mortal:
-    """A journal whose process dies when it would write for the nth time, before or after."""
+    """A journal whose process dies before or after its n-th write."""
 
     def __init__(self, journal: Any, writes: int, after: bool) -> None:
         self._journal, self._left, self._after = journal, writes, after
@@ -170,7 +172,7 @@ async def test_whoever_dies_on_the_way_is_followed_by_the_next(desk: Desk, write
 
 
 async def test_the_clock_goes_on_where_it_was(desk: Desk) -> None:
-    """A slow machine that changes the key gives nobody time back."""
+    """Rotation by a machine with a slow clock extends no deadline."""
     await desk.ask()
     slow = SetClock(desk.clock.at)
     slow.go(seconds=-300)

@@ -1,4 +1,4 @@
-"""Which host, pair or leaf is slow: the planner for every size and every guilty one, and the runner in the simulated cluster."""
+"""Finding the slow host, pair or leaf: the planner for every size and culprit, and the runner on the simulated cluster."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
@@ -41,7 +41,7 @@ def nowhere(host: str) -> str:
 
 
 def play(hosts: Sequence[str], leaf_of: LeafLookup, bad: Callable[[HostGroup], bool | None]) -> LocalisationResult:
-    """Answer every round; groups of one round share no host."""
+    """Answer every round, and assert that groups of one round share no host."""
     search = localise_slow_hosts(hosts, leaf_of)
     try:
         worlds = next(search)
@@ -117,7 +117,7 @@ def test_a_leaf_with_a_slow_uplink_is_named_where_a_third_one_can_tell(count: in
     for leaf in leaves:
         inside = sum(leaf_of(host) == leaf for host in hosts)
         if inside < 2 or count - inside < 2:
-            continue  # one host alone behind a switch is as slow as its uplink
+            continue  # a host alone behind a switch is as slow as its uplink
         located = play(hosts, leaf_of, lambda world, leaf=leaf: len({leaf_of(host) == leaf for host in world}) == 2)  # type: ignore[misc]
         guilty = (leaf,) if len(leaves) > 2 else tuple(leaves)
         assert (located.hosts, located.pairs, located.leaves) == ((), (), guilty)

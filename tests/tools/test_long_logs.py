@@ -1,4 +1,4 @@
-"""A log that is longer than what may be taken of it: what matters is asked for, newest first, and what was left out is said."""
+"""Logs longer than the output cap: relevant lines are read newest first, and what was left out is reported."""
 
 import os
 import re
@@ -31,7 +31,7 @@ CUT = CommandResult(FLOOD.encode() * 3, truncated=True, exit_status=None)
 
 
 def node(rans: Mapping[str, CommandResult]) -> tuple[Fleet, FakeHosts]:
-    """A host with the kit whose kernel log says this; no other answer is worth a word."""
+    """Return a host with the kit and these kernel logs."""
     hosts = FakeHosts(
         lambda host, argv: rans.get(argv[-1].removeprefix("dmesg."), CommandResult(b"", b"No journal files were found.\n", 1))
     )
@@ -141,7 +141,7 @@ def test_the_pattern_means_to_perl_s_expressions_what_it_means_to_python_s() -> 
         text=True,
         check=False,
         env={"LC_ALL": "C", "PATH": os.environ["PATH"]},
-    )  # journalctl and GNU grep use the same library for it
+    )  # the library of journalctl and GNU grep
     assert asked.stderr == ""
     assert asked.stdout.splitlines() == [line for line in lines if re.search(KERNEL_GREP_PATTERN, line)]
 

@@ -1,4 +1,4 @@
-"""How many hosts are asked at once: few at first, more as they end, or as we wait."""
+"""The number of hosts asked at once grows as hosts finish or time passes."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -27,7 +27,7 @@ async def test_the_first_few_end_before_the_rest_begin() -> None:
     assert begun == [0, 1, 2]
     go_on[1].set()
     await settled()
-    assert begun == [0, 1, 2, 3, 4]  # the place of the one that ended, and one more
+    assert begun == [0, 1, 2, 3, 4]  # the freed slot, and one more
     for event in go_on:
         event.set()
     await asyncio.gather(*asking)
@@ -56,7 +56,7 @@ async def test_who_gives_up_waiting_takes_nobodys_place() -> None:
         waiting = [asyncio.create_task(ramp.slot().__aenter__()) for _ in range(3)]
         await settled()
         waiting[0].cancel()
-    waiting[1].cancel()  # given its turn and cancelled in the same moment
+    waiting[1].cancel()  # cancelled in the moment it gets its slot
     await settled()
     assert waiting[2].done()
     assert not waiting[2].cancelled()

@@ -1,4 +1,4 @@
-"""The remedy catalogue is whole, and an action is exactly its row, its checked values and nothing else."""
+"""The remedy catalogue is consistent, and an action consists exactly of its row and its validated values."""
 
 import json
 import re
@@ -52,8 +52,7 @@ GOOD = {
     "hours": "72",
     "service": "docker",
 }
-LATER = ("sched",)
-"""Checks that a proof may name before this build of the catalogue has them: what cannot be looked at is said, never passed."""
+LATER = ("sched",)  # checks that a proof may name before the catalogue has them: unobserved, so never passed
 
 
 def _build(remedy: str, target: str = "", **more: Any) -> Action:
@@ -65,7 +64,7 @@ def _build(remedy: str, target: str = "", **more: Any) -> Action:
 
 
 def _home(row: Remedy) -> str:
-    """A host whose scheduler knows the remedy."""
+    """Return a host whose scheduler supports the remedy."""
     return "pod-1" if row.only == "kubernetes" else "gpu-001"
 
 
@@ -86,7 +85,7 @@ def test_every_slot_of_a_row_is_one_of_its_arguments(row: Remedy) -> None:
 
 
 def _over(way: Remedy) -> list[str]:
-    """The rows that this one is a way of."""
+    """Return the rows that have this one as a variant."""
     return [row.id for row in REMEDIES.values() if way in row.ways.values()]
 
 
@@ -288,7 +287,7 @@ def test_what_relaxed_the_quorum_becomes_a_condition_or_the_action_is_not_built(
 
 @pytest.mark.parametrize(("remedy", "way"), [("drain_node", "cordon_node"), ("resume_node", "uncordon_node")])
 def test_one_rung_is_carried_out_as_the_hosts_scheduler_does_it(remedy: str, way: str) -> None:
-    """Ledger, ladders and people know one remedy; the kit and the words are its way's."""
+    """Ledger and remediations know one remedy; kit and text use the scheduler's variant."""
     action = _build(remedy, "pod-2")
     assert (action.remedy, action.argv[0], action.args["node"]) == (remedy, way, "ip-10-0-0-2.cloud.example")
     assert get_executed_remedy(action.argv, action.remedy) is REMEDY_VARIANTS[way]
@@ -364,7 +363,7 @@ def test_the_catalogues_hash_changes_with_kinds_and_rows_and_is_stable() -> None
     assert hash_catalogue({name: row for name, row in REMEDIES.items() if name != "reboot"}, ARGUMENT_KINDS) != before
 
 
-# -- what an approver is told of the outage ------------------------------------------------------------------------------------
+# -- outage text for approvers ------------------------------------------------------------------------------------
 
 _DURATION = re.compile(r"([0-9]+) (s|min)\b")
 

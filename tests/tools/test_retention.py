@@ -1,4 +1,4 @@
-"""Evidence goes after its days or when it is too much, oldest first, and never while an open incident cites it."""
+"""Evidence is removed by age and size, oldest first, and never while an open incident cites it."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ MUCH = 1 << 40
 
 
 def age(root: Path, days: float, sha: str = "") -> None:
-    """Make outputs look that old (all of them, or one)."""
+    """Set outputs' age in days: all, or one."""
     for one in iter_outputs(root):
         if sha in (one.sha, ""):
             at = one.file.stat().st_mtime - days * DAY_SECONDS

@@ -1,4 +1,4 @@
-"""What systemd and ps say of a service that does not serve: failed, masked, restarting, frozen, stopped; and of one that is as it should be."""
+"""Service states from systemd and ps: failed, masked, restarting, frozen, stopped, healthy."""
 
 import pytest
 

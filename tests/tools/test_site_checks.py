@@ -1,4 +1,4 @@
-"""A site's own checks: what they may run, how their output becomes facts, and that bad files are refused whole, with file and line."""
+"""A site's own checks: allowed commands, facts from their output, and refusals with file and line."""
 
 import json
 import re
@@ -156,7 +156,7 @@ def test_an_option_that_nobody_wrote_down_is_refused(argv: list[str], option: st
 READS_CONTENTS = [name for name, ways in PROGRAM_USAGES.items() if any("FILE" in f"{way.forms} {way.options}" for way in ways)]
 
 
-@pytest.mark.parametrize("program", sorted({*READS_CONTENTS, "diff", "sdiff", "diff3", "zgrep", "rg"} - {"sar"}))  # sar -r: memory in use
+@pytest.mark.parametrize("program", sorted({*READS_CONTENTS, "diff", "sdiff", "diff3", "zgrep", "rg"} - {"sar"}))  # sar -r: memory
 @pytest.mark.parametrize("option", ["-r", "-R", "--recursive", "--dereference-recursive", "--directories=recurse", "--include=x"])
 def test_who_reads_contents_goes_into_no_folder(program: str, option: str) -> None:
     assert not any(

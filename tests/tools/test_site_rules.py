@@ -1,4 +1,4 @@
-"""A site's own rules for lines of logs: what they find, what is refused, and what nobody can do with them."""
+"""A site's own log rules: what they find, what is refused, and bounds against hostile logs."""
 
 import time
 from pathlib import Path
@@ -168,7 +168,7 @@ def test_anybody_may_print_any_number_of_values(tmp_path: Path) -> None:
 
 
 def test_a_large_hostile_log_costs_a_bounded_time(tmp_path: Path) -> None:
-    """One that holds the needle everywhere, and nothing that matches."""
+    """The needle is everywhere and nothing matches."""
     costly = rule(r"[lost]{1,30}[lost]{1,30}lost![0-9]", "lostlolost!1")
     checks = add_rules(CHECKS, rules(tmp_path, costly))
     line = "lost!" + "lost" * 123 + "\n"

@@ -1,4 +1,4 @@
-"""SKU profiles: data with sources, strict about what they are."""
+"""SKU profiles: sourced data, strictly validated."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Real SSH on loopback: what asyncssh does not do by itself, each as a story against a real OpenSSH server."""
+"""The SSH transport against a real OpenSSH server on loopback: what asyncssh does not do alone."""
 
 import asyncio
 import getpass

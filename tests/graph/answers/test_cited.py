@@ -102,7 +102,7 @@ OWN: Final = re.compile(
             r"I cannot say yes or no",
             r"I (?:could not look|am |read |did not understand|go on|mention|have looked|know )|From here I can see|In this thread|In short: ",
             r"None of the closed incidents",
-            r"Of the recorded incidents|Closed incidents that may|What is kept|Name a host",  # other times and sites; a title in them is caught
+            r"Of the recorded incidents|Closed incidents that may|What is kept|Name a host",  # about other times and sites
             r"It (?:affects|needs|takes|is not closed|waits)|Nothing that I found|RackMedic does",
             r"I wait for a decision|It is part of a fix|Decide on the card",
             r"Nothing (?:to mend|is up|is open|runs|of)|This is for people|Answer what I asked|Tell me|There is nothing",
