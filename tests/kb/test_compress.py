@@ -1,4 +1,4 @@
-"""A log of any size becomes a page: nothing typed is lost, nothing is counted twice, pointers lead back."""
+"""Log compression into templates: all lines are counted once, events stay whole, and positions point into the log."""
 
 import io
 import re
@@ -29,7 +29,7 @@ def metrics(lines: int) -> str:
 
 
 def accounted(text: str | bytes, limit: int = 60) -> bool:
-    """Every line that is not empty is in a template, dropped by a rule, or left out."""
+    """Return whether every non-empty line is in a template, dropped by a rule, or left out."""
     digest = compress_log(text, limit=limit, now=NOW)
     return sum(template.count for template in digest.templates) + sum(digest.dropped.values()) + digest.left_out == digest.lines
 

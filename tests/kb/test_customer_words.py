@@ -1,4 +1,4 @@
-"""Customers' words: every cause in every language, and a change to paste wherever the cause is theirs."""
+"""Tenant texts: every cause in every language, with a change to paste if the cause is the tenant's."""
 
 import re
 import shutil
@@ -17,8 +17,8 @@ WORDS = load_customer_words(TAXONOMY)
 LEAVES = list(TAXONOMY.decidable.leaves.values())
 THEIRS = [leaf for leaf in LEAVES if leaf.owner == "customer"]
 OURS = [leaf for leaf in LEAVES if leaf.owner != "customer"]
+# words for operators only
 INSIDE = ("rackmedic", "slurm", "scheduler reason", "drain", "switch name", "bmc", "ipmi", "leaf-", "approval", "approver")
-"""Words that belong to the people who run the machines."""
 
 
 @pytest.mark.parametrize("leaf", THEIRS, ids=lambda leaf: leaf.label)

@@ -1,4 +1,4 @@
-"""Guides are plans of known looks: what does not fit the catalogues is refused with its place, and a walk says of each step how it stands."""
+"""Guides: invalid ones are refused with their place, and a run reports the state of each step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -125,7 +125,7 @@ def test_a_markdown_guide_holds_its_plan_between_fences_and_its_lines_are_told(t
 
 @dataclass
 class Ground:
-    """A world in which everything is said beforehand."""
+    """A world with scripted conditions."""
 
     truths: Mapping[str, bool | None] = field(default_factory=dict)
     taken: Mapping[str, MarkReason] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A job's logs: what failed, on which rank, and who was first."""
+"""Job logs: what failed, on which rank, and which rank failed first."""
 
 import csv
 import os
@@ -181,7 +181,7 @@ SIGNS = [
 
 
 def one(text: str) -> LogEvent:
-    """The only event of a log."""
+    """Return the only event of a log."""
     (event,) = list_job_events(text, NOW)
     return event
 

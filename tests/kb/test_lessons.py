@@ -1,4 +1,4 @@
-"""Lessons among past incidents: whom they serve, how far they are trusted, and what a file of them may hold."""
+"""Lessons among past incidents: which tenants they serve, their trust, and limits of lesson files."""
 
 from datetime import timedelta
 from typing import Any

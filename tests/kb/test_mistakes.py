@@ -1,4 +1,4 @@
-"""Notes of what was blamed wrongly more than once: made of accepted lessons, kept while they help, and able to order looks alone."""
+"""Notes on repeated wrong diagnoses: built from accepted lessons, kept while useful, and only able to order checks."""
 
 from dataclasses import replace
 from datetime import date

@@ -1,4 +1,4 @@
-"""What a machine printed, said so that people can read it: every key that is abnormal by itself has a row, and every clue says a plain line."""
+"""Readable text of facts: every key that is abnormal alone has a row, and every clue has a plain line."""
 
 import re
 

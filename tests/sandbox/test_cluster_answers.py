@@ -1,4 +1,4 @@
-"""The same state prints the same bytes, in the shape of the real commands; what no table knows is refused and counted."""
+"""A state always prints the same bytes in the real commands' format; unknown commands are refused and counted."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a page asks of the cluster's door beyond breaking it: to look into a node, to make things hard, and to take all of it away as a case."""
+"""The control API for the page: inspect nodes, add difficulties, export a case."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ from tests.support.fakes_repairs import START
 
 
 class Door:
-    """The control door as a page has it."""
+    """A client of the control API."""
 
     def __init__(self, cluster: Cluster, session: aiohttp.ClientSession) -> None:
         self.cluster, self._session = cluster, session
@@ -117,7 +117,7 @@ async def test_a_fault_that_heals_itself_does_so_some_time_from_now() -> None:
 
 
 async def _lost(of: Cluster) -> set[tuple[str, str | None]]:
-    """The GPUs that answer no more."""
+    """Return the GPUs that no longer answer."""
     return {(fact.host, fact.device) for fact in await facts(of, ["smi"]) if fact.key == "gpu.lost" and fact.value}
 
 

@@ -1,4 +1,4 @@
-"""Case files of anybody: whatever stands in one, it is read or refused in words, quickly, and nothing of it reaches the terminal as a command."""
+"""Hostile case files are parsed or refused quickly in bounded text, without terminal control characters."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Remedies of settings, driver, containers, clock and disk on simulated machines: the kit's own scripts, what they mend, and what they refuse."""
+"""Remedies of settings, driver, containers, clock and disk on simulated machines, with the node kit's scripts."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from tools.remedies import REMEDIES
 
 @contextlib.asynccontextmanager
 async def repairs(of: Cluster, *, idle: bool = True) -> AsyncIterator[Repairs]:
-    """With the job gone, as a drain and its end leave the node."""
+    """Return repairs, by default with the job ended, as after a drain."""
     transport = InProcess(of)
     if idle and of.world().job.ended is None:
         do(of, "scancel 4711")

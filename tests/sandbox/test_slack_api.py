@@ -1,4 +1,4 @@
-"""The sandbox's Web API through slack_sdk: what it answers, and that it refuses what Slack refuses, with Slack's codes."""
+"""The sandbox's Web API through slack_sdk: answers, and Slack's refusals with Slack's error codes."""
 
 from collections.abc import AsyncIterator
 from typing import Any

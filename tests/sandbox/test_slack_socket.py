@@ -1,4 +1,4 @@
-"""The sandbox's Socket Mode, as the real Bolt app lives through it."""
+"""The sandbox's Socket Mode with the real Bolt app."""
 
 from collections.abc import AsyncIterator
 from typing import Any
