@@ -1,5 +1,5 @@
-"""Whatever a model or endpoint does, the incident ends, only offered ids are accepted, and nothing is run or named on
-its word alone (I16).
+"""For any model answer or endpoint failure the incident ends, only offered ids are accepted, and nothing is run or
+named on a model's word alone (I16).
 """
 
 import asyncio

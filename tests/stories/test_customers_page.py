@@ -20,7 +20,7 @@ def sides(page: Page) -> tuple[FrameLocator, FrameLocator]:
 
 
 async def asks(side: FrameLocator, text: str) -> Locator:
-    """Mention the bot and return its thread. An earlier thread may open by itself on news."""
+    """Mention the bot and return its thread. News may open an earlier thread automatically."""
     threads = side.get_by_test_id("open-thread")
     before = await threads.count()
     await side.get_by_test_id("composer").fill(text)

@@ -1,5 +1,7 @@
 """Every fault and look-alike of the simulated cluster through the real checks, fleet, taxonomy and graph, without a
-model. `-s` prints the table. A fault outside the taxonomy must at least accuse nobody.
+model.
+
+`-s` prints the table. A fault outside the taxonomy must accuse no host.
 """
 
 import asyncio
