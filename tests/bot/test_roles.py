@@ -32,7 +32,7 @@ from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 from tests.support.inventories import inventory
 
 
-def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
+def test_the_table_names_exactly_the_acts_that_exist() -> None:
     said = {f"intent.{intent}" for intent in Intent}
     pressed = {
         *incident_clicks.CLICK_PARSERS,

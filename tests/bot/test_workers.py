@@ -47,7 +47,7 @@ async def test_a_worker_that_cannot_start_stops_the_start(tmp_path: Path) -> Non
             await ready()
 
 
-async def test_what_a_worker_refuses_is_told_once_by_whoever_started_it(tmp_path: Path) -> None:
+async def test_the_front_end_reports_a_workers_refusal_once(tmp_path: Path) -> None:
     told = """{"says": "line one\\nline two", "code": 2}"""
     says = f"import socket; socket.socket(fileno=0).sendall(b'refused ' + {told.encode()!r} + b'\\n')"
     async with run_workers(script(tmp_path, says), 1) as ready:

@@ -32,7 +32,6 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class PublishedFigure:
-
     what: str
     gpu: str
     shape: Workload

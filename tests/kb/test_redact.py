@@ -167,9 +167,7 @@ def test_the_cost_is_linear_in_a_hostile_text(evil: str) -> None:
         return time.process_time() - began
 
     def is_linear() -> bool:
-        return seconds(400_000) < 8 * 4 * max(
-            seconds(50_000), 0.002
-        )  # eight times the text; a quadratic pattern takes 64 times as long
+        return seconds(400_000) < 8 * 4 * max(seconds(50_000), 0.002)  # eight times the text; a quadratic pattern takes 64 times as long
 
     assert any(is_linear() for _ in range(4))  # load may lengthen one of the two times
 

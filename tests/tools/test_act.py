@@ -479,5 +479,4 @@ async def test_a_host_that_answers_in_time_is_not_called_lost(desk: Desk) -> Non
     assert told == []
 
 
-async def nothing(seconds: float) -> None:
-    ...
+async def nothing(seconds: float) -> None: ...

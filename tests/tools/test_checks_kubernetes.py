@@ -127,8 +127,7 @@ class Away:
     async def run(self, host: str, argv: object, *, timeout: float, cap: int) -> CommandResult:
         raise Unreachable(host, "no route to host")
 
-    async def aclose(self) -> None:
-        ...
+    async def aclose(self) -> None: ...
 
 
 async def test_a_controller_that_is_away_is_no_host_that_is_away() -> None:

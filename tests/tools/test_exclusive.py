@@ -58,8 +58,7 @@ class Listening:
         self.running -= argv[0] in ("nvbandwidth", "dcgmi")
         return answer
 
-    async def aclose(self) -> None:
-        ...
+    async def aclose(self) -> None: ...
 
 
 def test_idle_is_what_was_seen_to_be_idle() -> None:

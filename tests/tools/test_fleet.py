@@ -38,8 +38,7 @@ class FakeHosts:
         self.asked.append((host, tuple(argv)))
         return self._answer(host, tuple(argv))
 
-    async def aclose(self) -> None:
-        ...
+    async def aclose(self) -> None: ...
 
 
 def read_count(text: str) -> Sequence[Fact]:

@@ -35,8 +35,7 @@ class Half:
             await self.go_on.wait()
         return CommandResult(b"8")
 
-    async def aclose(self) -> None:
-        ...
+    async def aclose(self) -> None: ...
 
 
 def fleet(transport: Half, silent: float = 0.01, command: float = 30.0) -> Fleet:

@@ -396,8 +396,7 @@ class Login:
             raise Unreachable(host, "no route to host")
         return self.answers[tuple(argv)]
 
-    async def aclose(self) -> None:
-        ...
+    async def aclose(self) -> None: ...
 
 
 async def test_slurm_is_asked_on_a_host_in_json_first_and_plainly_where_it_is_old(tmp_path: Path) -> None:

@@ -359,7 +359,7 @@ async def test_news_that_comes_while_older_news_is_told_is_still_owed(bell: Bell
     assert await bell.book.store_alerts(episode, rows) == 0
 
 
-async def test_whoever_finds_an_episode_finds_its_cause(bell: Bell) -> None:
+async def test_every_stored_episode_has_its_cause(bell: Bell) -> None:
     rows = parse_alertmanager_webhook(message([alert(1, leaf="sw-3")]), AlertLabels()).alerts
     found = await asyncio.gather(*(episodes_of(bell, rows) for _ in range(3 * MAX_NEW_EPISODES)))
     [episode] = {one for row in found for one in row}

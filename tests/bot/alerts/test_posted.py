@@ -210,7 +210,7 @@ async def test_only_the_bot_that_the_settings_name_and_only_its_own_groups(bot: 
     assert await over_in(bot) == [False]
 
 
-async def test_a_form_that_nobody_knows_is_one_report_as_before(bot: Behind) -> None:
+async def test_an_unknown_format_opens_one_report(bot: Behind) -> None:
     await post(bot, 1, "Triggered #12: fan slow", f"on {HOSTS[0]}")
     [item] = await bot.items()
     assert (item.kind, item.text) == ("mention", f"Triggered #12: fan slow\non {HOSTS[0]}")

@@ -296,7 +296,7 @@ async def test_an_open_episode_stays_where_it_is_when_the_file_changes(
     assert len(ends) <= 1
 
 
-async def test_what_a_route_led_goes_on_with_what_that_route_leads_whatever_its_channel(desk: Desk) -> None:
+async def test_an_episode_continues_with_its_routes_alerts_in_any_channel(desk: Desk) -> None:
     await desk.send(alert(1, "Hot"), alert(2, "Hot", team="fabric"))
     desk.serves({**FABRIC_ROUTE, "channel": STORE}, channel=STORE)
     await desk.send(alert(3, "Hot", team="fabric"))

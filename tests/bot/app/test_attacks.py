@@ -126,7 +126,7 @@ async def honest(port: int, path: str = "/told") -> str:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_what_is_honest_is_answered_whatever_strangers_hold(attack: str) -> None:
+async def test_honest_requests_are_answered_during_every_attack(attack: str) -> None:
     async with serve_routes("127.0.0.1", 0, ROUTES, SMALL) as port:
         with crowd() as strangers:
             for _ in range(3):

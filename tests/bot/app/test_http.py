@@ -115,7 +115,7 @@ async def test_more_at_once_than_we_have_hands_for_come_again() -> None:
 @pytest.mark.parametrize(
     ("trouble", "status"), [(RedisAway("redis://:hunter2@redis"), 503), (OSError("away"), 503), (ValueError("hunter2"), 500)]
 )
-async def test_a_store_that_is_away_is_said_and_a_bug_is_told_to_nobody(trouble: Exception, status: int) -> None:
+async def test_an_outage_is_reported_and_a_bug_is_not_disclosed(trouble: Exception, status: int) -> None:
     async def breaks(_: InboundRequest) -> InboundResponse:
         raise trouble
 

@@ -181,7 +181,7 @@ def test_an_unfinished_checkpoint_is_named_as_such(path: str, warned: bool) -> N
     ("used", "must", "never"),
     [(True, "in use by a process", "could not look"), (False, "", "in use"), (None, "could not look", "in use by")],
 )
-def test_a_file_in_use_is_said_and_so_is_that_nobody_looked(used: bool | None, must: str, never: str) -> None:
+def test_a_file_in_use_is_shown_and_so_is_an_unobserved_one(used: bool | None, must: str, never: str) -> None:
     known = deleted_files.build_file_rows(files_of(2, used=used))
     said = shown_text(
         approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known))

@@ -271,7 +271,7 @@ def test_a_remedy_without_arguments_of_its_own_cannot_be_edited() -> None:
             edit_modal.render_edit_form(record_of(remedy=remedy, args=args))
 
 
-def test_a_card_without_approvers_says_that_nobody_may_approve() -> None:
+def test_a_card_without_approvers_says_so() -> None:
     record = replace(record_of(), terms=ApprovalTerms(frozenset(), 1))
     card = approval.render_approval_card(ApprovalCardView(record, GROUP))
     assert card_parts.NOBODY_MAY_APPROVE_TEXT in str(card.blocks)

@@ -176,7 +176,7 @@ def test_the_dialog_folds_hosts_that_would_not_fit_and_never_cuts_one() -> None:
     assert "xx" not in told
 
 
-def test_nobody_approves_all_of_what_nobody_may_approve_or_where_one_is_left() -> None:
+def test_approve_all_is_missing_without_approvers_or_for_one_action() -> None:
     one_left = [rows_of(2)[0], replace(rows_of(2)[1], state=State.DENIED)]
     nobody = [replace(record, terms=ApprovalTerms(frozenset(), 1)) for record in rows_of(3)]
     for records in (one_left, nobody):
@@ -184,7 +184,7 @@ def test_nobody_approves_all_of_what_nobody_may_approve_or_where_one_is_left() -
     assert card_parts.NOBODY_MAY_APPROVE_TEXT in str(render(nobody).blocks)
 
 
-def test_the_brakes_are_told_before_anybody_presses() -> None:
+def test_the_card_shows_the_brakes_before_a_click() -> None:
     group = ApprovalTerms(APPROVERS, 1, group="h200", group_size=8)
     words = str(render([replace(record, terms=group) for record in rows_of(6)]).blocks)
     for brake in (("1 host of `h200`",), ("3 hosts of h200", "10 min", "breaker"), ("4 hosts", "60 min")):

@@ -93,7 +93,7 @@ def test_no_text_escapes_from_any_shape_and_every_shape_fits(one: str, two: str)
 
 @given(HOSTILE)
 @settings(max_examples=100)
-def test_a_fence_holds_whatever_is_put_into_it(row: str) -> None:
+def test_a_code_fence_contains_any_text(row: str) -> None:
     shown = text.code_block([row, row], 3000)
     assert shown.count("`") == 6
     assert shown.startswith("```\n")

@@ -65,7 +65,7 @@ def test_a_host_is_silent_as_long_as_every_check_there_could_not_look() -> None:
 
 
 @pytest.mark.parametrize(("p", "said"), [(0.0, "1 %"), (0.004, "1 %"), (0.934, "93 %"), (0.9999, "99 %"), (1.0, "99 %")])
-def test_nobody_is_told_a_hundred_percent(p: float, said: str) -> None:
+def test_confidence_is_never_shown_as_a_hundred_percent(p: float, said: str) -> None:
     assert stat_text.format_confidence_percent(p) == said
 
 

@@ -138,7 +138,7 @@ def test_a_drain_leads_to_the_next_step_and_a_rejection_ends_it(tmp_path: Path) 
     assert "you  approve 1 if it is idle" in ran.stdout  # a condition is no approval; it becomes a thread message
 
 
-def test_a_decision_that_nobody_makes_expires_by_the_clock_of_the_case(tmp_path: Path) -> None:
+def test_an_undecided_action_expires_by_the_cases_clock(tmp_path: Path) -> None:
     ran = rackmedic("chat", "--sandbox", case_of(tmp_path, "G17"), stdin="/wait soon\n/wait 20m\n@priya approve 1\n")
     assert "/wait 30m" in ran.stderr
     assert "[1] ⌛ Expired: Reset locked" in ran.stdout

@@ -110,7 +110,7 @@ def test_parse_prints_facts_as_json_lines() -> None:
     assert (fact["value"], fact["device"], fact["status"]) == (79, "0000:9b:00.0", "ok")
 
 
-def test_what_cannot_be_read_is_a_fact_with_a_reason_and_said_to_whoever_typed() -> None:
+def test_unreadable_output_is_a_fact_with_a_reason_and_a_message() -> None:
     ran = rackmedic("parse", "smi", stdin="\x00\x01 total garbage")
     assert ran.returncode == 1
     assert "nothing was read: not the output of smi" in ran.stderr

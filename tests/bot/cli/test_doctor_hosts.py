@@ -32,8 +32,7 @@ class Reach:
             raise said
         return said or CommandResult(b"0f2c6a4e-8b1d-4c3a-9e5f-7a6b5c4d3e2f\n", exit_status=0)
 
-    async def aclose(self) -> None:
-        ...
+    async def aclose(self) -> None: ...
 
 
 @pytest.fixture

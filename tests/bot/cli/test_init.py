@@ -158,7 +158,7 @@ def test_what_trying_showed_decides_what_is_left() -> None:
     assert any("node kit" in step.do for step in no_kit)
 
 
-def test_with_nobody_to_ask_it_says_how_to_go_on(tmp_path: Path) -> None:
+def test_without_a_terminal_it_says_how_to_continue(tmp_path: Path) -> None:
     ran = rackmedic("init", "--folder", str(tmp_path))
     assert ran.returncode == 2
     assert "--questions" in ran.stderr

@@ -168,6 +168,6 @@ def test_options_that_do_not_go_together_say_so(given: dict[str, bool], says: st
         parse_model_options(5.0, file if "record" in given else None, file if "replay" in given else None, model="model" in given)
 
 
-def test_a_model_that_nobody_set_is_named(export: Path, tmp_path: Path) -> None:
+def test_a_missing_model_setting_is_named(export: Path, tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="no model is set"):
         build_folder(load_settings(environ={}), [export], tmp_path / "out", (), as_json=True, asked=ModelOptions(5.0))

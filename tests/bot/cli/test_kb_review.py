@@ -73,7 +73,7 @@ def no_past_incidents(had: Settings, has: Settings, new: Collection[str]) -> Rep
     return compare_replays([], {}, {}, [])
 
 
-def test_everything_is_asked_once_and_goes_on_where_somebody_stopped(built: Path) -> None:
+def test_each_draft_is_asked_once_and_an_interrupted_review_continues(built: Path) -> None:
     first = reviewed(built, Somebody("a", "q"))
     assert "gpu-017 lost a card" in first.shown[0]
     assert "\x1b" not in "".join(first.shown)
@@ -288,7 +288,7 @@ def test_the_incidents_of_a_cause_that_was_refused_want_another_label(grown: Pat
     assert [one.label in LABELS for one in load_site_incidents(tmp_path / "kb") if one.id == "pump-1"] == [True]
 
 
-def test_an_incident_of_a_cause_that_nobody_accepted_is_not_taken_over(grown: Path, tmp_path: Path) -> None:
+def test_an_incident_of_an_unaccepted_cause_is_not_applied(grown: Path, tmp_path: Path) -> None:
     reviewed(grown, Somebody("s", "s", "a", "q"))
     with pytest.raises(Refusal, match="their label is new here and was not accepted: pump-1"):
         apply_build(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
@@ -308,7 +308,7 @@ def test_a_cause_and_a_check_are_edited_within_what_their_readers_take(grown: Pa
     assert says(grown) == {}
 
 
-def test_drafts_that_somebody_broke_are_named(grown: Path) -> None:
+def test_broken_drafts_are_named(grown: Path) -> None:
     [file] = (grown / "taxonomy").glob("*.yaml")
     for text in ("{no: [yaml", "leaves: {A.B: 3}", "- 1", "leaves: 7"):
         file.write_text(text)

@@ -42,7 +42,7 @@ def test_the_kill_switch_is_pulled_seen_audited_and_released(tmp_path: Path) -> 
 
 
 @needs_redis
-def test_who_resumes_is_told_that_somebody_else_changed_a_brake(tmp_path: Path) -> None:
+def test_resuming_reports_another_persons_brake_change(tmp_path: Path) -> None:
     environ = {"RACKMEDIC_DATA_DIR": str(tmp_path)}
     assert rackmedic("stop", "power work", environ=environ).returncode == 0
 

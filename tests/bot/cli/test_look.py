@@ -56,7 +56,7 @@ def seen(rows: dict[str, Value], key: str = "driver.version", device: str | None
     return found
 
 
-def test_a_node_out_of_service_is_worth_a_line_whoever_drained_it() -> None:
+def test_every_drained_node_is_listed() -> None:
     found = HostDifferences(lambda *_: None, lambda host: "same")
     drained = (Fact("sched", "sched.state", "IDLE+DRAIN", host="n2"), Fact("sched", "sched.reason", "bad fan, ask anton", host="n2"))
     found.add_answer(CheckAnswer("n1", "sched", (Fact("sched", "sched.state", "ALLOCATED", host="n1"),)))
@@ -80,7 +80,7 @@ def test_the_one_that_differs_from_most_is_told_with_what_most_say() -> None:
     ]
 
 
-def test_without_a_majority_nobody_is_called_different() -> None:
+def test_without_a_majority_no_host_is_called_different() -> None:
     assert lines(seen({"n1": "1", "n2": "2", "n3": "3", "n4": "4"})) == ["n[1-4]: ok"]
     assert lines(seen({"n1": "1", "n2": "2"})) == ["n[1-2]: ok"]
 

@@ -171,7 +171,7 @@ async def test_a_keeper_that_people_took_over_is_still_pointed_to(store: Redis, 
     assert await office.pending(second) == []
 
 
-async def test_a_fix_that_people_refused_is_not_put_up_again_because_somebody_else_let_go(store: Redis) -> None:
+async def test_a_rejected_remediation_is_not_proposed_again_after_a_release(store: Redis) -> None:
     office = house(store, slow("n1"), slow("n2"))
     first = await office.mention("n1 is slow and n2 is slow")
     office.site.sick(hung("n3"))
@@ -205,7 +205,7 @@ async def test_what_was_only_seen_beside_a_question_is_pointed_to_where_it_is_wo
     assert AUTO_CLOSE in plan_timers(await office.turns.load_state(second), report, item(second), T0)
 
 
-async def test_who_only_saw_a_cause_beside_a_question_keeps_it_from_nobody(store: Redis) -> None:
+async def test_a_cause_seen_beside_a_question_is_not_owned(store: Redis) -> None:
     office = house(store, slow("n1"))
     asked = await office.mention("is n2 healthy?")
     assert "`recheck n1`" in str(diagnosis.render_diagnosis(asked, await office.last(asked)).blocks)
@@ -225,7 +225,7 @@ async def test_a_storm_of_reports_of_one_cause_calls_approvers_once(store: Redis
     assert [await office.ledger.list_incident_records(incident) for incident in incidents[1:]] == [[]] * 6
 
 
-async def test_what_is_nobodys_host_is_told_to_people_once(store: Redis) -> None:
+async def test_a_cause_without_a_host_is_handed_to_people_once(store: Redis) -> None:
     gone = replace(COMMON.get_leaf(NO_SM), remedies=("escalate_fabric",))
     away = [fact(host, "ibstat", "ib.sm_lid", 0, "mlx5_0") for host in HOSTS]
     office = house(store, *away, taxonomy=replace(TAXONOMY, leaves={**TAXONOMY.leaves, NO_SM: gone}))
@@ -353,7 +353,7 @@ async def test_what_is_closed_keeps_nothing_is_woken_no_more_and_leaves_nothing(
     assert [key async for key in redis.scan_iter(match="rm:*cause*")] == []
 
 
-async def test_after_stop_the_other_is_not_woken_and_gets_its_card_when_somebody_asks(store: Redis) -> None:
+async def test_after_stop_the_other_is_not_woken_and_gets_its_card_on_request(store: Redis) -> None:
     office = house(store, slow("n1"))
     first = await office.mention("n1 is slow")
     second = await office.mention("everything is slow", thread="2.0")

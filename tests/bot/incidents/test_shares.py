@@ -211,7 +211,7 @@ async def test_who_has_two_turns_comes_twice_as_often() -> None:
     assert order[:30].count("b") == 20
 
 
-async def test_whoever_gives_up_waiting_takes_no_place_with_them() -> None:
+async def test_a_cancelled_waiter_takes_no_slot() -> None:
     fair = FairSemaphore(1)
 
     async def one() -> None:
@@ -232,7 +232,7 @@ async def test_whoever_gives_up_waiting_takes_no_place_with_them() -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=40), st.integers(1, 6))
-async def test_everybody_is_served_and_nobody_waits_for_two_turns_of_another(parties: list[str], places: int) -> None:
+async def test_all_parties_are_served_and_none_waits_for_two_turns_of_another(parties: list[str], places: int) -> None:
     order = await served(parties, {}, places)
     assert sorted(order) == sorted(parties)
     if places == 1:
@@ -409,7 +409,7 @@ def test_the_limit_that_stands_against_it(used: QuotaUsage, opens: bool, expecte
 
 
 @given(st.lists(st.integers(-4000, 0), max_size=30))
-def test_whoever_comes_back_when_they_were_told_finds_room(seconds: list[int]) -> None:
+def test_a_tenant_who_returns_at_the_stated_time_is_admitted(seconds: list[int]) -> None:
     used = QuotaUsage(mentions=[T0 + timedelta(seconds=at) for at in seconds])
     no = find_exceeded_limit(SHARE, used, T0, opens=False)
     if no is not None and no.until is not None:

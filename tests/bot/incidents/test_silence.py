@@ -165,7 +165,7 @@ async def test_an_answer_that_comes_with_the_hand_over_goes_to_the_ticket(provid
     assert rows.tenant_silence.handed is None, "they did answer"
 
 
-async def test_a_reminder_that_an_answer_overtook_reminds_nobody(provider: Provider) -> None:
+async def test_a_reminder_overtaken_by_an_answer_is_not_sent(provider: Provider) -> None:
     await provider.reports()
     [due] = await provider.comes(REMINDED)
     answer = provider.theirs("hm")
@@ -209,7 +209,7 @@ async def test_it_survives_a_restart_between_each_two_steps(redis: Redis) -> Non
     assert await after.handed()
 
 
-async def test_what_nobody_was_there_to_remind_of_is_not_handed_over_unreminded(provider: Provider) -> None:
+async def test_a_missed_reminder_is_sent_before_the_hand_over(provider: Provider) -> None:
     await provider.reports()
     assert await provider.passes(timedelta(days=10)) == [REMINDER_DUE]
     assert not await provider.handed()

@@ -208,7 +208,7 @@ async def test_of_anothers_ticket_neither_words_nor_causes_are_told() -> None:
 
 
 @pytest.mark.parametrize(("fetched", "closed", "says"), [(False, False, NO_INTAKE_OPEN), (True, True, TICKET_CLOSED)])
-async def test_what_would_reach_nobody_is_refused(fetched: bool, closed: bool, says: str) -> None:
+async def test_a_message_without_a_recipient_is_refused(fetched: bool, closed: bool, says: str) -> None:
     async with site() as here, providers(fetched=fetched) as (theirs, at):
         incident = await sent(here, at)
         await begun(theirs, at, incident)
@@ -226,7 +226,7 @@ async def test_what_would_reach_nobody_is_refused(fetched: bool, closed: bool, s
         assert await at.told.list_messages_after(incident, 0) == ()
 
 
-def test_an_answer_is_cut_and_cleaned_by_whoever_reads_it() -> None:
+def test_the_reader_of_an_answer_truncates_and_redacts_it() -> None:
     told = [{"n": 1, "at": "2026-11-23T10:00:00Z", "text": "x" * 9000, "by": "priya"}]
     found = [{"title": "t", "words": "AKIAIOSFODNN7EXAMPLE " + "y" * 9000, "colour": "red"}]
     answer = parse_states_answer(json.dumps({"states": {"inc-1": "taken"}, "told": {"inc-1": told}, "found": {"inc-1": found}}).encode())

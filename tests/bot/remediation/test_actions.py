@@ -329,7 +329,7 @@ async def test_an_undecided_card_is_reminded_of_expires_and_comes_again_so_many_
     assert office.site.effects == []
 
 
-async def test_nobody_is_called_where_nobody_is_left_who_could_decide(store: Redis) -> None:
+async def test_an_action_without_eligible_approvers_cannot_be_decided(store: Redis) -> None:
     office = Office(store, site())
     incident = await office.mention()
     (row,) = await office.pending(incident)
@@ -816,7 +816,7 @@ def test_the_policys_hash_follows_what_decides_and_nothing_else() -> None:
     assert compute_policy_hash([row], []) != compute_policy_hash([row], ["U1"])
 
 
-async def test_nobody_may_approve_where_no_group_is_named(store: Redis) -> None:
+async def test_without_a_group_there_are_no_approvers(store: Redis) -> None:
     rows = inventory(channels=[{"channel": "C0OPS", "kind": "operators", "groups": ["g"]}])
     office = Office(store, site(), rows=rows)
     incident = await office.mention()
@@ -847,9 +847,7 @@ def util(host: str, value: object, device: str = "gpu0", minutes: int = 12) -> F
         ([], ("n1",), False),
     ],
 )
-def test_a_job_is_stalled_when_no_gpu_of_all_its_hosts_worked_lately_whatever_a_log_says(
-    facts: list[Fact], hosts: tuple[str, ...], stalled: bool
-) -> None:
+def test_a_job_is_stalled_when_all_its_gpus_are_idle_despite_its_log(facts: list[Fact], hosts: tuple[str, ...], stalled: bool) -> None:
     assert is_job_stalled(facts, hosts, T0) is stalled
 
 
@@ -878,7 +876,7 @@ def test_an_edit_keeps_to_what_the_host_shows() -> None:
         build_edited_step(cancel, {}, [shown])
 
 
-async def test_what_is_asked_for_while_somebody_looks_is_not_forgotten(redis: Redis) -> None:
+async def test_a_check_scheduled_during_a_reconciliation_is_not_lost(redis: Redis) -> None:
     clock = SetClock()
     index = ActionIndex(redis, clock)
     mark = await index.begin_check("apr-1", timedelta(seconds=60))

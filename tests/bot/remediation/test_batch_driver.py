@@ -201,7 +201,7 @@ async def test_a_press_that_is_received_twice_counts_once_for_each(store: Redis)
     assert [row.approvals for row in await now(office, rows)] == [1, 1]
 
 
-async def test_whoever_may_not_approve_is_refused_before_any_vote(store: Redis) -> None:
+async def test_a_person_without_the_right_is_refused_before_any_vote(store: Redis) -> None:
     office = office_of(store, "n1", "n2")
     _, rows = await asked(office, "n1 n2")
     with pytest.raises(NotAnApprover):
@@ -234,7 +234,7 @@ class Stuck(Wall):
         await asyncio.Event().wait()
 
 
-async def test_a_command_that_may_run_waits_for_nobodys_card(store: Redis) -> None:
+async def test_an_approved_command_does_not_wait_for_a_card_update(store: Redis) -> None:
     office = office_of(store, "n1")
     _, [row] = await asked(office, "n1")
     announce = ActionStartAnnouncer(office.ledger, Stuck(), seconds=0.01)

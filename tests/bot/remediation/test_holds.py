@@ -52,7 +52,7 @@ async def audited(office: Office) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("kind", ["stop", "hand_off", "close"])
-async def test_a_node_that_somebody_returned_is_held_no_more_and_that_is_audited(store: Redis, kind: str) -> None:
+async def test_a_node_returned_by_hand_is_released_and_audited(store: Redis, kind: str) -> None:
     office, incident = await holding(store, kind)
     before = await later(office, incident)
     assert before.drained, "it is drained still"
@@ -101,7 +101,7 @@ async def test_a_scheduler_that_does_not_answer_leaves_it_held_and_says_so_until
     assert again.drained
 
 
-async def test_what_we_return_ourselves_is_not_somebody_elses(store: Redis) -> None:
+async def test_our_own_return_is_not_recorded_as_by_hand(store: Redis) -> None:
     made = Site(facts=well(*HOSTS))
     made.sick(hung("n1"))
     office = Office(store, made)

@@ -47,7 +47,7 @@ async def test_what_waited_is_asked_anew_and_what_was_approved_must_be_approved_
     assert (await restarted.ledger.verify_audit()).good
 
 
-async def test_what_a_terminal_ended_and_told_nobody_is_asked_anew_within_a_minute(store: Redis) -> None:
+async def test_an_action_superseded_from_the_terminal_is_requested_again_within_a_minute(store: Redis) -> None:
     site = Site(facts=well(*HOSTS))
     site.sick(hung("n1"))
     office = Office(store, site)

@@ -149,7 +149,7 @@ async def test_one_that_does_not_pass_stops_the_next_wave_until_a_human_lets_it_
     assert len(await office.pending(incident)) == 3
 
 
-async def test_nobody_is_said_to_be_asked_about_a_host_that_waits_for_its_turn(store: Redis) -> None:
+async def test_a_waiting_host_is_not_shown_as_awaiting_approval(store: Redis) -> None:
     office = sixty(store)
     incident = await mention(office)
     case = await load_incident_context(await office.turns.load_state(incident), office.ports)

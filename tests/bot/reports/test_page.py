@@ -109,7 +109,7 @@ async def test_three_approvals_a_rejection_and_what_is_still_held() -> None:
     assert "gpu-017 is locked" in words(page)
 
 
-async def test_while_nobody_has_decided_nothing_ran_and_nothing_is_quoted() -> None:
+async def test_without_decisions_nothing_ran_and_nothing_is_quoted() -> None:
     kept = await one_host()
     kept.desk = new_desk()
     await kept.desk.ask(kept.desk.action("gpu-017", incident="inc-1"))
@@ -162,7 +162,7 @@ async def test_what_it_came_to_and_what_people_did_is_the_story_in_short() -> No
     assert len(rows(page, "Timeline")) > len(short)
 
 
-async def test_a_proof_is_told_by_what_it_said_and_a_step_that_was_taken_is_left_to_nobody() -> None:
+async def test_a_proof_shows_its_result_and_a_step_taken_is_not_left_to_people() -> None:
     kept = await one_host()
     proved = Milestone(at=T0 + timedelta(minutes=2), kind="proved", says="gpu reset: passes now")
     kept.state["milestones"] = [proved.to_row()]
@@ -238,7 +238,7 @@ async def test_every_extreme_is_written_in_every_format_without_a_secret(name: s
             assert secret not in text, how
 
 
-async def test_strangers_markup_is_words_in_markdown_and_mentions_nobody() -> None:
+async def test_untrusted_markup_is_escaped_in_markdown_without_mentions() -> None:
     text = FORMATS["md"].write(await page_of(await right_to_left())).decode()
     assert "[link](https" not in text
     assert "<b>" not in text

@@ -143,7 +143,7 @@ async def test_a_stranger_in_their_own_channel_opens_an_incident_that_lives_with
         ("a human please, gpu-017 is slow", "mention"),
     ],
 )
-async def test_whoever_only_wants_a_person_is_given_one_without_a_look(bot: Behind, text: str, kind: str) -> None:
+async def test_a_request_for_a_person_is_handed_off_without_a_look(bot: Behind, text: str, kind: str) -> None:
     await reported(bot, f"@rackmedic {text}")
     [item] = await bot.items()
     assert (item.kind, item.data[SIDE_KEY]) == (kind, TENANT_SIDE)
@@ -185,7 +185,7 @@ async def test_where_the_operators_channel_is_shared_by_now_nothing_of_a_custome
     assert not [text for text in bot.texts(OPS) if "4711" in text or "gpu-018" in text or "acme" in text]
 
 
-async def test_what_they_reply_is_evidence_whatever_it_says(bot: Behind) -> None:
+async def test_a_tenants_reply_runs_no_operator_command(bot: Behind) -> None:
     incident, ts = await reported(bot)
     for words in ("drain gpu-017", "approve", "close, it was the cable", "recheck gpu-019", "@rackmedic I need a person"):
         await bot.slack.say("carla", ACME, f"@rackmedic {words}" if "@" not in words else words, thread_ts=ts)
@@ -223,7 +223,7 @@ async def test_what_they_reply_is_evidence_whatever_it_says(bot: Behind) -> None
         ("liegt es an uns?", "Ich sehe mir Ihre Maschinen an"),
     ],
 )
-async def test_what_they_ask_is_answered_and_looked_at_by_nobody(bot: Behind, words: str, answered: str) -> None:
+async def test_a_tenants_question_is_answered_without_a_look(bot: Behind, words: str, answered: str) -> None:
     incident, ts = await reported(bot)
     await begun(bot, incident)
     before = len(bot.texts(ACME))
@@ -273,7 +273,7 @@ async def test_nearly_asking_for_a_person_gets_one(bot: Behind, words: str) -> N
     assert [item.kind for item in (await bot.inbox.list_waiting(incident))[1:]] == ["hand_off"]
 
 
-async def test_what_they_say_to_each_other_is_quoted_to_our_people_and_looked_at_by_nobody(bot: Behind) -> None:
+async def test_messages_among_a_tenants_people_are_quoted_to_operators_without_a_look(bot: Behind) -> None:
     incident, ts = await reported(bot)
     await begun(bot, incident)
     await bot.slack.say("carla", ACME, "@olga lunch at noon?", thread_ts=ts)
@@ -289,7 +289,7 @@ async def test_a_mention_that_says_nothing_is_told_what_to_say(bot: Behind) -> N
     assert any(german("say_more") in text for text in bot.texts(ACME))
 
 
-async def test_their_buttons_count_in_their_thread_and_for_anybody_who_is_in_it(bot: Behind) -> None:
+async def test_any_member_of_their_thread_may_use_its_buttons(bot: Behind) -> None:
     incident, _ = await reported(bot)
     bot.states[incident] = healthy(incident)
     await cards_of(bot.surface, bot.redis).update_card(incident)
@@ -342,7 +342,7 @@ async def test_our_people_tell_them_something_and_slips_are_refused_by_name(bot:
     assert any("Told the customer" in str(row["blocks"]) for row in bot.slack.thread(OPS, origin.thread_ts))
 
 
-async def test_whoever_goes_back_from_the_preview_finds_what_they_wrote(bot: Behind) -> None:
+async def test_going_back_from_the_preview_keeps_the_text(bot: Behind) -> None:
     incident, _ = await reported(bot)
     await begun(bot, incident)
     await bot.slack.click("olga", message_with(bot, OPS, internal_thread.TELL_ACTION_ID), internal_thread.TELL_ACTION_ID)
@@ -682,7 +682,7 @@ def closed(n: int, tenant: str, customer: bool, *hosts: str) -> ClosedIncident:
     return ClosedIncident(incident=f"inc-past{n}", origin=origin, opened=at, closed=at, ended="cured", causes=(cause,))
 
 
-async def test_that_it_comes_back_is_answered_from_their_own_past_and_nobody_elses(bot: Behind) -> None:
+async def test_a_question_about_recurrence_uses_only_their_own_incidents(bot: Behind) -> None:
     incident, _ = await reported(bot)
     asked: list[ClosedIncidentQuery] = []
 

@@ -57,7 +57,7 @@ async def test_an_open_incident_without_a_held_node_is_told_too(bot: Behind) -> 
     assert "Still held" not in words
 
 
-async def test_of_a_closed_incident_that_holds_nothing_nobody_needs_to_hear(bot: Behind) -> None:
+async def test_a_closed_incident_without_held_nodes_sends_no_notice(bot: Behind) -> None:
     ts = await reported(bot, OPS, "olga", held=False)
     await bot.redis.hset(f"rm:incident:{{{bot.woken[-1]}}}", "lifecycle", "closed")
     assert await deleted(bot, OPS, "olga", ts) == []

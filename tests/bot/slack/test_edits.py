@@ -74,6 +74,6 @@ async def test_what_people_edit_among_themselves_is_passed_over(bot: Behind) -> 
         ({}, {}),
     ],
 )
-def test_a_link_that_unfurled_and_what_bots_edit_is_nobodys_word(message: dict[str, str], before: dict[str, str]) -> None:
+def test_unfurled_links_and_bot_edits_are_ignored(message: dict[str, str], before: dict[str, str]) -> None:
     event = {"type": "message", "subtype": "message_changed", "channel": "C1", "message": message, "previous_message": before}
     assert parse_edit({"team_id": "T1", "event": event}, US) is None

@@ -101,7 +101,7 @@ async def test_what_people_say_to_each_other_goes_nowhere(bot: Behind) -> None:
     assert bot.texts(OPS) == []
 
 
-async def test_what_follows_our_question_is_its_answer_until_somebody_else_speaks(bot: Behind) -> None:
+async def test_the_next_message_answers_our_question_until_another_person_writes(bot: Behind) -> None:
     incident, ts = await opened(bot)
     await bot.pulse.record_reply(incident, f"{float(ts) + 0.0001:.6f}", asked=True)
     for who, words in (("olga", "a week ago, before the move to the new rack"), ("priya", "was it not two weeks"), ("olga", "or two")):
@@ -462,7 +462,7 @@ async def test_a_click_on_a_report_becomes_an_item(bot: Behind, button: str, kin
     assert bot.woken == [incident, incident]
 
 
-async def test_details_open_as_the_incident_stands_for_whoever_asks(bot: Behind) -> None:
+async def test_details_show_the_incidents_present_state(bot: Behind) -> None:
     incident, _, card = await reported(bot)
     await bot.slack.click("priya", card, diagnosis.DETAILS_ACTION_ID)
     await bot.settled()
@@ -481,7 +481,7 @@ async def test_details_open_as_the_incident_stands_for_whoever_asks(bot: Behind)
     assert len(await bot.inbox.list_waiting(incident)) == 1
 
 
-async def test_details_are_shown_to_nobody_who_may_not_read_the_thread(bot: Behind) -> None:
+async def test_details_are_refused_to_people_who_may_not_read_the_thread(bot: Behind) -> None:
     incident, ts, card = await reported(bot)
     bot.states[incident] = {"id": incident, "report": REPORT.model_dump(mode="json")}
     _, elsewhere = await opened(bot, "@rackmedic gpu-003 is slow")
@@ -493,7 +493,7 @@ async def test_details_are_shown_to_nobody_who_may_not_read_the_thread(bot: Behi
         assert bot.slack.whispers(who)
 
 
-async def test_the_host_that_was_meant_is_said_in_the_thread_by_whoever_chose_it(bot: Behind) -> None:
+async def test_the_chosen_host_counts_as_a_reply_of_the_person(bot: Behind) -> None:
     incident, ts = await opened(bot)
     report = REPORT.model_copy(update={"unknown_hosts": (UnknownName("gpu-099", ("gpu-019", "gpu-009")),)})
     card = await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, report))
@@ -700,7 +700,7 @@ async def alert(bot: Behind, n: int, text: str) -> None:
     await handle_message(bot.surface, arrival)
 
 
-async def test_a_rack_that_goes_dark_is_one_incident_a_host_and_tells_and_pings_nobody() -> None:
+async def test_a_dark_rack_is_one_incident_per_host_without_mentions() -> None:
     rack = tuple(f"gpu-{n:03}" for n in range(1, 61))
     async with slack_side(lambda surface, _: replace(surface, hosts_of=lambda _: rack)) as bot:
         for n in range(300):
@@ -721,7 +721,7 @@ async def test_two_hundred_repeats_of_one_alert_are_heard_once(bot: Behind) -> N
     assert bot.texts(OPS) == []
 
 
-async def test_alerts_of_one_job_are_one_incident_whatever_hosts_they_name(bot: Behind) -> None:
+async def test_alerts_of_one_job_are_one_incident_for_any_hosts(bot: Behind) -> None:
     for n, host in enumerate(HOSTS):
         await alert(bot, n, f"job 4711: rank {n} on {host} lost its connection")
     assert len(await bot.inbox.list_open_incidents()) == 1
@@ -747,7 +747,7 @@ async def test_a_click_in_a_channel_that_became_shared_does_nothing(bot: Behind)
     assert REFUSAL_TEXTS["shared"] in str(bot.slack.whispers("olga"))
 
 
-async def test_a_click_that_cannot_be_stored_is_told_at_once_to_whoever_clicked(bot: Behind) -> None:
+async def test_a_click_that_cannot_be_stored_is_reported_to_the_person(bot: Behind) -> None:
     _, _, card = await reported(bot)
     bot.server.connected = False
     delivery = await bot.slack.click("olga", card, diagnosis.HAND_OFF_ACTION_ID)
@@ -909,7 +909,7 @@ async def test_a_closed_ticket_is_not_taken_from_an_old_card(bot: Behind) -> Non
     assert "closed already" in str(bot.slack.whispers("anton"))
 
 
-async def test_diagnose_this_opens_an_incident_from_somebody_elses_message(bot: Behind) -> None:
+async def test_diagnose_this_opens_an_incident_from_another_persons_message(bot: Behind) -> None:
     ts = await bot.slack.say("dmitri", OPS, "NCCL timeout on gpu-019 & co")
     for _ in range(2):
         await bot.slack.shortcut("olga", OPS, ts, "diagnose_this")
@@ -920,7 +920,7 @@ async def test_diagnose_this_opens_an_incident_from_somebody_elses_message(bot: 
     assert ALREADY_OPEN in str(bot.slack.whispers("olga"))
 
 
-async def test_diagnose_this_in_an_unserved_channel_is_refused_to_whoever_clicked(bot: Behind) -> None:
+async def test_diagnose_this_in_an_unserved_channel_is_refused_privately(bot: Behind) -> None:
     ts = await bot.slack.say("dmitri", RANDOM, "gpu-019 is slow")
     await bot.slack.shortcut("olga", RANDOM, ts, "diagnose_this")
     await bot.settled()

@@ -259,7 +259,7 @@ async def test_who_died_before_telling_tells_it_when_slack_sends_the_mention_aga
         assert len(await bot.items()) == 2
 
 
-def test_nobody_answers_a_message_past_the_outbox() -> None:
+def test_handlers_post_answers_only_through_the_outbox() -> None:
     """A direct post is lost under rate limits; only `listeners.py` may use one, to say that the store is unavailable."""
     handlers = [*sorted((ROOT / "bot/incidents/handlers").glob("*.py")), ROOT / "bot/tenants/handlers.py"]
     found = set()

@@ -17,7 +17,7 @@ async def call(gate: MethodGate, tier: Tier) -> float:
         await gate.apply_retry_after(after)
 
 
-def test_nobody_waits_while_slack_refuses_nothing() -> None:
+def test_calls_do_not_wait_while_slack_refuses_nothing() -> None:
     async def story() -> None:
         gate = MethodGate(50)
         for _ in range(500):
@@ -65,7 +65,7 @@ def test_what_slack_said_is_kept_by_all_who_call_the_method() -> None:
     virtually(story())
 
 
-def test_whoever_would_wait_for_too_long_is_told_so_and_takes_no_turn() -> None:
+def test_a_call_that_would_wait_too_long_fails_and_takes_no_turn() -> None:
     async def story() -> None:
         gate = MethodGate(60)
         await gate.apply_retry_after(MAX_WAIT_SECONDS + 10)

@@ -80,7 +80,7 @@ async def test_the_page_comes_as_a_file_into_the_thread(desk: Desk) -> None:
     assert len(desk.files()) == 2, "the incident went on, and may be written down again"
 
 
-async def test_whoever_asks_for_it_in_words_gets_it_once(desk: Desk) -> None:
+async def test_a_report_requested_in_words_is_posted_once(desk: Desk) -> None:
     kept = await one_host()
     client = build_slack_client(desk.slack.bot_token, desk.slack.api_url, tries=1)
     outputs = ReportAttachments(
@@ -103,7 +103,7 @@ async def test_a_customers_trouble_is_told_in_their_words_and_names_no_command(d
     assert desk.files() == []
 
 
-async def test_an_incident_that_nobody_knows_is_told_to_who_pressed(desk: Desk) -> None:
+async def test_an_unknown_incident_is_reported_to_the_person(desk: Desk) -> None:
     desk.pages.begin_report("inc-9", desk.place)
     await desk.tasks.wait_until_idle()
     assert "no such incident" in desk.told()

@@ -186,7 +186,7 @@ async def test_what_no_word_of_ours_matches_gets_one_line_and_the_suggestions(bo
         "status\n\n# heading\n> quote\u202e\u0000",
     ],
 )
-async def test_nothing_that_somebody_wrote_comes_back(bot: Behind, words: str) -> None:
+async def test_answers_repeat_nothing_that_the_person_wrote(bot: Behind, words: str) -> None:
     channel = bot.slack.dm("olga").id
     ts = await bot.slack.say("olga", channel, words, raw=True)
     await bot.settled()

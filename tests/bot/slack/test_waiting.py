@@ -123,7 +123,7 @@ async def test_and_below_what_a_mention_lists_in_the_channel(bot: Behind) -> Non
     assert any("begins now" in str(row["text"]) for row in bot.slack.thread(OPS, thread, "anton"))
 
 
-async def test_nobody_of_a_customer_no_guest_and_no_stranger_lets_anything_in(bot: Behind) -> None:
+async def test_tenants_guests_and_strangers_cannot_let_anything_in(bot: Behind) -> None:
     [incident] = await storm(bot, 1)
     thread = await bot.slack.say("olga", OPS, "@rackmedic status")
     await bot.settled()

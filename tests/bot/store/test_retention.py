@@ -89,7 +89,7 @@ async def test_too_much_evidence_goes_before_its_days(tmp_path: Path) -> None:
         assert measure_evidence(place.settings.evidence_dir).outputs == 0
 
 
-async def test_while_nobody_can_say_which_incidents_are_open_nothing_goes(tmp_path: Path) -> None:
+async def test_without_the_list_of_open_incidents_nothing_is_removed(tmp_path: Path) -> None:
     async with FakeAsyncRedis() as redis:
         place = Place(redis, tmp_path)
         await place.stored("inc-1", 400)
@@ -103,7 +103,7 @@ async def test_while_nobody_can_say_which_incidents_are_open_nothing_goes(tmp_pa
         assert measure_evidence(place.settings.evidence_dir).outputs == 1
 
 
-async def test_it_is_done_once_an_hour_by_whichever_process_comes_first_and_by_itself(tmp_path: Path) -> None:
+async def test_one_process_runs_it_once_an_hour(tmp_path: Path) -> None:
     async with FakeAsyncRedis() as redis:
         one, other = Place(redis, tmp_path), Place(redis, tmp_path)
         assert await one.retention.clear_expired()

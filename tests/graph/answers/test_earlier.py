@@ -1,4 +1,4 @@
-""""Has this happened before?" separates same device, same host and elsewhere, and no match from an unavailable store."""
+"""Answers to "has this happened before?" separate same device, same host and elsewhere, and no match from an unavailable store."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-""""Why" and "why not" answers: the verdict first, then the lines with source and age."""
+"""Answers to why and why not: the verdict first, then the lines with source and age."""
 
 import pytest
 

@@ -36,8 +36,7 @@ class Dark:
     def __post_init__(self) -> None:
         self.checks = self.fleet.checks
 
-    def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
-        ...
+    def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None: ...
 
     async def run_checks(
         self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False
