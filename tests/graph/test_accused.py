@@ -88,7 +88,7 @@ def test_an_adapter_is_called_as_other_hosts_call_the_one_of_its_address() -> No
     assert [row.device for row in prepare_facts([*facts, other, out]) if row.host == "n3"] == ["0000:18:00.0"]
 
 
-def test_healthy_is_not_said_where_nobodys_log_could_be_read() -> None:
+def test_without_a_readable_log_no_host_is_called_healthy() -> None:
     facts = [row for row in healthy("n1", "n2") if row.check != "joblog"]
 
     def finding(*blind_hosts: str) -> str:
@@ -107,7 +107,7 @@ def test_where_there_was_nothing_to_look_at_the_report_says_so_beside_no_fault()
     assert {(row.host, row.check) for row in now.list_unobserved()} == {("n1", "joblog"), ("n2", "fabric")}
 
 
-def test_a_port_of_another_network_than_its_neighbours_accuses_nobody() -> None:
+def test_a_port_of_another_network_accuses_no_host() -> None:
     def ports(*layers: str) -> list[Fact]:
         return [fact("n1", "ibstat", "ib.link_layer", layer, f"mlx5_{n}") for n, layer in enumerate(layers)]
 

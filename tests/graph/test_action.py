@@ -249,7 +249,7 @@ async def test_death_between_what_a_step_wrote_and_its_checkpoint_leaves_no_acti
     assert not (await progress(later, row.approval)).tasks
 
 
-async def test_while_the_holder_lives_nobody_else_goes_on(store: Redis) -> None:
+async def test_while_the_lease_holder_lives_no_other_process_continues(store: Redis) -> None:
     office = Office(store, site())
     row = await approved(office)
     office.site.at = Plan("start:after")
@@ -310,7 +310,7 @@ async def test_a_finished_thread_is_kept_small_and_for_a_while(store: Redis) -> 
     assert all([0 < await store.ttl(key) <= 30 * 86400 for key in keys])
 
 
-async def test_a_check_under_its_claim_disturbs_nobody_else_and_gives_its_facts(store: Redis) -> None:
+async def test_an_exclusive_check_runs_under_its_claim_and_returns_facts(store: Redis) -> None:
     office = Office(store, site())
     incident = await office.mention("job 4711 is slow on m1")
     office.site.facts += [fact("m1", "nccl1", "nccl.busbw_max", 380.0)]

@@ -209,7 +209,7 @@ def test_where_only_mentions_count_even_our_own_question_waits_for_one(text: str
         ("@rackmedic what about gpu-002?", Intent.HOST_STATE, ANSWER),
     ],
 )
-def test_a_pause_is_kept_but_for_whoever_mentions_us_stops_us_or_asks_for_people(text: str, intent: Intent, becomes: Addressing) -> None:
+def test_during_a_pause_only_mentions_stop_and_hand_off_count(text: str, intent: Intent, becomes: Addressing) -> None:
     assert (
         classify_addressing(
             ParsedMessage(intent=intent, text=text), ThreadSituation(follows="us", paused=True, mentioned=is_mentioned(text, US))
@@ -249,7 +249,7 @@ def test_a_closed_incident_answers_questions_and_hears_who_opens_it_again(text: 
         ("@priya the picture of the lunch menu", UNSURE, SILENCE),
     ],
 )
-def test_a_file_is_something_new_unless_it_is_for_somebody_else(text: str, intent: Intent, becomes: Addressing) -> None:
+def test_a_file_is_new_evidence_unless_addressed_to_another_person(text: str, intent: Intent, becomes: Addressing) -> None:
     here = ThreadSituation(follows="person", files=True, called=find_call(text, US, SPEAKERS))
     assert classify_addressing(ParsedMessage(intent=intent, text=text, sure=intent is not UNSURE), here) is becomes
 

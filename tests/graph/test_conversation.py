@@ -117,7 +117,7 @@ def test_what_is_not_for_us_is_not_understood() -> None:
         ("job 4711", {"job": "4711"}),
     ],
 )
-def test_what_a_text_names_is_an_id_that_somebody_knows(text: str, named: Mapping[str, object]) -> None:
+def test_a_parsed_name_is_a_known_id(text: str, named: Mapping[str, object]) -> None:
     said = parse_message(text, NAMES, NOW)
     assert {name: getattr(said, name) for name in named} == named
 
@@ -159,7 +159,7 @@ def test_what_acts_is_read_only_where_it_is_the_request(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["gpu-003 is silent", "the node is silent", "the fan is quiet"])
-def test_a_quiet_machine_asks_nobody_to_be_quiet(text: str) -> None:
+def test_a_quiet_machine_is_no_request_for_a_pause(text: str) -> None:
     assert parse_message(text, NAMES, NOW).intent is not Intent.PAUSE
 
 
@@ -209,7 +209,7 @@ def test_a_form_that_is_shown_is_read_as_its_intent() -> None:
     }
 
 
-def test_what_nobody_tuned_for_is_understood_nine_times_in_ten() -> None:
+def test_held_out_phrasings_are_parsed_nine_times_in_ten() -> None:
     wrong = misread(HELD_OUT)
     assert len(wrong) <= 10
     assert not [row for row in wrong if row[0] == Intent.NOT_UNDERSTOOD]

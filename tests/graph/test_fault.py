@@ -97,7 +97,7 @@ async def test_a_line_of_the_kernel_stands_for_its_boot(store: Redis) -> None:
 # Repaired by hand between card and start
 
 
-async def test_what_was_mended_by_hand_is_not_reset_and_nobody_claims_the_cure(store: Redis) -> None:
+async def test_a_fault_repaired_by_hand_is_not_reset_and_not_counted_as_a_cure(store: Redis) -> None:
     office = Office(store, site(slow()))
     row = await approved(office)
     office.site.sick(slow(False))
@@ -240,7 +240,7 @@ async def test_a_node_whose_fault_is_gone_by_itself_is_offered_back(store: Redis
     assert "Held:" not in (await office.turns.load_state(incident))["report"]["reply"]
 
 
-async def test_a_way_back_that_expired_calls_nobody_until_somebody_asks(store: Redis) -> None:
+async def test_an_expired_return_is_proposed_again_only_on_request(store: Redis) -> None:
     office = Office(store, site(down()))
     incident = await held(office)
     (row,) = await office.pending(incident)
@@ -272,7 +272,7 @@ async def answer_to(office: Office, incident: str, kind: Any) -> Report:
 
 
 @pytest.mark.parametrize("kind", ["hand_off", "stop", "close"])
-async def test_a_held_node_is_returned_on_request_whatever_became_of_its_incident(store: Redis, kind: str) -> None:
+async def test_a_held_node_is_returned_on_request_in_any_lifecycle(store: Redis, kind: str) -> None:
     office = Office(store, site(down()))
     incident = await office.mention("job 4711 is slow on n1")
     await office.approve(incident, "drain_node")
@@ -297,7 +297,7 @@ async def test_a_held_node_is_returned_on_request_whatever_became_of_its_inciden
 
 
 @pytest.mark.parametrize("kind", ["hand_off", "close"])
-async def test_a_return_that_nobody_decides_about_is_asked_for_again_and_again_by_people_alone(store: Redis, kind: str) -> None:
+async def test_an_undecided_return_is_requested_again_only_by_people(store: Redis, kind: str) -> None:
     office = Office(store, site(down()))
     incident = await office.mention("job 4711 is slow on n1")
     await office.approve(incident, "drain_node")
@@ -316,7 +316,7 @@ async def test_a_return_that_nobody_decides_about_is_asked_for_again_and_again_b
     assert [row.approval for row in await office.pending(incident)] == [again.approval]
 
 
-async def test_after_a_remedy_that_did_not_help_nobody_may_ask_for_the_node(store: Redis) -> None:
+async def test_after_an_ineffective_remedy_the_node_cannot_be_requested(store: Redis) -> None:
     office = Office(store, site(down()))
     office.site.mends.clear()
     incident = await office.mention("job 4711 is slow on n1")

@@ -122,7 +122,7 @@ async def test_without_a_models_answer_the_honest_line_stays() -> None:
     assert "did not understand" in await talk.says(ODD)
 
 
-async def test_whatever_a_model_proposes_nothing_of_the_incident_is_changed_by_words_that_did_not_say_so() -> None:
+async def test_a_models_guess_changes_nothing_that_the_words_did_not_request() -> None:
     """Its answers name everything allowed; lifecycle, owner, remediations and pause stay unchanged."""
     talk = await Talk.about()
     await talk.presses("hand_off")

@@ -17,7 +17,7 @@ def busy(host: str) -> Fact:
     return Fact("nccl1", "check.skipped", "busy", host=host, line=f"nccl1 was not run on {host}: 8 of its GPUs are in use")
 
 
-def test_what_fits_the_symptom_and_nobody_could_see_is_not_no_fault() -> None:
+def test_a_hidden_cause_that_fits_the_symptom_prevents_no_fault() -> None:
     now = look()
     assert now.finding == "abstained"
     (hidden,) = now.open_hidden_causes

@@ -40,7 +40,7 @@ async def test_named_hosts_come_before_the_jobs() -> None:
     assert not scheduler.asked
 
 
-async def test_a_job_that_nobody_knows_changes_nothing() -> None:
+async def test_an_unknown_job_changes_nothing() -> None:
     assert await hosts("job 99 hangs", Scheduler()) == ()
 
 

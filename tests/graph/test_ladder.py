@@ -291,7 +291,7 @@ def test_pods_that_never_end_are_evicted_only_after_the_node_stayed_busy() -> No
     assert (not_begun.current_step and not_begun.current_step.remedy, not_begun.attempt) == ("evict_pods", 2)
 
 
-def test_a_drain_for_people_evicts_nobody() -> None:
+def test_a_drain_for_people_evicts_no_pod() -> None:
     assert remedies(only(build_remediations([cause(BROKEN, "n1/gpu3")], yard(rows=PODS)))) == ["drain_node"]
 
 
@@ -403,7 +403,7 @@ def test_ladders_of_different_hosts_do_not_touch_each_other() -> None:
     assert moved[1] == rows[1]
 
 
-def test_a_cause_that_is_no_longer_believed_withdraws_what_nobody_began() -> None:
+def test_a_rejected_cause_withdraws_actions_that_have_not_started() -> None:
     where = yard()
     fresh = only(build_remediations([cause(HUNG, "n1/gpu3")], where))
     begun = after(only(build_remediations([cause(HUNG, "n2/gpu3")], where)), where, DONE)
@@ -492,7 +492,7 @@ OUTCOMES = st.sampled_from(["passes_now", "unchanged", "worse", "cured", ""])
     ]
 )
 @given(st.lists(st.tuples(KINDS, OUTCOMES, st.booleans(), st.integers(0, 1)), max_size=25))
-def test_whatever_happens_a_node_returns_only_after_a_fix_that_held(story: list[tuple[str, str, bool, int]]) -> None:
+def test_in_any_order_of_events_a_node_returns_only_after_a_proven_remediation(story: list[tuple[str, str, bool, int]]) -> None:
     where = yard()
     rows = list(build_remediations([cause(HUNG, "n1/gpu3"), cause(FABRIC, hosts=("n1",))], where).ladders)
     # Remediations whose host was observed without the fault: `needless` automatically, `return` on request. Returning

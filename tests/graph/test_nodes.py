@@ -122,7 +122,7 @@ async def test_execute_with_nothing_to_ask_asks_nothing() -> None:
     assert world.fleet.asked == []
 
 
-async def test_a_fleet_that_breaks_leaves_nobody_listening() -> None:
+async def test_a_failing_fleet_leaves_no_inbox_watcher() -> None:
     class Broken(FakeFleet):
         async def run_checks(self, *_: object, **__: object) -> FleetAnswers:
             raise RuntimeError("no room for another file")

@@ -38,7 +38,7 @@ def seen(*sick: Fact, **lists: tuple[str, ...]) -> list[Fact]:
     return instead([*gone, *(row for host in HOSTS for row in listing(host, lists.get(host, BUS)))], *sick)
 
 
-def test_an_event_of_a_gpu_that_the_node_does_not_have_convicts_nobody_and_is_told() -> None:
+def test_an_event_of_a_missing_gpu_accuses_no_host_and_is_reported() -> None:
     now = look(seen(fact("n2", "dmesg", "kernel.xid", 79, PHANTOM)))
     assert now.finding == "no_fault"
     assert [(row.host, row.check, row.why) for row in now.list_unobserved()] == [
@@ -62,12 +62,12 @@ def test_without_a_profile_what_other_hosts_list_speaks_for_one_that_lost_it() -
     assert [row.label for row in now.list_root_causes()] == [LOST]
 
 
-def test_of_a_machine_without_a_profile_it_convicts_nobody_and_is_not_nothing_either() -> None:
+def test_without_a_profile_it_accuses_no_host_and_is_reported() -> None:
     now = look(seen(fact("n2", "dmesg", "kernel.xid", 79, PHANTOM)), bus=())
     assert (now.finding, now.list_root_causes()) == ("abstained", ())
 
 
-def test_where_nothing_lists_the_gpus_nobody_knows_which_there_are() -> None:
+def test_without_a_list_of_gpus_the_existing_ones_are_unknown() -> None:
     now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 79, PHANTOM)), bus=())
     assert [row.label for row in now.list_root_causes()] == [LOST]
 
@@ -82,7 +82,7 @@ def test_no_xid_of_a_phantom_moves_any_cause_of_the_whole_taxonomy(code: int) ->
     assert not said.roots
 
 
-def test_text_that_somebody_handed_in_says_nothing_of_gpus_that_none_of_the_hosts_has() -> None:
+def test_attached_text_about_gpus_that_no_host_has_is_ignored() -> None:
     said = fact("", "dmesg", "kernel.xid", 79, PHANTOM)
     assert not any(row.support for row in look([*seen(), said]).rows if row.label == LOST)
     assert any(row.support for row in look([*seen(), fact("", "dmesg", "kernel.xid", 79, BUS[0])]).rows if row.label == LOST)
@@ -138,7 +138,7 @@ def test_an_sxid_of_a_switch_that_the_node_has_is_the_cause() -> None:
     assert [row.label for row in judged(*every(), sxid(SWITCHES[1])).list_root_causes()] == [SWITCH]
 
 
-def test_an_sxid_of_a_switch_that_no_node_has_convicts_nobody_and_is_told() -> None:
+def test_an_sxid_of_a_missing_switch_accuses_no_host_and_is_reported() -> None:
     now = judged(*every(), sxid(PHANTOM))
     assert not any(match.fact.key == "kernel.sxid" for row in now.rows for match in row.support)
     assert look([*seen(), *every(), sxid(PHANTOM)]).finding == "no_fault"
@@ -147,7 +147,7 @@ def test_an_sxid_of_a_switch_that_no_node_has_convicts_nobody_and_is_told() -> N
     ]
 
 
-def test_an_sxid_of_a_function_that_a_switch_does_not_have_convicts_nobody() -> None:
+def test_an_sxid_of_a_missing_switch_function_accuses_no_host() -> None:
     assert look([*seen(), *every(), sxid(SWITCHES[1].replace(".0", ".1"))]).finding == "no_fault"
 
 
@@ -195,7 +195,7 @@ def test_where_one_node_alone_was_listed_a_switch_may_have_gone_from_it() -> Non
     assert look([*seen(), *lists("n2"), sxid(PHANTOM)]).finding == "abstained"
 
 
-def test_where_nobody_lists_switches_nobody_knows_which_there_are() -> None:
+def test_without_a_list_of_switches_the_existing_ones_are_unknown() -> None:
     assert [row.label for row in judged(sxid(PHANTOM)).list_root_causes()] == [SWITCH]
 
 

@@ -189,7 +189,7 @@ def test_a_controller_that_is_away_for_all_is_found_by_what_does_not_work() -> N
     assert [row.label for row in now.roots] == [O + "SCHED.Controller_Down"]
 
 
-def test_names_that_nobody_resolves_are_found_though_all_hosts_are_alike() -> None:
+def test_unresolvable_names_are_found_even_on_all_hosts() -> None:
     facts = [fact for host in HOSTS for fact in looked(host, "answer|nameserver 10.0.0.2|timeout")]
     now = assess_facts(facts, ReferenceData(TAXONOMY, CHECKS), HOSTS, None, T0)
     assert {row.label for row in now.roots} == {I + "ETH.DNS_Failure"}

@@ -151,7 +151,7 @@ def test_a_remedy_on_a_machine_that_is_not_accused_is_caught(told: Told) -> None
     assert told.broken(with_remedy(told.graph, LOST, "n2")) == set()
 
 
-def test_a_prior_that_nobody_moved_is_caught(told: Told) -> None:
+def test_an_unexplained_prior_is_caught(told: Told) -> None:
     assert told.broken(told.graph, priors={LOST: 0.8}) == {"moves_are_bounded"}
     assert told.broken(told.graph, priors={LOST: 0.8}, moves=(BeliefShift("words", LOST, 0.8),)) == set()
 

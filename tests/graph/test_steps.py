@@ -48,7 +48,7 @@ LEFT_ALONE = ["G05", "O03", "O06"]  # no action needed, and the report says so
 UNKNOWN = ["O07"]  # no leaf: handed to a person with the evidence
 
 
-def test_every_fault_is_mended_by_commands_or_told_to_somebody() -> None:
+def test_every_fault_is_repaired_by_commands_or_handed_to_people() -> None:
     groups = [list(MENDED), DRAINED_FOR_PEOPLE, TOLD, LEFT_ALONE, UNKNOWN]
     assert sorted(name for group in groups for name in group) == sorted(FAULTS)
 
@@ -70,14 +70,14 @@ def test_the_first_plan_of_a_fault_is_what_it_should_be(fault: str) -> None:
         assert all(step.name in MANUAL_STEP_TEXTS for step in steps)
 
 
-def test_no_plan_names_a_step_that_nobody_explained() -> None:
+def test_every_step_of_a_plan_has_an_explanation() -> None:
     for leaf in LEAVES.leaves.values():
         for step in (step for plan in leaf.remedies for step in parse_plan(plan)):
             assert step.kind == "remedy" or step.name in MANUAL_STEP_TEXTS, f"{leaf.label}: {step}"
             assert step.kind == "remedy" or step.manual_text or step.name == "none", f"{leaf.label}: {step}"
 
 
-def test_a_plan_says_the_ids_of_remedies_and_whatever_else_it_says_is_peoples_work() -> None:
+def test_every_other_step_of_a_plan_is_for_people() -> None:
     assert set(ARGUMENT_BUILDERS) <= set(REMEDIES)
     assert [(step.name, step.kind) for step in parse_plan("drain_node > escalate_hw(fan) > restart_service(docker)")] == [
         ("drain_node", "remedy"),

@@ -25,7 +25,7 @@ async def both(redis: Redis) -> tuple[object, object]:
     return await IncidentStateReader(redis).load_state(INCIDENT), await through.load_state(INCIDENT)
 
 
-async def test_nobody_knows_an_incident_of_which_nothing_is_stored(redis: Redis) -> None:
+async def test_an_incident_without_stored_state_is_unknown(redis: Redis) -> None:
     assert await both(redis) == ({}, {})
 
 

@@ -61,7 +61,7 @@ def whole() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("rows", [[USERS], [LOG], []], ids=["environment", "log", "whole"])
-async def test_on_healthy_machines_nothing_of_a_ticket_is_confirmed_and_nobody_says_that_all_is_well(
+async def test_on_healthy_hosts_a_ticket_confirms_nothing_and_is_not_no_fault(
     rows: list[dict[str, Any]], whole: list[dict[str, Any]]
 ) -> None:
     document = TicketDocument.model_validate({**SAID.model_dump(), "hosts": ["gpu-001", "gpu-002"], "facts": rows or whole})

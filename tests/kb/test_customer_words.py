@@ -146,7 +146,7 @@ def test_blocks_of_a_shell_are_read_by_one(leaf: Leaf) -> None:
 
 
 @pytest.mark.parametrize("language", WORDS.languages)
-def test_before_anybody_approved_no_cause_of_ours_says_what_is_done_about_it(language: str) -> None:
+def test_before_an_approval_no_provider_cause_promises_an_action(language: str) -> None:
     promise = re.compile(
         r"\b(?:is taken|are taken|is being|are being|will be|is restarted|is replaced)\b|; (?!.*(?:muss|müssen|sollte)).*\b(?:wird|werden)\b"
     )

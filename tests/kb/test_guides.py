@@ -180,7 +180,7 @@ def test_a_condition_is_so_or_not_or_could_not_be_told() -> None:
     assert marks(Ground({"gpu.lost": None}, taken))["call"] == "people", "what is behind it goes on"
 
 
-def test_nobody_sleeps_through_a_wait_and_it_is_over_when_the_clock_says_so() -> None:
+def test_a_wait_does_not_block_and_ends_by_the_clock() -> None:
     taken = {"right": MarkReason("done")}
     (fresh,) = (row for row in compute_step_statuses(PLAN, Ground(taken=taken)) if row.step.id == "pause")
     assert (fresh.mark, fresh.due, fresh.says) == ("waiting", NOW + timedelta(seconds=60), "60 s left")

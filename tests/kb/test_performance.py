@@ -66,7 +66,7 @@ def test_every_efficiency_is_a_range_around_its_centre_with_a_source() -> None:
         assert "https://" in row.source
 
 
-def test_of_a_gpu_nobody_published_anything_of_the_range_is_the_widest() -> None:
+def test_a_gpu_without_published_figures_has_the_widest_range() -> None:
     unknown = get_training_efficiency(load_accelerators()["l40s"], "bf16")
     assert unknown.least == min(row.least for (_, kind), row in TRAINING.items() if kind == "bf16")
     assert unknown.most == max(row.most for (_, kind), row in TRAINING.items() if kind == "bf16")

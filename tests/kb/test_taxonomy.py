@@ -503,7 +503,7 @@ def test_what_is_normal_makes_nothing_certain(facts: list[Seen]) -> None:
     assert max(likely(TAXONOMY, facts).values()) < 0.6
 
 
-def test_an_adapter_that_is_down_by_design_accuses_nobody() -> None:
+def test_an_adapter_that_is_down_by_design_accuses_no_host() -> None:
     facts = [seen("ib.state", "Down", "mlx5_1", link_layer="Ethernet"), seen("ib.phys_state", "Disabled", "mlx5_1", link_layer="Ethernet")]
     assert max(likely(TAXONOMY, facts, {"ib.state": "Down"}).values()) < 0.5
     assert max(likely(TAXONOMY, facts, {}).values()) < 0.5

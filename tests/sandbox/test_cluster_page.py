@@ -54,7 +54,7 @@ async def door() -> AsyncIterator[Door]:
         yield Door(of, session)
 
 
-async def test_somebody_looks_into_a_broken_node(door: Door) -> None:
+async def test_a_broken_node_is_inspected(door: Door) -> None:
     door.cluster.break_("G07", "gpu-002", gpu=3)
     seen = await door.get("/node?name=gpu-002")
     assert [row["title"] for row in seen["faults"]] == ["GPU fell off the bus"]

@@ -136,7 +136,7 @@ async def box_of(page: Page, selector: str) -> FloatRect:
     return box
 
 
-async def test_a_message_that_calls_nobody_is_answered_with_how_to_call(play: Playground) -> None:
+async def test_a_message_without_a_mention_is_answered_with_a_hint(play: Playground) -> None:
     await play.open()
     box, toast = play.page.get_by_test_id("composer"), play.page.get_by_test_id("toast")
     for text, told in (("gpu-003 hangs", 1), ("@rackmedic gpu-003 hangs", 1)):

@@ -192,7 +192,7 @@ async def test_sudo_that_refuses_reaches_no_kit(tmp_path: Path) -> None:
     assert not of.executions
 
 
-async def test_the_controller_is_in_the_inventory_and_nobodys_patient(tmp_path: Path) -> None:
+async def test_the_controller_is_in_the_inventory_and_never_repaired(tmp_path: Path) -> None:
     async with site(live(), tmp_path) as here:
         inventory = inventory_of(tmp_path / "inventory.yaml")
         assert inventory.groups["control"] == (CONTROL,)

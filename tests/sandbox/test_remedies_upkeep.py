@@ -92,7 +92,7 @@ async def test_mig_of_a_held_gpu_stays_and_it_is_said_why() -> None:
     assert "still held by a client" in explain_refusal(REMEDIES["mig_off"], said.output)
 
 
-async def test_a_driver_that_somebody_holds_is_put_back_as_it_was() -> None:
+async def test_a_driver_in_use_is_restored() -> None:
     of = broken("S01")
     before = set(of.world().nodes[NODE].modules)
     of.hold(NODE, 5)
@@ -194,7 +194,7 @@ async def test_a_power_cycle_brings_back_what_a_reboot_does_not() -> None:
     assert of.executions == {(NODE, "power_cycle", action.digest): 1}
 
 
-async def test_every_condition_of_every_remedy_can_be_read_before_anybody_decides() -> None:
+async def test_every_precondition_of_every_remedy_can_be_read_before_the_approval() -> None:
     of = broken("S06")
     async with repairs(of) as work:
         args = values(of, work) | {"watts": "700", "pid": "4242", "ticks": "1", "signal": "TERM", "job": "4711", "service": "docker"}

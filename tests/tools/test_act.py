@@ -270,7 +270,7 @@ async def test_start_itself_refuses_an_adopted_claim(desk: Desk) -> None:
     assert host.asked == []
 
 
-async def test_whoever_loses_the_claim_stops_at_once(desk: Desk) -> None:
+async def test_a_worker_that_loses_the_claim_stops_at_once(desk: Desk) -> None:
     host = Told(settle=["running"])
 
     async def lost(held: Any) -> None:
@@ -413,7 +413,7 @@ def test_a_remedy_that_an_older_kit_lacks_is_refused_in_words_that_say_what_to_d
     assert "rackmedic node-kit" in said.says
 
 
-def test_every_refusal_of_the_catalogue_is_explained_whatever_its_letters() -> None:
+def test_every_refusal_of_the_catalogue_is_explained_in_any_case() -> None:
     for remedy in REMEDIES.values():
         for words in remedy.refusals:
             assert act.explain_refusal(remedy, f"error: {words.upper()}!") in remedy.refusals.values()

@@ -95,7 +95,7 @@ LIMITS = """\
 """
 
 
-def test_the_limit_is_that_of_what_starts_jobs_and_not_of_whoever_asks() -> None:
+def test_the_memlock_limit_is_that_of_the_job_starter_and_not_of_the_caller() -> None:
     (fact,) = read("mem", LIMITS)
     assert (fact.key, fact.value, fact.attrs) == ("mem.memlock_kib", -1, {"of": "slurmd"})
     (fact,) = read("mem", LIMITS.replace("comm:slurmd", "comm:python3"))
@@ -119,7 +119,7 @@ SLURMD = process(1187, 1, "unlimited", "slurmd")
 STEP = process(4000, 1187, "unlimited", "slurmstepd")
 
 
-def test_a_running_job_has_the_limit_of_its_own_processes_whatever_its_daemon_has() -> None:
+def test_a_running_job_has_the_limit_of_its_own_processes() -> None:
     script = process(4010, 4000, "65536", uid=2000)
     ranks = process(4020, 4010, "65536", uid=2000) + process(4021, 4010, "unlimited", uid=2000)
     (fact,) = read("mem", SLURMD + STEP + script + ranks)

@@ -14,7 +14,7 @@ from tools.fact import Fact, Status
 RUN = CHECKS["ibbw"]
 
 
-def test_the_average_is_read_whatever_stands_between() -> None:
+def test_the_average_is_parsed_between_other_columns() -> None:
     (fact,) = RUN.parse_output(PERFTEST)
     assert (fact.key, fact.value, fact.device, fact.unit) == ("ib.write_bw", 391.18, "mlx5_3", "Gb/s")
     assert RUN.parse_output(PERFTEST_JSON)[0].value == 97.8

@@ -146,7 +146,7 @@ def session(daemon: str, user: str = "rackmedic", first: int = 9000) -> str:
 
 @pytest.mark.parametrize("daemon", ["sshd", "sshd-session"])
 @pytest.mark.parametrize("user", ["rackmedic", "root"])
-def test_our_own_processes_are_nobodys_finding(daemon: str, user: str) -> None:
+def test_our_own_processes_are_no_finding(daemon: str, user: str) -> None:
     server = samples.ps_row(812, 1, "root", "Ss", "0.0", "/system.slice/ssh.service", daemon, "sshd: /usr/sbin/sshd -D")
     theirs = samples.ps_row(9900, 812, "root", "D", "0.0", "/user.slice/session-40.scope", "nvidia-smi", "nvidia-smi -q")
     said = PS + server + session(daemon, user) + session(daemon, user, 9100) + theirs

@@ -28,7 +28,7 @@ def test_a_loss_that_the_others_do_not_share_has_diverged() -> None:
     assert data == 0.185
 
 
-def test_two_gpus_that_disagree_accuse_nobody() -> None:
+def test_two_gpus_that_disagree_accuse_neither() -> None:
     lines = STEP.splitlines(keepends=True)
     assert not [f for f in LOOP.parse_output(lines[1] + lines[4]) if f.key == "step.diverged"]
 

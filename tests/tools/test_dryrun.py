@@ -104,7 +104,7 @@ async def test_what_cannot_be_looked_at_is_neither_true_nor_false(answer: Any) -
         (CommandResult(b"", b"sudo: a password is required\n", 1), "its node kit can be used", "sudo: a password is required"),
     ],
 )
-async def test_a_kit_that_is_older_or_missing_is_told_before_anybody_decides(kit: CommandResult, says: str, saw: str) -> None:
+async def test_an_old_or_missing_kit_is_reported_before_the_approval(kit: CommandResult, says: str, saw: str) -> None:
     fleet = Fleet({("gpu-001", BOOT_READ): f"{BOOT}\n", ("gpu-001", QUERY): "", ("head", SINFO): row("drained", "idle+drain")}, kit=kit)
     seen = await preview_conditions(_action("gpu_reset", bdf=BDF), fleet, controller="head")
     assert [one.ok for one in seen] == [True, False, True, True]

@@ -221,7 +221,7 @@ async def test_a_large_fleet_is_asked_as_fast_as_its_answers_are_taken() -> None
     assert sorted([first.host, *rest]) == sorted(inventory.hosts)
 
 
-async def test_whoever_stops_listening_stops_the_asking() -> None:
+async def test_a_listener_that_stops_cancels_the_requests() -> None:
     inventory = parse_inventory({"groups": {"g": {"hosts": "n[1-200]"}}})
     hosts = FakeHosts(lambda host, argv: CommandResult(b"8"))
     it = Fleet(hosts, inventory, TABLE, MemoryEvidence(), SetClock(), most_hosts=10)

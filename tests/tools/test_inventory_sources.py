@@ -467,7 +467,7 @@ async def test_what_slurm_does_not_know_is_told_apart_from_what_it_was_not_asked
     assert await jobs.find_job_hosts("4711") == JobHosts(why=why)
 
 
-async def test_a_job_of_somebody_elses_is_looked_for_as_one_that_nobody_knows() -> None:
+async def test_another_tenants_job_is_searched_like_an_unknown_one() -> None:
     """The same commands in the same order, so timing does not reveal whether the job exists."""
     running, ended = CommandResult(JOB.encode()), CommandResult(b"4711|FAILED|gpu-[001-002]\n")
     asked = []
@@ -481,7 +481,7 @@ async def test_a_job_of_somebody_elses_is_looked_for_as_one_that_nobody_knows() 
     assert asked.count(asked[0]) == len(asked)
 
 
-async def test_without_a_scheduler_and_with_one_that_is_away_nobody_says_that_there_is_no_such_job() -> None:
+async def test_without_an_answering_scheduler_no_job_is_called_unknown() -> None:
     assert await SlurmJobFinder(Login({}), Inventory(hosts={}, groups={})).find_job_hosts("4711") == JobHosts(why="nobody")
     assert await SlurmJobFinder(Login({}), Inventory(hosts={}, groups={}, slurm=("login1",))).find_job_hosts("4711") == JobHosts(
         why="could_not"

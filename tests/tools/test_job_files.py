@@ -198,7 +198,7 @@ def test_logs_of_several_jobs_are_read_apart_and_each_fact_has_its_file(tmp_path
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_takes_the_place_of_a_log_between_two_steps_is_not_read(tmp_path: Path, kind: str) -> None:
+def test_a_file_that_replaces_a_log_between_two_steps_is_not_read(tmp_path: Path, kind: str) -> None:
     top, flip, jobs = flip_of(kind, tmp_path)
     seen = list(turned(top, flip, jobs))
     assert len(seen) > 50

@@ -127,7 +127,7 @@ async def test_one_person_who_clicks_twice_is_one_person(desk: Desk) -> None:
     assert await desk.dump() == before
 
 
-async def test_whoever_asked_for_it_may_not_approve_it(desk: Desk) -> None:
+async def test_the_requester_may_not_approve(desk: Desk) -> None:
     card = await desk.ask(desk.action(requested_by="T1:ANN"))
     with pytest.raises(desk.refusals.OwnRequest):
         await desk.click(card, "ANN")
@@ -142,7 +142,7 @@ async def test_who_asked_and_who_edited_are_both_kept_from_approving(desk: Desk)
     assert (await desk.click(card, "CID")).state == "approved"
 
 
-async def test_whoever_asked_for_it_may_still_reject_it(desk: Desk) -> None:
+async def test_the_requester_may_reject(desk: Desk) -> None:
     card = await desk.ask(desk.action(requested_by="T1:ANN"))
     assert (await desk.click(card, "ANN", "deny")).state == "denied"
 
@@ -162,7 +162,7 @@ async def test_the_same_user_id_of_another_workspace_is_a_stranger(desk: Desk) -
         await desk.ledger.vote(card.approval, card.digest, "T2:ANN", "approve", "x")
 
 
-async def test_an_empty_set_of_approvers_means_nobody(desk: Desk) -> None:
+async def test_an_empty_set_of_approvers_permits_no_vote(desk: Desk) -> None:
     card = await desk.ask(approvers=frozenset())
     with pytest.raises(desk.refusals.NotAnApprover):
         await desk.click(card, "ANN")
@@ -171,13 +171,13 @@ async def test_an_empty_set_of_approvers_means_nobody(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"quorum": 0}, {"approvers": frozenset({"ANN"})}, {"decide_seconds": 0}, {"group_size": 0}])
-async def test_a_request_that_would_match_nobody_or_everybody_is_refused(desk: Desk, wrong: dict[str, Any]) -> None:
+async def test_a_requester_that_matches_no_person_or_every_person_is_refused(desk: Desk, wrong: dict[str, Any]) -> None:
     with pytest.raises(desk.refusals.BadTerms):
         await desk.ask(**wrong)
     assert await desk.dump() == {}
 
 
-async def test_a_requester_without_a_team_is_refused_since_nobody_would_match(desk: Desk) -> None:
+async def test_a_requester_without_a_team_is_refused(desk: Desk) -> None:
     with pytest.raises(desk.refusals.BadTerms, match="TEAM:USER"):
         await desk.ask(desk.action(requested_by="ANN"))
 
@@ -297,14 +297,14 @@ async def test_a_machine_whose_clock_is_hopeless_is_told_so_and_a_human_can_rewi
     assert (await desk.ledger.verify_audit()).good
 
 
-async def test_setting_the_clock_back_passes_over_what_somebody_forged(desk: Desk) -> None:
+async def test_rewinding_the_clock_skips_forged_records(desk: Desk) -> None:
     forged, card = await desk.ask(), await desk.ask(desk.action("gpu-018"))
     await desk.redis.hset(desk.key("apr", forged.approval), "mac", "0" * 64)
     await desk.ledger.rewind_clock("T1:ANN")
     assert (await desk.ledger.get_record(card.approval)).state == "superseded"
 
 
-async def test_what_nobody_decides_or_starts_expires_and_is_due_until_then(desk: Desk) -> None:
+async def test_an_undecided_or_unstarted_action_expires_and_is_due_until_then(desk: Desk) -> None:
     waiting, approved = await desk.ask(), await desk.approved(desk.action("gpu-018"))
     assert await expire_due(desk.ledger) == []
     desk.clock.go(seconds=301)
@@ -346,7 +346,7 @@ async def test_what_runs_cannot_be_revoked(desk: Desk) -> None:
         await desk.ledger.end_action(card.approval, desk.states.Transition.REVOKE, "T1:BOB", "stop it")
 
 
-async def test_nobody_can_end_an_action_into_being_approved(desk: Desk) -> None:
+async def test_no_ending_leads_to_an_approval(desk: Desk) -> None:
     card = await desk.ask()
     for event in ("approve", "claim", "done"):
         with pytest.raises(ValueError, match="does not end"):
@@ -926,7 +926,7 @@ async def test_no_secret_and_no_output_reaches_the_audit_log_or_a_record(desk: D
 # -- claims ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_nobody_but_the_ledger_makes_a_claim(desk: Desk) -> None:
+async def test_only_the_ledger_creates_claims(desk: Desk) -> None:
     held = await desk.claim(await desk.approved())
     with pytest.raises(TypeError):
         Claim(desk.action(), 1, "w", True, object())

@@ -86,7 +86,7 @@ async def test_where_even_what_matters_is_too_long_the_newest_is_read_and_the_ho
         CommandResult(b"", b"bash: line 1: journalctl: command not found\n", 127),
     ],
 )
-async def test_where_nobody_can_say_what_matters_the_log_counts_as_not_looked_at(stand_in: CommandResult) -> None:
+async def test_a_long_log_without_a_filter_is_unobserved(stand_in: CommandResult) -> None:
     it, _ = node({**WELL, "ring": CUT, "newest": stand_in})
     answer = await look(it)
     assert "dmesg.ring: output cut at 4194304 bytes" in answer.could_not

@@ -145,7 +145,7 @@ async def test_a_thing_that_a_program_did_not_find_is_no_program_that_is_missing
     assert "not installed" not in answer.could_not
 
 
-async def test_a_node_without_the_kit_is_told_so_whoever_was_asked_for_it() -> None:
+async def test_a_node_without_the_kit_is_reported_for_every_command() -> None:
     sudo = CommandResult(b"", b"sudo: /usr/local/sbin/rackmedic-look: command not found\n", 1)
     assert "the node kit is not installed" in (await asked("lspci", sudo, KIT)).could_not
     assert "the node kit is not installed" in (await asked("ipmi", sudo, KIT)).could_not

@@ -47,7 +47,7 @@ def test_a_kernel_without_the_driver_runs_nothing_that_uses_it(node: Node) -> No
     assert ask(node) == "started"
 
 
-def test_nobody_has_the_drivers_device_open(node: Node) -> None:
+def test_no_process_has_the_drivers_device_open(node: Node) -> None:
     assert ask(node) == "started"
     assert "systemctl restart docker.service" in node.calls
 

@@ -74,7 +74,7 @@ def test_a_job_of_several_tasks_is_cancelled(node: Node) -> None:
     assert node.calls[-1] == "scancel 4711"
 
 
-def test_a_running_command_is_running_whoever_asks(node: Node) -> None:
+def test_a_running_command_is_running_for_every_caller(node: Node) -> None:
     node.stub("modprobe", node.stop_at("work"))
     assert node.start(ONE, "modprobe_peermem").first == "started"
     node.reached("work")

@@ -50,7 +50,7 @@ async def test_hosts_that_answer_slowly_are_not_waited_for() -> None:
     assert ramp.width == 10
 
 
-async def test_who_gives_up_waiting_takes_nobodys_place() -> None:
+async def test_a_cancelled_waiter_takes_no_slot() -> None:
     ramp = Ramp(1, first=1, every=NEVER)
     async with ramp.slot():
         waiting = [asyncio.create_task(ramp.slot().__aenter__()) for _ in range(3)]

@@ -118,7 +118,7 @@ def test_a_condition_can_be_read_and_says_what_must_hold(row: Remedy) -> None:
         assert row.at != "fleet"
 
 
-def test_whatever_ends_work_needs_the_node_idle_drained_or_the_very_process() -> None:
+def test_remedies_that_end_work_need_an_idle_or_drained_node_or_the_exact_process() -> None:
     for row in REMEDIES.values():
         if row.at == "target" and row.risk in ("disruptive", "destructive"):
             assert row.needs or any(condition.kind == "node" for condition in row.conditions), row.id
@@ -269,7 +269,7 @@ def _drained(action: Action) -> list[Condition]:
     return [condition for condition in action.conditions if "drained" in condition.says]
 
 
-def test_a_reset_needs_the_node_drained_where_somebody_can_tell() -> None:
+def test_a_reset_needs_a_drained_node_if_a_scheduler_can_tell() -> None:
     assert len(_drained(_build("gpu_reset"))) == 1
     assert _drained(_build("gpu_reset", target="lone-1")) == []
 

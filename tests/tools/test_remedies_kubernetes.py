@@ -101,7 +101,7 @@ def test_without_the_right_nothing_changes_and_the_card_says_which_is_missing(no
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_what_somebody_else_cordoned_is_neither_taken_nor_returned(shell: str, tmp_path: Path, api: KubeApi) -> None:
+def test_a_node_cordoned_by_another_admin_is_neither_taken_nor_returned(shell: str, tmp_path: Path, api: KubeApi) -> None:
     node = Node(tmp_path, SHELLS[shell])
     install(node, api)
     api.objects.patched(NODE, {"spec": {"unschedulable": True}})
@@ -112,7 +112,7 @@ def test_what_somebody_else_cordoned_is_neither_taken_nor_returned(shell: str, t
     assert {verb for _, verb, _ in api.asked} == {"get"}
 
 
-def test_whoever_is_quicker_keeps_the_node(node: Node, api: KubeApi) -> None:
+def test_a_concurrent_cordon_keeps_the_node(node: Node, api: KubeApi) -> None:
     """A person cordons the node between our check and our command: our mark must not stay, so we never uncordon it."""
     real = (node.root / "bin/kubectl").read_text().partition("\n")[2].partition("\n")[2]
     once = f'case $1 in annotate) [ -e {node.root}/quick ] || {{ : >{node.root}/quick; ( set -- cordon "$3"; {real.strip()} ); }} ;; esac'

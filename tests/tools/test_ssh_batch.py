@@ -200,7 +200,7 @@ async def test_trouble_is_told_to_all_who_asked() -> None:
     assert [str(ran) for ran in rans] == ["n1: no route"] * 4
 
 
-async def test_a_session_that_nobody_waits_for_any_more_is_left() -> None:
+async def test_a_session_without_waiters_is_abandoned() -> None:
     left = asyncio.Event()
 
     class Slow(Script):
@@ -258,7 +258,7 @@ def until_ended(pids: Sequence[int]) -> None:
 
 
 @needs_sshd
-async def test_a_command_that_leaves_something_behind_holds_up_nobody_and_nothing_runs_twice(tmp_path: Path) -> None:
+async def test_a_background_process_blocks_no_command_and_nothing_runs_twice(tmp_path: Path) -> None:
     pid, counted = tmp_path / "pid", tmp_path / "counted"
     leaves = ["sh", "-c", f"sleep 4221 & echo $! > {pid}"]
     counts = ["sh", "-c", f"echo {{}} >> {counted}"]

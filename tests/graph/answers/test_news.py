@@ -9,7 +9,7 @@ from tests.support.talk import Talk, case_of
 pytestmark = pytest.mark.slow
 
 
-async def test_a_change_that_somebody_made_has_the_versions_read_and_nothing_else() -> None:
+async def test_a_reported_change_reads_only_the_versions() -> None:
     talk = await Talk.about()
     talk.minutes = 10
     before = (await talk.rows()).report

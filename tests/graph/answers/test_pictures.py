@@ -34,7 +34,7 @@ async def test_what_could_not_be_looked_at_is_named_beside_what_is_out() -> None
     assert "ot look: " in report.reply
 
 
-async def test_a_bandwidth_that_nobody_measured_is_not_drawn() -> None:
+async def test_an_unmeasured_bandwidth_is_not_drawn() -> None:
     talk = await Talk.about()
     report = await talk.means(wants("bandwidth"))
     assert "gpu-[001-004]" in report.reply

@@ -36,7 +36,7 @@ async def test_a_host_that_may_not_be_spoken_of_here_is_not() -> None:
     assert talk.ran == []
 
 
-async def test_a_name_that_nobody_knows_is_said_with_the_nearest() -> None:
+async def test_an_unknown_name_is_reported_with_the_nearest() -> None:
     talk = await Talk.about()
     answer = await talk.says("what about gpu-007?")
     assert "gpu-007 (did you mean gpu-00" in answer

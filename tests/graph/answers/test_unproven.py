@@ -158,7 +158,7 @@ async def test_an_old_line_that_was_pasted_is_told_with_its_age_and_still_stands
         assert SAFE_PREFIX not in answer
 
 
-async def test_lines_of_a_host_that_nobody_knows_are_said_to_be_so() -> None:
+async def test_lines_of_an_unknown_host_are_reported_as_such() -> None:
     talk = await well()
     first = await tells(talk, "dgx-77 kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.")
     assert "dgx-77" in first
