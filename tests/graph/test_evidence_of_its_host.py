@@ -27,7 +27,6 @@ class Seen(NamedTuple):
     attrs: dict[str, Any] | None = None
 
     def on(self, host: str) -> Fact:
-        """Return it as a fact of this host."""
         said = f"{self.key} {self.value}"
         return Fact(
             self.check, self.key, self.value, self.device, host=host, time=T0 - timedelta(minutes=5), line=said, attrs=self.attrs or {}

@@ -264,7 +264,6 @@ async def asks_back(office: Office, incident: str) -> ActionRecord:
 
 
 async def answer_to(office: Office, incident: str, kind: Any) -> Report:
-    """Return the report on an item of this kind."""
     await office.inbox.enqueue(InboxItem(id=kind, kind=kind, incident=incident, at=office.clock.now(), user="EVE"), kind)
     (report,) = await office.turns_of(incident)
     await office.settle(incident)

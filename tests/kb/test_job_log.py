@@ -181,7 +181,6 @@ SIGNS = [
 
 
 def one(text: str) -> LogEvent:
-    """Return the only event of a log."""
     (event,) = list_job_events(text, NOW)
     return event
 

@@ -22,7 +22,6 @@ LOST = "NVRM: Xid (PCI:0000:9B:00): 79, pid='<unknown>', name=<unknown>, GPU has
 
 
 def one(line: str) -> LogEvent:
-    """Return the only event of a line."""
     (event,) = list_kernel_events(line, NOW)
     return event
 

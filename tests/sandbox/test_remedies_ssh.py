@@ -50,8 +50,7 @@ class Site:
         return await act.run_action(held, self.client, clock=WallClock(), beat=_alive, pause=_moment)
 
 
-async def _alive(claim: Claim) -> None:
-    """Keep the claim."""
+async def _alive(claim: Claim) -> None: ...
 
 
 async def _moment(seconds: float) -> None:

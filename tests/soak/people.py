@@ -80,7 +80,6 @@ class People:
     all: list[SoakIncident] = field(default_factory=list)
 
     async def report(self, number: int, node: str, fault: str, how: dict[str, Any]) -> SoakIncident:
-        """Break the node and report it."""
         self.world.cluster.heal(node)
         if fault:
             self.world.cluster.break_(fault, node, **how)
@@ -150,7 +149,6 @@ class People:
 
 
 def channel_of(node: str) -> str:
-    """Return the node's own channel."""
     return f"C0{node.upper().replace('-', '')}"
 
 
@@ -161,5 +159,4 @@ def approves(message: dict[str, Any]) -> list[str]:
 
 
 def text_on(message: dict[str, Any]) -> str:
-    """Return all text of a message."""
     return str(message.get("text", "")) + " " + " ".join(re.findall(r"'text': '([^']*)'", str(message.get("blocks", ""))))

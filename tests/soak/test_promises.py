@@ -11,7 +11,6 @@ from tools.ledger.states import State
 
 
 def record(state: State) -> ActionRecord:
-    """Return an action in this state."""
     now, terms = SetClock().now(), ApprovalTerms(frozenset({"T:ANN"}), 1, "h100", 100, 900, 300)
     return ActionRecord(action(), terms, state, (), now, now + timedelta(minutes=15))
 

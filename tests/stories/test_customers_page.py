@@ -40,7 +40,6 @@ async def latest(side: FrameLocator, roots: int) -> Locator:
 
 
 async def top(thread: Locator, text: str) -> None:
-    """Scroll to this text."""
     await thread.get_by_text(text).first.evaluate("text => text.scrollIntoView({block: 'start'})")
 
 

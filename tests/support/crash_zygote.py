@@ -73,8 +73,7 @@ class RedisBoard:
         self._redis = redis
         self._doom = doom
 
-    async def publish_progress(self, p: Progress) -> None:
-        """Ignore progress."""
+    async def publish_progress(self, p: Progress) -> None: ...
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         await self._doom.at("report:begin")

@@ -13,7 +13,6 @@ from tools.fact import Fact, Status
 
 
 def read(check: str, *texts: str) -> list[Fact]:
-    """Return the facts of a check's outputs."""
     facts = [fact for text in texts for fact in CHECKS[check].parse_output(text)]
     settle = CHECKS[check].settle
     return list(settle(facts)) if settle else facts

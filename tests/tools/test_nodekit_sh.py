@@ -33,7 +33,6 @@ needs_root_mounts = pytest.mark.skipif(
 
 @pytest.fixture(params=SHELLS)
 def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
-    """Return a node for each shell."""
     made = Node(tmp_path, SHELLS[request.param])
     yield made
     made.kill_all()

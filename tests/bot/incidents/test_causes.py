@@ -251,7 +251,6 @@ async def test_what_is_left_to_people_is_said_as_long_as_the_fault_is_there(stor
 
 
 async def opened(redis: Redis, *names: str) -> tuple[Inbox, CauseOwnership, list[str]]:
-    """Return inbox, cause ownership and ids of new incidents."""
     clock = SetClock()
     inbox = Inbox(redis, clock)
     got: list[str] = []

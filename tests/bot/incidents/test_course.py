@@ -26,7 +26,6 @@ DEAD, ECC = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable"
 def turned(
     outcome: str = "diagnosed", label: str = DEAD, lifecycle: Lifecycle = "open", ticket: HandoffTicket | None = None
 ) -> IncidentState:
-    """Return an incident after a turn."""
     report = Report(item="m-1", outcome=cast(Any, outcome), root_causes=(Hypothesis(label=label),) if outcome == "diagnosed" else ())
     state: IncidentState = {"id": "inc-1", "opened_at": T0.isoformat(), "lifecycle": lifecycle, "report": report.model_dump(mode="json")}
     return state if ticket is None else {**state, "ticket": ticket.model_dump(mode="json")}
@@ -167,7 +166,6 @@ async def diagnosed(bot: Behind) -> str:
 
 
 def value(bot: Behind, card: str, button: str) -> str:
-    """Return the button's value."""
     message = next(message for message in bot.slack.messages(OPS) if message["ts"] == card)
     [row] = [block for block in message["blocks"] if block["type"] == "context_actions"]
     return str(row["elements"][0][button]["value"])

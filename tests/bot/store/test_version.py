@@ -29,7 +29,6 @@ OURS = str(STORE_VERSION).encode()
 
 
 async def dump(redis: Redis) -> dict[Any, Any]:
-    """Return every key with its dump."""
     return {key: await redis.dump(key) for key in sorted(await redis.keys("*"))}
 
 

@@ -25,7 +25,6 @@ def heat_of(hosts: list[str], *, hot: str = "", gpus: int = 8) -> Heatmap:
 
 
 def texts(svg: bytes) -> list[str]:
-    """Return the texts of the picture."""
     return [html.unescape(words) for words in re.findall(r"<text [^>]*>(.*?)</text>", svg.decode())]
 
 
