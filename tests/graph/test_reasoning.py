@@ -34,7 +34,7 @@ class Told:
     ground: InvariantInputs
 
     def broken(self, graph: ReasonGraph, **ground: object) -> set[str]:
-        came = verify_reasoning(graph, replace(self.ground, **ground))  # type: ignore[arg-type]  # whatever a contract reads
+        came = verify_reasoning(graph, replace(self.ground, **ground))  # type: ignore[arg-type]  # any field that a contract reads
         return {row.contract for row in came.broken}
 
 
